@@ -1,0 +1,44 @@
+# The one list of commands.  Each sets up its own environment in .venv from nothing but Python >= 3.11, pip and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed-from-pyproject
+# Two workers, as on the smallest machine we test on; each compiles what it needs into one shared cache.
+PYTEST_FLAGS ?= -n 2 --dist worksteal
+REPORT ?= sparsco-demo.html
+
+.PHONY: help demo test lint bench bench-quality clean
+
+help:
+	@echo "make demo           train on generated data, print a table, write $(REPORT)"
+	@echo "make test           the whole test suite"
+	@echo "make lint           ruff and mypy"
+	@echo "make bench          speed, as ratios measured in one interleaved run"
+	@echo "make bench-quality  untuned quality on real data found through SPARSCO_DATA"
+	@echo "make clean          remove the environment, caches and reports"
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sparsco needs Python >= 3.11: make PYTHON=python3.11 ..." >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	touch $@
+
+demo: $(STAMP)
+	$(BIN)/python -m sparsco.demo --out $(REPORT)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/bench.py
+
+bench-quality: $(STAMP)
+	$(BIN)/python benchmarks/quality.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist $(REPORT)
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,358 @@
+"""Speed, as ratios of CPU time measured in one interleaved run on one RCV1-shaped set.  ``make bench``
+
+Every job is run once per round and its fastest round counts: what disturbs one job disturbs its neighbours too, so the
+ratios are steady where the times are not.  Prints name, measured, bar, verdict; exits with the number of bars missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy.sparse import csr_matrix, load_npz, save_npz
+from sklearn.linear_model import SGDClassifier
+
+from sparsco import SparseClassifier
+from sparsco.conversions import Average, AverageSL, Last
+from sparsco.demo import text_like
+from sparsco.losses import Logistic
+from sparsco.optimizers import FOBOS, FTRL, NFTRL, RDA
+from sparsco.records import Nothing, Problem, Rows
+from sparsco.regularizers import ElasticNet, soft
+from sparsco.rows import as_matrix
+from sparsco.solve import Run
+
+ROWS, FEATURES, NONZEROS = 200_000, 47_236, 73
+ALPHA = 3e-5
+CACHE = Path(tempfile.gettempdir()) / "sparsco-benchmarks"
+
+
+class Bar(NamedTuple):
+    """A figure and what it must not exceed (or fall below)."""
+
+    name: str
+    measured: float
+    sign: str
+    limit: float
+    unit: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return self.measured <= self.limit if self.sign == "<=" else self.measured >= self.limit
+
+
+def rcv1_shaped(n: int) -> tuple[csr_matrix, np.ndarray]:
+    """n rows of 73 features out of 47,236 with Zipf frequencies and unit norm; kept in the temporary folder."""
+    file = CACHE / f"rcv1-shaped-{n}.npz"
+    labels = file.with_suffix(".npy")
+    if not labels.exists():
+        CACHE.mkdir(exist_ok=True)
+        X, y = text_like(n, FEATURES, NONZEROS, relevant=1000, scale=10.0, rng=np.random.default_rng(0))
+        save_npz(file, X, compressed=False)
+        np.save(labels, y)
+    return load_npz(file), np.load(labels)
+
+
+def fastest(jobs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """CPU seconds of each job, the minimum over interleaved rounds; a first round, not counted, compiles.
+
+    A job that measures itself returns its seconds as a float.
+    """
+    times: dict[str, list[float]] = {name: [] for name in jobs}
+    for number in range(rounds + 1):
+        print(f"round {number} of {rounds}", file=sys.stderr)
+        for name, job in jobs.items():
+            start = time.process_time()
+            own = job()
+            taken = time.process_time() - start
+            if number:
+                times[name].append(own if isinstance(own, float) else taken)
+    return {name: min(taken) for name, taken in times.items()}
+
+
+# --- estimators against scikit-learn ----------------------------------------------------------------------------------
+
+
+def ours(X: csr_matrix, y: np.ndarray, optimizer: str, conversion: Any, shuffle: bool = False) -> Callable[[], Any]:
+    """One pass of a pair, validation of the input and conversion included."""
+    model = SparseClassifier(
+        optimizer=optimizer, conversion=conversion, alpha=ALPHA, max_iter=1, tol=None, early_stopping=False,
+        shuffle=shuffle, random_state=0,
+    )  # fmt: skip
+    return lambda: model.fit(X, y).coef_
+
+
+def theirs(X: csr_matrix, y: np.ndarray, shuffle: bool = False, average: bool = False) -> Callable[[], Any]:
+    """One pass of scikit-learn's L1 SGD."""
+    model = SGDClassifier(
+        loss="log_loss", penalty="l1", alpha=ALPHA, max_iter=1, tol=None, shuffle=shuffle, average=average,
+        random_state=0,
+    )  # fmt: skip
+    return lambda: model.fit(X, y).coef_
+
+
+def estimator_bars(X: csr_matrix, y: np.ndarray, rounds: int) -> list[Bar]:
+    """How many times faster than SGDClassifier."""
+    cpu = fastest(
+        {
+            "sgd": theirs(X, y),
+            "fobos": ours(X, y, "fobos", "last"),
+            "sgd shuffled": theirs(X, y, shuffle=True),
+            "fobos shuffled": ours(X, y, "fobos", "last", shuffle=True),
+            "sgd averaged": theirs(X, y, average=True),
+            "average-sl": ours(X, y, "fobos", AverageSL(metric="diagonal")),
+            "average-sl guarded": ours(X, y, "fobos", "average-sl"),
+            "nftrl": ours(X, y, "nftrl", "last"),
+            "default": ours(X, y, "auto", "auto"),
+        },
+        rounds,
+    )
+
+    def times_faster(name: str, of: str, against: str, limit: float) -> Bar:
+        return Bar(f"{name}: times faster than {against}", cpu[against] / cpu[of], ">=", limit)
+
+    return [
+        times_faster("fobos / last, same row order", "fobos", "sgd", 2.5),
+        times_faster("fobos / last, both shuffle", "fobos shuffled", "sgd shuffled", 1.6),
+        times_faster("average-sl, diagonal metric", "average-sl", "sgd averaged", 1.25),
+        times_faster("average-sl, full guard", "average-sl guarded", "sgd averaged", 1.0),
+        times_faster("nftrl / last", "nftrl", "sgd", 1.3),
+        times_faster("default (auto / auto)", "default", "sgd", 1.0),
+    ]
+
+
+# --- kernels against the bare pass ------------------------------------------------------------------------------------
+
+
+@njit(nogil=True, error_model="numpy", boundscheck=False)
+def bare(indptr, indices, data, y, w):
+    """Gather the inner product, scatter the update: what no method can do without."""
+    for i in range(y.size):
+        start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        s = 0.0
+        for p in range(start, stop):
+            s += w[indices[p]] * data[p]
+        c = 1e-9 * s - 1e-6 * y[i]
+        for p in range(start, stop):
+            w[indices[p]] += c * data[p]
+
+
+@njit(nogil=True, error_model="numpy", boundscheck=False)
+def fobos_by_hand(indptr, indices, data, y, eta, lam, cell):
+    """Lazy FOBOS with logistic loss and L1 written into the loop: cell is {weight, total shrinkage at last touch}."""
+    b, B = 0.0, 0.0
+    for i in range(y.size):
+        start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        s = 0.0
+        for p in range(start, stop):
+            j = np.uint64(indices[p])
+            idle = lam * (B - cell[j, 1])
+            v = cell[j, 0]
+            v = v - min(max(v, -idle), idle)
+            cell[j, 0] = v
+            s += v * data[p]
+        c = -y[i] / (1.0 + np.exp(y[i] * (s + b)))
+        step, shrink = eta[i] * c, eta[i] * lam
+        B += eta[i]
+        for p in range(start, stop):
+            j = np.uint64(indices[p])
+            v = cell[j, 0] - step * data[p]
+            cell[j, 0] = v - min(max(v, -shrink), shrink)
+            cell[j, 1] = B
+        b -= step
+
+
+class Metered:
+    """An optimizer that adds up the CPU time of its kernel and of what the kernel needs: schedules and settling."""
+
+    def __init__(self, optimizer: Any, meter: list[float]) -> None:
+        self.optimizer, self.meter = optimizer, meter
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self.optimizer, name)
+        if name == "resolve":
+            return lambda *args: Metered(attribute(*args), self.meter)
+        if name not in ("learn", "schedule", "settle"):
+            return attribute
+
+        def metered(*args: Any) -> Any:
+            start = time.process_time()
+            result = attribute(*args)
+            self.meter[0] += time.process_time() - start
+            return result
+
+        return metered
+
+
+def phase_one(X: csr_matrix, y: np.ndarray, optimizer: Any, conversion: Any, rho: float = 0.0) -> Callable[[], float]:
+    """One pass as the engine runs it, windows and all; only the optimizer's own work is counted."""
+    matrix, targets = as_matrix(X), y.astype(np.float64)
+
+    def job() -> float:
+        meter = [0.0]
+        run = Run(Logistic(), ElasticNet(ALPHA, rho), Metered(optimizer, meter), conversion, d=X.shape[1])
+        run.feed(matrix, targets)
+        return meter[0]
+
+    return job
+
+
+def twins(X: csr_matrix, y: np.ndarray) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """FOBOS' kernel alone, composed of records and written by hand; refused if the two do not agree."""
+    matrix, targets, d = as_matrix(X), y.astype(np.float64), X.shape[1]
+    order, eta = np.arange(len(y)), 2.0 / np.sqrt(1.0 + np.arange(len(y)) / 100.0)
+    rows = Rows(matrix.indptr, matrix.indices, matrix.data, targets, np.ones(len(y)))
+    problem, optimizer = Problem(Logistic(), ElasticNet(ALPHA), d, watch=Nothing()), FOBOS()
+    state, block = optimizer.start(problem)
+    schedule = optimizer.schedule(problem, state, block, 0, eta, np.ones(len(y)))
+
+    def composed() -> Any:
+        state, _ = optimizer.start(problem)
+        optimizer.learn(rows, order, schedule, problem.method, state)
+        return state
+
+    def by_hand() -> np.ndarray:
+        cell = np.zeros((d, 2))
+        fobos_by_hand(matrix.indptr, matrix.indices, matrix.data, targets, eta, ALPHA, cell)
+        return cell
+
+    ours = optimizer.weights(problem, composed(), block, len(y))[0][:, 0]
+    cell = by_hand()
+    theirs = soft(cell[:, 0], ALPHA * (eta.sum() - cell[:, 1]))
+    if not np.allclose(ours, theirs, rtol=1e-9, atol=1e-12):
+        raise AssertionError("the composed kernel and its hand-written twin disagree")
+    return composed, by_hand
+
+
+def kernel_bars(X: csr_matrix, y: np.ndarray, rounds: int) -> list[Bar]:
+    """What each method costs beside the bare pass, and what its sums cost beside the method."""
+    n, matrix, targets, w = len(y), as_matrix(X), y.astype(np.float64), np.zeros(X.shape[1])
+    composed, by_hand = twins(X, y)
+    cpu = fastest(
+        {
+            "bare": lambda: bare(matrix.indptr, matrix.indices, matrix.data, targets, w),
+            "rda": phase_one(X, y, RDA(), Last()),
+            "fobos": phase_one(X, y, FOBOS(), Last()),
+            "elastic net": phase_one(X, y, FOBOS(), Last(), rho=1e-6),
+            "ftrl": phase_one(X, y, FTRL(), Last()),
+            "nftrl": phase_one(X, y, NFTRL(), Last()),
+            "fobos, two sums": phase_one(X, y, FOBOS(), AverageSL(alpha=1.0, T=n, L=1.0)),
+            "fobos, last half": phase_one(X, y, FOBOS(), AverageSL(alpha=0.5, T=n, L=1.0)),
+            "rda, average": phase_one(X, y, RDA(), Average()),
+            "composed": composed,
+            "by hand": by_hand,
+        },
+        rounds,
+    )
+
+    def times(of: str, against: str, limit: float) -> Bar:
+        return Bar(f"{of}: times {against}", cpu[of] / cpu[against], "<=", limit)
+
+    return [
+        times("rda", "bare", 1.5),
+        times("fobos", "bare", 2.0),
+        times("elastic net", "bare", 2.0),
+        times("ftrl", "bare", 5.0),
+        times("nftrl", "bare", 3.2),
+        times("fobos, two sums", "fobos", 3.0),
+        times("fobos, last half", "fobos", 2.2),
+        times("rda, average", "rda", 2.8),
+        times("composed", "by hand", 1.12),
+    ]
+
+
+# --- start-up and compilation, in fresh processes ---------------------------------------------------------------------
+
+COMBINATIONS = [
+    (optimizer, conversion)
+    for optimizer in ("fobos", "rda", "ftrl", "nftrl", "sgd")
+    for conversion in ("last", "average", "average-sl")
+]
+
+FIRST_FITS = f"""
+import json, time, warnings
+import numpy as np, scipy.sparse
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(0)
+X = scipy.sparse.random_array((300, 200), density=.05, format="csr", rng=rng)
+y = np.where(rng.random(300) < .5, 1, -1)
+start = time.perf_counter()
+from sparsco import SparseClassifier
+def fit(optimizer, conversion, l1_ratio=1.0):
+    begun = time.perf_counter()
+    model = SparseClassifier(optimizer=optimizer, conversion=conversion, alpha=.01, l1_ratio=l1_ratio, max_iter=1)
+    model.fit(X, y).coef_
+    return time.perf_counter() - begun
+fit("auto", "auto")
+first = time.perf_counter() - start
+fit("fobos", "random")
+extra = [fit(*pair) - min(fit(*pair) for _ in range(3)) for pair in {COMBINATIONS!r}]
+print(json.dumps([first, extra]))
+"""
+
+IMPORT = """
+import sys, time
+start = time.perf_counter()
+import sparsco
+taken = time.perf_counter() - start
+late = [name for name in ("sklearn", "numba", "scipy.sparse", "matplotlib", "pandas") if name in sys.modules]
+assert not late, f"import sparsco loads {late}"
+print(taken)
+"""
+
+
+def in_new_process(code: str, cache: str) -> Any:
+    """What ``code`` prints, run with its own cache folder of compiled code."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout)
+
+
+def start_up_bars() -> list[Bar]:
+    """Import, first fit, compilation of each optimizer x conversion, and its loading from the cache."""
+    with tempfile.TemporaryDirectory() as cache:
+        _, compiled = in_new_process(FIRST_FITS, cache)
+        again = [in_new_process(FIRST_FITS, cache) for _ in range(3)]
+        loaded = np.min([extra for _, extra in again], axis=0)
+        return [
+            Bar("import sparsco", min(in_new_process(IMPORT, cache) for _ in range(5)), "<=", 0.3, " s"),
+            Bar("first fit in a new process, warm cache", min(first for first, _ in again), "<=", 1.0, " s"),
+            Bar("compilation, the slowest combination", max(compiled), "<=", 0.8, " s"),
+            Bar("from the cache, the slowest combination", 1000.0 * loaded.max(), "<=", 20.0, " ms"),
+        ]
+
+
+# --- one table --------------------------------------------------------------------------------------------------------
+
+
+def main() -> int:
+    """Measure, print, count the bars missed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    X, y = rcv1_shaped(options.rows)
+    bars = [*kernel_bars(X, y, options.rounds), *estimator_bars(X, y, options.rounds), *start_up_bars()]
+    print(f"{'name':<62} {'measured':>12} {'bar':>12}  holds")
+    for bar in bars:
+        limit = f"{bar.sign} {bar.limit:g}{bar.unit}"
+        print(f"{bar.name:<62} {f'{bar.measured:.3g}{bar.unit}':>12} {limit:>12}  {'yes' if bar.holds else 'NO'}")
+    return sum(not bar.holds for bar in bars)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""sparsco: sparse learning by stochastic composite optimization.
+
+A stream of examples, a stochastic optimizer, an online-to-batch conversion, an exactly sparse linear model.
+Names load on first use, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0.dev0"
+
+_HOMES = {
+    "SparseClassifier": "estimators",
+    "SparseRegressor": "estimators",
+    "Run": "solve",
+    "DivergenceError": "solve",
+    "Squared": "losses",
+    "Logistic": "losses",
+    "Hinge": "losses",
+    "L1": "regularizers",
+    "L2": "regularizers",
+    "ElasticNet": "regularizers",
+    "WeightedElasticNet": "regularizers",
+    "FOBOS": "optimizers",
+    "RDA": "optimizers",
+    "SGD": "optimizers",
+    "FTRL": "optimizers",
+    "NFTRL": "optimizers",
+    "StronglyConvex": "steps",
+    "Convex": "steps",
+    "Constant": "steps",
+    "InverseSqrt": "steps",
+    "InverseTime": "steps",
+    "Last": "conversions",
+    "Average": "conversions",
+    "Suffix": "conversions",
+    "RandomIterate": "conversions",
+    "Threshold": "conversions",
+    "TopK": "conversions",
+    "OptimalSL": "conversions",
+    "LastSL": "conversions",
+    "AverageSL": "conversions",
+}
+_MODULES = ("metrics", "presets")
+
+__all__ = sorted([*_HOMES, *_MODULES])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module 'sparsco' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,404 @@
+"""Phase two: online-to-batch conversions.
+
+A conversion says what to sum over the iterates (``watch``, ``omega``), at which numbers of examples something happens
+(``next_event``, ``event``), and turns the sums into one vector (``finish``).  The compiled kernels only ever sum; the
+answer is asked for here.  When the length T of the stream is unknown, windows double: see docs/notation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from . import curvature
+from .randomness import Purpose, uniform
+from .records import Curvatures, Gradients, Iterates, Nothing
+from .regularizers import soft
+
+if TYPE_CHECKING:
+    from .solve import Run
+
+NEVER = 2**63 - 1
+FIRST_WINDOW = 64
+
+
+class Answer(NamedTuple):
+    """A converted model: weights (d, m), intercepts (m,), and what was done."""
+
+    w: np.ndarray
+    b: np.ndarray
+    report: dict[str, Any]
+
+
+def next_doubling(n: int) -> int:
+    """The smallest of 64, 128, 256, ... above n."""
+    return FIRST_WINDOW if n < FIRST_WINDOW else 1 << n.bit_length()
+
+
+def suffix_start(alpha: float, T: int) -> int:
+    """How many examples come before the last ceil(alpha T)."""
+    return T - math.ceil(alpha * T - 1e-9)
+
+
+def _next_window_event(alpha: float, T: int | None, n: int) -> int:
+    if T is None:
+        return next_doubling(n)
+    start = suffix_start(alpha, T)
+    return start if n < start else NEVER
+
+
+def _window_event(run: Run, T: int | None) -> None:
+    if T is None:
+        run.shift()
+    else:
+        run.open()
+
+
+def _check_window(alpha: float, T: int | None) -> None:
+    if not 0.0 < alpha <= 1.0:
+        raise ValueError(f"alpha = {alpha}: the share of the stream that is averaged must be in (0, 1].")
+    if T is not None and T < 1:
+        raise ValueError(f"T = {T}: the length of the stream must be at least 1, or None when it is unknown.")
+
+
+class Last(NamedTuple):
+    """The iterate after the last example."""
+
+    def check(self) -> None:
+        """Nothing can be wrong."""
+
+    def watch(self, loss: Any) -> Any:
+        return Nothing()
+
+    def begin(self, run: Run) -> None:
+        """Nothing to prepare."""
+
+    def next_event(self, run: Run, n: int) -> int:
+        return NEVER
+
+    def event(self, run: Run, n: int) -> None:
+        """Never called."""
+
+    def finish(self, run: Run) -> Answer:
+        return Answer(*run.weights(), {})
+
+
+class Average(NamedTuple):
+    """The mean of all iterates, iterate t with weight t^power: 0 is the plain average."""
+
+    power: float = 0.0
+
+    def check(self) -> None:
+        if self.power < 0:
+            raise ValueError(f"Average(power={self.power}): the power must be at least 0.")
+
+    @property
+    def uniform(self) -> bool:
+        return self.power == 0
+
+    def watch(self, loss: Any) -> Any:
+        return Iterates()
+
+    def begin(self, run: Run) -> None:
+        run.open()
+
+    def next_event(self, run: Run, n: int) -> int:
+        return NEVER
+
+    def event(self, run: Run, n: int) -> None:
+        """Never called."""
+
+    def omega(self, t: int, n: int) -> np.ndarray:
+        return np.arange(t + 1.0, t + n + 1.0) ** self.power
+
+    def finish(self, run: Run) -> Answer:
+        means = run.means()
+        return Answer(means.w, means.b, {"averaged": run.t})
+
+
+class Suffix(NamedTuple):
+    """The mean of the last share alpha of the iterates; over doubling windows when T is not known."""
+
+    alpha: float = 0.5
+    T: int | None = None
+
+    def check(self) -> None:
+        _check_window(self.alpha, self.T)
+
+    def watch(self, loss: Any) -> Any:
+        return Iterates()
+
+    def begin(self, run: Run) -> None:
+        if self.T is None or suffix_start(self.alpha, self.T) == 0:
+            run.open()
+
+    def next_event(self, run: Run, n: int) -> int:
+        return _next_window_event(self.alpha, self.T, n)
+
+    def event(self, run: Run, n: int) -> None:
+        _window_event(run, self.T)
+
+    def finish(self, run: Run) -> Answer:
+        means = run.means()
+        return Answer(means.w, means.b, {"averaged": int(means.n)})
+
+
+class RandomIterate(NamedTuple):
+    """One iterate drawn uniformly from the last share alpha; from the doubling windows when T is not known."""
+
+    alpha: float = 0.5
+    T: int | None = None
+
+    def check(self) -> None:
+        _check_window(self.alpha, self.T)
+
+    def watch(self, loss: Any) -> Any:
+        return Nothing()
+
+    def begin(self, run: Run) -> None:
+        run.snapshots = []
+        if self.T is None or self._drawn(run) == 0:
+            self.event(run, 0)
+
+    def _drawn(self, run: Run) -> int:
+        start = suffix_start(self.alpha, self.T)
+        u = uniform(run.seed, Purpose.ITERATE, np.array([0]))[0]
+        return start + int(u * (self.T - start))
+
+    def next_event(self, run: Run, n: int) -> int:
+        if self.T is not None:
+            drawn = self._drawn(run)
+            return drawn if n < drawn else NEVER
+        end = next_doubling(n)
+        start = 0 if end == FIRST_WINDOW else end // 2
+        for first in range(n + 1, end, 1 << 16):  # row k of a window replaces the choice with probability 1/k
+            numbers = np.arange(first, min(first + (1 << 16), end))
+            hits = uniform(run.seed, Purpose.ITERATE, numbers) < 1.0 / (numbers - start + 1.0)
+            if hits.any():
+                return int(numbers[hits.argmax()])
+        return end
+
+    def event(self, run: Run, n: int) -> None:
+        start = 0 if self.T is not None or n < FIRST_WINDOW else next_doubling(n) // 2
+        kept = [s for s in run.snapshots if s[0] < start][-1:]
+        run.snapshots = [*kept, (n, *run.weights())]
+
+    def finish(self, run: Run) -> Answer:
+        if not run.snapshots:
+            run.warn(f"the random iterate lies beyond the {run.t} examples seen; the last iterate is returned.")
+            return Answer(*run.weights(), {"iterate": run.t + 1})
+        chosen = run.snapshots[-1]
+        if len(run.snapshots) == 2:
+            start = next_doubling(run.t) // 2
+            before = start // 2 if start > FIRST_WINDOW else FIRST_WINDOW
+            u = uniform(run.seed, Purpose.WINDOW, np.array([run.t]))[0]
+            if u >= (run.t - start) / (run.t - start + before):
+                chosen = run.snapshots[0]
+        return Answer(chosen[1], chosen[2], {"iterate": chosen[0] + 1})
+
+
+class AverageSL(NamedTuple):
+    """argmin <g_bar, w> + ||w - w_bar||_M^2 / 2 + psi(w): averaging that keeps exact zeros.
+
+    ``L`` is the papers' scalar metric.  Left at None, the metric comes from the data: ``metric`` names it, and "auto"
+    tries newton, diagonal and scalar on a sample of the stream behind a guard.
+    """
+
+    alpha: float = 0.5
+    T: int | None = None
+    L: float | None = None
+    metric: str = "auto"
+
+    def check(self) -> None:
+        _check_sparse_learning(self)
+
+    @property
+    def samples(self) -> bool:
+        return _samples(self)
+
+    def watch(self, loss: Any) -> Any:
+        return _gradient_watch(self, loss)
+
+    begin, next_event, event = Suffix.begin, Suffix.next_event, Suffix.event
+
+    def finish(self, run: Run) -> Answer:
+        means = run.means()
+        return _convert(self, run, means, means.w, means.b)
+
+
+class LastSL(NamedTuple):
+    """The same map around w_T, the iterate before the last example, with the metric times ``last_factor``."""
+
+    alpha: float = 0.5
+    T: int | None = None
+    L: float | None = None
+    metric: str = "auto"
+    last_factor: float = 1.0
+
+    keeps_before_last = True
+
+    def check(self) -> None:
+        _check_sparse_learning(self)
+
+    @property
+    def samples(self) -> bool:
+        return _samples(self)
+
+    def watch(self, loss: Any) -> Any:
+        return _gradient_watch(self, loss)
+
+    begin, next_event, event = Suffix.begin, Suffix.next_event, Suffix.event
+
+    def finish(self, run: Run) -> Answer:
+        return _convert(self, run, run.means(), *run.weights_before_last(), self.last_factor)
+
+
+class OptimalSL(NamedTuple):
+    """Average the iterates of a first part, take the mean gradient at that fixed average over the rest, then the map.
+
+    ``inner`` is the share of the first part that is averaged (alpha when None).  When T is not known, learning and
+    gradient phases alternate in doubling windows.
+    """
+
+    alpha: float = 0.5
+    T: int | None = None
+    L: float | None = None
+    metric: str = "auto"
+    inner: float | None = None
+
+    def check(self) -> None:
+        _check_sparse_learning(self)
+        if self.inner is not None:
+            _check_window(self.inner, None)
+
+    @property
+    def samples(self) -> bool:
+        return _samples(self)
+
+    def watch(self, loss: Any) -> Any:
+        return Iterates()
+
+    def _known(self) -> tuple[int, int]:
+        """When averaging starts and when learning ends."""
+        learned = suffix_start(self.alpha, self.T)
+        return suffix_start(self.alpha if self.inner is None else self.inner, learned), learned
+
+    def begin(self, run: Run) -> None:
+        if self.T is not None:
+            self.event(run, 0)
+
+    def next_event(self, run: Run, n: int) -> int:
+        if self.T is not None:
+            return next((event for event in self._known() if event > n), NEVER)
+        end = next_doubling(n)
+        middle = end - end // 4
+        return middle if FIRST_WINDOW <= n < middle else end
+
+    def event(self, run: Run, n: int) -> None:
+        averaging, learned = (-1, -1) if self.T is None else self._known()
+        doubled = self.T is None and n & (n - 1) == 0
+        if doubled or n == averaging:
+            run.open()
+        if n == learned or (self.T is None and not doubled):
+            run.fix()
+
+    def finish(self, run: Run) -> Answer:
+        fixed = run.fixed_point()
+        if fixed is None:
+            run.warn(f"{run.seen} examples left none for OptimalSL's gradient phase; the last iterate is returned.")
+            return Answer(*run.weights(), {})
+        return _convert(self, run, fixed, fixed.w, fixed.b)
+
+
+class Threshold(NamedTuple):
+    """Rounding: after another conversion, weights of magnitude at most ``level`` become zero."""
+
+    level: float
+    base: Any = Last()
+
+    def check(self) -> None:
+        if not self.level >= 0.0:
+            raise ValueError(f"Threshold(level={self.level}): the level must be at least 0.")
+
+    def round(self, w: np.ndarray) -> np.ndarray:
+        return np.where(np.abs(w) > self.level, w, 0.0)
+
+
+class TopK(NamedTuple):
+    """Rounding: after another conversion, all but the k largest weights of each model become zero."""
+
+    k: int
+    base: Any = Last()
+
+    def check(self) -> None:
+        if self.k < 1:
+            raise ValueError(f"TopK(k={self.k}): at least one feature must be kept.")
+
+    def round(self, w: np.ndarray) -> np.ndarray:
+        if self.k >= len(w):
+            return w.copy()
+        order = np.argsort(-np.abs(w), axis=0, kind="stable")  # ties keep the lower index
+        kept = np.zeros_like(w)
+        np.put_along_axis(kept, order[: self.k], np.take_along_axis(w, order[: self.k], 0), 0)
+        return kept
+
+
+METRICS = ("auto", "newton", "diagonal", "scalar")
+
+
+def _check_sparse_learning(conversion: Any) -> None:
+    _check_window(conversion.alpha, conversion.T)
+    if conversion.metric not in METRICS:
+        raise ValueError(f"metric={conversion.metric!r}: choose one of {', '.join(METRICS)}.")
+    if conversion.L is not None and not conversion.L > 0.0:
+        raise ValueError(f"L = {conversion.L}: the scalar metric must be positive.")
+
+
+def _samples(conversion: Any) -> bool:
+    """Whether the metric needs a sample of the stream."""
+    return conversion.L is None and conversion.metric != "diagonal"
+
+
+def _gradient_watch(conversion: Any, loss: Any) -> Any:
+    return Curvatures() if conversion.L is None and loss.curved else Gradients()
+
+
+def _convert(conversion: Any, run: Run, means: Any, w: np.ndarray, b: np.ndarray, factor: float = 1.0) -> Answer:
+    """The map S(w - g/M, lam pen/M) around (w, b), lane by lane, with the conversion's metric M times ``factor``."""
+    problem = run.problem
+    rho = problem.regularizer.rho
+    last = run.weights()
+    out_w, out_b, chosen = np.zeros_like(w), b.copy(), []
+    for q in range(problem.m):
+        evidence = curvature.Evidence(
+            last[0][:, q], last[1][q], w[:, q], b[q], means.g[:, q] + rho * (means.w[:, q] - w[:, q]), means.gb[q],
+            None if means.H is None else means.H[:, q], 0.0 if means.H is None else means.Hb[q],
+            means.n, run.t, run.pilot.L_mean,
+        )  # fmt: skip
+        choice = _choice(conversion, run, evidence, q, factor)
+        out_w[:, q], out_b[q] = choice.w, choice.b
+        chosen.append({"metric": choice.name, "objectives": choice.objectives})
+    return Answer(out_w, out_b, {"averaged": int(means.n), "chosen": chosen})
+
+
+def _choice(conversion: Any, run: Run, evidence: Any, lane: int, factor: float) -> curvature.Choice:
+    problem = run.problem
+    if conversion.L is not None:
+        L = float(conversion.L) * factor
+        return curvature.Choice(*_mapped(evidence, problem, np.array(L), L), "scalar", {"L": L})
+    if conversion.metric == "diagonal":
+        M = factor * (2.0 * evidence.H + problem.regularizer.rho)
+        return curvature.Choice(*_mapped(evidence, problem, M, factor * 2.0 * evidence.Hb), "diagonal", {})
+    return curvature.choose(evidence, problem, run.sample(lane), conversion.metric, factor)
+
+
+def _mapped(e: Any, problem: Any, M: np.ndarray, M_b: float) -> tuple[np.ndarray, float]:
+    """S(w - g/M, lam pen/M); a feature without curvature and penalty was never seen: 0.  The intercept moves too."""
+    reg = problem.regularizer
+    M = np.broadcast_to(M, e.w_bar.shape)
+    safe = np.where(M > 0.0, M, 1.0)
+    g = e.g_bar + reg.rho * e.w_bar
+    w = np.where(M > 0.0, soft(e.w_bar - g / safe, reg.lam * reg.penalties(e.w_bar.size) / safe), 0.0)
+    return w, e.b_bar - e.gb_bar / M_b if problem.intercept and M_b > 0.0 else e.b_bar

@@ -1,0 +1,176 @@
+"""Records into compiled code: the one mechanism by which a loss or a regularizer reaches a kernel.
+
+A *part* is a ``NamedTuple`` record whose functions live on its class (``Logistic.derivative``).  A function declared
+with :func:`dispatched` calls the method of the same name: in plain Python at run time, inside a compiled kernel at
+compile time, by the record's type.  The record's values stay run-time data, so a new ``lam`` compiles nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numba import njit
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    UserWideCacheLocator,
+)
+from numba.extending import overload
+
+U = np.uint64
+"""Unsigned index: numba leaves out the test for negative indices, which costs 60% in a sparse kernel."""
+
+_FLAGS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True}
+_INNER = _FLAGS | {"no_cpython_wrapper": True}
+"""For functions that only kernels call: an entry from Python or C would cost compile time and serve nobody."""
+_PACKAGE = __name__.partition(".")[0]
+
+
+def class_of(kind: Any) -> type | None:
+    """The class of the record behind a numba type; None where it is no record's."""
+    return getattr(kind, "instance_class", None)
+
+
+def dispatched(stub: Callable[..., Any]) -> Callable[..., Any]:
+    """Make ``stub`` call the method of its name on its first argument's class, compiled or not."""
+    name = stub.__name__
+
+    @functools.wraps(stub)
+    def call(record: Any, *args: Any) -> Any:
+        return getattr(type(record), name)(record, *args)
+
+    @overload(call, strict=False, jit_options=_INNER)
+    def _compiled(record: Any, *args: Any) -> Any:
+        return getattr(class_of(record), name, None)
+
+    return call
+
+
+def cast(record: Any) -> Any:
+    """The record with every number a float64, so that ``L1(1)`` and ``L1(1.0)`` share one compiled kernel."""
+    if isinstance(record, tuple):
+        return type(record)(*(cast(field) for field in record))
+    if isinstance(record, np.ndarray):
+        return np.ascontiguousarray(record, dtype=np.float64)
+    return record if record is None else float(record)
+
+
+def _is_ours(argument: Any) -> bool:
+    if not isinstance(argument, tuple):
+        return True
+    return type(argument).__module__.partition(".")[0] == _PACKAGE and all(map(_is_ours, argument))
+
+
+@functools.cache
+def source_hash() -> str:
+    """A hash over every source file of the package: compiled code is kept under it, so it can never be stale."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+class _Locator(UserWideCacheLocator):
+    """One folder per version of our sources, below NUMBA_CACHE_DIR where the user set it."""
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        super().__init__(py_func, py_file)
+        root = numba.config.CACHE_DIR or os.path.dirname(self._cache_path)
+        self._cache_path = os.path.join(root, f"{_PACKAGE}-{source_hash()}")
+
+    def get_source_stamp(self) -> str:
+        return source_hash()
+
+
+class _Impl(CompileResultCacheImpl):
+    _locator_classes = [_Locator]
+
+
+class _OneFilePerSignature(IndexDataCacheFile):
+    """No shared index: processes that compile at the same time cannot overwrite each other's entries."""
+
+    def _name(self, key: Any) -> str:
+        return f"{self._index_name}.{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.nbc"
+
+    def save(self, key: Any, data: Any) -> None:
+        self._save_data(self._name(key), (self._source_stamp, key, data))
+
+    def load(self, key: Any) -> Any:
+        try:
+            stamp, stored, data = self._load_data(self._name(key))
+        except (OSError, EOFError):
+            return None
+        return data if (stamp, stored) == (self._source_stamp, key) else None
+
+
+class _Cache(FunctionCache):
+    _impl_class = _Impl
+
+    def __init__(self, py_func: Any) -> None:
+        super().__init__(py_func)
+        file = self._cache_file
+        self._cache_file = _OneFilePerSignature(file._cache_path, self._impl.filename_base, file._source_stamp)
+
+
+class Kernel:
+    """A compiled function that is cached on disk, except when a record of the user's takes part.
+
+    A user's record in the disk cache would be served stale after an edit, and would break every process that cannot
+    import the user's module: such calls go through a twin that is compiled anew in each process.
+    """
+
+    plain = False
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func = function
+        self.cached = njit(**_FLAGS)(function)
+        self.uncached = njit(**_FLAGS)(function)
+        try:
+            self.cached._cache = _Cache(function)
+        except RuntimeError:  # no writable folder: compile in every process
+            pass
+
+    def __call__(self, *args: Any) -> Any:
+        if Kernel.plain:
+            return self.py_func(*args)
+        return (self.cached if all(map(_is_ours, args)) else self.uncached)(*args)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def plain_python() -> Iterator[None]:
+    """Inside, every kernel runs as the plain Python it is written in: slow, nothing compiled, the same results."""
+    before, Kernel.plain = Kernel.plain, True
+    try:
+        yield
+    finally:
+        Kernel.plain = before
+
+
+def kernel(function: Callable[..., Any]) -> Kernel:
+    """Compile ``function`` on first use; ``.py_func`` is the same function in plain Python."""
+    return Kernel(function)
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A straight-line helper: itself in plain Python, compiled where a kernel calls it."""
+
+    @overload(function, strict=False, jit_options=_INNER)
+    def _compiled(*args: Any) -> Any:
+        return function
+
+    return function

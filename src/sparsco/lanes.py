@@ -1,0 +1,406 @@
+"""Lanes: m models side by side in one kernel, written as if there were one.
+
+A value in a kernel is a float64 when there is one model and a vector of m of them when there are several.  The
+functions here are the whole vocabulary that kernels, losses and regularizers use on such values besides
+``+ - * / abs``, comparisons, and ``& |`` between those.  In plain Python several lanes are a NumPy array; compiled they
+are one LLVM vector, which the compiler cuts into machine registers.
+
+The first half of this file is plain Python.  The second half says the same to numba through its low-level interface:
+each function becomes a few instructions where it is called, and nothing has to be compiled for it.  No operation may be
+fused with another or reordered, so a lane has the same bits whatever runs beside it.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.core.cgutils import get_or_insert_function
+from numba.core.typeconv import Conversion
+from numba.core.typing import signature
+from numba.core.typing.templates import AbstractTemplate, infer_global
+from numba.extending import lower_builtin, lower_cast, models, register_model
+
+from .dispatch import class_of
+
+
+def _record(name: str, m: int) -> Any:
+    record = namedtuple(name, (), module=__name__)
+    record.__doc__ = f"{m} model{'s' if m > 1 else ''} side by side."
+    record.m = m
+    return record
+
+
+One = _record("One", 1)
+Two = _record("Two", 2)
+Four = _record("Four", 4)
+Eight = _record("Eight", 8)
+Sixteen = _record("Sixteen", 16)
+ThirtyTwo = _record("ThirtyTwo", 32)
+
+WIDTHS = (One, Two, Four, Eight, Sixteen, ThirtyTwo)
+
+
+def lanes_for(m: int) -> Any:
+    """The smallest record with at least ``m`` lanes; more models than the widest has are the caller's to cut."""
+    for record in WIDTHS:
+        if m <= record.m:
+            return record()
+    raise ValueError(f"{m} models do not fit into {WIDTHS[-1].m} lanes: cut them into blocks.")
+
+
+def width(lanes: Any) -> int:
+    """The number of lanes, a constant of the compiled kernel."""
+    return type(lanes).m
+
+
+def load(lanes: Any, array: np.ndarray, at: Any) -> Any:
+    """The m values that start at ``array[at]``: a copy, whatever is stored there later."""
+    m = type(lanes).m
+    return np.float64(array[at]) if m == 1 else array[at : at + m].astype(np.float64)
+
+
+def store(lanes: Any, array: np.ndarray, at: Any, value: Any) -> None:
+    """Write the m values to ``array[at:]``."""
+    array[at : at + type(lanes).m] = value
+
+
+def lane(value: Any, k: Any) -> Any:
+    """Lane ``k`` of a value or of a comparison."""
+    return value[k] if isinstance(value, np.ndarray) else value
+
+
+def where(condition: Any, a: Any, b: Any) -> Any:
+    """``a`` where the condition holds, ``b`` elsewhere, lane by lane."""
+    return np.float64(np.where(condition, a, b) if isinstance(condition, np.ndarray) else a if condition else b)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller one, lane by lane; ``b`` where they do not compare."""
+    return where(a < b, a, b)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger one, lane by lane; ``b`` where they do not compare."""
+    return where(a > b, a, b)
+
+
+def exp(a: Any) -> Any:
+    """The exponential, lane by lane; infinity where it is too large, and never a complaint."""
+    with np.errstate(over="ignore"):
+        return np.exp(a, dtype=np.float64)
+
+
+def sqrt(a: Any) -> Any:
+    """The square root, lane by lane; NaN below zero, and never a complaint."""
+    with np.errstate(invalid="ignore"):
+        return np.sqrt(a, dtype=np.float64)
+
+
+def signed(magnitude: Any, sign: Any) -> Any:
+    """``magnitude`` with the sign of ``sign``, and 0 where ``sign`` is 0."""
+    return where(sign != 0.0, np.copysign(magnitude, sign, dtype=np.float64), 0.0)
+
+
+def anyof(mask: Any) -> Any:
+    """Whether the condition holds in any lane."""
+    return mask.any() if isinstance(mask, np.ndarray) else mask
+
+
+# --- The same in compiled code: types ---------------------------------------------------------------------------------
+
+
+class Vec(types.Type):
+    """m float64 numbers; a plain number becomes one, the same in each lane, wherever the two meet."""
+
+    def __init__(self, m: int) -> None:
+        self.m = m
+        super().__init__(name=f"Vec({m})")
+
+    def can_convert_from(self, typingctx: Any, other: types.Type) -> Conversion | None:
+        return Conversion.safe if isinstance(other, types.Number) else None
+
+    def unify(self, typingctx: Any, other: types.Type) -> Vec | None:
+        return self if isinstance(other, types.Number) else None
+
+
+class Mask(types.Type):
+    """What a comparison of :class:`Vec` gives."""
+
+    def __init__(self, m: int) -> None:
+        self.m = m
+        super().__init__(name=f"Mask({m})")
+
+
+@register_model(Vec)
+class _VecModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Vec) -> None:
+        super().__init__(manager, kind, ir.VectorType(ir.DoubleType(), kind.m))
+
+
+@register_model(Mask)
+class _MaskModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Mask) -> None:
+        super().__init__(manager, kind, ir.VectorType(ir.IntType(1), kind.m))
+
+
+@lower_cast(types.Number, Vec)
+def _splat(context: Any, builder: Any, source: Any, target: Any, value: Any) -> Any:
+    value = context.cast(builder, value, source, types.float64)
+    one = ir.Constant(ir.VectorType(value.type, 1), ir.Undefined)
+    one = builder.insert_element(one, value, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), target.m), [0] * target.m))
+
+
+# --- Instructions, the same for one float64 and for a vector of them --------------------------------------------------
+
+
+def _constant(kind: Any, value: float) -> Any:
+    return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
+
+
+def _intrinsic(builder: Any, name: str, *values: Any) -> Any:
+    kind = values[0].type
+    suffix = f"v{kind.count}f64" if isinstance(kind, ir.VectorType) else "f64"
+    function = ir.FunctionType(kind, [kind] * len(values))
+    return builder.call(get_or_insert_function(builder.module, function, f"llvm.{name}.{suffix}"), values)
+
+
+def _emit_minimum(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered("<", a, b), a, b)
+
+
+def _emit_maximum(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+
+def _emit_signed(builder: Any, magnitude: Any, sign: Any) -> Any:
+    zero = _constant(sign.type, 0.0)
+    nonzero = builder.fcmp_unordered("!=", sign, zero)
+    return builder.select(nonzero, _intrinsic(builder, "copysign", magnitude, sign), zero)
+
+
+def _emit_exp(builder: Any, x: Any) -> Any:
+    """exp(x) = 2^k exp(r) with x = k log 2 + r: within one unit in the last place.
+
+    A library's exp would differ between one lane and several.  exp(r) = 1 + (r + r^2 t(r)) for
+    |r| <= log(2) / 2, where t is a Taylor series, summed by Estrin's scheme since everything waits for it.
+    """
+
+    def number(value: float) -> Any:
+        return _constant(x.type, value)
+
+    def fma(a: Any, b: Any, c: Any) -> Any:
+        return _intrinsic(builder, "fma", a, b, c)
+
+    rounder = number(1.5 * 2.0**52)  # adding it leaves the nearest integer in the low bits
+    shifted = fma(x, number(1.4426950408889634), rounder)
+    k = builder.fsub(shifted, rounder)
+    r = fma(k, number(-1.9082149292705877e-10), fma(k, number(-0.6931471803691238), x))
+    square = power = builder.fmul(r, r)
+    terms = [number(1.0 / math.factorial(i)) for i in range(2, 14)]
+    terms = [fma(r, b, a) for a, b in zip(terms[::2], terms[1::2], strict=True)]
+    while len(terms) > 1:
+        pairs = [fma(power, b, a) for a, b in zip(terms[::2], terms[1::2], strict=False)]
+        terms = pairs + terms[2 * len(pairs) :]
+        power = builder.fmul(power, power)
+    small = fma(square, terms[0], r)
+    # 2^k as two factors, so that neither leaves the exponent's range
+    integer = ir.IntType(64)
+    if isinstance(x.type, ir.VectorType):
+        integer = ir.VectorType(integer, x.type.count)
+    whole = builder.sub(builder.bitcast(shifted, integer), builder.bitcast(rounder, integer))
+    half = builder.ashr(whole, _constant(integer, 1))
+    first, second = (
+        builder.bitcast(builder.shl(builder.add(exponent, _constant(integer, 1023)), _constant(integer, 52)), x.type)
+        for exponent in (half, builder.sub(whole, half))
+    )
+    result = builder.fmul(fma(small, first, first), second)
+    # far out k does not fit; NaN passes, as no comparison holds for it
+    result = builder.select(builder.fcmp_ordered(">", x, number(710.0)), number(math.inf), result)
+    return builder.select(builder.fcmp_ordered("<", x, number(-746.0)), number(0.0), result)
+
+
+# --- Registration -----------------------------------------------------------------------------------------------------
+
+
+def _register(function: Any, type_of: Callable[..., Any], emit: Callable[..., Any], *kinds: Any) -> None:
+    """Tell numba: ``type_of(*types)`` is the signature (None: not for us), ``emit(context, builder, sig, values)``
+    the code, for calls whose signature matches ``kinds`` (default: every call)."""
+
+    class Template(AbstractTemplate):
+        def generic(self, args: Any, kws: Any) -> Any:
+            return None if kws else type_of(*args)
+
+    infer_global(function)(Template)
+    lower_builtin(function, *(kinds or [types.VarArg(types.Any)]))(emit)
+
+
+def _common(*args: Any) -> Any:
+    """The type in which values meet: a Vec if there is one, else float64; None for anything but numbers."""
+    vecs = [arg for arg in args if isinstance(arg, Vec)]
+    kind = vecs[0] if vecs else types.float64
+    return kind if all(arg == kind or isinstance(arg, types.Number) for arg in args) else None
+
+
+def _vecs(*args: Any) -> Any:
+    kind = _common(*args)
+    return kind if isinstance(kind, Vec) else None
+
+
+def _maps(function: Any, emit: Callable[..., Any], common: Any = _common, *kinds: Any) -> None:
+    """A function from values to a value of their common type."""
+
+    def type_of(*args: Any) -> Any:
+        kind = common(*args)
+        return kind and signature(kind, *[kind] * len(args))
+
+    _register(function, type_of, lambda context, builder, sig, values: emit(builder, *values), *kinds)
+
+
+_maps(minimum, _emit_minimum)
+_maps(maximum, _emit_maximum)
+_maps(signed, _emit_signed)
+_maps(exp, _emit_exp)
+_maps(sqrt, lambda builder, a: _intrinsic(builder, "sqrt", a))
+
+_maps(abs, lambda builder, a: _intrinsic(builder, "fabs", a), _vecs, Vec)
+_maps(operator.neg, lambda builder, a: builder.fneg(a), _vecs, Vec)
+
+
+def _arithmetic(name: str) -> Callable[..., Any]:
+    return lambda builder, a, b: getattr(builder, name)(a, b)
+
+
+for _name, _instruction in {"add": "fadd", "sub": "fsub", "mul": "fmul", "truediv": "fdiv"}.items():
+    for _operator in (getattr(operator, _name), getattr(operator, "i" + _name)):
+        _maps(_operator, _arithmetic(_instruction), _vecs, Vec, Vec)
+
+
+def _compares(function: Any, symbol: str) -> None:
+    def type_of(a: Any, b: Any) -> Any:
+        kind = _vecs(a, b)
+        return kind and signature(Mask(kind.m), kind, kind)
+
+    def emit(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        compare = builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered
+        return compare(symbol, *values)
+
+    _register(function, type_of, emit, Vec, Vec)
+
+
+for _name, _symbol in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}.items():
+    _compares(getattr(operator, _name), _symbol)
+
+
+def _masks(a: Any, b: Any) -> Any:
+    return a if isinstance(a, Mask) and a == b else None
+
+
+_maps(operator.and_, lambda builder, a, b: builder.and_(a, b), _masks, Mask, Mask)
+_maps(operator.or_, lambda builder, a, b: builder.or_(a, b), _masks, Mask, Mask)
+
+
+def _type_where(condition: Any, a: Any, b: Any) -> Any:
+    kind = _common(a, b)
+    if isinstance(condition, Mask):
+        kind = _common(Vec(condition.m), a, b)
+    elif not isinstance(condition, types.Boolean):
+        return None
+    return kind and signature(kind, condition, kind, kind)
+
+
+def _type_anyof(mask: Any) -> Any:
+    return signature(types.boolean, mask) if isinstance(mask, Mask | types.Boolean) else None
+
+
+def _emit_anyof(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    if isinstance(sig.args[0], types.Boolean):
+        return values[0]
+    bits = builder.bitcast(values[0], ir.IntType(sig.args[0].m))
+    return builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
+
+
+def _type_lane(value: Any, k: Any) -> Any:
+    if not isinstance(k, types.Integer):
+        return None
+    kind = {Vec: types.float64, Mask: types.boolean}.get(type(value), value)
+    return signature(kind, value, types.int64)
+
+
+def _emit_lane(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    return builder.extract_element(*values) if isinstance(sig.args[0], Vec | Mask) else values[0]
+
+
+_register(where, _type_where, lambda context, builder, sig, values: builder.select(*values))
+_register(anyof, _type_anyof, _emit_anyof)
+_register(lane, _type_lane, _emit_lane)
+
+
+# --- Memory -----------------------------------------------------------------------------------------------------------
+
+
+def _value_type(lanes: Any) -> Any:
+    record = class_of(lanes)
+    if record not in WIDTHS:
+        return None
+    return types.float64 if record is One else Vec(record.m)
+
+
+def _is_flat(array: Any) -> bool:
+    is_flat = isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"
+    return is_flat and isinstance(array.dtype, types.Float)
+
+
+def _type_width(lanes: Any) -> Any:
+    return _value_type(lanes) and signature(types.intp, lanes)
+
+
+def _type_load(lanes: Any, array: Any, at: Any) -> Any:
+    kind = _value_type(lanes)
+    if kind and _is_flat(array) and isinstance(at, types.Integer):
+        return signature(kind, lanes, array, types.uint64)
+
+
+def _type_store(lanes: Any, array: Any, at: Any, value: Any) -> Any:
+    kind = _value_type(lanes)
+    if kind and _is_flat(array) and isinstance(at, types.Integer) and _common(kind, value) == kind:
+        return signature(types.none, lanes, array, types.uint64, kind)
+
+
+def _address(context: Any, builder: Any, sig: Any, values: Any, kind: Any) -> tuple[Any, Any, int]:
+    """Pointer to ``array[at]``, the type of what lies there, and its alignment: no more than a number's."""
+    array = context.make_array(sig.args[1])(context, builder, values[1])
+    stored = array.data.type.pointee
+    align = sig.args[1].dtype.bitwidth // 8
+    if isinstance(kind, Vec):
+        stored = ir.VectorType(stored, kind.m)
+    return builder.bitcast(builder.gep(array.data, [values[2]]), stored.as_pointer()), stored, align
+
+
+def _emit_load(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    pointer, stored, align = _address(context, builder, sig, values, sig.return_type)
+    value, wanted = builder.load(pointer, align=align), context.get_value_type(sig.return_type)
+    return value if stored == wanted else builder.fpext(value, wanted)
+
+
+def _emit_store(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    pointer, stored, align = _address(context, builder, sig, values, sig.args[3])
+    value = values[3] if stored == values[3].type else builder.fptrunc(values[3], stored)
+    builder.store(value, pointer, align=align)
+    return context.get_dummy_value()
+
+
+def _emit_width(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    return ir.Constant(ir.IntType(types.intp.bitwidth), class_of(sig.args[0]).m)
+
+
+_register(width, _type_width, _emit_width)
+_register(load, _type_load, _emit_load)
+_register(store, _type_store, _emit_store)

@@ -1,0 +1,206 @@
+"""What the papers measure: density, support recovery, stability of the selection, objective and its gap.
+
+A *model* here is a weight vector as a dense array, a SciPy sparse array or matrix, or a boolean mask of the selected
+features; a matrix (one row per class) counts as one long vector.
+
+>>> import numpy as np
+>>> w, truth = np.array([0.0, 2.0, 1e-9, -1.0]), np.array([0.0, 1.0, 0.0, 1.0])
+>>> exact_density(w), truncated_density(w), support_recovery(w, truth)
+(0.75, 0.5, 0.8)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "cohen_kappa",
+    "exact_density",
+    "jaccard",
+    "objective",
+    "objective_gap",
+    "pairwise",
+    "support",
+    "support_recovery",
+    "truncated_density",
+    "variance_over_runs",
+]
+
+
+def support(model: Any, level: float = 0.0) -> np.ndarray:
+    """The selected features as a flat boolean mask: |w_j| > level.
+
+    A stored zero of a sparse array is not selected; NaN is refused, since it is neither zero nor a weight.
+
+    >>> support([0.0, -0.5, 2.0], level=0.5).tolist()
+    [False, False, True]
+    """
+    if level < 0.0:
+        raise ValueError(f"level must not be negative, got {level}.")
+    sparse = hasattr(model, "tocsr")
+    w: Any = model.tocsr() if sparse else np.asarray(model)
+    if np.isnan(w.data if sparse else w).any():
+        raise ValueError("The weights contain NaN.")
+    selected = w if w.dtype == bool else abs(w) > level
+    return np.ravel(selected.toarray() if sparse else selected)
+
+
+def exact_density(model: Any) -> float:
+    """ED: the share of weights that are not exactly zero; 0 when there are no features.
+
+    >>> exact_density([0.0, 1e-300, 3.0, 0.0])
+    0.5
+    """
+    return truncated_density(model, level=0.0)
+
+
+def truncated_density(model: Any, level: float = 1e-6) -> float:
+    """TD: the share of weights above ``level`` in size; 0 when there are no features.
+
+    >>> truncated_density([0.0, 1e-300, 3.0, 0.0])
+    0.25
+    """
+    mask = support(model, level)
+    return _count(mask) / mask.size if mask.size else 0.0
+
+
+def support_recovery(model: Any, truth: Any) -> float:
+    """SSR = 2 |S and S*| / (|S| + |S*|), the F1 score of the support S against the true one; 1 when both are empty.
+
+    >>> support_recovery([1.0, 1.0, 0.0], [True, False, True])
+    0.5
+    """
+    a, b = _supports(model, truth)
+    both, total = _count(a & b), _count(a) + _count(b)
+    return 2 * both / total if total else 1.0
+
+
+def jaccard(first: Any, second: Any) -> float:
+    """|A and B| / |A or B| of two selected sets; 1 when both are empty.
+
+    >>> jaccard([1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 1.0])
+    0.25
+    """
+    a, b = _supports(first, second)
+    either = _count(a | b)
+    return _count(a & b) / either if either else 1.0
+
+
+def cohen_kappa(first: Any, second: Any) -> float:
+    """Cohen's kappa of two selected sets: their agreement beyond what sets of these sizes have by chance.
+
+    (q_o - q_e) / (1 - q_e), with q_o the share of features on which the two agree and q_e its expectation.  When both
+    are empty or both hold every feature, chance alone gives full agreement and the ratio is 0/0: 1, they are equal.
+    A set that is empty or full against any other has kappa 0.
+
+    >>> cohen_kappa([1, 1, 0, 0], [1, 1, 0, 0]), cohen_kappa([1, 1, 0, 0], [1, 0, 1, 0]), cohen_kappa([1, 0], [0, 1])
+    (1.0, 0.0, -1.0)
+    """
+    a, b = _supports(first, second)
+    p, size_a, size_b = a.size, _count(a), _count(b)
+    # q_o p^2 and q_e p^2 in whole numbers, so that equal sets give exactly 1
+    observed = p * _count(a == b)
+    expected = size_a * size_b + (p - size_a) * (p - size_b)
+    return (observed - expected) / (p * p - expected) if expected != p * p else 1.0
+
+
+def pairwise(models: Iterable[Any], measure: Callable[[Any, Any], float] = cohen_kappa) -> float:
+    """The mean of a symmetric measure over all pairs of runs: with Cohen's kappa, the stability of a selection.
+
+    >>> runs = [[1, 1, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0]]
+    >>> round(pairwise(runs), 4), round(pairwise(runs, jaccard), 4)
+    (0.3333, 0.5556)
+    """
+    masks = [support(model) for model in models]
+    if len(masks) < 2:
+        raise ValueError(f"A mean over pairs of runs needs at least two runs, got {len(masks)}.")
+    pairs = [measure(a, b) for a, b in combinations(masks, 2)]
+    return math.fsum(pairs) / len(pairs)
+
+
+def variance_over_runs(values: Any, ddof: int = 1) -> Any:
+    """The variance of a result over independent runs, in the papers of the objective at the returned model.
+
+    One row per run: for a vector one number, for a matrix one for each column.  The papers do not say whether they
+    divide by the number of runs (``ddof=0``) or by one less (``ddof=1``, unbiased, the default).
+
+    >>> variance_over_runs([1.0, 2.0, 3.0]), variance_over_runs([1.0, 3.0], ddof=0)
+    (1.0, 1.0)
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim == 0 or len(values) <= ddof:
+        raise ValueError(f"A variance needs at least {ddof + 1} runs, got {values.shape[0] if values.ndim else 1}.")
+    variance = np.var(values, axis=0, ddof=ddof)
+    return float(variance) if values.ndim == 1 else variance
+
+
+def objective(
+    X: Any,  # noqa: N803
+    y: Any,
+    w: Any,
+    b: float = 0.0,
+    *,
+    loss: Any,
+    lam: float = 0.0,
+    rho: float = 0.0,
+    pen: Any = 1.0,
+    sample_weight: Any = None,
+) -> float:
+    """phi(w) = mean(loss(X w + b, y)) + rho/2 ||w||^2 + lam sum_j pen_j |w_j|, for one model.
+
+    ``loss`` is "squared", "logistic" or "hinge" (the last two with targets -1 and +1), or a loss record.  With
+    ``sample_weight`` the mean is that of weight times loss over the rows whose weight is not zero: what the optimizers
+    minimise.
+
+    >>> objective([[1.0, 0.0], [0.0, 2.0]], [1.0, 4.0], [1.0, 0.0], loss="squared", lam=0.5, rho=1.0)
+    5.0
+    """
+    record = _loss(loss) if isinstance(loss, str) else loss
+    w = np.ravel(w.toarray() if hasattr(w, "toarray") else np.asarray(w, dtype=np.float64))
+    X, y = X if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)  # noqa: N806
+    if X.shape != (y.size, w.size) or y.ndim != 1:
+        raise ValueError(f"X {X.shape}, y {y.shape} and w {w.shape} do not fit together.")
+    if getattr(record, "classifies", False) and not np.isin(y, (-1.0, 1.0)).all():
+        raise ValueError("The targets of a classification loss are -1 and +1.")
+    losses = type(record).value(record, X @ w + b, y)
+    if sample_weight is not None:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+        losses = (weights * losses)[weights != 0.0]
+    return float(np.mean(losses) + 0.5 * rho * (w @ w) + lam * np.sum(pen * np.abs(w)))
+
+
+def objective_gap(value: float, optimum: float, relative: bool = True) -> float:
+    """(value - optimum) / |optimum|, or the difference itself; relative to an optimum of 0: 0 if equal, else infinite.
+
+    >>> objective_gap(3.0, 2.0), objective_gap(3.0, 2.0, relative=False), objective_gap(3.0, 0.0)
+    (0.5, 1.0, inf)
+    """
+    gap = float(value) - float(optimum)
+    if not relative or gap == 0.0:
+        return gap
+    return gap / abs(float(optimum)) if optimum else math.copysign(math.inf, gap)
+
+
+def _count(mask: np.ndarray) -> int:
+    return int(np.count_nonzero(mask))
+
+
+def _supports(first: Any, second: Any) -> tuple[np.ndarray, np.ndarray]:
+    a, b = support(first), support(second)
+    if a.size != b.size:
+        raise ValueError(f"The two models have {a.size} and {b.size} features.")
+    return a, b
+
+
+def _loss(name: str) -> Any:
+    from . import losses  # here, so that this module stays light: the records bring the compiler with them
+
+    known = {"squared": losses.Squared, "logistic": losses.Logistic, "log_loss": losses.Logistic, "hinge": losses.Hinge}
+    if name not in known:
+        raise ValueError(f"Unknown loss {name!r}; known are {', '.join(known)}.")
+    return known[name]()

@@ -1,0 +1,257 @@
+"""FOBOS, forward-backward splitting: w <- S(w - eta c x, eta lam) / (1 + eta rho), O(nonzeros) per example.
+
+The lazy form.  P_t is the product of all L2 decays, B_t the sum of tau = eta / P: an idle coordinate obeys
+|w_t| = P_t max(|w_s| / P_s - lam pen (B_t - B_s), 0).  A cell stores B at its last touch and v = w / P.
+Sums of iterates are by Abel summation: a touch that moves v to u adds (v - u) SP and sign terms, with SP and SPB the
+sums of omega P and omega P B so far; only a coordinate that died while idle needs the step of its death.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..dispatch import U, inlined, kernel
+from ..lanes import anyof, load, signed, store, width
+from ..losses import curvature, derivative
+from ..records import Block, Layout, Problem, State, tracks
+from ..regularizers import penalty, prox
+
+_CELLS = 1024
+_TINY = 1e-60, 1e-4
+"""Below this P the cells are settled and P starts again from 1: without sums, where it only must not underflow, and
+with sums, which lose as many digits as P does."""
+
+
+class Schedule(NamedTuple):
+    """Per row: steps (of the intercept, of the cells over P) and weight in the average.  Per step since the last
+    settling, and one more: ``table`` with columns B, SP, SPB, P.  ``first`` is the table's row of the first step."""
+
+    eta: np.ndarray
+    tau: np.ndarray
+    omega: np.ndarray
+    table: np.ndarray
+    grid: np.ndarray
+    first: int
+
+
+class FOBOS(NamedTuple):
+    """Forward-backward splitting; the L2 term in the prox (default) or, as the papers write it, in the gradient."""
+
+    l2_in: str = "prox"
+
+    layout = Layout(shared=1, lane=1, bias=1, clock=0)
+    columns = 4
+    uses_steps = True
+
+    @property
+    def learn(self):
+        return learn
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what cannot be done."""
+        if self.l2_in not in ("prox", "gradient"):
+            raise ValueError(f"FOBOS(l2_in={self.l2_in!r}): l2_in must be 'prox' or 'gradient'.")
+
+    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
+        """Whether the watched sums are exact at O(nonzeros): always."""
+        return True
+
+    def start(self, problem: Problem) -> tuple[State, Block]:
+        block = Block(self.columns)
+        block.table[0, 3] = 1.0
+        return self.layout.new_state(problem), block
+
+    def place(self, problem: Problem, state: State, w: np.ndarray, b: np.ndarray) -> None:
+        """Start from w (d, m) and b (m,) instead of zero."""
+        _, lanes, bias = self.layout.views(problem, state)
+        lanes[:, 0, : problem.m] = w
+        if problem.intercept:
+            bias[0, : problem.m] = b
+
+    def schedule(
+        self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
+    ) -> Schedule:
+        """The arrays for the next ``len(eta)`` steps; for fewer where P would become too small to divide by."""
+        if not problem.sums and t > block.start:  # nothing is summed: only the present P and B matter
+            block.table[0] = block.table[t - block.start]
+            block.start = t
+        first, rho = t - block.start, float(problem.regularizer.rho)
+        if self.l2_in == "prox":
+            decay = 1.0 / (1.0 + eta * rho)
+        else:
+            decay = 1.0 - eta * rho
+            if t == 0 and len(decay):
+                decay[0] = 1.0  # w_1 = 0 whatever multiplies it
+            if decay.size and decay.min() <= 0.0:
+                raise ValueError(
+                    f"the step {eta[decay.argmin()]:.3g} at example {t + decay.argmin() + 1} times rho = {rho:.3g} is "
+                    "at least 1: choose smaller steps, or FOBOS(l2_in='prox')."
+                )
+        P = np.multiply.accumulate(np.append(block.table[first, 3], decay))
+        small = np.flatnonzero(P[1:] < _TINY[problem.sums > 0])
+        n = min(len(eta), small[0] + 1) if small.size else len(eta)
+        P, eta, omega = P[: n + 1], eta[:n], omega[:n]
+        block.full = bool(small.size)
+        tau = eta / (P[:-1] if self.l2_in == "prox" else P[1:])
+        rows = block.reserve(first + n + 1)[first : first + n + 1]
+        rows[:, 3] = P
+        rows[:, 0] = np.add.accumulate(np.append(rows[0, 0], tau))
+        if problem.sums:
+            rows[:, 1] = np.add.accumulate(np.append(rows[0, 1], omega * P[:-1]))
+            rows[:, 2] = np.add.accumulate(np.append(rows[0, 2], omega * P[:-1] * rows[:-1, 0]))
+            _update_grid(block, first + n)
+        return Schedule(eta if problem.intercept else 0.0 * eta, tau, omega, block.table, block.grid, first)
+
+    def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
+        """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
+        settle(block.table, t - block.start, problem.method, state)
+        block.table[0] = 0.0, 0.0, 0.0, 1.0
+        block.start, block.gridded, block.full = t, 0, False
+
+    def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """The iterate after t examples."""
+        touched, lanes, bias = self.layout.views(problem, state)
+        B, _, _, P = block.table[t - block.start]
+        method = problem.method
+        pen = problem.regularizer.penalties(problem.d)
+        idle = (pen * (B - touched[:, 0]))[:, None] * method.lams
+        return (P * prox(method.regularizer, lanes[:, 0], idle))[:, : problem.m], bias[0, : problem.m].copy()
+
+
+def _update_grid(block: Block, r: int) -> None:
+    """grid = (cells per unit of B, then for each cell the first step whose B reaches it), rebuilt as the block grows."""
+    if r > block.gridded * 17 // 16 + 16 or block.gridded == 0:
+        B = block.table[: r + 1, 0]
+        scale = _CELLS / B[-1] if B[-1] > 0.0 else 0.0
+        levels = np.arange(_CELLS + 1) / scale if scale > 0.0 else np.zeros(_CELLS + 1)
+        block.grid = np.append(scale, np.searchsorted(B, levels))
+        block.gridded = r
+
+
+@inlined
+def _near(table, grid, r, x):
+    """A step near the first z in 1..r with B_z >= x: the grid's interpolation, then one Newton step."""
+    cell = min(x * grid[0], grid.size - 3.0)
+    k = U(int(cell))
+    z = grid[k + U(1)] + (grid[k + U(2)] - grid[k + U(1)]) * (cell - int(cell))
+    i = U(min(max(z, 1.0), float(r)))
+    step = max(table[i, 0] - table[i - U(1), 0], 1e-300)
+    return U(min(max(float(i) + math.ceil((x - table[i, 0]) / step), 1.0), float(r)))
+
+
+@kernel
+def learn(rows, order, schedule, method, state):
+    """FOBOS over the rows in ``order``, with exact running sums where the method watches them."""
+    indptr, indices, data, targets, weights = rows
+    loss, reg, lanes, watch, lams = method
+    eta, tau, omega, table, grid, first = schedule
+    cell, bias, _ = state
+    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    stride = one + (one + sums) * m
+    lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
+    longest = 0
+    for i in order:
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    dead, level = np.empty(longest + 1, np.uint32), np.empty((longest + 1) * width(lanes))
+    for k in range(order.size):
+        i, r = U(order[k]), U(first + k)
+        start, stop = U(indptr[i]), U(indptr[i + one])
+        B, P = table[r, 0], table[r, 3]
+        s, n = 0.0 * b, U(0)
+        for p in range(start, stop):  # catch up, inner product; note who died while idle
+            j = U(indices[p])
+            at = j * stride
+            idle = lam * (penalty(reg, j) * (B - cell[at]))
+            v = load(lanes, cell, at + one)
+            if sums > 0:
+                dead[n] = j
+                store(lanes, level, n * m, v)
+                n += U(anyof((abs(v) <= idle) & (v != 0.0)))
+            v = prox(reg, v, idle)
+            store(lanes, cell, at + one, v)
+            s = s + v * data[p]
+        for h in range(n):  # the iterates of the dead, summed up to the step z at which each reached zero
+            at = U(dead[h]) * stride
+            pen = penalty(reg, U(dead[h]))
+            for q in range(m):
+                v, shrink = level[h * m + q], lams[q] * pen
+                if (v != 0.0) & (abs(v) <= shrink * (B - cell[at])):
+                    x = abs(v) / shrink + cell[at]
+                    z = _near(table, grid, r, x)
+                    if not ((table[z, 0] >= x) & (table[z - one, 0] < x)):
+                        lo, hi = U(0), r  # irregular steps: bisect
+                        while hi - lo > one:
+                            mid = (lo + hi) >> one
+                            if table[mid, 0] >= x:
+                                hi = mid
+                            else:
+                                lo = mid
+                        z = hi
+                    cell[at + one + m + q] += math.copysign(max(shrink * (x * table[z, 1] - table[z, 2]), 0.0), v)
+        y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
+        margin = P * s + b
+        g = weight * derivative(loss, margin, y)
+        c, og, step = tau[k] * g, omega[k] * g, tau[k]
+        B1, SP, SPB = table[r + one, 0], table[r + one, 1], table[r + one, 2]
+        before, after = B * SP - SPB, B1 * SP - SPB
+        curve = 0.0 * b
+        if sums > 2:
+            curve = weight * curvature(loss, margin, y)
+        for p in range(start, stop):  # step, prox, running sums
+            j = U(indices[p])
+            at = j * stride
+            pen = lam * penalty(reg, j)
+            v = load(lanes, cell, at + one)
+            u = prox(reg, v - c * data[p], pen * step)
+            cell[at] = B1
+            store(lanes, cell, at + one, u)
+            if sums > 0:
+                f = at + one + m
+                moved = (v - u) * SP + (signed(pen * before, v) - signed(pen * after, u))
+                store(lanes, cell, f, load(lanes, cell, f) + moved)
+            if sums > 1:
+                f = at + one + m + m
+                store(lanes, cell, f, load(lanes, cell, f) + og * data[p])
+            if sums > 2:
+                f = at + one + m + m + m
+                store(lanes, cell, f, load(lanes, cell, f) + curve * (data[p] * data[p]))
+        if sums > 0:
+            store(lanes, bias, m, load(lanes, bias, m) + omega[k] * b)
+        if sums > 1:
+            store(lanes, bias, m + m, load(lanes, bias, m + m) + og)
+        if sums > 2:
+            store(lanes, bias, m + m + m, load(lanes, bias, m + m + m) + curve)
+        b = b - eta[k] * g
+    store(lanes, bias, U(0), b)
+
+
+@kernel
+def settle(table, steps, method, state):
+    """Close the sums after so many steps for every coordinate and write v = w, B = 0 into its cell."""
+    _, reg, lanes, watch, lams = method
+    cell = state.cell
+    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    stride, r = one + (one + sums) * m, U(steps)
+    B, P = table[r, 0], table[r, 3]
+    for j in range(U(cell.size) // stride):
+        at, pen = j * stride, penalty(reg, j)
+        for q in range(m):
+            v, shrink = cell[at + one + q], lams[q] * pen
+            if v != 0.0:
+                if sums > 0:
+                    z, level = r, abs(v) + shrink * cell[at]
+                    if abs(v) <= shrink * (B - cell[at]):
+                        lo, hi = U(0), r
+                        while hi - lo > one:
+                            mid = (lo + hi) >> one
+                            if shrink * table[mid, 0] >= level:
+                                hi = mid
+                            else:
+                                lo = mid
+                        z = hi
+                    cell[at + one + m + q] += math.copysign(max(level * table[z, 1] - shrink * table[z, 2], 0.0), v)
+                cell[at + one + q] = P * prox(reg, v, shrink * (B - cell[at]))
+        cell[at] = 0.0

@@ -1,0 +1,51 @@
+"""FTRL-proximal: follow the regularized leader with AdaGrad rates, r = (beta + sqrt(sum of g^2)) / alpha."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..lanes import sqrt
+from ..records import Block, Problem, State
+from . import idle
+
+_LEARN = idle.Learn()
+
+
+class AdaGrad(NamedTuple):
+    """r = (beta + sqrt(G)) / alpha; ``floor`` is beta, ``gain`` 1 / alpha."""
+
+    def normalises(rule) -> int:  # noqa: N805
+        return 0
+
+    def rate(rule, G, s2, gain, floor):  # noqa: N803, N805
+        return (floor + sqrt(G)) * gain
+
+
+class FTRL(NamedTuple):
+    """FTRL-proximal.  ``alpha`` scales all steps, ``beta`` damps the first ones."""
+
+    alpha: float = 0.1
+    beta: float = 1.0
+
+    layout = idle.LAYOUT
+    columns = idle.COLUMNS
+    uses_steps = False
+    learn = _LEARN
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what cannot be done."""
+        if not (0.0 < self.alpha < float("inf")):
+            raise ValueError(f"FTRL(alpha={self.alpha!r}): alpha must be a positive number.")
+        if not (0.0 <= self.beta < float("inf")):
+            raise ValueError(f"FTRL(beta={self.beta!r}): beta must be a number, zero or more.")
+
+    def schedule(
+        self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
+    ) -> idle.Schedule:
+        """The arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
+        return idle.make_schedule(problem, block, t, omega, AdaGrad(), 1.0 / self.alpha, self.beta, 0.0)
+
+    is_lazy, start, must_settle = idle.is_lazy, idle.start, idle.never
+    settle, weights = idle.settle, idle.weights

@@ -1,0 +1,536 @@
+"""Follow the regularized leader with a rate per coordinate: the kernels behind FTRL-proximal and NFTRL.
+
+Both keep z, G = sum of (c x)^2 and eta = 1/r per coordinate and differ only in the rule for r (a record, see ``rate``).
+A coordinate that is not touched has, before the example at clock t,
+
+    w_t = -S(z, lam pen t) / (r + rho t),
+
+so nothing needs catching up; only sums of iterates do.  With rho = 0 they are by Abel summation: over the block's first
+k steps an idle coordinate's iterates add up to F_k = eta (|z| Omega_k - lam pen Theta_k), Omega and Theta the prefix
+sums of omega and omega t, so a touch adds F of the old (z, eta) minus F of the new one.  One that died while idle adds
+F at the step of its death, e = ceil(|z| / (lam pen)); one that a touch left dead never adds anything: its eta is stored
+with a minus sign.  With rho > 0 the idle stretch since the last touch, a field of its own, has a closed form.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..dispatch import U, dispatched, inlined, kernel
+from ..lanes import anyof, lane, load, maximum, signed, store, where, width
+from ..losses import curvature, derivative
+from ..records import Block, Layout, Problem, State, tracks
+from ..regularizers import ElasticNet, penalty, prox
+from .lines import FOUR, LINE, fields, pick, put_fields
+
+_TINY = 1e-300
+"""Smallest r: where no gradient has come yet, so that z = 0, and 1/r only has to be finite."""
+
+
+# --- Parts: the rule for r, and how idle coordinates behave -----------------------------------------------------------
+
+
+@dispatched
+def rate(rule: Any, G: Any, s2: Any, gain: Any, floor: Any) -> Any:  # noqa: N803
+    """r of a coordinate with sum of squared gradients G and mean square s2 of its nonzeros."""
+    raise NotImplementedError
+
+
+@dispatched
+def normalises(rule: Any) -> int:
+    """Whether the rule needs s2 and the mean number of (normalised) nonzeros in a row.  A compile-time constant."""
+    raise NotImplementedError
+
+
+@dispatched
+def ridged(idle: Any) -> int:
+    """Whether rho > 0.  A compile-time constant."""
+    raise NotImplementedError
+
+
+@dispatched
+def damping(idle: Any, t: Any, eta: Any) -> Any:
+    """r / (r + rho t)."""
+    raise NotImplementedError
+
+
+@dispatched
+def stretch(idle: Any, z: Any, eta: Any, shrink: Any, a: Any, b: Any) -> Any:
+    """Sum over a <= s < b of max(|z| - shrink s, 0) / (r + rho s), 1 <= a; only asked for where rho > 0."""
+    raise NotImplementedError
+
+
+class Flat(NamedTuple):
+    """rho = 0."""
+
+    def ridged(idle) -> int:  # noqa: N805
+        return 0
+
+    def damping(idle, t, eta):  # noqa: N805
+        return 1.0
+
+    def stretch(idle, z, eta, shrink, a, b):  # noqa: N805
+        return 0.0
+
+
+class Ridge(NamedTuple):
+    """rho > 0."""
+
+    rho: float
+
+    def ridged(idle) -> int:  # noqa: N805
+        return 1
+
+    def damping(idle, t, eta):  # noqa: N805
+        return 1.0 / (1.0 + idle.rho * t * eta)
+
+    def stretch(idle, z, eta, shrink, a, b):  # noqa: N805
+        v = abs(z) - shrink * a
+        if (v <= 0.0) | (b <= a):
+            return 0.0
+        n = b - a
+        if v < shrink * n:
+            n = math.ceil(v / shrink)
+        bottom = 1.0 / eta + idle.rho * a
+        top = v / bottom
+        return max(n * top - (top + shrink / idle.rho) * harmonic(bottom / idle.rho, n), 0.0)
+
+
+def idle_of(problem: Problem) -> Any:
+    """The record for the problem's rho."""
+    rho = float(problem.regularizer.rho)
+    return Ridge(rho) if rho > 0.0 else Flat()
+
+
+def in_lines(problem: Problem) -> bool:
+    """Whether the fast kernel for one model applies."""
+    return problem.width == 1 and not problem.regularizer.rho and type(problem.regularizer) is ElasticNet
+
+
+# --- What both optimizers share ---------------------------------------------------------------------------------------
+
+
+class Schedule(NamedTuple):
+    """Per row: its weight in the average.  Per step since the last settling, and one more: ``table`` with columns Omega
+    and Theta, time counted from ``start``, the clock at the table's first row; ``first`` is the table's row of the
+    first step.  Per lane: the rule's constants and the intercept's start.  ``intercept`` is 1, or 0 without one."""
+
+    rule: Any
+    idle: Any
+    omega: np.ndarray
+    table: np.ndarray
+    start: float
+    first: int
+    gains: np.ndarray
+    floors: np.ndarray
+    centres: np.ndarray
+    intercept: float
+
+
+class IdleLayout(Layout):
+    """Shared: q, n and, where rho > 0, the clock at the last touch.  Lane: z, eta, G.  Intercept: b, z, G, r.
+
+    One model with rho = 0 has a cache line per feature: all three sums fill it, fewer leave a rest unused.
+    """
+
+    __slots__ = ()
+
+    def _shared(self, problem: Problem) -> int:
+        return self.shared + ridged(idle_of(problem))
+
+    def stride(self, problem: Problem) -> int:
+        if in_lines(problem):
+            return LINE
+        return self._shared(problem) + (self.lane + problem.sums) * problem.width
+
+    def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        cell = state.cell.reshape(problem.d, self.stride(problem))
+        first, n = self._shared(problem), self.lane + problem.sums
+        lanes = cell[:, first : first + n * problem.width].reshape(problem.d, n, problem.width)
+        return cell[:, :first], lanes, state.bias.reshape(self.bias + problem.sums, problem.width)
+
+
+LAYOUT = IdleLayout(shared=2, lane=3, bias=4, clock=1)
+COLUMNS = 2
+
+
+def is_lazy(optimizer: Any, problem: Problem, uniform: bool) -> bool:
+    """Whether the watched sums are exact at O(nonzeros): with rho > 0 only for uniform weights."""
+    return uniform or not problem.regularizer.rho
+
+
+def start(optimizer: Any, problem: Problem, centres: Any = 0.0) -> tuple[State, Block]:
+    """Nothing learned; the intercept at ``centres``."""
+    state = LAYOUT.new_state(problem)
+    if problem.intercept:
+        state.bias[: problem.m] = centres
+    return state, Block(COLUMNS)
+
+
+def per_lane(problem: Problem, value: Any, rest: float) -> np.ndarray:
+    """A number or one per model, as an array over all lanes; ``rest`` where a lane has no model."""
+    out = np.full(problem.width, rest)
+    out[: problem.m] = value
+    return out
+
+
+def make_schedule(
+    problem: Problem, block: Block, t: int, omega: np.ndarray, rule: Any, gains: Any, floors: Any, centres: Any
+) -> Schedule:
+    """The arrays for the next ``len(omega)`` steps."""
+    n, first = len(omega), t - block.start
+    if problem.sums:
+        rows = block.reserve(first + n + 1)[first : first + n + 1]
+        rows[:, 0] = np.add.accumulate(np.append(rows[0, 0], omega))
+        rows[:, 1] = np.add.accumulate(np.append(rows[0, 1], omega * np.arange(first, first + n)))
+    else:  # nothing is summed up to the end of these rows
+        block.start, first = t + n, 0
+    lanes = (per_lane(problem, value, 1.0) for value in (gains, floors, centres if problem.intercept else 0.0))
+    origin = float(block.start if problem.sums else t)
+    return Schedule(rule, idle_of(problem), omega, block.table, origin, first, *lanes, float(problem.intercept))
+
+
+def never(optimizer: Any, block: Block, t: int) -> bool:
+    """No block has to be closed early."""
+    return False
+
+
+def settle(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> None:
+    """Bring every coordinate's sum up to date, note which are alive, and start a new block."""
+    at = float(block.start if problem.sums else t)
+    settle_all(block.table, at, t, LAYOUT.stride(problem), idle_of(problem), problem.method, state)
+    block.table[0] = 0.0
+    block.start = t
+
+
+def weights(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
+    """The iterate after t examples."""
+    _, lanes, bias = LAYOUT.views(problem, state)
+    method, z, eta = problem.method, lanes[:, 0], np.abs(lanes[:, 1])
+    v = prox(method.regularizer, z, problem.regularizer.penalties(problem.d)[:, None] * method.lams * t)
+    w = 0.0 - v * damping(idle_of(problem), t, eta) * eta
+    return w[:, : problem.m], bias[0, : problem.m].copy()
+
+
+class Learn:
+    """``learn``, or the same for one model on whole cache lines where the schedule and the state are made for it."""
+
+    def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
+        self._kernel(schedule, method)(rows, order, schedule, method, state)
+
+    def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
+        """In plain Python."""
+        self._kernel(schedule, method).py_func(rows, order, schedule, method, state)
+
+    def _kernel(self, schedule: Any, method: Any) -> Any:
+        fast = width(method.lanes) == 1 and not ridged(schedule.idle) and type(method.regularizer) is ElasticNet
+        return learn_lines if fast else learn
+
+
+# --- Sums over idle stretches -----------------------------------------------------------------------------------------
+
+
+@inlined
+def sum_to_death(table, z, eta, shrink, start, r):
+    """F at the step of its death of a coordinate that died before row r of the table; the iterates have -z's sign."""
+    e = U(min(max(math.ceil(abs(z) / shrink) - start, 0.0), float(r)))
+    return eta * max((abs(z) - shrink * start) * table[e, 0] - shrink * table[e, 1], 0.0)
+
+
+@inlined
+def harmonic(q, n):
+    """h(q, n) = sum_{0 <= i < n} i / (q + i) for q >= 1, to a relative 1e-13 or so.
+
+    Few terms one by one, and of many the first ones until q + i >= 24; the rest by Euler and Maclaurin around their
+    integral q (x - log(1 + x)), x = n/q.
+    """
+    first = n if n <= 24.0 else max(math.ceil(24.0 - q), 0.0)
+    total, i = 0.0, 0.0
+    while i < first:
+        total += i / (q + i)
+        i += 1.0
+    if n > first:
+        n, q = n - first, q + first
+        x = n / q
+        if x < 0.1:  # log(1 + x) = 2 atanh(y), and x - 2 y = x y
+            y = x / (2.0 + x)
+            s = y * y
+            tail = 1 / 3 + s * (1 / 5 + s * (1 / 7 + s * (1 / 9 + s * (1 / 11 + s * (1 / 13 + s / 15)))))
+            main = x * y - 2.0 * y * s * tail
+        else:
+            main = x - math.log1p(x)
+        p = 1.0 / ((1.0 + x) * (1.0 + x))
+        p2, q2 = p * p, q * q
+        ends = (p - 1.0) / 12.0 - ((p2 - 1.0) / 120.0 - (p2 * p - 1.0) / (252.0 * q2)) / q2
+        h = q * main - 0.5 * x / (1.0 + x) + ends / q
+        total += first * ((n - h) / q) + h  # (first + i) / (q + i) = first / (q + i) + i / (q + i)
+    return total
+
+
+# --- Kernels ----------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def learn(rows, order, schedule, method, state):
+    """FTRL over the rows in ``order``, with exact running sums where the method watches them."""
+    indptr, indices, data, targets, weights = rows
+    loss, reg, lanes, watch, lams = method
+    rule, idle, omega, table, origin, first, gains, floors, centres, intercept = schedule
+    cell, bias, clock = state
+    m, sums, one, two = U(width(lanes)), U(tracks(watch)), U(1), U(2)
+    own = two + U(ridged(idle))
+    stride = own + (U(3) + sums) * m
+    lam, gain, floor, b0 = (load(lanes, lams, U(0)), load(lanes, gains, U(0)), load(lanes, floors, U(0)),
+                            load(lanes, centres, U(0)))  # fmt: skip
+    b, z_b = load(lanes, bias, U(0)), load(lanes, bias, m)
+    G_b, r_b, K = load(lanes, bias, m + m), load(lanes, bias, m + m + m), clock[0]
+    longest = 0
+    for i in order:
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    dead, scale = np.empty(longest + 1, np.uint32), np.ones(longest + 1)
+    for k in range(order.size):
+        i, r = U(order[k]), U(first + k)
+        t = origin + float(r)
+        begin, stop = U(indptr[i]), U(indptr[i + one])
+        s, seen, n = 0.0 * b, intercept, U(0)
+        for p in range(begin, stop):  # counts, inner product; sums over the idle stretch, or who died in it
+            j, x = U(indices[p]), np.float64(data[p])
+            at = j * stride
+            f, shrink = at + own, lam * penalty(reg, j)
+            if normalises(rule) == 1:
+                q, count = max(cell[at] + x * x, _TINY), cell[at + one] + 1.0
+                cell[at], cell[at + one] = q, count
+                seen += x * x * (count / q)
+                scale[p - begin] = q / count
+            z, eta = load(lanes, cell, f), load(lanes, cell, f + m)
+            v = prox(reg, z, shrink * t)
+            s = s - v * damping(idle, t, eta) * eta * x
+            if sums > 0:
+                if ridged(idle) == 1:
+                    a = max(cell[at + two], origin)
+                    for lane_ in range(m):
+                        zq, h = cell[f + lane_], f + m + m + m + lane_
+                        if zq != 0.0:
+                            own_shrink = lams[lane_] * penalty(reg, j)
+                            total = stretch(idle, zq, cell[f + m + lane_], own_shrink, a, t + 1.0)
+                            cell[h] -= math.copysign(omega[k] * total, zq)
+                else:
+                    dead[n] = j
+                    n += U(anyof((eta > 0.0) & (v == 0.0)))
+        for h in range(n):
+            j = U(dead[h])
+            f = j * stride + own
+            for lane_ in range(m):
+                z, eta, own_shrink = cell[f + lane_], cell[f + m + lane_], lams[lane_] * penalty(reg, j)
+                if (eta > 0.0) & (abs(z) <= own_shrink * t):
+                    total = sum_to_death(table, z, eta, own_shrink, origin, r)
+                    cell[f + m + m + m + lane_] -= math.copysign(total, z)
+        y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
+        margin = s + b
+        c = weight * derivative(loss, margin, y)
+        og, curve, gk = omega[k] * c, 0.0 * b, gain
+        if sums > 2:
+            curve = weight * curvature(loss, margin, y)
+        if normalises(rule) == 1:
+            K += seen
+            gk = gain * (K / (t + 1.0))
+        Omega = Theta = 0.0
+        if sums > 0:
+            Omega, Theta = table[r + one, 0], table[r + one, 1]
+        before, after = float(r) * Omega - Theta, (float(r) + 1.0) * Omega - Theta
+        for p in range(begin, stop):
+            j, x = U(indices[p]), np.float64(data[p])
+            at = j * stride
+            f, shrink = at + own, lam * penalty(reg, j)
+            z, eta = load(lanes, cell, f), load(lanes, cell, f + m)
+            v = prox(reg, z, shrink * t)
+            pull = v * damping(idle, t, eta)  # -r w
+            w, g = 0.0 - pull * eta, c * x
+            G = load(lanes, cell, f + m + m) + g * g
+            new_r = maximum(rate(rule, G, scale[p - begin], gk, floor), _TINY)
+            new_z, new_eta = (z - pull) + g - new_r * w, 1.0 / new_r
+            if sums > 0:
+                if ridged(idle) == 1:
+                    cell[at + two] = t + 1.0
+                else:
+                    h = f + m + m + m
+                    new_v = prox(reg, new_z, shrink * (t + 1.0))
+                    moved = Omega * (w + new_v * new_eta) - (
+                        signed(shrink * before * eta, v) - signed(shrink * after * new_eta, new_v)
+                    )
+                    store(lanes, cell, h, load(lanes, cell, h) + moved)
+                    new_eta = where(new_v != 0.0, new_eta, -new_eta)
+            store(lanes, cell, f, new_z)
+            store(lanes, cell, f + m, new_eta)
+            store(lanes, cell, f + m + m, G)
+            if sums > 1:
+                h = f + U(4) * m
+                store(lanes, cell, h, load(lanes, cell, h) + og * x)
+            if sums > 2:
+                h = f + U(5) * m
+                store(lanes, cell, h, load(lanes, cell, h) + curve * (x * x))
+        if sums > 0:
+            store(lanes, bias, U(4) * m, load(lanes, bias, U(4) * m) + omega[k] * b)
+        if sums > 1:
+            store(lanes, bias, U(5) * m, load(lanes, bias, U(5) * m) + og)
+        if sums > 2:
+            store(lanes, bias, U(6) * m, load(lanes, bias, U(6) * m) + curve)
+        G_b = G_b + c * c
+        new_r = maximum(rate(rule, G_b, 1.0, gk, floor), _TINY)
+        z_b = z_b + c - (new_r - r_b) * (b - b0)
+        r_b, b = new_r, intercept * (b0 - z_b / new_r)
+    store(lanes, bias, U(0), b)
+    store(lanes, bias, m, z_b)
+    store(lanes, bias, m + m, G_b)
+    store(lanes, bias, m + m + m, r_b)
+    clock[0] = K
+
+
+@kernel
+def learn_lines(rows, order, schedule, method, state):
+    """The same for one model with rho = 0, four features at a time; a cell is q, n, z, eta, G and the sums.
+
+    A row's last block is filled up by repeating its last entry.  The first loop only reads cells, the second only
+    writes them, so the copies compute and write the same numbers; only inner products have to leave them out.
+    """
+    indptr, indices, data, targets, weights = rows
+    loss, reg, _, watch, lams = method
+    rule, _, omega, table, origin, first, gains, floors, centres, intercept = schedule
+    cell, bias, clock = state
+    sums, one, four, size = U(tracks(watch)), U(1), U(4), U(40)
+    lam, floor, b0 = lams[0], floors[0], centres[0]
+    b, z_b, G_b, r_b, K = bias[0], bias[1], bias[2], bias[3], clock[0]
+    longest = 0
+    for i in order:
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    space = np.empty(((longest >> 2) + 1) * 40)
+    tail, tail_x = np.empty(4, indices.dtype), np.empty(4, data.dtype)
+    zero, number = load(FOUR, np.zeros(4), U(0)), load(FOUR, np.arange(4.0), U(0))
+    for k in range(order.size):
+        i, r = U(order[k]), U(first + k)
+        t = origin + float(r)
+        begin, stop = U(indptr[i]), U(indptr[i + one])
+        full = (stop - begin) >> U(2)
+        blocks = (stop - begin + U(3)) >> U(2)
+        if blocks > full:
+            for f in range(four):
+                p = min(begin + full * four + f, stop - one)
+                tail[f], tail_x[f] = indices[p], data[p]
+        s, seen, left, level = zero, zero, float(stop - begin), lam * t
+        for block in range(blocks):
+            p, in_tail, o = begin + block * four, block == full, block * size
+            x = pick(data, tail_x, p, in_tail)
+            q, n, z, eta, G, A, g, h = fields(cell, indices, tail, p, in_tail)
+            v = prox(reg, z, level)
+            w = zero - v * eta
+            x_once = where(number < left, x, 0.0)
+            s = s + w * x_once
+            if normalises(rule) == 1:
+                q, n = maximum(q + x * x, _TINY), n + 1.0
+                seen = seen + x_once * x_once * (n / q)
+                store(FOUR, space, o + U(20), q / n)
+            store(FOUR, space, o, z - v)
+            store(FOUR, space, o + U(4), w)
+            store(FOUR, space, o + U(8), G)
+            store(FOUR, space, o + U(12), q)
+            store(FOUR, space, o + U(16), n)
+            left -= 4.0
+            if sums > 0:
+                store(FOUR, space, o + U(24), eta)
+                store(FOUR, space, o + U(28), A)
+                died = (eta > 0.0) & (v == 0.0)
+                if anyof(died):
+                    for f in range(four):
+                        if lane(died, f):
+                            level_z = lane(z, f)
+                            total = sum_to_death(table, level_z, lane(eta, f), lam, origin, r)
+                            space[o + U(28) + f] -= math.copysign(total, level_z)
+            if sums > 1:
+                store(FOUR, space, o + U(32), g)
+            if sums > 2:
+                store(FOUR, space, o + U(36), h)
+        y, weight = targets[U(k)], weights[U(k)]
+        margin = (lane(s, 0) + lane(s, 1)) + (lane(s, 2) + lane(s, 3)) + b
+        c = weight * derivative(loss, margin, y)
+        og, curve, gain = omega[k] * c, 0.0, gains[0]
+        if sums > 2:
+            curve = weight * curvature(loss, margin, y)
+        if normalises(rule) == 1:
+            K += (lane(seen, 0) + lane(seen, 1)) + (lane(seen, 2) + lane(seen, 3)) + intercept
+            gain = gain * (K / (t + 1.0))
+        Omega = Theta = 0.0
+        if sums > 0:
+            Omega, Theta = table[r + one, 0], table[r + one, 1]
+        before, after = lam * (float(r) * Omega - Theta), lam * ((float(r) + 1.0) * Omega - Theta)
+        level = lam * (t + 1.0)
+        for block in range(blocks):
+            p, in_tail, o = begin + block * four, block == full, block * size
+            x, w = pick(data, tail_x, p, in_tail), load(FOUR, space, o + U(4))
+            cx, s2 = x * c, zero
+            G = load(FOUR, space, o + U(8)) + cx * cx
+            if normalises(rule) == 1:
+                s2 = load(FOUR, space, o + U(20))
+            new_r = maximum(rate(rule, G, s2, gain, floor), _TINY)
+            z, eta = load(FOUR, space, o) + cx - new_r * w, 1.0 / new_r
+            q, n = load(FOUR, space, o + U(12)), load(FOUR, space, o + U(16))
+            if sums > 0:
+                v = prox(reg, z, level)
+                gone = signed(load(FOUR, space, o + U(24)) * before, w) - signed(eta * after, zero - v)
+                A = load(FOUR, space, o + U(28)) + (Omega * (w + v * eta) + gone)
+                eta = where(v != 0.0, eta, zero - eta)
+                g, h = zero, zero
+                if sums > 1:
+                    g = load(FOUR, space, o + U(32)) + x * og
+                if sums > 2:
+                    h = load(FOUR, space, o + U(36)) + x * x * curve
+                put_fields(cell, indices, tail, p, in_tail, (q, n, z, eta, G, A, g, h))
+            else:
+                put_fields(cell, indices, tail, p, in_tail, (q, n, z, eta, G, zero))
+        if sums > 0:
+            bias[4] += omega[k] * b
+        if sums > 1:
+            bias[5] += og
+        if sums > 2:
+            bias[6] += curve
+        G_b += c * c
+        new_r = max(rate(rule, G_b, 1.0, gain, floor), _TINY)
+        z_b += c - (new_r - r_b) * (b - b0)
+        r_b, b = new_r, intercept * (b0 - z_b / new_r)
+    bias[0], bias[1], bias[2], bias[3] = b, z_b, G_b, r_b
+    clock[0] = K
+
+
+@kernel
+def settle_all(table, origin, t, stride, idle, method, state):
+    """Close the sums at clock t for every coordinate; eta's sign says whether it is alive."""
+    _, reg, lanes, watch, lams = method
+    cell = state.cell
+    m, sums, two, step = U(width(lanes)), U(tracks(watch)), U(2), U(stride)
+    own, now = two + U(ridged(idle)), float(t)
+    r = U(int(now - origin))
+    for j in range(U(cell.size) // step):
+        at, pen = j * step, penalty(reg, j)
+        for lane_ in range(m):
+            f = at + own + lane_
+            z, eta, shrink = cell[f], cell[f + m], lams[lane_] * pen
+            alive = abs(z) > shrink * now
+            if z != 0.0:
+                total = 0.0
+                if sums > 0:
+                    if ridged(idle) == 1:
+                        a = max(cell[at + two], origin)
+                        if now > a:
+                            total = stretch(idle, z, eta, shrink, a, now) * (table[r, 0] / (now - origin))
+                    elif eta > 0.0:
+                        if alive:
+                            total = eta * ((abs(z) - shrink * origin) * table[r, 0] - shrink * table[r, 1])
+                        else:
+                            total = sum_to_death(table, z, eta, shrink, origin, r)
+                    cell[f + m + m + m] -= math.copysign(total, z)
+            if ridged(idle) == 0:
+                cell[f + m] = abs(eta) if alive else -abs(eta)
+        if ridged(idle) == 1:
+            cell[at + two] = now

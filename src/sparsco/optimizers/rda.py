@@ -1,0 +1,272 @@
+"""RDA, regularized dual averaging: w = q S(z, pen tau), z minus the sum of all gradients, O(nonzeros) per example.
+
+After t examples tau = lam t + e sqrt(t) and q = 1 / (rho t + beta), or 1 / (gamma sqrt(t)) where rho = 0: time alone
+decides both, so nothing needs catching up.  Only sums of iterates do.  An idle coordinate is alive while |z| > pen tau
+and then dead for good; its iterates over the block's first k steps add up to
+
+    F_k(z) = z Q_k - sgn(z) pen (lam R_k + e E_k),
+
+with Q, R, E the prefix sums of omega q, omega q t, omega q sqrt(t).  By Abel summation a touch that moves z to u adds
+F(z) - F(u), each only if alive; one that died while idle adds F at the step of its death, found in closed form.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..dispatch import U, inlined, kernel
+from ..lanes import anyof, load, store, where, width
+from ..losses import curvature, derivative
+from ..records import Block, Layout, Problem, State, tracks
+from ..regularizers import penalty, prox
+
+
+class Schedule(NamedTuple):
+    """Per row: the factors q of the weights and of the intercept, and the row's weight in the average.  Per step since
+    the last settling, and one more: ``table`` with columns Q, R, E.  ``start`` is the clock at the table's first row,
+    ``first`` the table's row of the first step, ``e`` the growth of the threshold with sqrt(t)."""
+
+    q: np.ndarray
+    bias_q: np.ndarray
+    omega: np.ndarray
+    table: np.ndarray
+    start: int
+    first: int
+    e: float
+
+
+class _Layout(Layout):
+    """One lane field more at a cell's end, the threshold at its last touch, and only where iterates are summed: plain
+    RDA reads and writes nothing but z.  No view shows it; zero, as after ``rewatch``, is a valid value."""
+
+    def stride(self, problem: Problem) -> int:
+        return super().stride(problem) + problem.width * (problem.sums > 0)
+
+    def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        fields = self.lane + problem.sums
+        cell = state.cell.reshape(problem.d, self.stride(problem))[:, : fields * problem.width]
+        bias = state.bias.reshape(self.bias + problem.sums, problem.width)
+        return cell[:, :0], cell.reshape(problem.d, fields, problem.width), bias
+
+
+class RDA(NamedTuple):
+    """Regularized dual averaging.
+
+    ``beta``: used when rho > 0, ``L_mean`` unless given.  ``gamma``: used when rho = 0, ``L_mean / 10`` unless given;
+    ``r``: Xiao's sparsity-enhancing parameter, which adds ``gamma r sqrt(t)`` to the threshold when rho = 0.
+    ``bias_gamma``: the intercept's own gamma, ``L_mean / 10`` unless given.
+    """
+
+    beta: float | None = None
+    gamma: float | None = None
+    r: float = 0.0
+    bias_gamma: float | None = None
+
+    layout = _Layout(shared=0, lane=1, bias=1, clock=0)
+    columns = 3
+    uses_steps = False
+
+    @property
+    def learn(self):
+        return learn
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what cannot be done."""
+        if self.beta is not None and not 0.0 <= self.beta < math.inf:
+            raise ValueError(f"RDA(beta={self.beta!r}): beta must be a finite number, 0 or larger.")
+        for name in ("gamma", "bias_gamma"):
+            number = getattr(self, name)
+            if number is not None and not 0.0 < number < math.inf:
+                raise ValueError(f"RDA({name}={number!r}): {name} must be a finite number above 0.")
+        if not 0.0 <= self.r < math.inf:
+            raise ValueError(f"RDA(r={self.r!r}): r must be a finite number, 0 or larger.")
+        if self.r > 0.0 and problem.regularizer.rho > 0.0:
+            raise ValueError(f"RDA(r={self.r!r}): r needs a problem without L2 term; choose r=0 or l1_ratio=1.")
+
+    def resolve(self, problem: Problem, pilot: Any) -> RDA:
+        """The record with its constants filled in from the pilot rows."""
+        smoothness = pilot.L_mean or 1.0  # 0 only where all pilot rows are empty
+        return RDA(
+            smoothness if self.beta is None else self.beta,
+            smoothness / 10.0 if self.gamma is None else self.gamma,
+            self.r,
+            smoothness / 10.0 if self.bias_gamma is None else self.bias_gamma,
+        )
+
+    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
+        """Whether the watched sums are exact at O(nonzeros): always."""
+        return True
+
+    def start(self, problem: Problem) -> tuple[State, Block]:
+        return self.layout.new_state(problem), Block(self.columns)
+
+    def schedule(
+        self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
+    ) -> Schedule:
+        """The arrays for the next ``len(omega)`` steps; RDA has no use for ``eta``."""
+        if not problem.sums:
+            block.start = t
+        clock = np.arange(t, t + len(omega), dtype=np.float64)
+        root = np.sqrt(clock)
+        q, bias_q = _inverse(self._divisor(problem, clock)), _inverse(self.bias_gamma * root * problem.intercept)
+        first = t - block.start
+        if problem.sums:
+            rows = block.reserve(first + len(omega) + 1)[first : first + len(omega) + 1]
+            for column, weight in enumerate((1.0, clock, root)):
+                rows[:, column] = np.add.accumulate(np.append(rows[0, column], omega * q * weight))
+        return Schedule(q, bias_q, omega, block.table, block.start, first, self._e(problem))
+
+    def must_settle(self, block: Block, t: int) -> bool:
+        return False
+
+    def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
+        """Close the sums of every coordinate, and start a new block."""
+        if problem.sums:
+            settle(block.table, block.start, t, self._e(problem), problem.method, state)
+        block.table[0] = 0.0
+        block.start = t
+
+    def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """The iterate after t examples."""
+        _, lanes, bias = self.layout.views(problem, state)
+        method, clock = problem.method, np.array([float(t)])
+        pen = problem.regularizer.penalties(problem.d)[:, None]
+        w = prox(method.regularizer, lanes[:, 0], _threshold(method.lams, self._e(problem), clock[0]) * pen)
+        b = bias[0] * _inverse(self.bias_gamma * np.sqrt(clock) * problem.intercept)
+        return (w * _inverse(self._divisor(problem, clock)))[:, : problem.m], b[: problem.m]
+
+    def _divisor(self, problem: Problem, clock: np.ndarray) -> np.ndarray:
+        rho = float(problem.regularizer.rho)
+        return (rho * clock + self.beta) * (clock > 0.0) if rho > 0.0 else self.gamma * np.sqrt(clock)
+
+    def _e(self, problem: Problem) -> float:
+        return 0.0 if problem.regularizer.rho > 0.0 else float(self.gamma * self.r)
+
+
+def _inverse(divisor: np.ndarray) -> np.ndarray:
+    """1 / divisor, and 0 where that is 0: before the first example, w = 0."""
+    return np.divide(1.0, divisor, out=np.zeros_like(divisor), where=divisor > 0.0)
+
+
+@inlined
+def _threshold(lam, e, t):
+    """tau after t examples."""
+    return lam * t + e * math.sqrt(t)
+
+
+@inlined
+def _death(size, lam, e, pen, t):
+    """The first of the steps up to t at which pen tau >= size: tau = lam s + e sqrt(s) solved for s, then corrected for
+    rounding by the very comparison that the kernel makes."""
+    level = size / pen
+    root = 2.0 * level / (e + math.sqrt(e * e + 4.0 * lam * level))
+    s = min(np.ceil(root * root), t)
+    if (s > 0.0) & (size <= _threshold(lam, e, max(s - 1.0, 0.0)) * pen):
+        s = s - 1.0
+    if size > _threshold(lam, e, s) * pen:
+        s = s + 1.0
+    return s
+
+
+@inlined
+def _prefix(z, tau, Q, R):
+    """F(z) if |z| > tau, else 0."""
+    return where(z > tau, z * Q - R, where(z < -tau, z * Q + R, 0.0 * z))
+
+
+@kernel
+def learn(rows, order, schedule, method, state):
+    """RDA over the rows in ``order``, with exact running sums where the method watches them."""
+    indptr, indices, data, targets, weights = rows
+    loss, reg, lanes, watch, lams = method
+    qs, bias_qs, omega, table, origin, first, e = schedule
+    cell, bias, _ = state
+    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    last = (one + sums) * m
+    stride = last + m if sums > 0 else m
+    lam, z_b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
+    longest = 0
+    for i in order:
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    dead = np.empty(longest + 1, np.uint32)
+    for k in range(order.size):
+        i, r, t = U(order[k]), U(first + k), float(origin + first + k)
+        start, stop = U(indptr[i]), U(indptr[i + one])
+        tau = _threshold(lam, e, t)
+        s, n = 0.0 * z_b, U(0)
+        for p in range(start, stop):  # inner product; note who died while idle
+            j = U(indices[p])
+            at, pen = j * stride, penalty(reg, j)
+            z = load(lanes, cell, at)
+            if sums > 0:
+                dead[n] = j
+                n += U(anyof((abs(z) <= tau * pen) & (abs(z) > load(lanes, cell, at + last))))
+            s = s + prox(reg, z, tau * pen) * data[p]
+        for h in range(n):  # the iterates of the dead, summed up to the step at which each reached zero
+            at, pen = U(dead[h]) * stride, penalty(reg, U(dead[h]))
+            for q in range(m):
+                size = abs(cell[at + q])
+                if (size <= _threshold(lams[q], e, t) * pen) & (size > cell[at + last + q]):
+                    f = U(max(_death(size, lams[q], e, pen, t) - origin, 0.0))
+                    total = size * table[f, 0] - (lams[q] * table[f, 1] + e * table[f, 2]) * pen
+                    cell[at + m + q] += math.copysign(total, cell[at + q])
+        y, weight, b = load(lanes, targets, i * m), load(lanes, weights, i * m), bias_qs[k] * z_b
+        margin = qs[k] * s + b
+        c = weight * derivative(loss, margin, y)
+        oc, curve = omega[k] * c, 0.0 * c
+        if sums > 2:
+            curve = weight * curvature(loss, margin, y)
+        Q, R, next_tau = 0.0, 0.0 * lam, tau
+        if sums > 0:
+            Q, R = table[r + one, 0], lam * table[r + one, 1] + e * table[r + one, 2]
+            next_tau = _threshold(lam, e, t + 1.0)
+        for p in range(start, stop):  # step, running sums
+            j = U(indices[p])
+            at, pen = j * stride, penalty(reg, j)
+            z = load(lanes, cell, at)
+            u = z - c * data[p]
+            store(lanes, cell, at, u)
+            if sums > 0:
+                f = at + m
+                moved = _prefix(z, tau * pen, Q, R * pen) - _prefix(u, next_tau * pen, Q, R * pen)
+                store(lanes, cell, f, load(lanes, cell, f) + moved)
+                store(lanes, cell, at + last, next_tau * pen)
+            if sums > 1:
+                f = at + m + m
+                store(lanes, cell, f, load(lanes, cell, f) + oc * data[p])
+            if sums > 2:
+                f = at + m + m + m
+                store(lanes, cell, f, load(lanes, cell, f) + curve * data[p] * data[p])
+        if sums > 0:
+            store(lanes, bias, m, load(lanes, bias, m) + omega[k] * b)
+        if sums > 1:
+            store(lanes, bias, m + m, load(lanes, bias, m + m) + oc)
+        if sums > 2:
+            store(lanes, bias, m + m + m, load(lanes, bias, m + m + m) + curve)
+        z_b = z_b - c
+    store(lanes, bias, U(0), z_b)
+
+
+@kernel
+def settle(table, origin, clock, e, method, state):
+    """Close the sums after ``clock`` examples for every coordinate; z itself needs no settling."""
+    _, reg, lanes, watch, lams = method
+    cell = state.cell
+    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    last, t = (one + sums) * m, float(clock)
+    stride = last + m
+    for j in range(U(cell.size) // stride):
+        at, pen = j * stride, penalty(reg, j)
+        for q in range(m):
+            size, tau = abs(cell[at + q]), _threshold(lams[q], e, t) * pen
+            if size > cell[at + last + q]:
+                s = t
+                if size <= tau:
+                    s = _death(size, lams[q], e, pen, t)
+                f = U(max(s - origin, 0.0))
+                total = size * table[f, 0] - (lams[q] * table[f, 1] + e * table[f, 2]) * pen
+                cell[at + m + q] += math.copysign(total, cell[at + q])
+            cell[at + last + q] = tau

@@ -1,0 +1,201 @@
+"""What every optimizer shares: the records that kernels take, and the problem they solve.
+
+A kernel is ``learn(rows, order, schedule, method, state)``: one step for each row number in ``order``, the state
+changed in place.  Everything that depends on time alone (steps, decay, weights of an average and their prefix sums) is
+computed outside, into the schedule's arrays.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .dispatch import cast, dispatched
+from .lanes import lanes_for, width
+
+
+class Rows(NamedTuple):
+    """Examples as CSR (uint32 indices, none twice in a row, no stored zeros) and, flat (n * m) in the order in which
+    they are learned, the targets and weights of every lane."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+
+
+class Method(NamedTuple):
+    """What is compiled into a kernel, by type."""
+
+    loss: Any
+    regularizer: Any
+    lanes: Any
+    watch: Any
+    lams: np.ndarray
+
+
+class State(NamedTuple):
+    """An optimizer's memory.
+
+    ``cell``: flat, one stretch of ``stride`` numbers per feature: the optimizer's shared fields (one number for all
+    lanes), its lane fields (m numbers each), then one lane field per watched sum.  ``bias``: flat, the intercept's lane
+    fields, then its watched sums.  ``clock``: the optimizer's running scalars.
+    """
+
+    cell: np.ndarray
+    bias: np.ndarray
+    clock: np.ndarray
+
+    def copy(self) -> State:
+        """An independent copy, aligned like the original."""
+        return State(*(_aligned_copy(field) for field in self))
+
+
+class Block:
+    """The steps since the last settling: prefix sums by time, one row per step and one more.
+
+    ``start`` is the clock at row 0; ``full`` asks for a settling before the next step.  What the columns mean is the
+    optimizer's business.
+    """
+
+    def __init__(self, columns: int) -> None:
+        self.start, self.full = 0, False
+        self.table = np.zeros((1, columns))
+        self.grid = np.zeros(2)
+        self.gridded = 0
+
+    def reserve(self, rows: int) -> np.ndarray:
+        """The table with room for ``rows`` rows; grows by doubling, keeps what is there."""
+        if len(self.table) < rows:
+            grown = np.zeros((max(rows, 2 * len(self.table)), self.table.shape[1]))
+            grown[: len(self.table)] = self.table
+            self.table = grown
+        return self.table
+
+
+class Problem(NamedTuple):
+    """The objective, and what to watch while minimising it."""
+
+    loss: Any
+    regularizer: Any
+    d: int
+    m: int = 1
+    intercept: bool = True
+    watch: Any = None
+    lams: np.ndarray | None = None
+    """The L1 weight of each lane, where lanes differ."""
+
+    @property
+    def lanes(self) -> Any:
+        return lanes_for(self.m)
+
+    @property
+    def width(self) -> int:
+        """Lanes laid out: m, rounded up to a width that kernels know."""
+        return width(self.lanes)
+
+    @property
+    def sums(self) -> int:
+        return tracks(self.watch)
+
+    @property
+    def method(self) -> Method:
+        lams = np.zeros(self.width)
+        lams[: self.m] = self.regularizer.lam if self.lams is None else self.lams
+        return Method(self.loss, cast(self.regularizer), self.lanes, self.watch, lams)
+
+
+class Layout(NamedTuple):
+    """How many numbers an optimizer keeps per feature: shared by all lanes, per lane; and per lane of the intercept."""
+
+    shared: int
+    lane: int
+    bias: int
+    clock: int = 1
+
+    def stride(self, problem: Problem) -> int:
+        """Numbers per feature."""
+        return self.shared + (self.lane + problem.sums) * problem.width
+
+    def new_state(self, problem: Problem) -> State:
+        """All zeros, aligned to cache lines."""
+        return State(
+            aligned_zeros(problem.d * self.stride(problem)),
+            aligned_zeros((self.bias + problem.sums) * problem.width),
+            np.zeros(self.clock),
+        )
+
+    def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Views: shared (d, shared), lanes (d, lane + sums, width), bias (bias + sums, width)."""
+        cell = state.cell.reshape(problem.d, self.stride(problem))
+        lanes = cell[:, self.shared :].reshape(problem.d, self.lane + problem.sums, problem.width)
+        return cell[:, : self.shared], lanes, state.bias.reshape(self.bias + problem.sums, problem.width)
+
+    def sums(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """Views of the watched sums: (d, sums, width) and the intercept's (sums, width)."""
+        _, lanes, bias = self.views(problem, state)
+        return lanes[:, self.lane :], bias[self.bias :]
+
+    def rewatch(self, old: Problem, state: State, new: Problem) -> State:
+        """The same optimizer state laid out for another watch; sums start at zero."""
+        moved = self.new_state(new)
+        for target, source, n in zip(
+            self.views(new, moved), self.views(old, state), (None, self.lane, self.bias), strict=True
+        ):
+            if n is None:
+                target[:] = source
+            elif target.ndim == 3:
+                target[:, :n] = source[:, :n]
+            else:
+                target[:n] = source[:n]
+        moved.clock[:] = state.clock
+        return moved
+
+
+def aligned_zeros(size: int) -> np.ndarray:
+    """Float64 zeros whose first byte starts a cache line."""
+    raw = np.zeros(size * 8 + 64, np.uint8)
+    offset = -raw.ctypes.data % 64
+    return raw[offset : offset + size * 8].view(np.float64)
+
+
+def _aligned_copy(array: np.ndarray) -> np.ndarray:
+    copy = aligned_zeros(array.size)
+    copy[:] = array
+    return copy
+
+
+@dispatched
+def tracks(watch: Any) -> int:
+    """How many sums a kernel keeps: 0 none, 1 iterates, 2 and gradients, 3 and curvatures.  A compile-time constant."""
+    raise NotImplementedError
+
+
+class Nothing(NamedTuple):
+    """Only the iterate itself."""
+
+    def tracks(watch) -> int:  # noqa: N805
+        return 0
+
+
+class Iterates(NamedTuple):
+    """Sum of omega_t w_t."""
+
+    def tracks(watch) -> int:  # noqa: N805
+        return 1
+
+
+class Gradients(NamedTuple):
+    """Sums of omega_t w_t and omega_t c_t x_t."""
+
+    def tracks(watch) -> int:  # noqa: N805
+        return 2
+
+
+class Curvatures(NamedTuple):
+    """Sums of omega_t w_t and omega_t c_t x_t, and of h_t x_t^2 over all rows, unweighted."""
+
+    def tracks(watch) -> int:  # noqa: N805
+        return 3

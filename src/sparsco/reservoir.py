@@ -1,0 +1,233 @@
+"""A bounded uniform sample of the stream, which the conversion's metric and its guard are computed on.
+
+Every row has two random priorities, functions of the seed and the row's number.  R is the longest prefix of the rows,
+ordered by the first priority, whose nonzeros fit the budget; V the first rows, ordered by the second priority, among
+those not in R.  Both are functions of the set of rows seen, whatever chunks they came in.  As rows arrive the
+priorities at which R and V end can only fall, so a row beyond both is rejected at sight and never missed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .dispatch import U, kernel
+from .randomness import Purpose, draw, key
+
+_NO_LIMIT = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+class SampleRows(NamedTuple):
+    """Rows of the stream as CSR, in the order of their row numbers; targets and weights are (n, m)."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+    numbers: np.ndarray
+
+    def lane(self, lane: int) -> SampleRows:
+        """The same rows as model ``lane`` sees them: targets and weights of shape (n,)."""
+        return self._replace(
+            targets=np.ascontiguousarray(self.targets[:, lane]), weights=np.ascontiguousarray(self.weights[:, lane])
+        )
+
+
+class Sample(NamedTuple):
+    """What :meth:`Reservoir.sample` returns; ``kappa`` is the share of the rows seen that R holds."""
+
+    R: SampleRows
+    V: SampleRows
+    kappa: float
+
+    def lane(self, lane: int) -> Sample:
+        """The sample as model ``lane`` sees it."""
+        return Sample(self.R.lane(lane), self.V.lane(lane), self.kappa)
+
+
+class _Table(NamedTuple):
+    """One entry per stored row, in the order of the row numbers (which is the order in the arena, too)."""
+
+    number: np.ndarray
+    first: np.ndarray
+    """Priority for R."""
+    second: np.ndarray
+    """Priority for V."""
+    start: np.ndarray
+    length: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+
+
+@kernel
+def _copy_rows(starts, lengths, indices, data, to_indices, to_data, at):
+    """Copy rows one behind the other, from position ``at`` on.  In place it closes gaps: rows only move down."""
+    to = U(at)
+    for k in range(starts.size):
+        start, length = U(starts[k]), U(lengths[k])
+        for p in range(length):
+            to_indices[to + p] = indices[start + p]
+        for p in range(length):
+            to_data[to + p] = data[start + p]
+        to += length
+
+
+@kernel
+def _choose(key_r, key_v, limit_r, limit_v, number, n):
+    """Positions and priorities of the rows number, ..., number + n - 1 that come before either limit."""
+    kept, first, second = np.empty(n, np.int64), np.empty(n, np.uint64), np.empty(n, np.uint64)
+    size = 0
+    for i in range(n):
+        at = U(number + i)
+        a, b = draw(key_r, at), draw(key_v, at)
+        kept[size], first[size], second[size] = i, a, b
+        size += (a < limit_r) | (b < limit_v)
+    return kept[:size], first[:size], second[:size]
+
+
+class Reservoir:
+    """The sample and all it needs to go on: ``offer`` chunks of rows, ask for the ``sample`` at any time.
+
+    R holds at most ``max_nonzeros`` nonzeros (an empty row counts as one), V at most ``max_guard`` rows and
+    ``max_nonzeros`` nonzeros.  Rows must come in the order of their numbers.
+    """
+
+    def __init__(self, seed: int = 0, lanes: int = 1, max_nonzeros: int = 1_000_000, max_guard: int = 2_000) -> None:
+        self.max_nonzeros, self.max_guard = max_nonzeros, max_guard
+        self._keys = key(seed, Purpose.RESERVOIR)[0], key(seed, Purpose.GUARD)[0]
+        self.rows_seen = 0
+        none = np.empty(0, np.int64)
+        self._rows = 0  # rows in the table, whose arrays are longer
+        self._table = _Table(
+            none, none.view(np.uint64), none.view(np.uint64), none, none, np.empty((0, lanes)), np.empty((0, lanes))
+        )
+        self._used = 0  # of the arena
+        self._indices, self._data = np.empty(0, np.uint32), np.empty(0)
+        self._shared = False  # whether a copy may still read the arrays
+        self._limits = (_NO_LIMIT, _NO_LIMIT)
+        self._fresh = 0  # cost of the rows stored since the limits were last computed
+
+    def offer(
+        self, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, targets: np.ndarray, weights: np.ndarray,
+        first_row_number: int,
+    ) -> None:
+        """See the next rows; what is kept is copied."""
+        n = len(indptr) - 1
+        self.rows_seen += n
+        kept, first, second = _choose(*self._keys, *self._limits, first_row_number, n)
+        if not kept.size:
+            return
+        starts = np.asarray(indptr, np.int64)[kept]
+        lengths = np.asarray(indptr, np.int64)[kept + 1] - starts
+        ends = lengths.cumsum()
+        self._make_room(kept.size, int(ends[-1]))
+        _copy_rows(starts, lengths, indices, data, self._indices, self._data, self._used)
+        into = slice(self._rows, self._rows + kept.size)
+        targets, weights = np.reshape(targets, (n, -1)), np.reshape(weights, (n, -1))
+        new = (kept + first_row_number, first, second, self._used + ends - lengths, lengths, targets[kept], weights[kept])
+        for column, values in zip(self._table, new, strict=True):
+            column[into] = values
+        self._rows += kept.size
+        self._used += int(ends[-1])
+        self._fresh += int(np.maximum(lengths, 1).sum())
+        if self._fresh > (self.max_nonzeros + self.max_guard) // 3:
+            self._tighten()
+
+    def sample(self) -> Sample:
+        """R, V and kappa for the rows seen so far; changes nothing."""
+        in_r, in_v, _ = self._split()
+        kappa = in_r.size / self.rows_seen if self.rows_seen else 1.0
+        return Sample(self._gather(in_r), self._gather(in_v), kappa)
+
+    def copy(self) -> Reservoir:
+        """An independent twin; the arrays are shared until either one next changes them."""
+        self._shared = True
+        twin = object.__new__(Reservoir)
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict) -> Reservoir:
+        return self.copy()
+
+    def __getstate__(self) -> dict:
+        """Without the arrays' unused ends and gaps."""
+        rows = self._gather(np.arange(self._rows))
+        table = _Table(*(column[: self._rows].copy() for column in self._table))
+        table = table._replace(start=rows.indptr[:-1].copy())
+        return self.__dict__ | {
+            "_table": table, "_indices": rows.indices, "_data": rows.data, "_used": len(rows.data), "_shared": False,
+        }  # fmt: skip
+
+    def _split(self) -> tuple[np.ndarray, np.ndarray, tuple[np.uint64, np.uint64]]:
+        """Table positions of R and of V, ascending, and the priorities at which they end."""
+        first, second, length = (column[: self._rows] for column in (self._table[1], self._table[2], self._table[4]))
+        cost = np.maximum(length, 1)
+        in_r, limit_r = _prefix(first, np.arange(self._rows), self._limits[0], cost, self.max_nonzeros, self._rows)
+        rest = np.ones(self._rows, bool)
+        rest[in_r] = False
+        in_v, limit_v = _prefix(
+            second, np.flatnonzero(rest), self._limits[1], cost, self.max_nonzeros, self.max_guard
+        )
+        return in_r, in_v, (limit_r, limit_v)
+
+    def _tighten(self) -> None:
+        """Lower the limits to where R and V end now, forget the rows beyond."""
+        in_r, in_v, self._limits = self._split()
+        self._fresh = 0
+        if in_r.size + in_v.size < self._rows:
+            kept = np.sort(np.concatenate([in_r, in_v]))
+            self._table = _Table(*(column[kept] for column in self._table))
+            self._rows = kept.size
+
+    def _gather(self, positions: np.ndarray) -> SampleRows:
+        """The rows at these table positions, copied out."""
+        number, _, _, start, length, targets, weights = (column[positions] for column in self._table)
+        indptr = np.zeros(positions.size + 1, np.int64)
+        np.cumsum(length, out=indptr[1:])
+        indices, data = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1])
+        _copy_rows(start, length, self._indices, self._data, indices, data, 0)
+        return SampleRows(indptr, indices, data, targets, weights, number)
+
+    def _make_room(self, rows: int, nonzeros: int) -> None:
+        """Let the arrays hold so many more: close the gaps, and grow if that frees less than a quarter."""
+        if self._shared:
+            self.__setstate__(self.__getstate__())
+        if self._rows + rows > len(self._table.number):
+            size = max(2 * len(self._table.number), self._rows + rows)
+            self._table = _Table(*(_grown(column, size, self._rows) for column in self._table))
+        if self._used + nonzeros <= self._data.size:
+            return
+        start, length = self._table.start[: self._rows], self._table.length[: self._rows]
+        live = int(length.sum())
+        if live < self._used:
+            _copy_rows(start, length, self._indices, self._data, self._indices, self._data, 0)
+            start[:] = length.cumsum() - length
+            self._used = live
+        if 4 * (live + nonzeros) > 3 * self._data.size:
+            size = max(5 * self.max_nonzeros // 2, 2 * (live + nonzeros))  # memory that is not written to costs nothing
+            self._indices, self._data = _grown(self._indices, size, live), _grown(self._data, size, live)
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+
+
+def _prefix(
+    priority: np.ndarray, among: np.ndarray, limit: np.uint64, cost: np.ndarray, budget: int, count: int
+) -> tuple[np.ndarray, np.uint64]:
+    """The longest run of entries, by priority, within budget and count; ascending, with the priority of the next."""
+    among = among[priority[among] < limit]
+    if among.size <= count and cost[among].sum() <= budget:
+        return among, limit
+    order = among[np.argsort(priority[among])]
+    end = min(int(np.searchsorted(cost[order].cumsum(), budget, side="right")), count)
+    return np.sort(order[:end]), priority[order[end]]
+
+
+def _grown(array: np.ndarray, size: int, used: int) -> np.ndarray:
+    bigger = np.empty((size, *array.shape[1:]), array.dtype)
+    bigger[:used] = array[:used]
+    return bigger

@@ -1,0 +1,103 @@
+"""Examples as CSR: the only code that knows dense from sparse."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .dispatch import U, kernel
+
+MAX_FEATURES = 2**32 - 1
+
+
+class Matrix(NamedTuple):
+    """CSR rows: int64 ``indptr``, uint32 ``indices`` without repetition in a row, float ``data`` without zeros."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    d: int
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def take(self, order: np.ndarray) -> Matrix:
+        """A copy of the rows in ``order``."""
+        counts = np.diff(self.indptr)[order]
+        indptr = np.zeros(len(order) + 1, np.int64)
+        np.cumsum(counts, out=indptr[1:])
+        where = np.arange(indptr[-1]) + np.repeat(self.indptr[order] - indptr[:-1], counts)
+        return Matrix(indptr, self.indices[where], self.data[where], self.d)
+
+    def to_scipy(self) -> sp.csr_array:
+        """The same rows as a scipy array."""
+        return sp.csr_array((self.data, self.indices.view(np.int32), self.indptr), shape=(len(self), self.d))
+
+
+def stack(parts: list[Matrix]) -> Matrix:
+    """Rows of several matrices, one below the other."""
+    if len(parts) == 1:
+        return parts[0]
+    lengths = np.cumsum([0] + [len(part.indices) for part in parts])
+    indptr = np.concatenate([[0], *(part.indptr[1:] - part.indptr[0] + base for part, base in zip(parts, lengths, strict=False))])
+    return Matrix(
+        indptr.astype(np.int64),
+        np.concatenate([part.indices for part in parts]),
+        np.concatenate([part.data for part in parts]),
+        max(part.d for part in parts),
+    )
+
+
+def as_matrix(X: Any) -> Matrix:
+    """Rows from a dense array or any scipy sparse matrix or array, int32 or int64 indices, float32 or float64.
+
+    Duplicate entries are summed and stored zeros dropped, on a copy.
+    """
+    if isinstance(X, Matrix):
+        return X
+    if not sp.issparse(X):
+        X = np.asarray(X)
+        if X.ndim != 2:
+            raise ValueError(f"X has {X.ndim} dimensions; it must have 2: one row per example.")
+    if X.shape[1] > MAX_FEATURES:
+        raise ValueError(f"X has {X.shape[1]} columns; at most {MAX_FEATURES} are supported: hash the features.")
+    csr = sp.csr_array(X)
+    if csr.dtype not in (np.float32, np.float64):
+        csr = csr.astype(np.float64)
+    if not csr.has_canonical_format:
+        csr = csr.copy() if sp.issparse(X) else csr
+        csr.sum_duplicates()
+    if np.count_nonzero(csr.data) != csr.data.size:
+        csr = csr.copy() if sp.issparse(X) else csr
+        csr.eliminate_zeros()
+    indices = csr.indices.view(np.uint32) if csr.indices.dtype == np.int32 else csr.indices.astype(np.uint32)
+    arrays = csr.indptr.astype(np.int64, copy=False), indices, csr.data
+    return Matrix(*(a if a.flags.writeable and a.flags.c_contiguous else np.array(a) for a in arrays), csr.shape[1])
+
+
+@kernel
+def squared_norms(indptr, data, order):
+    """||x_i||^2 for the rows in ``order``."""
+    norms = np.empty(order.size)
+    for k in range(order.size):
+        s = 0.0
+        for p in range(U(indptr[order[k]]), U(indptr[order[k] + 1])):
+            s += np.float64(data[p]) * np.float64(data[p])
+        norms[k] = s
+    return norms
+
+
+@kernel
+def margins(indptr, indices, data, w, b):
+    """<w, x_i> + b for every row and model: w (d, m), b (m,), result (n, m)."""
+    n, m = indptr.size - 1, w.shape[1]
+    out = np.empty((n, m))
+    for i in range(n):
+        for q in range(m):
+            s = b[q]
+            for p in range(U(indptr[i]), U(indptr[i + 1])):
+                s += w[U(indices[p]), U(q)] * data[p]
+            out[i, q] = s
+    return out

@@ -1,0 +1,454 @@
+"""Phase one, phase two: a stream of examples in, an exactly sparse vector out.
+
+A :class:`Run` is one stream being learned.  ``feed`` it rows in any chunks, ask it to ``finish`` at any time: reading
+never changes it.  Everything that happens between rows (windows, settling, phases) happens at numbers of examples that
+depend on the method alone, never on the chunks, so that any cut of a stream gives the same bits.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .conversions import Answer, Last
+from .dispatch import U, kernel
+from .losses import curvature, derivative, value
+from .records import Nothing, Problem, Rows
+from .regularizers import AutoElasticNet, strength
+from .reservoir import Reservoir
+from .rows import Matrix, margins, squared_norms, stack
+from .steps import Pilot, capped, check_positive, default_rule
+
+PILOT_ROWS = 1000
+_CHUNK = 1 << 14
+_LAST = Last()
+
+
+class DivergenceError(ArithmeticError):
+    """Training blew up; no model is returned."""
+
+
+class Means(NamedTuple):
+    """Means over a window: iterates, intercepts, gradients of the loss, curvatures; and the window's total weight."""
+
+    w: np.ndarray
+    b: np.ndarray
+    g: np.ndarray | None
+    gb: np.ndarray | None
+    H: np.ndarray | None
+    Hb: np.ndarray | None
+    n: float
+
+
+class Values:
+    """Targets as they are: one model."""
+
+    m = 1
+
+    def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+        return y.astype(np.float64), weights.astype(np.float64)
+
+
+class Classes:
+    """Targets are class codes; lane q learns +1 or -1 and a weight per class from two (classes, m) tables."""
+
+    def __init__(self, signs: np.ndarray, weights: np.ndarray) -> None:
+        self.signs, self.weights = signs, weights
+        self.m = signs.shape[1]
+
+    def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+        targets, scaled = np.zeros((len(y), width)), np.zeros((len(y), width))
+        codes = y.astype(np.int64)
+        targets[:, : self.m] = self.signs[codes]
+        scaled[:, : self.m] = self.weights[codes] * weights[:, None]
+        return targets.ravel(), scaled.ravel()
+
+
+class Run:
+    """One stream, learned by one optimizer and converted by one conversion."""
+
+    def __init__(
+        self, loss: Any, regularizer: Any, optimizer: Any, conversion: Any = _LAST, step: Any = None, *,
+        d: int, targets: Any = None, intercept: bool = True, seed: int = 0,
+        initial: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> None:  # fmt: skip
+        self.targets = targets or Values()
+        self.conversion, self.rounding = conversion, None
+        if hasattr(conversion, "round"):
+            self.conversion, self.rounding = conversion.base, conversion
+            conversion.check()
+        self.conversion.check()
+        self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing())
+        self.optimizer, self.step, self.seed = optimizer, step, seed
+        self.initial = initial
+        self.t = 0
+        """Examples learned by the optimizer."""
+        self.seen = 0
+        """Examples seen, those of gradient phases included."""
+        self.pilot: Pilot | None = None
+        self.history: list[dict[str, float]] = []
+        self.warnings: list[str] = []
+        self._buffer: list[tuple[Matrix, np.ndarray, np.ndarray]] = []
+        self._buffered = 0
+
+    # ---- reading in ----------------------------------------------------------------------------------------------
+
+    def feed(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, order: np.ndarray | None = None
+    ) -> None:
+        """Learn the rows in ``order`` (all, in theirs, by default); the first 1000 are kept back as the pilot."""
+        order = np.arange(len(matrix)) if order is None else np.asarray(order, dtype=np.int64)
+        weights = np.ones(len(matrix)) if weights is None else weights
+        if np.any(weights[order] == 0.0):
+            order = order[weights[order] != 0.0]
+        if self.pilot is None:
+            taken = order[: PILOT_ROWS - self._buffered]
+            self._buffer.append((matrix.take(taken), y[taken], weights[taken]))
+            self._buffered += len(taken)
+            order = order[len(taken) :]
+            if self._buffered < PILOT_ROWS:
+                return
+            self.begin()
+        self._advance(matrix, y, weights, order)
+
+    def begin(self) -> None:
+        """Fill what the pilot rows decide, then learn them; ``feed`` calls this when 1000 have come."""
+        parts, self._buffer = self._buffer, []
+        matrix = stack([part[0] for part in parts])
+        y, weights = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
+        self._resolve(matrix, y, weights)
+        self._advance(matrix, y, weights, np.arange(len(matrix)))
+
+    def _resolve(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> None:
+        problem = self.problem
+        n, m = len(matrix), problem.m
+        order = np.arange(n)
+        targets, scaled = (part.reshape(n, -1)[:, :m] for part in self.targets.encode(y, weights, problem.width))
+        total = np.maximum(scaled.sum(0), 1e-300)
+        mean = (scaled * targets).sum(0) / total
+        std = np.sqrt((scaled * np.square(targets - mean)).sum(0) / total)
+        norms = squared_norms(matrix.indptr, matrix.data, order) + problem.intercept
+        L_mean = float(problem.loss.smoothness * np.mean(scaled.mean(1) * norms)) if n else 1.0
+        self.pilot = Pilot(n, L_mean if L_mean > 0.0 else 1.0, mean, std)
+        if isinstance(problem.regularizer, AutoElasticNet):
+            problem = problem._replace(regularizer=self._auto_regularizer(matrix, targets, scaled))
+        if hasattr(self.optimizer, "resolve"):
+            self.optimizer = self.optimizer.resolve(problem, self.pilot)
+        self.optimizer.check(problem)
+        if self.optimizer.uses_steps:
+            self.step = (default_rule(problem) if self.step is None else self.step).resolve(problem, self.pilot)
+        self.problem = problem
+        self.state, self.block = self.optimizer.start(problem)
+        if self.initial is not None:
+            if not hasattr(self.optimizer, "place"):
+                raise ValueError(
+                    f"coef_init needs an optimizer that moves from a starting point (fobos, sgd), not "
+                    f"{type(self.optimizer).__name__}, whose iterate is a function of gradient sums."
+                )
+            self.optimizer.place(problem, self.state, *self.initial)
+        self.reservoir = Reservoir(self.seed, m) if getattr(self.conversion, "samples", False) else None
+        self._settle_every = min(max(1 << 14, 1 << (problem.d // 4).bit_length()), 1 << 18)
+        self._pilot_rows = matrix, targets, scaled
+        self.previous: tuple[np.ndarray, np.ndarray, float] | None = None
+        self.window_weight, self.watched = 0.0, 0
+        self._dense: list[np.ndarray] | None = None
+        self._phase: Means | None = None
+        self._fixed: _FixedPoint | None = None
+        self._undo: tuple | None = None
+        self.conversion.begin(self)
+        self._next_event = self.conversion.next_event(self, 0)
+        self._next_look = PILOT_ROWS
+
+    def _auto_regularizer(self, matrix: Matrix, targets: np.ndarray, weights: np.ndarray) -> Any:
+        return self.problem.regularizer.at(
+            lam_max(self.problem.loss, matrix, targets, weights, self.problem.intercept)
+        )
+
+    # ---- phase one -----------------------------------------------------------------------------------------------
+
+    def _advance(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray) -> None:
+        keep = getattr(self.conversion, "keeps_before_last", False)
+        k = 0
+        while k < len(order):
+            self._due()
+            n = min(len(order) - k, _CHUNK, self._next_event - self.seen, self._next_look - self.seen)
+            if keep and n > 1 and k + n == len(order):
+                n -= 1  # the last row alone, so that w_T can be recovered
+            if self._dense is not None:
+                n = 1
+            part = order[k : k + n]
+            targets, scaled = self.targets.encode(y[part], weights[part], self.problem.width)
+            rows = Rows(matrix.indptr, matrix.indices, matrix.data, targets, scaled)
+            if self._fixed is not None:
+                self._fixed.learn(rows, part, self.problem)
+                self.seen += n
+            else:
+                if keep and n == 1:
+                    self._remember(matrix, int(part[0]))
+                n = self._learn(rows, part, matrix)
+            if self.reservoir is not None:
+                self._offer(matrix, part[:n], targets, scaled)
+            k += n
+
+    def _due(self) -> None:
+        """What has to happen before the next example."""
+        if self.seen == self._next_look:
+            self._look()
+            self._next_look = 2 * self.seen
+        if self.seen == self._next_event:
+            self.conversion.event(self, self.seen)
+            self._next_event = self.conversion.next_event(self, self.seen)
+        long = self.problem.sums and self.t - self.block.start >= self._settle_every
+        if long or self.block.full:
+            self.optimizer.settle(self.problem, self.state, self.block, self.t)
+
+    def _learn(self, rows: Rows, order: np.ndarray, matrix: Matrix) -> int:
+        problem, t, n = self.problem, self.t, len(order)
+        if problem.sums:
+            n = min(n, self._settle_every - (t - self.block.start))
+        eta = np.ones(n)
+        if self.optimizer.uses_steps:
+            eta = self.step.sizes(t, n)
+            if self.step.cap:
+                heaviest = rows.weights.reshape(len(order), -1)[:n].max(1)
+                eta = capped(eta, squared_norms(matrix.indptr, matrix.data, order[:n]), heaviest, problem)
+            check_positive(eta, t)
+        omega = self.conversion.omega(t, n) if hasattr(self.conversion, "omega") else np.ones(n)
+        if self._dense is not None:
+            w, b = self.weights()
+            self._dense[0] += omega[0] * w
+            self._dense[1] += omega[0] * b
+        schedule = self.optimizer.schedule(problem, self.state, self.block, t, eta, omega)
+        n = len(schedule.omega)
+        self.optimizer.learn(rows, order[:n], schedule, problem.method, self.state)
+        self.t += n
+        self.seen += n
+        if problem.sums or self._dense is not None:
+            self.window_weight = float(np.add.accumulate(np.append(self.window_weight, omega[:n]))[-1])
+            self.watched += n
+        if not np.all(np.isfinite(self.state.bias)):
+            self._diverged()
+        return n
+
+    def _offer(self, matrix: Matrix, order: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> None:
+        n, m = len(order), self.problem.m
+        starts = matrix.indptr[order]
+        self.reservoir.offer(
+            starts, matrix.indptr[order + 1] - starts, matrix.indices, matrix.data,
+            targets.reshape(-1, self.problem.width)[:n, :m], weights.reshape(-1, self.problem.width)[:n, :m],
+            self.seen - n,
+        )  # fmt: skip
+
+    def _diverged(self) -> None:
+        raise DivergenceError(
+            f"training diverged by example {self.seen}: choose smaller steps (step_size=), scale the features, or keep "
+            "the default step size and optimizer."
+        )
+
+    def _remember(self, matrix: Matrix, row: int) -> None:
+        """Keep what the coming row will overwrite: its cells and the intercept."""
+        touched = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].astype(np.int64)
+        cells = self.state.cell.reshape(self.problem.d, -1)
+        self._undo = touched, cells[touched], self.state.bias.copy(), self.state.clock.copy(), self.t
+
+    def _look(self) -> None:
+        """A point of the history: the objective on the pilot rows and the support of the last iterate."""
+        w, b = self.weights()
+        objective = self._pilot_objective(w, b)
+        self.history.append({"t": self.seen, "objective": objective, "nonzeros": int(np.count_nonzero(w))})
+
+    def _pilot_objective(self, w: np.ndarray, b: np.ndarray) -> float:
+        matrix, targets, scaled = self._pilot_rows
+        p = margins(matrix.indptr, matrix.indices, matrix.data, w, b)
+        with np.errstate(over="ignore"):
+            losses = (scaled * value(self.problem.loss, p, targets)).mean(0) if len(matrix) else np.zeros(w.shape[1])
+            return float(np.sum(losses + strength(self.problem.regularizer, w)))
+
+    # ---- what conversions ask for --------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Start a window here, sums at zero; a gradient phase under way ends."""
+        if self._fixed is not None:
+            self._phase, self._fixed = self._fixed.means(), None
+        watch = self.conversion.watch(self.problem.loss)
+        watching = self.problem._replace(watch=watch)
+        if not self.optimizer.is_lazy(watching, getattr(self.conversion, "uniform", True)):
+            if watching.sums > 1:
+                raise ValueError(
+                    f"{type(self.optimizer).__name__} has no exact gradient sums with {type(self.conversion).__name__}."
+                )
+            self._dense = [np.zeros((self.problem.d, self.problem.m)), np.zeros(self.problem.m)]
+            if self.problem.d > 100_000:
+                self.warn(
+                    f"{type(self.conversion).__name__} of {type(self.optimizer).__name__} with this regularizer has no "
+                    f"lazy form: every example costs O({self.problem.d}) work."
+                )
+        elif self.problem.sums:
+            self.shift()
+        else:
+            self.optimizer.settle(self.problem, self.state, self.block, self.t)
+            self.state = self.optimizer.layout.rewatch(self.problem, self.state, watching)
+            self.problem = watching
+        self.previous, self.window_weight = None, 0.0
+
+    def shift(self) -> None:
+        """The current window becomes the previous one, a new one starts."""
+        self.optimizer.settle(self.problem, self.state, self.block, self.t)
+        sums, bias = self.optimizer.layout.sums(self.problem, self.state)
+        self.previous = sums[:, :2].copy(), bias[:2].copy(), self.window_weight
+        sums[:, :2], bias[:2] = 0.0, 0.0
+        self.window_weight = 0.0
+
+    def fix(self) -> None:
+        """Stop learning: from here on sum the gradients at the mean of the window."""
+        means = self.means()
+        self._fixed = _FixedPoint(means.w, means.b, self.problem)
+
+    def fixed_point(self) -> Means | None:
+        """The gradient phase to answer from: the one under way once it is as long as the one before."""
+        done = self._phase
+        if self._fixed is not None and self._fixed.n > 0 and (done is None or self._fixed.n >= done.n):
+            return self._fixed.means()
+        return done
+
+    def weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """The current iterate: (d, m) and (m,)."""
+        return self.optimizer.weights(self.problem, self.state, self.block, self.t)
+
+    def weights_before_last(self) -> tuple[np.ndarray, np.ndarray]:
+        """w_T: the iterate before the last example."""
+        if self._undo is None:
+            return self.weights()
+        touched, cells, bias, clock, t = self._undo
+        state = self.state.copy()
+        state.cell.reshape(self.problem.d, -1)[touched] = cells
+        state.bias[:], state.clock[:] = bias, clock
+        return self.optimizer.weights(self.problem, state, self.block, t)
+
+    def means(self) -> Means:
+        """Means over the previous and the current window."""
+        problem, m = self.problem, self.problem.m
+        if self._dense is not None:
+            n = max(self.window_weight, 1e-300)
+            return Means(self._dense[0] / n, self._dense[1] / n, None, None, None, None, self.window_weight)
+        if not problem.sums or self.window_weight + (self.previous[2] if self.previous else 0.0) == 0.0:
+            self.warn(f"the averaging window has not begun after {self.t} examples; the last iterate stands in for it.")
+            w, b = self.weights()
+            zero = np.zeros_like(w)
+            return Means(w, b, zero, 0.0 * b, None, None, 0.0)
+        state, block = self.state.copy(), copy.deepcopy(self.block)
+        self.optimizer.settle(problem, state, block, self.t)
+        sums, bias = (part.copy() for part in self.optimizer.layout.sums(problem, state))
+        n = self.window_weight
+        if self.previous is not None:
+            sums[:, :2] += self.previous[0]
+            bias[:2] += self.previous[1]
+            n += self.previous[2]
+        scales = (n, n, max(self.watched, 1))[: problem.sums]
+        parts: list[Any] = [None] * 6
+        for k, scale in enumerate(scales):
+            parts[2 * k], parts[2 * k + 1] = sums[:, k, :m] / scale, bias[k, :m] / scale
+        return Means(*parts, n)
+
+    def sample(self, lane: int) -> Any:
+        """The reservoir's rows as one model sees them."""
+        return None if self.reservoir is None else self.reservoir.sample().lane(lane)
+
+    def warn(self, message: str) -> None:
+        """Tell the user once, and keep it for the report."""
+        if message not in self.warnings:
+            self.warnings.append(message)
+            warnings.warn(message, UserWarning, stacklevel=3)
+
+    # ---- phase two -----------------------------------------------------------------------------------------------
+
+    def finish(self) -> Answer:
+        """The converted model; the run itself is left as it is."""
+        if self.pilot is None:
+            early = copy.deepcopy(self)
+            early.begin()
+            answer = early.finish()
+            return answer._replace(report={**answer.report, "run": early})
+        answer = self.conversion.finish(self)
+        w = answer.w if self.rounding is None else self.rounding.round(answer.w)
+        if not (np.all(np.isfinite(w)) and np.all(np.isfinite(answer.b))):
+            self._diverged()
+        zero = self._pilot_objective(np.zeros_like(w), np.zeros_like(answer.b))
+        if self._pilot_objective(w, answer.b) > 1e3 * max(zero, 1.0):
+            self._diverged()
+        return Answer(w, answer.b, answer.report)
+
+
+class _FixedPoint:
+    """The gradient phase of OptimalSL: sums of c x and h x^2 at a fixed point."""
+
+    def __init__(self, w: np.ndarray, b: np.ndarray, problem: Problem) -> None:
+        width = problem.width
+        self.w, self.b = np.zeros((problem.d, width)), np.zeros(width)
+        self.w[:, : problem.m], self.b[: problem.m] = w, b
+        self.m, self.n = problem.m, 0
+        self.G, self.H = np.zeros_like(self.w), np.zeros_like(self.w)
+        self.bias = np.zeros((2, width))
+
+    def learn(self, rows: Rows, order: np.ndarray, problem: Problem) -> None:
+        sum_gradients(rows, order, problem.loss, self.w, self.b, self.G, self.H, self.bias)
+        self.n += len(order)
+
+    def means(self) -> Means:
+        m, n = self.m, max(self.n, 1)
+        return Means(
+            self.w[:, :m].copy(), self.b[:m].copy(), self.G[:, :m] / n, self.bias[0, :m] / n,
+            self.H[:, :m] / n, self.bias[1, :m] / n, self.n,
+        )  # fmt: skip
+
+
+@kernel
+def sum_gradients(rows, order, loss, w, b, G, H, bias):
+    """Add c x and h x^2 at the fixed w for every row and model."""
+    indptr, indices, data, targets, weights = rows
+    m = U(w.shape[1])
+    for k in range(order.size):
+        i = U(order[k])
+        for q in range(m):
+            p = b[q]
+            for at in range(U(indptr[i]), U(indptr[i + U(1)])):
+                p += w[U(indices[at]), q] * data[at]
+            y, weight = targets[U(k) * m + q], weights[U(k) * m + q]
+            c, h = weight * derivative(loss, p, y), weight * curvature(loss, p, y)
+            bias[U(0), q] += c
+            bias[U(1), q] += h
+            for at in range(U(indptr[i]), U(indptr[i + U(1)])):
+                j = U(indices[at])
+                G[j, q] += c * data[at]
+                H[j, q] += h * (data[at] * data[at])
+
+
+def lam_max(loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, intercept: bool) -> float:
+    """The largest |gradient| at w = 0 with the best constant intercept, over features and models."""
+    best = 0.0
+    X = matrix.to_scipy()
+    for q in range(targets.shape[1]):
+        b = best_intercept(loss, targets[:, q], weights[:, q]) if intercept else 0.0
+        c = weights[:, q] * derivative(loss, np.full(len(targets), b), targets[:, q])
+        if len(targets):
+            best = max(best, float(np.abs(X.T @ c).max(initial=0.0)) / len(targets))
+    return best
+
+
+def best_intercept(loss: Any, y: np.ndarray, weights: np.ndarray) -> float:
+    """The constant margin of least loss, by bisection on the (monotone) mean derivative."""
+    lo, hi = -1.0, 1.0
+    slope = lambda b: float(np.sum(weights * derivative(loss, np.full(len(y), b), y)))  # noqa: E731
+    while slope(lo) > 0.0 and lo > -1e18:
+        lo *= 2.0
+    while slope(hi) < 0.0 and hi < 1e18:
+        hi *= 2.0
+    for _ in range(200):
+        mid = 0.5 * (lo + hi)
+        if mid in (lo, hi):
+            break
+        lo, hi = (mid, hi) if slope(mid) < 0.0 else (lo, mid)
+    return 0.5 * (lo + hi)

@@ -1,0 +1,125 @@
+"""Step-size rules: records whose ``sizes`` gives eta for a stretch of examples, in plain NumPy.
+
+``t`` counts examples from 0 here; the first one is example 1 of the formulas.  Fields left at None are filled from the
+pilot rows by ``resolve``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Pilot(NamedTuple):
+    """What the first rows tell."""
+
+    n: int
+    L_mean: float
+    target_mean: np.ndarray
+    target_std: np.ndarray
+
+
+class StronglyConvex(NamedTuple):
+    """eta_t = 1 / (mu (t + t0)), capped; by default mu = rho and t0 = 2 L_mean / mu."""
+
+    mu: float | None = None
+    t0: float | None = None
+    cap: bool = True
+
+    def resolve(self, problem: Any, pilot: Pilot) -> StronglyConvex:
+        mu = problem.regularizer.rho if self.mu is None else self.mu
+        if mu <= 0.0:
+            raise ValueError("the strongly convex step size needs rho > 0 (l1_ratio < 1) or its own mu > 0.")
+        t0 = 2.0 * pilot.L_mean / mu if self.t0 is None else self.t0
+        return StronglyConvex(float(mu), float(t0), self.cap)
+
+    def sizes(self, t: int, n: int) -> np.ndarray:
+        return 1.0 / (self.mu * (np.arange(t + 1, t + n + 1) + self.t0))
+
+
+class Convex(NamedTuple):
+    """eta_t = 1 / (L sqrt(1 + t/100)); by default L = L_mean, capped for squared loss."""
+
+    L: float | None = None
+    cap: bool | None = None
+
+    def resolve(self, problem: Any, pilot: Pilot) -> Convex:
+        L = pilot.L_mean if self.L is None else self.L
+        return Convex(float(L), _cap(self.cap, problem))
+
+    def sizes(self, t: int, n: int) -> np.ndarray:
+        return 1.0 / (self.L * np.sqrt(1.0 + np.arange(t + 1, t + n + 1) / 100.0))
+
+
+class Constant(NamedTuple):
+    """eta_t = eta."""
+
+    eta: float
+    cap: bool = False
+
+    def resolve(self, problem: Any, pilot: Pilot) -> Constant:
+        return self
+
+    def sizes(self, t: int, n: int) -> np.ndarray:
+        return np.full(n, float(self.eta))
+
+
+class InverseSqrt(NamedTuple):
+    """eta_t = c / sqrt(t)."""
+
+    c: float
+    cap: bool = False
+
+    def resolve(self, problem: Any, pilot: Pilot) -> InverseSqrt:
+        return self
+
+    def sizes(self, t: int, n: int) -> np.ndarray:
+        return self.c / np.sqrt(np.arange(t + 1, t + n + 1))
+
+
+class InverseTime(NamedTuple):
+    """eta_t = c / (t + t0), for instance the papers' 1 / (rho t)."""
+
+    c: float
+    t0: float = 0.0
+    cap: bool = False
+
+    def resolve(self, problem: Any, pilot: Pilot) -> InverseTime:
+        return self
+
+    def sizes(self, t: int, n: int) -> np.ndarray:
+        return self.c / (np.arange(t + 1, t + n + 1) + self.t0)
+
+
+def _cap(cap: bool | None, problem: Any) -> bool:
+    return not problem.loss.classifies if cap is None else cap
+
+
+def capped(eta: np.ndarray, norms: np.ndarray, weights: np.ndarray, problem: Any) -> np.ndarray:
+    """min(eta_t, 1 / (h_max weight (||x||^2 + 1) + rho)): no step can overshoot its own example."""
+    smoothness = problem.loss.smoothness * weights * (norms + problem.intercept)
+    return np.minimum(eta, 1.0 / (smoothness + problem.regularizer.rho + 1e-300))
+
+
+def default_rule(problem: Any) -> StronglyConvex | Convex:
+    """The strongly convex rule where rho > 0, the convex one elsewhere."""
+    return StronglyConvex() if problem.regularizer.rho > 0.0 else Convex()
+
+
+RULES = {
+    "strongly-convex": StronglyConvex,
+    "convex": Convex,
+    "constant": Constant,
+    "inv-sqrt": InverseSqrt,
+    "inv-t": InverseTime,
+}
+
+
+def check_positive(eta: np.ndarray, t: int) -> None:
+    """A step must be a positive finite number."""
+    if not np.all(np.isfinite(eta)) or np.any(eta <= 0.0):
+        k = int(np.flatnonzero(~(np.isfinite(eta) & (eta > 0.0)))[0])
+        raise ValueError(f"the step size at example {t + k + 1} is {eta[k]}; it must be positive and finite.")
+
+

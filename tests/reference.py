@@ -1,0 +1,576 @@
+"""The dense reference: every recursion of docs/notation.md as slow, plain NumPy that stores every iterate.
+
+Nothing here is imported from the library, and nothing is clever: each formula stands as on that page, over whole
+vectors.  Tests compare the lazy kernels with it.
+
+An optimizer is a class with ``w``, ``b`` and ``step(x, c, eta)``.  :func:`iterates` runs one over a stream and gives a
+:class:`Trace`.  A conversion is a function of a trace; the average it takes is told by ``omega``, one weight for each
+iterate (:func:`all_weights`, :func:`polynomial_weights`, :func:`suffix_weights`, :func:`anytime_weights`).
+"""
+
+# ruff: noqa: N803, N806  (the symbols are those of docs/notation.md)
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Losses, soft threshold
+# ---------------------------------------------------------------------------------------------------------------------
+
+H_MAX = {"squared": 1.0, "logistic": 0.25, "hinge": 1.0}
+
+
+def soft(v: Any, s: Any) -> Any:
+    """S(v, s) = sign(v) max(|v| - s, 0)."""
+    return np.sign(v) * np.maximum(np.abs(v) - s, 0.0)
+
+
+def value(loss: str, p: Any, y: Any) -> Any:
+    """The loss at margin p."""
+    if loss == "squared":
+        return 0.5 * (p - y) ** 2
+    if loss == "logistic":
+        return np.logaddexp(0.0, -y * p)
+    if loss == "hinge":
+        return np.maximum(0.0, 1.0 - y * p)
+    raise ValueError(loss)
+
+
+def derivative(loss: str, p: Any, y: Any) -> Any:
+    """d loss / dp, 0 at the hinge's kink."""
+    if loss == "squared":
+        return p - y
+    if loss == "logistic":
+        return -y * np.exp(-np.logaddexp(0.0, y * p))  # -y / (1 + exp(y p)), without overflow
+    if loss == "hinge":
+        return np.where(y * p < 1.0, -y, 0.0)
+    raise ValueError(loss)
+
+
+def curvature(loss: str, p: Any, y: Any) -> Any:
+    """The second derivative in p."""
+    if loss == "squared":
+        return np.ones_like(p)
+    if loss == "logistic":
+        return np.exp(-np.logaddexp(0.0, p) - np.logaddexp(0.0, -p))  # s (1 - s), s = 1 / (1 + exp(-p))
+    if loss == "hinge":
+        return np.zeros_like(p)
+    raise ValueError(loss)
+
+
+def objective(X: Array, y: Array, w: Array, b: float, *, loss: str, lam: float, rho: float, pen: Any = 1.0) -> float:
+    """phi(w) = mean loss + rho/2 ||w||^2 + lam sum_j pen_j |w_j|."""
+    return float(np.mean(value(loss, X @ w + b, y)) + rho / 2 * w @ w + lam * np.sum(pen * np.abs(w)))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Step sizes
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def mean_smoothness(X: Array, loss: str, *, intercept: bool = True, weights: Array | None = None) -> float:
+    """L_mean = h_max times the mean of weight (||x||^2 + 1) over the (pilot) rows X; the 1 is the intercept's."""
+    X, _, weights = kept_rows(X, None, weights)
+    return float(H_MAX[loss] * np.mean(weights * (np.sum(X**2, axis=1) + float(intercept))))
+
+
+def steps(
+    rule: str,
+    X: Array,
+    *,
+    loss: str,
+    rho: float,
+    L_mean: float = math.nan,
+    c: float = math.nan,
+    t0: float | None = None,
+    cap: bool | None = None,
+    weights: Array | None = None,
+    intercept: bool = True,
+) -> Array:
+    """eta_1 .. eta_T for the rows X (those of weight zero left out); ``c`` is the rule's constant where it has one.
+
+    ``cap = None`` is the table's default: on for strongly-convex, on for convex with squared loss, else off.
+    """
+    X, _, weights = kept_rows(X, None, weights)
+    t = np.arange(1, len(X) + 1, dtype=float)
+    if rule == "strongly-convex":
+        eta = 1.0 / (rho * (t + (2.0 * L_mean / rho if t0 is None else t0)))
+    elif rule == "convex":
+        eta = 1.0 / (L_mean * np.sqrt(1.0 + t / 100.0))
+    elif rule == "constant":
+        eta = c * np.ones_like(t)
+    elif rule == "inv-sqrt":
+        eta = c / np.sqrt(t)
+    elif rule == "inv-t":
+        eta = c / t
+    else:
+        raise ValueError(rule)
+    if cap is None:
+        cap = rule == "strongly-convex" or (rule == "convex" and loss == "squared")
+    if cap:
+        with np.errstate(divide="ignore"):  # an empty row without intercept and rho has no cap
+            eta = np.minimum(eta, 1.0 / (H_MAX[loss] * weights * (np.sum(X**2, axis=1) + float(intercept)) + rho))
+    return eta
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Optimizers
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class Problem(NamedTuple):
+    """What every optimizer is told: number of features, penalty, whether there is an intercept."""
+
+    d: int
+    lam: float
+    rho: float
+    pen: Array
+    intercept: bool
+
+
+class FOBOS:
+    """w <- S(w - eta c x, eta lam pen) / (1 + eta rho), or with the L2 term in the gradient."""
+
+    def __init__(self, problem: Problem, l2_in: str = "prox"):
+        self.p, self.l2_in = problem, l2_in
+        self.w, self.b = np.zeros(problem.d), 0.0
+
+    def step(self, x: Array, c: float, eta: float) -> None:
+        _, lam, rho, pen, _ = self.p
+        if self.l2_in == "prox":
+            self.w = soft(self.w - eta * c * x, eta * lam * pen) / (1.0 + eta * rho)
+        else:
+            self.w = soft((1.0 - eta * rho) * self.w - eta * c * x, eta * lam * pen)
+        self.b = self.b - eta * c
+
+
+class SGD:
+    """w <- w - eta (c x + rho w + lam pen sgn(w))."""
+
+    def __init__(self, problem: Problem, sign_at_zero: float = 0.0):
+        self.p, self.sign_at_zero = problem, sign_at_zero
+        self.w, self.b = np.zeros(problem.d), 0.0
+
+    def step(self, x: Array, c: float, eta: float) -> None:
+        _, lam, rho, pen, _ = self.p
+        sgn = np.where(self.w == 0.0, self.sign_at_zero, np.sign(self.w))
+        self.w = self.w - eta * (c * x + rho * self.w + lam * pen * sgn)
+        self.b = self.b - eta * c
+
+
+class RDA:
+    """rho > 0: w = -S(G, lam pen t) / (rho t + beta); rho = 0: -S(G, pen (lam t + gamma r sqrt t)) / (gamma sqrt t)."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        beta: float = math.nan,
+        gamma: float = math.nan,
+        r: float = 0.0,
+        gamma_b: float = math.nan,
+    ):
+        self.p, self.beta, self.gamma, self.r, self.gamma_b = problem, beta, gamma, r, gamma_b
+        self.w, self.b = np.zeros(problem.d), 0.0
+        self.t, self.G, self.G_b = 0, np.zeros(problem.d), 0.0
+
+    def step(self, x: Array, c: float, eta: float) -> None:
+        _, lam, rho, pen, _ = self.p
+        self.t, self.G, self.G_b = self.t + 1, self.G + c * x, self.G_b + c
+        t, gamma, root = self.t, self.gamma, math.sqrt(self.t)
+        if rho > 0.0:
+            self.w = -soft(self.G, lam * pen * t) / (rho * t + self.beta)
+        else:
+            self.w = -soft(self.G, pen * (lam * t + gamma * self.r * root)) / (gamma * root)
+        self.b = -self.G_b / (self.gamma_b * root)
+
+
+class FTRL:
+    """FTRL-proximal: dual averaging with AdaGrad rates per coordinate; the intercept is a feature with x = 1."""
+
+    def __init__(self, problem: Problem, alpha: float, beta: float):
+        self.p, self.alpha, self.beta = problem, alpha, beta
+        self.w, self.b = np.zeros(problem.d), 0.0
+        self.t, self.n, self.z, self.n_b, self.z_b = 0, np.zeros(problem.d), np.zeros(problem.d), 0.0, 0.0
+
+    def step(self, x: Array, c: float, eta: float) -> None:
+        _, lam, rho, pen, _ = self.p
+        self.t += 1
+        self.n, self.z = self._add(self.n, self.z, c * x, self.w)
+        self.n_b, self.z_b = self._add(self.n_b, self.z_b, c, self.b)
+        self.w = divide(-soft(self.z, lam * pen * self.t), (self.beta + np.sqrt(self.n)) / self.alpha + rho * self.t)
+        self.b = float(divide(-self.z_b, (self.beta + np.sqrt(self.n_b)) / self.alpha))
+
+    def _add(self, n: Any, z: Any, g: Any, w: Any) -> tuple[Any, Any]:
+        sigma = (np.sqrt(n + g**2) - np.sqrt(n)) / self.alpha
+        return n + g**2, z + g - sigma * w
+
+
+class NFTRL:
+    """Normalised FTRL-proximal; for squared loss alpha = 1, sigma and b0 from :func:`pilot_targets`."""
+
+    def __init__(
+        self, problem: Problem, alpha: float = 2.0, sigma: float = 1.0, b0: float = 0.0, delta: float = 1.0
+    ):
+        self.p, self.alpha, self.sigma, self.delta = problem, alpha, sigma, delta
+        self.b0 = b0 if problem.intercept else 0.0
+        self.w, self.b = np.zeros(problem.d), self.b0
+        self.t, self.K = 0, 0.0
+        self.z, self.r, self.G, self.q, self.n = (np.zeros(problem.d) for _ in range(5))
+        self.z_b = self.r_b = self.G_b = 0.0
+
+    def step(self, x: Array, c: float, eta: float) -> None:
+        _, lam, rho, pen, intercept = self.p
+        self.t += 1
+        j = x != 0.0  # every line below is for these features alone
+        self.n[j] += 1.0
+        self.q[j] += x[j] ** 2
+        s2 = self.q[j] / self.n[j]
+        self.K += float(intercept) + np.sum(x[j] ** 2 / s2)
+        k = self.K / self.t
+        self.G[j] += c**2 * x[j] ** 2
+        r = np.sqrt(k * s2 * (self.G[j] + self.delta * s2 * self.sigma**2)) / (self.alpha * self.sigma)
+        self.z[j] += c * x[j] - (r - self.r[j]) * self.w[j]
+        self.r[j] = r
+        self.w = divide(-soft(self.z, lam * pen * self.t), self.r + rho * self.t)
+        if intercept:
+            self.G_b += c**2
+            r_b = math.sqrt(k * (self.G_b + self.delta * self.sigma**2)) / (self.alpha * self.sigma)
+            self.z_b += c - (r_b - self.r_b) * (self.b - self.b0)
+            self.r_b = r_b
+            self.b = self.b0 - self.z_b / r_b
+
+
+def divide(a: Any, b: Any) -> Array:
+    """a / b, and 0 where a = 0: a feature that was never seen has the rate 0."""
+    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    return np.where(a == 0.0, 0.0, a / np.where(a == 0.0, 1.0, b))
+
+
+def pilot_targets(y: Array, weights: Array | None = None) -> dict[str, float]:
+    """NFTRL's constants for squared loss: sigma and b0 are the standard deviation and mean of the (pilot) targets."""
+    mean = np.average(y, weights=weights)
+    return {"alpha": 1.0, "sigma": math.sqrt(np.average((y - mean) ** 2, weights=weights)), "b0": float(mean)}
+
+
+OPTIMIZERS: dict[str, Callable[..., Any]] = {"fobos": FOBOS, "sgd": SGD, "rda": RDA, "ftrl": FTRL, "nftrl": NFTRL}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Running one
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class Trace(NamedTuple):
+    """Every iterate: ``w[t-1]``, ``b[t-1]`` is w_t, before example t; ``w[-1]``, ``b[-1]`` is after the last one.
+
+    ``c[t-1]``, ``h[t-1]``: derivative and curvature at w_t, times the weight.  ``X``, ``y``: the rows that took part.
+    """
+
+    w: Array
+    b: Array
+    c: Array
+    h: Array
+    X: Array
+    y: Array
+
+
+def kept_rows(X: Array, y: Array | None, weights: Array | None) -> tuple[Array, Array | None, Array]:
+    """The rows whose weight is not zero."""
+    weights = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=float)
+    keep = weights != 0.0
+    return X[keep], None if y is None else y[keep], weights[keep]
+
+
+def iterates(
+    X: Array,
+    y: Array,
+    *,
+    optimizer: str,
+    loss: str,
+    lam: float,
+    rho: float,
+    eta: Array | None = None,
+    pen: Array | None = None,
+    weights: Array | None = None,
+    intercept: bool = True,
+    **constants: Any,
+) -> Trace:
+    """One pass of an optimizer over the rows; ``eta`` (FOBOS, SGD) has one step for each row of weight not zero."""
+    X, y, weights = kept_rows(np.asarray(X, dtype=float), np.asarray(y, dtype=float), weights)
+    T, d = X.shape
+    pen = np.ones(d) if pen is None else np.asarray(pen, dtype=float)
+    A = OPTIMIZERS[optimizer](Problem(d, lam, rho, pen, intercept), **constants)
+    trace = Trace(np.zeros((T + 1, d)), np.zeros(T + 1), np.zeros(T), np.zeros(T), X, y)
+    for t in range(T):
+        b = A.b if intercept else 0.0
+        margin = A.w @ X[t] + b
+        c = float(weights[t] * derivative(loss, margin, y[t]))
+        trace.w[t], trace.b[t], trace.c[t] = A.w, b, c
+        trace.h[t] = weights[t] * curvature(loss, margin, y[t])
+        A.step(X[t], c, math.nan if eta is None else float(eta[t]))
+    trace.w[T], trace.b[T] = A.w, A.b if intercept else 0.0
+    return trace
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Conversions: last and averages
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class Model(NamedTuple):
+    """Weights and intercept."""
+
+    w: Array
+    b: float
+
+
+def all_weights(n: int) -> Array:
+    """omega of ``average``: every iterate alike."""
+    return np.ones(n)
+
+
+def polynomial_weights(n: int, power: float) -> Array:
+    """omega of ``weighted``: t^power."""
+    return np.arange(1, n + 1, dtype=float) ** power
+
+
+def before_suffix(alpha: float, T: int) -> int:
+    """T - ceil(alpha T), with alpha the decimal number it is written as: 0.07 of 100 is 7, not 8."""
+    return T - math.ceil(Fraction(repr(float(alpha))) * T)
+
+
+def suffix_weights(n: int, alpha: float, T: int) -> Array:
+    """omega of ``suffix`` when T is known: the last ceil(alpha T) of T iterates (n < T: as many as were reached)."""
+    return (np.arange(1, n + 1) > before_suffix(alpha, T)).astype(float)
+
+
+def anytime_weights(n: int, start: int = 64) -> Array:
+    """omega of ``suffix`` when T is not known: the doubling windows, played through example by example."""
+    previous = current = 0  # numbers of examples learned when each window was opened
+    boundary = start
+    for learned in range(n):  # before example learned + 1
+        if learned == boundary:
+            previous, current = current, learned
+            boundary *= 2
+    return (np.arange(n) >= previous).astype(float)
+
+
+def last(trace: Trace) -> Model:
+    """The iterate after the last example."""
+    return Model(trace.w[-1].copy(), float(trace.b[-1]))
+
+
+def mean_iterate(trace: Trace, omega: Array) -> Model:
+    """The mean of w_1 .. w_T by omega; the last iterate while no iterate has a weight."""
+    if omega.sum() == 0.0:
+        return last(trace)
+    return Model(omega @ trace.w[:-1] / omega.sum(), float(omega @ trace.b[:-1] / omega.sum()))
+
+
+def average(trace: Trace) -> Model:
+    """The mean of all iterates."""
+    return mean_iterate(trace, all_weights(len(trace.c)))
+
+
+def weighted(trace: Trace, power: float) -> Model:
+    """The mean with weights t^power."""
+    return mean_iterate(trace, polynomial_weights(len(trace.c), power))
+
+
+def suffix(trace: Trace, alpha: float | None = None, T: int | None = None) -> Model:
+    """The mean of the last ceil(alpha T) iterates; without T the any-time windows."""
+    n = len(trace.c)
+    return mean_iterate(trace, anytime_weights(n) if T is None else suffix_weights(n, alpha, T))
+
+
+def random_candidates(trace: Trace, omega: Array) -> list[Model]:
+    """The iterates from which ``random`` draws."""
+    return [Model(trace.w[t], float(trace.b[t])) for t in np.flatnonzero(omega)]
+
+
+def threshold(w: Array, level: float) -> Array:
+    """Zero every weight that is at most ``level`` in size."""
+    return np.where(np.abs(w) > level, w, 0.0)
+
+
+def top_k(w: Array, k: int) -> Array:
+    """Keep the k weights of largest size; of equal ones the lower index."""
+    kept = np.argsort(-np.abs(w), kind="stable")[:k]
+    out = np.zeros_like(w)
+    out[kept] = w[kept]
+    return out
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Conversions with a gradient step: AverageSL, LastSL, OptimalSL
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class Sums(NamedTuple):
+    """What a kernel keeps, by omega: sums of w, b, c x, c; over all rows alike: sums of h x^2 and h, and their number.
+
+    ``omega`` is the sum of the weights, so that ``w / omega`` is the mean iterate.
+    """
+
+    w: Array
+    b: float
+    cx: Array
+    c: float
+    hxx: Array
+    h: float
+    omega: float
+    n: int
+
+
+def window_sums(trace: Trace, omega: Array) -> Sums:
+    """The sums over a trace."""
+    w, b, c, h, X, _ = trace
+    oc = omega * c
+    return Sums(omega @ w[:-1], omega @ b[:-1], oc @ X, oc.sum(), h @ X**2, h.sum(), omega.sum(), len(c))
+
+
+def diagonal_metric(hxx: Array, h: float, n: int, rho: float) -> tuple[Array, float]:
+    """M_j = 2 mean(h x_j^2) + rho; the intercept's, with x = 1 and no penalty, is 2 mean(h)."""
+    return 2.0 * hxx / n + rho, 2.0 * h / n
+
+
+def sl_map(
+    centre: Model, g: Array, g_b: float, M: Any, M_b: float, *, lam: float, pen: Any = 1.0, intercept: bool = True
+) -> Model:
+    """argmin <g, w> + 1/2 ||w - centre||_M^2 + lam sum_j pen_j |w_j|; the intercept is a coordinate without penalty.
+
+    A feature with M_j = 0 was never seen: 0.  An intercept with M_b = 0 (hinge has no curvature) stays.
+    """
+    M = np.broadcast_to(np.asarray(M, dtype=float), centre.w.shape)
+    safe = np.where(M > 0.0, M, 1.0)
+    w = np.where(M > 0.0, soft(centre.w - g / safe, lam * pen / safe), 0.0)
+    return Model(w, centre.b - g_b / M_b if intercept and M_b > 0.0 else centre.b)
+
+
+def average_sl(
+    trace: Trace,
+    omega: Array,
+    *,
+    lam: float,
+    rho: float,
+    pen: Any = 1.0,
+    L: float | None = None,
+    intercept: bool = True,
+) -> Model:
+    """AverageSL around the mean iterate; ``L`` is the scalar metric, without it the diagonal one."""
+    return _sl(trace, omega, mean_iterate(trace, omega), 1.0, lam, rho, pen, L, intercept)
+
+
+def last_sl(
+    trace: Trace,
+    omega: Array,
+    *,
+    lam: float,
+    rho: float,
+    pen: Any = 1.0,
+    L: float | None = None,
+    last_factor: float = 1.0,
+    intercept: bool = True,
+) -> Model:
+    """LastSL: the same around w_T, the iterate before the last example, with the metric times ``last_factor``."""
+    centre = Model(trace.w[-2], float(trace.b[-2]))
+    return _sl(trace, omega, centre, last_factor, lam, rho, pen, L, intercept)
+
+
+def _sl(trace, omega, centre, factor, lam, rho, pen, L, intercept):
+    s = window_sums(trace, omega)
+    g, g_b = (s.cx + rho * s.w) / s.omega, s.c / s.omega
+    M, M_b = (L, L) if L is not None else diagonal_metric(s.hxx, s.h, s.n, rho)
+    return sl_map(centre, g, g_b, factor * M, factor * M_b, lam=lam, pen=pen, intercept=intercept)
+
+
+def optimal_sl(
+    run: Callable[[Array], Trace],
+    X: Array,
+    y: Array,
+    *,
+    alpha: float,
+    T: int,
+    inner: float | None = None,
+    loss: str,
+    weights: Array | None = None,
+    **penalty: Any,
+) -> Model:
+    """OptimalSL, T known: ``run(rows)`` learns the first rows, its last ceil(inner n) iterates are averaged (inner =
+    alpha unless given), and the mean gradient there is taken over the last ceil(alpha T) rows.  (X, y hold no row of
+    weight zero.)
+    """
+    n = before_suffix(alpha, T)
+    centre = mean_iterate(run(np.arange(n)), suffix_weights(n, alpha if inner is None else inner, n))
+    return _optimal_map(centre, np.arange(n, T), X, y, loss, weights, **penalty)
+
+
+def optimal_sl_anytime(
+    run: Callable[[Array], Trace],
+    X: Array,
+    y: Array,
+    *,
+    loss: str,
+    weights: Array | None = None,
+    start: int = 64,
+    **penalty: Any,
+) -> Model:
+    """OptimalSL when T is not known.  The optimizer sees the rows of learning phases only, its clock counts those.
+
+    Before the first gradient row there is nothing to convert: the last iterate.  (X, y hold no row of weight zero.)
+    """
+    phases = gradient_phases(len(X), start)
+    if not phases:
+        return last(run(learned_rows(len(X), start)))
+    if len(phases) > 1 and len(phases[-1].rows) < len(phases[-2].rows):
+        phases.pop()  # not yet as many rows as the one before
+    _, learned, averaged, rows = phases[-1]
+    centre = mean_iterate(run(learned), np.isin(learned, averaged).astype(float))
+    return _optimal_map(centre, rows, X, y, loss, weights, **penalty)
+
+
+class Phase(NamedTuple):
+    """A gradient phase: with 1.5 ``n`` rows seen it starts at the mean iterate of the rows ``averaged``, the optimizer
+    having learned the rows ``learned``; the gradient's rows so far are ``rows``."""
+
+    n: int
+    learned: Array
+    averaged: Array
+    rows: Array
+
+
+def gradient_phases(seen: int, start: int = 64) -> list[Phase]:
+    """The gradient phases that have at least one row when ``seen`` rows were seen."""
+    phases, n = [], start
+    while seen > n + n // 2:
+        half = n + n // 2
+        phases.append(Phase(n, learned_rows(half, start), np.arange(n, half), np.arange(half, min(2 * n, seen))))
+        n *= 2
+    return phases
+
+
+def learned_rows(seen: int, start: int = 64) -> Array:
+    """The rows that are learned: all below ``start``, then the first half of each [n, 2n)."""
+    rows, n = list(range(min(seen, start))), start
+    while seen > n:
+        rows += range(n, min(seen, n + n // 2))
+        n *= 2
+    return np.array(rows, dtype=int)
+
+
+def _optimal_map(centre, rows, X, y, loss, weights, *, lam, rho, pen=1.0, L=None, intercept=True):
+    weight = np.ones(len(rows)) if weights is None else weights[rows]
+    p = X[rows] @ centre.w + centre.b
+    c, h = weight * derivative(loss, p, y[rows]), weight * curvature(loss, p, y[rows])
+    g, g_b = c @ X[rows] / len(rows) + rho * centre.w, c.mean()
+    M, M_b = (L, L) if L is not None else diagonal_metric(h @ X[rows] ** 2, h.sum(), len(rows), rho)
+    return sl_map(centre, g, g_b, M, M_b, lam=lam, pen=pen, intercept=intercept)

@@ -1,0 +1,303 @@
+"""The vocabulary of kernels: compiled, at every width, it computes what plain Python computes, to the bit."""
+
+from __future__ import annotations
+
+import decimal
+import itertools
+import math
+import pickle
+
+import numba
+import numpy as np
+import pytest
+
+from sparsco import lanes as vocabulary
+from sparsco.dispatch import U, kernel
+from sparsco.lanes import (
+    WIDTHS,
+    One,
+    anyof,
+    exp,
+    lane,
+    lanes_for,
+    load,
+    maximum,
+    minimum,
+    signed,
+    sqrt,
+    store,
+    where,
+    width,
+)
+from sparsco.losses import Hinge, Logistic, Squared, curvature, derivative
+from sparsco.regularizers import ElasticNet, penalty, prox
+
+MANY = WIDTHS[1:]
+EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, -3.25, 1e-300, -5e-324, 1.7e308, -1.7e308, math.inf, -math.inf, math.nan]
+
+
+def _pairs() -> tuple[np.ndarray, np.ndarray]:
+    """All pairs of edge cases and some hundred random ones: 640, a multiple of every width."""
+    rng = np.random.default_rng(0)
+    a, b = np.array(list(itertools.product(EDGES, EDGES))).T
+    more = 640 - len(a)
+    a = np.append(a, rng.normal(size=more) * 10.0 ** rng.integers(-8, 9, more))
+    b = np.append(b, rng.normal(size=more) * 10.0 ** rng.integers(-8, 9, more))
+    mixed = rng.permutation(640)  # edge cases beside ordinary numbers
+    return a[mixed], b[mixed]
+
+
+def _same(left: np.ndarray, right: np.ndarray) -> bool:
+    """Equal bits; NaN is NaN, whatever its bits."""
+    left, right = np.broadcast_arrays(left, right)
+    return np.array_equal(left, right, equal_nan=True) and np.array_equal(
+        np.signbit(left[left == left]), np.signbit(right[right == right])
+    )
+
+
+NAMES = (
+    "add sub mul div axpy neg abs min max where_lt where_number signed sqrt where_le where_gt where_ge where_eq "
+    "where_ne and or any lane lane_of_mask integers single iadd phi rounded exp"
+).split()
+
+
+@kernel
+def everything(lanes, a, b, single, out):
+    """One row of ``out`` for each name; arrays begin at an odd place, so nothing is aligned to a vector."""
+    m, one, number = U(width(lanes)), U(1), 2.5
+    n = (U(a.size) - one) // m
+    for i in range(n):
+        at = one + U(i) * m
+        x, y = load(lanes, a, at), load(lanes, b, at)
+        f = at
+        store(lanes, out, f, x + y)
+        f += U(a.size)
+        store(lanes, out, f, x - y)
+        f += U(a.size)
+        store(lanes, out, f, x * y)
+        f += U(a.size)
+        store(lanes, out, f, x / y)
+        f += U(a.size)
+        store(lanes, out, f, x * y + (y - x * number))
+        f += U(a.size)
+        store(lanes, out, f, -x)
+        f += U(a.size)
+        store(lanes, out, f, abs(x))
+        f += U(a.size)
+        store(lanes, out, f, minimum(x, y))
+        f += U(a.size)
+        store(lanes, out, f, maximum(x, y))
+        f += U(a.size)
+        store(lanes, out, f, where(x < y, x, y))
+        f += U(a.size)
+        store(lanes, out, f, where(x < 1.0, 1.0, 0.0 * y))
+        f += U(a.size)
+        store(lanes, out, f, signed(x, y))
+        f += U(a.size)
+        store(lanes, out, f, sqrt(x))
+        f += U(a.size)
+        store(lanes, out, f, where(x <= y, 1.0, 0.0))
+        f += U(a.size)
+        store(lanes, out, f, where(x > y, 1.0, 0.0))
+        f += U(a.size)
+        store(lanes, out, f, where(x >= y, 1.0, 0.0))
+        f += U(a.size)
+        store(lanes, out, f, where(x == y, 1.0, 0.0))
+        f += U(a.size)
+        store(lanes, out, f, where(x != y, 1.0, 0.0))
+        f += U(a.size)
+        store(lanes, out, f, where((x < y) & (y > 0.0), 1.0, 0.0))
+        f += U(a.size)
+        store(lanes, out, f, where((x < y) | (y > 0.0), 1.0, 0.0))
+        f += U(a.size)
+        store(lanes, out, f, where(anyof((x > y) & (y > 3.0)), x, 7.0))
+        f += U(a.size)
+        store(lanes, out, f, 0.0 * x + lane(y, m - one))
+        f += U(a.size)
+        store(lanes, out, f, where(lane(x < y, m - one), x, y))
+        f += U(a.size)
+        store(lanes, out, f, 1 - x * 2)
+        f += U(a.size)
+        store(lanes, out, f, x * single[at] + minimum(y, single[at]))
+        f += U(a.size)
+        total = x + 0.0
+        total += y
+        total -= number
+        total *= x
+        total /= 3.0
+        store(lanes, out, f, total)
+        f += U(a.size)
+        total = 0.0
+        for _ in range(2):
+            total = total + x
+        store(lanes, out, f, total)
+        f += U(a.size)
+        store(lanes, single, at, load(lanes, single, at) + x)
+        store(lanes, out, f, load(lanes, single, at))
+        f += U(a.size)
+        store(lanes, out, f, exp(x))
+
+
+def _run(function, lanes) -> dict[str, np.ndarray]:
+    a, b = (np.append(0.0, values) for values in _pairs())
+    single = np.random.default_rng(1).normal(size=a.size).astype(np.float32)
+    out = np.full((len(NAMES), a.size), 99.0)
+    with np.errstate(all="ignore"):
+        function(lanes, a, b, single, out.reshape(-1))
+    assert (out[:, 0] == 99.0).all()
+    return dict(zip(NAMES, out[:, 1:], strict=True))
+
+
+@pytest.fixture(scope="module")
+def one() -> dict[str, np.ndarray]:
+    """Compiled, one lane."""
+    return _run(everything.uncached, One())
+
+
+@pytest.mark.parametrize("record", WIDTHS)
+def test_compiled_is_plain_python(record):
+    compiled, plain = _run(everything.uncached, record()), _run(everything.py_func, record())
+    for name in NAMES[:-1]:
+        assert _same(compiled[name], plain[name]), name
+    e, known = compiled["exp"], plain["exp"]
+    usual = np.isfinite(known) & (known != 0.0)
+    assert _same(e[~usual], known[~usual])
+    assert (abs(e[usual] - known[usual]) <= 2.0 * np.spacing(known[usual])).all()
+
+
+@pytest.mark.parametrize("record", MANY)
+def test_a_lane_has_the_bits_of_a_run_on_its_own(record, one):
+    crossing = {"any", "lane", "lane_of_mask", "single"}  # lanes that look at each other, or at one number
+    many = _run(everything.uncached, record())
+    assert all(_same(many[name], one[name]) for name in NAMES if name not in crossing)
+    assert not any(_same(many[name], one[name]) for name in crossing)
+
+
+def test_plain_python_against_numpy(one):
+    """The meanings themselves, said once more in NumPy's words."""
+    a, b = _pairs()
+    with np.errstate(all="ignore"):
+        known = {
+            "add": a + b,
+            "div": a / b,
+            "axpy": a * b + (b - a * 2.5),
+            "neg": -a,
+            "abs": np.abs(a),
+            "where_number": np.where(a < 1.0, 1.0, 0.0 * b),
+            "signed": np.where(b != 0.0, np.copysign(a, b), 0.0),
+            "sqrt": np.sqrt(a),
+            "where_ne": (a != b) * 1.0,
+            "and": ((a < b) & (b > 0.0)) * 1.0,
+            "or": ((a < b) | (b > 0.0)) * 1.0,
+            "phi": 0.0 + a + a,
+            "iadd": (a + b - 2.5) * a / 3.0,
+        }
+        smaller, larger = np.minimum(a, b), np.maximum(a, b)
+    for name, values in known.items():
+        assert _same(one[name], values), name
+    for name, values in ("min", smaller), ("max", larger):
+        undefined = np.isnan(a) | np.isnan(b)
+        assert np.array_equal(one[name][~undefined], values[~undefined])
+        assert _same(one[name][undefined], b[undefined])
+
+
+@kernel
+def exponential(lanes, a, out):
+    m = U(width(lanes))
+    for i in range(U(a.size) // m):
+        store(lanes, out, U(i) * m, exp(load(lanes, a, U(i) * m)))
+
+
+def _exp(values) -> np.ndarray:
+    out = np.empty(len(values))
+    exponential.uncached(One(), np.asarray(values, dtype=float), out)
+    return out
+
+
+def test_exp_is_within_one_unit_in_the_last_place():
+    rng = np.random.default_rng(2)
+    x = np.concatenate([rng.uniform(-1, 1, 2000), rng.uniform(-708, 709.7, 2000), rng.normal(size=500) * 1e-3])
+    with decimal.localcontext(prec=40):
+        known = [decimal.Decimal(v).exp() for v in x]
+        error = [
+            abs(decimal.Decimal(e) - k) / decimal.Decimal(np.spacing(float(k)))
+            for e, k in zip(_exp(x), known, strict=True)
+        ]
+    assert max(error) <= 1
+
+
+def test_exp_at_the_edges():
+    largest = 709.782712893384  # the last one below infinity
+    assert _same(
+        _exp([math.nan, math.inf, -math.inf, 0.0, -0.0, np.nextafter(largest, 800), 1e308, -745.2, -1e308, 5e-324]),
+        np.array([math.nan, math.inf, 0.0, 1.0, 1.0, math.inf, math.inf, 0.0, 0.0, 1.0]),
+    )
+    assert np.isfinite(_exp([largest])).all()
+    tiny = np.linspace(-745, -709, 1000)
+    assert (abs(_exp(tiny) - np.exp(tiny)) <= 5e-324).all()
+
+
+@kernel
+def parts(lanes, loss, regularizer, p, y, out):
+    m, n = U(width(lanes)), U(p.size)
+    for i in range(n // m):
+        at = U(i) * m
+        margin, target = load(lanes, p, at), load(lanes, y, at)
+        store(lanes, out, at, derivative(loss, margin, target))
+        store(lanes, out, n + at, curvature(loss, margin, target))
+        store(lanes, out, n + n + at, prox(regularizer, margin, penalty(regularizer, at) * 0.75))
+        store(lanes, out, n + n + n + at, prox(regularizer, margin, abs(target)))
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic(), Hinge()], ids=lambda loss: type(loss).__name__)
+def test_losses_and_prox_on_lanes(loss):
+    rng = np.random.default_rng(3)
+    kinks = np.array([1.0, -1.0, 0.75, -0.75, 0.0, -0.0, np.nextafter(1.0, 2.0), 800.0, -800.0, 1e-300, 0.5, -0.5])
+    p = np.concatenate([kinks, rng.normal(size=52)])
+    y = np.where(rng.random(64) < 0.5, -1.0, 1.0)
+    runs = []
+    for function, record in itertools.product((parts.uncached, parts.py_func), (One(), lanes_for(8))):
+        runs.append(np.empty(4 * 64))
+        function(record, loss, ElasticNet(0.1, 0.0), p, y, runs[-1])
+    compiled, wide, plain, plain_wide = runs
+    assert _same(compiled, wide)
+    assert _same(plain, plain_wide)
+    tolerance = 8.0 * np.spacing(1.0) if isinstance(loss, Logistic) else 0.0  # one exp, one sum, a quotient
+    np.testing.assert_allclose(compiled, plain, rtol=tolerance, atol=0.0)
+
+
+def test_a_loaded_value_is_not_a_view():
+    @kernel
+    def swap(lanes, a):
+        m = U(width(lanes))
+        first, second = load(lanes, a, U(0)), load(lanes, a, m)
+        store(lanes, a, U(0), second)
+        store(lanes, a, m, first)
+
+    for record in (One(), lanes_for(4)):
+        for function in (swap.py_func, swap.uncached):
+            a = np.arange(2.0 * width(record))
+            function(record, a)
+            assert a.tolist() == np.roll(np.arange(2.0 * width(record)), width(record)).tolist()
+
+
+def test_lanes_for_rounds_up():
+    assert [width(lanes_for(m)) for m in (1, 2, 3, 4, 5, 8, 9, 16, 17, 32)] == [1, 2, 4, 4, 8, 8, 16, 16, 32, 32]
+    with pytest.raises(ValueError, match="33 models do not fit into 32 lanes"):
+        lanes_for(33)
+
+
+@pytest.mark.parametrize("record", WIDTHS)
+def test_records_travel(record):
+    assert pickle.loads(pickle.dumps(record())) == record()
+    assert type(pickle.loads(pickle.dumps(record()))) is record is getattr(vocabulary, record.__name__)
+
+
+def test_what_is_not_flat_is_refused():
+    @kernel
+    def first(lanes, a):
+        return load(lanes, a, U(0))
+
+    for wrong in (np.zeros((2, 2)), np.zeros(4)[::2], np.zeros(2, np.int64)):
+        with pytest.raises(numba.TypingError):
+            first.uncached(One(), wrong)

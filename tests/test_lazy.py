@@ -1,0 +1,220 @@
+"""Lazy = dense: every optimizer x conversion x regularizer against the dense recursion of tests/reference.py.
+
+The full product runs the kernels as plain Python on hypothesis streams; a pairwise covering set runs them compiled.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from strategies import streams
+
+from sparsco import conversions, losses, optimizers, steps
+from sparsco.dispatch import plain_python
+from sparsco.regularizers import ElasticNet, WeightedElasticNet
+from sparsco.rows import as_matrix
+from sparsco.solve import DivergenceError, Run
+
+LOSSES = {"squared": losses.Squared(), "logistic": losses.Logistic(), "hinge": losses.Hinge()}
+
+OPTIMIZERS = {
+    "fobos": ("fobos", optimizers.FOBOS(), {}),
+    "fobos-gradient": ("fobos", optimizers.FOBOS(l2_in="gradient"), {"l2_in": "gradient"}),
+    "sgd": ("sgd", optimizers.SGD(), {}),
+    "rda": ("rda", optimizers.RDA(), {}),
+    "rda-enhanced": ("rda", optimizers.RDA(r=0.01), {"r": 0.01}),
+    "ftrl": ("ftrl", optimizers.FTRL(alpha=0.3, beta=1.0), {"alpha": 0.3, "beta": 1.0}),
+    "nftrl": ("nftrl", optimizers.NFTRL(), {}),
+}
+
+RULES = {
+    "auto": None,
+    "strongly-convex": steps.StronglyConvex(mu=0.3),
+    "uncapped": steps.StronglyConvex(mu=0.3, cap=False),
+    "convex": steps.Convex(),
+    "constant": steps.Constant(0.25),
+    "inv-sqrt": steps.InverseSqrt(0.5),
+    "inv-t": steps.InverseTime(0.5),
+}
+
+PENALTIES = {
+    "l1": (0.02, 0.0),
+    "elastic-net": (0.02, 0.3),
+    "l2": (0.0, 0.3),
+    "none": (0.0, 0.0),
+    "huge": (50.0, 0.3),
+}
+
+CONVERSIONS = {
+    "last": lambda T: conversions.Last(),
+    "average": lambda T: conversions.Average(),
+    "weighted": lambda T: conversions.Average(power=3.0),
+    "suffix": lambda T: conversions.Suffix(),
+    "suffix-T": lambda T: conversions.Suffix(0.4, T),
+    "average-sl": lambda T: conversions.AverageSL(L=3.0),
+    "average-sl-T": lambda T: conversions.AverageSL(0.4, T, L=3.0),
+    "average-sl-diagonal": lambda T: conversions.AverageSL(metric="diagonal"),
+    "last-sl": lambda T: conversions.LastSL(L=3.0, last_factor=2.0),
+    "last-sl-T": lambda T: conversions.LastSL(0.4, T, L=3.0),
+    "optimal-sl": lambda T: conversions.OptimalSL(L=3.0),
+    "optimal-sl-T": lambda T: conversions.OptimalSL(0.3, T, L=3.0, inner=0.6),
+    "threshold": lambda T: conversions.Threshold(0.05, conversions.Average()),
+    "top-k": lambda T: conversions.TopK(2, conversions.Average()),
+}
+
+
+def learn(stream, loss, optimizer, conversion, penalty, rule, intercept, pen=None, cuts=()):
+    """The library's answer and the run it came from."""
+    X, y, weights = stream
+    lam, rho = penalty
+    regularizer = ElasticNet(lam, rho) if pen is None else WeightedElasticNet(lam, rho, pen)
+    run = Run(LOSSES[loss], regularizer, optimizer, conversion, rule, d=X.shape[1], intercept=intercept, seed=3)
+    edges = [0, *sorted(cuts), len(X)]
+    for a, b in itertools.pairwise(edges):
+        run.feed(as_matrix(X[a:b]), y[a:b], None if weights is None else weights[a:b])
+    run.begin()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            return run.finish(), run
+        except DivergenceError:
+            return None, run
+
+
+def dense(stream, loss, name, constants, penalty, rule, intercept, run, pen=None):
+    """A function from row numbers to the reference's trace over those rows, and the rows that took part."""
+    X, y, weights = stream
+    lam, rho = penalty
+    X, y, weights = reference.kept_rows(X, y, weights)
+    constants = dict(constants)
+    L = run.pilot.L_mean
+    if name == "rda":
+        constants |= {"beta": L, "gamma": L / 10.0, "gamma_b": L / 10.0}
+    if name == "nftrl" and loss == "squared":
+        sigma = float(run.pilot.target_std[0])
+        constants |= {"alpha": 1.0, "sigma": run.optimizer.sigma, "b0": float(run.pilot.target_mean[0])}
+        assert run.optimizer.sigma == pytest.approx(max(sigma, 1e-12), rel=1e-6) or sigma < 1e-6
+
+    def trace(rows):
+        eta = None
+        if name in ("fobos", "sgd"):
+            eta = run.step.sizes(0, len(rows))
+            if run.step.cap:
+                norms = np.sum(X[rows] ** 2, axis=1) + float(intercept)
+                h_max = reference.H_MAX[loss]
+                with np.errstate(divide="ignore"):
+                    eta = np.minimum(eta, 1.0 / (h_max * weights[rows] * norms + rho))
+        return reference.iterates(
+            X[rows], y[rows], optimizer=name, loss=loss, lam=lam, rho=rho, eta=eta, pen=pen, weights=weights[rows],
+            intercept=intercept, **constants,
+        )  # fmt: skip
+
+    return trace, (X, y, weights)
+
+
+def converted(name, trace, rows, loss, penalty, pen, intercept):
+    """The reference's answer for the conversion of this name."""
+    X, y, weights = rows
+    n = len(X)
+    lam, rho = penalty
+    options = {"lam": lam, "rho": rho, "pen": 1.0 if pen is None else pen, "intercept": intercept}
+    if name.startswith("optimal-sl"):
+        if name.endswith("-T"):
+            return reference.optimal_sl(
+                trace, X, y, alpha=0.3, T=n, inner=0.6, loss=loss, weights=weights, L=3.0, **options
+            )
+        return reference.optimal_sl_anytime(trace, X, y, loss=loss, weights=weights, L=3.0, **options)
+    full = trace(np.arange(n))
+    omega = reference.suffix_weights(n, 0.4, n) if name.endswith("-T") else reference.anytime_weights(n)
+    if name == "last":
+        return reference.last(full)
+    if name == "average":
+        return reference.average(full)
+    if name == "weighted":
+        return reference.weighted(full, 3.0)
+    if name.startswith("suffix"):
+        return reference.mean_iterate(full, omega)
+    if name == "average-sl-diagonal":
+        return reference.average_sl(full, omega, **options)
+    if name.startswith("average-sl"):
+        return reference.average_sl(full, omega, L=3.0, **options)
+    if name.startswith("last-sl"):
+        factor = 1.0 if name.endswith("-T") else 2.0
+        return reference.last_sl(full, omega, L=3.0, last_factor=factor, **options)
+    mean = reference.average(full)
+    rounded = reference.threshold(mean.w, 0.05) if name == "threshold" else reference.top_k(mean.w, 2)
+    return reference.Model(rounded, mean.b)
+
+
+def assert_same(answer, model, trace_scale, exact=False):
+    """Weights to 1e-10 of the largest, the same support except where the dense weight is itself below that."""
+    w, b = answer.w[:, 0], answer.b[0]
+    scale = max(np.abs(model.w).max(initial=0.0), abs(model.b), trace_scale)
+    tolerance = 0.0 if exact else 1e-10 * scale
+    np.testing.assert_allclose(w, model.w, rtol=0.0, atol=tolerance)
+    assert b == pytest.approx(model.b, rel=1e-10, abs=tolerance)
+    visible = np.abs(model.w) > tolerance
+    assert np.array_equal(w[visible] != 0.0, model.w[visible] != 0.0)
+    assert np.all(np.abs(w[~visible]) <= tolerance)
+
+
+def check(stream, loss, optimizer, conversion, penalty, rule, intercept, pen=None, cuts=()):
+    name, record, constants = OPTIMIZERS[optimizer]
+    n = int(len(stream.X) if stream.weights is None else np.count_nonzero(stream.weights))
+    answer, run = learn(
+        stream, loss, record, CONVERSIONS[conversion](max(n, 1)), penalty, RULES[rule], intercept, pen, cuts
+    )
+    trace, rows = dense(stream, loss, name, constants, penalty, rule, intercept, run, pen)
+    with np.errstate(over="ignore"):
+        model = converted(conversion, trace, rows, loss, penalty, pen, intercept)
+        scale = np.abs(trace(np.arange(n)).w).max(initial=0.0)
+        if answer is None:  # the library refused to return this model: the dense recursion blew up, too
+            X, y, weights = rows
+            losses_now = weights * reference.value(loss, X @ model.w + model.b, y)
+            assert not np.mean(losses_now) < 1e3 * np.mean(weights * reference.value(loss, 0.0 * y, y))
+            return
+    assert_same(answer, model, scale)
+
+
+def sensible(optimizer, rule, penalty):
+    """Combinations in which the method itself is defined."""
+    lam, rho = PENALTIES[penalty]
+    steps_used = OPTIMIZERS[optimizer][0] in ("fobos", "sgd")
+    if not steps_used and rule != "auto":
+        return False
+    if optimizer == "rda-enhanced" and rho > 0.0:
+        return False
+    if optimizer == "fobos-gradient" and rho > 0.0 and rule == "convex":
+        return False  # steps of 1 / L_mean may exceed 1 / rho, which is refused: see test_refusals
+    return True
+
+
+@pytest.mark.parametrize("conversion", CONVERSIONS)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@given(data=st.data())
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+def test_plain_python_equals_dense(optimizer, conversion, data):
+    """The full product: loss, penalty, step rule and stream are hypothesis' choice."""
+    loss = data.draw(st.sampled_from(sorted(LOSSES)))
+    penalty = data.draw(st.sampled_from([p for p in PENALTIES if sensible(optimizer, "auto", p)]))
+    rules = [rule for rule in RULES if sensible(optimizer, rule, penalty)]
+    rule = data.draw(st.sampled_from(rules))
+    if conversion.endswith("diagonal") and loss == "hinge":
+        loss = "logistic"
+    stream = data.draw(streams(classify=loss != "squared", min_rows=4, max_rows=200, max_features=5))
+    if stream.weights is not None and not np.any(stream.weights):
+        stream = stream._replace(weights=None)
+    n = len(stream.X)
+    pen = None
+    if data.draw(st.booleans()):
+        pen = np.array(data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=stream.X.shape[1], max_size=stream.X.shape[1])))
+    cuts = data.draw(st.lists(st.integers(0, n), max_size=3))
+    intercept = data.draw(st.booleans())
+    with plain_python(), np.errstate(over="ignore"):
+        check(stream, loss, optimizer, conversion, PENALTIES[penalty], rule, intercept, pen, cuts)
