@@ -370,6 +370,8 @@ def _convert(conversion: Any, run: Run, means: Any, w: np.ndarray, b: np.ndarray
     problem = run.problem
     rho = problem.regularizer.rho
     last = run.weights()
+    if means.n == 0:  # no window yet, as means() has said
+        return Answer(*last, {})
     out_w, out_b, chosen = np.zeros_like(w), b.copy(), []
     for q in range(problem.m):
         evidence = curvature.Evidence(

@@ -11,12 +11,11 @@ with M a multiple of the identity (:func:`scalar`), diagonal (:func:`diagonal`) 
 
 from __future__ import annotations
 
-import time
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dispatch import U, kernel
+from . import quadratic
 from .losses import curvature, derivative, value
 from .regularizers import soft, strength
 from .reservoir import Sample, SampleRows
@@ -47,248 +46,211 @@ class Choice(NamedTuple):
     objectives: dict[str, float]
 
 
-class _Local(NamedTuple):
-    """The loss on rows R around (w, b): per row the derivative c and curvature h in the margin, each over |R|."""
+class _Subproblem(NamedTuple):
+    """min f_R(w) + <linear, w> + 1/2 sum_j D_j (w_j - centre_j)^2 + sum_j rho_j w_j^2 / 2 + sum_j pen_j |w_j| over the
+    columns ``near`` and, last in every array, the intercept."""
 
-    c: np.ndarray
-    h: np.ndarray
-    gradient: np.ndarray
-    gradient_b: float
-    diagonal: np.ndarray
+    near: np.ndarray
+    start: np.ndarray
+    columns: np.ndarray
+    x: np.ndarray
+    centre: np.ndarray
+    linear: np.ndarray
+    D: np.ndarray
+    rho: np.ndarray
+    pen: np.ndarray
 
+    def margins(self, w: np.ndarray) -> np.ndarray:
+        return quadratic.margins(self.start, self.columns, self.x, w, w[-1])
 
-@kernel
-def _margins(indptr, indices, data, w, b):
-    """<w, x> + b for every row."""
-    p = np.empty(indptr.size - 1)
-    for i in range(p.size):
-        s = b
-        for q in range(U(indptr[i]), U(indptr[i + 1])):
-            s += data[q] * w[U(indices[q])]
-        p[i] = s
-    return p
-
-
-@kernel
-def _moments(indptr, indices, data, c, h, d):
-    """sum_i c_i x_i and sum_i h_i x_i^2."""
-    g, H = np.zeros(d), np.zeros(d)
-    for i in range(c.size):
-        ci, hi = c[i], h[i]
-        for q in range(U(indptr[i]), U(indptr[i + 1])):
-            j = U(indices[q])
-            g[j] += ci * data[q]
-            H[j] += hi * data[q] * data[q]
-    return g, H
+    def penalty(self, w: np.ndarray) -> float:
+        """All but f_R."""
+        smooth = self.linear @ w + 0.5 * (self.D @ np.square(w - self.centre) + self.rho @ np.square(w))
+        return smooth + self.pen @ np.abs(w)
 
 
-@kernel
-def _screened(indptr, indices, data, place):
-    """The rows restricted to the columns j with place[j] >= 0, and those renamed to their places."""
-    start = np.zeros(indptr.size, np.int64)
-    columns, values = np.empty(indices.size, np.uint32), np.empty(indices.size)
-    to = U(0)
-    for i in range(indptr.size - 1):
-        for q in range(U(indptr[i]), U(indptr[i + 1])):
-            at = place[U(indices[q])]
-            columns[to], values[to] = at, data[q]
-            to += U(at >= 0)
-        start[i + 1] = to
-    return start, columns[:to].copy(), values[:to].copy()
+def choose(evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_intercept: bool) -> Choice:
+    """The guard: of all candidates the one with the least objective, estimated on the sample (of one lane).
 
-
-@kernel
-def _transposed(start, columns, values, k):
-    """CSR to CSC with k columns."""
-    first = np.zeros(k + 1, np.int64)
-    for q in range(columns.size):
-        first[columns[q] + U(1)] += 1
-    for j in range(k):
-        first[j + 1] += first[j]
-    end, rows, x = first[:-1].copy(), np.empty(columns.size, np.uint32), np.empty(columns.size)
-    for i in range(start.size - 1):
-        for q in range(U(start[i]), U(start[i + 1])):
-            j = U(columns[q])
-            to = U(end[j])
-            rows[to], x[to] = i, values[q]
-            end[j] += 1
-    return first, rows, x
-
-
-@kernel
-def _gram(start, columns, x, h, k):
-    """sum_i h_i x_i x_i^T with a last feature that is always 1, the intercept's; both triangles."""
-    G = np.zeros((k + 1, k + 1))
-    for i in range(h.size):
-        G[k, k] += h[i]
-        for a in range(U(start[i]), U(start[i + 1])):
-            hx, row = h[i] * x[a], U(columns[a])
-            G[k, row] += hx
-            for b in range(U(start[i]), a + U(1)):
-                G[row, U(columns[b])] += hx * x[b]
-    for i in range(k + 1):  # a pair met as (i, j) in one row may have been met as (j, i) in another
-        for j in range(i):
-            G[i, j] += G[j, i]
-            G[j, i] = G[i, j]
-    return G
-
-
-@kernel
-def _descend_gram(G, q, w, pen, tol, max_epochs):
-    """Coordinate descent on <q, w' - w> + 1/2 (w' - w)^T G (w' - w) + sum_j pen_j |w'_j|; w becomes w'.
-
-    Sweeps over the nonzeros until they settle, checked by full sweeps; q is kept equal to the gradient at w.
+    The candidates are the last iterate, newton and diagonal; with an L2 term, whose optimizer's last iterate is a
+    poor and dense one, also the plain average, which bounds the loss of a failed conversion, and where both metrics
+    fail against it the scalar one.  A loss without curvature has no newton and no diagonal.
     """
-    full = True
-    for _ in range(max_epochs):
-        largest = 0.0
-        for j in range(w.size):
-            M = G[j, j]
-            if M <= 0.0 or (w[j] == 0.0 and not full):
-                continue
-            v = w[j] * M - q[j]
-            new = (v - min(max(v, -pen[j]), pen[j])) / M
-            move = new - w[j]
-            if move != 0.0:
-                w[j] = new
-                largest = max(largest, abs(move) * M)
-                for i in range(w.size):
-                    q[i] += move * G[j, i]
-        if largest <= tol and full:
-            break
-        full = largest <= tol
+    e, args = evidence, (evidence, loss, regularizer, sample, fit_intercept)
+    models, objectives = {"last": (e.w_last, e.b_last)}, {}
+    averaged = regularizer.rho > 0.0
+    if averaged:
+        models["average"] = e.w_bar, e.b_bar
+    if not sample.R.numbers.size or not (loss.curved or averaged):
+        return Choice(e.w_last, e.b_last, "last", objectives)
+    with np.errstate(over="ignore", invalid="ignore"):  # a candidate may have diverged
+        if loss.curved:
+            models["diagonal"] = diagonal(e, regularizer, fit_intercept)
+            models["newton"] = newton(*args)
+        objectives = {name: objective(sample, loss, regularizer, *model) for name, model in models.items()}
+        if averaged and min(objectives, key=objectives.__getitem__) in ("last", "average"):
+            models["scalar"] = scalar(*args)
+            objectives["scalar"] = objective(sample, loss, regularizer, *models["scalar"])
+    name = min(objectives, key=objectives.__getitem__)
+    return Choice(*models[name], name, objectives)
 
 
-@kernel
-def _descend(first, rows, x, c, h, D, q, w, pen, tol, max_epochs):
-    """The same with G = X^T diag(h) X + diag(D) left as columns: q is the gradient at the start, c its part in the
-    margins.  For many columns."""
-    k = w.size - 1
-    M, hx, offset = D.copy(), np.empty(x.size), q.copy()
-    M[k] += h.sum()
-    offset[k] -= c.sum()
-    for j in range(k):
-        for p in range(U(first[j]), U(first[j + 1])):
-            hx[p] = h[rows[p]] * x[p]
-            M[j] += hx[p] * x[p]
-            offset[j] -= c[rows[p]] * x[p]
-    full = True
-    for _ in range(max_epochs):
-        largest = 0.0
-        for j in range(k + 1):
-            if M[j] <= 0.0 or (w[j] == 0.0 and not full):
-                continue
-            g = offset[j]
-            if j < k:
-                for p in range(U(first[j]), U(first[j + 1])):
-                    g += x[p] * c[rows[p]]
-            else:
-                g += c.sum()
-            v = w[j] * M[j] - g
-            new = (v - min(max(v, -pen[j]), pen[j])) / M[j]
-            move = new - w[j]
-            if move != 0.0:
-                w[j] = new
-                offset[j] += move * D[j]
-                largest = max(largest, abs(move) * M[j])
-                if j < k:
-                    for p in range(U(first[j]), U(first[j + 1])):
-                        c[rows[p]] += move * hx[p]
-                else:
-                    for i in range(h.size):
-                        c[i] += move * h[i]
-        if largest <= tol and full:
-            break
-        full = largest <= tol
+def objective(sample: Sample, loss: Any, regularizer: Any, w: np.ndarray, b: float) -> float:
+    """kappa f_R + (1 - kappa) f_V + psi(w): exact while R holds every row seen; infinite where it is not finite."""
+    total = float(strength(regularizer, w))
+    for rows, share in ((sample.R, sample.kappa), (sample.V, 1.0 - sample.kappa)):
+        if rows.numbers.size:
+            p = quadratic.margins(rows.indptr, rows.indices, rows.data, w, b)
+            total += share * float((rows.weights * value(loss, p, rows.targets)).mean())
+    return total if np.isfinite(total) else np.inf
 
 
-def _local(rows: SampleRows, loss: Any, w: np.ndarray, b: float) -> _Local:
-    n = max(len(rows.targets), 1)
-    p = _margins(rows.indptr, rows.indices, rows.data, w, b)
-    with np.errstate(over="ignore"):
-        c = rows.weights * derivative(loss, p, rows.targets) / n
-        h = rows.weights * curvature(loss, p, rows.targets) / n
-    gradient, diagonal = _moments(rows.indptr, rows.indices, rows.data, c, h, w.size)
-    return _Local(c, h, gradient, c.sum(), diagonal)
+def scalar(
+    evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_intercept: bool
+) -> tuple[np.ndarray, float]:
+    """M = 2 L + rho, L the largest eigenvalue of the loss's Hessian at w_bar on R: S(w_bar - g / M, lam pen / M)."""
+    e, reg, R = evidence, regularizer, sample.R
+    _, h = _slopes(R, loss, quadratic.margins(R.indptr, R.indices, R.data, e.w_bar, e.b_bar))
+    if not loss.curved:
+        h = R.weights * loss.smoothness / len(R.weights)
+    M = 2.0 * _largest_eigenvalue(R, h, e.w_bar.size) + reg.rho
+    if M <= 0.0:
+        return e.w_bar, e.b_bar
+    g = e.g_bar + reg.rho * e.w_bar
+    w = soft(e.w_bar - g / M, reg.lam * reg.penalties(e.w_bar.size) / M)
+    return w, e.b_bar - e.gb_bar / (2.0 * h.sum()) if fit_intercept and h.sum() > 0.0 else e.b_bar
 
 
 def diagonal(evidence: Evidence, regularizer: Any, fit_intercept: bool) -> tuple[np.ndarray, float]:
-    """M = 2 H + rho: S(w_bar - g / M, lam pen / M); a column without curvature and penalty becomes 0."""
+    """M = 2 H + rho: S(w_bar - g / M, lam pen / M); a column without any curvature becomes 0."""
     e, reg = evidence, regularizer
     M = 2.0 * e.H + reg.rho
-    seen = M > 0.0
+    seen = np.flatnonzero(M > 0.0)
+    M, w_bar = M[seen], e.w_bar[seen]
     w = np.zeros_like(e.w_bar)
-    g = e.g_bar + reg.rho * e.w_bar
-    w[seen] = soft(e.w_bar[seen] - g[seen] / M[seen], reg.lam * reg.penalties(w.size)[seen] / M[seen])
-    b = e.b_bar - e.gb_bar / (2.0 * e.Hb) if fit_intercept and e.Hb > 0.0 else e.b_bar
-    return w, b
+    g = e.g_bar[seen] + reg.rho * w_bar
+    w[seen] = soft(w_bar - g / M, reg.lam * reg.penalties(w.size)[seen] / M)
+    return w, e.b_bar - e.gb_bar / (2.0 * e.Hb) if fit_intercept and e.Hb > 0.0 else e.b_bar
 
 
 def newton(
-    evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_intercept: bool, tol=1e-4, epochs=(300,100), steps=None, gram=True,
+    evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_intercept: bool
 ) -> tuple[np.ndarray, float]:
-    """Prox-Newton steps from w_bar on R, whose gradient and diagonal are corrected to those of the stream."""
-    e, reg, (R, _, kappa) = evidence, regularizer, sample
-    d, n = e.w_bar.size, len(R.targets)
-    at = _local(R, loss, e.w_bar, e.b_bar)
+    """Prox-Newton steps from w_bar on R, with the gradient and the curvature that R lacks taken from the stream.
+
+    One step where R is a small part of the rows seen; several, damped where need be, where it is most of them: then
+    R's optimum is near the stream's.
+    """
+    R = sample.R
+    problem = _subproblem(evidence, loss, regularizer, sample)
+    w, damping = problem.centre.copy(), 1.0
+    p = problem.margins(w)
+    f = _mean_loss(R, loss, p) + problem.penalty(w)
+    repeated = sample.kappa >= _MOST
+    for _ in range(_STEPS if repeated else 1):
+        new = _minimum_of_model(problem, R, loss, p, w, damping, fit_intercept)
+        if not repeated:
+            w = new
+            break
+        p_new = problem.margins(new)
+        f_new = _mean_loss(R, loss, p_new) + problem.penalty(new)
+        if f_new < f:
+            gain, w, p, f = f - f_new, new, p_new, f_new
+            damping = max(1.0, damping / 4.0)
+            if gain <= 1e-6 * abs(f):
+                break
+        else:  # a shorter step by a steeper model: unlike a line search it ends in exact zeros
+            damping *= 4.0
+    full = np.zeros_like(evidence.w_bar)
+    full[problem.near] = w[:-1]
+    return full, float(w[-1])
+
+
+_MOST = 0.5
+_STEPS = 5
+_EPOCHS = 100
+_GRAM_COLUMNS = 1500
+_FLOOR = 1e-3
+"""Least curvature of a row: the quadratic model of a saturated logistic loss trusts no step at all."""
+
+
+def _subproblem(e: Evidence, loss: Any, reg: Any, sample: Sample) -> _Subproblem:
+    """The problem on R around w_bar, over the columns that are not clearly zero in its solution."""
+    R, _, kappa = sample
+    d = e.w_bar.size
+    c, h = _slopes(R, loss, quadratic.margins(R.indptr, R.indices, R.data, e.w_bar, e.b_bar))
+    gradient, H = quadratic.moments(R.indptr, R.indices, R.data, c, h, d)
+    linear, linear_b = (1.0 - kappa) * (e.g_bar - gradient), (1.0 - kappa) * (e.gb_bar - c.sum())
+    D = (1.0 - kappa) * np.maximum(e.H - H, 0.0)
+    if reg.rho > 0.0:
+        D += e.L_mean / e.n_window  # the noise of g_bar in directions that rho alone would hold
     pen = reg.lam * reg.penalties(d)
-    linear, linear_b = (1.0 - kappa) * (e.g_bar - at.gradient), (1.0 - kappa) * (e.gb_bar - at.gradient_b)
-    D = (1.0 - kappa) * np.maximum(e.H - at.diagonal, 0.0)
-    if reg.rho > 0.0: D+=e.L_mean/e.n_window
-    g = at.gradient + linear + reg.rho * e.w_bar
-    M = at.diagonal + D + reg.rho
+    g = gradient + linear + reg.rho * e.w_bar
+    M = H + D + reg.rho
     near = np.flatnonzero((np.abs(g) > 0.9 * pen) | ((e.w_bar != 0.0) & (np.abs(g - M * e.w_bar) > 0.5 * pen)))
-    k = near.size
     place = np.full(d, -1, np.int32)
-    place[near] = np.arange(k)
-    start, columns, x = _screened(R.indptr, R.indices, R.data, place)
-    def cat(v,b): return np.append(v[near],b)
-    centre, linear, D, pen = cat(e.w_bar,e.b_bar), cat(linear,linear_b), cat(D,0.), cat(pen,0.)
-    rho = np.append(np.full(k, reg.rho), 0.0)
-    w = centre.copy()
-    per_row = np.diff(start)
-    if steps is None: steps=3 if kappa>=.5 else 1
-    use = gram and k <= 1500 and (per_row**2).sum() < 200 * x.size
-    newton.info=(k,x.size,int((per_row**2).sum()//2),use); newton.T=T=[time.perf_counter()]
-    for _ in range(steps):
-        p = _margins(start, columns, x, w, w[k])
-        with np.errstate(over="ignore"):
-            c = R.weights * derivative(loss, p, R.targets) / n
-            h = R.weights * np.maximum(curvature(loss, p, R.targets), 1e-3) / n
-        q = np.append(_moments(start,columns,x,c,h,k)[0], c.sum()) + linear + D * (w - centre) + rho * w
-        T.append(time.perf_counter())
-        old=w.copy()
-        if use:
-            G = _gram(start, columns, x, h, k)
-            G[np.arange(k),np.arange(k)] += D[:k] + rho[:k]
-            T.append(time.perf_counter())
-            if not fit_intercept: G[k,k]=0.
-            _descend_gram(G, q, w, pen, tol * reg.lam, epochs[0])
-        else:
-            first, rows, xt = _transposed(start, columns, x, k)
-            T.append(time.perf_counter())
-            _descend(first, rows, xt, c, h, D + rho, q, w, pen, tol * reg.lam, epochs[1])
-        T.append(time.perf_counter())
-        if steps>1:
-            pn=_margins(start,columns,x,w,w[k])
-            def F(t):
-                u=old+t*(w-old)
-                return (R.weights*value(loss,p+t*(pn-p),R.targets)).sum()/n+linear@u+.5*(D*(u-centre)**2).sum()+.5*(rho*u*u).sum()+(pen*abs(u)).sum()
-            t=1.; f0=F(0.)
-            while t>1e-3 and F(t)>f0: t*=.5
-            if t<1: w=old+t*(w-old)
-        T.append(time.perf_counter())
-    out = np.zeros(d); out[near] = w[:k]
-    return out, w[k]
+    place[near] = np.arange(near.size)
+    rows = quadratic.screened(R.indptr, R.indices, R.data, place)
+    ends = (e.w_bar, e.b_bar), (linear, linear_b), (D, 0.0), (np.full(d, float(reg.rho)), 0.0), (pen, 0.0)
+    return _Subproblem(near, *rows, *(np.append(values[near], last) for values, last in ends))
 
 
-def losses_on(rows: SampleRows, loss: Any, w: np.ndarray, b: float) -> np.ndarray:
-    """The weighted loss of each row."""
-    return rows.weights * value(loss, _margins(rows.indptr, rows.indices, rows.data, w, b), rows.targets)
+def _minimum_of_model(
+    problem: _Subproblem, R: SampleRows, loss: Any, p: np.ndarray, w: np.ndarray, damping: float, fit_intercept: bool
+) -> np.ndarray:
+    """One prox-Newton step: the minimum of the problem's quadratic model at w, whose margins are p.
+
+    The loss's curvature is multiplied by ``damping``.
+    """
+    _, start, columns, x, centre, linear, D, rho, pen = problem
+    k = w.size - 1
+    c, h = _slopes(R, loss, p, _FLOOR)
+    h *= damping
+    q = linear + D * (w - centre) + rho * w
+    q[:k] += quadratic.moments(start, columns, x, c, h, k)[0]
+    q[k] += c.sum()
+    new = w.copy()
+    tol = 1e-4 * max(pen.max(), 1e-2 * np.abs(q).max())
+    pairs = np.square(np.diff(start)).sum()
+    dense = x.size > 0.5 * h.size * k
+    if k <= _GRAM_COLUMNS and (dense or pairs < 120 * x.size):  # the Gram matrix costs less than the sweeps it saves
+        G = _dense_gram(start, columns, x, h, k) if dense else quadratic.gram(start, columns, x, h, k)
+        G[np.diag_indices(k + 1)] += D + rho
+        G[k, k] *= fit_intercept
+        quadratic.descend_gram(G, q, new, pen, tol, 2 * _EPOCHS)
+    else:
+        by_column = quadratic.transposed(start, columns, x, k)
+        quadratic.descend(*by_column, c, h, D + rho, q, new, pen, tol, _EPOCHS, fit_intercept)
+    return new
 
 
-def estimate(sample: Sample, loss: Any, regularizer: Any, w: np.ndarray, b: float) -> float:
-    """kappa f_R + (1 - kappa) f_V + psi(w): the objective over the rows seen, exact while R holds them all."""
-    on_r, on_v = (losses_on(rows, loss, w, b) for rows in sample[:2])
-    f_r, f_v = (f.mean() if f.size else 0.0 for f in (on_r, on_v))
-    return float(sample.kappa * f_r + (1.0 - sample.kappa) * f_v + strength(regularizer, w))
+def _slopes(rows: SampleRows, loss: Any, p: np.ndarray, floor: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Derivative and curvature of the mean loss in each row's margin."""
+    share = rows.weights / max(len(rows.weights), 1)
+    with np.errstate(over="ignore"):
+        return share * derivative(loss, p, rows.targets), share * np.maximum(curvature(loss, p, rows.targets), floor)
+
+
+def _mean_loss(rows: SampleRows, loss: Any, p: np.ndarray) -> float:
+    return float((rows.weights * value(loss, p, rows.targets)).mean())
+
+
+def _dense_gram(start: np.ndarray, columns: np.ndarray, x: np.ndarray, h: np.ndarray, k: int) -> np.ndarray:
+    """:func:`quadratic.gram` by one dense product."""
+    X = np.zeros((h.size, k + 1))
+    X[np.repeat(np.arange(h.size), np.diff(start)), columns] = x
+    X[:, k] = 1.0
+    return (X * h[:, None]).T @ X
+
+
+def _largest_eigenvalue(rows: SampleRows, h: np.ndarray, d: int) -> float:
+    """Of sum_i h_i x_i x_i^T, by power iteration."""
+    _, v = quadratic.moments(rows.indptr, rows.indices, rows.data, h, h, d)
+    for _ in range(20):
+        norm = np.linalg.norm(v)
+        if norm == 0.0:
+            return 0.0
+        v = v / norm
+        p = quadratic.margins(rows.indptr, rows.indices, rows.data, v, 0.0)
+        v, _ = quadratic.moments(rows.indptr, rows.indices, rows.data, h * p, h, d)
+    return float(np.linalg.norm(v))

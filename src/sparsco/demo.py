@@ -237,8 +237,8 @@ def plots(data: Data, results: Sequence[Result], models: dict[str, Any]) -> list
     except ImportError:
         return [report.text("No plots: matplotlib is not installed (pip install 'sparsco[plots]').")]
 
-    chosen = Figure(figsize=(10, 4), layout="constrained")
-    for axes, field in zip(chosen.subplots(1, 2), ("objective", "jaccard"), strict=True):
+    chosen = Figure(figsize=(10, 4))
+    for axes, field in zip(chosen.subplots(1, 2, gridspec_kw={"wspace": 0.3}), ("objective", "jaccard"), strict=True):
         for i, result in enumerate(results):
             marker = "o" if result.name in models else "s"
             axes.plot(max(result.nonzeros, 1), getattr(result, field), marker, color=f"C{i % 10}", label=result.name)
@@ -246,9 +246,10 @@ def plots(data: Data, results: Sequence[Result], models: dict[str, Any]) -> list
         axes.grid(alpha=0.3)
     axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8)
 
-    along = Figure(figsize=(10, 4), layout="constrained")
-    left, right = along.subplots(1, 2)
-    for i, (name, model) in enumerate(models.items()):
+    along = Figure(figsize=(10, 4))
+    left, right = along.subplots(1, 2, gridspec_kw={"wspace": 0.3})
+    by_optimizer = {type(model.report_["optimizer"]).__name__: model for model in models.values()}
+    for i, (name, model) in enumerate(by_optimizer.items()):
         examples = [point["t"] for point in model.history_]
         for axes, field in ((left, "objective"), (right, "nonzeros")):
             axes.plot(examples, [point[field] for point in model.history_], ".-", color=f"C{i % 10}", label=name)
@@ -257,7 +258,7 @@ def plots(data: Data, results: Sequence[Result], models: dict[str, Any]) -> list
     right.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8)
     return [
         report.figure(chosen, f"{data.name}: circles are sparsco, squares are scikit-learn."),
-        report.figure(along, f"{data.name}: the iterate along the run; its objective is taken on the first 1000 rows."),
+        report.figure(along, f"{data.name}: the iterates along the run, their objective on the first 1000 rows."),
     ]
 
 

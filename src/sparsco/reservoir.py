@@ -126,7 +126,8 @@ class Reservoir:
         _copy_rows(starts, lengths, indices, data, self._indices, self._data, self._used)
         into = slice(self._rows, self._rows + kept.size)
         targets, weights = np.reshape(targets, (n, -1)), np.reshape(weights, (n, -1))
-        new = (kept + first_row_number, first, second, self._used + ends - lengths, lengths, targets[kept], weights[kept])
+        starts = self._used + ends - lengths
+        new = (kept + first_row_number, first, second, starts, lengths, targets[kept], weights[kept])
         for column, values in zip(self._table, new, strict=True):
             column[into] = values
         self._rows += kept.size

@@ -51,13 +51,21 @@ class Values:
     def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
         return y.astype(np.float64), weights.astype(np.float64)
 
+    def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Targets and weights of every model of the estimator, (n, models)."""
+        return y.astype(np.float64)[:, None], weights[:, None]
+
 
 class Classes:
-    """Targets are class codes; lane q learns +1 or -1 and a weight per class from two (classes, m) tables."""
+    """Targets are class codes; a lane learns +1 or -1 with a weight by its columns of two (classes, models) tables.
 
-    def __init__(self, signs: np.ndarray, weights: np.ndarray) -> None:
-        self.signs, self.weights = signs, weights
-        self.m = signs.shape[1]
+    ``part`` says which models are this run's lanes, all by default.
+    """
+
+    def __init__(self, signs: np.ndarray, weights: np.ndarray, part: slice = slice(None)) -> None:
+        self.everyone = signs, weights
+        self.signs, self.weights = signs[:, part], weights[:, part]
+        self.m = self.signs.shape[1]
 
     def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
         targets, scaled = np.zeros((len(y), width)), np.zeros((len(y), width))
@@ -65,6 +73,11 @@ class Classes:
         targets[:, : self.m] = self.signs[codes]
         scaled[:, : self.m] = self.weights[codes] * weights[:, None]
         return targets.ravel(), scaled.ravel()
+
+    def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Targets and weights of every model of the estimator, (n, models), those of other runs included."""
+        signs, scales = (table[y.astype(np.int64)] for table in self.everyone)
+        return signs, scales * weights[:, None]
 
 
 class Run:
@@ -114,8 +127,32 @@ class Run:
             self.begin()
         self._advance(matrix, y, weights, order)
 
+    @property
+    def examples(self) -> int:
+        """Examples taken in so far, those held back as the pilot included."""
+        return self._buffered if self.pilot is None else self.seen
+
+    def rehearse(self) -> None:
+        """Refuse settings that cannot work now, not at the thousandth row: resolve them on two rows of one feature."""
+        twin, regularizer = copy.copy(self), self.problem.regularizer
+        if getattr(regularizer, "pen", None) is not None:
+            regularizer = regularizer._replace(pen=np.ones(1))
+        twin.problem = self.problem._replace(d=1, regularizer=regularizer)
+        twin.initial = self.initial and (self.initial[0][:1], self.initial[1])
+        twin._resolve(
+            Matrix(np.arange(3), np.zeros(2, np.uint32), np.array([1.0, -1.0]), 1), np.array([0.0, 1.0]), np.ones(2)
+        )
+        if twin.optimizer.uses_steps:
+            check_positive(twin.step.sizes(0, 1), 0)
+
+    def before_pilot(self) -> dict[str, Any]:
+        """All there is to put back into ``vars(run)`` when something goes wrong while rows are still collected."""
+        return vars(self) | {"_buffer": list(self._buffer), "history": [], "warnings": list(self.warnings)}
+
     def begin(self) -> None:
         """Fill what the pilot rows decide, then learn them; ``feed`` calls this when 1000 have come."""
+        if self.pilot is not None:
+            return
         parts, self._buffer = self._buffer, []
         matrix = stack([part[0] for part in parts])
         y, weights = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
@@ -126,7 +163,7 @@ class Run:
         problem = self.problem
         n, m = len(matrix), problem.m
         order = np.arange(n)
-        targets, scaled = (part.reshape(n, -1)[:, :m] for part in self.targets.encode(y, weights, problem.width))
+        targets, scaled = (part.reshape(n, problem.width)[:, :m] for part in self.targets.encode(y, weights, problem.width))
         total = np.maximum(scaled.sum(0), 1e-300)
         mean = (scaled * targets).sum(0) / total
         std = np.sqrt((scaled * np.square(targets - mean)).sum(0) / total)
@@ -134,7 +171,9 @@ class Run:
         L_mean = float(problem.loss.smoothness * np.mean(scaled.mean(1) * norms)) if n else 1.0
         self.pilot = Pilot(n, L_mean if L_mean > 0.0 else 1.0, mean, std)
         if isinstance(problem.regularizer, AutoElasticNet):
-            problem = problem._replace(regularizer=self._auto_regularizer(matrix, targets, scaled))
+            pen = problem.regularizer.pen
+            largest = lam_max(problem.loss, matrix, *self.targets.all_models(y, weights), problem.intercept, pen)
+            problem = problem._replace(regularizer=problem.regularizer.at(largest))
         if hasattr(self.optimizer, "resolve"):
             self.optimizer = self.optimizer.resolve(problem, self.pilot)
         self.optimizer.check(problem)
@@ -161,11 +200,6 @@ class Run:
         self.conversion.begin(self)
         self._next_event = self.conversion.next_event(self, 0)
         self._next_look = PILOT_ROWS
-
-    def _auto_regularizer(self, matrix: Matrix, targets: np.ndarray, weights: np.ndarray) -> Any:
-        return self.problem.regularizer.at(
-            lam_max(self.problem.loss, matrix, targets, weights, self.problem.intercept)
-        )
 
     # ---- phase one -----------------------------------------------------------------------------------------------
 
@@ -196,7 +230,7 @@ class Run:
     def _due(self) -> None:
         """What has to happen before the next example."""
         if self.seen == self._next_look:
-            self._look()
+            self.history.append(self.look(*self.weights()))
             self._next_look = 2 * self.seen
         if self.seen == self._next_event:
             self.conversion.event(self, self.seen)
@@ -213,7 +247,7 @@ class Run:
         if self.optimizer.uses_steps:
             eta = self.step.sizes(t, n)
             if self.step.cap:
-                heaviest = rows.weights.reshape(len(order), -1)[:n].max(1)
+                heaviest = rows.weights.reshape(len(order), problem.width)[:n].max(1)
                 eta = capped(eta, squared_norms(matrix.indptr, matrix.data, order[:n]), heaviest, problem)
             check_positive(eta, t)
         omega = self.conversion.omega(t, n) if hasattr(self.conversion, "omega") else np.ones(n)
@@ -254,11 +288,9 @@ class Run:
         cells = self.state.cell.reshape(self.problem.d, -1)
         self._undo = touched, cells[touched], self.state.bias.copy(), self.state.clock.copy(), self.t
 
-    def _look(self) -> None:
-        """A point of the history: the objective on the pilot rows and the support of the last iterate."""
-        w, b = self.weights()
-        objective = self._pilot_objective(w, b)
-        self.history.append({"t": self.seen, "objective": objective, "nonzeros": int(np.count_nonzero(w))})
+    def look(self, w: np.ndarray, b: np.ndarray) -> dict[str, float]:
+        """A point of the history: the objective on the pilot rows and the support of this model."""
+        return {"t": self.seen, "objective": self._pilot_objective(w, b), "nonzeros": int(np.count_nonzero(w))}
 
     def _pilot_objective(self, w: np.ndarray, b: np.ndarray) -> float:
         matrix, targets, scaled = self._pilot_rows
@@ -426,15 +458,17 @@ def sum_gradients(rows, order, loss, w, b, G, H, bias):
                 H[j, q] += h * (data[at] * data[at])
 
 
-def lam_max(loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, intercept: bool) -> float:
-    """The largest |gradient| at w = 0 with the best constant intercept, over features and models."""
-    best = 0.0
+def lam_max(
+    loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, intercept: bool, pen: np.ndarray | None = None
+) -> float:
+    """The smallest L1 weight at which w = 0 with the best constant intercept is optimal, over features and models."""
+    best, n = 0.0, len(targets)
     X = matrix.to_scipy()
-    for q in range(targets.shape[1]):
+    scale = np.ones(matrix.d) if pen is None else np.where(pen > 0.0, pen, np.inf)
+    for q in range(targets.shape[1] if n else 0):
         b = best_intercept(loss, targets[:, q], weights[:, q]) if intercept else 0.0
-        c = weights[:, q] * derivative(loss, np.full(len(targets), b), targets[:, q])
-        if len(targets):
-            best = max(best, float(np.abs(X.T @ c).max(initial=0.0)) / len(targets))
+        c = weights[:, q] * derivative(loss, np.full(n, b), targets[:, q])
+        best = max(best, float((np.abs(X.T @ c) / scale).max(initial=0.0)) / n)
     return best
 
 

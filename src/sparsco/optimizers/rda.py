@@ -119,9 +119,6 @@ class RDA(NamedTuple):
                 rows[:, column] = np.add.accumulate(np.append(rows[0, column], omega * q * weight))
         return Schedule(q, bias_q, omega, block.table, block.start, first, self._e(problem))
 
-    def must_settle(self, block: Block, t: int) -> bool:
-        return False
-
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Close the sums of every coordinate, and start a new block."""
         if problem.sums:
@@ -174,7 +171,7 @@ def _death(size, lam, e, pen, t):
 @inlined
 def _prefix(z, tau, Q, R):
     """F(z) if |z| > tau, else 0."""
-    return where(z > tau, z * Q - R, where(z < -tau, z * Q + R, 0.0 * z))
+    return where(z > tau, z * Q - R, where(z < -tau, z * Q + R, 0.0))
 
 
 @kernel

@@ -1,0 +1,150 @@
+"""From an estimator's parameters to runs: names looked up, every "auto" decided, what makes no sense refused."""
+
+from __future__ import annotations
+
+import difflib
+import numbers
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import assert_all_finite, check_random_state
+
+from . import conversions, steps
+from .optimizers import OPTIMIZERS
+from .regularizers import AutoElasticNet, elastic_net
+from .rows import Matrix
+from .solve import Run
+
+CONVERSIONS = {
+    "last": conversions.Last(),
+    "average": conversions.Average(),
+    "weighted": conversions.Average(power=3.0),
+    "suffix": conversions.Suffix(),
+    "random": conversions.RandomIterate(),
+    "optimal-sl": conversions.OptimalSL(),
+    "last-sl": conversions.LastSL(),
+    "average-sl": conversions.AverageSL(),
+}
+AUTO_FRACTION = 0.05
+"""alpha="auto": this share of the smallest L1 weight that selects nothing on the first 1000 rows."""
+LARGEST = 1e75
+"""Larger numbers are refused: fourth powers, which the optimizers sum, would overflow."""
+
+
+def check_parameters(model: Any) -> None:
+    def must(name: str, holds: bool, what: str) -> None:
+        if not holds:
+            raise ValueError(f"{name}={getattr(model, name)!r}: it must be {what}.")
+
+    alpha = model.alpha
+    is_auto = isinstance(alpha, str) and alpha == "auto"
+    must("alpha", is_auto or _is_number(alpha, 0.0), "'auto' or a number of at least 0")
+    must("l1_ratio", _is_number(model.l1_ratio, 0.0, 1.0), "between 0 (only L2) and 1 (only L1)")
+    must("max_iter", _is_count(model.max_iter), "a whole number of passes, at least 1")
+    must("tol", model.tol is None or _is_number(model.tol, 0.0), "None or a number of at least 0")
+    must("n_iter_no_change", _is_count(model.n_iter_no_change), "a whole number of passes, at least 1")
+    fraction = model.validation_fraction
+    must("validation_fraction", _is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
+
+
+def _regularizer(model: Any, d: int) -> Any:
+    pen = None if model.feature_weights is None else np.asarray(model.feature_weights, dtype=np.float64)
+    if pen is not None and (pen.shape != (d,) or not np.all(np.isfinite(pen)) or np.any(pen < 0.0)):
+        raise ValueError(f"feature_weights must be {d} finite numbers of at least 0, one per feature.")
+    if isinstance(model.alpha, str):
+        return AutoElasticNet(AUTO_FRACTION, float(model.l1_ratio), pen)
+    return elastic_net(float(model.alpha), float(model.l1_ratio), pen)
+
+
+def _parts(model: Any, starts_elsewhere: bool) -> tuple[Any, Any, Any, Any]:
+    """Loss, optimizer, conversion and step-size rule, with every "auto" decided."""
+    loss = named("loss", model.loss, model._losses)
+    curved = model.l1_ratio < 1.0 and model.alpha != 0.0
+    step, optimizer, conversion = _step(model), model.optimizer, model.conversion
+    if isinstance(optimizer, str) and optimizer == "auto":
+        # nftrl needs no step size and has no starting point other than 0; with an L2 term FOBOS is better
+        optimizer = "fobos" if curved or starts_elsewhere or step is not None else "nftrl"
+    if isinstance(conversion, str) and conversion == "auto":
+        conversion = "average-sl" if loss.curved or curved else "last"
+    optimizer = named("optimizer", optimizer, {name: kind() for name, kind in OPTIMIZERS.items()})
+    if step is not None and not optimizer.uses_steps:
+        raise ValueError(
+            f"step_size={model.step_size!r} has no meaning for {type(optimizer).__name__}, which finds its own: "
+            "leave it at 'auto' or choose optimizer='fobos' or 'sgd'."
+        )
+    return loss, optimizer, named("conversion", conversion, CONVERSIONS), step
+
+
+def _step(model: Any) -> Any:
+    if isinstance(model.step_size, str):
+        if model.step_size == "auto":
+            return None
+        rule = named("step_size", model.step_size, {"auto": None, **steps.RULES}, classes=True)
+        if rule in (steps.StronglyConvex, steps.Convex):
+            return rule()
+        raise ValueError(f"step_size={model.step_size!r} needs its constant: pass sparsco.{rule.__name__}(...).")
+    if isinstance(model.step_size, numbers.Real):
+        if not (_is_number(model.step_size) and model.step_size > 0.0):
+            raise ValueError(f"step_size={model.step_size!r}: a constant step must be a positive number.")
+        return steps.Constant(float(model.step_size))
+    return named("step_size", model.step_size, steps.RULES)
+
+
+def new_runs(model: Any, matrix: Matrix, init: tuple[np.ndarray, np.ndarray] | None = None) -> list[Run]:
+    loss, optimizer, conversion, step = _parts(model, init is not None)
+    regularizer = _regularizer(model, matrix.d)
+    seed = int(check_random_state(model.random_state).randint(np.iinfo(np.int32).max))
+    runs, first = [], 0
+    for targets in model._models():
+        part = slice(first, first + targets.m)
+        first += targets.m
+        own = None if init is None else (init[0][:, part], init[1][part])
+        runs.append(
+            Run(loss, regularizer, optimizer, conversion, step, d=matrix.d, targets=targets,
+                intercept=bool(model.fit_intercept), seed=seed, initial=own)
+        )  # fmt: skip
+    return runs
+
+
+def starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarray, np.ndarray] | None:
+    if coef is None and intercept is None:
+        return None
+    coef = coef.toarray() if sp.issparse(coef) else coef
+    w = np.zeros((m, d)) if coef is None else np.atleast_2d(np.asarray(coef, dtype=np.float64))
+    b = np.zeros(m) if intercept is None else np.atleast_1d(np.asarray(intercept, dtype=np.float64))
+    if w.shape != (m, d) or b.shape != (m,):
+        raise ValueError(
+            f"coef_init has the shape {w.shape} and intercept_init {b.shape}; they must have {(m, d)} and {(m,)}."
+        )
+    for name, data in (("coef_init", w), ("intercept_init", b)):
+        check_size(name, data)
+    return np.ascontiguousarray(w.T), b
+
+
+def check_size(name: str, data: np.ndarray) -> None:
+    """Finite, and small enough to be squared twice."""
+    if data.size and not (data.min() >= -LARGEST and data.max() <= LARGEST):
+        assert_all_finite(data, input_name=name)
+        raise ValueError(f"{name} has values beyond {LARGEST:g} in magnitude, whose powers overflow: scale them down.")
+
+
+def named(kind: str, name: Any, table: dict[str, Any], classes: bool = False) -> Any:
+    """The table's entry, or the user's own record; an unknown name is answered with the nearest one."""
+    if not isinstance(name, str):
+        if isinstance(name, type) or not isinstance(name, tuple):
+            raise ValueError(f"{kind}={name!r}: it must be a name ({', '.join(map(repr, table))}) or a record.")
+        return name
+    if name in table:
+        return table[name]
+    close = difflib.get_close_matches(name, table, 1)
+    hint = f" did you mean {close[0]!r}?" if close else ""
+    raise ValueError(f"{kind}={name!r} is not known:{hint} choose from {', '.join(map(repr, table))}.")
+
+
+def _is_number(x: Any, least: float = -np.inf, most: float = np.inf) -> bool:
+    return isinstance(x, numbers.Real) and not isinstance(x, bool) and bool(np.isfinite(x)) and least <= x <= most
+
+
+def _is_count(x: Any) -> bool:
+    return isinstance(x, numbers.Integral) and not isinstance(x, bool) and x >= 1

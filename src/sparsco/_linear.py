@@ -1,0 +1,345 @@
+"""What the scikit-learn estimators share: from parameters to runs, and from runs to a model."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from .losses import value
+from .randomness import Purpose, uniform
+from .regularizers import strength
+from .rows import Matrix, as_matrix, margins
+from .solve import Run
+
+MAX_LANES = 32
+"""One-vs-rest models that are learned in one read; more classes are more runs."""
+_CHECKED_ROWS = 20_000
+_SLICE = 1 << 16
+
+
+class Solved(NamedTuple):
+    """A converted model and what there is to say about it."""
+
+    coef: sp.csr_array
+    intercept: np.ndarray
+    t: int
+    history: list[dict[str, float]]
+    report: dict[str, Any]
+
+
+class SparseLinearModel(SelectorMixin, BaseEstimator):
+    """What the classifier and the regressor share."""
+
+    _losses: dict[str, Any]
+
+    def __init__(
+        self, loss: Any = "squared", *, alpha: Any = "auto", l1_ratio: float = 1.0, optimizer: Any = "auto",
+        conversion: Any = "auto", step_size: Any = "auto", max_iter: int = 5, tol: float | None = 1e-3,
+        n_iter_no_change: int = 1, early_stopping: bool = False, validation_fraction: float = 0.1,
+        shuffle: bool = True, random_state: Any = None, fit_intercept: bool = True,
+        feature_weights: Any = None, warm_start: bool = False, n_jobs: int | None = None, verbose: int = 0,
+    ) -> None:  # fmt: skip
+        self.loss = loss
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.optimizer = optimizer
+        self.conversion = conversion
+        self.step_size = step_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.fit_intercept = fit_intercept
+        self.feature_weights = feature_weights
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # ---- what the classifier and the regressor say themselves ------------------------------------------------------
+
+    def _all_targets(
+        self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Targets as numbers and the rows' weights, where ``fit`` sees all of them."""
+        raise NotImplementedError
+
+    def _models(self) -> list[Any]:
+        """The targets of each run, at most MAX_LANES models in one."""
+        raise NotImplementedError
+
+    # ---- learning --------------------------------------------------------------------------------------------------
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, coef_init: Any = None, intercept_init: Any = None
+    ) -> Self:
+        """Learn from rows X and targets y, in up to ``max_iter`` passes.
+
+        ``coef_init`` and ``intercept_init`` are where to start, in the shapes of ``coef_`` and ``intercept_``.
+        """
+        with self._unchanged_on_error():
+            check_parameters(self)
+            goes_on = bool(self.warm_start) and self._goes_on()
+            matrix, y, weights = self._validated(X, y, sample_weight, reset=not goes_on)
+            y, weights = self._all_targets(y, weights, goes_on)
+            _check_some_weight(weights)
+            if goes_on:
+                runs = copy.deepcopy(self._runs)
+            else:
+                m = sum(targets.m for targets in self._models())
+                runs = new_runs(self, matrix, starting_point(coef_init, intercept_init, matrix.d, m))
+                self.n_iter_, self._layout = 0, "dense"
+            self._runs, self._model = runs, None
+            self._passes(matrix, y, weights)
+            self._solved()
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, encode: Any) -> Self:
+        """Learn the rows in their order; ``encode(y, weights, first)`` gives numeric targets and the rows' weights."""
+        with self._unchanged_on_error():
+            first = not self._goes_on()
+            if first:
+                check_parameters(self)
+            if self.early_stopping:
+                raise ValueError("early_stopping=True needs all rows at once, which partial_fit never sees.")
+            matrix, y, weights = self._validated(X, y, sample_weight, reset=first)
+            y, weights = encode(y, weights, first)
+            _check_some_weight(weights)
+            if first:
+                runs = new_runs(self, matrix)
+                for run in runs:
+                    run.rehearse()
+                self._runs, self.n_iter_, self._layout = runs, 1, "dense"
+            self._feed(matrix, y, weights, np.arange(len(matrix)))
+            self._model = None
+        return self
+
+    def _feed(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray) -> None:
+        weights = np.ones(len(matrix)) if weights is None else weights
+        if len(self._runs) == 1:
+            self._runs[0].feed(matrix, y, weights, order)
+        else:
+            work = (delayed(run.feed)(matrix, y, weights, order) for run in self._runs)
+            Parallel(n_jobs=self.n_jobs, require="sharedmem")(work)
+
+    def _passes(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
+        seed = self._runs[0].seed
+        learned = np.arange(len(matrix)) if weights is None else np.flatnonzero(weights)
+        check = None
+        if self.early_stopping:
+            held = uniform(seed, Purpose.VALIDATION, np.arange(len(learned))) < self.validation_fraction
+            if held.all() or not held.any():
+                raise ValueError(
+                    f"validation_fraction={self.validation_fraction} of {len(learned)} rows leaves nothing to learn or "
+                    "to check: give more rows or set early_stopping=False."
+                )
+            check, learned = learned[held], learned[~held]
+        elif self.tol is not None:
+            check = learned[:: max(1, len(learned) // _CHECKED_ROWS)]
+        if check is not None and self.max_iter > 1:
+            looked_at = matrix.take(check), y[check], np.ones(len(check)) if weights is None else weights[check]
+        best, stale = np.inf, 0
+        progress = Progress(type(self).__name__, len(learned), self.max_iter, self.verbose)
+        for epoch in range(1, self.max_iter + 1):
+            order = learned
+            if self.shuffle:
+                order = np.random.default_rng([seed, Purpose.SHUFFLE, self.n_iter_]).permutation(learned)
+            for first in range(0, len(order), _SLICE):
+                self._feed(matrix, y, weights, order[first : first + _SLICE])
+                progress.show(epoch, min(first + _SLICE, len(order)))
+            self.n_iter_ += 1
+            if check is None or epoch == self.max_iter:
+                continue
+            objective = self._objective(*looked_at, penalised=not self.early_stopping)
+            stale = stale + 1 if objective > best - (self.tol or 0.0) * abs(objective) else 0
+            best = min(best, objective)
+            if stale >= self.n_iter_no_change:
+                break
+        progress.close()
+
+    def _objective(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, penalised: bool) -> float:
+        """Mean loss (and penalty) of the current iterates, summed over models; infinite before learning began."""
+        total = 0.0
+        for run in self._runs:
+            if run.pilot is None:
+                return np.inf
+            w, b = run.weights()
+            problem, n = run.problem, len(y)
+            targets, scaled = (
+                part.reshape(n, -1)[:, : problem.m] for part in run.targets.encode(y, weights, problem.width)
+            )
+            p = margins(matrix.indptr, matrix.indices, matrix.data, w, b)
+            with np.errstate(over="ignore", invalid="ignore"):
+                total += float((scaled * value(problem.loss, p, targets)).mean(0).sum())
+                if penalised:
+                    total += float(np.sum(strength(problem.regularizer, w)))
+        return total
+
+    def finalize(self) -> Self:
+        """Drop the training state and keep the model: small, ready to predict, no longer to be trained further."""
+        self._solved()
+        self._runs = None
+        return self
+
+    def _goes_on(self) -> bool:
+        """Whether a stream is under way."""
+        if getattr(self, "_runs", None) is None and getattr(self, "_model", None) is not None:
+            raise ValueError("finalize() dropped the training state: this model cannot go on; fit a clone of it anew.")
+        return getattr(self, "_runs", None) is not None
+
+    @contextlib.contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        """An error leaves the estimator as it was, runs that are still collecting pilot rows included."""
+        before = dict(vars(self))
+        collecting = [(run, run.before_pilot()) for run in before.get("_runs") or [] if run.pilot is None]
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            for run, state in collecting:
+                vars(run).clear()
+                vars(run).update(state)
+            raise
+
+    def _validated(
+        self, X: Any, y: Any, sample_weight: Any, reset: bool
+    ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
+        # finiteness is checked below, together with size
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=[np.float64, np.float32],
+            ensure_all_finite=False, reset=reset,
+        )  # fmt: skip
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        matrix = as_matrix(X)
+        for name, numbers_ in (("X", matrix.data), ("y", y), ("sample_weight", weights)):
+            if numbers_ is not None and numbers_.dtype.kind == "f":
+                check_size(name, numbers_)
+        return matrix, y, weights
+
+    # ---- reading the model -----------------------------------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return getattr(self, "_runs", None) is not None or getattr(self, "_model", None) is not None
+
+    def _solved(self) -> Solved:
+        """The converted model, computed when first asked for after learning."""
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
+        if self._model is None:
+            self._model = solve(self._runs)
+        return self._model
+
+    @property
+    def coef_(self) -> Any:
+        """Weights, (models, features); sparse after ``sparsify``."""
+        coef = self._solved().coef
+        return coef if self._layout == "sparse" else coef.toarray()
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Intercepts, one per model."""
+        return self._solved().intercept
+
+    @property
+    def n_nonzero_(self) -> int:
+        """Nonzero weights over all models."""
+        return int(self._solved().coef.count_nonzero())
+
+    @property
+    def t_(self) -> int:
+        """Examples seen; those of weight zero do not count."""
+        if getattr(self, "_runs", None):
+            return self._runs[0].examples
+        return self._solved().t
+
+    @property
+    def history_(self) -> list[dict[str, float]]:
+        """Objective on the first 1000 rows and nonzeros, of the iterate along the run and of the model at its end."""
+        return self._solved().history
+
+    @property
+    def report_(self) -> dict[str, Any]:
+        """What was chosen: optimizer, step, metric, guard, warnings."""
+        return self._solved().report
+
+    def sparsify(self) -> Self:
+        """``coef_`` as a scipy sparse array from now on; learning goes on as before."""
+        check_is_fitted(self)
+        self._layout = "sparse"
+        return self
+
+    def densify(self) -> Self:
+        """``coef_`` as a dense array again."""
+        check_is_fitted(self)
+        self._layout = "dense"
+        return self
+
+    def _get_support_mask(self) -> np.ndarray:
+        mask = np.zeros(self.n_features_in_, bool)
+        mask[self._solved().coef.indices] = True
+        return mask
+
+    def _margins(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        model = self._solved()
+        return X @ model.coef.toarray().T + model.intercept
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def solve(runs: list[Run]) -> Solved:
+    """The models of all runs as one."""
+    answers = [run.finish() for run in runs]
+    runs = [answer.report.pop("run", run) for answer, run in zip(answers, runs, strict=True)]
+    first = runs[0]
+    w = np.concatenate([answer.w for answer in answers], axis=1)
+    if first.examples and not w.any():
+        first.warn("no feature was selected: lower alpha, or give more examples.")
+    ends = [run.look(answer.w, answer.b) for run, answer in zip(runs, answers, strict=True)]
+    histories = zip(*([*run.history, end] for run, end in zip(runs, ends, strict=True)), strict=True)
+    report = {
+        "optimizer": first.optimizer,
+        "regularizer": first.problem.regularizer,
+        "loss": first.problem.loss,
+        "step_size": first.step if first.optimizer.uses_steps else None,
+        "conversion": first.rounding or first.conversion,
+        "L_mean": first.pilot.L_mean,
+        "pilot_rows": first.pilot.n,
+        "examples": first.examples,
+        "converted": [answer.report for answer in answers],
+        "warnings": list(dict.fromkeys(message for run in runs for message in run.warnings)),
+    }
+    return Solved(
+        sp.csr_array(w.T),
+        np.concatenate([answer.b for answer in answers]),
+        first.examples,
+        [
+            {"t": p[0]["t"], "objective": sum(q["objective"] for q in p), "nonzeros": sum(q["nonzeros"] for q in p)}
+            for p in histories
+        ],
+        report,
+    )
+
+
+def _check_some_weight(weights: np.ndarray | None) -> None:
+    if weights is not None and not weights.any():
+        raise ValueError("the weights of all rows are zero: there is nothing to learn from.")

@@ -1,0 +1,368 @@
+"""SGD on subgradients of the whole objective: w <- w - eta (c x + rho w + lam pen sgn(w)).
+
+Three forms, chosen by ``SGD.resolve``.  Without L1 term SGD is FOBOS with the L2 term in the gradient.  With steps
+eta = 1 / (rho (t + t0)) exactly it is lazy: ``HarmonicSGD``.  Otherwise no closed form for idle coordinates is known
+and every example costs O(d): ``DenseSGD``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..dispatch import U, inlined, kernel
+from ..lanes import load, signed, store, where, width
+from ..losses import curvature, derivative
+from ..records import Block, Layout, Problem, State, tracks
+from ..regularizers import penalty
+from ..steps import InverseTime, StronglyConvex
+from .fobos import FOBOS
+
+
+class SGD(NamedTuple):
+    """Subgradient descent; ``sign_at_zero`` is the subgradient of |w| that is taken at w = 0, in [-1, 1]."""
+
+    sign_at_zero: float = 0.0
+
+    uses_steps = True
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what cannot be done."""
+        if not -1.0 <= self.sign_at_zero <= 1.0:
+            raise ValueError(f"SGD(sign_at_zero={self.sign_at_zero!r}): sign_at_zero must lie between -1 and 1.")
+
+    def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> FOBOS | HarmonicSGD | DenseSGD:
+        """The form for this problem and this step-size rule."""
+        self.check(problem)
+        if not np.any(problem.method.lams):
+            return FOBOS(l2_in="gradient")
+        t0 = _harmonic_offset(rule, float(problem.regularizer.rho))
+        if self.sign_at_zero == 0.0 and t0 is not None:
+            return HarmonicSGD(t0)
+        return DenseSGD(float(self.sign_at_zero))
+
+
+def _harmonic_offset(rule: Any, rho: float) -> float | None:
+    """t0 if the rule's steps are 1 / (rho (t + t0)) with no cap, else None."""
+    if isinstance(rule, StronglyConvex) and not rule.cap and rule.mu == rho and rule.t0 >= 0.0:
+        return float(rule.t0)
+    if isinstance(rule, InverseTime) and not rule.cap and rho > 0.0 and rule.c == 1.0 / rho and rule.t0 >= 0.0:
+        return float(rule.t0)
+    return None
+
+
+# ---- any steps, O(d) per example -------------------------------------------------------------------------------------
+
+
+class DenseSchedule(NamedTuple):
+    """Per row: steps of the weights and of the intercept, weight in the average; then rho and sgn(0)."""
+
+    eta: np.ndarray
+    bias_eta: np.ndarray
+    omega: np.ndarray
+    rho: float
+    sign_at_zero: float
+
+
+class DenseSGD(NamedTuple):
+    """Subgradient descent that visits every coordinate at every example."""
+
+    sign_at_zero: float = 0.0
+
+    layout = Layout(shared=0, lane=1, bias=1, clock=0)
+    columns = 1
+    uses_steps = True
+
+    @property
+    def learn(self):
+        return learn_dense
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what cannot be done: nothing that ``SGD.check`` lets pass."""
+
+    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
+        """The kernel's sums are exact; it costs O(d) with or without them."""
+        return True
+
+    def is_dense(self, problem: Problem) -> bool:
+        """Whether an example costs O(d)."""
+        return True
+
+    def start(self, problem: Problem) -> tuple[State, Block]:
+        return self.layout.new_state(problem), Block(self.columns)
+
+    def place(self, problem: Problem, state: State, w: np.ndarray, b: np.ndarray) -> None:
+        """Start from w (d, m) and b (m,) instead of zero."""
+        _, lanes, bias = self.layout.views(problem, state)
+        lanes[:, 0, : problem.m] = w
+        if problem.intercept:
+            bias[0, : problem.m] = b
+
+    def schedule(
+        self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
+    ) -> DenseSchedule:
+        """The arrays for the next ``len(eta)`` steps."""
+        bias_eta = eta if problem.intercept else 0.0 * eta
+        return DenseSchedule(eta, bias_eta, omega, float(problem.regularizer.rho), float(self.sign_at_zero))
+
+    def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
+        """Nothing is ever behind."""
+        block.start = t
+
+    def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """The iterate after t examples."""
+        _, lanes, bias = self.layout.views(problem, state)
+        return lanes[:, 0, : problem.m].copy(), bias[0, : problem.m].copy()
+
+
+@kernel
+def learn_dense(rows, order, schedule, method, state):
+    """Subgradient descent over the rows in ``order``: a sweep over all coordinates for each."""
+    indptr, indices, data, targets, weights = rows
+    loss, reg, lanes, watch, lams = method
+    etas, bias_etas, omega, rho, sign_at_zero = schedule
+    cell, bias, _ = state
+    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    stride = (one + sums) * m
+    lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
+    for k in range(order.size):
+        i, eta = U(order[k]), etas[k]
+        start, stop = U(indptr[i]), U(indptr[i + one])
+        margin = b
+        for p in range(start, stop):
+            margin = margin + load(lanes, cell, U(indices[p]) * stride) * data[p]
+        y, weight = load(lanes, targets, i * m), load(lanes, weights, i * m)
+        c = weight * derivative(loss, margin, y)
+        oc, curve = omega[k] * c, 0.0 * c
+        if sums > 2:
+            curve = weight * curvature(loss, margin, y)
+        for j in range(U(cell.size) // stride):  # the regularizer's part, and the sum of iterates
+            at = j * stride
+            w, pull = load(lanes, cell, at), lam * (eta * penalty(reg, j))
+            if sums > 0:
+                store(lanes, cell, at + m, load(lanes, cell, at + m) + omega[k] * w)
+            store(lanes, cell, at, w - w * (eta * rho) - where(w == 0.0, pull * sign_at_zero, signed(pull, w)))
+        for p in range(start, stop):  # the loss's part
+            at = U(indices[p]) * stride
+            store(lanes, cell, at, load(lanes, cell, at) - eta * c * data[p])
+            if sums > 1:
+                f = at + m + m
+                store(lanes, cell, f, load(lanes, cell, f) + oc * data[p])
+            if sums > 2:
+                f = at + m + m + m
+                store(lanes, cell, f, load(lanes, cell, f) + curve * data[p] * data[p])
+        if sums > 0:
+            store(lanes, bias, m, load(lanes, bias, m) + omega[k] * b)
+        if sums > 1:
+            store(lanes, bias, m + m, load(lanes, bias, m + m) + oc)
+        if sums > 2:
+            store(lanes, bias, m + m + m, load(lanes, bias, m + m + m) + curve)
+        b = b - bias_etas[k] * c
+    store(lanes, bias, U(0), b)
+
+
+# ---- steps 1 / (rho (t + t0)), O(nonzeros) per example ---------------------------------------------------------------
+
+
+class HarmonicSchedule(NamedTuple):
+    """Per row: the intercept's step, weight in the average.  Per step since the last settling, and one more: ``table``
+    with the prefix sums of omega f over even clocks, over odd clocks, and of omega f times the row's number, where
+    f = 1 / (clock + t0).  ``start`` is the clock at the table's first row, ``first`` the row of the first step."""
+
+    bias_eta: np.ndarray
+    omega: np.ndarray
+    table: np.ndarray
+    start: int
+    first: int
+    rho: float
+    t0: float
+
+
+class HarmonicSGD(NamedTuple):
+    """Subgradient descent with eta_t = 1 / (rho (t + t0)) and sgn(0) = 0, exactly lazy.
+
+    With t examples learned u = (t + t0) w obeys u <- u - c x / rho - a sgn(u), a = lam pen / rho.  While idle |u| falls
+    by a per step to a rest in [0, a), after floor(|u| / a) steps, and from there u swings between rest and rest - a
+    (times the old sign), two steps a period; a rest of exactly 0 stays 0.  So it is in exact arithmetic, and here: the
+    quotient's floor is exact for the numbers |u| and a.  Where |u| is a multiple of a up to rounding only, the w of a
+    step-by-step run may rest on the other side of 0, by at most eta lam.
+    """
+
+    t0: float
+
+    layout = Layout(shared=1, lane=1, bias=1, clock=0)
+    columns = 3
+    uses_steps = True
+
+    @property
+    def learn(self):
+        return learn_harmonic
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what cannot be done."""
+        if not problem.regularizer.rho > 0.0:
+            raise ValueError("HarmonicSGD needs rho > 0: its steps are 1 / (rho (t + t0)).")
+
+    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
+        """Whether the watched sums are exact at O(nonzeros): always."""
+        return True
+
+    def is_dense(self, problem: Problem) -> bool:
+        """Whether an example costs O(d)."""
+        return False
+
+    def start(self, problem: Problem) -> tuple[State, Block]:
+        return self.layout.new_state(problem), Block(self.columns)
+
+    def place(self, problem: Problem, state: State, w: np.ndarray, b: np.ndarray) -> None:
+        """Start from w (d, m) and b (m,) instead of zero."""
+        if self.t0 == 0.0:
+            raise ValueError("with steps 1 / (rho t) the first step forgets its starting point: choose t0 > 0.")
+        _, lanes, bias = self.layout.views(problem, state)
+        lanes[:, 0, : problem.m] = self.t0 * w
+        if problem.intercept:
+            bias[0, : problem.m] = b
+
+    def schedule(
+        self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
+    ) -> HarmonicSchedule:
+        """The arrays for the next ``len(eta)`` steps."""
+        rho, n = float(problem.regularizer.rho), len(eta)
+        clock = np.arange(t, t + n)
+        if not np.allclose(eta * rho * (clock + 1 + self.t0), 1.0, rtol=1e-12, atol=0.0):
+            raise ValueError(f"HarmonicSGD needs the steps 1 / (rho (t + {self.t0:.6g})); use SGD for any others.")
+        if not problem.sums:
+            block.start = t
+        first = t - block.start
+        if problem.sums:
+            rows = block.reserve(first + n + 1)[first : first + n + 1]
+            weight = omega * _factor(clock, self.t0)
+            for column, part in enumerate((clock % 2 == 0, clock % 2 == 1, clock - block.start)):
+                rows[:, column] = np.add.accumulate(np.append(rows[0, column], weight * part))
+        bias_eta = eta if problem.intercept else 0.0 * eta
+        return HarmonicSchedule(bias_eta, omega, block.table, block.start, first, rho, float(self.t0))
+
+    def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
+        """Close the sums of every coordinate, and start a new block."""
+        if problem.sums:
+            settle_harmonic(block.table, block.start, t, float(problem.regularizer.rho), problem.method, state)
+        block.table[0] = 0.0
+        block.start = t
+
+    def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """The iterate after t examples."""
+        touched, lanes, bias = self.layout.views(problem, state)
+        method, pen = problem.method, problem.regularizer.penalties(problem.d)[:, None]
+        u = lanes[:, 0]
+        _, _, now = _idle(np.abs(u), _fall(method.lams, pen, float(problem.regularizer.rho)), t - touched)
+        w = np.where(now != 0.0, np.sign(u) * now, 0.0) * _factor(np.array([t]), self.t0)
+        return w[:, : problem.m], bias[0, : problem.m].copy()
+
+
+def _factor(clock: np.ndarray, t0: float) -> np.ndarray:
+    """w / u: 1 / (clock + t0), and 0 where that is 0, since w_1 = 0."""
+    divisor = clock + t0
+    return np.divide(1.0, divisor, out=np.zeros(len(clock)), where=divisor > 0.0)
+
+
+@inlined
+def _fall(lam, pen, rho):
+    """a, the fall of |u| per idle step."""
+    return lam * pen / rho
+
+
+@inlined
+def _idle(size, a, k):
+    """What k idle steps do to |u| = size: steps of falling, the rest after them, and u at the end over its old sign."""
+    falling = np.floor(size / where(a > 0.0, a, 1.0))
+    falling = falling + where(size >= (falling + 1.0) * a, 1.0, 0.0) - where(size < falling * a, 1.0, 0.0)
+    falling = where(size >= a * k, k, falling)  # the line above: the quotient was rounded
+    rest, periods = size - falling * a, 0.5 * (k - falling)
+    return falling, rest, where((rest != 0.0) & (periods != np.floor(periods)), rest - a, rest)
+
+
+@inlined
+def _total(table, origin, s, hi, size, a, falling, rest):
+    """The sum of omega f |u| from clock s to the table's row hi: falling first, then swinging."""
+    lo = U(max(s - origin, 0.0))
+    mid = U(min(max(s + falling - origin, float(lo)), float(hi)))
+    even, odd = table[mid, 0] - table[lo, 0], table[mid, 1] - table[lo, 1]
+    total = (size + (s - origin) * a) * (even + odd) - a * (table[mid, 2] - table[lo, 2])
+    even, odd = table[hi, 0] - table[mid, 0], table[hi, 1] - table[mid, 1]
+    away = odd if 2.0 * math.floor(0.5 * (s + falling)) == s + falling else even  # the clocks at which u = rest - a
+    return total + (rest * (even + odd) - a * away if rest != 0.0 else 0.0)
+
+
+@kernel
+def learn_harmonic(rows, order, schedule, method, state):
+    """Subgradient descent in u over the rows in ``order``, with exact running sums where the method watches them."""
+    indptr, indices, data, targets, weights = rows
+    loss, reg, lanes, watch, lams = method
+    bias_eta, omega, table, origin, first, rho, t0 = schedule
+    cell, bias, _ = state
+    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    stride = one + (one + sums) * m
+    lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
+    for k in range(order.size):
+        i, r, t = U(order[k]), U(first + k), float(origin + first + k)
+        start, stop = U(indptr[i]), U(indptr[i + one])
+        s = 0.0 * b
+        for p in range(start, stop):  # catch up, inner product
+            j = U(indices[p])
+            at, pen = j * stride, penalty(reg, j)
+            for q in range(m):
+                u = cell[at + one + q]
+                if u != 0.0:
+                    size, a = abs(u), _fall(lams[q], pen, rho)
+                    falling, rest, now = _idle(size, a, t - cell[at])
+                    if sums > 0:
+                        total = _total(table, origin, cell[at], r + one, size, a, falling, rest)
+                        cell[at + one + m + q] += total if u > 0.0 else -total
+                    cell[at + one + q] = now if u > 0.0 else -now
+            s = s + load(lanes, cell, at + one) * data[p]
+        y, weight = load(lanes, targets, i * m), load(lanes, weights, i * m)
+        margin = s / (t + t0) + b if t + t0 > 0.0 else b
+        g = weight * derivative(loss, margin, y)
+        c, og, curve = g / rho, omega[k] * g, 0.0 * g
+        if sums > 2:
+            curve = weight * curvature(loss, margin, y)
+        for p in range(start, stop):  # step, running sums
+            j = U(indices[p])
+            at = j * stride
+            u = load(lanes, cell, at + one)
+            store(lanes, cell, at + one, u - c * data[p] - signed(_fall(lam, penalty(reg, j), rho), u))
+            cell[at] = t + 1.0
+            if sums > 1:
+                f = at + one + m + m
+                store(lanes, cell, f, load(lanes, cell, f) + og * data[p])
+            if sums > 2:
+                f = at + one + m + m + m
+                store(lanes, cell, f, load(lanes, cell, f) + curve * data[p] * data[p])
+        if sums > 0:
+            store(lanes, bias, m, load(lanes, bias, m) + omega[k] * b)
+        if sums > 1:
+            store(lanes, bias, m + m, load(lanes, bias, m + m) + og)
+        if sums > 2:
+            store(lanes, bias, m + m + m, load(lanes, bias, m + m + m) + curve)
+        b = b - bias_eta[k] * g
+    store(lanes, bias, U(0), b)
+
+
+@kernel
+def settle_harmonic(table, origin, clock, rho, method, state):
+    """Close the sums after ``clock`` examples for every coordinate; u itself stays as of its last touch."""
+    _, reg, lanes, watch, lams = method
+    cell = state.cell
+    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    stride, rows = one + (one + sums) * m, U(clock - origin)
+    for j in range(U(cell.size) // stride):
+        at, pen = j * stride, penalty(reg, j)
+        for q in range(m):
+            u = cell[at + one + q]
+            if u != 0.0:
+                size, a = abs(u), _fall(lams[q], pen, rho)
+                falling, rest, _ = _idle(size, a, float(clock) - cell[at])
+                total = _total(table, origin, cell[at], rows, size, a, falling, rest)
+                cell[at + one + m + q] += total if u > 0.0 else -total

@@ -1,0 +1,103 @@
+"""Every algorithm of the papers under its own name: one composition of an optimizer, a conversion and a step size.
+
+A preset's ``parameters`` go into an estimator: ``SparseClassifier(alpha=..., **presets.AverageSL().parameters())``.
+With ``paper=True`` a preset takes the constants with which the papers' tables come out (see docs/notation.md for the
+symbols); otherwise ours: FOBOS as base, any-time windows, a metric learned from the data.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from . import conversions, optimizers, steps
+
+
+class Preset(NamedTuple):
+    """A composition: what to learn with, how to convert, which steps (None: the default rule)."""
+
+    optimizer: Any
+    conversion: Any
+    step_size: Any = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Keyword arguments for an estimator."""
+        step = "auto" if self.step_size is None else self.step_size
+        return {"optimizer": self.optimizer, "conversion": self.conversion, "step_size": step}
+
+
+def _paper_steps(t0: float | None) -> steps.StronglyConvex:
+    """1 / (rho (t + t0)) without a cap; the papers print t0 = 0, which diverges on squared loss: None is 2 L_mean/rho."""
+    return steps.StronglyConvex(t0=t0, cap=False)
+
+
+def AlphaSGD(  # noqa: N802
+    alpha: float = 0.5, T: int | None = None, *, paper: bool = False, t0: float | None = None, sign_at_zero: float = 0.0
+) -> Preset:
+    """Subgradient SGD with the average of the last share alpha of the iterates: alpha-suffix averaging."""
+    return Preset(
+        optimizers.SGD(sign_at_zero=sign_at_zero), conversions.Suffix(alpha, T), _paper_steps(t0) if paper else None
+    )
+
+
+def FOBOS(*, paper: bool = False, t0: float | None = None) -> Preset:  # noqa: N802
+    """Forward-backward splitting, last iterate; as the papers write it with the L2 term in the gradient."""
+    if paper:
+        return Preset(optimizers.FOBOS(l2_in="gradient"), conversions.Last(), _paper_steps(t0))
+    return Preset(optimizers.FOBOS(), conversions.Last())
+
+
+def RDA(*, beta: float | None = None, gamma: float | None = None, r: float = 0.0) -> Preset:  # noqa: N802
+    """Regularized dual averaging, last iterate; ``r`` > 0 is the sparsity-enhancing variant (without an L2 term)."""
+    return Preset(optimizers.RDA(beta=beta, gamma=gamma, r=r), conversions.Last())
+
+
+def FTRL(*, alpha: float = 0.1, beta: float = 1.0) -> Preset:  # noqa: N802
+    """FTRL-proximal with per-coordinate rates, last iterate."""
+    return Preset(optimizers.FTRL(alpha=alpha, beta=beta), conversions.Last())
+
+
+def NFTRL() -> Preset:  # noqa: N802
+    """Normalised FTRL with the guarded conversion: the default without an L2 term."""
+    return Preset(optimizers.NFTRL(), conversions.AverageSL())
+
+
+def AverageSL(  # noqa: N802
+    alpha: float | None = None, T: int | None = None, L: float | None = None, *, paper: bool = False,
+    t0: float | None = None, sign_at_zero: float = 0.0,
+) -> Preset:  # fmt: skip
+    """Sparse learning around the average iterate.  Papers: SGD, alpha = .3, scalar L = 5."""
+    if paper:
+        conversion = conversions.AverageSL(0.3 if alpha is None else alpha, T, 5.0 if L is None else L)
+        return Preset(optimizers.SGD(sign_at_zero=sign_at_zero), conversion, _paper_steps(t0))
+    return Preset(optimizers.FOBOS(), conversions.AverageSL(0.5 if alpha is None else alpha, T, L))
+
+
+def LastSL(  # noqa: N802
+    alpha: float | None = None, T: int | None = None, L: float | None = None, *, paper: bool = False,
+    t0: float | None = None, sign_at_zero: float = 0.0, last_factor: float = 1.0,
+) -> Preset:  # fmt: skip
+    """Sparse learning around the last iterate.  Papers: SGD, alpha = .3, L = 5; the later one doubles L."""
+    if paper:
+        conversion = conversions.LastSL(
+            0.3 if alpha is None else alpha, T, 5.0 if L is None else L, last_factor=last_factor
+        )
+        return Preset(optimizers.SGD(sign_at_zero=sign_at_zero), conversion, _paper_steps(t0))
+    return Preset(
+        optimizers.FOBOS(), conversions.LastSL(0.5 if alpha is None else alpha, T, L, last_factor=last_factor)
+    )
+
+
+def OptimalSL(  # noqa: N802
+    alpha: float | None = None, T: int | None = None, L: float | None = None, *, inner: float | None = None,
+    paper: bool = False, t0: float | None = None, sign_at_zero: float = 0.0,
+) -> Preset:  # fmt: skip
+    """Sparse learning from the gradient at a fixed average.  Papers: SGD, alpha = .3, scalar L = 5, inner = alpha."""
+    if paper:
+        conversion = conversions.OptimalSL(0.3 if alpha is None else alpha, T, 5.0 if L is None else L, inner=inner)
+        return Preset(optimizers.SGD(sign_at_zero=sign_at_zero), conversion, _paper_steps(t0))
+    return Preset(optimizers.FOBOS(), conversions.OptimalSL(0.5 if alpha is None else alpha, T, L, inner=inner))
+
+
+PRESETS = {
+    preset.__name__: preset for preset in (AlphaSGD, FOBOS, RDA, FTRL, NFTRL, AverageSL, LastSL, OptimalSL)
+}

@@ -1,0 +1,271 @@
+"""The driver: compiled = plain, chunked = whole, long gaps, exact ties, conversions that differ, refusals."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import subprocess
+import sys
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import reference
+from strategies import Stream, vanishing
+from test_lazy import CONVERSIONS, LOSSES, OPTIMIZERS, PENALTIES, RULES, check, learn, sensible
+
+from sparsco import conversions, optimizers, steps
+from sparsco.dispatch import plain_python
+from sparsco.losses import Logistic, Squared
+from sparsco.regularizers import ElasticNet
+from sparsco.rows import as_matrix
+from sparsco.solve import Classes, Run
+
+
+def stream(n=300, d=6, classify=True, seed=0, density=0.5):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < density)
+    y = X @ np.linspace(1.0, -1.0, d) + 0.5 * rng.normal(size=n)
+    return Stream(X, np.where(y > 0.0, 1.0, -1.0) if classify else y, None)
+
+
+def covering():
+    """Every optimizer with every conversion; losses and penalties go round, so that every pair of parts occurs."""
+    cycle = itertools.cycle(itertools.product(("logistic", "squared", "hinge"), ("l1", "elastic-net")))
+    for optimizer, conversion in itertools.product(OPTIMIZERS, CONVERSIONS):
+        loss, penalty = next(cycle)
+        if conversion.endswith("diagonal") and loss == "hinge":
+            loss = "squared"
+        if optimizer == "rda-enhanced":
+            penalty = "l1"
+        yield optimizer, conversion, loss, penalty
+
+
+@pytest.mark.parametrize(("optimizer", "conversion", "loss", "penalty"), covering())
+def test_compiled_equals_plain_python(optimizer, conversion, loss, penalty):
+    data = stream(classify=loss != "squared")
+    args = (data, loss, OPTIMIZERS[optimizer][1], CONVERSIONS[conversion](300), PENALTIES[penalty], None, True)
+    compiled, _ = learn(*args)
+    with plain_python():
+        plain, _ = learn(*args)
+    scale = max(np.abs(plain.w).max(), 1e-3)
+    np.testing.assert_allclose(compiled.w, plain.w, rtol=0.0, atol=1e-11 * scale)
+    np.testing.assert_allclose(compiled.b, plain.b, rtol=0.0, atol=1e-11 * max(scale, abs(plain.b[0])))
+    visible = np.abs(plain.w) > 1e-11 * scale
+    assert np.array_equal(compiled.w[visible] != 0.0, plain.w[visible] != 0.0)
+
+
+@pytest.mark.parametrize("conversion", ["last", "average", "suffix", "average-sl"])
+@pytest.mark.parametrize("penalty", ["l1", "elastic-net"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_features_that_vanish(optimizer, conversion, penalty):
+    """100,000 idle steps: across windows, settlings and underflowing decays."""
+    if not sensible(optimizer, "auto", penalty):
+        pytest.skip("the enhanced RDA has no L2 term")
+    data = vanishing(100_000, d=3, classify=True)
+    small = {"l1": "l1", "elastic-net": "elastic-net"}[penalty]
+    lam, rho = PENALTIES[small]
+    check(data, "logistic", optimizer, conversion, (lam * 1e-3, rho * 1e-2), "auto", True)
+
+
+@pytest.mark.parametrize("conversion", ["last", "average", "suffix", "average-sl"])
+def test_constant_steps_decay_through_many_settlings(conversion):
+    data = vanishing(20_000, d=3, classify=True)
+    check(data, "logistic", "fobos", conversion, (1e-4, 0.05), "constant", True)
+
+
+@pytest.mark.parametrize("optimizer", ["fobos", "rda", "ftrl", "nftrl"])
+def test_exact_ties_in_dyadic_numbers(optimizer):
+    """|v| equal to the shrinkage, to the bit: dead, and with sum zero from that step on."""
+    X = np.zeros((12, 2))
+    X[0, 0], X[1:, 1] = 1.0, 0.5
+    y = np.ones(12)
+    data = Stream(X, y, None)
+    # hinge, step 1/4, lam 1/16: w_0 goes to 1/4 - 1/64, then falls by 1/64 in each idle step and dies at a tie
+    record = {"fobos": optimizers.FOBOS()}.get(optimizer, OPTIMIZERS[optimizer][1])
+    for conversion in ("last", "average"):
+        answer, run = learn(data, "hinge", record, CONVERSIONS[conversion](12), (0.0625, 0.0), steps.Constant(0.25), False)
+        name, _, constants = OPTIMIZERS[optimizer]
+        if name == "rda":
+            L = run.pilot.L_mean
+            constants = {"beta": L, "gamma": L / 10.0, "gamma_b": L / 10.0}
+        trace = reference.iterates(
+            X, y, optimizer=name, loss="hinge", lam=0.0625, rho=0.0, eta=np.full(12, 0.25), intercept=False, **constants
+        )
+        expected = reference.last(trace) if conversion == "last" else reference.average(trace)
+        np.testing.assert_allclose(answer.w[:, 0], expected.w, rtol=0.0, atol=1e-15 if name == "fobos" else 1e-12)
+        assert np.array_equal(answer.w[:, 0] != 0.0, expected.w != 0.0)
+
+
+@pytest.mark.parametrize("conversion", CONVERSIONS)
+@pytest.mark.parametrize("optimizer", ["fobos", "rda", "nftrl"])
+def test_any_cut_gives_the_same_bits(optimizer, conversion):
+    data = stream(n=1700, d=12, seed=1)
+    record = OPTIMIZERS[optimizer][1]
+    whole = None
+    for cuts in ((), (1,), (999, 1000, 1001), tuple(range(0, 1700, 97)), (64, 128, 1024)):
+        X, y, _ = data
+        run = Run(LOSSES["logistic"], ElasticNet(0.01, 0.05), record, CONVERSIONS[conversion](1700), d=12)
+        for a, b in itertools.pairwise([0, *cuts, 1700]):
+            run.feed(as_matrix(X[a:b]), y[a:b])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                run.finish()  # reading changes nothing
+            run = pickle.loads(pickle.dumps(run))
+        answer = run.finish()
+        if whole is None:
+            whole = answer
+        assert np.array_equal(whole.w, answer.w) and np.array_equal(whole.b, answer.b)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("conversion", ["last", "suffix", "average-sl-diagonal"])
+def test_lanes_equal_single_models(optimizer, conversion):
+    rng = np.random.default_rng(5)
+    n, d, k = 400, 10, 3
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.5)
+    codes = rng.integers(0, k, size=n).astype(float)
+    X[np.arange(n), codes.astype(int)] += 1.0
+    signs = 2.0 * np.eye(k) - 1.0
+    weights = np.array([[1.0, 2.0, 1.0], [1.0, 0.5, 1.0], [2.0, 1.0, 1.0]])
+    rule = steps.Constant(0.1)
+    record = OPTIMIZERS[optimizer][1]
+    if optimizer.startswith("rda"):
+        record = record._replace(gamma=0.5, beta=1.0)
+
+    def answer(targets):
+        run = Run(Logistic(), ElasticNet(0.02, 0.0), record, CONVERSIONS[conversion](n), rule, d=d, targets=targets)
+        run.feed(as_matrix(X), codes)
+        run.begin()
+        return run.finish()
+
+    together = answer(Classes(signs, weights))
+    assert together.w.shape == (d, k)
+    for q in range(k):
+        alone = answer(Classes(signs[:, [q]], weights[:, [q]]))
+        np.testing.assert_allclose(together.w[:, q], alone.w[:, 0], rtol=0.0, atol=1e-12)
+        assert np.array_equal(together.w[:, q] != 0.0, alone.w[:, 0] != 0.0)
+        assert together.b[q] == pytest.approx(alone.b[0], abs=1e-12)
+
+
+def test_conversions_differ_from_the_last_iterate():
+    data = stream(n=300)
+    last = learn(data, "logistic", optimizers.FOBOS(), conversions.Last(), (0.02, 0.1), None, True)[0]
+    answers = {"last": last.w}
+    for name, make in CONVERSIONS.items():
+        if name == "last":
+            continue
+        answers[name] = learn(data, "logistic", optimizers.FOBOS(), make(300), (0.02, 0.1), None, True)[0].w
+        assert not np.allclose(answers[name], last.w, atol=1e-6), name
+    assert not np.allclose(answers["average"], answers["weighted"], atol=1e-6)
+    assert not np.allclose(answers["average"], answers["suffix"], atol=1e-6)
+
+
+@pytest.mark.parametrize("T", [None, 300])
+def test_random_iterate_is_one_of_the_window(T):
+    data = stream(n=300)
+    drawn = set()
+    for seed in range(12):
+        run = Run(Logistic(), ElasticNet(0.02, 0.1), optimizers.FOBOS(), conversions.RandomIterate(0.5, T), d=6, seed=seed)
+        run.feed(as_matrix(data.X), data.y)
+        run.begin()
+        answer = run.finish()
+        t = answer.report["iterate"]
+        assert (129 if T is None else 151) <= t <= 300
+        before = Run(Logistic(), ElasticNet(0.02, 0.1), optimizers.FOBOS(), conversions.Last(), d=6)
+        before.feed(as_matrix(data.X), data.y)
+        before._resolve(as_matrix(data.X), data.y, np.ones(300))
+        before._advance(as_matrix(data.X), data.y, np.ones(300), np.arange(t - 1))
+        assert np.array_equal(before.weights()[0], answer.w)
+        drawn.add(t)
+    assert len(drawn) > 6
+
+
+class Cubic(NamedTuple):
+    """A user's loss, |p - y|^3 / 3: not the library's, so never in the disk cache."""
+
+    scale: float = 1.0
+    classifies = False
+    smoothness = 1.0
+    curved = True
+
+    def value(loss, p, y):
+        return loss.scale * np.abs(p - y) ** 3 / 3.0
+
+    def derivative(loss, p, y):
+        return loss.scale * (p - y) * abs(p - y)
+
+    def curvature(loss, p, y):
+        return loss.scale * 2.0 * abs(p - y)
+
+
+def test_a_users_loss_compiles_into_the_kernels():
+    data = stream(n=200, classify=False)
+    LOSSES["cubic"] = Cubic(1)
+    try:
+        args = (data, "cubic", optimizers.FOBOS(), conversions.Average(), (0.01, 0.1), steps.Constant(0.01), True)
+        compiled, _ = learn(*args)
+        assert optimizers.FOBOS().learn.uncached.signatures
+        with plain_python():
+            plain, _ = learn(*args)
+    finally:
+        del LOSSES["cubic"]
+    np.testing.assert_allclose(compiled.w, plain.w, atol=1e-13)
+
+
+def test_a_second_call_compiles_nothing():
+    kernel = optimizers.FOBOS().learn.cached
+    data = stream(n=50)
+    for lam in (0.01, 1, np.float32(0.5)):
+        learn(data, "logistic", optimizers.FOBOS(), conversions.Last(), (lam, 0), None, True)
+        first = len(kernel.signatures) if lam == 0.01 else first  # noqa: F821
+        assert len(kernel.signatures) == first
+
+
+def test_the_next_process_takes_kernels_from_the_cache(tmp_path):
+    code = """
+import numpy as np
+from sparsco import Run, Logistic, L1, FOBOS
+from sparsco.rows import as_matrix
+run = Run(Logistic(), L1(0.1), FOBOS(), d=3)
+run.feed(as_matrix(np.eye(3)), np.ones(3))
+run.begin()
+stats = run.optimizer.learn.cached.stats
+print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+"""
+    import os
+
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    counts = [
+        subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout.split()
+        for _ in range(2)
+    ]
+    assert counts == [["0", "1"], ["1", "0"]]
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="l2_in"):
+        learn(stream(20), "logistic", optimizers.FOBOS(l2_in="middle"), conversions.Last(), (0.1, 0.1), None, True)
+    with pytest.raises(ValueError, match=r"times rho .* at least 1"):
+        gradient = optimizers.FOBOS(l2_in="gradient")
+        learn(stream(20), "logistic", gradient, conversions.Last(), (0.1, 2.0), steps.Constant(1.0), True)
+    with pytest.raises(ValueError, match="rho > 0"):
+        learn(stream(20), "logistic", optimizers.FOBOS(), conversions.Last(), (0.1, 0.0), steps.StronglyConvex(), True)
+    for conversion, words in (
+        (conversions.Suffix(alpha=0.0), "alpha"),
+        (conversions.Suffix(T=0), "length of the stream"),
+        (conversions.AverageSL(metric="best"), "metric"),
+        (conversions.AverageSL(L=-1.0), "positive"),
+        (conversions.TopK(0), "at least one"),
+        (conversions.Threshold(-1.0), "at least 0"),
+        (conversions.Average(power=-1.0), "power"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            Run(Squared(), ElasticNet(0.1), optimizers.FOBOS(), conversion, d=3)
+
+
+def test_step_rules_are_positive():
+    with pytest.raises(ValueError, match="example 1"):
+        learn(stream(20), "logistic", optimizers.FOBOS(), conversions.Last(), (0.1, 0.0), steps.Constant(0.0), True)
+    assert RULES["constant"].sizes(5, 3).tolist() == [0.25] * 3
