@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import is_classifier
 from sklearn.utils import assert_all_finite, check_random_state
 
 from . import conversions, steps
 from .optimizers import OPTIMIZERS
 from .regularizers import AutoElasticNet, elastic_net
-from .rows import Matrix
 from .solve import Run
 
 CONVERSIONS = {
@@ -33,6 +33,8 @@ LARGEST = 1e75
 
 
 def check_parameters(model: Any) -> None:
+    """Numbers in their ranges; names are looked up by ``new_runs``."""
+
     def must(name: str, holds: bool, what: str) -> None:
         if not holds:
             raise ValueError(f"{name}={getattr(model, name)!r}: it must be {what}.")
@@ -49,9 +51,12 @@ def check_parameters(model: Any) -> None:
 
 
 def _regularizer(model: Any, d: int) -> Any:
-    pen = None if model.feature_weights is None else np.asarray(model.feature_weights, dtype=np.float64)
-    if pen is not None and (pen.shape != (d,) or not np.all(np.isfinite(pen)) or np.any(pen < 0.0)):
-        raise ValueError(f"feature_weights must be {d} finite numbers of at least 0, one per feature.")
+    pen = model.feature_weights
+    if pen is not None:
+        pen = np.asarray(pen)
+        if pen.dtype.kind not in "fiu" or pen.shape != (d,) or not np.all(np.isfinite(pen) & (pen >= 0)):
+            raise ValueError(f"feature_weights must be {d} finite numbers of at least 0, one per feature.")
+        pen = pen.astype(np.float64)
     if isinstance(model.alpha, str):
         return AutoElasticNet(AUTO_FRACTION, float(model.l1_ratio), pen)
     return elastic_net(float(model.alpha), float(model.l1_ratio), pen)
@@ -59,7 +64,9 @@ def _regularizer(model: Any, d: int) -> Any:
 
 def _parts(model: Any, starts_elsewhere: bool) -> tuple[Any, Any, Any, Any]:
     """Loss, optimizer, conversion and step-size rule, with every "auto" decided."""
-    loss = named("loss", model.loss, model._losses)
+    loss = named("loss", model.loss, model._losses, "derivative")
+    if loss.classifies and not is_classifier(model):
+        raise ValueError(f"loss={model.loss!r} is for labels: a regression needs a loss of numbers such as 'squared'.")
     curved = model.l1_ratio < 1.0 and model.alpha != 0.0
     step, optimizer, conversion = _step(model), model.optimizer, model.conversion
     if isinstance(optimizer, str) and optimizer == "auto":
@@ -67,20 +74,20 @@ def _parts(model: Any, starts_elsewhere: bool) -> tuple[Any, Any, Any, Any]:
         optimizer = "fobos" if curved or starts_elsewhere or step is not None else "nftrl"
     if isinstance(conversion, str) and conversion == "auto":
         conversion = "average-sl" if loss.curved or curved else "last"
-    optimizer = named("optimizer", optimizer, {name: kind() for name, kind in OPTIMIZERS.items()})
+    optimizer = named("optimizer", optimizer, {name: kind() for name, kind in OPTIMIZERS.items()}, "uses_steps")
     if step is not None and not optimizer.uses_steps:
         raise ValueError(
             f"step_size={model.step_size!r} has no meaning for {type(optimizer).__name__}, which finds its own: "
             "leave it at 'auto' or choose optimizer='fobos' or 'sgd'."
         )
-    return loss, optimizer, named("conversion", conversion, CONVERSIONS), step
+    return loss, optimizer, named("conversion", conversion, CONVERSIONS, "check"), step
 
 
 def _step(model: Any) -> Any:
     if isinstance(model.step_size, str):
         if model.step_size == "auto":
             return None
-        rule = named("step_size", model.step_size, {"auto": None, **steps.RULES}, classes=True)
+        rule = named("step_size", model.step_size, {"auto": None, **steps.RULES}, "sizes")
         if rule in (steps.StronglyConvex, steps.Convex):
             return rule()
         raise ValueError(f"step_size={model.step_size!r} needs its constant: pass sparsco.{rule.__name__}(...).")
@@ -88,12 +95,13 @@ def _step(model: Any) -> Any:
         if not (_is_number(model.step_size) and model.step_size > 0.0):
             raise ValueError(f"step_size={model.step_size!r}: a constant step must be a positive number.")
         return steps.Constant(float(model.step_size))
-    return named("step_size", model.step_size, steps.RULES)
+    return named("step_size", model.step_size, steps.RULES, "sizes")
 
 
-def new_runs(model: Any, matrix: Matrix, init: tuple[np.ndarray, np.ndarray] | None = None) -> list[Run]:
+def new_runs(model: Any, d: int, init: tuple[np.ndarray, np.ndarray] | None = None) -> list[Run]:
+    """One run for each of ``model._models()``, nothing learned yet."""
     loss, optimizer, conversion, step = _parts(model, init is not None)
-    regularizer = _regularizer(model, matrix.d)
+    regularizer = _regularizer(model, d)
     seed = int(check_random_state(model.random_state).randint(np.iinfo(np.int32).max))
     runs, first = [], 0
     for targets in model._models():
@@ -101,13 +109,14 @@ def new_runs(model: Any, matrix: Matrix, init: tuple[np.ndarray, np.ndarray] | N
         first += targets.m
         own = None if init is None else (init[0][:, part], init[1][part])
         runs.append(
-            Run(loss, regularizer, optimizer, conversion, step, d=matrix.d, targets=targets,
+            Run(loss, regularizer, optimizer, conversion, step, d=d, targets=targets,
                 intercept=bool(model.fit_intercept), seed=seed, initial=own)
         )  # fmt: skip
     return runs
 
 
 def starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """``coef_init`` and ``intercept_init`` as w (d, m) and b (m,); None where neither is given."""
     if coef is None and intercept is None:
         return None
     coef = coef.toarray() if sp.issparse(coef) else coef
@@ -124,16 +133,16 @@ def starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarra
 
 def check_size(name: str, data: np.ndarray) -> None:
     """Finite, and small enough to be squared twice."""
-    if data.size and not (data.min() >= -LARGEST and data.max() <= LARGEST):
+    if data.size and not (float(data.min()) >= -LARGEST and float(data.max()) <= LARGEST):
         assert_all_finite(data, input_name=name)
         raise ValueError(f"{name} has values beyond {LARGEST:g} in magnitude, whose powers overflow: scale them down.")
 
 
-def named(kind: str, name: Any, table: dict[str, Any], classes: bool = False) -> Any:
+def named(kind: str, name: Any, table: dict[str, Any], has: str) -> Any:
     """The table's entry, or the user's own record; an unknown name is answered with the nearest one."""
     if not isinstance(name, str):
-        if isinstance(name, type) or not isinstance(name, tuple):
-            raise ValueError(f"{kind}={name!r}: it must be a name ({', '.join(map(repr, table))}) or a record.")
+        if isinstance(name, type) or not isinstance(name, tuple) or not hasattr(name, has):
+            raise ValueError(f"{kind}={name!r}: it must be a {kind} record or one of {', '.join(map(repr, table))}.")
         return name
     if name in table:
         return table[name]

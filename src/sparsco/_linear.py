@@ -1,4 +1,4 @@
-"""What the scikit-learn estimators share: from parameters to runs, and from runs to a model."""
+"""What the scikit-learn estimators share: rows and targets in, passes over them, the model out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from ._composition import check_parameters, check_size, new_runs, starting_point
 from .losses import value
+from .progress import Progress
 from .randomness import Purpose, uniform
 from .regularizers import strength
 from .rows import Matrix, as_matrix, margins
@@ -99,7 +101,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
                 runs = copy.deepcopy(self._runs)
             else:
                 m = sum(targets.m for targets in self._models())
-                runs = new_runs(self, matrix, starting_point(coef_init, intercept_init, matrix.d, m))
+                runs = new_runs(self, matrix.d, starting_point(coef_init, intercept_init, matrix.d, m))
                 self.n_iter_, self._layout = 0, "dense"
             self._runs, self._model = runs, None
             self._passes(matrix, y, weights)
@@ -118,7 +120,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
             y, weights = encode(y, weights, first)
             _check_some_weight(weights)
             if first:
-                runs = new_runs(self, matrix)
+                runs = new_runs(self, matrix.d)
                 for run in runs:
                     run.rehearse()
                 self._runs, self.n_iter_, self._layout = runs, 1, "dense"
@@ -226,9 +228,9 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         matrix = as_matrix(X)
-        for name, numbers_ in (("X", matrix.data), ("y", y), ("sample_weight", weights)):
-            if numbers_ is not None and numbers_.dtype.kind == "f":
-                check_size(name, numbers_)
+        for name, data in (("X", matrix.data), ("y", y), ("sample_weight", weights)):
+            if data is not None and data.dtype.kind == "f":
+                check_size(name, data)
         return matrix, y, weights
 
     # ---- reading the model -----------------------------------------------------------------------------------------
@@ -290,8 +292,9 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         return self
 
     def _get_support_mask(self) -> np.ndarray:
-        mask = np.zeros(self.n_features_in_, bool)
-        mask[self._solved().coef.indices] = True
+        coef = self._solved().coef
+        mask = np.zeros(coef.shape[1], bool)
+        mask[coef.indices] = True
         return mask
 
     def _margins(self, X: Any) -> np.ndarray:

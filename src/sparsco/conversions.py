@@ -390,10 +390,19 @@ def _choice(conversion: Any, run: Run, evidence: Any, lane: int, factor: float) 
     if conversion.L is not None:
         L = float(conversion.L) * factor
         return curvature.Choice(*_mapped(evidence, problem, np.array(L), L), "scalar", {"L": L})
+    if evidence.H is None and conversion.metric in ("diagonal", "newton"):
+        raise ValueError(
+            f"metric={conversion.metric!r} needs a loss with curvature, which {type(problem.loss).__name__} has not: use "
+            "metric='auto', metric='scalar' or a number L."
+        )
     if conversion.metric == "diagonal":
         M = factor * (2.0 * evidence.H + problem.regularizer.rho)
         return curvature.Choice(*_mapped(evidence, problem, M, factor * 2.0 * evidence.Hb), "diagonal", {})
-    return curvature.choose(evidence, problem, run.sample(lane), conversion.metric, factor)
+    arguments = evidence, problem.loss, problem.regularizer, run.sample(lane), problem.intercept
+    if conversion.metric == "auto":
+        return curvature.choose(*arguments)
+    metric = {"newton": curvature.newton, "scalar": curvature.scalar}[conversion.metric]
+    return curvature.Choice(*metric(*arguments), conversion.metric, {})
 
 
 def _mapped(e: Any, problem: Any, M: np.ndarray, M_b: float) -> tuple[np.ndarray, float]:

@@ -108,7 +108,7 @@ def digits() -> Data:
     X, y = load_digits(return_X_y=True)
     X, order = X / 16.0, np.random.default_rng(SEED).permutation(len(y))
     train, test = order[:1200], order[1200:]
-    return Data("digits, ten passes", X[train], y[train], X[test], y[test], alpha=1e-3, passes=10)
+    return Data("digits, five passes", X[train], y[train], X[test], y[test], alpha=1e-3, passes=5)
 
 
 # --- contenders -------------------------------------------------------------------------------------------------------

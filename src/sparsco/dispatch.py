@@ -64,10 +64,12 @@ def cast(record: Any) -> Any:
     return record if record is None else float(record)
 
 
+def _is_ours_by_module(thing: Any) -> bool:
+    return thing.__module__.partition(".")[0] == _PACKAGE
+
+
 def _is_ours(argument: Any) -> bool:
-    if not isinstance(argument, tuple):
-        return True
-    return type(argument).__module__.partition(".")[0] == _PACKAGE and all(map(_is_ours, argument))
+    return not isinstance(argument, tuple) or (_is_ours_by_module(type(argument)) and all(map(_is_ours, argument)))
 
 
 @functools.cache
@@ -137,10 +139,9 @@ class Kernel:
         self.py_func = function
         self.cached = njit(**_FLAGS)(function)
         self.uncached = njit(**_FLAGS)(function)
-        try:
-            self.cached._cache = _Cache(function)
-        except RuntimeError:  # no writable folder: compile in every process
-            pass
+        if _is_ours_by_module(function):  # the cache is keyed by our sources, which do not know a user's function
+            with contextlib.suppress(RuntimeError):  # no writable folder: compile in every process
+                self.cached._cache = _Cache(function)
 
     def __call__(self, *args: Any) -> Any:
         if Kernel.plain:

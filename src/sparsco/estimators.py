@@ -156,7 +156,7 @@ or a conversion record
         return self.classes_[(p[:, 0] > 0.0).astype(int) if p.shape[1] == 1 else p.argmax(1)]
 
     def _has_probabilities(self) -> bool:
-        if not isinstance(named("loss", self.loss, self._losses), losses.Logistic):
+        if not isinstance(named("loss", self.loss, self._losses, "derivative"), losses.Logistic):
             raise AttributeError(f"predict_proba needs loss='logistic', not {self.loss!r}.")
         return True
 

@@ -65,6 +65,12 @@ class Block:
         self.table = np.zeros((1, columns))
         self.grid = np.zeros(2)
         self.gridded = 0
+        self.noted, self.level = np.zeros(0, np.uint32), np.zeros(0)
+
+    def make_scratch(self, longest: int, width: int) -> None:
+        """Room to note every feature of the longest row, and a value for each of its lanes."""
+        if len(self.noted) < longest + 1 or len(self.level) < (longest + 1) * width:
+            self.noted, self.level = np.zeros(2 * longest + 8, np.uint32), np.zeros((2 * longest + 8) * width)
 
     def reserve(self, rows: int) -> np.ndarray:
         """The table with room for ``rows`` rows; grows by doubling, keeps what is there."""

@@ -91,7 +91,7 @@ class Reservoir:
     """The sample and all it needs to go on: ``offer`` chunks of rows, ask for the ``sample`` at any time.
 
     R holds at most ``max_nonzeros`` nonzeros (an empty row counts as one), V at most ``max_guard`` rows and
-    ``max_nonzeros`` nonzeros.  Rows must come in the order of their numbers.
+    ``max_nonzeros`` nonzeros.  A row's number is how many were offered before it; later passes offer nothing.
     """
 
     def __init__(self, seed: int = 0, lanes: int = 1, max_nonzeros: int = 1_000_000, max_guard: int = 2_000) -> None:
@@ -110,24 +110,24 @@ class Reservoir:
         self._fresh = 0  # cost of the rows stored since the limits were last computed
 
     def offer(
-        self, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, targets: np.ndarray, weights: np.ndarray,
-        first_row_number: int,
+        self, starts: np.ndarray, stops: np.ndarray, indices: np.ndarray, data: np.ndarray, targets: np.ndarray,
+        weights: np.ndarray,
     ) -> None:
-        """See the next rows; what is kept is copied."""
-        n = len(indptr) - 1
+        """See the next rows, row i at ``indices[starts[i]:stops[i]]``; what is kept is copied."""
+        n, number = len(starts), self.rows_seen
         self.rows_seen += n
-        kept, first, second = _choose(*self._keys, *self._limits, first_row_number, n)
+        kept, first, second = _choose(*self._keys, *self._limits, number, n)
         if not kept.size:
             return
-        starts = np.asarray(indptr, np.int64)[kept]
-        lengths = np.asarray(indptr, np.int64)[kept + 1] - starts
+        starts = starts[kept]
+        lengths = stops[kept] - starts
         ends = lengths.cumsum()
         self._make_room(kept.size, int(ends[-1]))
         _copy_rows(starts, lengths, indices, data, self._indices, self._data, self._used)
         into = slice(self._rows, self._rows + kept.size)
         targets, weights = np.reshape(targets, (n, -1)), np.reshape(weights, (n, -1))
         starts = self._used + ends - lengths
-        new = (kept + first_row_number, first, second, starts, lengths, targets[kept], weights[kept])
+        new = (kept + number, first, second, starts, lengths, targets[kept], weights[kept])
         for column, values in zip(self._table, new, strict=True):
             column[into] = values
         self._rows += kept.size

@@ -40,10 +40,9 @@ def stack(parts: list[Matrix]) -> Matrix:
     """Rows of several matrices, one below the other."""
     if len(parts) == 1:
         return parts[0]
-    lengths = np.cumsum([0] + [len(part.indices) for part in parts])
-    indptr = np.concatenate([[0], *(part.indptr[1:] - part.indptr[0] + base for part, base in zip(parts, lengths, strict=False))])
+    counts = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)])
     return Matrix(
-        indptr.astype(np.int64),
+        np.cumsum(counts, dtype=np.int64),
         np.concatenate([part.indices for part in parts]),
         np.concatenate([part.data for part in parts]),
         max(part.d for part in parts),

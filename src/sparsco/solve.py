@@ -23,6 +23,8 @@ from .rows import Matrix, margins, squared_norms, stack
 from .steps import Pilot, capped, check_positive, default_rule
 
 PILOT_ROWS = 1000
+MANY_FEATURES = 100_000
+"""Above this, work of O(d) per example is worth a warning."""
 _CHUNK = 1 << 14
 _LAST = Last()
 
@@ -110,13 +112,19 @@ class Run:
     # ---- reading in ----------------------------------------------------------------------------------------------
 
     def feed(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, order: np.ndarray | None = None
-    ) -> None:
-        """Learn the rows in ``order`` (all, in theirs, by default); the first 1000 are kept back as the pilot."""
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, order: np.ndarray | None = None,
+        again: bool = False,
+    ) -> None:  # fmt: skip
+        """Learn the rows in ``order`` (all, in theirs, by default); the first 1000 are kept back as the pilot.
+
+        ``again`` says that these rows have been seen before: a further pass, of which nothing is sampled.
+        """
         order = np.arange(len(matrix)) if order is None else np.asarray(order, dtype=np.int64)
         weights = np.ones(len(matrix)) if weights is None else weights
         if np.any(weights[order] == 0.0):
             order = order[weights[order] != 0.0]
+        if again:
+            self.begin()  # a stream shorter than the pilot
         if self.pilot is None:
             taken = order[: PILOT_ROWS - self._buffered]
             self._buffer.append((matrix.take(taken), y[taken], weights[taken]))
@@ -125,7 +133,7 @@ class Run:
             if self._buffered < PILOT_ROWS:
                 return
             self.begin()
-        self._advance(matrix, y, weights, order)
+        self._advance(matrix, y, weights, order, again)
 
     @property
     def examples(self) -> int:
@@ -163,7 +171,8 @@ class Run:
         problem = self.problem
         n, m = len(matrix), problem.m
         order = np.arange(n)
-        targets, scaled = (part.reshape(n, problem.width)[:, :m] for part in self.targets.encode(y, weights, problem.width))
+        encoded = self.targets.encode(y, weights, problem.width)
+        targets, scaled = (part.reshape(n, problem.width)[:, :m] for part in encoded)
         total = np.maximum(scaled.sum(0), 1e-300)
         mean = (scaled * targets).sum(0) / total
         std = np.sqrt((scaled * np.square(targets - mean)).sum(0) / total)
@@ -180,6 +189,11 @@ class Run:
         if self.optimizer.uses_steps:
             self.step = (default_rule(problem) if self.step is None else self.step).resolve(problem, self.pilot)
         self.problem = problem
+        if self._is_dense(problem) and problem.d > MANY_FEATURES:
+            self.warn(
+                f"{type(self.optimizer).__name__} with this step size has no lazy form: every example costs "
+                f"O({problem.d}) work; FOBOS does the same job in O(nonzeros)."
+            )
         self.state, self.block = self.optimizer.start(problem)
         if self.initial is not None:
             if not hasattr(self.optimizer, "place"):
@@ -203,8 +217,11 @@ class Run:
 
     # ---- phase one -----------------------------------------------------------------------------------------------
 
-    def _advance(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray) -> None:
+    def _advance(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray, again: bool = False
+    ) -> None:
         keep = getattr(self.conversion, "keeps_before_last", False)
+        self.block.make_scratch(int(np.diff(matrix.indptr).max(initial=0)), self.problem.width)
         k = 0
         while k < len(order):
             self._due()
@@ -223,7 +240,7 @@ class Run:
                 if keep and n == 1:
                     self._remember(matrix, int(part[0]))
                 n = self._learn(rows, part, matrix)
-            if self.reservoir is not None:
+            if self.reservoir is not None and not again:
                 self._offer(matrix, part[:n], targets, scaled)
             k += n
 
@@ -268,12 +285,10 @@ class Run:
         return n
 
     def _offer(self, matrix: Matrix, order: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> None:
-        n, m = len(order), self.problem.m
-        starts = matrix.indptr[order]
+        n, m, width = len(order), self.problem.m, self.problem.width
         self.reservoir.offer(
-            starts, matrix.indptr[order + 1] - starts, matrix.indices, matrix.data,
-            targets.reshape(-1, self.problem.width)[:n, :m], weights.reshape(-1, self.problem.width)[:n, :m],
-            self.seen - n,
+            matrix.indptr[order], matrix.indptr[order + 1], matrix.indices, matrix.data,
+            targets.reshape(-1, width)[:n, :m], weights.reshape(-1, width)[:n, :m],
         )  # fmt: skip
 
     def _diverged(self) -> None:
@@ -282,11 +297,17 @@ class Run:
             "the default step size and optimizer."
         )
 
+    def _is_dense(self, problem: Problem) -> bool:
+        """Whether the optimizer's own step costs O(d)."""
+        return bool(getattr(self.optimizer, "is_dense", lambda _: False)(problem))
+
     def _remember(self, matrix: Matrix, row: int) -> None:
         """Keep what the coming row will overwrite: its cells and the intercept."""
-        touched = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].astype(np.int64)
+        touched: Any = slice(None)
+        if not self._is_dense(self.problem):
+            touched = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].astype(np.int64)
         cells = self.state.cell.reshape(self.problem.d, -1)
-        self._undo = touched, cells[touched], self.state.bias.copy(), self.state.clock.copy(), self.t
+        self._undo = touched, cells[touched].copy(), self.state.bias.copy(), self.state.clock.copy(), self.t
 
     def look(self, w: np.ndarray, b: np.ndarray) -> dict[str, float]:
         """A point of the history: the objective on the pilot rows and the support of this model."""
@@ -313,7 +334,7 @@ class Run:
                     f"{type(self.optimizer).__name__} has no exact gradient sums with {type(self.conversion).__name__}."
                 )
             self._dense = [np.zeros((self.problem.d, self.problem.m)), np.zeros(self.problem.m)]
-            if self.problem.d > 100_000:
+            if self.problem.d > MANY_FEATURES:
                 self.warn(
                     f"{type(self.conversion).__name__} of {type(self.optimizer).__name__} with this regularizer has no "
                     f"lazy form: every example costs O({self.problem.d}) work."
@@ -387,7 +408,7 @@ class Run:
 
     def sample(self, lane: int) -> Any:
         """The reservoir's rows as one model sees them."""
-        return None if self.reservoir is None else self.reservoir.sample().lane(lane)
+        return self.reservoir.sample().lane(lane)
 
     def warn(self, message: str) -> None:
         """Tell the user once, and keep it for the report."""

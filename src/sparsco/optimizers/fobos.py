@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel
-from ..lanes import anyof, load, signed, store, width
+from ..lanes import anyof, load, maximum, minimum, signed, store, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import penalty, prox
@@ -27,7 +27,8 @@ with sums, which lose as many digits as P does."""
 
 class Schedule(NamedTuple):
     """Per row: steps (of the intercept, of the cells over P) and weight in the average.  Per step since the last
-    settling, and one more: ``table`` with columns B, SP, SPB, P.  ``first`` is the table's row of the first step."""
+    settling, and one more: ``table`` with columns B, SP, SPB, P.  ``first`` is the table's row of the first step,
+    ``dead`` and ``level`` are scratch."""
 
     eta: np.ndarray
     tau: np.ndarray
@@ -35,6 +36,8 @@ class Schedule(NamedTuple):
     table: np.ndarray
     grid: np.ndarray
     first: int
+    dead: np.ndarray
+    level: np.ndarray
 
 
 class FOBOS(NamedTuple):
@@ -58,6 +61,10 @@ class FOBOS(NamedTuple):
     def is_lazy(self, problem: Problem, uniform: bool) -> bool:
         """Whether the watched sums are exact at O(nonzeros): always."""
         return True
+
+    def is_dense(self, problem: Problem) -> bool:
+        """Whether an example costs O(d): never."""
+        return False
 
     def start(self, problem: Problem) -> tuple[State, Block]:
         block = Block(self.columns)
@@ -103,7 +110,8 @@ class FOBOS(NamedTuple):
             rows[:, 1] = np.add.accumulate(np.append(rows[0, 1], omega * P[:-1]))
             rows[:, 2] = np.add.accumulate(np.append(rows[0, 2], omega * P[:-1] * rows[:-1, 0]))
             _update_grid(block, first + n)
-        return Schedule(eta if problem.intercept else 0.0 * eta, tau, omega, block.table, block.grid, first)
+        b_eta = eta if problem.intercept else 0.0 * eta
+        return Schedule(b_eta, tau, omega, block.table, block.grid, first, block.noted, block.level)
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
@@ -134,12 +142,13 @@ def _update_grid(block: Block, r: int) -> None:
 @inlined
 def _near(table, grid, r, x):
     """A step near the first z in 1..r with B_z >= x: the grid's interpolation, then one Newton step."""
-    cell = min(x * grid[0], grid.size - 3.0)
-    k = U(int(cell))
-    z = grid[k + U(1)] + (grid[k + U(2)] - grid[k + U(1)]) * (cell - int(cell))
-    i = U(min(max(z, 1.0), float(r)))
-    step = max(table[i, 0] - table[i - U(1), 0], 1e-300)
-    return U(min(max(float(i) + math.ceil((x - table[i, 0]) / step), 1.0), float(r)))
+    last, one = 1.0 * r, U(1)
+    place = minimum(x * grid[0], grid.size - 3.0)
+    k = U(place)
+    z = grid[k + one] + (grid[k + U(2)] - grid[k + one]) * (place - 1.0 * k)
+    i = U(minimum(maximum(z, 1.0), last))
+    step = maximum(table[i, 0] - table[i - one, 0], 1e-300)
+    return U(minimum(maximum(1.0 * i + math.ceil((x - table[i, 0]) / step), 1.0), last))
 
 
 @kernel
@@ -147,15 +156,11 @@ def learn(rows, order, schedule, method, state):
     """FOBOS over the rows in ``order``, with exact running sums where the method watches them."""
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
-    eta, tau, omega, table, grid, first = schedule
+    eta, tau, omega, table, grid, first, dead, level = schedule
     cell, bias, _ = state
     m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
     stride = one + (one + sums) * m
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
-    longest = 0
-    for i in order:
-        longest = max(longest, indptr[i + 1] - indptr[i])
-    dead, level = np.empty(longest + 1, np.uint32), np.empty((longest + 1) * width(lanes))
     for k in range(order.size):
         i, r = U(order[k]), U(first + k)
         start, stop = U(indptr[i]), U(indptr[i + one])
@@ -190,7 +195,7 @@ def learn(rows, order, schedule, method, state):
                             else:
                                 lo = mid
                         z = hi
-                    cell[at + one + m + q] += math.copysign(max(shrink * (x * table[z, 1] - table[z, 2]), 0.0), v)
+                    cell[at + one + m + q] += math.copysign(maximum(shrink * (x * table[z, 1] - table[z, 2]), 0.0), v)
         y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
         margin = P * s + b
         g = weight * derivative(loss, margin, y)
@@ -252,6 +257,6 @@ def settle(table, steps, method, state):
                             else:
                                 lo = mid
                         z = hi
-                    cell[at + one + m + q] += math.copysign(max(level * table[z, 1] - shrink * table[z, 2], 0.0), v)
+                    cell[at + one + m + q] += math.copysign(maximum(level * table[z, 1] - shrink * table[z, 2], 0.0), v)
                 cell[at + one + q] = P * prox(reg, v, shrink * (B - cell[at]))
         cell[at] = 0.0

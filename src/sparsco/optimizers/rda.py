@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel
-from ..lanes import anyof, load, store, where, width
+from ..lanes import anyof, load, maximum, minimum, store, where, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import penalty, prox
@@ -27,7 +27,7 @@ from ..regularizers import penalty, prox
 class Schedule(NamedTuple):
     """Per row: the factors q of the weights and of the intercept, and the row's weight in the average.  Per step since
     the last settling, and one more: ``table`` with columns Q, R, E.  ``start`` is the clock at the table's first row,
-    ``first`` the table's row of the first step, ``e`` the growth of the threshold with sqrt(t)."""
+    ``first`` the table's row of the first step, ``e`` the growth of the threshold with sqrt(t), ``dead`` scratch."""
 
     q: np.ndarray
     bias_q: np.ndarray
@@ -36,6 +36,7 @@ class Schedule(NamedTuple):
     start: int
     first: int
     e: float
+    dead: np.ndarray
 
 
 class _Layout(Layout):
@@ -117,7 +118,7 @@ class RDA(NamedTuple):
             rows = block.reserve(first + len(omega) + 1)[first : first + len(omega) + 1]
             for column, weight in enumerate((1.0, clock, root)):
                 rows[:, column] = np.add.accumulate(np.append(rows[0, column], omega * q * weight))
-        return Schedule(q, bias_q, omega, block.table, block.start, first, self._e(problem))
+        return Schedule(q, bias_q, omega, block.table, block.start, first, self._e(problem), block.noted)
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Close the sums of every coordinate, and start a new block."""
@@ -160,8 +161,8 @@ def _death(size, lam, e, pen, t):
     rounding by the very comparison that the kernel makes."""
     level = size / pen
     root = 2.0 * level / (e + math.sqrt(e * e + 4.0 * lam * level))
-    s = min(np.ceil(root * root), t)
-    if (s > 0.0) & (size <= _threshold(lam, e, max(s - 1.0, 0.0)) * pen):
+    s = minimum(math.ceil(root * root), t)
+    if (s > 0.0) & (size <= _threshold(lam, e, maximum(s - 1.0, 0.0)) * pen):
         s = s - 1.0
     if size > _threshold(lam, e, s) * pen:
         s = s + 1.0
@@ -179,18 +180,14 @@ def learn(rows, order, schedule, method, state):
     """RDA over the rows in ``order``, with exact running sums where the method watches them."""
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
-    qs, bias_qs, omega, table, origin, first, e = schedule
+    qs, bias_qs, omega, table, origin, first, e, dead = schedule
     cell, bias, _ = state
     m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
     last = (one + sums) * m
     stride = last + m if sums > 0 else m
     lam, z_b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
-    longest = 0
-    for i in order:
-        longest = max(longest, indptr[i + 1] - indptr[i])
-    dead = np.empty(longest + 1, np.uint32)
     for k in range(order.size):
-        i, r, t = U(order[k]), U(first + k), float(origin + first + k)
+        i, r, t = U(order[k]), U(first + k), 1.0 * (origin + first + k)
         start, stop = U(indptr[i]), U(indptr[i + one])
         tau = _threshold(lam, e, t)
         s, n = 0.0 * z_b, U(0)
@@ -207,10 +204,10 @@ def learn(rows, order, schedule, method, state):
             for q in range(m):
                 size = abs(cell[at + q])
                 if (size <= _threshold(lams[q], e, t) * pen) & (size > cell[at + last + q]):
-                    f = U(max(_death(size, lams[q], e, pen, t) - origin, 0.0))
+                    f = U(maximum(_death(size, lams[q], e, pen, t) - origin, 0.0))
                     total = size * table[f, 0] - (lams[q] * table[f, 1] + e * table[f, 2]) * pen
                     cell[at + m + q] += math.copysign(total, cell[at + q])
-        y, weight, b = load(lanes, targets, i * m), load(lanes, weights, i * m), bias_qs[k] * z_b
+        y, weight, b = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m), bias_qs[k] * z_b
         margin = qs[k] * s + b
         c = weight * derivative(loss, margin, y)
         oc, curve = omega[k] * c, 0.0 * c
@@ -253,7 +250,7 @@ def settle(table, origin, clock, e, method, state):
     _, reg, lanes, watch, lams = method
     cell = state.cell
     m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
-    last, t = (one + sums) * m, float(clock)
+    last, t = (one + sums) * m, 1.0 * clock
     stride = last + m
     for j in range(U(cell.size) // stride):
         at, pen = j * stride, penalty(reg, j)
@@ -263,7 +260,7 @@ def settle(table, origin, clock, e, method, state):
                 s = t
                 if size <= tau:
                     s = _death(size, lams[q], e, pen, t)
-                f = U(max(s - origin, 0.0))
+                f = U(maximum(s - origin, 0.0))
                 total = size * table[f, 0] - (lams[q] * table[f, 1] + e * table[f, 2]) * pen
                 cell[at + m + q] += math.copysign(total, cell[at + q])
             cell[at + last + q] = tau

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel
-from ..lanes import load, signed, store, where, width
+from ..lanes import load, maximum, minimum, signed, store, where, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import penalty
@@ -133,7 +133,7 @@ def learn_dense(rows, order, schedule, method, state):
         margin = b
         for p in range(start, stop):
             margin = margin + load(lanes, cell, U(indices[p]) * stride) * data[p]
-        y, weight = load(lanes, targets, i * m), load(lanes, weights, i * m)
+        y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
         c = weight * derivative(loss, margin, y)
         oc, curve = omega[k] * c, 0.0 * c
         if sums > 2:
@@ -286,8 +286,8 @@ def _idle(size, a, k):
 @inlined
 def _total(table, origin, s, hi, size, a, falling, rest):
     """The sum of omega f |u| from clock s to the table's row hi: falling first, then swinging."""
-    lo = U(max(s - origin, 0.0))
-    mid = U(min(max(s + falling - origin, float(lo)), float(hi)))
+    lo = U(maximum(s - origin, 0.0))
+    mid = U(minimum(maximum(s + falling - origin, 1.0 * lo), 1.0 * hi))
     even, odd = table[mid, 0] - table[lo, 0], table[mid, 1] - table[lo, 1]
     total = (size + (s - origin) * a) * (even + odd) - a * (table[mid, 2] - table[lo, 2])
     even, odd = table[hi, 0] - table[mid, 0], table[hi, 1] - table[mid, 1]
@@ -306,7 +306,7 @@ def learn_harmonic(rows, order, schedule, method, state):
     stride = one + (one + sums) * m
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
-        i, r, t = U(order[k]), U(first + k), float(origin + first + k)
+        i, r, t = U(order[k]), U(first + k), 1.0 * (origin + first + k)
         start, stop = U(indptr[i]), U(indptr[i + one])
         s = 0.0 * b
         for p in range(start, stop):  # catch up, inner product
@@ -322,7 +322,7 @@ def learn_harmonic(rows, order, schedule, method, state):
                         cell[at + one + m + q] += total if u > 0.0 else -total
                     cell[at + one + q] = now if u > 0.0 else -now
             s = s + load(lanes, cell, at + one) * data[p]
-        y, weight = load(lanes, targets, i * m), load(lanes, weights, i * m)
+        y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
         margin = s / (t + t0) + b if t + t0 > 0.0 else b
         g = weight * derivative(loss, margin, y)
         c, og, curve = g / rho, omega[k] * g, 0.0 * g
@@ -363,6 +363,6 @@ def settle_harmonic(table, origin, clock, rho, method, state):
             u = cell[at + one + q]
             if u != 0.0:
                 size, a = abs(u), _fall(lams[q], pen, rho)
-                falling, rest, _ = _idle(size, a, float(clock) - cell[at])
+                falling, rest, _ = _idle(size, a, clock - cell[at])
                 total = _total(table, origin, cell[at], rows, size, a, falling, rest)
                 cell[at + one + m + q] += total if u > 0.0 else -total

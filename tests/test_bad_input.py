@@ -1,0 +1,338 @@
+"""Bad input: one clear sentence, and an estimator that is as it was before."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sparsco import (
+    FOBOS,
+    RDA,
+    AverageSL,
+    Constant,
+    Last,
+    Logistic,
+    SparseClassifier,
+    SparseRegressor,
+    StronglyConvex,
+    Suffix,
+    Threshold,
+    TopK,
+)
+
+N, D = 40, 5
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, D))
+Y = (X[:, 0] > 0).astype(int)
+T = X @ np.arange(1.0, D + 1)
+SIMPLE = {"optimizer": "fobos", "conversion": "last", "alpha": 0.01, "random_state": 0}
+
+
+def with_value(value, at=(3, 2)):
+    bad = X.copy()
+    bad[at] = value
+    return bad
+
+
+def target_with(value):
+    bad = T.copy()
+    bad[5] = value
+    return bad
+
+
+def broken_csr(data):
+    return sp.csr_array((np.array([1.0, data]), np.array([0, 1]), np.array([0, 1, 2])), shape=(2, D))
+
+
+def assert_refused(model, learn, error, words):
+    """``learn(model)`` raises ``error`` with every one of ``words`` and leaves the model as it was."""
+    before = pickle.dumps(model)
+    state = copy.deepcopy(vars(model))
+    with pytest.raises(error) as caught:
+        learn(model)
+    text = str(caught.value)
+    for word in words:
+        assert word in text, f"{word!r} not in {text!r}"
+    assert vars(model).keys() == state.keys()
+    assert pickle.dumps(model) == before
+
+
+BAD_ROWS = {
+    "nan": (with_value(np.nan), Y, T, ["NaN"]),
+    "inf": (with_value(np.inf), Y, T, ["infinity"]),
+    "sparse nan": (broken_csr(np.nan), Y[:2], T[:2], ["NaN"]),
+    "sparse inf": (broken_csr(-np.inf), Y[:2], T[:2], ["infinity"]),
+    "float32 inf": (with_value(np.inf).astype(np.float32), Y, T, ["infinity"]),
+    "huge": (with_value(1e200), Y, T, ["X", "1e+75", "scale"]),
+    "huge sum": (
+        sp.csr_array((np.array([9e74, 9e74, 1.0]), np.array([1, 1, 0]), np.array([0, 2, 3])), shape=(2, D)),
+        Y[:2], T[:2], ["X", "1e+75", "scale"],
+    ),
+    "one dimension": (X[:, 0], Y, T, ["2D array"]),
+    "three dimensions": (X[None], Y, T, ["dim 3"]),
+    "text": (np.full((N, D), "a"), Y, T, ["could not convert string to float"]),
+    "complex": (X + 1j, Y, T, ["Complex data not supported"]),
+    "too few targets": (X, Y[:-1], T[:-1], ["inconsistent numbers of samples", "40", "39"]),
+    "two columns of targets": (X, np.c_[Y, Y], np.c_[T, T], ["1d array", "(40, 2)"]),
+    "no rows": (X[:0], Y[:0], T[:0], ["0 sample(s)"]),
+    "no sparse rows": (sp.csr_array(X[:0]), Y[:0], T[:0], ["0 sample(s)"]),
+    "no columns": (X[:, :0], Y, T, ["0 feature(s)"]),
+    "no targets": (X, None, None, ["y", "None"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_ROWS)
+@pytest.mark.parametrize("kind", [SparseClassifier, SparseRegressor])
+def test_bad_rows(case, kind):
+    rows, labels, targets, words = BAD_ROWS[case]
+    y = labels if kind is SparseClassifier else targets
+    good = Y if kind is SparseClassifier else T
+    first = {"classes": [0, 1]} if kind is SparseClassifier else {}
+    fresh = kind(**SIMPLE)
+    assert_refused(fresh, lambda m: m.fit(rows, y), ValueError, words)
+    assert_refused(fresh, lambda m: m.partial_fit(rows, y, **first), ValueError, words)
+    streaming = kind(**SIMPLE).partial_fit(X, good, **first)
+    assert_refused(streaming, lambda m: m.partial_fit(rows, y), ValueError, words)
+    fitted = kind(**SIMPLE).fit(X, good)
+    assert_refused(fitted, lambda m: m.fit(rows, y), ValueError, words)
+
+
+def test_the_stream_goes_on_after_a_refusal():
+    X2, y2 = np.tile(X, (40, 1)), np.tile(Y, 40)
+    clean, refused = (SparseClassifier(**SIMPLE | {"conversion": "suffix"}) for _ in range(2))
+    clean.partial_fit(X2, y2, classes=[0, 1]).partial_fit(X2, y2)
+    for rows in (X2[:500], X2[500:], X2):
+        refused.partial_fit(rows, y2[: len(rows)] if len(rows) == 500 else y2[-len(rows) :], classes=[0, 1])
+        for bad, y in ((with_value(np.nan), Y), (X, Y + 5), (X[:, :3], Y), (X, Y[:3])):
+            assert_refused(refused, lambda m, bad=bad, y=y: m.partial_fit(bad, y), ValueError, [])
+    assert np.array_equal(clean.coef_, refused.coef_)
+
+
+BAD_TARGETS = {
+    "nan": (target_with(np.nan), ["y", "NaN"]),
+    "inf": (target_with(np.inf), ["y", "infinity"]),
+    "huge": (target_with(-1e200), ["y", "1e+75", "scale"]),
+    "text": (np.full(N, "a"), ["y must be numbers"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TARGETS)
+def test_bad_targets(case):
+    y, words = BAD_TARGETS[case]
+    for learn in (lambda m: m.fit(X, y), lambda m: m.partial_fit(X, y)):
+        assert_refused(SparseRegressor(**SIMPLE), learn, ValueError, words)
+
+
+BAD_LABELS = {
+    "one class": (np.ones(N, int), ["one class only", "[1]", "two"]),
+    "one class of text": (np.full(N, "a"), ["one class only", "'a'"]),
+    "one row": (np.array([1] * N), ["one class only"]),
+    "continuous": (T, ["Unknown label type", "continuous"]),
+    "mixed": (np.array([1, "a"] * (N // 2), object), ["Unknown label type"]),
+    "nan": (np.where(Y, 1.0, np.nan), ["NaN"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_LABELS)
+def test_bad_labels(case):
+    y, words = BAD_LABELS[case]
+    assert_refused(SparseClassifier(**SIMPLE), lambda m: m.fit(X, y), ValueError, words)
+
+
+def test_labels_in_a_stream():
+    fresh = SparseClassifier(**SIMPLE)
+    assert_refused(fresh, lambda m: m.partial_fit(X, Y), ValueError, ["first call of partial_fit needs classes"])
+    assert_refused(fresh, lambda m: m.partial_fit(X, Y, classes=[1]), ValueError, ["classes has one class only"])
+    assert_refused(fresh, lambda m: m.partial_fit(X, Y, classes=[0, 2]), ValueError, ["label 1", "[0, 2]"])
+    assert_refused(fresh, lambda m: m.partial_fit(X, Y, classes=["0", "1"]), ValueError, ["label 0", "'0'"])
+    assert_refused(fresh, lambda m: m.partial_fit(X, T, classes=[0, 1]), ValueError, ["Unknown label type"])
+    model = SparseClassifier(**SIMPLE).partial_fit(X, Y, classes=[0, 1])
+    assert_refused(model, lambda m: m.partial_fit(X, Y + 1), ValueError, ["label 2", "not among the classes [0, 1]"])
+    assert_refused(model, lambda m: m.partial_fit(X, Y, classes=[0, 1, 2]), ValueError, ["classes differ"])
+    assert_refused(
+        SparseClassifier(class_weight="balanced", **SIMPLE), lambda m: m.partial_fit(X, Y, classes=[0, 1]),
+        ValueError, ["class_weight='balanced'", "partial_fit never sees"],
+    )  # fmt: skip
+    warm = SparseClassifier(warm_start=True, **SIMPLE).fit(X, Y)
+    assert_refused(warm, lambda m: m.fit(X, Y + 3), ValueError, ["label 3", "not among the classes"])
+    model.partial_fit(X[:3], np.ones(3, int), classes=[0, 1])  # a batch with one of the classes is fine
+
+
+BAD_WEIGHTS = {
+    "zero": (np.zeros(N), ["weights", "zero"]),
+    "negative": (-np.ones(N), ["Negative", "weight"]),
+    "nan": (np.full(N, np.nan), ["NaN"]),
+    "huge": (np.full(N, 1e200), ["sample_weight", "1e+75"]),
+    "shape": (np.ones(N - 1), ["sample_weight.shape"]),
+    "two-dimensional": (np.ones((N, 2)), ["1D"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_WEIGHTS)
+def test_bad_weights(case):
+    weight, words = BAD_WEIGHTS[case]
+    for model, y, first in ((SparseClassifier(**SIMPLE), Y, {"classes": [0, 1]}), (SparseRegressor(**SIMPLE), T, {})):
+        assert_refused(model, lambda m, y=y: m.fit(X, y, sample_weight=weight), ValueError, words)
+        streaming = model.partial_fit(X, y, **first)
+        assert_refused(streaming, lambda m, y=y: m.partial_fit(X, y, sample_weight=weight), ValueError, words)
+
+
+def test_weights_that_leave_one_class():
+    for model, weight in (
+        (SparseClassifier(**SIMPLE), Y.astype(float)),
+        (SparseClassifier(class_weight={0: 0.0}, **SIMPLE), None),
+    ):
+        assert_refused(model, lambda m, w=weight: m.fit(X, Y, sample_weight=w), ValueError, ["only one class", "two"])
+    none = SparseClassifier(class_weight={0: 0.0, 1: 0.0}, **SIMPLE)
+    for learn in (lambda m: m.fit(X, Y), lambda m: m.partial_fit(X, Y, classes=[0, 1])):
+        assert_refused(none, learn, ValueError, ["weights of all rows are zero"])
+    bad = SparseClassifier(class_weight={0: -1.0}, **SIMPLE)
+    assert_refused(bad, lambda m: m.fit(X, Y), ValueError, ["class_weight", "at least 0"])
+
+
+BAD_PARAMETERS = [
+    ({"alpha": -1.0}, ["alpha=-1.0", "at least 0"]),
+    ({"alpha": np.nan}, ["alpha=nan"]),
+    ({"alpha": np.inf}, ["alpha=inf"]),
+    ({"alpha": "big"}, ["alpha='big'", "'auto'"]),
+    ({"alpha": None}, ["alpha=None"]),
+    ({"alpha": True}, ["alpha=True"]),
+    ({"l1_ratio": 1.5}, ["l1_ratio=1.5", "between 0", "and 1"]),
+    ({"l1_ratio": -0.1}, ["l1_ratio=-0.1"]),
+    ({"l1_ratio": "half"}, ["l1_ratio='half'"]),
+    ({"max_iter": 0}, ["max_iter=0", "at least 1"]),
+    ({"max_iter": 2.5}, ["max_iter=2.5", "whole number"]),
+    ({"tol": -1.0}, ["tol=-1.0"]),
+    ({"n_iter_no_change": 0}, ["n_iter_no_change=0"]),
+    ({"validation_fraction": 1.0}, ["validation_fraction=1.0", "between 0 and 1"]),
+    ({"loss": "logistik"}, ["loss='logistik'", "did you mean 'logistic'?"]),
+    ({"loss": Logistic}, ["loss=<class", "record"]),
+    ({"loss": 3}, ["loss=3", "record"]),
+    ({"optimizer": "fobs"}, ["optimizer='fobs'", "did you mean 'fobos'?"]),
+    ({"optimizer": "zzzz"}, ["optimizer='zzzz' is not known", "'nftrl'"]),
+    ({"optimizer": FOBOS}, ["optimizer=<class"]),
+    ({"optimizer": Last()}, ["optimizer=Last()", "optimizer record"]),
+    ({"optimizer": FOBOS(l2_in="nowhere")}, ["l2_in='nowhere'"]),
+    ({"conversion": "avarage"}, ["conversion='avarage'", "did you mean 'average'?"]),
+    ({"conversion": Constant(1.0)}, ["conversion=Constant", "conversion record"]),
+    ({"conversion": AverageSL(metric="newt")}, ["metric='newt'", "newton"]),
+    ({"conversion": AverageSL(L=-1.0)}, ["L = -1.0", "positive"]),
+    ({"conversion": Suffix(alpha=2.0)}, ["alpha = 2.0", "(0, 1]"]),
+    ({"conversion": TopK(0)}, ["TopK(k=0)"]),
+    ({"conversion": Threshold(-1.0)}, ["Threshold(level=-1.0)"]),
+    ({"conversion": Threshold(0.1, Suffix(alpha=2.0))}, ["alpha = 2.0"]),
+    ({"step_size": "convexx"}, ["step_size='convexx'", "did you mean 'convex'?"]),
+    ({"step_size": "constant"}, ["step_size='constant'", "needs its constant", "sparsco.Constant"]),
+    ({"step_size": -0.1}, ["step_size=-0.1", "positive"]),
+    ({"step_size": np.nan}, ["step_size=nan", "positive"]),
+    ({"step_size": Constant(-1.0)}, ["step size at example 1 is -1.0"]),
+    ({"step_size": Last()}, ["step_size=Last()"]),
+    ({"step_size": StronglyConvex()}, ["rho > 0", "l1_ratio < 1"]),
+    ({"step_size": 0.1, "optimizer": "nftrl"}, ["step_size=0.1", "NFTRL"]),
+    ({"step_size": 0.1, "optimizer": RDA()}, ["step_size=0.1", "RDA"]),
+    ({"optimizer": RDA(r=0.1), "l1_ratio": 0.5}, ["RDA(r=0.1)", "l1_ratio=1"]),
+    ({"feature_weights": [1.0, 2.0]}, ["feature_weights", "5 finite numbers"]),
+    ({"feature_weights": [1.0, 1.0, 1.0, 1.0, -1.0]}, ["feature_weights"]),
+    ({"feature_weights": [1.0, 1.0, 1.0, 1.0, np.nan]}, ["feature_weights"]),
+    ({"feature_weights": "all"}, ["feature_weights"]),
+]
+
+
+@pytest.mark.parametrize(("parameters", "words"), BAD_PARAMETERS, ids=[str(case[0]) for case in BAD_PARAMETERS])
+def test_bad_parameters(parameters, words):
+    own = SIMPLE | parameters
+    for learn in (lambda m: m.fit(X, Y), lambda m: m.partial_fit(X, Y, classes=[0, 1])):
+        assert_refused(SparseClassifier(**own), learn, ValueError, words)
+    if "loss" not in parameters:
+        for learn in (lambda m: m.fit(X, T), lambda m: m.partial_fit(X, T)):
+            assert_refused(SparseRegressor(**own), learn, ValueError, words)
+
+
+def test_losses_of_labels_in_a_regression():
+    unknown = ["loss='hinge' is not known", "'squared'"]
+    for loss, words in (("hinge", unknown), (Logistic(), ["for labels", "regression"])):
+        assert_refused(SparseRegressor(loss=loss), lambda m: m.fit(X, T), ValueError, words)
+
+
+def test_bad_starting_points():
+    model = SparseClassifier(**SIMPLE)
+    for init, words in (
+        ({"coef_init": np.zeros((1, D + 1))}, ["coef_init", "(1, 6)", "(1, 5)"]),
+        ({"coef_init": np.zeros((2, D))}, ["coef_init", "(2, 5)"]),
+        ({"intercept_init": np.zeros(2)}, ["intercept_init", "(2,)"]),
+        ({"coef_init": np.full((1, D), np.nan)}, ["coef_init", "NaN"]),
+        ({"coef_init": np.full((1, D), 1e200)}, ["coef_init", "1e+75"]),
+    ):
+        assert_refused(model, lambda m, init=init: m.fit(X, Y, **init), ValueError, words)
+    for optimizer in ("nftrl", "rda", "ftrl"):
+        sums = SparseClassifier(**SIMPLE | {"optimizer": optimizer})
+        words = ["coef_init", "starting point", optimizer.upper()]
+        assert_refused(sums, lambda m: m.fit(X, Y, coef_init=np.zeros((1, D))), ValueError, words)
+    X2, y2 = np.tile(X, (30, 1)), np.tile(Y, 30)  # the same beyond the pilot rows
+    sums = SparseClassifier(**SIMPLE | {"optimizer": "nftrl"})
+    assert_refused(sums, lambda m: m.fit(X2, y2, coef_init=np.zeros((1, D))), ValueError, ["coef_init"])
+
+
+def test_other_columns_than_before():
+    model = SparseClassifier(**SIMPLE).fit(X, Y)
+    for ask in (lambda m: m.partial_fit(X[:, :3], Y), lambda m: m.predict(X[:, :3]), lambda m: m.transform(X[:, :3])):
+        assert_refused(model, ask, ValueError, ["3 features", "expecting 5"])
+    assert_refused(model, lambda m: m.predict(with_value(np.nan)), ValueError, ["NaN"])
+    assert_refused(model, lambda m: m.decision_function(X[0]), ValueError, ["2D array"])
+
+
+def test_an_error_at_the_thousandth_row_loses_nothing():
+    """Settings that fail only once learning begins: the rows collected before are still there."""
+    X2, y2 = np.tile(X, (30, 1)), np.tile(Y, 30)
+    settings = {"alpha": 4.0, "l1_ratio": 0.5, "step_size": 0.6}
+    model = SparseClassifier(optimizer=FOBOS(l2_in="gradient"), conversion="last", **settings)
+    model.partial_fit(X2[:900], y2[:900], classes=[0, 1])
+    before = model.t_
+    assert_refused(model, lambda m: m.partial_fit(X2, y2), ValueError, ["smaller steps"])
+    assert model.t_ == before == 900
+
+
+# ---- odd but good ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:no feature was selected:UserWarning")
+@pytest.mark.parametrize("conversion", ["last", "auto"])
+def test_odd_but_good(conversion):
+    own = {"conversion": conversion, "random_state": 0}
+    single = SparseRegressor(**own).fit(X[:1], T[:1])
+    assert np.all(np.isfinite(single.predict(X)))
+    constant = SparseRegressor(**own).fit(X, np.full(N, 3.0))
+    assert constant.n_nonzero_ == 0 and np.allclose(constant.predict(X), 3.0, atol=0.2)
+    holes = X.copy()
+    holes[:, 2] = 0.0
+    holes[4] = 0.0
+    model = SparseClassifier(**own).fit(holes, Y)
+    assert model.coef_[0, 2] == 0.0 and model.n_nonzero_ > 0
+    nothing = SparseClassifier(**own).fit(np.zeros((N, D)), Y)
+    assert nothing.n_nonzero_ == 0 and np.all(np.isfinite(nothing.predict_proba(X)))
+    two = SparseClassifier(**own).fit(X[:2], [0, 1])
+    assert np.all(np.isfinite(two.decision_function(X)))
+    large = SparseClassifier(**own).fit(X * 1e30, Y)
+    tiny = SparseClassifier(**own).fit(X * 1e-30, Y)
+    assert large.score(X * 1e30, Y) > 0.8 and tiny.score(X * 1e-30, Y) > 0.8
+    far = SparseRegressor(**own).fit(X, 1e30 * T)
+    assert far.score(X, 1e30 * T) > 0.3
+
+
+def test_many_features_that_never_come():
+    columns = np.tile([0, 7, 10**6, 2 * 10**6, 3 * 10**6 - 1], N)
+    wide = sp.csr_array((X.ravel(), columns, np.arange(0, N * D + 1, D)), shape=(N, 3 * 10**6))
+    model = SparseClassifier(**SIMPLE).fit(wide, Y).sparsify()
+    assert np.array_equal(model.coef_.toarray()[0, [0, 7]], SparseClassifier(**SIMPLE).fit(X, Y).coef_[0, :2])
+
+
+def test_no_warnings_on_good_input():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SparseClassifier(random_state=0).fit(X, Y).predict_proba(X)
+        SparseRegressor(random_state=0).fit(X, T).predict(X)
