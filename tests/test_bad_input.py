@@ -68,10 +68,10 @@ BAD_ROWS = {
     "sparse nan": (broken_csr(np.nan), Y[:2], T[:2], ["NaN"]),
     "sparse inf": (broken_csr(-np.inf), Y[:2], T[:2], ["infinity"]),
     "float32 inf": (with_value(np.inf).astype(np.float32), Y, T, ["infinity"]),
-    "huge": (with_value(1e200), Y, T, ["X", "1e+75", "scale"]),
+    "huge": (with_value(1e200), Y, T, ["X", "huge values", "1e+75"]),
     "huge sum": (
         sp.csr_array((np.array([9e74, 9e74, 1.0]), np.array([1, 1, 0]), np.array([0, 2, 3])), shape=(2, D)),
-        Y[:2], T[:2], ["X", "1e+75", "scale"],
+        Y[:2], T[:2], ["X", "huge values", "1e+75"],
     ),
     "one dimension": (X[:, 0], Y, T, ["2D array"]),
     "three dimensions": (X[None], Y, T, ["dim 3"]),
@@ -116,7 +116,7 @@ def test_the_stream_goes_on_after_a_refusal():
 BAD_TARGETS = {
     "nan": (target_with(np.nan), ["y", "NaN"]),
     "inf": (target_with(np.inf), ["y", "infinity"]),
-    "huge": (target_with(-1e200), ["y", "1e+75", "scale"]),
+    "huge": (target_with(-1e200), ["y", "huge values", "1e+75"]),
     "text": (np.full(N, "a"), ["y must be numbers"]),
 }
 
@@ -221,6 +221,7 @@ BAD_PARAMETERS = [
     ({"conversion": "avarage"}, ["conversion='avarage'", "did you mean 'average'?"]),
     ({"conversion": Constant(1.0)}, ["conversion=Constant", "conversion record"]),
     ({"conversion": AverageSL(metric="newt")}, ["metric='newt'", "newton"]),
+    ({"conversion": AverageSL(metric="diagonal"), "loss": "hinge"}, ["metric='diagonal'", "curvature", "Hinge"]),
     ({"conversion": AverageSL(L=-1.0)}, ["L = -1.0", "positive"]),
     ({"conversion": Suffix(alpha=2.0)}, ["alpha = 2.0", "(0, 1]"]),
     ({"conversion": TopK(0)}, ["TopK(k=0)"]),

@@ -192,7 +192,8 @@ def test_the_linear_term_brings_in_what_the_sample_misses():
 def test_both_descents_solve_the_same_quadratic(k, n, density):
     rng = np.random.default_rng(1)
     X = rng.standard_normal((n, k)) * (rng.random((n, k)) < density)
-    start, columns, x = csr(X)
+    _, stops, columns, x = csr(X)
+    start = np.append(0, stops)
     c, h, w = rng.standard_normal(n) / n, rng.random(n) / n, rng.standard_normal(k + 1)
     D, pen = np.append(rng.random(k), 0.0) / 10, np.append(np.full(k, 0.01), 0.0)
     Z = np.column_stack([X, np.ones(n)])

@@ -155,6 +155,16 @@ def test_partial_fit_in_pieces_is_fit_for_every_pair(optimizer):
             assert_same_model(clone(make).fit(X, y), in_pieces(clone(make), X, y, [3, 64, 200, 999, 1064, 1065]))
 
 
+@pytest.mark.parametrize("case", [COMPILED[0], COMPILED[2]], ids=["nftrl-average-sl", "fobos-suffix"])
+def test_a_long_stream_in_pieces(case):
+    """Beyond every buffer: the kernels' chunks, the slices of fit, the settling of sums."""
+    optimizer, conversion, l1_ratio = case
+    X, y = rows(70_000)
+    make = SparseClassifier(optimizer=optimizer, conversion=conversion, l1_ratio=l1_ratio, **ONE_PASS)
+    cuts = [1500, 16_384, 17_000, 32_769, 33_000, 65_535, 65_540]
+    assert_same_model(clone(make).fit(X, y), in_pieces(clone(make), X, y, cuts))
+
+
 @pytest.mark.parametrize("n", [300, 1300])
 def test_partial_fit_with_several_classes_and_weights(n):
     X, y = rows(n, classes=3)

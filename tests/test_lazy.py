@@ -95,7 +95,8 @@ def dense(stream, loss, name, constants, penalty, rule, intercept, run, pen=None
     constants = dict(constants)
     L = run.pilot.L_mean
     if name == "rda":
-        constants |= {"beta": L, "gamma": L / 10.0, "gamma_b": L / 10.0}
+        gamma = L / (3.0 if loss == "squared" else 10.0)
+        constants |= {"beta": L, "gamma": gamma, "gamma_b": gamma}
     if name == "nftrl" and loss == "squared":
         constants |= {"alpha": 1.0, "sigma": run.optimizer.sigma[0], "b0": run.optimizer.b0[0]}
 
@@ -171,11 +172,14 @@ def check(stream, loss, optimizer, conversion, penalty, rule, intercept, pen=Non
     trace, rows = dense(stream, loss, name, constants, penalty, rule, intercept, run, pen)
     with np.errstate(over="ignore"):
         model = converted(conversion, trace, rows, loss, penalty, pen, intercept)
-        scale = np.abs(trace(np.arange(n)).w).max(initial=0.0)
+        full = trace(np.arange(n))
+        scale = max(np.abs(full.w).max(initial=0.0), np.abs(full.b).max())
         if answer is None:  # the library refused to return this model: the dense recursion blew up, too
             X, y, weights = rows
-            losses_now = weights * reference.value(loss, X @ model.w + model.b, y)
-            assert not np.mean(losses_now) < 1e3 * np.mean(weights * reference.value(loss, 0.0 * y, y))
+            lam, rho = penalty
+            bad = np.mean(weights * reference.value(loss, X @ model.w + model.b, y))
+            bad += rho / 2 * model.w @ model.w + lam * np.sum((1.0 if pen is None else pen) * np.abs(model.w))
+            assert not bad < 999.0 * max(np.mean(weights * reference.value(loss, 0.0 * y, y)), 1.0)
             return
     assert_same(answer, model, scale)
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import is_classifier
-from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils import check_random_state
 
 from . import conversions, steps
 from .optimizers import OPTIMIZERS
 from .regularizers import AutoElasticNet, elastic_net
+from .rows import check_numbers
 from .solve import Run
 
 CONVERSIONS = {
@@ -28,8 +29,6 @@ CONVERSIONS = {
 }
 AUTO_FRACTION = 0.05
 """alpha="auto": this share of the smallest L1 weight that selects nothing on the first 1000 rows."""
-LARGEST = 1e75
-"""Larger numbers are refused: fourth powers, which the optimizers sum, would overflow."""
 
 
 def check_parameters(model: Any) -> None:
@@ -127,15 +126,8 @@ def starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarra
             f"coef_init has the shape {w.shape} and intercept_init {b.shape}; they must have {(m, d)} and {(m,)}."
         )
     for name, data in (("coef_init", w), ("intercept_init", b)):
-        check_size(name, data)
+        check_numbers(data, name)
     return np.ascontiguousarray(w.T), b
-
-
-def check_size(name: str, data: np.ndarray) -> None:
-    """Finite, and small enough to be squared twice."""
-    if data.size and not (float(data.min()) >= -LARGEST and float(data.max()) <= LARGEST):
-        assert_all_finite(data, input_name=name)
-        raise ValueError(f"{name} has values beyond {LARGEST:g} in magnitude, whose powers overflow: scale them down.")
 
 
 def named(kind: str, name: Any, table: dict[str, Any], has: str) -> Any:

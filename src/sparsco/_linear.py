@@ -15,12 +15,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ._composition import check_parameters, check_size, new_runs, starting_point
+from ._composition import check_parameters, new_runs, starting_point
 from .losses import value
 from .progress import Progress
 from .randomness import Purpose, uniform
 from .regularizers import strength
-from .rows import Matrix, as_matrix, margins
+from .rows import Matrix, as_matrix, check_numbers, margins
 from .solve import Run
 
 MAX_LANES = 32
@@ -219,7 +219,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
     def _validated(
         self, X: Any, y: Any, sample_weight: Any, reset: bool
     ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
-        # finiteness is checked below, together with size
+        # whether numbers are finite is for as_matrix and check_numbers to say, who look at their size as well
         X, y = validate_data(
             self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=[np.float64, np.float32],
             ensure_all_finite=False, reset=reset,
@@ -228,9 +228,9 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         matrix = as_matrix(X)
-        for name, data in (("X", matrix.data), ("y", y), ("sample_weight", weights)):
+        for name, data in (("y", y), ("sample_weight", weights)):
             if data is not None and data.dtype.kind == "f":
-                check_size(name, data)
+                check_numbers(data, name)
         return matrix, y, weights
 
     # ---- reading the model -----------------------------------------------------------------------------------------

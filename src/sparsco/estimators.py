@@ -49,10 +49,24 @@ or a conversion record
         ``fit`` stops when a pass improves the objective by less than this share, ``n_iter_no_change`` times in a row.
     early_stopping : bool
         Judge that on ``validation_fraction`` of the rows, held out.
-    shuffle, random_state, fit_intercept, class_weight, warm_start, verbose, n_jobs
-        As in scikit-learn.  ``warm_start`` goes on with the stream where it stopped.
+    shuffle, random_state, fit_intercept, class_weight
+        As in scikit-learn.
+    warm_start : bool
+        ``fit`` goes on with the stream where it stopped.
+    n_jobs : int, optional
+        Threads for more than 32 classes, which are learned 32 at a time.
+    verbose : int
+        Above 0, the progress of ``fit`` goes to stderr; at a terminal it does so after two seconds anyway.
     feature_weights : array of shape (n_features,), optional
         Relative L1 weight of each feature; 0 leaves a feature unpenalised.
+
+    Notes
+    -----
+    ``fit`` goes over the rows several times, ``partial_fit`` once; cut into any pieces it gives the same bits as ``fit``
+    with ``max_iter=1, shuffle=False, tol=None``.  ``coef_``, ``intercept_``, ``n_nonzero_``, ``history_`` and ``report_``
+    are computed when asked for.  Bad input raises ``ValueError`` and leaves the estimator as it was.  Steps that are too
+    large raise :class:`sparsco.DivergenceError`: after ``fit`` the estimator is as before, a stream in ``partial_fit`` is
+    lost and raises it again.
 
     Examples
     --------
@@ -219,10 +233,10 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
 
 def _two_or_more(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
     """The classes in y, sorted, and every label's place among them."""
-    classes, codes = np.unique(y, return_inverse=True)
+    classes = np.unique(y)
     if len(classes) < 2:
         raise ValueError(f"{name} has one class only, {classes.tolist()}: a classifier needs at least two classes.")
-    return classes, codes
+    return classes, np.searchsorted(classes, y)
 
 
 def _as_numbers(y: np.ndarray) -> np.ndarray:

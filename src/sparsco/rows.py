@@ -10,6 +10,8 @@ import scipy.sparse as sp
 from .dispatch import U, kernel
 
 MAX_FEATURES = 2**32 - 1
+LARGEST = 1e75
+"""Larger numbers are refused: fourth powers, which the optimizers sum, would overflow."""
 
 
 class Matrix(NamedTuple):
@@ -52,7 +54,7 @@ def stack(parts: list[Matrix]) -> Matrix:
 def as_matrix(X: Any) -> Matrix:
     """Rows from a dense array or any scipy sparse matrix or array, int32 or int64 indices, float32 or float64.
 
-    Duplicate entries are summed and stored zeros dropped, on a copy.
+    Duplicate entries are summed and stored zeros dropped, on a copy; NaN, infinity and huge values are refused.
     """
     if isinstance(X, Matrix):
         return X
@@ -68,12 +70,31 @@ def as_matrix(X: Any) -> Matrix:
     if not csr.has_canonical_format:
         csr = csr.copy() if sp.issparse(X) else csr
         csr.sum_duplicates()
-    if np.count_nonzero(csr.data) != csr.data.size:
+    if check_numbers(csr.data, "X"):
         csr = csr.copy() if sp.issparse(X) else csr
         csr.eliminate_zeros()
     indices = csr.indices.view(np.uint32) if csr.indices.dtype == np.int32 else csr.indices.astype(np.uint32)
     arrays = csr.indptr.astype(np.int64, copy=False), indices, csr.data
     return Matrix(*(a if a.flags.writeable and a.flags.c_contiguous else np.array(a) for a in arrays), csr.shape[1])
+
+
+def check_numbers(data: np.ndarray, name: str) -> int:
+    """Refuse floats that are not finite or beyond LARGEST; how many zeros there are."""
+    zeros, wild = _count(data.ravel(), LARGEST)
+    if wild:
+        what = "NaN" if np.isnan(data).any() else "infinity" if np.isinf(data).any() else "huge values"
+        raise ValueError(f"{name} has {what}: its numbers must be finite and at most {LARGEST:g} in magnitude.")
+    return zeros
+
+
+@kernel
+def _count(data, largest):
+    """How many numbers are zero, and how many are not within +-largest: in one read."""
+    zeros, wild = 0, 0
+    for k in range(data.size):
+        zeros += data[U(k)] == 0.0
+        wild += not abs(data[U(k)]) <= largest
+    return zeros, wild
 
 
 @kernel

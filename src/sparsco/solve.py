@@ -96,6 +96,12 @@ class Run:
             self.conversion, self.rounding = conversion.base, conversion
             conversion.check()
         self.conversion.check()
+        metric = getattr(self.conversion, "metric", "auto")
+        if metric != "auto" and self.conversion.L is None and not loss.curved:
+            raise ValueError(
+                f"metric={metric!r} needs a loss with curvature, which {type(loss).__name__} has not: leave the metric "
+                "at 'auto' or give L."
+            )
         self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing())
         self.optimizer, self.step, self.seed = optimizer, step, seed
         self.initial = initial
@@ -183,11 +189,11 @@ class Run:
             pen = problem.regularizer.pen
             largest = lam_max(problem.loss, matrix, *self.targets.all_models(y, weights), problem.intercept, pen)
             problem = problem._replace(regularizer=problem.regularizer.at(largest))
-        if hasattr(self.optimizer, "resolve"):
-            self.optimizer = self.optimizer.resolve(problem, self.pilot)
         self.optimizer.check(problem)
         if self.optimizer.uses_steps:
             self.step = (default_rule(problem) if self.step is None else self.step).resolve(problem, self.pilot)
+        if hasattr(self.optimizer, "resolve"):
+            self.optimizer = self.optimizer.resolve(problem, self.pilot, self.step)
         self.problem = problem
         if self._is_dense(problem) and problem.d > MANY_FEATURES:
             self.warn(

@@ -90,7 +90,7 @@ class FOBOS(NamedTuple):
             decay = 1.0 / (1.0 + eta * rho)
         else:
             decay = 1.0 - eta * rho
-            if t == 0 and len(decay):
+            if t == 0 and decay.size and decay[0] <= 0.0 and not state.cell.any():
                 decay[0] = 1.0  # w_1 = 0 whatever multiplies it
             if decay.size and decay.min() <= 0.0:
                 raise ValueError(
@@ -115,7 +115,7 @@ class FOBOS(NamedTuple):
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
-        settle(block.table, t - block.start, problem.method, state)
+        settle(block.table, block.grid, t - block.start, problem.method, state)
         block.table[0] = 0.0, 0.0, 0.0, 1.0
         block.start, block.gridded, block.full = t, 0, False
 
@@ -222,7 +222,7 @@ def learn(rows, order, schedule, method, state):
                 store(lanes, cell, f, load(lanes, cell, f) + og * data[p])
             if sums > 2:
                 f = at + one + m + m + m
-                store(lanes, cell, f, load(lanes, cell, f) + curve * (data[p] * data[p]))
+                store(lanes, cell, f, load(lanes, cell, f) + curve * data[p] * data[p])
         if sums > 0:
             store(lanes, bias, m, load(lanes, bias, m) + omega[k] * b)
         if sums > 1:
@@ -234,7 +234,7 @@ def learn(rows, order, schedule, method, state):
 
 
 @kernel
-def settle(table, steps, method, state):
+def settle(table, grid, steps, method, state):
     """Close the sums after so many steps for every coordinate and write v = w, B = 0 into its cell."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
@@ -249,14 +249,17 @@ def settle(table, steps, method, state):
                 if sums > 0:
                     z, level = r, abs(v) + shrink * cell[at]
                     if abs(v) <= shrink * (B - cell[at]):
-                        lo, hi = U(0), r
-                        while hi - lo > one:
-                            mid = (lo + hi) >> one
-                            if shrink * table[mid, 0] >= level:
-                                hi = mid
-                            else:
-                                lo = mid
-                        z = hi
+                        x = level / shrink
+                        z = _near(table, grid, r, x)
+                        if not ((table[z, 0] >= x) & (table[z - one, 0] < x)):
+                            lo, hi = U(0), r
+                            while hi - lo > one:
+                                mid = (lo + hi) >> one
+                                if table[mid, 0] >= x:
+                                    hi = mid
+                                else:
+                                    lo = mid
+                            z = hi
                     cell[at + one + m + q] += math.copysign(maximum(level * table[z, 1] - shrink * table[z, 2], 0.0), v)
                 cell[at + one + q] = P * prox(reg, v, shrink * (B - cell[at]))
         cell[at] = 0.0

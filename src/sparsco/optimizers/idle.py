@@ -24,7 +24,7 @@ from ..lanes import anyof, lane, load, maximum, signed, store, where, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import ElasticNet, penalty, prox
-from .lines import FOUR, LINE, fields, pick, put_fields
+from .lines import FOUR, LINE, fields, pick, prefetch, put_fields
 
 _TINY = 1e-300
 """Smallest r: where no gradient has come yet, so that z = 0, and 1/r only has to be finite."""
@@ -419,9 +419,12 @@ def learn_lines(rows, order, schedule, method, state):
             for f in range(four):
                 p = min(begin + full * four + f, stop - one)
                 tail[f], tail_x[f] = indices[p], data[p]
+        coming, last = U(indptr[order[min(k + 1, order.size - 1)]]), U(max(indices.size, 4)) - four
         s, seen, left, level = zero, zero, float(stop - begin), lam * t
         for block in range(blocks):
             p, in_tail, o = begin + block * four, block == full, block * size
+            if indices.size >= 4:  # the next row's lines
+                prefetch(cell, indices, min(coming + block * four, last))
             x = pick(data, tail_x, p, in_tail)
             q, n, z, eta, G, A, g, h = fields(cell, indices, tail, p, in_tail)
             v = prox(reg, z, level)

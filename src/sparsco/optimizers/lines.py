@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba.core import types
+from numba.core.cgutils import get_or_insert_function
 from numba.core.typing import signature
 
 from ..lanes import Four, Vec, _register
@@ -36,6 +37,10 @@ def put_fields(cell: np.ndarray, indices: np.ndarray, tail: np.ndarray, p: Any, 
     cell.reshape(-1, LINE)[tail if in_tail else indices[p : p + 4], : len(values)] = np.stack(values, axis=1)
 
 
+def prefetch(cell: np.ndarray, indices: np.ndarray, p: Any) -> None:
+    """Ask for the lines of the four features at ``indices[p:]``, which will be read soon."""
+
+
 # --- The same in compiled code ----------------------------------------------------------------------------------------
 # A pair of fields is one 16-byte piece of a line.  Pieces of features 0, 2 and of 1, 3 side by side are one shuffle
 # away from four times the first and four times the second field: half the shuffles of a transposed 4 x 4 block.
@@ -54,10 +59,9 @@ def _row_entries(context: Any, builder: Any, sig: Any, values: Any, k: int) -> A
     return builder.select(values[k + 3], tail, builder.gep(array, [values[k + 2]]))
 
 
-def _lines(context: Any, builder: Any, sig: Any, values: Any) -> list[Any]:
+def _lines(context: Any, builder: Any, sig: Any, values: Any, entries: Any) -> list[Any]:
     """Pointers to the lines of the four features."""
-    cell = context.make_array(sig.args[0])(context, builder, values[0]).data
-    entries, out = _row_entries(context, builder, sig, values, 1), []
+    cell, out = context.make_array(sig.args[0])(context, builder, values[0]).data, []
     for k in range(4):
         j = builder.zext(builder.load(builder.gep(entries, [ir.Constant(_WORD, k)])), _WORD)
         out.append(builder.gep(cell, [builder.mul(j, ir.Constant(_WORD, LINE))]))
@@ -85,7 +89,7 @@ def _type_fields(cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any) -> An
 
 
 def _emit_fields(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    lines, out = _lines(context, builder, sig, values), []
+    lines, out = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 1)), []
     for field in range(0, LINE, 2):
         pieces = [builder.load(_piece(builder, line, field), align=8) for line in lines]
         even = _shuffle(builder, pieces[0], pieces[2], (0, 1, 2, 3))
@@ -99,7 +103,7 @@ def _type_put(cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any, values: 
 
 
 def _emit_put(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    lines = _lines(context, builder, sig, values)
+    lines = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 1))
     for field in range(0, len(sig.args[5]), 2):
         a, b = (builder.extract_value(values[5], k) for k in (field, field + 1))
         for odd, order in enumerate((_FIRST, _SECOND)):
@@ -110,6 +114,22 @@ def _emit_put(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return context.get_dummy_value()
 
 
+def _type_prefetch(cell: Any, indices: Any, p: Any) -> Any:
+    return signature(types.none, cell, indices, types.uint64)
+
+
+def _emit_prefetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    indices = context.make_array(sig.args[1])(context, builder, values[1]).data
+    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+    function = get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    to_read, keep, is_data = (ir.Constant(number, value) for value in (0, 3, 1))
+    for line in _lines(context, builder, sig, values, builder.gep(indices, [values[2]])):
+        builder.call(function, [builder.bitcast(line, byte), to_read, keep, is_data])
+    return context.get_dummy_value()
+
+
 _register(pick, _type_pick, _emit_pick)
 _register(fields, _type_fields, _emit_fields)
 _register(put_fields, _type_put, _emit_put)
+_register(prefetch, _type_prefetch, _emit_prefetch)

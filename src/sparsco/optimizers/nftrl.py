@@ -56,7 +56,7 @@ class NFTRL(NamedTuple):
         if self.b0 is not None and not np.all(np.isfinite(self.b0)):
             raise ValueError(f"NFTRL(b0={self.b0!r}): b0 must be finite.")
 
-    def resolve(self, problem: Problem, pilot: Any) -> NFTRL:
+    def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> NFTRL:
         """With every None filled in."""
         classifies = problem.loss.classifies
         alpha = (2.0 if classifies else 1.0) if self.alpha is None else self.alpha

@@ -56,9 +56,9 @@ class _Layout(Layout):
 class RDA(NamedTuple):
     """Regularized dual averaging.
 
-    ``beta``: used when rho > 0, ``L_mean`` unless given.  ``gamma``: used when rho = 0, ``L_mean / 10`` unless given;
+    ``beta``: used when rho > 0, ``L_mean`` unless given.  ``gamma``: used when rho = 0, unless given ``L_mean / 10`` (squared loss: ``/ 3``);
     ``r``: Xiao's sparsity-enhancing parameter, which adds ``gamma r sqrt(t)`` to the threshold when rho = 0.
-    ``bias_gamma``: the intercept's own gamma, ``L_mean / 10`` unless given.
+    ``bias_gamma``: the intercept's own gamma, by default the same.
     """
 
     beta: float | None = None
@@ -87,14 +87,14 @@ class RDA(NamedTuple):
         if self.r > 0.0 and problem.regularizer.rho > 0.0:
             raise ValueError(f"RDA(r={self.r!r}): r needs a problem without L2 term; choose r=0 or l1_ratio=1.")
 
-    def resolve(self, problem: Problem, pilot: Any) -> RDA:
+    def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> RDA:
         """The record with its constants filled in from the pilot rows."""
-        smoothness = pilot.L_mean or 1.0  # 0 only where all pilot rows are empty
+        gamma = pilot.L_mean / (10.0 if problem.loss.classifies else 3.0)  # squared loss explodes early with a tenth
         return RDA(
-            smoothness if self.beta is None else self.beta,
-            smoothness / 10.0 if self.gamma is None else self.gamma,
+            pilot.L_mean if self.beta is None else self.beta,
+            gamma if self.gamma is None else self.gamma,
             self.r,
-            smoothness / 10.0 if self.bias_gamma is None else self.bias_gamma,
+            gamma if self.bias_gamma is None else self.bias_gamma,
         )
 
     def is_lazy(self, problem: Problem, uniform: bool) -> bool:
