@@ -62,11 +62,11 @@ or a conversion record
 
     Notes
     -----
-    ``fit`` goes over the rows several times, ``partial_fit`` once; cut into any pieces it gives the same bits as ``fit``
-    with ``max_iter=1, shuffle=False, tol=None``.  ``coef_``, ``intercept_``, ``n_nonzero_``, ``history_`` and ``report_``
-    are computed when asked for.  Bad input raises ``ValueError`` and leaves the estimator as it was.  Steps that are too
-    large raise :class:`sparsco.DivergenceError`: after ``fit`` the estimator is as before, a stream in ``partial_fit`` is
-    lost and raises it again.
+    ``fit`` goes over the rows several times, ``partial_fit`` once; cut into any pieces it gives the same bits as
+    ``fit`` with ``max_iter=1, shuffle=False, tol=None``.  ``coef_``, ``intercept_``, ``n_nonzero_``, ``history_`` and
+    ``report_`` are computed when asked for.  Bad input raises ``ValueError`` and leaves the estimator as it was.  Steps
+    that are too large raise :class:`sparsco.DivergenceError`: after ``fit`` the estimator is as before, a stream in
+    ``partial_fit`` is lost and raises it again.
 
     Examples
     --------
