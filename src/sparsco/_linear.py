@@ -124,16 +124,18 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
                 for run in runs:
                     run.rehearse()
                 self._runs, self.n_iter_, self._layout = runs, 1, "dense"
-            self._feed(matrix, y, weights, np.arange(len(matrix)))
+            self._feed(matrix, y, weights, np.arange(len(matrix)), again=False)
             self._model = None
         return self
 
-    def _feed(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray) -> None:
+    def _feed(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, again: bool
+    ) -> None:
         weights = np.ones(len(matrix)) if weights is None else weights
         if len(self._runs) == 1:
-            self._runs[0].feed(matrix, y, weights, order)
+            self._runs[0].feed(matrix, y, weights, order, again)
         else:
-            work = (delayed(run.feed)(matrix, y, weights, order) for run in self._runs)
+            work = (delayed(run.feed)(matrix, y, weights, order, again) for run in self._runs)
             Parallel(n_jobs=self.n_jobs, require="sharedmem")(work)
 
     def _passes(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
@@ -159,7 +161,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
             if self.shuffle:
                 order = np.random.default_rng([seed, Purpose.SHUFFLE, self.n_iter_]).permutation(learned)
             for first in range(0, len(order), _SLICE):
-                self._feed(matrix, y, weights, order[first : first + _SLICE])
+                self._feed(matrix, y, weights, order[first : first + _SLICE], again=epoch > 1)
                 progress.show(epoch, min(first + _SLICE, len(order)))
             self.n_iter_ += 1
             if check is None or epoch == self.max_iter:

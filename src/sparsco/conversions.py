@@ -372,6 +372,7 @@ def _convert(conversion: Any, run: Run, means: Any, w: np.ndarray, b: np.ndarray
     last = run.weights()
     if means.n == 0:  # no window yet, as means() has said
         return Answer(*last, {})
+    sample = run.sample()
     out_w, out_b, chosen = np.zeros_like(w), b.copy(), []
     for q in range(problem.m):
         evidence = curvature.Evidence(
@@ -379,14 +380,13 @@ def _convert(conversion: Any, run: Run, means: Any, w: np.ndarray, b: np.ndarray
             None if means.H is None else means.H[:, q], 0.0 if means.H is None else means.Hb[q],
             means.n, run.t, run.pilot.L_mean,
         )  # fmt: skip
-        choice = _choice(conversion, run, evidence, q, factor)
+        choice = _choice(conversion, problem, evidence, sample and sample.lane(q), factor)
         out_w[:, q], out_b[q] = choice.w, choice.b
         chosen.append({"metric": choice.name, "objectives": choice.objectives})
     return Answer(out_w, out_b, {"averaged": int(means.n), "chosen": chosen})
 
 
-def _choice(conversion: Any, run: Run, evidence: Any, lane: int, factor: float) -> curvature.Choice:
-    problem = run.problem
+def _choice(conversion: Any, problem: Any, evidence: Any, sample: Any, factor: float) -> curvature.Choice:
     if conversion.L is not None:
         L = float(conversion.L) * factor
         return curvature.Choice(*_mapped(evidence, problem, np.array(L), L), "scalar", {"L": L})
@@ -398,7 +398,7 @@ def _choice(conversion: Any, run: Run, evidence: Any, lane: int, factor: float) 
     if conversion.metric == "diagonal":
         M = factor * (2.0 * evidence.H + problem.regularizer.rho)
         return curvature.Choice(*_mapped(evidence, problem, M, factor * 2.0 * evidence.Hb), "diagonal", {})
-    arguments = evidence, problem.loss, problem.regularizer, run.sample(lane), problem.intercept
+    arguments = evidence, problem.loss, problem.regularizer, sample, problem.intercept
     if conversion.metric == "auto":
         return curvature.choose(*arguments)
     metric = {"newton": curvature.newton, "scalar": curvature.scalar}[conversion.metric]

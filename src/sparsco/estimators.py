@@ -107,7 +107,6 @@ or a conversion record
     def _all_targets(
         self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        check_classification_targets(y)
         if goes_on:
             codes = self._codes(y)
         else:
@@ -128,12 +127,13 @@ or a conversion record
         return scale[codes] if weights is None else weights * scale[codes]
 
     def _codes(self, y: np.ndarray) -> np.ndarray:
-        known = set(self.classes_.tolist())
-        unknown = [label for label in np.unique(y).tolist() if label not in known]
-        if unknown:
-            names = self.classes_.tolist()
-            raise ValueError(f"y has the label {unknown[0]!r}, which is not among the classes {names}.")
-        return np.searchsorted(self.classes_, y)
+        codes = _places(self.classes_, y)
+        if codes is None:
+            check_classification_targets(y)
+            known = self.classes_.tolist()
+            unknown = [label for label in np.unique(y).tolist() if label not in known]
+            raise ValueError(f"y has the label {unknown[0]!r}, which is not among the classes {known}.")
+        return codes
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn the rows in their order; the first call names all ``classes``."""
@@ -141,7 +141,6 @@ or a conversion record
         def encode(
             y: np.ndarray, weights: np.ndarray | None, first: bool
         ) -> tuple[np.ndarray, np.ndarray | None]:
-            check_classification_targets(y)
             if isinstance(self.class_weight, str):
                 raise ValueError(
                     f"class_weight={self.class_weight!r} needs all labels at once, which partial_fit never sees: "
@@ -233,10 +232,23 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
 
 def _two_or_more(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
     """The classes in y, sorted, and every label's place among them."""
-    classes = np.unique(y)
+    if y.dtype == object:
+        check_classification_targets(y)  # labels of several types cannot be sorted
+    classes = np.unique(y[:1000])
+    codes = _places(classes, y)
+    if codes is None:  # the first rows did not show every class
+        classes = np.unique(y)
+        codes = np.searchsorted(classes, y)
+    check_classification_targets(classes)
     if len(classes) < 2:
         raise ValueError(f"{name} has one class only, {classes.tolist()}: a classifier needs at least two classes.")
-    return classes, np.searchsorted(classes, y)
+    return classes, codes
+
+
+def _places(classes: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+    """Every label's place among the sorted classes, None where one is not among them."""
+    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    return codes if np.array_equal(classes[codes], y) else None
 
 
 def _as_numbers(y: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from .dispatch import U, kernel
 
 MAX_FEATURES = 2**32 - 1
-LARGEST = 1e75
+LARGEST = np.float64(1e75)
 """Larger numbers are refused: fourth powers, which the optimizers sum, would overflow."""
 
 
@@ -67,34 +67,37 @@ def as_matrix(X: Any) -> Matrix:
     csr = sp.csr_array(X)
     if csr.dtype not in (np.float32, np.float64):
         csr = csr.astype(np.float64)
-    if not csr.has_canonical_format:
+    unordered, zeros, wild = _inspect(csr.indptr, csr.indices, csr.data, LARGEST)
+    if unordered or zeros:
         csr = csr.copy() if sp.issparse(X) else csr
         csr.sum_duplicates()
-    if check_numbers(csr.data, "X"):
-        csr = csr.copy() if sp.issparse(X) else csr
         csr.eliminate_zeros()
+    if wild or unordered:  # a sum of duplicates may be too large
+        check_numbers(csr.data, "X")
     indices = csr.indices.view(np.uint32) if csr.indices.dtype == np.int32 else csr.indices.astype(np.uint32)
     arrays = csr.indptr.astype(np.int64, copy=False), indices, csr.data
     return Matrix(*(a if a.flags.writeable and a.flags.c_contiguous else np.array(a) for a in arrays), csr.shape[1])
 
 
-def check_numbers(data: np.ndarray, name: str) -> int:
-    """Refuse floats that are not finite or beyond LARGEST; how many zeros there are."""
-    zeros, wild = _count(data.ravel(), LARGEST)
-    if wild:
+def check_numbers(data: np.ndarray, name: str) -> None:
+    """Refuse floats that are not finite or beyond LARGEST."""
+    if not np.all(np.abs(data) <= LARGEST):
         what = "NaN" if np.isnan(data).any() else "infinity" if np.isinf(data).any() else "huge values"
         raise ValueError(f"{name} has {what}: its numbers must be finite and at most {LARGEST:g} in magnitude.")
-    return zeros
 
 
 @kernel
-def _count(data, largest):
-    """How many numbers are zero, and how many are not within +-largest: in one read."""
-    zeros, wild = 0, 0
-    for k in range(data.size):
-        zeros += data[U(k)] == 0.0
-        wild += not abs(data[U(k)]) <= largest
-    return zeros, wild
+def _inspect(indptr, indices, data, largest):
+    """In one read: how many indices do not ascend within their row, how many numbers are zero, how many too large."""
+    unordered, zeros, wild = 0, 0, 0
+    for i in range(indptr.size - 1):
+        start, stop = U(indptr[U(i)]), U(indptr[U(i + 1)])
+        for p in range(start, stop):
+            zeros += data[p] == 0.0
+            wild += not abs(data[p]) <= largest
+        for p in range(start + U(1), stop):
+            unordered += indices[p] <= indices[p - U(1)]
+    return unordered, zeros, wild
 
 
 @kernel

@@ -227,7 +227,8 @@ class Run:
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray, again: bool = False
     ) -> None:
         keep = getattr(self.conversion, "keeps_before_last", False)
-        self.block.make_scratch(int(np.diff(matrix.indptr).max(initial=0)), self.problem.width)
+        longest = (matrix.indptr[order + 1] - matrix.indptr[order]).max(initial=0)
+        self.block.make_scratch(int(longest), self.problem.width)
         k = 0
         while k < len(order):
             self._due()
@@ -254,7 +255,7 @@ class Run:
         """What has to happen before the next example."""
         if self.seen == self._next_look:
             self.history.append(self.look(*self.weights()))
-            self._next_look = 2 * self.seen
+            self._next_look = 4 * self.seen
         if self.seen == self._next_event:
             self.conversion.event(self, self.seen)
             self._next_event = self.conversion.next_event(self, self.seen)
@@ -412,9 +413,9 @@ class Run:
             parts[2 * k], parts[2 * k + 1] = sums[:, k, :m] / scale, bias[k, :m] / scale
         return Means(*parts, n)
 
-    def sample(self, lane: int) -> Any:
-        """The reservoir's rows as one model sees them."""
-        return self.reservoir.sample().lane(lane)
+    def sample(self) -> Any:
+        """The reservoir's rows, where the conversion asked for one."""
+        return None if self.reservoir is None else self.reservoir.sample()
 
     def warn(self, message: str) -> None:
         """Tell the user once, and keep it for the report."""
