@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import pickle
 import subprocess
 import sys
@@ -42,7 +43,7 @@ def covering():
         yield optimizer, conversion, loss, penalty
 
 
-@pytest.mark.parametrize(("optimizer", "conversion", "loss", "penalty"), covering())
+@pytest.mark.parametrize(("optimizer", "conversion", "loss", "penalty"), list(covering()))
 def test_compiled_equals_plain_python(optimizer, conversion, loss, penalty):
     data = stream(classify=loss != "squared")
     args = (data, loss, OPTIMIZERS[optimizer][1], CONVERSIONS[conversion](300), PENALTIES[penalty], None, True)
@@ -95,7 +96,8 @@ def test_exact_ties_in_dyadic_numbers(optimizer):
     # hinge, step 1/4, lam 1/16: w_0 goes to 1/4 - 1/64, then falls by 1/64 in each idle step and dies at a tie
     record = {"fobos": optimizers.FOBOS()}.get(optimizer, OPTIMIZERS[optimizer][1])
     for conversion in ("last", "average"):
-        answer, run = learn(data, "hinge", record, CONVERSIONS[conversion](12), (0.0625, 0.0), steps.Constant(0.25), False)
+        rule = steps.Constant(0.25)
+        answer, run = learn(data, "hinge", record, CONVERSIONS[conversion](12), (0.0625, 0.0), rule, False)
         name, _, constants = OPTIMIZERS[optimizer]
         if name == "rda":
             L = run.pilot.L_mean
@@ -177,7 +179,8 @@ def test_random_iterate_is_one_of_the_window(T):
     data = stream(n=300)
     drawn = set()
     for seed in range(12):
-        run = Run(Logistic(), ElasticNet(0.02, 0.1), optimizers.FOBOS(), conversions.RandomIterate(0.5, T), d=6, seed=seed)
+        drawing = conversions.RandomIterate(0.5, T)
+        run = Run(Logistic(), ElasticNet(0.02, 0.1), optimizers.FOBOS(), drawing, d=6, seed=seed)
         run.feed(as_matrix(data.X), data.y)
         run.begin()
         answer = run.finish()
@@ -244,8 +247,6 @@ run.begin()
 stats = run.optimizer.learn.cached.stats
 print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 """
-    import os
-
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     counts = [
         subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout.split()

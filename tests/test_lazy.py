@@ -213,9 +213,9 @@ def test_plain_python_equals_dense(optimizer, conversion, data):
     if stream.weights is not None and not np.any(stream.weights):
         stream = stream._replace(weights=None)
     n = len(stream.X)
-    pen = None
+    pen, d = None, stream.X.shape[1]
     if data.draw(st.booleans()):
-        pen = np.array(data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=stream.X.shape[1], max_size=stream.X.shape[1])))
+        pen = np.array(data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=d, max_size=d)))
     cuts = data.draw(st.lists(st.integers(0, n), max_size=3))
     intercept = data.draw(st.booleans())
     with plain_python(), np.errstate(over="ignore"):

@@ -392,8 +392,8 @@ def _choice(conversion: Any, problem: Any, evidence: Any, sample: Any, factor: f
         return curvature.Choice(*_mapped(evidence, problem, np.array(L), L), "scalar", {"L": L})
     if evidence.H is None and conversion.metric in ("diagonal", "newton"):
         raise ValueError(
-            f"metric={conversion.metric!r} needs a loss with curvature, which {type(problem.loss).__name__} has not: use "
-            "metric='auto', metric='scalar' or a number L."
+            f"metric={conversion.metric!r} needs a loss with curvature, which {type(problem.loss).__name__} has not: "
+            "use metric='auto', metric='scalar' or a number L."
         )
     if conversion.metric == "diagonal":
         M = factor * (2.0 * evidence.H + problem.regularizer.rho)

@@ -26,7 +26,7 @@ class Preset(NamedTuple):
 
 
 def _paper_steps(t0: float | None) -> steps.StronglyConvex:
-    """1 / (rho (t + t0)) without a cap; the papers print t0 = 0, which diverges on squared loss: None is 2 L_mean/rho."""
+    """1 / (rho (t + t0)) without a cap; the papers print t0 = 0, which diverges on squared loss: None: 2 L_mean/rho."""
     return steps.StronglyConvex(t0=t0, cap=False)
 
 

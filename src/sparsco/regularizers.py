@@ -87,7 +87,7 @@ class AutoElasticNet(NamedTuple):
     pen: np.ndarray | None = None
 
     def at(self, lam_max: float) -> ElasticNet | WeightedElasticNet:
-        """The elastic net for this lam_max: L1 weight ``fraction * lam_max``, and the L2 weight that l1_ratio implies."""
+        """The elastic net for this lam_max: L1 weight ``fraction * lam_max``, the L2 weight that l1_ratio implies."""
         alpha = self.fraction * lam_max / (self.l1_ratio if self.l1_ratio > 0.0 else 1.0)
         return elastic_net(alpha, self.l1_ratio, self.pen)
 

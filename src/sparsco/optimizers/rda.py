@@ -56,7 +56,8 @@ class _Layout(Layout):
 class RDA(NamedTuple):
     """Regularized dual averaging.
 
-    ``beta``: used when rho > 0, ``L_mean`` unless given.  ``gamma``: used when rho = 0, unless given ``L_mean / 10`` (squared loss: ``/ 3``);
+    ``beta``: used when rho > 0, ``L_mean`` unless given.  ``gamma``: used when rho = 0, unless given ``L_mean / 10``
+    (squared loss: ``L_mean / 3``).
     ``r``: Xiao's sparsity-enhancing parameter, which adds ``gamma r sqrt(t)`` to the threshold when rho = 0.
     ``bias_gamma``: the intercept's own gamma, by default the same.
     """
