@@ -11,9 +11,11 @@ with M a multiple of the identity (:func:`scalar`), diagonal (:func:`diagonal`) 
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from . import quadratic
 from .losses import curvature, derivative, value
@@ -240,7 +242,13 @@ def _dense_gram(start: np.ndarray, columns: np.ndarray, x: np.ndarray, h: np.nda
     X = np.zeros((h.size, k + 1))
     X[np.repeat(np.arange(h.size), np.diff(start)), columns] = x
     X[:, k] = 1.0
-    return (X * h[:, None]).T @ X
+    with _blas().limit(limits=1):  # its threads would wait for each other longer than they work
+        return (X * h[:, None]).T @ X
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def _largest_eigenvalue(rows: SampleRows, h: np.ndarray, d: int) -> float:
