@@ -89,10 +89,16 @@ def choose(evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_
         if loss.curved:
             models["diagonal"] = diagonal(e, regularizer, fit_intercept)
             models["newton"] = newton(*args)
-        objectives = {name: objective(sample, loss, regularizer, *model) for name, model in models.items()}
+        slope, slope_b = _slope_correction(e, loss, sample) if averaged else (np.zeros_like(e.w_bar), 0.0)
+
+        def judged(w: np.ndarray, b: float) -> float:
+            total = objective(sample, loss, regularizer, w, b) + slope @ (w - e.w_bar) + slope_b * (b - e.b_bar)
+            return float(total) if np.isfinite(total) else np.inf
+
+        objectives = {name: judged(*model) for name, model in models.items()}
         if averaged and min(objectives, key=objectives.__getitem__) in ("last", "average"):
             models["scalar"] = scalar(*args)
-            objectives["scalar"] = objective(sample, loss, regularizer, *models["scalar"])
+            objectives["scalar"] = judged(*models["scalar"])
     name = min(objectives, key=objectives.__getitem__)
     return Choice(*models[name], name, objectives)
 
@@ -105,6 +111,19 @@ def objective(sample: Sample, loss: Any, regularizer: Any, w: np.ndarray, b: flo
             p = quadratic.margins(rows.indptr, rows.indices, rows.data, w, b)
             total += share * float((rows.weights * value(loss, p, rows.targets)).mean())
     return total if np.isfinite(total) else np.inf
+
+
+def _slope_correction(e: Evidence, loss: Any, sample: Sample) -> tuple[np.ndarray, float]:
+    """What V's slope at w_bar lacks of the stream's, (1 - kappa) (g_bar - grad f_V(w_bar)), for weights and intercept.
+
+    Added to the objective it leaves V to judge only how the loss bends: of the slope the whole window knows more.
+    """
+    V, missing = sample.V, 1.0 - sample.kappa
+    if not V.numbers.size:
+        return np.zeros_like(e.w_bar), 0.0
+    c, h = _slopes(V, loss, quadratic.margins(V.indptr, V.indices, V.data, e.w_bar, e.b_bar))
+    gradient, _ = quadratic.moments(V.indptr, V.indices, V.data, c, h, e.w_bar.size)
+    return missing * (e.g_bar - gradient), missing * (e.gb_bar - float(c.sum()))
 
 
 def scalar(

@@ -9,15 +9,16 @@ sums of omega P and omega P B so far; only a coordinate that died while idle nee
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dispatch import U, inlined, kernel
-from ..lanes import anyof, load, maximum, minimum, signed, store, width
+from ..dispatch import U, inlined, kernel, plain_python
+from ..lanes import Eight, Four, anyof, load, maximum, minimum, signed, store, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
-from ..regularizers import penalty, prox
+from ..regularizers import ElasticNet, penalty, prox
+from .fobos_lines import learn_lines
 
 _CELLS = 1024
 _TINY = 1e-60, 1e-4
@@ -40,18 +41,66 @@ class Schedule(NamedTuple):
     level: np.ndarray
 
 
+class FOBOSLayout(Layout):
+    """Shared: B at the last touch.  Lane: v.  What ``learn_lines`` does has its lines filled up."""
+
+    __slots__ = ()
+
+    def stride(self, problem: Problem) -> int:
+        return width(_line(problem)) if _in_lines(problem) else super().stride(problem)
+
+    def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        cell, n = state.cell.reshape(problem.d, self.stride(problem)), self.lane + problem.sums
+        lanes = cell[:, 1 : 1 + n * problem.width].reshape(problem.d, n, problem.width)
+        return cell[:, :1], lanes, state.bias.reshape(self.bias + problem.sums, problem.width)
+
+
+def _in_lines(problem: Any) -> bool:
+    """Whether the fast kernel applies, to a problem or a method: two sums or three, one model, one penalty."""
+    return tracks(problem.watch) > 1 and width(problem.lanes) == 1 and type(problem.regularizer) is ElasticNet
+
+
+def _line(problem: Any) -> Any:
+    return Eight() if tracks(problem.watch) > 2 else Four()
+
+
+class Learn:
+    """``learn``, or ``learn_lines`` where that applies."""
+
+    @property
+    def cached(self) -> Any:
+        """What is compiled of ``learn``."""
+        return learn.cached
+
+    @property
+    def uncached(self) -> Any:
+        """What is compiled of ``learn`` with a record of the user's."""
+        return learn.uncached
+
+    def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
+        if _in_lines(method):
+            learn_lines(rows, order, schedule, method, state, _line(method))
+        else:
+            learn(rows, order, schedule, method, state)
+
+    def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
+        """In plain Python."""
+        with plain_python():
+            self(rows, order, schedule, method, state)
+
+
 class FOBOS(NamedTuple):
     """Forward-backward splitting; the L2 term in the prox (default) or, as the papers write it, in the gradient."""
 
     l2_in: str = "prox"
 
-    layout = Layout(shared=1, lane=1, bias=1, clock=0)
+    layout = FOBOSLayout(shared=1, lane=1, bias=1, clock=0)
     columns = 4
     uses_steps = True
 
     @property
     def learn(self):
-        return learn
+        return _LEARN
 
     def check(self, problem: Problem) -> None:
         """Refuse what cannot be done."""
@@ -97,25 +146,20 @@ class FOBOS(NamedTuple):
                     f"the step {eta[decay.argmin()]:.3g} at example {t + decay.argmin() + 1} times rho = {rho:.3g} is "
                     "at least 1: choose smaller steps, or FOBOS(l2_in='prox')."
                 )
-        P = np.multiply.accumulate(np.append(block.table[first, 3], decay))
-        small = np.flatnonzero(P[1:] < _TINY[problem.sums > 0])
-        n = min(len(eta), small[0] + 1) if small.size else len(eta)
-        P, eta, omega = P[: n + 1], eta[:n], omega[:n]
-        block.full = bool(small.size)
-        tau = eta / (P[:-1] if self.l2_in == "prox" else P[1:])
-        rows = block.reserve(first + n + 1)[first : first + n + 1]
-        rows[:, 3] = P
-        rows[:, 0] = np.add.accumulate(np.append(rows[0, 0], tau))
+        tau, table = np.empty(len(eta)), block.reserve(first + len(eta) + 1)
+        limit = _TINY[problem.sums > 0]
+        n = fill(table, first, decay, eta, omega, self.l2_in == "prox", limit, tau)
+        block.full = bool(table[first + n, 3] < limit)
+        eta, tau, omega = eta[:n], tau[:n], omega[:n]
         if problem.sums:
-            rows[:, 1] = np.add.accumulate(np.append(rows[0, 1], omega * P[:-1]))
-            rows[:, 2] = np.add.accumulate(np.append(rows[0, 2], omega * P[:-1] * rows[:-1, 0]))
             _update_grid(block, first + n)
         b_eta = eta if problem.intercept else 0.0 * eta
         return Schedule(b_eta, tau, omega, block.table, block.grid, first, block.noted, block.level)
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
-        settle(block.table, block.grid, t - block.start, problem.method, state)
+        stride = self.layout.stride(problem)
+        settle(block.table, block.grid, t - block.start, stride, problem.method, state)
         block.table[0] = 0.0, 0.0, 0.0, 1.0
         block.start, block.gridded, block.full = t, 0, False
 
@@ -130,12 +174,13 @@ class FOBOS(NamedTuple):
 
 
 def _update_grid(block: Block, r: int) -> None:
-    """grid = (cells per unit of B, then for each cell the first step whose B reaches it), rebuilt as the block grows."""
+    """grid = (cells per unit of B, then for each cell's edge the step at which B reaches it, interpolated), rebuilt as
+    the block grows."""
     if r > block.gridded * 17 // 16 + 16 or block.gridded == 0:
         B = block.table[: r + 1, 0]
         scale = _CELLS / B[-1] if B[-1] > 0.0 else 0.0
         levels = np.arange(_CELLS + 1) / scale if scale > 0.0 else np.zeros(_CELLS + 1)
-        block.grid = np.append(scale, np.searchsorted(B, levels))
+        block.grid = np.append(scale, np.interp(levels, B, np.arange(r + 1.0)))
         block.gridded = r
 
 
@@ -149,6 +194,25 @@ def _near(table, grid, r, x):
     i = U(minimum(maximum(z, 1.0), last))
     step = maximum(table[i, 0] - table[i - one, 0], 1e-300)
     return U(minimum(maximum(1.0 * i + math.ceil((x - table[i, 0]) / step), 1.0), last))
+
+
+@kernel
+def fill(table, first, decay, eta, omega, in_prox, limit, tau):
+    """The table's rows after ``first``, and tau; how many, since the last is that whose P falls below the limit."""
+    at, one = U(first), U(1)
+    B, SP, SPB, P = table[at, 0], table[at, 1], table[at, 2], table[at, 3]
+    for k in range(eta.size):
+        after = P * decay[k]
+        SP += omega[k] * P
+        SPB += omega[k] * P * B
+        tau[k] = eta[k] / (P if in_prox else after)
+        B += tau[k]
+        P = after
+        at += one
+        table[at, 0], table[at, 1], table[at, 2], table[at, 3] = B, SP, SPB, P
+        if P < limit:
+            return k + 1
+    return eta.size
 
 
 @kernel
@@ -234,12 +298,12 @@ def learn(rows, order, schedule, method, state):
 
 
 @kernel
-def settle(table, grid, steps, method, state):
+def settle(table, grid, steps, numbers, method, state):
     """Close the sums after so many steps for every coordinate and write v = w, B = 0 into its cell."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
     m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
-    stride, r = one + (one + sums) * m, U(steps)
+    stride, r = U(numbers), U(steps)
     B, P = table[r, 0], table[r, 3]
     for j in range(U(cell.size) // stride):
         at, pen = j * stride, penalty(reg, j)
@@ -263,3 +327,6 @@ def settle(table, grid, steps, method, state):
                     cell[at + one + m + q] += math.copysign(maximum(level * table[z, 1] - shrink * table[z, 2], 0.0), v)
                 cell[at + one + q] = P * prox(reg, v, shrink * (B - cell[at]))
         cell[at] = 0.0
+
+
+_LEARN = Learn()

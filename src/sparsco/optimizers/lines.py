@@ -1,8 +1,9 @@
-"""Four features at a time: for kernels that keep one cache line of eight numbers per feature.
+"""Four features at a time: for kernels that keep one line of eight numbers per feature, or half or a quarter of it.
 
 ``fields`` reads four lines and hands out eight vectors, number k of all four features in the k-th; ``put_fields``
 writes them back.  The work in between is then done on four features at once.  Every function reads its four row entries
 at ``array[p:]``, or from ``tail`` where ``in_tail`` holds: a row's last, incomplete block, filled up by the caller.
+``line``, a record of lanes, says how many numbers a line has; what a shorter one lacks reads as zero.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba.core import types
 from numba.core.cgutils import get_or_insert_function
 from numba.core.typing import signature
 
-from ..lanes import Four, Vec, _register
+from ..dispatch import class_of
+from ..lanes import Eight, Four, Mask, Vec, _intrinsic, _register, width
 
 LINE = 8
 """Numbers per feature: 64 bytes."""
-FOUR = Four()
+FOUR, EIGHT = Four(), Eight()
 
 
 def pick(array: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any) -> Any:
@@ -27,18 +29,42 @@ def pick(array: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any) -> Any:
     return (tail if in_tail else array[p : p + 4]).astype(np.float64)
 
 
-def fields(cell: np.ndarray, indices: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any) -> Any:
-    """The eight numbers of four features, as eight vectors."""
-    return tuple(cell.reshape(-1, LINE)[tail if in_tail else indices[p : p + 4]].T)
+def fields(cell: np.ndarray, indices: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any, line: Any = EIGHT) -> Any:
+    """The eight numbers of four features, as eight vectors; what is not used is not read."""
+    n = width(line)
+    return (*cell.reshape(-1, n)[tail if in_tail else indices[p : p + 4]].T, *np.zeros((LINE - n, 4)))
 
 
-def put_fields(cell: np.ndarray, indices: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any, values: Any) -> None:
-    """Write the first fields of four features, an even number of them."""
-    cell.reshape(-1, LINE)[tail if in_tail else indices[p : p + 4], : len(values)] = np.stack(values, axis=1)
+def put_fields(
+    cell: np.ndarray, indices: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any, values: Any, line: Any = EIGHT
+) -> None:
+    """Write the first fields of four features, an even number of them; those that the line lacks are left out."""
+    n = width(line)
+    cell.reshape(-1, n)[tail if in_tail else indices[p : p + 4], : len(values)] = np.stack(values[:n], axis=1)
 
 
-def prefetch(cell: np.ndarray, indices: np.ndarray, p: Any) -> None:
+def prefetch(cell: np.ndarray, indices: np.ndarray, p: Any, line: Any = EIGHT) -> None:
     """Ask for the lines of the four features at ``indices[p:]``, which will be read soon."""
+
+
+def gather(array: np.ndarray, at: Any) -> Any:
+    """The numbers of ``array``, read flat, at four whole numbers."""
+    return array.reshape(-1)[at.astype(np.int32)]
+
+
+def floor(a: Any) -> Any:
+    """The largest whole number below each of four, or equal to it."""
+    return np.floor(a)
+
+
+def pack(array: np.ndarray, at: Any, values: Any, mask: Any) -> None:
+    """Write those of four values for which the mask holds to ``array[at:]``, where there must be room for four."""
+    array[at : at + count(mask)] = values[mask]
+
+
+def count(mask: Any) -> Any:
+    """For how many of four the mask holds."""
+    return np.uint64(np.count_nonzero(mask))
 
 
 # --- The same in compiled code ----------------------------------------------------------------------------------------
@@ -47,6 +73,8 @@ def prefetch(cell: np.ndarray, indices: np.ndarray, p: Any) -> None:
 
 _WORD, _PAIR = ir.IntType(64), ir.VectorType(ir.DoubleType(), 2)
 _FIRST, _SECOND = (0, 4, 2, 6), (1, 5, 3, 7)
+_COMPRESSES = binding.get_host_cpu_features().get("avx512vl", False)
+"""Whether the machine packs in one instruction."""
 
 
 def _shuffle(builder: Any, a: Any, b: Any, order: tuple[int, ...]) -> Any:
@@ -59,12 +87,17 @@ def _row_entries(context: Any, builder: Any, sig: Any, values: Any, k: int) -> A
     return builder.select(values[k + 3], tail, builder.gep(array, [values[k + 2]]))
 
 
-def _lines(context: Any, builder: Any, sig: Any, values: Any, entries: Any) -> list[Any]:
-    """Pointers to the lines of the four features."""
+def _numbers(sig: Any, k: int) -> int:
+    """Numbers per line: argument k, which may be left out."""
+    return class_of(sig.args[k]).m if len(sig.args) > k else LINE
+
+
+def _lines(context: Any, builder: Any, sig: Any, values: Any, entries: Any, n: int) -> list[Any]:
+    """Pointers to the lines, of n numbers, of the four features."""
     cell, out = context.make_array(sig.args[0])(context, builder, values[0]).data, []
     for k in range(4):
         j = builder.zext(builder.load(builder.gep(entries, [ir.Constant(_WORD, k)])), _WORD)
-        out.append(builder.gep(cell, [builder.mul(j, ir.Constant(_WORD, LINE))]))
+        out.append(builder.gep(cell, [builder.mul(j, ir.Constant(_WORD, n))]))
     return out
 
 
@@ -84,27 +117,29 @@ def _emit_pick(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return four if stored == wanted else builder.fpext(four, wanted)
 
 
-def _type_fields(cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any) -> Any:
-    return signature(types.UniTuple(Vec(4), LINE), cell, indices, tail, types.uint64, types.boolean)
+def _type_fields(cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any, *line: Any) -> Any:
+    return signature(types.UniTuple(Vec(4), LINE), cell, indices, tail, types.uint64, types.boolean, *line)
 
 
 def _emit_fields(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    lines, out = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 1)), []
-    for field in range(0, LINE, 2):
+    n, out, zero = _numbers(sig, 5), [], ir.Constant(context.get_value_type(Vec(4)), [0.0] * 4)
+    lines = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 1), n)
+    for field in range(0, n, 2):
         pieces = [builder.load(_piece(builder, line, field), align=8) for line in lines]
         even = _shuffle(builder, pieces[0], pieces[2], (0, 1, 2, 3))
         odd = _shuffle(builder, pieces[1], pieces[3], (0, 1, 2, 3))
         out += [_shuffle(builder, even, odd, _FIRST), _shuffle(builder, even, odd, _SECOND)]
-    return context.make_tuple(builder, sig.return_type, out)
+    return context.make_tuple(builder, sig.return_type, out + [zero] * (LINE - n))
 
 
-def _type_put(cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any, values: Any) -> Any:
-    return signature(types.none, cell, indices, tail, types.uint64, types.boolean, values)
+def _type_put(cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any, values: Any, *line: Any) -> Any:
+    return signature(types.none, cell, indices, tail, types.uint64, types.boolean, values, *line)
 
 
 def _emit_put(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    lines = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 1))
-    for field in range(0, len(sig.args[5]), 2):
+    n = _numbers(sig, 6)
+    lines = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 1), n)
+    for field in range(0, min(len(sig.args[5]), n), 2):
         a, b = (builder.extract_value(values[5], k) for k in (field, field + 1))
         for odd, order in enumerate((_FIRST, _SECOND)):
             pair = _shuffle(builder, a, b, order)
@@ -114,8 +149,8 @@ def _emit_put(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return context.get_dummy_value()
 
 
-def _type_prefetch(cell: Any, indices: Any, p: Any) -> Any:
-    return signature(types.none, cell, indices, types.uint64)
+def _type_prefetch(cell: Any, indices: Any, p: Any, *line: Any) -> Any:
+    return signature(types.none, cell, indices, types.uint64, *line)
 
 
 def _emit_prefetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
@@ -124,7 +159,7 @@ def _emit_prefetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
     function = get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
     to_read, keep, is_data = (ir.Constant(number, value) for value in (0, 3, 1))
-    for line in _lines(context, builder, sig, values, builder.gep(indices, [values[2]])):
+    for line in _lines(context, builder, sig, values, builder.gep(indices, [values[2]]), _numbers(sig, 3)):
         builder.call(function, [builder.bitcast(line, byte), to_read, keep, is_data])
     return context.get_dummy_value()
 
@@ -133,3 +168,61 @@ _register(pick, _type_pick, _emit_pick)
 _register(fields, _type_fields, _emit_fields)
 _register(put_fields, _type_put, _emit_put)
 _register(prefetch, _type_prefetch, _emit_prefetch)
+
+
+def _type_gather(array: Any, at: Any) -> Any:
+    return signature(Vec(4), array, at)
+
+
+def _emit_gather(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    data = context.make_array(sig.args[0])(context, builder, values[0]).data
+    at = builder.fptosi(values[1], ir.VectorType(ir.IntType(32), 4))
+    out = ir.Constant(context.get_value_type(sig.return_type), ir.Undefined)
+    for k in range(4):
+        lane = ir.Constant(ir.IntType(32), k)
+        place = builder.zext(builder.extract_element(at, lane), _WORD)
+        out = builder.insert_element(out, builder.load(builder.gep(data, [place])), lane)
+    return out
+
+
+def _type_floor(a: Any) -> Any:
+    return signature(a, a) if isinstance(a, Vec) else None
+
+
+def _emit_floor(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    return _intrinsic(builder, "floor", values[0])
+
+
+def _type_pack(array: Any, at: Any, values: Any, mask: Any) -> Any:
+    return signature(types.none, array, types.uint64, values, mask)
+
+
+def _emit_pack(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    array, at, four, mask = values
+    start = builder.gep(context.make_array(sig.args[0])(context, builder, array).data, [at])
+    if _COMPRESSES:
+        kind = ir.FunctionType(four.type, [four.type, mask.type, four.type])
+        function = get_or_insert_function(builder.module, kind, "llvm.experimental.vector.compress.v4f64")
+        packed = builder.call(function, [four, mask, ir.Constant(four.type, ir.Undefined)])
+        builder.store(packed, builder.bitcast(start, four.type.as_pointer()), align=8)
+        return context.get_dummy_value()
+    for k in range(4):  # one that is left out is overwritten by the next
+        lane = ir.Constant(ir.IntType(32), k)
+        builder.store(builder.extract_element(four, lane), start)
+        start = builder.gep(start, [builder.zext(builder.extract_element(mask, lane), _WORD)])
+    return context.get_dummy_value()
+
+
+def _type_count(mask: Any) -> Any:
+    return signature(types.uint64, mask) if isinstance(mask, Mask) else None
+
+
+def _emit_count(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    bits = builder.zext(builder.bitcast(values[0], ir.IntType(4)), _WORD)
+    return builder.ctpop(bits)
+
+
+_register(gather, _type_gather, _emit_gather)
+_register(floor, _type_floor, _emit_floor)
+_register(pack, _type_pack, _emit_pack)
+_register(count, _type_count, _emit_count)

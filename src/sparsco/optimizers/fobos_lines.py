@@ -1,0 +1,108 @@
+"""FOBOS with sums for one model and one penalty for all features, four features at a time; see ``fobos`` for the maths.
+
+A feature's line is B at its last touch, v, and the sums, filled up to four or eight numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dispatch import U, kernel
+from ..lanes import anyof, lane, load, maximum, minimum, signed, store, where
+from ..losses import curvature, derivative
+from ..records import tracks
+from ..regularizers import prox
+from .lines import FOUR, count, fields, floor, gather, pack, pick, put_fields
+
+
+@kernel
+def learn_lines(rows, order, schedule, method, state, line):
+    """FOBOS over the rows in ``order``; ``line`` says how many numbers a feature's line has.
+
+    A row's last block is filled up by repeating its last entry.  The first loop only reads cells, the last only writes
+    what it has read before, so the copies compute and write the same numbers; only inner products leave them out.
+    """
+    indptr, indices, data, targets, weights = rows
+    loss, reg, _, watch, lams = method
+    eta, tau, omega, table, grid, first, _, _ = schedule
+    cell, bias, _ = state
+    sums, one, two, four = U(tracks(watch)), U(1), U(2), U(4)
+    lam, b = lams[0], bias[0]
+    per_lam, scale, cells = 1.0 / max(lam, 1e-300), grid[0], grid.size - 3.0
+    longest = 0
+    for i in order:
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    size = U(longest + 12)
+    level, whose, fallen = size, two * size, two * size + size
+    space = np.empty(four * size)  # every entry's v; B at which the dead died, their entries; every entry's sum if dead
+    tail, tail_x = np.empty(4, indices.dtype), np.empty(4, data.dtype)
+    for f in range(four):
+        space[f], space[four + f] = 0.0, float(f)
+    zero, number = load(FOUR, space, U(0)), load(FOUR, space, four)
+    for k in range(order.size):
+        i, r = U(order[k]), U(first + k)
+        begin, stop = U(indptr[i]), U(indptr[i + one])
+        full, blocks = (stop - begin) >> two, (stop - begin + U(3)) >> two
+        if blocks > full:
+            for f in range(four):
+                p = min(begin + full * four + f, stop - one)
+                tail[f], tail_x[f] = indices[p], data[p]
+        B, P = table[r, 0], table[r, 3]
+        s, left, n = zero, float(stop - begin), U(0)
+        for block in range(blocks):  # catch up, inner product; note who died while idle
+            o, in_tail = block * four, block == full
+            now = fields(cell, indices, tail, begin + o, in_tail, line)
+            touched, old = now[0], now[1]
+            v = prox(reg, old, lam * (B - touched))
+            s = s + v * where(number < left, pick(data, tail_x, begin + o, in_tail), 0.0)
+            left -= 4.0
+            store(FOUR, space, o, v)
+            store(FOUR, space, fallen + o, zero)
+            died = (v == 0.0) & (old != 0.0)
+            pack(space, level + n, signed(abs(old) * per_lam + touched, old), died)
+            pack(space, whose + n, number + float(o), died)
+            n += count(died)
+        if n > U(0):  # fill up the last four of the dead by one whose sum nobody reads
+            store(FOUR, space, level + n, zero + 0.5 * table[one, 0])
+            store(FOUR, space, whose + n, zero + float(size - one))
+        for h in range(U(0), n, four):  # sum the iterates of the dead up to step z + 1, the first whose B reaches x
+            at = load(FOUR, space, level + h)
+            x = abs(at)
+            place = minimum(x * scale, cells)
+            left_of = floor(place)
+            lo, hi = gather(grid, left_of + 1.0), gather(grid, left_of + 2.0)
+            z = minimum(floor(lo + (hi - lo) * (place - left_of)), float(r) - 1.0)
+            if anyof((gather(table, z * 4.0) >= x) | (gather(table, z * 4.0 + 4.0) < x)):  # irregular steps: bisect
+                z, hi = minimum(floor(lo), float(r) - 1.0), where(place < cells, minimum(floor(hi) + 1.0, r), r)
+                while anyof(hi - z > 1.0):
+                    mid = floor(0.5 * (z + hi))
+                    reached = gather(table, mid * 4.0) >= x
+                    z, hi = where(reached, z, mid), where(reached, mid, hi)
+            SP, SPB = gather(table, z * 4.0 + 5.0), gather(table, z * 4.0 + 6.0)
+            total = signed(maximum(lam * (x * SP - SPB), 0.0), at)
+            for f in range(four):
+                space[fallen + U(space[whose + h + f])] = lane(total, f)
+        y, weight = targets[U(k)], weights[U(k)]
+        margin = P * ((lane(s, 0) + lane(s, 1)) + (lane(s, 2) + lane(s, 3))) + b
+        g = weight * derivative(loss, margin, y)
+        c, og, shrink, curve = tau[k] * g, omega[k] * g, lam * tau[k], 0.0
+        if sums > 2:
+            curve = weight * curvature(loss, margin, y)
+        B1, SP1, SPB1 = table[r + one, 0], table[r + one, 1], table[r + one, 2]
+        before, after = zero + lam * (B * SP1 - SPB1), zero + lam * (B1 * SP1 - SPB1)
+        for block in range(blocks):  # step, prox, running sums
+            o, in_tail = block * four, block == full
+            now = fields(cell, indices, tail, begin + o, in_tail, line)
+            x, v = pick(data, tail_x, begin + o, in_tail), load(FOUR, space, o)
+            u = prox(reg, v - x * c, shrink)
+            A = now[2] + load(FOUR, space, fallen + o)
+            A = A + ((v - u) * SP1 + (signed(before, v) - signed(after, u)))
+            values = zero + B1, u, A, now[3] + x * og, now[4] + x * curve * x, zero
+            put_fields(cell, indices, tail, begin + o, in_tail, values, line)
+        bias[1] += omega[k] * b
+        if sums > 1:
+            bias[2] += og
+        if sums > 2:
+            bias[3] += curve
+        b = b - eta[k] * g
+    bias[0] = b
