@@ -280,3 +280,14 @@ def test_step_rules_are_positive():
     with pytest.raises(ValueError, match="example 1"):
         learn(stream(20), "logistic", optimizers.FOBOS(), conversions.Last(), (0.1, 0.0), steps.Constant(0.0), True)
     assert RULES["constant"].sizes(5, 3).tolist() == [0.25] * 3
+
+
+def test_a_selection_that_has_not_settled_is_said_to():
+    """Many noise features, a guard that returns the last iterate: the user hears that the support still shrinks."""
+    run = Run(Logistic(), ElasticNet(0.02, 0.0), optimizers.NFTRL(), conversions.AverageSL(), d=6)
+    run.seen, run.history = 5000, [{"t": 1000, "objective": 1.0, "nonzeros": 100}]
+    with pytest.warns(UserWarning, match="still lost features, 100 after 1000 examples and 4 after 5000"):
+        conversions._warn_if_shrinking(run, np.array([1.0, 1.0, 1.0, 1.0, 0.0, 0.0]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        conversions._warn_if_shrinking(run, np.ones(90))

@@ -383,7 +383,20 @@ def _convert(conversion: Any, run: Run, means: Any, w: np.ndarray, b: np.ndarray
         choice = _choice(conversion, problem, evidence, sample and sample.lane(q), factor)
         out_w[:, q], out_b[q] = choice.w, choice.b
         chosen.append({"metric": choice.name, "objectives": choice.objectives})
+    if any(each["metric"] == "last" for each in chosen):
+        _warn_if_shrinking(run, last[0])
     return Answer(out_w, out_b, {"averaged": int(means.n), "chosen": chosen})
+
+
+def _warn_if_shrinking(run: Run, w: np.ndarray) -> None:
+    """A last iterate that is returned as the model should have settled on its features."""
+    looks = [look for look in run.history if 2 * look["t"] <= run.seen]
+    now = np.count_nonzero(w)
+    if looks and now < 0.8 * looks[-1]["nonzeros"]:
+        run.warn(
+            f"the model still lost features, {looks[-1]['nonzeros']:.0f} after {looks[-1]['t']:.0f} examples and {now} "
+            f"after {run.seen}: more passes (max_iter) or more rows would sharpen the selection."
+        )
 
 
 def _choice(conversion: Any, problem: Any, evidence: Any, sample: Any, factor: float) -> curvature.Choice:

@@ -255,6 +255,7 @@ def plots(data: Data, results: Sequence[Result], models: dict[str, Any]) -> list
             axes.plot(examples, [point[field] for point in model.history_], ".-", color=f"C{i % 10}", label=name)
     left.set(xlabel="examples", ylabel="objective", xscale="log")
     right.set(xlabel="examples", ylabel="nonzeros", xscale="log", yscale="symlog")
+    right.set_ylim(bottom=0)
     right.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8)
     return [
         report.figure(chosen, f"{data.name}: circles are sparsco, squares are scikit-learn."),
