@@ -133,7 +133,7 @@ BAD_LABELS = {
     "one class of text": (np.full(N, "a"), ["one class only", "'a'"]),
     "one row": (np.array([1] * N), ["one class only"]),
     "continuous": (T, ["Unknown label type", "continuous"]),
-    "mixed": (np.array([1, "a"] * (N // 2), object), ["Unknown label type"]),
+    "mixed": (np.array([1, "a"] * (N // 2), object), ["labels of several types"]),
     "nan": (np.where(Y, 1.0, np.nan), ["NaN"]),
 }
 
@@ -337,3 +337,50 @@ def test_no_warnings_on_good_input():
         warnings.simplefilter("error")
         SparseClassifier(random_state=0).fit(X, Y).predict_proba(X)
         SparseRegressor(random_state=0).fit(X, T).predict(X)
+
+
+def test_parameters_that_change_under_a_stream():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    y = X[:, 0]
+    model = SparseRegressor(alpha=0.1, optimizer="fobos", conversion="last", warm_start=True, random_state=0).fit(X, y)
+    before = model.coef_
+    model.set_params(alpha=2.0)
+    for call in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match="alpha changed since this stream began"):
+            call(X, y)
+    model.set_params(alpha=0.1)
+    with pytest.raises(ValueError, match="coef_init"):
+        model.fit(X, y, coef_init=np.zeros(4))
+    assert np.array_equal(model.coef_, before)
+
+
+def test_labels_of_several_types():
+    X = np.zeros((4, 2))
+    for labels in (["a", 1, "a", 1], [1, "a", 1, "a"], ["a", None, "a", None]):
+        with pytest.raises(ValueError, match="label"):
+            SparseClassifier().fit(X, np.array(labels, dtype=object))
+
+
+def test_automatic_alpha_where_the_first_rows_say_nothing():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 10))
+    y = (X[:, 0] + 0.1 * rng.normal(size=3000) > 0.5).astype(int)
+    order = np.argsort(y)
+    model = SparseClassifier(random_state=0)
+    with pytest.warns(UserWarning, match="nothing to go by"):
+        model.partial_fit(X[order], y[order], classes=[0, 1])
+    assert model.report_["lam"] > 0.0
+
+
+def test_flags_and_dates():
+    X, y = np.eye(4), np.arange(4.0)
+    for name in ("fit_intercept", "shuffle", "early_stopping", "warm_start"):
+        with pytest.raises(ValueError, match=f"{name}='no': it must be True or False"):
+            SparseRegressor(**{name: "no"}).fit(X, y)
+    with pytest.raises(ValueError, match="dates"):
+        SparseRegressor().fit(X, np.arange(4).astype("datetime64[D]"))
+    with pytest.raises(ValueError, match="call it"):
+        SparseRegressor(optimizer=FOBOS).fit(X, y)
+    with pytest.raises(ValueError, match="did you mean 'fobos'"):
+        SparseRegressor(optimizer="FOBOS").fit(X, y)

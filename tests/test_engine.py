@@ -32,21 +32,35 @@ def stream(n=300, d=6, classify=True, seed=0, density=0.5):
 
 
 def covering():
-    """Every optimizer with every conversion; losses and penalties go round, so that every pair of parts occurs."""
-    cycle = itertools.cycle(itertools.product(("logistic", "squared", "hinge"), ("l1", "elastic-net")))
-    for optimizer, conversion in itertools.product(OPTIMIZERS, CONVERSIONS):
-        loss, penalty = next(cycle)
-        if conversion.endswith("diagonal") and loss == "hinge":
-            loss = "squared"
-        if optimizer == "rda-enhanced":
-            penalty = "l1"
-        yield optimizer, conversion, loss, penalty
+    """Every optimizer with every conversion and penalty; the loss goes round, out of step with both."""
+    losses_ = ("logistic", "squared", "hinge")
+    for i, optimizer in enumerate(OPTIMIZERS):
+        for j, conversion in enumerate(CONVERSIONS):
+            for k, penalty in enumerate(("l1", "elastic-net")):
+                loss = losses_[(i + j + k) % 3]
+                if conversion.endswith("diagonal") and loss == "hinge":
+                    loss = "squared"
+                if optimizer != "rda-enhanced" or penalty == "l1":
+                    yield optimizer, conversion, loss, penalty, False, (i + j) % 2 == 0
+    for optimizer, conversion in itertools.product(OPTIMIZERS, ("last", "average")):
+        yield optimizer, conversion, "logistic", "l1", True, True
 
 
-@pytest.mark.parametrize(("optimizer", "conversion", "loss", "penalty"), list(covering()))
-def test_compiled_equals_plain_python(optimizer, conversion, loss, penalty):
-    data = stream(classify=loss != "squared")
-    args = (data, loss, OPTIMIZERS[optimizer][1], CONVERSIONS[conversion](300), PENALTIES[penalty], None, True)
+def test_the_covering_set_covers():
+    """Every pair of optimizer, conversion, loss and penalty that makes sense is compiled somewhere."""
+    rows = [case[:4] for case in covering()]
+    for a, b in itertools.combinations(range(4), 2):
+        met = {(row[a], row[b]) for row in rows}
+        possible = set(itertools.product({row[a] for row in rows}, {row[b] for row in rows}))
+        assert possible - met <= {("rda-enhanced", "elastic-net"), ("average-sl-diagonal", "hinge")}
+
+
+@pytest.mark.parametrize(("optimizer", "conversion", "loss", "penalty", "weighted", "intercept"), list(covering()))
+def test_compiled_equals_plain_python(optimizer, conversion, loss, penalty, weighted, intercept):
+    data = stream(n=200, classify=loss != "squared")
+    pen = np.array([0.0, 0.5, 1.0, 2.0, 1.0, 1.0]) if weighted else None
+    method = OPTIMIZERS[optimizer][1], CONVERSIONS[conversion](200)
+    args = (data, loss, *method, PENALTIES[penalty], None, intercept, pen)
     compiled, _ = learn(*args)
     with plain_python():
         plain, _ = learn(*args)
@@ -269,6 +283,10 @@ def test_refusals():
         (conversions.AverageSL(metric="best"), "metric"),
         (conversions.AverageSL(L=-1.0), "positive"),
         (conversions.TopK(0), "at least one"),
+        (conversions.TopK(2.5), "whole number"),
+        (conversions.TopK(2, conversions.Threshold(0.1)), "another conversion"),
+        (conversions.LastSL(last_factor=2.0), "needs a number L"),
+        (conversions.LastSL(L=1.0, last_factor=-1.0), "positive"),
         (conversions.Threshold(-1.0), "at least 0"),
         (conversions.Average(power=-1.0), "power"),
     ):

@@ -572,3 +572,15 @@ def test_an_empty_model_warns():
     assert model.n_nonzero_ == 0 and any("no feature" in text for text in model.report_["warnings"])
     with pytest.warns(UserWarning, match="No features were selected"):
         assert model.transform(X).shape == (300, 0)
+
+
+@pytest.mark.parametrize("shift", [20.0, 100.0])
+def test_features_with_a_large_mean(shift):
+    """The intercept is eliminated, so that shifted columns cost neither accuracy nor sparsity."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 50))
+    y = X[:, :5] @ [3.0, -2.0, 1.0, 0.5, -0.3] + 0.5 * rng.standard_normal(3000) + 4.0
+    plain = SparseRegressor(alpha=0.01, random_state=0).fit(X, y)
+    shifted = SparseRegressor(alpha=0.01, random_state=0).fit(X + shift, y)
+    assert shifted.score(X + shift, y) == pytest.approx(plain.score(X, y), abs=1e-3)
+    assert abs(shifted.n_nonzero_ - plain.n_nonzero_) <= 2

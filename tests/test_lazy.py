@@ -151,11 +151,14 @@ def converted(name, trace, rows, loss, penalty, pen, intercept):
     return reference.Model(rounded, mean.b)
 
 
-def assert_same(answer, model, trace_scale, exact=False):
-    """Weights to 1e-10 of the largest, the same support except where the dense weight is itself below that."""
+def assert_same(answer, model, trace_scale):
+    """Weights to 1e-10 of the largest, the same support except where the dense weight is itself below that.
+
+    The largest of the whole trace: sums over iterates cannot be more exact than the iterates that went into them.
+    """
     w, b = answer.w[:, 0], answer.b[0]
     scale = max(np.abs(model.w).max(initial=0.0), abs(model.b), trace_scale)
-    tolerance = 0.0 if exact else 1e-10 * scale
+    tolerance = 1e-10 * scale
     np.testing.assert_allclose(w, model.w, rtol=0.0, atol=tolerance)
     assert b == pytest.approx(model.b, rel=1e-10, abs=tolerance)
     visible = np.abs(model.w) > tolerance
@@ -179,7 +182,7 @@ def check(stream, loss, optimizer, conversion, penalty, rule, intercept, pen=Non
             lam, rho = penalty
             bad = np.mean(weights * reference.value(loss, X @ model.w + model.b, y))
             bad += rho / 2 * model.w @ model.w + lam * np.sum((1.0 if pen is None else pen) * np.abs(model.w))
-            assert not bad < 999.0 * max(np.mean(weights * reference.value(loss, 0.0 * y, y)), 1.0)
+            assert not bad < 999.0 * np.mean(weights * reference.value(loss, 0.0 * y, y))
             return
     assert_same(answer, model, scale)
 
@@ -197,14 +200,17 @@ def sensible(optimizer, rule, penalty):
     return True
 
 
+@pytest.mark.parametrize("kind", ["l1", "elastic-net", "extreme"])
 @pytest.mark.parametrize("conversion", CONVERSIONS)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @given(data=st.data())
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-def test_plain_python_equals_dense(optimizer, conversion, data):
-    """The full product: loss, penalty, step rule and stream are hypothesis' choice."""
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+def test_plain_python_equals_dense(optimizer, conversion, kind, data):
+    """Every optimizer x conversion x penalty; loss, step rule, feature weights and stream are hypothesis' choice."""
+    if not sensible(optimizer, "auto", "l2" if kind == "extreme" else kind):
+        pytest.skip("the enhanced RDA has no L2 term")
     loss = data.draw(st.sampled_from(sorted(LOSSES)))
-    penalty = data.draw(st.sampled_from([p for p in PENALTIES if sensible(optimizer, "auto", p)]))
+    penalty = data.draw(st.sampled_from(["l2", "none", "huge"])) if kind == "extreme" else kind
     rules = [rule for rule in RULES if sensible(optimizer, rule, penalty)]
     rule = data.draw(st.sampled_from(rules))
     if conversion.endswith("diagonal") and loss == "hinge":

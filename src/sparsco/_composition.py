@@ -46,6 +46,9 @@ def check_parameters(model: Any) -> None:
     must("tol", model.tol is None or _is_number(model.tol, 0.0), "None or a number of at least 0")
     must("n_iter_no_change", _is_count(model.n_iter_no_change), "a whole number of passes, at least 1")
     fraction = model.validation_fraction
+    for flag in ("fit_intercept", "shuffle", "early_stopping", "warm_start"):
+        must(flag, isinstance(getattr(model, flag), bool | np.bool_), "True or False")
+    must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
     must("validation_fraction", _is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
 
 
@@ -134,11 +137,13 @@ def named(kind: str, name: Any, table: dict[str, Any], has: str) -> Any:
     """The table's entry, or the user's own record; an unknown name is answered with the nearest one."""
     if not isinstance(name, str):
         if isinstance(name, type) or not isinstance(name, tuple) or not hasattr(name, has):
-            raise ValueError(f"{kind}={name!r}: it must be a {kind} record or one of {', '.join(map(repr, table))}.")
+            if isinstance(name, type):
+                raise ValueError(f"{kind}={name.__name__} is a class: call it, {name.__name__}(...).")
+            raise ValueError(f"{kind}={name!r}: expected your own {kind} record or one of {', '.join(map(repr, table))}.")
         return name
     if name in table:
         return table[name]
-    close = difflib.get_close_matches(name, table, 1)
+    close = difflib.get_close_matches(name.lower(), table, 1)
     hint = f" did you mean {close[0]!r}?" if close else ""
     raise ValueError(f"{kind}={name!r} is not known:{hint} choose from {', '.join(map(repr, table))}.")
 

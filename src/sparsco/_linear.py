@@ -26,6 +26,8 @@ from .solve import Run
 MAX_LANES = 32
 """One-vs-rest models that are learned in one read; more classes are more runs."""
 _CHECKED_ROWS = 20_000
+_FIXED = ("loss", "alpha", "l1_ratio", "optimizer", "conversion", "step_size", "fit_intercept", "feature_weights")
+"""Parameters that cannot change while a stream is under way."""
 _SLICE = 1 << 16
 
 
@@ -98,10 +100,12 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
             y, weights = self._all_targets(y, weights, goes_on)
             _check_some_weight(weights)
             if goes_on:
+                if coef_init is not None or intercept_init is not None:
+                    raise ValueError("coef_init and intercept_init have no meaning where warm_start goes on: leave them.")
                 runs = copy.deepcopy(self._runs)
             else:
                 m = sum(targets.m for targets in self._models())
-                runs = new_runs(self, matrix.d, starting_point(coef_init, intercept_init, matrix.d, m))
+                runs = self._begin(matrix.d, starting_point(coef_init, intercept_init, matrix.d, m))
                 self.n_iter_, self._layout = 0, "dense"
             self._runs, self._model = runs, None
             self._passes(matrix, y, weights)
@@ -120,7 +124,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
             y, weights = encode(y, weights, first)
             _check_some_weight(weights)
             if first:
-                runs = new_runs(self, matrix.d)
+                runs = self._begin(matrix.d)
                 for run in runs:
                     run.rehearse()
                 self._runs, self.n_iter_, self._layout = runs, 1, "dense"
@@ -201,7 +205,20 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         """Whether a stream is under way."""
         if getattr(self, "_runs", None) is None and getattr(self, "_model", None) is not None:
             raise ValueError("finalize() dropped the training state: this model cannot go on; fit a clone of it anew.")
-        return getattr(self, "_runs", None) is not None
+        if getattr(self, "_runs", None) is None:
+            return False
+        changed = [name for name in _FIXED if repr(getattr(self, name)) != self._began_with[name]]
+        if changed:
+            raise ValueError(
+                f"{', '.join(changed)} changed since this stream began: set it back, or fit a clone of the model anew."
+            )
+        return True
+
+    def _begin(self, d: int, init: tuple[np.ndarray, np.ndarray] | None = None) -> list[Run]:
+        """New runs, and what they were made from."""
+        runs = new_runs(self, d, init)
+        self._began_with = {name: repr(getattr(self, name)) for name in _FIXED}
+        return runs
 
     @contextlib.contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
@@ -303,7 +320,8 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         model = self._solved()
-        return X @ model.coef.toarray().T + model.intercept
+        p = X @ model.coef.T
+        return (p.toarray() if sp.issparse(p) else p) + model.intercept
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -325,6 +343,8 @@ def solve(runs: list[Run]) -> Solved:
         "optimizer": first.optimizer,
         "regularizer": first.problem.regularizer,
         "loss": first.problem.loss,
+        "lam": float(first.problem.regularizer.lam),
+        "rho": float(first.problem.regularizer.rho),
         "step_size": first.step if first.optimizer.uses_steps else None,
         "conversion": first.rounding or first.conversion,
         "L_mean": first.pilot.L_mean,

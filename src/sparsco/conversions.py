@@ -8,6 +8,7 @@ answer is asked for here.  When the length T of the stream is unknown, windows d
 from __future__ import annotations
 
 import math
+import numbers
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -59,8 +60,8 @@ def _window_event(run: Run, T: int | None) -> None:
 def _check_window(alpha: float, T: int | None) -> None:
     if not 0.0 < alpha <= 1.0:
         raise ValueError(f"alpha = {alpha}: the share of the stream that is averaged must be in (0, 1].")
-    if T is not None and T < 1:
-        raise ValueError(f"T = {T}: the length of the stream must be at least 1, or None when it is unknown.")
+    if T is not None and (not isinstance(T, numbers.Integral) or T < 1):
+        raise ValueError(f"T = {T}: the length of the stream is a whole number, at least 1, or None when it is unknown.")
 
 
 class Last(NamedTuple):
@@ -241,6 +242,10 @@ class LastSL(NamedTuple):
 
     def check(self) -> None:
         _check_sparse_learning(self)
+        if not self.last_factor > 0.0:
+            raise ValueError(f"LastSL(last_factor={self.last_factor}): the factor must be positive.")
+        if self.last_factor != 1.0 and self.L is None and self.metric != "diagonal":
+            raise ValueError(f"LastSL(last_factor={self.last_factor}) needs a number L or metric='diagonal' to multiply.")
 
     @property
     def samples(self) -> bool:
@@ -321,6 +326,7 @@ class Threshold(NamedTuple):
     def check(self) -> None:
         if not self.level >= 0.0:
             raise ValueError(f"Threshold(level={self.level}): the level must be at least 0.")
+        _check_base(self)
 
     def round(self, w: np.ndarray) -> np.ndarray:
         return np.where(np.abs(w) > self.level, w, 0.0)
@@ -333,8 +339,9 @@ class TopK(NamedTuple):
     base: Any = Last()
 
     def check(self) -> None:
-        if self.k < 1:
-            raise ValueError(f"TopK(k={self.k}): at least one feature must be kept.")
+        if not isinstance(self.k, numbers.Integral) or self.k < 1:
+            raise ValueError(f"TopK(k={self.k!r}): k is a whole number of features, at least one.")
+        _check_base(self)
 
     def round(self, w: np.ndarray) -> np.ndarray:
         if self.k >= len(w):
@@ -346,6 +353,11 @@ class TopK(NamedTuple):
 
 
 METRICS = ("auto", "newton", "diagonal", "scalar")
+
+
+def _check_base(rounding: Any) -> None:
+    if not hasattr(rounding.base, "finish"):
+        raise ValueError(f"{type(rounding).__name__}(base={rounding.base!r}): the base is another conversion's record.")
 
 
 def _check_sparse_learning(conversion: Any) -> None:

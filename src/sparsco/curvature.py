@@ -237,12 +237,26 @@ def _minimum_of_model(
     if k <= _GRAM_COLUMNS and (dense or pairs < 120 * x.size):  # the Gram matrix costs less than the sweeps it saves
         G = _dense_gram(start, columns, x, h, k) if dense else quadratic.gram(start, columns, x, h, k)
         G[np.diag_indices(k + 1)] += D + rho
-        G[k, k] *= fit_intercept
-        quadratic.descend_gram(G, q, new, pen, tol, 2 * _EPOCHS)
+        if fit_intercept and G[k, k] > 0.0:
+            _descend_beside_intercept(G, q, new, pen, tol)
+        else:
+            quadratic.descend_gram(G[:k, :k].copy(), q[:k].copy(), new[:k], pen[:k], tol, 2 * _EPOCHS)
     else:
         by_column = quadratic.transposed(start, columns, x, k)
         quadratic.descend(*by_column, c, h, D + rho, q, new, pen, tol, _EPOCHS, fit_intercept)
     return new
+
+
+def _descend_beside_intercept(G: np.ndarray, q: np.ndarray, w: np.ndarray, pen: np.ndarray, tol: float) -> None:
+    """Coordinate descent on the weights with the intercept at its best for each: as if columns had mean zero.
+
+    A coordinate of its own would creep where features have a large mean.
+    """
+    k, before = w.size - 1, w.copy()
+    share = G[k, :k] / G[k, k]
+    centred = G[:k, :k] - np.outer(share, G[k, :k])
+    quadratic.descend_gram(centred, q[:k] - share * q[k], w[:k], pen[:k], tol, 2 * _EPOCHS)
+    w[k] -= q[k] / G[k, k] + share @ (w[:k] - before[:k])
 
 
 def _slopes(rows: SampleRows, loss: Any, p: np.ndarray, floor: float = 0.0) -> tuple[np.ndarray, np.ndarray]:

@@ -232,13 +232,14 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
 
 def _two_or_more(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
     """The classes in y, sorted, and every label's place among them."""
-    if y.dtype == object:
-        check_classification_targets(y)  # labels of several types cannot be sorted
-    classes = np.unique(y[:1000])
-    codes = _places(classes, y)
-    if codes is None:  # the first rows did not show every class
-        classes = np.unique(y)
-        codes = np.searchsorted(classes, y)
+    try:
+        classes = np.unique(y[:1000])
+        codes = _places(classes, y)
+        if codes is None:  # the first rows did not show every class
+            classes = np.unique(y)
+            codes = np.searchsorted(classes, y)
+    except TypeError as error:
+        raise ValueError(f"{name} has labels of several types, which cannot be sorted: use one type.") from error
     check_classification_targets(classes)
     if len(classes) < 2:
         raise ValueError(f"{name} has one class only, {classes.tolist()}: a classifier needs at least two classes.")
@@ -252,6 +253,8 @@ def _places(classes: np.ndarray, y: np.ndarray) -> np.ndarray | None:
 
 
 def _as_numbers(y: np.ndarray) -> np.ndarray:
+    if np.asarray(y).dtype.kind in "mM":
+        raise ValueError(f"y must be numbers for a regression, not {np.asarray(y).dtype}: convert dates yourself.")
     try:
         return np.asarray(y).astype(np.float64)
     except (TypeError, ValueError) as error:

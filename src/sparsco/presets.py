@@ -46,18 +46,25 @@ def FOBOS(*, paper: bool = False, t0: float | None = None) -> Preset:  # noqa: N
     return Preset(optimizers.FOBOS(), conversions.Last())
 
 
-def RDA(*, beta: float | None = None, gamma: float | None = None, r: float = 0.0) -> Preset:  # noqa: N802
-    """Regularized dual averaging, last iterate; ``r`` > 0 is the sparsity-enhancing variant (without an L2 term)."""
+def RDA(  # noqa: N802
+    *, beta: float | None = None, gamma: float | None = None, r: float = 0.0, paper: bool = False
+) -> Preset:
+    """Regularized dual averaging, last iterate; ``r`` > 0 is the sparsity-enhancing variant (without an L2 term).
+
+    With ``paper=True`` the enhanced variant as stabilized truncated SGD compares itself with: gamma 5000, r .005.
+    """
+    if paper:
+        gamma, r = 5000.0, 0.005
     return Preset(optimizers.RDA(beta=beta, gamma=gamma, r=r), conversions.Last())
 
 
-def FTRL(*, alpha: float = 0.1, beta: float = 1.0) -> Preset:  # noqa: N802
-    """FTRL-proximal with per-coordinate rates, last iterate."""
+def FTRL(*, alpha: float = 0.1, beta: float = 1.0, paper: bool = False) -> Preset:  # noqa: N802
+    """FTRL-proximal with per-coordinate rates, last iterate; its paper tunes alpha and takes beta = 1, as here."""
     return Preset(optimizers.FTRL(alpha=alpha, beta=beta), conversions.Last())
 
 
-def NFTRL() -> Preset:  # noqa: N802
-    """Normalised FTRL with the guarded conversion: the default without an L2 term."""
+def NFTRL(*, paper: bool = False) -> Preset:  # noqa: N802
+    """Normalised FTRL with the guarded conversion: the default without an L2 term; ours, so no paper's constants."""
     return Preset(optimizers.NFTRL(), conversions.AverageSL())
 
 

@@ -35,7 +35,8 @@ class Matrix(NamedTuple):
 
     def to_scipy(self) -> sp.csr_array:
         """The same rows as a scipy array."""
-        return sp.csr_array((self.data, self.indices.view(np.int32), self.indptr), shape=(len(self), self.d))
+        indices = self.indices.view(np.int32) if self.d < 2**31 else self.indices.astype(np.int64)
+        return sp.csr_array((self.data, indices, self.indptr), shape=(len(self), self.d))
 
 
 def stack(parts: list[Matrix]) -> Matrix:

@@ -186,9 +186,16 @@ class Run:
         L_mean = float(problem.loss.smoothness * np.mean(scaled.mean(1) * norms)) if n else 1.0
         self.pilot = Pilot(n, L_mean if L_mean > 0.0 else 1.0, mean, std)
         if isinstance(problem.regularizer, AutoElasticNet):
-            pen = problem.regularizer.pen
-            largest = lam_max(problem.loss, matrix, *self.targets.all_models(y, weights), problem.intercept, pen)
-            problem = problem._replace(regularizer=problem.regularizer.at(largest))
+            auto, every = problem.regularizer, self.targets.all_models(y, weights)
+            largest = lam_max(problem.loss, matrix, *every, problem.intercept, auto.pen)
+            guess = largest_slope(problem.loss, matrix, *every)
+            if largest <= 1e-9 * guess and (auto.pen is None or auto.pen.any()):
+                self.warn(
+                    f"alpha='auto' found nothing to go by in the first {n} rows (targets all alike, or rows empty): it was "
+                    "guessed from the size of the features; shuffle the rows, or pass a number."
+                )
+                largest = guess
+            problem = problem._replace(regularizer=auto.at(largest))
         self.optimizer.check(problem)
         if self.optimizer.uses_steps:
             self.step = (default_rule(problem) if self.step is None else self.step).resolve(problem, self.pilot)
@@ -437,7 +444,7 @@ class Run:
         if not (np.all(np.isfinite(w)) and np.all(np.isfinite(answer.b))):
             self._diverged()
         zero = self._pilot_objective(np.zeros_like(w), np.zeros_like(answer.b))
-        if self._pilot_objective(w, answer.b) > 1e3 * max(zero, 1.0):
+        if self._pilot_objective(w, answer.b) > 1e3 * zero:
             self._diverged()
         return Answer(w, answer.b, answer.report)
 
@@ -498,6 +505,15 @@ def lam_max(
         c = weights[:, q] * derivative(loss, np.full(n, b), targets[:, q])
         best = max(best, float((np.abs(X.T @ c) / scale).max(initial=0.0)) / n)
     return best
+
+
+def largest_slope(loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray) -> float:
+    """A bound on lam_max that does not depend on the targets' order: mean of |c x_j| at margin 0, at least once above 0."""
+    if not len(matrix.data):
+        return loss.smoothness
+    steepest = np.abs(weights * derivative(loss, np.zeros_like(targets), targets)).max(1)
+    sums = np.abs(matrix.to_scipy()).T @ steepest
+    return float(sums.max() / len(targets)) or loss.smoothness
 
 
 def best_intercept(loss: Any, y: np.ndarray, weights: np.ndarray) -> float:

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel, plain_python
-from ..lanes import Eight, Four, anyof, load, maximum, minimum, signed, store, width
+from ..lanes import anyof, load, maximum, minimum, signed, store, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import ElasticNet, penalty, prox
 from .fobos_lines import learn_lines
+from .lines import FIVE, FOUR
 
 _CELLS = 1024
 _TINY = 1e-60, 1e-4
@@ -41,31 +42,20 @@ class Schedule(NamedTuple):
     level: np.ndarray
 
 
-class FOBOSLayout(Layout):
-    """Shared: B at the last touch.  Lane: v.  What ``learn_lines`` does has its lines filled up."""
-
-    __slots__ = ()
-
-    def stride(self, problem: Problem) -> int:
-        return width(_line(problem)) if _in_lines(problem) else super().stride(problem)
-
-    def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        cell, n = state.cell.reshape(problem.d, self.stride(problem)), self.lane + problem.sums
-        lanes = cell[:, 1 : 1 + n * problem.width].reshape(problem.d, n, problem.width)
-        return cell[:, :1], lanes, state.bias.reshape(self.bias + problem.sums, problem.width)
-
-
-def _in_lines(problem: Any) -> bool:
-    """Whether the fast kernel applies, to a problem or a method: two sums or three, one model, one penalty."""
-    return tracks(problem.watch) > 1 and width(problem.lanes) == 1 and type(problem.regularizer) is ElasticNet
-
-
-def _line(problem: Any) -> Any:
-    return Eight() if tracks(problem.watch) > 2 else Four()
-
-
 class Learn:
-    """``learn``, or ``learn_lines`` where that applies."""
+    """``learn``, or ``learn_lines`` where that does the same: two sums or three, one model, one penalty."""
+
+    def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
+        sums = tracks(method.watch)
+        if sums > 1 and width(method.lanes) == 1 and type(method.regularizer) is ElasticNet:
+            learn_lines(rows, order, schedule, method, state, FIVE if sums > 2 else FOUR)
+        else:
+            learn(rows, order, schedule, method, state)
+
+    def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
+        """In plain Python."""
+        with plain_python():
+            self(rows, order, schedule, method, state)
 
     @property
     def cached(self) -> Any:
@@ -77,30 +67,19 @@ class Learn:
         """What is compiled of ``learn`` with a record of the user's."""
         return learn.uncached
 
-    def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        if _in_lines(method):
-            learn_lines(rows, order, schedule, method, state, _line(method))
-        else:
-            learn(rows, order, schedule, method, state)
-
-    def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        """In plain Python."""
-        with plain_python():
-            self(rows, order, schedule, method, state)
-
 
 class FOBOS(NamedTuple):
     """Forward-backward splitting; the L2 term in the prox (default) or, as the papers write it, in the gradient."""
 
     l2_in: str = "prox"
 
-    layout = FOBOSLayout(shared=1, lane=1, bias=1, clock=0)
+    layout = Layout(shared=1, lane=1, bias=1, clock=0)
     columns = 4
     uses_steps = True
 
     @property
     def learn(self):
-        return _LEARN
+        return Learn()
 
     def check(self, problem: Problem) -> None:
         """Refuse what cannot be done."""
@@ -158,8 +137,7 @@ class FOBOS(NamedTuple):
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
-        stride = self.layout.stride(problem)
-        settle(block.table, block.grid, t - block.start, stride, problem.method, state)
+        settle(block.table, block.grid, t - block.start, problem.method, state)
         block.table[0] = 0.0, 0.0, 0.0, 1.0
         block.start, block.gridded, block.full = t, 0, False
 
@@ -298,12 +276,12 @@ def learn(rows, order, schedule, method, state):
 
 
 @kernel
-def settle(table, grid, steps, numbers, method, state):
+def settle(table, grid, steps, method, state):
     """Close the sums after so many steps for every coordinate and write v = w, B = 0 into its cell."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
     m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
-    stride, r = U(numbers), U(steps)
+    stride, r = one + (one + sums) * m, U(steps)
     B, P = table[r, 0], table[r, 3]
     for j in range(U(cell.size) // stride):
         at, pen = j * stride, penalty(reg, j)
@@ -327,6 +305,3 @@ def settle(table, grid, steps, numbers, method, state):
                     cell[at + one + m + q] += math.copysign(maximum(level * table[z, 1] - shrink * table[z, 2], 0.0), v)
                 cell[at + one + q] = P * prox(reg, v, shrink * (B - cell[at]))
         cell[at] = 0.0
-
-
-_LEARN = Learn()

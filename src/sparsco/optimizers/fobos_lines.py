@@ -1,6 +1,7 @@
-"""FOBOS with sums for one model and one penalty for all features, four features at a time; see ``fobos`` for the maths.
+"""FOBOS with two sums or three for one model and one penalty, four features at a time; see ``fobos`` for the maths.
 
-A feature's line is B at its last touch, v, and the sums, filled up to four or eight numbers.
+Those that died while idle, a sixth of all entries or so, are collected and done four at a time as well: a branch for
+each would cost more than the rest of its work.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .lines import FOUR, count, fields, floor, gather, pack, pick, put_fields
 
 @kernel
 def learn_lines(rows, order, schedule, method, state, line):
-    """FOBOS over the rows in ``order``; ``line`` says how many numbers a feature's line has.
+    """FOBOS over the rows in ``order``; ``line``: how many numbers a feature has, B at its last touch, v, the sums.
 
     A row's last block is filled up by repeating its last entry.  The first loop only reads cells, the last only writes
     what it has read before, so the copies compute and write the same numbers; only inner products leave them out.
@@ -73,7 +74,8 @@ def learn_lines(rows, order, schedule, method, state, line):
             lo, hi = gather(grid, left_of + 1.0), gather(grid, left_of + 2.0)
             z = minimum(floor(lo + (hi - lo) * (place - left_of)), float(r) - 1.0)
             if anyof((gather(table, z * 4.0) >= x) | (gather(table, z * 4.0 + 4.0) < x)):  # irregular steps: bisect
-                z, hi = minimum(floor(lo), float(r) - 1.0), where(place < cells, minimum(floor(hi) + 1.0, r), r)
+                z = minimum(maximum(floor(lo) - 1.0, 0.0), float(r) - 1.0)
+                hi = where(place < cells, minimum(floor(hi) + 2.0, r), r)
                 while anyof(hi - z > 1.0):
                     mid = floor(0.5 * (z + hi))
                     reached = gather(table, mid * 4.0) >= x
@@ -100,8 +102,7 @@ def learn_lines(rows, order, schedule, method, state, line):
             values = zero + B1, u, A, now[3] + x * og, now[4] + x * curve * x, zero
             put_fields(cell, indices, tail, begin + o, in_tail, values, line)
         bias[1] += omega[k] * b
-        if sums > 1:
-            bias[2] += og
+        bias[2] += og
         if sums > 2:
             bias[3] += curve
         b = b - eta[k] * g

@@ -1,14 +1,14 @@
-"""Four features at a time: for kernels that keep one line of eight numbers per feature, or half or a quarter of it.
+"""Four features at a time: for kernels that keep a line of up to eight numbers per feature.
 
 ``fields`` reads four lines and hands out eight vectors, number k of all four features in the k-th; ``put_fields``
 writes them back.  The work in between is then done on four features at once.  Every function reads its four row entries
 at ``array[p:]``, or from ``tail`` where ``in_tail`` holds: a row's last, incomplete block, filled up by the caller.
-``line``, a record of lanes, says how many numbers a line has; what a shorter one lacks reads as zero.
+``line`` says how many numbers a line has; what a shorter one lacks reads as zero.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import binding, ir
@@ -20,8 +20,16 @@ from ..dispatch import class_of
 from ..lanes import Eight, Four, Mask, Vec, _intrinsic, _register, width
 
 LINE = 8
-"""Numbers per feature: 64 bytes."""
-FOUR, EIGHT = Four(), Eight()
+"""Numbers per feature at most: 64 bytes."""
+
+
+class Five(NamedTuple):
+    """A line of five numbers."""
+
+    m = 5
+
+
+FOUR, FIVE, EIGHT = Four(), Five(), Eight()
 
 
 def pick(array: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any) -> Any:
@@ -101,6 +109,18 @@ def _lines(context: Any, builder: Any, sig: Any, values: Any, entries: Any, n: i
     return out
 
 
+def _lane(k: int) -> Any:
+    return ir.Constant(ir.IntType(32), k)
+
+
+def _collect(context: Any, builder: Any, places: list[Any]) -> Any:
+    """Four numbers from four places."""
+    out = ir.Constant(context.get_value_type(Vec(4)), ir.Undefined)
+    for k, place in enumerate(places):
+        out = builder.insert_element(out, builder.load(place), _lane(k))
+    return out
+
+
 def _piece(builder: Any, line: Any, field: int) -> Any:
     return builder.bitcast(builder.gep(line, [ir.Constant(_WORD, field)]), _PAIR.as_pointer())
 
@@ -124,11 +144,13 @@ def _type_fields(cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any, *line
 def _emit_fields(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     n, out, zero = _numbers(sig, 5), [], ir.Constant(context.get_value_type(Vec(4)), [0.0] * 4)
     lines = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 1), n)
-    for field in range(0, n, 2):
+    for field in range(0, n - 1, 2):
         pieces = [builder.load(_piece(builder, line, field), align=8) for line in lines]
         even = _shuffle(builder, pieces[0], pieces[2], (0, 1, 2, 3))
         odd = _shuffle(builder, pieces[1], pieces[3], (0, 1, 2, 3))
         out += [_shuffle(builder, even, odd, _FIRST), _shuffle(builder, even, odd, _SECOND)]
+    if n % 2:
+        out.append(_collect(context, builder, [builder.gep(line, [ir.Constant(_WORD, n - 1)]) for line in lines]))
     return context.make_tuple(builder, sig.return_type, out + [zero] * (LINE - n))
 
 
@@ -139,7 +161,11 @@ def _type_put(cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any, values: 
 def _emit_put(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     n = _numbers(sig, 6)
     lines = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 1), n)
-    for field in range(0, min(len(sig.args[5]), n), 2):
+    if n % 2:
+        last = builder.extract_value(values[5], n - 1)
+        for k, line in enumerate(lines):
+            builder.store(builder.extract_element(last, _lane(k)), builder.gep(line, [ir.Constant(_WORD, n - 1)]))
+    for field in range(0, min(len(sig.args[5]), n) - 1, 2):
         a, b = (builder.extract_value(values[5], k) for k in (field, field + 1))
         for odd, order in enumerate((_FIRST, _SECOND)):
             pair = _shuffle(builder, a, b, order)
@@ -177,12 +203,8 @@ def _type_gather(array: Any, at: Any) -> Any:
 def _emit_gather(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     data = context.make_array(sig.args[0])(context, builder, values[0]).data
     at = builder.fptosi(values[1], ir.VectorType(ir.IntType(32), 4))
-    out = ir.Constant(context.get_value_type(sig.return_type), ir.Undefined)
-    for k in range(4):
-        lane = ir.Constant(ir.IntType(32), k)
-        place = builder.zext(builder.extract_element(at, lane), _WORD)
-        out = builder.insert_element(out, builder.load(builder.gep(data, [place])), lane)
-    return out
+    places = (builder.zext(builder.extract_element(at, _lane(k)), _WORD) for k in range(4))
+    return _collect(context, builder, [builder.gep(data, [place]) for place in places])
 
 
 def _type_floor(a: Any) -> Any:
@@ -207,9 +229,8 @@ def _emit_pack(context: Any, builder: Any, sig: Any, values: Any) -> Any:
         builder.store(packed, builder.bitcast(start, four.type.as_pointer()), align=8)
         return context.get_dummy_value()
     for k in range(4):  # one that is left out is overwritten by the next
-        lane = ir.Constant(ir.IntType(32), k)
-        builder.store(builder.extract_element(four, lane), start)
-        start = builder.gep(start, [builder.zext(builder.extract_element(mask, lane), _WORD)])
+        builder.store(builder.extract_element(four, _lane(k)), start)
+        start = builder.gep(start, [builder.zext(builder.extract_element(mask, _lane(k)), _WORD)])
     return context.get_dummy_value()
 
 
