@@ -139,7 +139,8 @@ def named(kind: str, name: Any, table: dict[str, Any], has: str) -> Any:
         if isinstance(name, type) or not isinstance(name, tuple) or not hasattr(name, has):
             if isinstance(name, type):
                 raise ValueError(f"{kind}={name.__name__} is a class: call it, {name.__name__}(...).")
-            raise ValueError(f"{kind}={name!r}: expected your own {kind} record or one of {', '.join(map(repr, table))}.")
+            known = ", ".join(map(repr, table))
+            raise ValueError(f"{kind}={name!r}: expected your own {kind} record or one of {known}.")
         return name
     if name in table:
         return table[name]

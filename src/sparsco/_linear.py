@@ -101,7 +101,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
             _check_some_weight(weights)
             if goes_on:
                 if coef_init is not None or intercept_init is not None:
-                    raise ValueError("coef_init and intercept_init have no meaning where warm_start goes on: leave them.")
+                    raise ValueError("coef_init and intercept_init mean nothing where warm_start goes on: leave them.")
                 runs = copy.deepcopy(self._runs)
             else:
                 m = sum(targets.m for targets in self._models())

@@ -61,7 +61,7 @@ def _check_window(alpha: float, T: int | None) -> None:
     if not 0.0 < alpha <= 1.0:
         raise ValueError(f"alpha = {alpha}: the share of the stream that is averaged must be in (0, 1].")
     if T is not None and (not isinstance(T, numbers.Integral) or T < 1):
-        raise ValueError(f"T = {T}: the length of the stream is a whole number, at least 1, or None when it is unknown.")
+        raise ValueError(f"T = {T}: the length of the stream must be a whole number of at least 1, or None.")
 
 
 class Last(NamedTuple):
@@ -245,7 +245,7 @@ class LastSL(NamedTuple):
         if not self.last_factor > 0.0:
             raise ValueError(f"LastSL(last_factor={self.last_factor}): the factor must be positive.")
         if self.last_factor != 1.0 and self.L is None and self.metric != "diagonal":
-            raise ValueError(f"LastSL(last_factor={self.last_factor}) needs a number L or metric='diagonal' to multiply.")
+            raise ValueError(f"LastSL(last_factor={self.last_factor}) needs a number L or metric='diagonal'.")
 
     @property
     def samples(self) -> bool:

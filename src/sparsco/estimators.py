@@ -33,7 +33,8 @@ class SparseClassifier(ClassifierMixin, SparseLinearModel):
     loss : {"logistic", "log_loss", "hinge", "squared"} or a loss record
     alpha : "auto" or float
         Strength of the penalty ``alpha * (l1_ratio * ||w||_1 + (1 - l1_ratio) / 2 * ||w||^2)``.  "auto" takes 5% of
-        the smallest L1 weight that selects nothing on the first 1000 rows, since no fixed number suits every scale.
+        the smallest L1 weight that selects nothing on the first 1000 rows learned, since no fixed number suits every
+        scale; ``report_["lam"]`` and ``report_["rho"]`` say what came of it.
     l1_ratio : float
         1 is pure L1, 0 pure L2.
     optimizer : {"auto", "sgd", "fobos", "rda", "ftrl", "nftrl"} or an optimizer record
@@ -52,7 +53,7 @@ or a conversion record
     shuffle, random_state, fit_intercept, class_weight
         As in scikit-learn.
     warm_start : bool
-        ``fit`` goes on with the stream where it stopped.
+        ``fit`` goes on with the stream where it stopped; the parameters of the stream cannot change then.
     n_jobs : int, optional
         Threads for more than 32 classes, which are learned 32 at a time.
     verbose : int
@@ -67,6 +68,10 @@ or a conversion record
     ``report_`` are computed when asked for.  Bad input raises ``ValueError`` and leaves the estimator as it was.  Steps
     that are too large raise :class:`sparsco.DivergenceError`: after ``fit`` the estimator is as before, a stream in
     ``partial_fit`` is lost and raises it again.
+
+    Weights multiply the loss and are not rescaled: the objective is the mean of weight times loss over the rows of
+    positive weight, so weights that are all 2 count like half of alpha.  ``finalize()`` drops the training state, which
+    is most of a pickle; a finalized model predicts and cannot learn further.
 
     Examples
     --------
@@ -191,7 +196,10 @@ or a conversion record
 
 
 class SparseRegressor(RegressorMixin, SparseLinearModel):
-    """A sparse linear regression, learned one example at a time; parameters as in :class:`SparseClassifier`.
+    """A sparse linear regression, learned one example at a time.
+
+    Parameters and notes as in :class:`SparseClassifier`, without ``class_weight``; ``loss`` is "squared" (or
+    "squared_error") or a loss record.
 
     Examples
     --------

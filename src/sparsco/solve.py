@@ -191,8 +191,8 @@ class Run:
             guess = largest_slope(problem.loss, matrix, *every)
             if largest <= 1e-9 * guess and (auto.pen is None or auto.pen.any()):
                 self.warn(
-                    f"alpha='auto' found nothing to go by in the first {n} rows (targets all alike, or rows empty): it was "
-                    "guessed from the size of the features; shuffle the rows, or pass a number."
+                    f"alpha='auto' found nothing to go by in the first {n} rows (targets all alike, or rows empty): it "
+                    "was guessed from the size of the features; shuffle the rows, or pass a number."
                 )
                 largest = guess
             problem = problem._replace(regularizer=auto.at(largest))
@@ -508,7 +508,7 @@ def lam_max(
 
 
 def largest_slope(loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray) -> float:
-    """A bound on lam_max that does not depend on the targets' order: mean of |c x_j| at margin 0, at least once above 0."""
+    """A bound on lam_max whatever the targets' order: the largest mean of |c x_j| at margin 0, never 0."""
     if not len(matrix.data):
         return loss.smoothness
     steepest = np.abs(weights * derivative(loss, np.zeros_like(targets), targets)).max(1)
