@@ -68,7 +68,7 @@ def fastest(jobs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]
     """CPU seconds of each job, the minimum over interleaved rounds; a first round, not counted, compiles.
 
     A job that measures itself returns its seconds as a float.  The order changes from round to round: a job runs up to
-    a third slower right after certain others (the clock of the core, it seems), which would favour whoever follows whom.
+    a third slower right after certain others (the core's clock, it seems): a fixed order would favour some of them.
     """
     rng = np.random.default_rng(0)
     times: dict[str, list[float]] = {name: [] for name in jobs}
