@@ -202,7 +202,7 @@ class Run:
         if hasattr(self.optimizer, "resolve"):
             self.optimizer = self.optimizer.resolve(problem, self.pilot, self.step)
         self.problem = problem
-        if self._is_dense(problem) and problem.d > MANY_FEATURES:
+        if self.optimizer.is_dense(problem) and problem.d > MANY_FEATURES:
             self.warn(
                 f"{type(self.optimizer).__name__} with this step size has no lazy form: every example costs "
                 f"O({problem.d}) work; FOBOS does the same job in O(nonzeros)."
@@ -311,14 +311,10 @@ class Run:
             "the default step size and optimizer."
         )
 
-    def _is_dense(self, problem: Problem) -> bool:
-        """Whether the optimizer's own step costs O(d)."""
-        return bool(getattr(self.optimizer, "is_dense", lambda _: False)(problem))
-
     def _remember(self, matrix: Matrix, row: int) -> None:
         """Keep what the coming row will overwrite: its cells and the intercept."""
         touched: Any = slice(None)
-        if not self._is_dense(self.problem):
+        if not self.optimizer.is_dense(self.problem):
             touched = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].astype(np.int64)
         cells = self.state.cell.reshape(self.problem.d, -1)
         self._undo = touched, cells[touched].copy(), self.state.bias.copy(), self.state.clock.copy(), self.t

@@ -47,5 +47,5 @@ class FTRL(NamedTuple):
         """The arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
         return idle.make_schedule(problem, block, t, omega, AdaGrad(), 1.0 / self.alpha, self.beta, 0.0)
 
-    is_lazy, start, must_settle = idle.is_lazy, idle.start, idle.never
+    is_lazy, is_dense, start = idle.is_lazy, idle.is_dense, idle.start
     settle, weights = idle.settle, idle.weights

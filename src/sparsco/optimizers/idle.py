@@ -193,8 +193,8 @@ def make_schedule(
     return Schedule(rule, idle_of(problem), omega, block.table, origin, first, *lanes, float(problem.intercept))
 
 
-def never(optimizer: Any, block: Block, t: int) -> bool:
-    """No block has to be closed early."""
+def is_dense(optimizer: Any, problem: Problem) -> bool:
+    """Whether an example costs O(d): never."""
     return False
 
 

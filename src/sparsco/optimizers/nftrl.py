@@ -80,5 +80,5 @@ class NFTRL(NamedTuple):
         gains, floors = 1.0 / np.square(self.alpha * sigma), self.delta * np.square(sigma)
         return idle.make_schedule(problem, block, t, omega, Normalised(), gains, floors, self.b0)
 
-    is_lazy, must_settle = idle.is_lazy, idle.never
+    is_lazy, is_dense = idle.is_lazy, idle.is_dense
     settle, weights = idle.settle, idle.weights

@@ -98,6 +98,10 @@ class RDA(NamedTuple):
             gamma if self.bias_gamma is None else self.bias_gamma,
         )
 
+    def is_dense(self, problem: Problem) -> bool:
+        """Whether an example costs O(d): never."""
+        return False
+
     def is_lazy(self, problem: Problem, uniform: bool) -> bool:
         """Whether the watched sums are exact at O(nonzeros): always."""
         return True
