@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import reference
 from strategies import Stream, vanishing
-from test_lazy import CONVERSIONS, LOSSES, OPTIMIZERS, PENALTIES, RULES, assert_same, converted, dense, learn
+from test_lazy import CONVERSIONS, LOSSES, OPTIMIZERS, PENALTIES, PRODUCT, RULES, assert_same, converted, dense, learn
 
 from sparsco import conversions, optimizers, steps
 from sparsco.dispatch import plain_python
@@ -85,12 +85,10 @@ def check_all(data, optimizer, conversions_, penalty, rule):
         assert_same(answer, converted(each, lambda _: full, rows, "logistic", penalty, None, True), scale)
 
 
-@pytest.mark.parametrize("rho", [0.0, 0.003], ids=["l1", "elastic-net"])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_features_that_vanish(optimizer, rho):
+@pytest.mark.parametrize(("optimizer", "kind"), [case for case in PRODUCT if case[1] != "extreme"])
+def test_features_that_vanish(optimizer, kind):
     """100,000 idle steps: across windows, settlings and decays."""
-    if optimizer == "rda-enhanced" and rho > 0.0:
-        pytest.skip("the enhanced RDA has no L2 term")
+    rho = 0.0 if kind == "l1" else 0.003
     data = vanishing(100_000, d=3, classify=True)
     check_all(data, optimizer, ["last", "average", "suffix", "average-sl"], (2e-5, rho), "auto")
 

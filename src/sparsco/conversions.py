@@ -16,7 +16,6 @@ import numpy as np
 from . import curvature
 from .randomness import Purpose, uniform
 from .records import Curvatures, Gradients, Iterates, Nothing
-from .regularizers import soft
 
 if TYPE_CHECKING:
     from .solve import Run
@@ -414,27 +413,13 @@ def _warn_if_shrinking(run: Run, w: np.ndarray) -> None:
 def _choice(conversion: Any, problem: Any, evidence: Any, sample: Any, factor: float) -> curvature.Choice:
     if conversion.L is not None:
         L = float(conversion.L) * factor
-        return curvature.Choice(*_mapped(evidence, problem, np.array(L), L), "scalar", {"L": L})
-    if evidence.H is None and conversion.metric in ("diagonal", "newton"):
-        raise ValueError(
-            f"metric={conversion.metric!r} needs a loss with curvature, which {type(problem.loss).__name__} has not: "
-            "use metric='auto', metric='scalar' or a number L."
-        )
+        model = curvature.shrunk(evidence, problem.regularizer, L, L, problem.intercept)
+        return curvature.Choice(*model, "scalar", {"L": L})
     if conversion.metric == "diagonal":
-        M = factor * (2.0 * evidence.H + problem.regularizer.rho)
-        return curvature.Choice(*_mapped(evidence, problem, M, factor * 2.0 * evidence.Hb), "diagonal", {})
+        model = curvature.diagonal(evidence, problem.regularizer, problem.intercept, factor)
+        return curvature.Choice(*model, "diagonal", {})
     arguments = evidence, problem.loss, problem.regularizer, sample, problem.intercept
     if conversion.metric == "auto":
         return curvature.choose(*arguments)
     metric = {"newton": curvature.newton, "scalar": curvature.scalar}[conversion.metric]
     return curvature.Choice(*metric(*arguments), conversion.metric, {})
-
-
-def _mapped(e: Any, problem: Any, M: np.ndarray, M_b: float) -> tuple[np.ndarray, float]:
-    """S(w - g/M, lam pen/M); a feature without curvature and penalty was never seen: 0.  The intercept moves too."""
-    reg = problem.regularizer
-    M = np.broadcast_to(M, e.w_bar.shape)
-    safe = np.where(M > 0.0, M, 1.0)
-    g = e.g_bar + reg.rho * e.w_bar
-    w = np.where(M > 0.0, soft(e.w_bar - g / safe, reg.lam * reg.penalties(e.w_bar.size) / safe), 0.0)
-    return w, e.b_bar - e.gb_bar / M_b if problem.intercept and M_b > 0.0 else e.b_bar

@@ -137,21 +137,28 @@ def scalar(
     M = 2.0 * _largest_eigenvalue(R, h, e.w_bar.size) + reg.rho
     if M <= 0.0:
         return e.w_bar, e.b_bar
-    g = e.g_bar + reg.rho * e.w_bar
-    w = soft(e.w_bar - g / M, reg.lam * reg.penalties(e.w_bar.size) / M)
-    return w, e.b_bar - e.gb_bar / (2.0 * h.sum()) if fit_intercept and h.sum() > 0.0 else e.b_bar
+    return shrunk(e, reg, M, 2.0 * h.sum(), fit_intercept)
 
 
-def diagonal(evidence: Evidence, regularizer: Any, fit_intercept: bool) -> tuple[np.ndarray, float]:
-    """M = 2 H + rho: S(w_bar - g / M, lam pen / M); a column without any curvature becomes 0."""
-    e, reg = evidence, regularizer
-    M = 2.0 * e.H + reg.rho
+def diagonal(
+    evidence: Evidence, regularizer: Any, fit_intercept: bool, factor: float = 1.0
+) -> tuple[np.ndarray, float]:
+    """M = 2 H + rho, times ``factor``: S(w_bar - g / M, lam pen / M)."""
+    e = evidence
+    return shrunk(e, regularizer, factor * (2.0 * e.H + regularizer.rho), factor * 2.0 * e.Hb, fit_intercept)
+
+
+def shrunk(e: Evidence, reg: Any, M: Any, M_b: float, fit_intercept: bool) -> tuple[np.ndarray, float]:
+    """The map S(w_bar - g / M, lam pen / M) for a number or vector M, and the intercept's step with its own M_b.
+
+    A column with M = 0 was never seen and becomes 0; an intercept with M_b = 0 stays.
+    """
+    M = np.broadcast_to(M, e.w_bar.shape)
     seen = np.flatnonzero(M > 0.0)
-    M, w_bar = M[seen], e.w_bar[seen]
-    w = np.zeros_like(e.w_bar)
+    M, w_bar, w = M[seen], e.w_bar[seen], np.zeros_like(e.w_bar)
     g = e.g_bar[seen] + reg.rho * w_bar
     w[seen] = soft(w_bar - g / M, reg.lam * reg.penalties(w.size)[seen] / M)
-    return w, e.b_bar - e.gb_bar / (2.0 * e.Hb) if fit_intercept and e.Hb > 0.0 else e.b_bar
+    return w, e.b_bar - e.gb_bar / M_b if fit_intercept and M_b > 0.0 else e.b_bar
 
 
 def newton(

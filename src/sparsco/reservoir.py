@@ -196,7 +196,7 @@ class Reservoir:
     def _make_room(self, rows: int, nonzeros: int) -> None:
         """Let the arrays hold so many more: close the gaps, and grow if that frees less than a quarter."""
         if self._shared:
-            self.__setstate__(self.__getstate__())
+            vars(self).update(self.__getstate__())
         if self._rows + rows > len(self._table.number):
             size = max(2 * len(self._table.number), self._rows + rows)
             self._table = _Table(*(_grown(column, size, self._rows) for column in self._table))
@@ -211,9 +211,6 @@ class Reservoir:
         if 4 * (live + nonzeros) > 3 * self._data.size:
             size = max(5 * self.max_nonzeros // 2, 2 * (live + nonzeros))  # memory that is not written to costs nothing
             self._indices, self._data = _grown(self._indices, size, live), _grown(self._data, size, live)
-
-    def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state)
 
 
 def _prefix(

@@ -404,7 +404,7 @@ class Run:
             return Means(w, b, zero, 0.0 * b, None, None, 0.0)
         state, block = self.state.copy(), copy.deepcopy(self.block)
         self.optimizer.settle(problem, state, block, self.t)
-        sums, bias = (part.copy() for part in self.optimizer.layout.sums(problem, state))
+        sums, bias = self.optimizer.layout.sums(problem, state)  # of the copy, so they may be added to
         n = self.window_weight
         if self.previous is not None:
             sums[:, :2] += self.previous[0]
