@@ -16,11 +16,10 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ._composition import check_parameters, new_runs, starting_point
-from .losses import value
 from .progress import Progress
 from .randomness import Purpose, uniform
 from .regularizers import strength
-from .rows import Matrix, as_matrix, check_numbers, margins
+from .rows import Matrix, as_matrix, check_numbers
 from .solve import Run
 
 MAX_LANES = 32
@@ -184,15 +183,9 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
             if run.pilot is None:
                 return np.inf
             w, b = run.weights()
-            problem, n = run.problem, len(y)
-            targets, scaled = (
-                part.reshape(n, -1)[:, : problem.m] for part in run.targets.encode(y, weights, problem.width)
-            )
-            p = margins(matrix.indptr, matrix.indices, matrix.data, w, b)
-            with np.errstate(over="ignore", invalid="ignore"):
-                total += float((scaled * value(problem.loss, p, targets)).mean(0).sum())
-                if penalised:
-                    total += float(np.sum(strength(problem.regularizer, w)))
+            total += run.mean_loss(matrix, *run.lanes_of(y, weights), w, b)
+            if penalised:
+                total += float(np.sum(strength(run.problem.regularizer, w)))
         return total
 
     def finalize(self) -> Self:

@@ -177,8 +177,7 @@ class Run:
         problem = self.problem
         n, m = len(matrix), problem.m
         order = np.arange(n)
-        encoded = self.targets.encode(y, weights, problem.width)
-        targets, scaled = (part.reshape(n, problem.width)[:, :m] for part in encoded)
+        targets, scaled = self.lanes_of(y, weights)
         total = np.maximum(scaled.sum(0), 1e-300)
         mean = (scaled * targets).sum(0) / total
         std = np.sqrt((scaled * np.square(targets - mean)).sum(0) / total)
@@ -325,10 +324,23 @@ class Run:
 
     def _pilot_objective(self, w: np.ndarray, b: np.ndarray) -> float:
         matrix, targets, scaled = self._pilot_rows
+        return self.mean_loss(matrix, targets, scaled, w, b) + float(np.sum(strength(self.problem.regularizer, w)))
+
+    def mean_loss(
+        self, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, w: np.ndarray, b: np.ndarray
+    ) -> float:
+        """The mean of weight times loss over these rows, summed over models; targets and weights are (n, m)."""
+        if not len(matrix):
+            return 0.0
         p = margins(matrix.indptr, matrix.indices, matrix.data, w, b)
-        with np.errstate(over="ignore"):
-            losses = (scaled * value(self.problem.loss, p, targets)).mean(0) if len(matrix) else np.zeros(w.shape[1])
-            return float(np.sum(losses + strength(self.problem.regularizer, w)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float((weights * value(self.problem.loss, p, targets)).mean(0).sum())
+
+    def lanes_of(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Targets and weights of each of the run's models, (n, m)."""
+        encoded = self.targets.encode(y, weights, self.problem.width)
+        targets, scaled = (part.reshape(len(y), self.problem.width)[:, : self.problem.m] for part in encoded)
+        return targets, scaled
 
     # ---- what conversions ask for --------------------------------------------------------------------------------
 
