@@ -70,9 +70,13 @@ class Block:
         self.noted, self.level = np.zeros(0, np.uint32), np.zeros(0)
 
     def make_scratch(self, longest: int, width: int) -> None:
-        """Room to note every feature of the longest row, and a value for each of its lanes."""
-        if len(self.noted) < longest + 1 or len(self.level) < (longest + 1) * width:
-            self.noted, self.level = np.zeros(2 * longest + 8, np.uint32), np.zeros((2 * longest + 8) * width)
+        """Room to note every feature of the longest row, and a value for each of its lanes; ten for one model."""
+        numbers = max(width, 10)
+        if len(self.noted) < longest + 8 or len(self.level) < (longest + 8) * numbers:
+            self.noted, self.level = np.zeros(2 * longest + 8, np.uint32), aligned_zeros((2 * longest + 8) * numbers)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"noted": self.noted[:0], "level": self.level[:0]}
 
     def reserve(self, rows: int) -> np.ndarray:
         """The table with room for ``rows`` rows; grows by doubling, keeps what is there."""

@@ -19,7 +19,7 @@ from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import ElasticNet, penalty, prox
 from .fobos_lines import learn_lines
-from .lines import FIVE, FOUR
+from .lines import FIVE, FOUR, tails
 
 _CELLS = 1024
 _TINY = 1e-60, 1e-4
@@ -48,7 +48,7 @@ class Learn:
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
         sums = tracks(method.watch)
         if sums > 1 and width(method.lanes) == 1 and type(method.regularizer) is ElasticNet:
-            learn_lines(rows, order, schedule, method, state, FIVE if sums > 2 else FOUR)
+            learn_lines(rows, order, schedule, method, state, FIVE if sums > 2 else FOUR, *tails(rows))
         else:
             learn(rows, order, schedule, method, state)
 

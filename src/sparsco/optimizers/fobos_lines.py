@@ -6,47 +6,38 @@ each would cost more than the rest of its work.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..dispatch import U, kernel
 from ..lanes import anyof, lane, load, maximum, minimum, signed, store, where
 from ..losses import curvature, derivative
 from ..records import tracks
 from ..regularizers import prox
-from .lines import FOUR, count, fields, floor, gather, pack, pick, put_fields
+from .lines import FOUR, count, fields, floor, gather, numbered, pack, pick, put_fields
 
 
 @kernel
-def learn_lines(rows, order, schedule, method, state, line):
+def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
     """FOBOS over the rows in ``order``; ``line``: how many numbers a feature has, B at its last touch, v, the sums.
 
+    ``space``, a quarter each: every entry's v; B at which the dead died; their entries; every entry's sum if dead.
     A row's last block is filled up by repeating its last entry.  The first loop only reads cells, the last only writes
     what it has read before, so the copies compute and write the same numbers; only inner products leave them out.
     """
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, lams = method
-    eta, tau, omega, table, grid, first, _, _ = schedule
+    eta, tau, omega, table, grid, first, _, space = schedule
     cell, bias, _ = state
     sums, one, two, four = U(tracks(watch)), U(1), U(2), U(4)
     lam, b = lams[0], bias[0]
-    per_lam, scale, cells = 1.0 / max(lam, 1e-300), grid[0], grid.size - 3.0
-    longest = 0
-    for i in order:
-        longest = max(longest, indptr[i + 1] - indptr[i])
-    size = U(longest + 12)
-    level, whose, fallen = size, two * size, two * size + size
-    space = np.empty(four * size)  # every entry's v; B at which the dead died, their entries; every entry's sum if dead
-    tail, tail_x = np.empty(4, indices.dtype), np.empty(4, data.dtype)
-    for f in range(four):
-        space[f], space[four + f] = 0.0, float(f)
-    zero, number = load(FOUR, space, U(0)), load(FOUR, space, four)
+    per_lam, scale, cells = 1.0 / maximum(1e-300, lam), grid[0], grid.size - 3.0
+    size, number = U(space.size) >> two, numbered()
+    level, whose, fallen, zero = size, two * size, two * size + size, 0.0 * number
     for k in range(order.size):
         i, r = U(order[k]), U(first + k)
         begin, stop = U(indptr[i]), U(indptr[i + one])
         full, blocks = (stop - begin) >> two, (stop - begin + U(3)) >> two
         if blocks > full:
             for f in range(four):
-                p = min(begin + full * four + f, stop - one)
+                p = minimum(begin + full * four + f, stop - one)
                 tail[f], tail_x[f] = indices[p], data[p]
         B, P = table[r, 0], table[r, 3]
         s, left, n = zero, float(stop - begin), U(0)

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dispatch import U, dispatched, inlined, kernel
-from ..lanes import anyof, lane, load, maximum, signed, store, where, width
+from ..dispatch import U, dispatched, inlined, kernel, plain_python
+from ..lanes import anyof, lane, load, maximum, minimum, signed, store, where, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import ElasticNet, penalty, prox
-from .lines import FOUR, LINE, fields, pick, prefetch, put_fields
+from .lines import FOUR, LINE, fields, numbered, pick, prefetch, put_fields, tails
 
 _TINY = 1e-300
 """Smallest r: where no gradient has come yet, so that z = 0, and 1/r only has to be finite."""
@@ -96,7 +96,7 @@ class Ridge(NamedTuple):
             n = math.ceil(v / shrink)
         bottom = 1.0 / eta + idle.rho * a
         top = v / bottom
-        return max(n * top - (top + shrink / idle.rho) * harmonic(bottom / idle.rho, n), 0.0)
+        return maximum(0.0, n * top - (top + shrink / idle.rho) * harmonic(bottom / idle.rho, n))
 
 
 def idle_of(problem: Problem) -> Any:
@@ -116,7 +116,8 @@ def in_lines(problem: Problem) -> bool:
 class Schedule(NamedTuple):
     """Per row: its weight in the average.  Per step since the last settling, and one more: ``table`` with columns Omega
     and Theta, time counted from ``start``, the clock at the table's first row; ``first`` is the table's row of the
-    first step.  Per lane: the rule's constants and the intercept's start.  ``intercept`` is 1, or 0 without one."""
+    first step.  Per lane: the rule's constants and the intercept's start.  ``intercept`` is 1, or 0 without one;
+    ``dead`` and ``space`` are scratch."""
 
     rule: Any
     idle: Any
@@ -128,6 +129,8 @@ class Schedule(NamedTuple):
     floors: np.ndarray
     centres: np.ndarray
     intercept: float
+    dead: np.ndarray
+    space: np.ndarray
 
 
 class IdleLayout(Layout):
@@ -190,7 +193,8 @@ def make_schedule(
         block.start, first = t + n, 0
     lanes = (per_lane(problem, value, 1.0) for value in (gains, floors, centres if problem.intercept else 0.0))
     origin = float(block.start if problem.sums else t)
-    return Schedule(rule, idle_of(problem), omega, block.table, origin, first, *lanes, float(problem.intercept))
+    fixed = float(problem.intercept), block.noted, block.level
+    return Schedule(rule, idle_of(problem), omega, block.table, origin, first, *lanes, *fixed)
 
 
 def is_dense(optimizer: Any, problem: Problem) -> bool:
@@ -219,15 +223,15 @@ class Learn:
     """``learn``, or the same for one model on whole cache lines where the schedule and the state are made for it."""
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        self._kernel(schedule, method)(rows, order, schedule, method, state)
+        if width(method.lanes) == 1 and not ridged(schedule.idle) and type(method.regularizer) is ElasticNet:
+            learn_lines(rows, order, schedule, method, state, *tails(rows))
+        else:
+            learn(rows, order, schedule, method, state)
 
     def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
         """In plain Python."""
-        self._kernel(schedule, method).py_func(rows, order, schedule, method, state)
-
-    def _kernel(self, schedule: Any, method: Any) -> Any:
-        fast = width(method.lanes) == 1 and not ridged(schedule.idle) and type(method.regularizer) is ElasticNet
-        return learn_lines if fast else learn
+        with plain_python():
+            self(rows, order, schedule, method, state)
 
 
 # --- Sums over idle stretches -----------------------------------------------------------------------------------------
@@ -236,8 +240,8 @@ class Learn:
 @inlined
 def sum_to_death(table, z, eta, shrink, start, r):
     """F at the step of its death of a coordinate that died before row r of the table; the iterates have -z's sign."""
-    e = U(min(max(math.ceil(abs(z) / shrink) - start, 0.0), float(r)))
-    return eta * max((abs(z) - shrink * start) * table[e, 0] - shrink * table[e, 1], 0.0)
+    e = U(minimum(maximum(math.ceil(abs(z) / shrink) - start, 0.0), float(r)))
+    return eta * maximum(0.0, (abs(z) - shrink * start) * table[e, 0] - shrink * table[e, 1])
 
 
 @inlined
@@ -247,7 +251,7 @@ def harmonic(q, n):
     Few terms one by one, and of many the first ones until q + i >= 24; the rest by Euler and Maclaurin around their
     integral q (x - log(1 + x)), x = n/q.
     """
-    first = n if n <= 24.0 else max(math.ceil(24.0 - q), 0.0)
+    first = n if n <= 24.0 else maximum(math.ceil(24.0 - q), 0.0)
     total, i = 0.0, 0.0
     while i < first:
         total += i / (q + i)
@@ -278,7 +282,7 @@ def learn(rows, order, schedule, method, state):
     """FTRL over the rows in ``order``, with exact running sums where the method watches them."""
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
-    rule, idle, omega, table, origin, first, gains, floors, centres, intercept = schedule
+    rule, idle, omega, table, origin, first, gains, floors, centres, intercept, dead, scale = schedule
     cell, bias, clock = state
     m, sums, one, two = U(width(lanes)), U(tracks(watch)), U(1), U(2)
     own = two + U(ridged(idle))
@@ -287,10 +291,6 @@ def learn(rows, order, schedule, method, state):
                             load(lanes, centres, U(0)))  # fmt: skip
     b, z_b = load(lanes, bias, U(0)), load(lanes, bias, m)
     G_b, r_b, K = load(lanes, bias, m + m), load(lanes, bias, m + m + m), clock[0]
-    longest = 0
-    for i in order:
-        longest = max(longest, indptr[i + 1] - indptr[i])
-    dead, scale = np.empty(longest + 1, np.uint32), np.ones(longest + 1)
     for k in range(order.size):
         i, r = U(order[k]), U(first + k)
         t = origin + float(r)
@@ -301,7 +301,7 @@ def learn(rows, order, schedule, method, state):
             at = j * stride
             f, shrink = at + own, lam * penalty(reg, j)
             if normalises(rule) == 1:
-                q, count = max(cell[at] + x * x, _TINY), cell[at + one] + 1.0
+                q, count = maximum(_TINY, cell[at] + x * x), cell[at + one] + 1.0
                 cell[at], cell[at + one] = q, count
                 seen += x * x * (count / q)
                 scale[p - begin] = q / count
@@ -310,7 +310,7 @@ def learn(rows, order, schedule, method, state):
             s = s - v * damping(idle, t, eta) * eta * x
             if sums > 0:
                 if ridged(idle) == 1:
-                    a = max(cell[at + two], origin)
+                    a = maximum(origin, cell[at + two])
                     for lane_ in range(m):
                         zq, h = cell[f + lane_], f + m + m + m + lane_
                         if zq != 0.0:
@@ -390,7 +390,7 @@ def learn(rows, order, schedule, method, state):
 
 
 @kernel
-def learn_lines(rows, order, schedule, method, state):
+def learn_lines(rows, order, schedule, method, state, tail, tail_x):
     """The same for one model with rho = 0, four features at a time; a cell is q, n, z, eta, G and the sums.
 
     A row's last block is filled up by repeating its last entry.  The first loop only reads cells, the second only
@@ -398,17 +398,13 @@ def learn_lines(rows, order, schedule, method, state):
     """
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, lams = method
-    rule, _, omega, table, origin, first, gains, floors, centres, intercept = schedule
+    rule, _, omega, table, origin, first, gains, floors, centres, intercept, _, space = schedule
     cell, bias, clock = state
     sums, one, four, size = U(tracks(watch)), U(1), U(4), U(40)
     lam, floor, b0 = lams[0], floors[0], centres[0]
     b, z_b, G_b, r_b, K = bias[0], bias[1], bias[2], bias[3], clock[0]
-    longest = 0
-    for i in order:
-        longest = max(longest, indptr[i + 1] - indptr[i])
-    space = np.empty(((longest >> 2) + 1) * 40)
-    tail, tail_x = np.empty(4, indices.dtype), np.empty(4, data.dtype)
-    zero, number = load(FOUR, np.zeros(4), U(0)), load(FOUR, np.arange(4.0), U(0))
+    number = numbered()
+    zero = 0.0 * number
     for k in range(order.size):
         i, r = U(order[k]), U(first + k)
         t = origin + float(r)
@@ -417,14 +413,14 @@ def learn_lines(rows, order, schedule, method, state):
         blocks = (stop - begin + U(3)) >> U(2)
         if blocks > full:
             for f in range(four):
-                p = min(begin + full * four + f, stop - one)
+                p = minimum(begin + full * four + f, stop - one)
                 tail[f], tail_x[f] = indices[p], data[p]
-        coming, last = U(indptr[order[min(k + 1, order.size - 1)]]), U(max(indices.size, 4)) - four
+        coming, last = U(indptr[order[minimum(k + 1, order.size - 1)]]), U(maximum(indices.size, 4)) - four
         s, seen, left, level = zero, zero, float(stop - begin), lam * t
         for block in range(blocks):
             p, in_tail, o = begin + block * four, block == full, block * size
             if indices.size >= 4:  # the next row's lines
-                prefetch(cell, indices, min(coming + block * four, last))
+                prefetch(cell, indices, minimum(coming + block * four, last))
             x = pick(data, tail_x, p, in_tail)
             q, n, z, eta, G, A, g, h = fields(cell, indices, tail, p, in_tail)
             v = prox(reg, z, level)
@@ -499,7 +495,7 @@ def learn_lines(rows, order, schedule, method, state):
         if sums > 2:
             bias[6] += curve
         G_b += c * c
-        new_r = max(rate(rule, G_b, 1.0, gain, floor), _TINY)
+        new_r = maximum(_TINY, rate(rule, G_b, 1.0, gain, floor))
         z_b += c - (new_r - r_b) * (b - b0)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     bias[0], bias[1], bias[2], bias[3] = b, z_b, G_b, r_b
@@ -524,7 +520,7 @@ def settle_all(table, origin, t, stride, idle, method, state):
                 total = 0.0
                 if sums > 0:
                     if ridged(idle) == 1:
-                        a = max(cell[at + two], origin)
+                        a = maximum(origin, cell[at + two])
                         if now > a:
                             total = stretch(idle, z, eta, shrink, a, now) * (table[r, 0] / (now - origin))
                     elif eta > 0.0:
