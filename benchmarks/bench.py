@@ -277,13 +277,14 @@ def kernel_bars(X: csr_matrix, y: np.ndarray, rounds: int) -> list[Bar]:
 # --- start-up and compilation, in fresh processes ---------------------------------------------------------------------
 
 COMBINATIONS = [
-    (optimizer, conversion)
+    (optimizer, conversion, l1_ratio)
     for optimizer in ("fobos", "rda", "ftrl", "nftrl", "sgd")
     for conversion in ("last", "average", "average-sl")
+    for l1_ratio in (1.0, 0.5)
 ]
 
-FIRST_FITS = f"""
-import json, time, warnings
+FITS = """
+import json, multiprocessing, time, warnings
 import numpy as np, scipy.sparse
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
@@ -291,17 +292,44 @@ X = scipy.sparse.random_array((300, 200), density=.05, format="csr", rng=rng)
 y = np.where(rng.random(300) < .5, 1, -1)
 start = time.process_time()
 from sparsco import SparseClassifier
-def fit(optimizer, conversion, l1_ratio=1.0):
+def fit(optimizer, conversion, l1_ratio=1.0, loss="log_loss"):
     begun = time.process_time()
-    model = SparseClassifier(optimizer=optimizer, conversion=conversion, alpha=.01, l1_ratio=l1_ratio, max_iter=1)
+    model = SparseClassifier(
+        loss=loss, optimizer=optimizer, conversion=conversion, alpha=.01, l1_ratio=l1_ratio, max_iter=1
+    )
     model.fit(X, y).coef_
     return time.process_time() - begun
+"""
+
+FIRST_FITS = f"""
+{FITS}
 fit("auto", "auto")
 first = time.process_time() - start
 fit("fobos", "random")
-extra = [fit(*pair) - min(fit(*pair) for _ in range(3)) for pair in {COMBINATIONS!r}]
+extra = [fit(*combination) - min(fit(*combination) for _ in range(3)) for combination in {COMBINATIONS!r}]
 print(json.dumps([first, extra]))
 """
+
+COMPILATIONS = f"""
+{FITS}
+from numba.core.dispatcher import Dispatcher
+fit("fobos", "random", loss="hinge")
+compile, taken = Dispatcher.compile, []
+def timed(self, signature):
+    begun = time.process_time()
+    result = compile(self, signature)
+    if self.py_func.__name__.startswith("learn"):
+        taken.append(time.process_time() - begun)
+    return result
+Dispatcher.compile = timed
+def learn(combination):
+    fit(*combination)
+    return max(taken, default=0.0)
+with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
+    print(json.dumps(pool.map(learn, {COMBINATIONS!r}, chunksize=1)))
+"""
+"""Each combination's ``learn``, and the helpers it needs, compiled in a process of its own, forked from one that has
+compiled another kernel before."""
 
 IMPORT = """
 import sys, time
@@ -323,16 +351,33 @@ def in_new_process(code: str, cache: str) -> Any:
     return json.loads(done.stdout)
 
 
+def compilation() -> Bar:
+    """The slowest kernel to compile of all combinations, each the better of two tries."""
+    tries = []
+    for _ in range(2):
+        with tempfile.TemporaryDirectory() as cache:
+            tries.append(in_new_process(COMPILATIONS, cache))
+    seconds = np.min(tries, axis=0)
+    worst = int(seconds.argmax())
+    return Bar(
+        "compilation of a kernel, the slowest: {} / {}, l1_ratio {}".format(*COMBINATIONS[worst]),
+        seconds[worst],
+        "<=",
+        0.8,
+        " s",
+    )
+
+
 def start_up_bars() -> list[Bar]:
-    """CPU seconds of import, first fit, compilation of each optimizer x conversion and its loading from the cache."""
+    """CPU seconds of import, first fit, compilation of each combination's kernel and its loading from the cache."""
     with tempfile.TemporaryDirectory() as cache:
-        _, compiled = in_new_process(FIRST_FITS, cache)
+        in_new_process(FIRST_FITS, cache)
         again = [in_new_process(FIRST_FITS, cache) for _ in range(3)]
         loaded = np.min([extra for _, extra in again], axis=0)
         return [
             Bar("import sparsco", min(in_new_process(IMPORT, cache) for _ in range(5)), "<=", 0.3, " s"),
             Bar("first fit in a new process, warm cache", min(first for first, _ in again), "<=", 1.0, " s"),
-            Bar("compilation, the slowest combination", max(compiled), "<=", 0.8, " s"),
+            compilation(),
             Bar("from the cache, the slowest combination", 1000.0 * loaded.max(), "<=", 20.0, " ms"),
         ]
 

@@ -219,7 +219,10 @@ class Cubic(NamedTuple):
         return loss.scale * np.abs(p - y) ** 3 / 3.0
 
     def derivative(loss, p, y):
-        return loss.scale * (p - y) * abs(p - y)
+        def scaled(a):  # closures are compiled too, though the library itself does without
+            return loss.scale * a
+
+        return scaled(p - y) * abs(p - y)
 
     def curvature(loss, p, y):
         return loss.scale * 2.0 * abs(p - y)

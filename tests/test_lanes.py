@@ -281,6 +281,20 @@ def test_a_loaded_value_is_not_a_view():
             assert a.tolist() == np.roll(np.arange(2.0 * width(record)), width(record)).tolist()
 
 
+@kernel
+def extremes(a, b):
+    return minimum(a, b), maximum(a, b)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+def test_of_whole_numbers_a_whole_number(kind):
+    large = np.iinfo(kind).max  # not a float64
+    small = np.iinfo(kind).min
+    for function in (extremes.uncached, extremes.py_func):
+        assert function(kind(large), kind(large - 1)) == (large - 1, large)
+        assert function(kind(small), kind(large)) == (small, large)
+
+
 def test_lanes_for_rounds_up():
     assert [width(lanes_for(m)) for m in (1, 2, 3, 4, 5, 8, 9, 16, 17, 32)] == [1, 2, 4, 4, 8, 8, 16, 16, 32, 32]
     with pytest.raises(ValueError, match="33 models do not fit into 32 lanes"):

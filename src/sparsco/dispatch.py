@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -24,15 +25,86 @@ from numba.core.caching import (
     IndexDataCacheFile,
     UserWideCacheLocator,
 )
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, PassManager
+from numba.core.typed_passes import (
+    IRLegalization,
+    NativeLowering,
+    NoPythonBackend,
+    NopythonTypeInference,
+    PreLowerStripPhis,
+)
+from numba.core.untyped_passes import FixupArgs, GenericRewrites, IRProcessing, ReconstructSSA, TranslateByteCode
 from numba.extending import overload
 
 U = np.uint64
 """Unsigned index: numba leaves out the test for negative indices, which costs 60% in a sparse kernel."""
 
-_FLAGS = {"nogil": True, "error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True}
-_INNER = _FLAGS | {"no_cpython_wrapper": True}
-"""For functions that only kernels call: an entry from Python or C would cost compile time and serve nobody."""
 _PACKAGE = __name__.partition(".")[0]
+
+
+class _Lean(CompilerBase):
+    """numba's compiler without garbage collections, which find nothing and cost a sixth of its time, and without the
+    passes that our functions have no use for (closures, array expressions, ``with``, literals); a user's have all."""
+
+    passes = [
+        TranslateByteCode, FixupArgs, IRProcessing, GenericRewrites, ReconstructSSA,
+        NopythonTypeInference, PreLowerStripPhis, IRLegalization, NativeLowering, NoPythonBackend,
+    ]  # fmt: skip
+
+    def define_pipelines(self) -> list[PassManager]:
+        if not _is_ours_by_module(self.state.func_id.func):
+            return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
+        manager = PassManager(_PACKAGE)
+        for each in self.passes:
+            manager.add_pass(each, each.__name__)
+        manager.finalize()
+        return [manager]
+
+    def compile_extra(self, function: Any) -> Any:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile_extra(function)
+        finally:
+            if collects:
+                gc.enable()
+
+
+class _LinkedLibrary(JITCodeLibrary):
+    """Code that only other code calls: optimized and translated there, where it is inlined, not on its own."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+    @property
+    def codegen(self) -> Any:
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """numba asks it of ``codegen``; what is not translated has no address to be told."""
+
+
+class _LeanInner(_Lean):
+    """For functions that only kernels call."""
+
+    def compile_extra(self, function: Any) -> Any:
+        self.state.library = _LinkedLibrary(self.state.targetctx.codegen(), function.__qualname__)
+        return super().compile_extra(function)
+
+
+_FLAGS = {
+    "nogil": True,
+    "error_model": "numpy",
+    "boundscheck": False,
+    "no_cfunc_wrapper": True,
+    "pipeline_class": _Lean,
+}
+_INNER = _FLAGS | {"no_cpython_wrapper": True, "pipeline_class": _LeanInner}
+"""For functions that only kernels call: an entry from Python or C would cost compile time and serve nobody."""
 
 
 def class_of(kind: Any) -> type | None:
