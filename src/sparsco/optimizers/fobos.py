@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel, plain_python
-from ..lanes import anyof, load, maximum, minimum, signed, store, width
+from ..lanes import anyof, load, maximum, minimum, prefetch, signed, store, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import ElasticNet, penalty, prox
@@ -206,6 +206,7 @@ def learn(rows, order, schedule, method, state):
     for k in range(order.size):
         i, r = U(order[k]), U(first + k)
         start, stop = U(indptr[i]), U(indptr[i + one])
+        coming = U(indptr[order[min(k + 1, order.size - 1)]]) - start
         B, P = table[r, 0], table[r, 3]
         s, n = 0.0 * b, U(0)
         for p in range(start, stop):  # catch up, inner product; note who died while idle
@@ -247,7 +248,8 @@ def learn(rows, order, schedule, method, state):
         curve = 0.0 * b
         if sums > 2:
             curve = weight * curvature(loss, margin, y)
-        for p in range(start, stop):  # step, prox, running sums
+        for p in range(start, stop):  # step, prox, running sums; the next row's cells are on their way
+            prefetch(cell, U(indices[min(p + coming, U(indices.size) - one)]) * stride)
             j = U(indices[p])
             at = j * stride
             pen = lam * penalty(reg, j)

@@ -13,7 +13,7 @@ from ..lanes import anyof, lane, load, maximum, minimum, signed, store, where
 from ..losses import curvature, derivative
 from ..records import tracks
 from ..regularizers import prox
-from .lines import FOUR, count, fields, floor, gather, pack, pick, put_fields
+from .lines import FOUR, count, fields, floor, gather, pack, pick, prefetch, put_fields
 
 
 @kernel
@@ -44,6 +44,7 @@ def learn_lines(rows, order, schedule, method, state, line):
         i, r = U(order[k]), U(first + k)
         begin, stop = U(indptr[i]), U(indptr[i + one])
         full, blocks = (stop - begin) >> two, (stop - begin + U(3)) >> two
+        coming, last = U(indptr[order[min(k + 1, order.size - 1)]]), U(max(indices.size, 4)) - four
         if blocks > full:
             for f in range(four):
                 p = min(begin + full * four + f, stop - one)
@@ -94,6 +95,8 @@ def learn_lines(rows, order, schedule, method, state, line):
         before, after = zero + lam * (B * SP1 - SPB1), zero + lam * (B1 * SP1 - SPB1)
         for block in range(blocks):  # step, prox, running sums
             o, in_tail = block * four, block == full
+            if indices.size >= 4:  # the next row's lines
+                prefetch(cell, indices, min(coming + o, last), line)
             now = fields(cell, indices, tail, begin + o, in_tail, line)
             x, v = pick(data, tail_x, begin + o, in_tail), load(FOUR, space, o)
             u = prox(reg, v - x * c, shrink)
