@@ -140,7 +140,8 @@ class Reservoir:
 
     def sample(self) -> Sample:
         """R, V and kappa for the rows seen so far; changes nothing."""
-        in_r, in_v, _ = self._split(*(column[: self._rows] for column in (self._table[1], self._table[2], self._table[4])))
+        table, n = self._table, self._rows
+        in_r, in_v, _ = self._split(table.first[:n], table.second[:n], table.length[:n])
         kappa = in_r.size / self.rows_seen if self.rows_seen else 1.0
         return Sample(self._gather(in_r), self._gather(in_v), kappa)
 

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel, plain_python
-from ..lanes import anyof, load, maximum, minimum, prefetch, signed, store, width
+from ..lanes import anyof, load, maximum, minimum, signed, store, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import ElasticNet, penalty, prox
 from .fobos_lines import learn_lines
-from .lines import FIVE, FOUR
+from .lines import FIVE, FOUR, THREE, TWO
 
 _CELLS = 1024
 _TINY = 1e-60, 1e-4
@@ -43,12 +43,11 @@ class Schedule(NamedTuple):
 
 
 class Learn:
-    """``learn``, or ``learn_lines`` where that does the same: two sums or three, one model, one penalty."""
+    """``learn``, or ``learn_lines`` where that does the same: one model, one penalty."""
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        sums = tracks(method.watch)
-        if sums > 1 and width(method.lanes) == 1 and type(method.regularizer) is ElasticNet:
-            learn_lines(rows, order, schedule, method, state, FIVE if sums > 2 else FOUR)
+        if width(method.lanes) == 1 and type(method.regularizer) is ElasticNet:
+            learn_lines(rows, order, schedule, method, state, (TWO, THREE, FOUR, FIVE)[tracks(method.watch)])
         else:
             learn(rows, order, schedule, method, state)
 
@@ -59,13 +58,13 @@ class Learn:
 
     @property
     def cached(self) -> Any:
-        """What is compiled of ``learn``."""
-        return learn.cached
+        """What is compiled of ``learn_lines``."""
+        return learn_lines.cached
 
     @property
     def uncached(self) -> Any:
-        """What is compiled of ``learn`` with a record of the user's."""
-        return learn.uncached
+        """What is compiled of ``learn_lines`` with a record of the user's."""
+        return learn_lines.uncached
 
 
 class FOBOS(NamedTuple):
@@ -206,7 +205,6 @@ def learn(rows, order, schedule, method, state):
     for k in range(order.size):
         i, r = U(order[k]), U(first + k)
         start, stop = U(indptr[i]), U(indptr[i + one])
-        coming = U(indptr[order[min(k + 1, order.size - 1)]]) - start
         B, P = table[r, 0], table[r, 3]
         s, n = 0.0 * b, U(0)
         for p in range(start, stop):  # catch up, inner product; note who died while idle
@@ -248,8 +246,7 @@ def learn(rows, order, schedule, method, state):
         curve = 0.0 * b
         if sums > 2:
             curve = weight * curvature(loss, margin, y)
-        for p in range(start, stop):  # step, prox, running sums; the next row's cells are on their way
-            prefetch(cell, U(indices[min(p + coming, U(indices.size) - one)]) * stride)
+        for p in range(start, stop):  # step, prox, running sums
             j = U(indices[p])
             at = j * stride
             pen = lam * penalty(reg, j)

@@ -17,10 +17,16 @@ from numba.core.cgutils import get_or_insert_function
 from numba.core.typing import signature
 
 from ..dispatch import class_of
-from ..lanes import Eight, Four, Mask, Vec, _intrinsic, _register, emit_prefetch, width
+from ..lanes import Eight, Four, Mask, Two, Vec, _intrinsic, _register, emit_prefetch, width
 
 LINE = 8
 """Numbers per feature at most: 64 bytes."""
+
+
+class Three(NamedTuple):
+    """A line of three numbers."""
+
+    m = 3
 
 
 class Five(NamedTuple):
@@ -29,7 +35,7 @@ class Five(NamedTuple):
     m = 5
 
 
-FOUR, FIVE, EIGHT = Four(), Five(), Eight()
+TWO, THREE, FOUR, FIVE, EIGHT = Two(), Three(), Four(), Five(), Eight()
 
 
 def pick(array: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any) -> Any:

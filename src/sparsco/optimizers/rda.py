@@ -229,7 +229,7 @@ def learn(rows, order, schedule, method, state):
             z = load(lanes, cell, at)
             u = z - c * data[p]
             store(lanes, cell, at, u)
-            if sums > 0:
+            if sums > 0:  # cells are larger then: ask for the next row's
                 prefetch(cell, U(indices[min(p + coming, U(indices.size) - one)]) * stride)
                 f = at + m
                 moved = _prefix(z, tau * pen, Q, R * pen) - _prefix(u, next_tau * pen, Q, R * pen)
