@@ -24,10 +24,15 @@ def csr(dense):
     return indptr[:-1], indptr[1:], columns.astype(np.uint32), dense[rows, columns]
 
 
+def lanes(y, weights):
+    """Targets and weights as the reservoir asks for them."""
+    return lambda kept: (y[kept].reshape(len(kept), -1), weights[kept].reshape(len(kept), -1))
+
+
 def offer(reservoir, X, y, cuts=(), weights=None):
     weights = np.ones_like(y) if weights is None else weights
     for a, b in zip((0, *cuts), (*cuts, len(X)), strict=True):
-        reservoir.offer(*csr(X[a:b]), y[a:b], weights[a:b])
+        reservoir.offer(*csr(X[a:b]), lanes(y[a:b], weights[a:b]))
     return reservoir
 
 
@@ -102,10 +107,10 @@ def test_sample_changes_nothing_and_copies_are_independent():
     twin, before = plain.copy(), plain.sample()
     restored = pickle.loads(pickle.dumps(plain))
     for r in (plain, restored):  # the twin stays behind
-        r.offer(*csr(X[200:]), y[200:], np.ones_like(y[200:]))
+        r.offer(*csr(X[200:]), lanes(y[200:], np.ones_like(y[200:])))
     assert same(twin.sample(), before) and not same(plain.sample(), before)
     assert same(plain.sample(), restored.sample())
-    twin.offer(*csr(X[200:]), y[200:], np.ones_like(y[200:]))
+    twin.offer(*csr(X[200:]), lanes(y[200:], np.ones_like(y[200:])))
     assert same(plain.sample(), twin.sample())
 
 
@@ -114,7 +119,7 @@ def test_what_is_kept_is_copied():
     starts, stops, indices, data = csr(X)
     weights = np.ones_like(y)
     r = Reservoir(0, 2)
-    r.offer(starts, stops, indices, data, y, weights)
+    r.offer(starts, stops, indices, data, lanes(y, weights))
     before = r.sample()
     for array in (indices, data, y, weights):
         array[:] = 0

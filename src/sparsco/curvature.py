@@ -92,7 +92,8 @@ def choose(evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_
         slope, slope_b = _slope_correction(e, loss, sample) if averaged else (np.zeros_like(e.w_bar), 0.0)
 
         def judged(w: np.ndarray, b: float) -> float:
-            total = objective(sample, loss, regularizer, w, b) + slope @ (w - e.w_bar) + slope_b * (b - e.b_bar)
+            rise = (slope * (w - e.w_bar)).sum() + slope_b * (b - e.b_bar)  # a dot would wake the threads of the BLAS
+            total = objective(sample, loss, regularizer, w, b) + rise
             return float(total) if np.isfinite(total) else np.inf
 
         objectives = {name: judged(*model) for name, model in models.items()}
@@ -295,10 +296,10 @@ def _largest_eigenvalue(rows: SampleRows, h: np.ndarray, d: int) -> float:
     """Of sum_i h_i x_i x_i^T, by power iteration."""
     _, v = quadratic.moments(rows.indptr, rows.indices, rows.data, h, h, d)
     for _ in range(20):
-        norm = np.linalg.norm(v)
+        norm = np.sqrt(np.square(v).sum())  # linalg.norm would wake the threads of the BLAS
         if norm == 0.0:
             return 0.0
         v = v / norm
         p = quadratic.margins(rows.indptr, rows.indices, rows.data, v, 0.0)
         v, _ = quadratic.moments(rows.indptr, rows.indices, rows.data, h * p, h, d)
-    return float(np.linalg.norm(v))
+    return float(np.sqrt(np.square(v).sum()))

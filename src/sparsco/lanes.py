@@ -71,6 +71,10 @@ def store(lanes: Any, array: np.ndarray, at: Any, value: Any) -> None:
     array[at : at + type(lanes).m] = value
 
 
+def prefetch(array: np.ndarray, at: Any) -> None:
+    """Ask for the cache line of ``array[at]``, which will be read soon; nothing else happens."""
+
+
 def lane(value: Any, k: Any) -> Any:
     """Lane ``k`` of a value or of a comparison."""
     return value[k] if isinstance(value, np.ndarray) else value
@@ -416,6 +420,25 @@ def _emit_width(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return ir.Constant(ir.IntType(types.intp.bitwidth), class_of(sig.args[0]).m)
 
 
+def emit_prefetch(builder: Any, pointer: Any) -> None:
+    """Fetch the line at the pointer: to be read, to be kept, data."""
+    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+    function = get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    builder.call(function, [builder.bitcast(pointer, byte), *(ir.Constant(number, value) for value in (0, 3, 1))])
+
+
+def _type_prefetch(array: Any, at: Any) -> Any:
+    return signature(types.none, array, types.uint64) if _is_flat(array) and isinstance(at, types.Integer) else None
+
+
+def _emit_prefetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    array = context.make_array(sig.args[0])(context, builder, values[0])
+    emit_prefetch(builder, builder.gep(array.data, [values[1]]))
+    return context.get_dummy_value()
+
+
 _register(width, _type_width, _emit_width)
+_register(prefetch, _type_prefetch, _emit_prefetch)
 _register(load, _type_load, _emit_load)
 _register(store, _type_store, _emit_store)

@@ -8,6 +8,7 @@ priorities at which R and V end can only fall, so a row beyond both is rejected 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -110,35 +111,37 @@ class Reservoir:
         self._fresh = 0  # cost of the rows stored since the limits were last computed
 
     def offer(
-        self, starts: np.ndarray, stops: np.ndarray, indices: np.ndarray, data: np.ndarray, targets: np.ndarray,
-        weights: np.ndarray,
+        self, starts: np.ndarray, stops: np.ndarray, indices: np.ndarray, data: np.ndarray,
+        lanes_of: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     ) -> None:
-        """See the next rows, row i at ``indices[starts[i]:stops[i]]``; what is kept is copied."""
-        n, number = len(starts), self.rows_seen
-        self.rows_seen += n
-        kept, first, second = _choose(*self._keys, *self._limits, number, n)
+        """See the next rows, row i at ``indices[starts[i]:stops[i]]``; what is kept is copied.
+
+        ``lanes_of(i)`` gives the targets and weights of the rows i, (len(i), m) each.
+        """
+        number = self.rows_seen
+        self.rows_seen += len(starts)
+        kept, first, second = _choose(*self._keys, *self._limits, number, len(starts))
+        lengths = stops[kept] - starts[kept]
+        self._fresh += int(np.maximum(lengths, 1).sum())
+        if self._fresh > (self.max_nonzeros + self.max_guard) // 3:
+            stay = self._tighten(first, second, lengths)
+            kept, first, second, lengths = kept[stay], first[stay], second[stay], lengths[stay]
         if not kept.size:
             return
-        starts = starts[kept]
-        lengths = stops[kept] - starts
         ends = lengths.cumsum()
         self._make_room(kept.size, int(ends[-1]))
-        _copy_rows(starts, lengths, indices, data, self._indices, self._data, self._used)
+        _copy_rows(starts[kept], lengths, indices, data, self._indices, self._data, self._used)
         into = slice(self._rows, self._rows + kept.size)
-        targets, weights = np.reshape(targets, (n, -1)), np.reshape(weights, (n, -1))
-        starts = self._used + ends - lengths
-        new = (kept + number, first, second, starts, lengths, targets[kept], weights[kept])
+        new = (kept + number, first, second, self._used + ends - lengths, lengths, *lanes_of(kept))
         for column, values in zip(self._table, new, strict=True):
             column[into] = values
         self._rows += kept.size
         self._used += int(ends[-1])
-        self._fresh += int(np.maximum(lengths, 1).sum())
-        if self._fresh > (self.max_nonzeros + self.max_guard) // 3:
-            self._tighten()
 
     def sample(self) -> Sample:
         """R, V and kappa for the rows seen so far; changes nothing."""
-        in_r, in_v, _ = self._split()
+        table, n = self._table, self._rows
+        in_r, in_v, _ = self._split(table.first[:n], table.second[:n], table.length[:n])
         kappa = in_r.size / self.rows_seen if self.rows_seen else 1.0
         return Sample(self._gather(in_r), self._gather(in_v), kappa)
 
@@ -163,26 +166,33 @@ class Reservoir:
             "_table": table, "_indices": rows.indices, "_data": rows.data, "_used": len(rows.data), "_shared": False,
         }  # fmt: skip
 
-    def _split(self) -> tuple[np.ndarray, np.ndarray, tuple[np.uint64, np.uint64]]:
-        """Table positions of R and of V, ascending, and the priorities at which they end."""
-        first, second, length = (column[: self._rows] for column in (self._table[1], self._table[2], self._table[4]))
-        cost = np.maximum(length, 1)
-        in_r, limit_r = _prefix(first, np.arange(self._rows), self._limits[0], cost, self.max_nonzeros, self._rows)
-        rest = np.ones(self._rows, bool)
+    def _split(
+        self, first: np.ndarray, second: np.ndarray, length: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, tuple[np.uint64, np.uint64]]:
+        """Of rows with these priorities and lengths the positions of R and of V, ascending, and where both end."""
+        n, cost = len(length), np.maximum(length, 1)
+        in_r, limit_r = _prefix(first, np.arange(n), self._limits[0], cost, self.max_nonzeros, n)
+        rest = np.ones(n, bool)
         rest[in_r] = False
         in_v, limit_v = _prefix(
             second, np.flatnonzero(rest), self._limits[1], cost, self.max_nonzeros, self.max_guard
         )
         return in_r, in_v, (limit_r, limit_v)
 
-    def _tighten(self) -> None:
-        """Lower the limits to where R and V end now, forget the rows beyond."""
-        in_r, in_v, self._limits = self._split()
+    def _tighten(self, first: np.ndarray, second: np.ndarray, length: np.ndarray) -> np.ndarray:
+        """Lower the limits to where R and V end with these rows that come next, and forget the rows beyond.
+
+        Returns which of the new ones stay: the others need not be copied.
+        """
+        old, n = self._table, self._rows
+        pairs = (old.first, first), (old.second, second), (old.length, length)
+        in_r, in_v, self._limits = self._split(*(np.concatenate([column[:n], more]) for column, more in pairs))
         self._fresh = 0
-        if in_r.size + in_v.size < self._rows:
-            kept = np.sort(np.concatenate([in_r, in_v]))
-            self._table = _Table(*(column[kept] for column in self._table))
-            self._rows = kept.size
+        stay = np.sort(np.concatenate([in_r, in_v]))
+        self._rows = int(np.searchsorted(stay, n))
+        if self._rows < n:
+            self._table = _Table(*(column[stay[: self._rows]] for column in old))
+        return stay[self._rows :] - n
 
     def _gather(self, positions: np.ndarray) -> SampleRows:
         """The rows at these table positions, copied out."""

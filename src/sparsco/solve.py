@@ -26,6 +26,8 @@ PILOT_ROWS = 1000
 MANY_FEATURES = 100_000
 """Above this, work of O(d) per example is worth a warning."""
 _CHUNK = 1 << 14
+_OFFERED = 1 << 16
+"""Rows offered to the reservoir at a time: the more, the fewer are copied only to be dropped."""
 _LAST = Last()
 
 
@@ -253,9 +255,10 @@ class Run:
                 if keep and n == 1:
                     self._remember(matrix, int(part[0]))
                 n = self._learn(rows, part, matrix)
-            if self.reservoir is not None and not again:
-                self._offer(matrix, part[:n], targets, scaled)
             k += n
+        if self.reservoir is not None and not again:
+            for first in range(0, len(order), _OFFERED):
+                self._offer(matrix, y, weights, order[first : first + _OFFERED])
 
     def _due(self) -> None:
         """What has to happen before the next example."""
@@ -297,11 +300,10 @@ class Run:
             self._diverged()
         return n
 
-    def _offer(self, matrix: Matrix, order: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> None:
-        n, m, width = len(order), self.problem.m, self.problem.width
+    def _offer(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray) -> None:
         self.reservoir.offer(
             matrix.indptr[order], matrix.indptr[order + 1], matrix.indices, matrix.data,
-            targets.reshape(-1, width)[:n, :m], weights.reshape(-1, width)[:n, :m],
+            lambda kept: self.lanes_of(y[order[kept]], weights[order[kept]]),
         )  # fmt: skip
 
     def _diverged(self) -> None:

@@ -19,7 +19,7 @@ from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import ElasticNet, penalty, prox
 from .fobos_lines import learn_lines
-from .lines import FIVE, FOUR, tails
+from .lines import FIVE, FOUR, THREE, TWO, tails
 
 _CELLS = 1024
 _TINY = 1e-60, 1e-4
@@ -43,12 +43,12 @@ class Schedule(NamedTuple):
 
 
 class Learn:
-    """``learn``, or ``learn_lines`` where that does the same: two sums or three, one model, one penalty."""
+    """``learn``, or ``learn_lines`` where that does the same: one model, one penalty."""
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        sums = tracks(method.watch)
-        if sums > 1 and width(method.lanes) == 1 and type(method.regularizer) is ElasticNet:
-            learn_lines(rows, order, schedule, method, state, FIVE if sums > 2 else FOUR, *tails(rows))
+        if width(method.lanes) == 1 and type(method.regularizer) is ElasticNet:
+            size = (TWO, THREE, FOUR, FIVE)[tracks(method.watch)]
+            learn_lines(rows, order, schedule, method, state, size, *tails(rows))
         else:
             learn(rows, order, schedule, method, state)
 
@@ -59,13 +59,13 @@ class Learn:
 
     @property
     def cached(self) -> Any:
-        """What is compiled of ``learn``."""
-        return learn.cached
+        """What is compiled of ``learn_lines``."""
+        return learn_lines.cached
 
     @property
     def uncached(self) -> Any:
-        """What is compiled of ``learn`` with a record of the user's."""
-        return learn.uncached
+        """What is compiled of ``learn_lines`` with a record of the user's."""
+        return learn_lines.uncached
 
 
 class FOBOS(NamedTuple):

@@ -1,4 +1,4 @@
-"""FOBOS with two sums or three for one model and one penalty, four features at a time; see ``fobos`` for the maths.
+"""FOBOS for one model and one penalty, four features at a time; see ``fobos`` for the maths.
 
 Those that died while idle, a sixth of all entries or so, are collected and done four at a time as well: a branch for
 each would cost more than the rest of its work.
@@ -11,7 +11,7 @@ from ..lanes import anyof, lane, load, maximum, minimum, signed, store, where
 from ..losses import curvature, derivative
 from ..records import tracks
 from ..regularizers import prox
-from .lines import FOUR, count, fields, floor, gather, numbered, pack, pick, put_fields
+from .lines import FOUR, count, fields, floor, gather, numbered, pack, pick, prefetch, put_fields
 
 
 @kernel
@@ -35,6 +35,7 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
         i, r = U(order[k]), U(first + k)
         begin, stop = U(indptr[i]), U(indptr[i + one])
         full, blocks = (stop - begin) >> two, (stop - begin + U(3)) >> two
+        coming, last = U(indptr[order[minimum(k + 1, order.size - 1)]]), U(maximum(indices.size, 4)) - four
         if blocks > full:
             for f in range(four):
                 p = minimum(begin + full * four + f, stop - one)
@@ -49,11 +50,12 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
             s = s + v * where(number < left, pick(data, tail_x, begin + o, in_tail), 0.0)
             left -= 4.0
             store(FOUR, space, o, v)
-            store(FOUR, space, fallen + o, zero)
-            died = (v == 0.0) & (old != 0.0)
-            pack(space, level + n, signed(abs(old) * per_lam + touched, old), died)
-            pack(space, whose + n, number + float(o), died)
-            n += count(died)
+            if sums > 0:
+                store(FOUR, space, fallen + o, zero)
+                died = (v == 0.0) & (old != 0.0)
+                pack(space, level + n, signed(abs(old) * per_lam + touched, old), died)
+                pack(space, whose + n, number + float(o), died)
+                n += count(died)
         if n > U(0):  # fill up the last four of the dead by one whose sum nobody reads
             store(FOUR, space, level + n, zero + 0.5 * table[one, 0])
             store(FOUR, space, whose + n, zero + float(size - one))
@@ -85,15 +87,20 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
         before, after = zero + lam * (B * SP1 - SPB1), zero + lam * (B1 * SP1 - SPB1)
         for block in range(blocks):  # step, prox, running sums
             o, in_tail = block * four, block == full
-            now = fields(cell, indices, tail, begin + o, in_tail, line)
-            x, v = pick(data, tail_x, begin + o, in_tail), load(FOUR, space, o)
+            if indices.size >= 4:  # the next row's lines
+                prefetch(cell, indices, minimum(coming + o, last), line)
+            x, v, A, G, H = pick(data, tail_x, begin + o, in_tail), load(FOUR, space, o), zero, zero, zero
             u = prox(reg, v - x * c, shrink)
-            A = now[2] + load(FOUR, space, fallen + o)
-            A = A + ((v - u) * SP1 + (signed(before, v) - signed(after, u)))
-            values = zero + B1, u, A, now[3] + x * og, now[4] + x * curve * x, zero
-            put_fields(cell, indices, tail, begin + o, in_tail, values, line)
-        bias[1] += omega[k] * b
-        bias[2] += og
+            if sums > 0:
+                now = fields(cell, indices, tail, begin + o, in_tail, line)
+                A = now[2] + load(FOUR, space, fallen + o)
+                A = A + ((v - u) * SP1 + (signed(before, v) - signed(after, u)))
+                G, H = now[3] + x * og, now[4] + x * curve * x
+            put_fields(cell, indices, tail, begin + o, in_tail, (zero + B1, u, A, G, H, zero), line)
+        if sums > 0:
+            bias[1] += omega[k] * b
+        if sums > 1:
+            bias[2] += og
         if sums > 2:
             bias[3] += curve
         b = b - eta[k] * g

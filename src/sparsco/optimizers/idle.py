@@ -419,8 +419,6 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
         s, seen, left, level = zero, zero, float(stop - begin), lam * t
         for block in range(blocks):
             p, in_tail, o = begin + block * four, block == full, block * size
-            if indices.size >= 4:  # the next row's lines
-                prefetch(cell, indices, minimum(coming + block * four, last))
             x = pick(data, tail_x, p, in_tail)
             q, n, z, eta, G, A, g, h = fields(cell, indices, tail, p, in_tail)
             v = prox(reg, z, level)
@@ -429,8 +427,9 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
             s = s + w * x_once
             if normalises(rule) == 1:
                 q, n = maximum(q + x * x, _TINY), n + 1.0
-                seen = seen + x_once * x_once * (n / q)
-                store(FOUR, space, o + U(20), q / n)
+                inverse = 1.0 / (q * n)  # one division for n / q and q / n
+                seen = seen + x_once * x_once * (n * (n * inverse))
+                store(FOUR, space, o + U(20), q * (q * inverse))
             store(FOUR, space, o, z - v)
             store(FOUR, space, o + U(4), w)
             store(FOUR, space, o + U(8), G)
@@ -467,6 +466,8 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
         level = lam * (t + 1.0)
         for block in range(blocks):
             p, in_tail, o = begin + block * four, block == full, block * size
+            if indices.size >= 4:  # the next row's lines
+                prefetch(cell, indices, minimum(coming + block * four, last))
             x, w = pick(data, tail_x, p, in_tail), load(FOUR, space, o + U(4))
             cx, s2 = x * c, zero
             G = load(FOUR, space, o + U(8)) + cx * cx

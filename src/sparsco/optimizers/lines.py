@@ -17,10 +17,16 @@ from numba.core.cgutils import get_or_insert_function
 from numba.core.typing import signature
 
 from ..dispatch import class_of
-from ..lanes import Eight, Four, Mask, Vec, _intrinsic, _register, width
+from ..lanes import Eight, Four, Mask, Two, Vec, _intrinsic, _register, emit_prefetch, width
 
 LINE = 8
 """Numbers per feature at most: 64 bytes."""
+
+
+class Three(NamedTuple):
+    """A line of three numbers."""
+
+    m = 3
 
 
 class Five(NamedTuple):
@@ -29,7 +35,7 @@ class Five(NamedTuple):
     m = 5
 
 
-FOUR, FIVE, EIGHT = Four(), Five(), Eight()
+TWO, THREE, FOUR, FIVE, EIGHT = Two(), Three(), Four(), Five(), Eight()
 
 
 def pick(array: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any) -> Any:
@@ -176,13 +182,17 @@ def _emit_put(context: Any, builder: Any, sig: Any, values: Any) -> Any:
         last = builder.extract_value(values[5], n - 1)
         for k, line in enumerate(lines):
             builder.store(builder.extract_element(last, _lane(k)), builder.gep(line, [ir.Constant(_WORD, n - 1)]))
+    pairs = []  # two fields of features 0 and 2, and of 1 and 3
     for field in range(0, min(len(sig.args[5]), n) - 1, 2):
         a, b = (builder.extract_value(values[5], k) for k in (field, field + 1))
-        for odd, order in enumerate((_FIRST, _SECOND)):
-            pair = _shuffle(builder, a, b, order)
-            for half in (0, 1):
-                piece = _shuffle(builder, pair, pair, (2 * half, 2 * half + 1))
-                builder.store(piece, _piece(builder, lines[2 * half + odd], field), align=8)
+        pairs.append([_shuffle(builder, a, b, order) for order in (_FIRST, _SECOND)])
+    for k, line in enumerate(lines):
+        halves = (0, 1, 4, 5) if k < 2 else (2, 3, 6, 7)
+        for field in range(0, len(pairs), 2):  # four fields in one store, or the last two
+            a, b = pairs[field][k % 2], pairs[min(field + 1, len(pairs) - 1)][k % 2]
+            piece = _shuffle(builder, a, b, halves if field + 1 < len(pairs) else halves[:2])
+            place = builder.gep(line, [ir.Constant(_WORD, 2 * field)])
+            builder.store(piece, builder.bitcast(place, piece.type.as_pointer()), align=8)
     return context.get_dummy_value()
 
 
@@ -192,12 +202,8 @@ def _type_prefetch(cell: Any, indices: Any, p: Any, *line: Any) -> Any:
 
 def _emit_prefetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     indices = context.make_array(sig.args[1])(context, builder, values[1]).data
-    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-    function = get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    to_read, keep, is_data = (ir.Constant(number, value) for value in (0, 3, 1))
     for line in _lines(context, builder, sig, values, builder.gep(indices, [values[2]]), _numbers(sig, 3)):
-        builder.call(function, [builder.bitcast(line, byte), to_read, keep, is_data])
+        emit_prefetch(builder, line)
     return context.get_dummy_value()
 
 

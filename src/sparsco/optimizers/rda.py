@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel
-from ..lanes import anyof, load, maximum, minimum, store, where, width
+from ..lanes import anyof, load, maximum, minimum, prefetch, store, where, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import penalty, prox
@@ -194,6 +194,7 @@ def learn(rows, order, schedule, method, state):
     for k in range(order.size):
         i, r, t = U(order[k]), U(first + k), 1.0 * (origin + first + k)
         start, stop = U(indptr[i]), U(indptr[i + one])
+        coming = U(indptr[order[minimum(k + 1, order.size - 1)]]) - start
         tau = _threshold(lam, e, t)
         s, n = 0.0 * z_b, U(0)
         for p in range(start, stop):  # inner product; note who died while idle
@@ -228,7 +229,8 @@ def learn(rows, order, schedule, method, state):
             z = load(lanes, cell, at)
             u = z - c * data[p]
             store(lanes, cell, at, u)
-            if sums > 0:
+            if sums > 0:  # cells are larger then: ask for the next row's
+                prefetch(cell, U(indices[minimum(p + coming, U(indices.size) - one)]) * stride)
                 f = at + m
                 moved = _prefix(z, tau * pen, Q, R * pen) - _prefix(u, next_tau * pen, Q, R * pen)
                 store(lanes, cell, f, load(lanes, cell, f) + moved)
