@@ -353,14 +353,14 @@ def suffix_weights(n: int, alpha: float, T: int) -> Array:
     return (np.arange(1, n + 1) > before_suffix(alpha, T)).astype(float)
 
 
-def anytime_weights(n: int, start: int = 64) -> Array:
-    """omega of ``suffix`` when T is not known: the doubling windows, played through example by example."""
+def anytime_weights(n: int, start: int = 64, growth: int = 2) -> Array:
+    """omega when T is not known: growing windows, doubling for ``suffix``, played through example by example."""
     previous = current = 0  # numbers of examples learned when each window was opened
     boundary = start
     for learned in range(n):  # before example learned + 1
         if learned == boundary:
             previous, current = current, learned
-            boundary *= 2
+            boundary *= growth
     return (np.arange(n) >= previous).astype(float)
 
 

@@ -42,9 +42,12 @@ def suffix_start(alpha: float, T: int) -> int:
     return T - math.ceil(alpha * T - 1e-9)
 
 
-def _next_window_event(alpha: float, T: int | None, n: int) -> int:
+def _next_window_event(alpha: float, T: int | None, n: int, growth: int = 2) -> int:
     if T is None:
-        return next_doubling(n)
+        end = FIRST_WINDOW
+        while end <= n:
+            end *= growth
+        return end
     start = suffix_start(alpha, T)
     return start if n < start else NEVER
 
@@ -199,6 +202,11 @@ class RandomIterate(NamedTuple):
         return Answer(chosen[1], chosen[2], {"iterate": chosen[0] + 1})
 
 
+def _next_long_window(conversion: Any, run: Run, n: int) -> int:
+    """Windows that grow fourfold: the map corrects what early iterates do to the mean, so that more rows count."""
+    return _next_window_event(conversion.alpha, conversion.T, n, growth=4)
+
+
 class AverageSL(NamedTuple):
     """argmin <g_bar, w> + ||w - w_bar||_M^2 / 2 + psi(w): averaging that keeps exact zeros.
 
@@ -221,7 +229,7 @@ class AverageSL(NamedTuple):
     def watch(self, loss: Any) -> Any:
         return _gradient_watch(self, loss)
 
-    begin, next_event, event = Suffix.begin, Suffix.next_event, Suffix.event
+    begin, next_event, event = Suffix.begin, _next_long_window, Suffix.event
 
     def finish(self, run: Run) -> Answer:
         means = run.means()
@@ -253,7 +261,7 @@ class LastSL(NamedTuple):
     def watch(self, loss: Any) -> Any:
         return _gradient_watch(self, loss)
 
-    begin, next_event, event = Suffix.begin, Suffix.next_event, Suffix.event
+    begin, next_event, event = Suffix.begin, _next_long_window, Suffix.event
 
     def finish(self, run: Run) -> Answer:
         return _convert(self, run, run.means(), *run.weights_before_last(), self.last_factor)

@@ -48,6 +48,17 @@ class Choice(NamedTuple):
     objectives: dict[str, float]
 
 
+class _Local(NamedTuple):
+    """The mean loss at w_bar: R's derivatives in the margins, gradient and diagonal, and the stream's gradient."""
+
+    c: np.ndarray
+    h: np.ndarray
+    gradient: np.ndarray
+    H: np.ndarray
+    g: np.ndarray
+    gb: float
+
+
 class _Subproblem(NamedTuple):
     """min f_R(w) + <linear, w> + 1/2 sum_j D_j (w_j - centre_j)^2 + sum_j rho_j w_j^2 / 2 + sum_j pen_j |w_j| over the
     columns ``near`` and, last in every array, the intercept."""
@@ -74,9 +85,10 @@ class _Subproblem(NamedTuple):
 def choose(evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_intercept: bool) -> Choice:
     """The guard: of all candidates the one with the least objective, estimated on the sample (of one lane).
 
-    The candidates are the last iterate, newton and diagonal; with an L2 term, whose optimizer's last iterate is a
-    poor and dense one, also the plain average, which bounds the loss of a failed conversion, and where both metrics
-    fail against it the scalar one.  A loss without curvature has no newton and no diagonal.
+    The candidates are the last iterate, newton and diagonal; with an L2 term also the plain average, which bounds the
+    loss of a failed conversion, and where both metrics fail against it the scalar one.  A loss without curvature has no
+    newton and no diagonal.  Newton, whose metric is itself a sample's, has to win by two standard errors, and so has
+    the average, which is not sparse, against diagonal.
     """
     e, args = evidence, (evidence, loss, regularizer, sample, fit_intercept)
     models, objectives = {"last": (e.w_last, e.b_last)}, {}
@@ -86,17 +98,31 @@ def choose(evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_
     if not sample.R.numbers.size or not (loss.curved or averaged):
         return Choice(e.w_last, e.b_last, "last", objectives)
     with np.errstate(over="ignore", invalid="ignore"):  # a candidate may have diverged
-        if loss.curved:
-            models["diagonal"] = diagonal(e, regularizer, fit_intercept)
-            models["newton"] = newton(*args)
-        slope, slope_b = _slope_correction(e, loss, sample) if averaged else (np.zeros_like(e.w_bar), 0.0)
+        local = _local(e, loss, regularizer, sample)
+        c, gradient = _slopes_on_guard(e, loss, sample)
+        kappa, other = sample.kappa, 1.0 - sample.kappa
+        slope = local.g - kappa * local.gradient - other * gradient
+        slope_b = local.gb - kappa * local.c.sum() - other * c.sum()
 
         def judged(w: np.ndarray, b: float) -> float:
+            """The objective with the stream's slope at w_bar: the sample only tells how the loss bends from there."""
             rise = (slope * (w - e.w_bar)).sum() + slope_b * (b - e.b_bar)  # a dot would wake the threads of the BLAS
             total = objective(sample, loss, regularizer, w, b) + rise
             return float(total) if np.isfinite(total) else np.inf
 
+        def doubt(name: str, rival: str) -> float:
+            error = 2.0 * other * _standard_error(sample.V, loss, c, models[name], models[rival])
+            return error if np.isfinite(error) else 0.0
+
+        if loss.curved:
+            models["diagonal"] = diagonal(e, regularizer, fit_intercept)
         objectives = {name: judged(*model) for name, model in models.items()}
+        if averaged and loss.curved:
+            objectives["average"] += doubt("average", "diagonal")
+        if loss.curved:
+            models["newton"] = newton(*args, local)
+            rival = min(objectives, key=objectives.__getitem__)
+            objectives["newton"] = judged(*models["newton"]) + doubt("newton", rival)
         if averaged and min(objectives, key=objectives.__getitem__) in ("last", "average"):
             models["scalar"] = scalar(*args)
             objectives["scalar"] = judged(*models["scalar"])
@@ -114,17 +140,39 @@ def objective(sample: Sample, loss: Any, regularizer: Any, w: np.ndarray, b: flo
     return total if np.isfinite(total) else np.inf
 
 
-def _slope_correction(e: Evidence, loss: Any, sample: Sample) -> tuple[np.ndarray, float]:
-    """What V's slope at w_bar lacks of the stream's, (1 - kappa) (g_bar - grad f_V(w_bar)), for weights and intercept.
+def _local(e: Evidence, loss: Any, reg: Any, sample: Sample) -> _Local:
+    """The loss at w_bar; its gradient over all rows seen is a mixture of R's and g_bar.
 
-    Added to the objective it leaves V to judge only how the loss bends: of the slope the whole window knows more.
+    With an L2 term, whose iterates settle, the weights are inverse to the sampling variances: R is a sample of the rows
+    and so is the window.  Without one g_bar, gathered along the way, stands only for the rows that R does not hold.
     """
-    V, missing = sample.V, 1.0 - sample.kappa
-    if not V.numbers.size:
-        return np.zeros_like(e.w_bar), 0.0
+    R, _, kappa = sample
+    c, h = _slopes(R, loss, quadratic.margins(R.indptr, R.indices, R.data, e.w_bar, e.b_bar))
+    gradient, H = quadratic.moments(R.indptr, R.indices, R.data, c, h, e.w_bar.size)
+    share = kappa
+    if reg.rho > 0.0 and kappa < 1.0:
+        rows = len(R.weights) / kappa
+        of_R, of_window = rows / len(R.weights) - 1.0, max(rows / e.n_window - 1.0, 0.0)
+        share = of_window / (of_R + of_window)
+    g, gb = e.g_bar + share * (gradient - e.g_bar), e.gb_bar + share * (c.sum() - e.gb_bar)
+    return _Local(c, h, gradient, H, g, float(gb))
+
+
+def _slopes_on_guard(e: Evidence, loss: Any, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
+    """V's derivatives in the margins at w_bar, each over the number of rows, and its gradient."""
+    V = sample.V
     c, h = _slopes(V, loss, quadratic.margins(V.indptr, V.indices, V.data, e.w_bar, e.b_bar))
-    gradient, _ = quadratic.moments(V.indptr, V.indices, V.data, c, h, e.w_bar.size)
-    return missing * (e.g_bar - gradient), missing * (e.gb_bar - float(c.sum()))
+    return c, quadratic.moments(V.indptr, V.indices, V.data, c, h, e.w_bar.size)[0]
+
+
+def _standard_error(V: SampleRows, loss: Any, c: np.ndarray, one: Any, other: Any) -> float:
+    """Of V's mean difference between two models, the slopes c at w_bar taken off; 0 for an empty V."""
+    n = len(c)
+    if not n:
+        return 0.0
+    p, q = (quadratic.margins(V.indptr, V.indices, V.data, *model) for model in (one, other))
+    bends = V.weights * (value(loss, p, V.targets) - value(loss, q, V.targets)) - n * c * (p - q)
+    return float(bends.std() / np.sqrt(n))
 
 
 def scalar(
@@ -163,7 +211,7 @@ def shrunk(e: Evidence, reg: Any, M: Any, M_b: float, fit_intercept: bool) -> tu
 
 
 def newton(
-    evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_intercept: bool
+    evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_intercept: bool, local: _Local | None = None
 ) -> tuple[np.ndarray, float]:
     """Prox-Newton steps from w_bar on R, with the gradient and the curvature that R lacks taken from the stream.
 
@@ -171,7 +219,7 @@ def newton(
     R's optimum is near the stream's.
     """
     R = sample.R
-    problem = _subproblem(evidence, loss, regularizer, sample)
+    problem = _subproblem(evidence, regularizer, sample, local or _local(evidence, loss, regularizer, sample))
     w, damping = problem.centre.copy(), 1.0
     p = problem.margins(w)
     f = _mean_loss(R, loss, p) + problem.penalty(w)
@@ -203,18 +251,17 @@ _FLOOR = 1e-3
 """Least curvature of a row: the quadratic model of a saturated logistic loss trusts no step at all."""
 
 
-def _subproblem(e: Evidence, loss: Any, reg: Any, sample: Sample) -> _Subproblem:
+def _subproblem(e: Evidence, reg: Any, sample: Sample, local: _Local) -> _Subproblem:
     """The problem on R around w_bar, over the columns that are not clearly zero in its solution."""
     R, _, kappa = sample
-    d = e.w_bar.size
-    c, h = _slopes(R, loss, quadratic.margins(R.indptr, R.indices, R.data, e.w_bar, e.b_bar))
-    gradient, H = quadratic.moments(R.indptr, R.indices, R.data, c, h, d)
-    linear, linear_b = (1.0 - kappa) * (e.g_bar - gradient), (1.0 - kappa) * (e.gb_bar - c.sum())
-    D = (1.0 - kappa) * np.maximum(e.H - H, 0.0)
+    d, H = e.w_bar.size, local.H
+    linear, linear_b = local.g - local.gradient, local.gb - local.c.sum()
+    D = np.maximum(e.H - H, 0.0)
     if reg.rho > 0.0:
         D += e.L_mean / e.n_window  # the noise of g_bar in directions that rho alone would hold
+    D *= 1.0 - kappa
     pen = reg.lam * reg.penalties(d)
-    g = gradient + linear + reg.rho * e.w_bar
+    g = local.g + reg.rho * e.w_bar
     M = H + D + reg.rho
     near = np.flatnonzero((np.abs(g) > 0.9 * pen) | ((e.w_bar != 0.0) & (np.abs(g - M * e.w_bar) > 0.5 * pen)))
     place = np.full(d, -1, np.int32)

@@ -38,7 +38,7 @@ class SparseClassifier(ClassifierMixin, SparseLinearModel):
     l1_ratio : float
         1 is pure L1, 0 pure L2.
     optimizer : {"auto", "sgd", "fobos", "rda", "ftrl", "nftrl"} or an optimizer record
-        "auto": the normalised FTRL, which needs no step size, without an L2 term, and FOBOS with one.
+        "auto": the normalised FTRL, which needs no step size; for squared loss with an L2 term FOBOS.
     conversion : {"auto", "last", "average", "weighted", "suffix", "random", "optimal-sl", "last-sl", "average-sl"} \
 or a conversion record
         How iterates become the model.  "auto": AverageSL behind its guard (hinge loss without L2: the last iterate).
