@@ -153,6 +153,41 @@ class FOBOS:
         self.b = self.b - eta * c
 
 
+class TruncatedGradient:
+    """w <- w - eta c x; after every K-th example what is at most theta in size is pulled to zero by lam pen times the
+    sum of the steps since the last pull; an L2 term divides by 1 + eta rho at every example."""
+
+    def __init__(self, problem: Problem, K: int = 1, theta: float = math.inf):
+        self.p, self.K, self.theta = problem, K, theta
+        self.w, self.b = np.zeros(problem.d), 0.0
+        self.t, self.steps = 0, 0.0
+
+    def step(self, x: Array, c: float, eta: float) -> None:
+        _, lam, rho, pen, _ = self.p
+        self.t, self.steps = self.t + 1, self.steps + eta
+        self.w, self.b = self.w - eta * c * x, self.b - eta * c
+        if self.t % self.K == 0:
+            self.w = np.where(np.abs(self.w) <= self.theta, soft(self.w, self.steps * lam * pen), self.w)
+            self.steps = 0.0
+        self.w = self.w / (1.0 + eta * rho)
+
+
+class EpochGD(FOBOS):
+    """FOBOS in epochs of T1, 2 T1, 4 T1, ... examples, each from the mean of the iterates of the one before."""
+
+    def __init__(self, problem: Problem, T1: int):
+        super().__init__(problem)
+        self.length, self.epoch = T1, []
+
+    def step(self, x: Array, c: float, eta: float) -> None:
+        self.epoch.append((self.w, self.b))
+        super().step(x, c, eta)
+        if len(self.epoch) == self.length:
+            self.w = np.mean([w for w, _ in self.epoch], axis=0)
+            self.b = float(np.mean([b for _, b in self.epoch]))
+            self.length, self.epoch = 2 * self.length, []
+
+
 class SGD:
     """w <- w - eta (c x + rho w + lam pen sgn(w))."""
 
@@ -249,6 +284,46 @@ class NFTRL:
             self.b = self.b0 - self.z_b / r_b
 
 
+class AdaGrad:
+    """H = delta + sqrt(sum of g^2), where it is 0 so is the step; ``scale`` is eta; the intercept is a feature with
+    x = 1 and no penalty."""
+
+    def __init__(self, problem: Problem, scale: float, delta: float, b0: float = 0.0):
+        self.p, self.scale, self.delta = problem, scale, delta
+        self.b0 = b0 if problem.intercept else 0.0
+        self.w, self.b = np.zeros(problem.d), self.b0
+        self.t, self.G, self.G_b = 0, np.zeros(problem.d), 0.0
+
+    def step(self, x: Array, c: float, eta: float) -> None:
+        self.t, self.G, self.G_b = self.t + 1, self.G + (c * x) ** 2, self.G_b + c**2
+        H, H_b = self.delta + np.sqrt(self.G), self.delta + math.sqrt(self.G_b)
+        self.move(c * x, c, np.maximum(H, 1e-300) / self.scale, max(H_b, 1e-300) / self.scale)
+
+    def move(self, g: Array, c: float, r: Array, r_b: float) -> None:
+        raise NotImplementedError
+
+
+class AdaGradFOBOS(AdaGrad):
+    """w <- S(w - eta g/H, eta lam pen/H) / (1 + eta rho/H)."""
+
+    def move(self, g: Array, c: float, r: Array, r_b: float) -> None:
+        _, lam, rho, pen, _ = self.p
+        self.w = np.where((self.w == 0.0) & (g == 0.0), 0.0, soft(self.w - g / r, lam * pen / r) / (1.0 + rho / r))
+        self.b = self.b - c / r_b
+
+
+class AdaGradRDA(AdaGrad):
+    """w = -S(sum of g, lam pen t) / (H/eta + rho t)."""
+
+    z, z_b = 0.0, 0.0
+
+    def move(self, g: Array, c: float, r: Array, r_b: float) -> None:
+        _, lam, rho, pen, _ = self.p
+        self.z, self.z_b = self.z + g, self.z_b + c
+        self.w = divide(-soft(self.z, lam * pen * self.t), r + rho * self.t)
+        self.b = self.b0 - self.z_b / r_b
+
+
 def divide(a: Any, b: Any) -> Array:
     """a / b, and 0 where a = 0: a feature that was never seen has the rate 0."""
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
@@ -261,7 +336,17 @@ def pilot_targets(y: Array, weights: Array | None = None) -> dict[str, float]:
     return {"alpha": 1.0, "sigma": math.sqrt(np.average((y - mean) ** 2, weights=weights)), "b0": float(mean)}
 
 
-OPTIMIZERS: dict[str, Callable[..., Any]] = {"fobos": FOBOS, "sgd": SGD, "rda": RDA, "ftrl": FTRL, "nftrl": NFTRL}
+OPTIMIZERS: dict[str, Callable[..., Any]] = {
+    "fobos": FOBOS,
+    "sgd": SGD,
+    "rda": RDA,
+    "ftrl": FTRL,
+    "nftrl": NFTRL,
+    "adagrad-fobos": AdaGradFOBOS,
+    "adagrad-rda": AdaGradRDA,
+    "truncated-gradient": TruncatedGradient,
+    "epoch-gd": EpochGD,
+}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -367,6 +452,16 @@ def anytime_weights(n: int, start: int = 64, growth: int = 2) -> Array:
 def last(trace: Trace) -> Model:
     """The iterate after the last example."""
     return Model(trace.w[-1].copy(), float(trace.b[-1]))
+
+
+def last_epoch(trace: Trace, T1: int) -> Model:
+    """The mean over the last complete epoch of T1, 2 T1, 4 T1, ... examples; the last iterate before there is one."""
+    start, length = 0, T1
+    model = last(trace)
+    while start + length <= len(trace.c):
+        model = Model(trace.w[start : start + length].mean(0), float(trace.b[start : start + length].mean()))
+        start, length = start + length, 2 * length
+    return model
 
 
 def mean_iterate(trace: Trace, omega: Array) -> Model:

@@ -14,7 +14,19 @@ import numpy as np
 import pytest
 import reference
 from strategies import Stream, vanishing
-from test_lazy import CONVERSIONS, LOSSES, OPTIMIZERS, PENALTIES, PRODUCT, RULES, assert_same, converted, dense, learn
+from test_lazy import (
+    CONVERSIONS,
+    LOSSES,
+    OPTIMIZERS,
+    PENALTIES,
+    PRODUCT,
+    RULES,
+    assert_same,
+    converted,
+    dense,
+    learn,
+    sensible,
+)
 
 from sparsco import conversions, optimizers, steps
 from sparsco.dispatch import plain_python
@@ -40,10 +52,11 @@ def covering():
                 loss = losses_[(i + j + k) % 3]
                 if conversion.endswith("diagonal") and loss == "hinge":
                     loss = "squared"
-                if optimizer != "rda-enhanced" or penalty == "l1":
+                if sensible(optimizer, "auto", penalty):
                     yield optimizer, conversion, loss, penalty, False, (i + j) % 2 == 0
     for optimizer, conversion in itertools.product(OPTIMIZERS, ("last", "average")):
-        yield optimizer, conversion, "logistic", "l1", True, True
+        penalty = "l1" if sensible(optimizer, "auto", "l1") else "elastic-net"
+        yield optimizer, conversion, "logistic", penalty, True, True
 
 
 def test_the_covering_set_covers():
@@ -52,7 +65,12 @@ def test_the_covering_set_covers():
     for a, b in itertools.combinations(range(4), 2):
         met = {(row[a], row[b]) for row in rows}
         possible = set(itertools.product({row[a] for row in rows}, {row[b] for row in rows}))
-        assert possible - met <= {("rda-enhanced", "elastic-net"), ("average-sl-diagonal", "hinge")}
+        senseless = {
+            (optimizer, penalty)
+            for optimizer, penalty in itertools.product(OPTIMIZERS, ("l1", "elastic-net"))
+            if not sensible(optimizer, "auto", penalty)
+        }
+        assert possible - met <= senseless | {("average-sl-diagonal", "hinge")}
 
 
 @pytest.mark.parametrize(("optimizer", "conversion", "loss", "penalty", "weighted", "intercept"), list(covering()))
@@ -123,7 +141,7 @@ def test_exact_ties_in_dyadic_numbers(optimizer):
 
 
 @pytest.mark.parametrize("conversion", CONVERSIONS)
-@pytest.mark.parametrize("optimizer", ["fobos", "rda", "nftrl"])
+@pytest.mark.parametrize("optimizer", ["fobos", "rda", "nftrl", "adagrad-fobos", "truncated", "epoch-gd"])
 def test_any_cut_gives_the_same_bits(optimizer, conversion):
     data = stream(n=1700, d=12, seed=1)
     record = OPTIMIZERS[optimizer][1]
@@ -155,11 +173,16 @@ def test_lanes_equal_single_models(optimizer, conversion):
     weights = np.array([[1.0, 2.0, 1.0], [1.0, 0.5, 1.0], [2.0, 1.0, 1.0]])
     rule = steps.Constant(0.1)
     record = OPTIMIZERS[optimizer][1]
+    rho = 0.0 if sensible(optimizer, "auto", "l1") else 0.1
     if optimizer.startswith("rda"):
         record = record._replace(gamma=0.5, beta=1.0, bias_gamma=0.5)
+    if optimizer.startswith("adagrad"):
+        record = record._replace(eta=0.5, delta=1.0)
+    if optimizer == "epoch-gd":
+        rule = steps.Halving(T1=20, eta1=0.1)
 
     def answer(targets):
-        run = Run(Logistic(), ElasticNet(0.02, 0.0), record, CONVERSIONS[conversion](n), rule, d=d, targets=targets)
+        run = Run(Logistic(), ElasticNet(0.02, rho), record, CONVERSIONS[conversion](n), rule, d=d, targets=targets)
         run.feed(as_matrix(X), codes)
         run.begin()
         return run.finish()

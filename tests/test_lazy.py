@@ -31,7 +31,14 @@ OPTIMIZERS = {
     "rda-enhanced": ("rda", optimizers.RDA(r=0.01), {"r": 0.01}),
     "ftrl": ("ftrl", optimizers.FTRL(alpha=0.3, beta=1.0), {"alpha": 0.3, "beta": 1.0}),
     "nftrl": ("nftrl", optimizers.NFTRL(), {}),
+    "adagrad-fobos": ("adagrad-fobos", optimizers.AdaGradFOBOS(), {}),
+    "adagrad-rda": ("adagrad-rda", optimizers.AdaGradRDA(), {}),
+    "truncated": ("truncated-gradient", optimizers.TruncatedGradient(K=5), {"K": 5}),
+    "truncated-theta": ("truncated-gradient", optimizers.TruncatedGradient(K=3, theta=0.4), {"K": 3, "theta": 0.4}),
+    "epoch-gd": ("epoch-gd", optimizers.EpochGD(T1=10), {"T1": 10}),
 }
+
+STEPPING = ("fobos", "sgd", "truncated-gradient", "epoch-gd")
 
 RULES = {
     "auto": None,
@@ -99,10 +106,13 @@ def dense(stream, loss, name, constants, penalty, rule, intercept, run, pen=None
         constants |= {"beta": L, "gamma": gamma, "gamma_b": gamma}
     if name == "nftrl" and loss == "squared":
         constants |= {"alpha": 1.0, "sigma": run.optimizer.sigma[0], "b0": run.optimizer.b0[0]}
+    if name.startswith("adagrad"):
+        eta, delta, b0 = (field[0] for field in run.optimizer)
+        constants |= {"scale": eta, "delta": delta, "b0": b0}
 
     def trace(rows):
         eta = None
-        if name in ("fobos", "sgd"):
+        if name in STEPPING:
             eta = run.step.sizes(0, len(rows))
             if run.step.cap:
                 norms = np.sum(X[rows] ** 2, axis=1) + float(intercept)
@@ -191,10 +201,11 @@ def check(stream, loss, optimizer, conversion, penalty, rule, intercept, pen=Non
 def sensible(optimizer, rule, penalty):
     """Combinations in which the method itself is defined."""
     lam, rho = PENALTIES[penalty]
-    steps_used = OPTIMIZERS[optimizer][0] in ("fobos", "sgd")
-    if not steps_used and rule != "auto":
+    if (OPTIMIZERS[optimizer][0] not in STEPPING or optimizer == "epoch-gd") and rule != "auto":
         return False
-    if optimizer == "rda-enhanced" and rho > 0.0:
+    if optimizer in ("rda-enhanced", "truncated-theta") and rho > 0.0:
+        return False
+    if optimizer == "epoch-gd" and rho == 0.0:
         return False
     if optimizer in ("fobos-gradient", "sgd") and rho > 0.0 and rule == "convex":
         return False  # steps of 1 / L_mean may exceed 1 / rho, which is refused: see test_refusals
@@ -215,7 +226,9 @@ PRODUCT = [
 def test_plain_python_equals_dense(optimizer, conversion, kind, data):
     """Every optimizer x conversion x penalty; loss, step rule, feature weights and stream are hypothesis' choice."""
     loss = data.draw(st.sampled_from(sorted(LOSSES)))
-    penalty = data.draw(st.sampled_from(["l2", "none", "huge"])) if kind == "extreme" else kind
+    penalty = kind
+    if kind == "extreme":
+        penalty = data.draw(st.sampled_from([p for p in ("l2", "none", "huge") if sensible(optimizer, "auto", p)]))
     rules = [rule for rule in RULES if sensible(optimizer, rule, penalty)]
     rule = data.draw(st.sampled_from(rules))
     if conversion.endswith("diagonal") and loss == "hinge":

@@ -105,6 +105,31 @@ def test_nftrl_constants_for_squared_loss():
     assert weighted == {"alpha": 1.0, "sigma": math.sqrt(3.0), "b0": 2.0}
 
 
+@pytest.mark.parametrize(("theta", "second"), [(math.inf, -3 / 4), (0.6, -1.0)])
+def test_truncated_gradient(theta, second):
+    # no pull after the first example; then w = (1/2, -1) before a pull of 1/4
+    trace = two_steps([2.0, 1.0], optimizer="truncated-gradient", rho=0.0, eta=[0.5, 0.5], K=2, theta=theta)
+    check(trace, [-2.0, 1.0], [[1.0, 0.0], [1 / 4, second]], [1.0, 0.5])
+
+
+def test_epoch_gd():
+    # as FOBOS; then the mean of the two iterates before the examples, 0 and w_2
+    trace = two_steps([2.0, 1.0], optimizer="epoch-gd", rho=2.0, eta=[0.5, 0.5], T1=2)
+    check(trace, [-2.0, 7 / 16], [[7 / 16, 0.0], [7 / 32, 0.0]], [1.0, 1 / 2])
+
+
+def test_adagrad_fobos():
+    # H = (4, 2), r = (8, 4), w = S(1/4, 1/32)/(1 + 6/8); then H = (9/2, 5): S(-1/24, 1/36)/(5/3), S(-3/10, 1/40)/(8/5)
+    trace = two_steps([2.0, -9 / 8], optimizer="adagrad-fobos", rho=6.0, scale=0.5, delta=2.0)
+    check(trace, [-2.0, 3 / 2], [[1 / 8, 0.0], [(1 / 8 - 1 / 6 + 1 / 36) * 0.6, -11 / 64]], [1 / 4, 1 / 4 - 1 / 6])
+
+
+def test_adagrad_rda():
+    # r as above; z = (-1/2, 3) against 1/2 the second time
+    trace = two_steps([2.0, -9 / 8], optimizer="adagrad-rda", rho=6.0, scale=0.5, delta=2.0)
+    check(trace, [-2.0, 3 / 2], [[1 / 8, 0.0], [0.0, -5 / 44]], [1 / 4, 1 / 18])
+
+
 @pytest.mark.parametrize("optimizer", ref.OPTIMIZERS)
 def test_no_intercept_weights_and_penalty_weights(optimizer):
     constants = {
@@ -113,6 +138,10 @@ def test_no_intercept_weights_and_penalty_weights(optimizer):
         "rda": {"beta": 1.0},
         "ftrl": {"alpha": 1.0, "beta": 1.0},
         "nftrl": {},
+        "adagrad-fobos": {"scale": 1.0, "delta": 1.0},
+        "adagrad-rda": {"scale": 1.0, "delta": 1.0},
+        "truncated-gradient": {"eta": [0.5, 0.5]},
+        "epoch-gd": {"eta": [0.5, 0.5], "T1": 5},
     }[optimizer]
     X, y = np.array([[1.0, 1.0], [3.0, 3.0], [1.0, 1.0]]), np.array([2.0, 9.0, 1.0])
     settings = {"optimizer": optimizer, "loss": "squared", "lam": 0.25, "rho": 1.0, "intercept": False, **constants}

@@ -23,6 +23,7 @@ CONVERSIONS = {
     "weighted": conversions.Average(power=3.0),
     "suffix": conversions.Suffix(),
     "random": conversions.RandomIterate(),
+    "last-epoch": conversions.LastEpoch(),
     "optimal-sl": conversions.OptimalSL(),
     "last-sl": conversions.LastSL(),
     "average-sl": conversions.AverageSL(),

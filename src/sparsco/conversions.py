@@ -207,6 +207,41 @@ def _next_long_window(conversion: Any, run: Run, n: int) -> int:
     return _next_window_event(conversion.alpha, conversion.T, n, growth=4)
 
 
+class LastEpoch(NamedTuple):
+    """The mean over the last epoch that is complete, of an optimizer that works in epochs."""
+
+    def check(self) -> None:
+        """Nothing can be wrong before the optimizer is known."""
+
+    def watch(self, loss: Any) -> Any:
+        return Nothing()
+
+    def begin(self, run: Run) -> None:
+        if not hasattr(run.optimizer, "next_epoch"):
+            raise ValueError(
+                f"LastEpoch needs an optimizer that works in epochs, such as 'epoch-gd', and "
+                f"{type(run.optimizer).__name__} has none: choose conversion='suffix' for the mean of late iterates."
+            )
+        run.snapshots = []
+
+    def next_event(self, run: Run, n: int) -> int:
+        return run.optimizer.next_epoch(n)
+
+    def event(self, run: Run, n: int) -> None:
+        run.snapshots = [(n, *run.weights())]  # an epoch starts from the mean over the one before
+
+    def finish(self, run: Run) -> Answer:
+        now = run.weights()
+        if run.t == self.next_event(run, max(run.t - 1, 0)):  # an epoch ends with the last example
+            return Answer(*now, {"epoch_end": run.t})
+        if not run.snapshots:
+            first = self.next_event(run, 0)
+            run.warn(f"the first epoch, {first} examples, is not over after {run.t}; the last iterate is returned.")
+            return Answer(*now, {})
+        end, w, b = run.snapshots[0]
+        return Answer(w, b, {"epoch_end": end})
+
+
 class AverageSL(NamedTuple):
     """argmin <g_bar, w> + ||w - w_bar||_M^2 / 2 + psi(w): averaging that keeps exact zeros.
 

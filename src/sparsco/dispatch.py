@@ -112,19 +112,24 @@ def class_of(kind: Any) -> type | None:
     return getattr(kind, "instance_class", None)
 
 
-def dispatched(stub: Callable[..., Any]) -> Callable[..., Any]:
+def dispatched(stub: Callable[..., Any], *default: Callable[..., Any]) -> Callable[..., Any]:
     """Make ``stub`` call the method of its name on its first argument's class, compiled or not."""
     name = stub.__name__
 
     @functools.wraps(stub)
     def call(record: Any, *args: Any) -> Any:
-        return getattr(type(record), name)(record, *args)
+        return getattr(type(record), name, *default)(record, *args)
 
     @overload(call, strict=False, jit_options=_INNER)
     def _compiled(record: Any, *args: Any) -> Any:
-        return getattr(class_of(record), name, None)
+        return getattr(class_of(record), name, *(default or (None,)))
 
     return call
+
+
+def optional(stub: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, where a class that lacks the method means what ``stub`` itself says."""
+    return dispatched(stub, stub)
 
 
 def cast(record: Any) -> Any:

@@ -7,6 +7,7 @@ symbols); otherwise ours: FOBOS as base, any-time windows, a metric learned from
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from . import conversions, optimizers, steps
@@ -68,6 +69,26 @@ def NFTRL(*, paper: bool = False) -> Preset:  # noqa: N802
     return Preset(optimizers.NFTRL(), conversions.AverageSL())
 
 
+def TruncatedGradient(K: int = 1, theta: float = math.inf, *, paper: bool = False) -> Preset:  # noqa: N802
+    """Truncated gradient, last iterate.  Its paper pulls every 10 examples, with a gravity and steps that it tunes."""
+    return Preset(optimizers.TruncatedGradient(10 if paper else K, theta), conversions.Last())
+
+
+def EpochGD(T1: int | None = None, eta1: float | None = None, *, paper: bool = False) -> Preset:  # noqa: N802
+    """Epoch-GD with the mean over the last complete epoch, its paper's output; needs an L2 term."""
+    return Preset(optimizers.EpochGD(T1, eta1), conversions.LastEpoch())
+
+
+def AdaGradFOBOS(eta: float | None = None, delta: float | None = None, *, paper: bool = False) -> Preset:  # noqa: N802
+    """AdaGrad with forward-backward steps, last iterate; its paper tunes eta."""
+    return Preset(optimizers.AdaGradFOBOS(eta, delta), conversions.Last())
+
+
+def AdaGradRDA(eta: float | None = None, delta: float | None = None, *, paper: bool = False) -> Preset:  # noqa: N802
+    """AdaGrad with dual averaging, last iterate; its paper tunes eta."""
+    return Preset(optimizers.AdaGradRDA(eta, delta), conversions.Last())
+
+
 def AverageSL(  # noqa: N802
     alpha: float | None = None, T: int | None = None, L: float | None = None, *, paper: bool = False,
     t0: float | None = None, sign_at_zero: float = 0.0,
@@ -106,5 +127,9 @@ def OptimalSL(  # noqa: N802
 
 
 PRESETS = {
-    preset.__name__: preset for preset in (AlphaSGD, FOBOS, RDA, FTRL, NFTRL, AverageSL, LastSL, OptimalSL)
-}
+    preset.__name__: preset
+    for preset in (
+        AlphaSGD, FOBOS, RDA, FTRL, NFTRL, TruncatedGradient, EpochGD, AdaGradFOBOS, AdaGradRDA, AverageSL, LastSL,
+        OptimalSL,
+    )
+}  # fmt: skip

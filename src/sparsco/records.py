@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dispatch import cast, dispatched
+from .dispatch import cast, dispatched, optional
 from .lanes import lanes_for, width
 
 
@@ -150,6 +150,11 @@ class Layout(NamedTuple):
         _, lanes, bias = self.views(problem, state)
         return lanes[:, self.lane :], bias[self.bias :]
 
+    def restart_sums(self, problem: Problem, state: State) -> None:
+        """A new window: sums of iterates and gradients start at zero, curvatures go on."""
+        sums, bias = self.sums(problem, state)
+        sums[:, :2], bias[:2] = 0.0, 0.0
+
     def rewatch(self, old: Problem, state: State, new: Problem) -> State:
         """The same optimizer state laid out for another watch; sums start at zero."""
         moved = self.new_state(new)
@@ -196,6 +201,12 @@ def _aligned_copy(array: np.ndarray) -> np.ndarray:
 def tracks(watch: Any) -> int:
     """How many sums a kernel keeps: 0 none, 1 iterates, 2 and gradients, 3 and curvatures.  A compile-time constant."""
     raise NotImplementedError
+
+
+@optional
+def spare(watch: Any) -> int:
+    """How many numbers per lane lie unused by kernels at a cell's end.  A compile-time constant."""
+    return 0
 
 
 class Nothing(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dispatch import dispatched
+from .dispatch import dispatched, optional
 from .lanes import maximum, minimum
 
 
@@ -24,6 +24,12 @@ def prox(regularizer: Any, v: Any, s: Any) -> Any:
 def penalty(regularizer: Any, j: Any) -> Any:
     """pen_j: the relative weight of feature j in the non-smooth part."""
     raise NotImplementedError
+
+
+@optional
+def falls(regularizer: Any, v: Any) -> Any:
+    """1 where the prox moves v towards zero, 0 where it leaves v alone, however large s."""
+    return 1.0
 
 
 @dispatched

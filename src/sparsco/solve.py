@@ -199,7 +199,8 @@ class Run:
             problem = problem._replace(regularizer=auto.at(largest))
         self.optimizer.check(problem)
         if self.optimizer.uses_steps:
-            self.step = (default_rule(problem) if self.step is None else self.step).resolve(problem, self.pilot)
+            own = getattr(self.optimizer, "default_rule", default_rule)
+            self.step = (own(problem) if self.step is None else self.step).resolve(problem, self.pilot)
         if hasattr(self.optimizer, "resolve"):
             self.optimizer = self.optimizer.resolve(problem, self.pilot, self.step)
         self.problem = problem
@@ -376,7 +377,7 @@ class Run:
         self.optimizer.settle(self.problem, self.state, self.block, self.t)
         sums, bias = self.optimizer.layout.sums(self.problem, self.state)
         self.previous = sums[:, :2].copy(), bias[:2].copy(), self.window_weight
-        sums[:, :2], bias[:2] = 0.0, 0.0
+        self.optimizer.layout.restart_sums(self.problem, self.state)
         self.window_weight = 0.0
 
     def fix(self) -> None:

@@ -6,6 +6,7 @@ pilot rows by ``resolve``.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +51,32 @@ class Convex(NamedTuple):
 
     def sizes(self, t: int, n: int) -> np.ndarray:
         return 1.0 / (self.L * np.sqrt(1.0 + np.arange(t + 1, t + n + 1) / 100.0))
+
+
+class Halving(NamedTuple):
+    """eta1 for T1 examples, eta1 / 2 for the next 2 T1, eta1 / 4 for the next 4 T1 and so on, capped.
+
+    By default eta1 = 1 / (2 L_mean + rho) and T1 = ceil(4 / (rho eta1)), the least that lets an epoch halve the error.
+    """
+
+    T1: int | None = None
+    eta1: float | None = None
+    cap: bool = True
+
+    def resolve(self, problem: Any, pilot: Pilot) -> Halving:
+        rho = float(problem.regularizer.rho)
+        if self.T1 is None and rho <= 0.0:
+            raise ValueError("the step size Halving needs rho > 0 (l1_ratio < 1) or its own T1.")
+        eta1 = 1.0 / (2.0 * pilot.L_mean + rho) if self.eta1 is None else float(self.eta1)
+        return Halving(math.ceil(4.0 / (rho * eta1)) if self.T1 is None else int(self.T1), eta1, self.cap)
+
+    def end(self, t: int) -> int:
+        """How many examples there are up to the end of the epoch that is under way after t."""
+        return self.T1 * ((1 << (t // self.T1 + 1).bit_length()) - 1)
+
+    def sizes(self, t: int, n: int) -> np.ndarray:
+        _, epoch = np.frexp(np.arange(t, t + n) // self.T1 + 1.0)
+        return np.ldexp(float(self.eta1), 1 - epoch)
 
 
 class Constant(NamedTuple):

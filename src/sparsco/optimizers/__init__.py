@@ -1,11 +1,26 @@
 """Phase one: one file per update rule."""
 
+from .adagrad import AdaGradFOBOS, AdaGradRDA
+from .epoch import EpochGD
 from .fobos import FOBOS
 from .ftrl import FTRL
 from .nftrl import NFTRL
 from .rda import RDA
 from .sgd import SGD
+from .truncated import TruncatedGradient
 
-OPTIMIZERS = {"sgd": SGD, "fobos": FOBOS, "rda": RDA, "ftrl": FTRL, "nftrl": NFTRL}
+OPTIMIZERS = {
+    "sgd": SGD,
+    "fobos": FOBOS,
+    "rda": RDA,
+    "ftrl": FTRL,
+    "nftrl": NFTRL,
+    "adagrad-fobos": AdaGradFOBOS,
+    "adagrad-rda": AdaGradRDA,
+    "truncated-gradient": TruncatedGradient,
+    "epoch-gd": EpochGD,
+}
 
-__all__ = ["FOBOS", "FTRL", "NFTRL", "OPTIMIZERS", "RDA", "SGD"]
+__all__ = [
+    "AdaGradFOBOS", "AdaGradRDA", "EpochGD", "FOBOS", "FTRL", "NFTRL", "OPTIMIZERS", "RDA", "SGD", "TruncatedGradient",
+]  # fmt: skip

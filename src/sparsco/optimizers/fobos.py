@@ -16,8 +16,8 @@ import numpy as np
 from ..dispatch import U, inlined, kernel, plain_python
 from ..lanes import anyof, load, maximum, minimum, signed, store, width
 from ..losses import curvature, derivative
-from ..records import Block, Layout, Problem, State, tracks
-from ..regularizers import ElasticNet, penalty, prox
+from ..records import Block, Layout, Problem, State, spare, tracks
+from ..regularizers import ElasticNet, falls, penalty, prox
 from .fobos_lines import learn_lines
 from .lines import FIVE, FOUR, THREE, TWO, tails
 
@@ -28,12 +28,13 @@ with sums, which lose as many digits as P does."""
 
 
 class Schedule(NamedTuple):
-    """Per row: steps (of the intercept, of the cells over P) and weight in the average.  Per step since the last
-    settling, and one more: ``table`` with columns B, SP, SPB, P.  ``first`` is the table's row of the first step,
-    ``dead`` and ``level`` are scratch."""
+    """Per row: steps (of the intercept, of the cells over P), shrinkage over P and weight in the average.  Per step
+    since the last settling, and one more: ``table`` with columns B, SP, SPB, P.  ``first`` is the table's row of the
+    first step, ``dead`` and ``level`` are scratch."""
 
     eta: np.ndarray
     tau: np.ndarray
+    fall: np.ndarray
     omega: np.ndarray
     table: np.ndarray
     grid: np.ndarray
@@ -46,7 +47,8 @@ class Learn:
     """``learn``, or ``learn_lines`` where that does the same: one model, one penalty."""
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        if width(method.lanes) == 1 and type(method.regularizer) is ElasticNet:
+        is_line = width(method.lanes) == 1 and not spare(method.watch)
+        if is_line and type(method.regularizer) is ElasticNet:
             size = (TWO, THREE, FOUR, FIVE)[tracks(method.watch)]
             learn_lines(rows, order, schedule, method, state, size, *tails(rows))
         else:
@@ -110,45 +112,72 @@ class FOBOS(NamedTuple):
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Schedule:
         """The arrays for the next ``len(eta)`` steps; for fewer where P would become too small to divide by."""
-        if not problem.sums and t > block.start:  # nothing is summed: only the present P and B matter
-            block.table[0] = block.table[t - block.start]
-            block.start = t
-        first, rho = t - block.start, float(problem.regularizer.rho)
+        rho = float(problem.regularizer.rho)
         if self.l2_in == "prox":
-            decay = 1.0 / (1.0 + eta * rho)
-        else:
-            decay = 1.0 - eta * rho
-            if t == 0 and decay.size and decay[0] <= 0.0 and not state.cell.any():
-                decay[0] = 1.0  # w_1 = 0 whatever multiplies it
-            if decay.size and decay.min() <= 0.0:
-                raise ValueError(
-                    f"the step {eta[decay.argmin()]:.3g} at example {t + decay.argmin() + 1} times rho = {rho:.3g} is "
-                    "at least 1: choose smaller steps, or FOBOS(l2_in='prox')."
-                )
-        tau, table = np.empty(len(eta)), block.reserve(first + len(eta) + 1)
-        limit = _TINY[problem.sums > 0]
-        n = fill(table, first, decay, eta, omega, self.l2_in == "prox", limit, tau)
-        block.full = bool(table[first + n, 3] < limit)
-        eta, tau, omega = eta[:n], tau[:n], omega[:n]
-        if problem.sums:
-            _update_grid(block, first + n)
-        b_eta = eta if problem.intercept else 0.0 * eta
-        return Schedule(b_eta, tau, omega, block.table, block.grid, first, block.noted, block.level)
+            return make_schedule(problem, block, t, eta, omega, eta)
+        decay = 1.0 - eta * rho
+        if t == 0 and decay.size and decay[0] <= 0.0 and not state.cell.any():
+            decay[0] = 1.0  # w_1 = 0 whatever multiplies it
+        if decay.size and decay.min() <= 0.0:
+            raise ValueError(
+                f"the step {eta[decay.argmin()]:.3g} at example {t + decay.argmin() + 1} times rho = {rho:.3g} is "
+                "at least 1: choose smaller steps, or FOBOS(l2_in='prox')."
+            )
+        return make_schedule(problem, block, t, eta, omega, eta, decay)
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
-        settle(block.table, block.grid, t - block.start, problem.method, state)
-        block.table[0] = 0.0, 0.0, 0.0, 1.0
-        block.start, block.gridded, block.full = t, 0, False
+        settle_block(problem, state, block, t)
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
         """The iterate after t examples."""
-        touched, lanes, bias = self.layout.views(problem, state)
-        B, _, _, P = block.table[t - block.start]
-        method = problem.method
-        pen = problem.regularizer.penalties(problem.d)
-        idle = (pen * (B - touched[:, 0]))[:, None] * method.lams
-        return (P * prox(method.regularizer, lanes[:, 0], idle))[:, : problem.m], bias[0, : problem.m].copy()
+        return iterate(self.layout, problem, state, block, t)
+
+
+def settle_block(problem: Problem, state: State, block: Block, t: int) -> None:
+    """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
+    settle(block.table, block.grid, t - block.start, problem.method, state)
+    block.table[0] = 0.0, 0.0, 0.0, 1.0
+    block.start, block.gridded, block.full = t, 0, False
+
+
+def iterate(
+    layout: Layout, problem: Problem, state: State, block: Block, t: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The iterate after t examples."""
+    touched, lanes, bias = layout.views(problem, state)
+    B, _, _, P = block.table[t - block.start]
+    method = problem.method
+    pen = problem.regularizer.penalties(problem.d)
+    idle = (pen * (B - touched[:, 0]))[:, None] * method.lams
+    return (P * prox(method.regularizer, lanes[:, 0], idle))[:, : problem.m], bias[0, : problem.m].copy()
+
+
+def make_schedule(
+    problem: Problem, block: Block, t: int, eta: np.ndarray, omega: np.ndarray, shrinkage: np.ndarray,
+    decay: np.ndarray | None = None,
+) -> Schedule:  # fmt: skip
+    """The arrays for the next ``len(eta)`` steps; for fewer where P would become too small to divide by.
+
+    ``shrinkage`` is what each step takes off over lam pen, eta itself for FOBOS.  ``decay`` is the factor of an L2 term
+    in the gradient; without it that term is in the prox.
+    """
+    if not problem.sums and t > block.start:  # nothing is summed: only the present P and B matter
+        block.table[0] = block.table[t - block.start]
+        block.start = t
+    first, in_prox = t - block.start, decay is None
+    if decay is None:
+        decay = 1.0 / (1.0 + eta * float(problem.regularizer.rho))
+    tau, fall, table = np.empty(len(eta)), np.empty(len(eta)), block.reserve(first + len(eta) + 1)
+    limit = _TINY[problem.sums > 0]
+    n = fill(table, first, decay, eta, shrinkage, omega, in_prox, limit, tau, fall)
+    block.full = bool(table[first + n, 3] < limit)
+    if problem.sums:
+        _update_grid(block, first + n)
+    b_eta = eta if problem.intercept else 0.0 * eta
+    return Schedule(
+        b_eta[:n], tau[:n], fall[:n], omega[:n], block.table, block.grid, first, block.noted, block.level
+    )  # fmt: skip
 
 
 def _update_grid(block: Block, r: int) -> None:
@@ -171,20 +200,22 @@ def _near(table, grid, r, x):
     z = grid[k + one] + (grid[k + U(2)] - grid[k + one]) * (place - 1.0 * k)
     i = U(minimum(maximum(z, 1.0), last))
     step = maximum(table[i, 0] - table[i - one, 0], 1e-300)
-    return U(minimum(maximum(1.0 * i + math.ceil((x - table[i, 0]) / step), 1.0), last))
+    jump = minimum(maximum((x - table[i, 0]) / step, -last), last)
+    return U(minimum(maximum(1.0 * i + math.ceil(jump), 1.0), last))
 
 
 @kernel
-def fill(table, first, decay, eta, omega, in_prox, limit, tau):
-    """The table's rows after ``first``, and tau; how many, since the last is that whose P falls below the limit."""
+def fill(table, first, decay, eta, shrinkage, omega, in_prox, limit, tau, fall):
+    """The table's rows after ``first``, tau, fall; how many, since the last is that whose P falls below the limit."""
     at, one = U(first), U(1)
     B, SP, SPB, P = table[at, 0], table[at, 1], table[at, 2], table[at, 3]
     for k in range(eta.size):
         after = P * decay[k]
         SP += omega[k] * P
         SPB += omega[k] * P * B
-        tau[k] = eta[k] / (P if in_prox else after)
-        B += tau[k]
+        scale = P if in_prox else after
+        tau[k], fall[k] = eta[k] / scale, shrinkage[k] / scale
+        B += fall[k]
         P = after
         at += one
         table[at, 0], table[at, 1], table[at, 2], table[at, 3] = B, SP, SPB, P
@@ -198,10 +229,10 @@ def learn(rows, order, schedule, method, state):
     """FOBOS over the rows in ``order``, with exact running sums where the method watches them."""
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
-    eta, tau, omega, table, grid, first, dead, level = schedule
+    eta, tau, fall, omega, table, grid, first, dead, level = schedule
     cell, bias, _ = state
     m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
-    stride = one + (one + sums) * m
+    stride = one + (one + sums + U(spare(watch))) * m
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
         i, r = U(order[k]), U(first + k)
@@ -216,7 +247,7 @@ def learn(rows, order, schedule, method, state):
             if sums > 0:
                 dead[n] = j
                 store(lanes, level, n * m, v)
-                n += U(anyof((abs(v) <= idle) & (v != 0.0)))
+                n += U(anyof((abs(v) <= idle * falls(reg, v)) & (v != 0.0)))
             v = prox(reg, v, idle)
             store(lanes, cell, at + one, v)
             s = s + v * data[p]
@@ -224,7 +255,8 @@ def learn(rows, order, schedule, method, state):
             at = U(dead[h]) * stride
             pen = penalty(reg, U(dead[h]))
             for q in range(m):
-                v, shrink = level[h * m + q], lams[q] * pen
+                v = level[h * m + q]
+                shrink = lams[q] * pen * falls(reg, v)
                 if (v != 0.0) & (abs(v) <= shrink * (B - cell[at])):
                     x = abs(v) / shrink + cell[at]
                     z = _near(table, grid, r, x)
@@ -241,7 +273,7 @@ def learn(rows, order, schedule, method, state):
         y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
         margin = P * s + b
         g = weight * derivative(loss, margin, y)
-        c, og, step = tau[k] * g, omega[k] * g, tau[k]
+        c, og, step = tau[k] * g, omega[k] * g, fall[k]
         B1, SP, SPB = table[r + one, 0], table[r + one, 1], table[r + one, 2]
         before, after = B * SP - SPB, B1 * SP - SPB
         curve = 0.0 * b
@@ -257,7 +289,8 @@ def learn(rows, order, schedule, method, state):
             store(lanes, cell, at + one, u)
             if sums > 0:
                 f = at + one + m
-                moved = (v - u) * SP + (signed(pen * before, v) - signed(pen * after, u))
+                sinking = signed(pen * before * falls(reg, v), v) - signed(pen * after * falls(reg, u), u)
+                moved = (v - u) * SP + sinking
                 store(lanes, cell, f, load(lanes, cell, f) + moved)
             if sums > 1:
                 f = at + one + m + m
@@ -281,13 +314,14 @@ def settle(table, grid, steps, method, state):
     _, reg, lanes, watch, lams = method
     cell = state.cell
     m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
-    stride, r = one + (one + sums) * m, U(steps)
+    stride, r = one + (one + sums + U(spare(watch))) * m, U(steps)
     B, P = table[r, 0], table[r, 3]
     for j in range(U(cell.size) // stride):
         at, pen = j * stride, penalty(reg, j)
         for q in range(m):
-            v, shrink = cell[at + one + q], lams[q] * pen
+            v = cell[at + one + q]
             if v != 0.0:
+                shrink = lams[q] * pen * falls(reg, v)
                 if sums > 0:
                     z, level = r, abs(v) + shrink * cell[at]
                     if abs(v) <= shrink * (B - cell[at]):

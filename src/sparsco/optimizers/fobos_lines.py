@@ -24,7 +24,7 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
     """
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, lams = method
-    eta, tau, omega, table, grid, first, _, space = schedule
+    eta, tau, fall, omega, table, grid, first, _, space = schedule
     cell, bias, _ = state
     sums, one, two, four = U(tracks(watch)), U(1), U(2), U(4)
     lam, b = lams[0], bias[0]
@@ -80,7 +80,7 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
         y, weight = targets[U(k)], weights[U(k)]
         margin = P * ((lane(s, 0) + lane(s, 1)) + (lane(s, 2) + lane(s, 3))) + b
         g = weight * derivative(loss, margin, y)
-        c, og, shrink, curve = tau[k] * g, omega[k] * g, lam * tau[k], 0.0
+        c, og, shrink, curve = tau[k] * g, omega[k] * g, lam * fall[k], 0.0
         if sums > 2:
             curve = weight * curvature(loss, margin, y)
         B1, SP1, SPB1 = table[r + one, 0], table[r + one, 1], table[r + one, 2]

@@ -22,6 +22,12 @@ class AdaGrad(NamedTuple):
     def rate(rule, G, s2, gain, floor):  # noqa: N803, N805
         return (floor + sqrt(G)) * gain
 
+    def kept(rule, z, pull):  # noqa: N805
+        return z - pull
+
+    def moved(rule, rest, g, anchor, level):  # noqa: N805
+        return rest + g - anchor
+
 
 class FTRL(NamedTuple):
     """FTRL-proximal.  ``alpha`` scales all steps, ``beta`` damps the first ones."""
@@ -45,7 +51,7 @@ class FTRL(NamedTuple):
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> idle.Schedule:
         """The arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
-        return idle.make_schedule(problem, block, t, omega, AdaGrad(), 1.0 / self.alpha, self.beta, 0.0)
+        return idle.make_schedule(self, problem, block, t, omega, AdaGrad(), 1.0 / self.alpha, self.beta, 0.0)
 
     is_lazy, is_dense, start = idle.is_lazy, idle.is_dense, idle.start
     settle, weights = idle.settle, idle.weights

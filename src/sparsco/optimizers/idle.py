@@ -1,7 +1,7 @@
-"""Follow the regularized leader with a rate per coordinate: the kernels behind FTRL-proximal and NFTRL.
+"""A rate per coordinate: the kernels behind FTRL-proximal, NFTRL and both forms of AdaGrad.
 
-Both keep z, G = sum of (c x)^2 and eta = 1/r per coordinate and differ only in the rule for r (a record, see ``rate``).
-A coordinate that is not touched has, before the example at clock t,
+All keep z, G = sum of (c x)^2 and eta = 1/r per coordinate and differ in the rule for r and in what a step makes of z
+(a record, see ``rate``, ``kept`` and ``moved``).  A coordinate that is not touched has, before the example at clock t,
 
     w_t = -S(z, lam pen t) / (r + rho t),
 
@@ -10,6 +10,7 @@ k steps an idle coordinate's iterates add up to F_k = eta (|z| Omega_k - lam pen
 sums of omega and omega t, so a touch adds F of the old (z, eta) minus F of the new one.  One that died while idle adds
 F at the step of its death, e = ceil(|z| / (lam pen)); one that a touch left dead never adds anything: its eta is stored
 with a minus sign.  With rho > 0 the idle stretch since the last touch, a field of its own, has a closed form.
+AdaGrad FOBOS with rho > 0 alone has another idle curve: there z itself drifts, see ``Drift``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _TINY = 1e-300
 """Smallest r: where no gradient has come yet, so that z = 0, and 1/r only has to be finite."""
 
 
-# --- Parts: the rule for r, and how idle coordinates behave -----------------------------------------------------------
+# --- Parts: the rule for r and z, and how idle coordinates behave -----------------------------------------------------
 
 
 @dispatched
@@ -46,8 +47,44 @@ def normalises(rule: Any) -> int:
 
 
 @dispatched
+def kept(rule: Any, z: Any, pull: Any) -> Any:
+    """What a touch keeps of z; ``pull`` is the part of z that makes the weight, -r w."""
+    raise NotImplementedError
+
+
+@dispatched
+def moved(rule: Any, rest: Any, g: Any, anchor: Any, level: Any) -> Any:
+    """z after a gradient g, from what was kept; ``anchor`` is the new r times w, ``level`` the threshold before."""
+    raise NotImplementedError
+
+
+@dispatched
 def ridged(idle: Any) -> int:
     """Whether rho > 0.  A compile-time constant."""
+    raise NotImplementedError
+
+
+@dispatched
+def drifts(idle: Any) -> int:
+    """Whether z changes while idle, in place of the threshold.  A compile-time constant."""
+    raise NotImplementedError
+
+
+@dispatched
+def clock_of(idle: Any, t: Any) -> Any:
+    """The threshold at clock t over lam pen: t, and 0 where z drifts."""
+    raise NotImplementedError
+
+
+@dispatched
+def drifted(idle: Any, z: Any, eta: Any, shrink: Any, k: Any) -> Any:
+    """z after k idle steps; only asked for where it drifts."""
+    raise NotImplementedError
+
+
+@dispatched
+def landed(idle: Any, regularizer: Any, z: Any, eta: Any, shrink: Any) -> Any:
+    """z after the step's own prox, where it drifts; elsewhere the threshold does that."""
     raise NotImplementedError
 
 
@@ -69,6 +106,18 @@ class Flat(NamedTuple):
     def ridged(idle) -> int:  # noqa: N805
         return 0
 
+    def drifts(idle) -> int:  # noqa: N805
+        return 0
+
+    def clock_of(idle, t):  # noqa: N805
+        return t
+
+    def drifted(idle, z, eta, shrink, k):  # noqa: N805
+        return z
+
+    def landed(idle, regularizer, z, eta, shrink):  # noqa: N805
+        return z
+
     def damping(idle, t, eta):  # noqa: N805
         return 1.0
 
@@ -83,6 +132,8 @@ class Ridge(NamedTuple):
 
     def ridged(idle) -> int:  # noqa: N805
         return 1
+
+    drifts, clock_of, drifted, landed = Flat.drifts, Flat.clock_of, Flat.drifted, Flat.landed
 
     def damping(idle, t, eta):  # noqa: N805
         return 1.0 / (1.0 + idle.rho * t * eta)
@@ -99,10 +150,47 @@ class Ridge(NamedTuple):
         return maximum(0.0, n * top - (top + shrink / idle.rho) * harmonic(bottom / idle.rho, n))
 
 
-def idle_of(problem: Problem) -> Any:
-    """The record for the problem's rho."""
+class Drift(NamedTuple):
+    """rho > 0 in the prox of a gradient step: |w| <- max(|w| - lam pen eta, 0) / (1 + rho eta) while idle.
+
+    So |z| + C, C = lam pen / (rho eta), shrinks by the factor 1 / (1 + rho eta) in each step until |z| reaches 0.
+    """
+
+    rho: float
+
+    def ridged(idle) -> int:  # noqa: N805
+        return 1
+
+    def drifts(idle) -> int:  # noqa: N805
+        return 1
+
+    def clock_of(idle, t):  # noqa: N805
+        return 0.0 * t
+
+    def drifted(idle, z, eta, shrink, k):  # noqa: N805
+        x, size = idle.rho * eta, np.abs(z)
+        return np.copysign(np.maximum(size + (size + shrink / x) * np.expm1(-k * np.log1p(x)), 0.0), z)
+
+    def landed(idle, regularizer, z, eta, shrink):  # noqa: N805
+        return prox(regularizer, z, shrink) / (1.0 + idle.rho * eta)
+
+    def damping(idle, t, eta):  # noqa: N805
+        return 1.0
+
+    def stretch(idle, z, eta, shrink, a, b):  # noqa: N805
+        x, size, n = idle.rho * eta, abs(z), b - a
+        if n <= 0.0:
+            return 0.0
+        C = shrink / x
+        if C > 0.0:
+            n = minimum(n, float(math.ceil(minimum(math.log1p(size / C) / math.log1p(x), n))))
+        return eta * maximum(0.0, n * size - (size + C) * geometric(x, n))
+
+
+def idle_of(optimizer: Any, problem: Problem) -> Any:
+    """The record for the problem's rho and how the optimizer treats it."""
     rho = float(problem.regularizer.rho)
-    return Ridge(rho) if rho > 0.0 else Flat()
+    return getattr(optimizer, "ridge", Ridge)(rho) if rho > 0.0 else Flat()
 
 
 def in_lines(problem: Problem) -> bool:
@@ -110,7 +198,7 @@ def in_lines(problem: Problem) -> bool:
     return problem.width == 1 and not problem.regularizer.rho and type(problem.regularizer) is ElasticNet
 
 
-# --- What both optimizers share ---------------------------------------------------------------------------------------
+# --- What all share ---------------------------------------------------------------------------------------
 
 
 class Schedule(NamedTuple):
@@ -142,7 +230,7 @@ class IdleLayout(Layout):
     __slots__ = ()
 
     def _shared(self, problem: Problem) -> int:
-        return self.shared + ridged(idle_of(problem))
+        return self.shared + (problem.regularizer.rho > 0.0)
 
     def stride(self, problem: Problem) -> int:
         if in_lines(problem):
@@ -181,8 +269,9 @@ def per_lane(problem: Problem, value: Any, rest: float) -> np.ndarray:
 
 
 def make_schedule(
-    problem: Problem, block: Block, t: int, omega: np.ndarray, rule: Any, gains: Any, floors: Any, centres: Any
-) -> Schedule:
+    optimizer: Any, problem: Problem, block: Block, t: int, omega: np.ndarray,
+    rule: Any, gains: Any, floors: Any, centres: Any,
+) -> Schedule:  # fmt: skip
     """The arrays for the next ``len(omega)`` steps."""
     n, first = len(omega), t - block.start
     if problem.sums:
@@ -193,8 +282,8 @@ def make_schedule(
         block.start, first = t + n, 0
     lanes = (per_lane(problem, value, 1.0) for value in (gains, floors, centres if problem.intercept else 0.0))
     origin = float(block.start if problem.sums else t)
-    fixed = float(problem.intercept), block.noted, block.level
-    return Schedule(rule, idle_of(problem), omega, block.table, origin, first, *lanes, *fixed)
+    idle, fixed = idle_of(optimizer, problem), (float(problem.intercept), block.noted, block.level)
+    return Schedule(rule, idle, omega, block.table, origin, first, *lanes, *fixed)
 
 
 def is_dense(optimizer: Any, problem: Problem) -> bool:
@@ -205,17 +294,19 @@ def is_dense(optimizer: Any, problem: Problem) -> bool:
 def settle(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> None:
     """Bring every coordinate's sum up to date, note which are alive, and start a new block."""
     at = float(block.start if problem.sums else t)
-    settle_all(block.table, at, t, LAYOUT.stride(problem), idle_of(problem), problem.method, state)
+    settle_all(block.table, at, t, LAYOUT.stride(problem), idle_of(optimizer, problem), problem.method, state)
     block.table[0] = 0.0
     block.start = t
 
 
 def weights(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
     """The iterate after t examples."""
-    _, lanes, bias = LAYOUT.views(problem, state)
-    method, z, eta = problem.method, lanes[:, 0], np.abs(lanes[:, 1])
-    v = prox(method.regularizer, z, problem.regularizer.penalties(problem.d)[:, None] * method.lams * t)
-    w = 0.0 - v * damping(idle_of(problem), t, eta) * eta
+    shared, lanes, bias = LAYOUT.views(problem, state)
+    method, idle, z, eta = problem.method, idle_of(optimizer, problem), lanes[:, 0], np.abs(lanes[:, 1])
+    shrink = problem.regularizer.penalties(problem.d)[:, None] * method.lams
+    if drifts(idle):
+        z = np.where(z != 0.0, drifted(idle, z, np.where(z != 0.0, eta, 1.0), shrink, t - shared[:, 2:]), 0.0)
+    w = 0.0 - prox(method.regularizer, z, shrink * clock_of(idle, t)) * damping(idle, t, eta) * eta
     return w[:, : problem.m], bias[0, : problem.m].copy()
 
 
@@ -274,12 +365,25 @@ def harmonic(q, n):
     return total
 
 
+@inlined
+def geometric(x, n):
+    """The sum over 0 <= i < n of 1 - (1 + x)^-i: in closed form, or where digits would cancel by its power series."""
+    if (n > 1.0) & (n * x > 0.5):
+        return n + (1.0 + x) / x * math.expm1(-n * math.log1p(x))
+    term, total, j = 0.5 * n * (n - 1.0) * x, 0.0, 1.0
+    while abs(term) > 1e-17 * total:
+        total += term
+        term *= -x * (n + j) / (j + 2.0)
+        j += 1.0
+    return total
+
+
 # --- Kernels ----------------------------------------------------------------------------------------------------------
 
 
 @kernel
 def learn(rows, order, schedule, method, state):
-    """FTRL over the rows in ``order``, with exact running sums where the method watches them."""
+    """One step per row in ``order``, with exact running sums where the method watches them."""
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
     rule, idle, omega, table, origin, first, gains, floors, centres, intercept, dead, scale = schedule
@@ -305,21 +409,21 @@ def learn(rows, order, schedule, method, state):
                 cell[at], cell[at + one] = q, count
                 seen += x * x * (count / q)
                 scale[p - begin] = q / count
+            if (ridged(idle) == 1) & ((sums > 0) | (drifts(idle) == 1)):
+                for lane_ in range(m):
+                    zq, own_eta, own_shrink = cell[f + lane_], cell[f + m + lane_], lams[lane_] * penalty(reg, j)
+                    if zq != 0.0:
+                        if sums > 0:
+                            total = stretch(idle, zq, own_eta, own_shrink, maximum(origin, cell[at + two]), t + 1.0)
+                            cell[f + m + m + m + lane_] -= math.copysign(omega[k] * total, zq)
+                        if drifts(idle) == 1:
+                            cell[f + lane_] = drifted(idle, zq, own_eta, own_shrink, t - cell[at + two])
             z, eta = load(lanes, cell, f), load(lanes, cell, f + m)
-            v = prox(reg, z, shrink * t)
+            v = prox(reg, z, shrink * clock_of(idle, t))
             s = s - v * damping(idle, t, eta) * eta * x
-            if sums > 0:
-                if ridged(idle) == 1:
-                    a = maximum(origin, cell[at + two])
-                    for lane_ in range(m):
-                        zq, h = cell[f + lane_], f + m + m + m + lane_
-                        if zq != 0.0:
-                            own_shrink = lams[lane_] * penalty(reg, j)
-                            total = stretch(idle, zq, cell[f + m + lane_], own_shrink, a, t + 1.0)
-                            cell[h] -= math.copysign(omega[k] * total, zq)
-                else:
-                    dead[n] = j
-                    n += U(anyof((eta > 0.0) & (v == 0.0)))
+            if (sums > 0) & (ridged(idle) == 0):
+                dead[n] = j
+                n += U(anyof((eta > 0.0) & (v == 0.0)))
         for h in range(n):
             j = U(dead[h])
             f = j * stride + own
@@ -345,23 +449,24 @@ def learn(rows, order, schedule, method, state):
             j, x = U(indices[p]), np.float64(data[p])
             at = j * stride
             f, shrink = at + own, lam * penalty(reg, j)
-            z, eta = load(lanes, cell, f), load(lanes, cell, f + m)
-            v = prox(reg, z, shrink * t)
+            z, eta, level = load(lanes, cell, f), load(lanes, cell, f + m), shrink * clock_of(idle, t)
+            v = prox(reg, z, level)
             pull = v * damping(idle, t, eta)  # -r w
             w, g = 0.0 - pull * eta, c * x
             G = load(lanes, cell, f + m + m) + g * g
             new_r = maximum(rate(rule, G, scale[p - begin], gk, floor), _TINY)
-            new_z, new_eta = (z - pull) + g - new_r * w, 1.0 / new_r
+            new_eta = 1.0 / new_r
+            new_z = landed(idle, reg, moved(rule, kept(rule, z, pull), g, new_r * w, level), new_eta, shrink)
+            if (ridged(idle) == 1) & ((sums > 0) | (drifts(idle) == 1)):
+                cell[at + two] = t + 1.0
             if sums > 0:
-                if ridged(idle) == 1:
-                    cell[at + two] = t + 1.0
-                else:
+                if ridged(idle) == 0:
                     h = f + m + m + m
                     new_v = prox(reg, new_z, shrink * (t + 1.0))
-                    moved = Omega * (w + new_v * new_eta) - (
+                    change = Omega * (w + new_v * new_eta) - (
                         signed(shrink * before * eta, v) - signed(shrink * after * new_eta, new_v)
                     )
-                    store(lanes, cell, h, load(lanes, cell, h) + moved)
+                    store(lanes, cell, h, load(lanes, cell, h) + change)
                     new_eta = where(new_v != 0.0, new_eta, -new_eta)
             store(lanes, cell, f, new_z)
             store(lanes, cell, f + m, new_eta)
@@ -380,7 +485,7 @@ def learn(rows, order, schedule, method, state):
             store(lanes, bias, U(6) * m, load(lanes, bias, U(6) * m) + curve)
         G_b = G_b + c * c
         new_r = maximum(rate(rule, G_b, 1.0, gk, floor), _TINY)
-        z_b = z_b + c - (new_r - r_b) * (b - b0)
+        z_b = moved(rule, kept(rule, z_b, r_b * (b0 - b)), c, new_r * (b - b0), 0.0)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     store(lanes, bias, U(0), b)
     store(lanes, bias, m, z_b)
@@ -430,7 +535,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
                 inverse = 1.0 / (q * n)  # one division for n / q and q / n
                 seen = seen + x_once * x_once * (n * (n * inverse))
                 store(FOUR, space, o + U(20), q * (q * inverse))
-            store(FOUR, space, o, z - v)
+            store(FOUR, space, o, kept(rule, z, v))
             store(FOUR, space, o + U(4), w)
             store(FOUR, space, o + U(8), G)
             store(FOUR, space, o + U(12), q)
@@ -463,7 +568,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
         if sums > 0:
             Omega, Theta = table[r + one, 0], table[r + one, 1]
         before, after = lam * (float(r) * Omega - Theta), lam * ((float(r) + 1.0) * Omega - Theta)
-        level = lam * (t + 1.0)
+        next_level = lam * (t + 1.0)
         for block in range(blocks):
             p, in_tail, o = begin + block * four, block == full, block * size
             if indices.size >= 4:  # the next row's lines
@@ -474,10 +579,10 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
             if normalises(rule) == 1:
                 s2 = load(FOUR, space, o + U(20))
             new_r = maximum(rate(rule, G, s2, gain, floor), _TINY)
-            z, eta = load(FOUR, space, o) + cx - new_r * w, 1.0 / new_r
+            z, eta = moved(rule, load(FOUR, space, o), cx, new_r * w, level), 1.0 / new_r
             q, n = load(FOUR, space, o + U(12)), load(FOUR, space, o + U(16))
             if sums > 0:
-                v = prox(reg, z, level)
+                v = prox(reg, z, next_level)
                 gone = signed(load(FOUR, space, o + U(24)) * before, w) - signed(eta * after, zero - v)
                 A = load(FOUR, space, o + U(28)) + (Omega * (w + v * eta) + gone)
                 eta = where(v != 0.0, eta, zero - eta)
@@ -497,7 +602,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
             bias[6] += curve
         G_b += c * c
         new_r = maximum(_TINY, rate(rule, G_b, 1.0, gain, floor))
-        z_b += c - (new_r - r_b) * (b - b0)
+        z_b = moved(rule, kept(rule, z_b, r_b * (b0 - b)), c, new_r * (b - b0), 0.0)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     bias[0], bias[1], bias[2], bias[3] = b, z_b, G_b, r_b
     clock[0] = K
@@ -530,6 +635,8 @@ def settle_all(table, origin, t, stride, idle, method, state):
                         else:
                             total = sum_to_death(table, z, eta, shrink, origin, r)
                     cell[f + m + m + m] -= math.copysign(total, z)
+                if drifts(idle) == 1:
+                    cell[f] = drifted(idle, z, eta, shrink, now - cell[at + two])
             if ridged(idle) == 0:
                 cell[f + m] = abs(eta) if alive else -abs(eta)
         if ridged(idle) == 1:

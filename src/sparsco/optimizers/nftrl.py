@@ -13,6 +13,7 @@ import numpy as np
 from ..lanes import sqrt
 from ..records import Block, Problem, State
 from . import idle
+from .ftrl import AdaGrad
 
 _LEARN = idle.Learn()
 
@@ -25,6 +26,8 @@ class Normalised(NamedTuple):
 
     def rate(rule, G, s2, gain, floor):  # noqa: N803, N805
         return sqrt(gain * s2 * (G + floor * s2))
+
+    kept, moved = AdaGrad.kept, AdaGrad.moved
 
 
 class NFTRL(NamedTuple):
@@ -78,7 +81,7 @@ class NFTRL(NamedTuple):
         """The arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
         sigma = np.asarray(self.sigma, dtype=np.float64)
         gains, floors = 1.0 / np.square(self.alpha * sigma), self.delta * np.square(sigma)
-        return idle.make_schedule(problem, block, t, omega, Normalised(), gains, floors, self.b0)
+        return idle.make_schedule(self, problem, block, t, omega, Normalised(), gains, floors, self.b0)
 
     is_lazy, is_dense = idle.is_lazy, idle.is_dense
     settle, weights = idle.settle, idle.weights

@@ -1,0 +1,129 @@
+"""AdaGrad with a rate per coordinate, H = delta + sqrt(sum of g^2) (Duchi, Hazan, Singer 2011), in both of its forms.
+
+FOBOS: w <- S(w - eta g / H, eta lam / H) / (1 + eta rho / H).  RDA: w = -S(sum of g, lam t) / (H / eta + rho t).  H
+does not change while a coordinate is idle, so both are kernels of ``idle`` with r = H / eta.  For FOBOS without L2 term
+z is the line along which w shrinks, continued back to the clock's zero: -r w + sgn(-w) lam t.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..lanes import signed
+from ..records import Block, Problem, State
+from . import idle
+from .ftrl import AdaGrad
+from .nftrl import NFTRL
+
+_LEARN = idle.Learn()
+
+
+class ForwardBackward(NamedTuple):
+    """A step from w: z starts anew, on the line that the threshold lam t will cut where w's own shrinking would."""
+
+    normalises, rate = AdaGrad.normalises, AdaGrad.rate
+
+    def kept(rule, z, pull):  # noqa: N805
+        return 0.0 * z
+
+    def moved(rule, rest, g, anchor, level):  # noqa: N805
+        u = g - anchor
+        return u + signed(level, u)
+
+
+class DualAveraging(NamedTuple):
+    """z is the sum of all gradients."""
+
+    normalises, rate = AdaGrad.normalises, AdaGrad.rate
+
+    def kept(rule, z, pull):  # noqa: N805
+        return z
+
+    def moved(rule, rest, g, anchor, level):  # noqa: N805
+        return rest + g
+
+
+def _check(optimizer: Any, problem: Problem) -> None:
+    """Refuse what cannot be done."""
+    name = type(optimizer).__name__
+    if optimizer.eta is not None and not np.all((np.asarray(optimizer.eta) > 0.0) & np.isfinite(optimizer.eta)):
+        raise ValueError(f"{name}(eta={optimizer.eta!r}): eta must be a positive number.")
+    if optimizer.delta is not None and not np.all((np.asarray(optimizer.delta) >= 0.0) & np.isfinite(optimizer.delta)):
+        raise ValueError(f"{name}(delta={optimizer.delta!r}): delta must be a number, zero or more.")
+    if optimizer.b0 is not None and not np.all(np.isfinite(optimizer.b0)):
+        raise ValueError(f"{name}(b0={optimizer.b0!r}): b0 must be finite.")
+
+
+def _resolve(optimizer: Any, problem: Problem, pilot: Any, rule: Any = None) -> Any:
+    """With every None filled in: NFTRL's scales, with the size of a row in place of the features' own.
+
+    Such a delta keeps the first step of FOBOS, otherwise eta in every coordinate, from overshooting its example; RDA
+    forgets its first steps and only needs a divisor.
+    """
+    scales = NFTRL().resolve(problem, pilot)
+    size = math.sqrt(pilot.L_mean / problem.loss.smoothness)
+    factors = scales.alpha / size, size * optimizer.damped
+    eta, delta = (tuple(factor * sigma for sigma in scales.sigma) for factor in factors)
+    return type(optimizer)(
+        eta if optimizer.eta is None else optimizer.eta,
+        delta if optimizer.delta is None else optimizer.delta,
+        scales.b0 if optimizer.b0 is None else optimizer.b0,
+    )
+
+
+def _schedule(
+    optimizer: Any, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
+) -> idle.Schedule:
+    """The arrays for the next ``len(omega)`` steps; the argument ``eta`` is not used."""
+    gains = 1.0 / np.asarray(optimizer.eta)
+    return idle.make_schedule(optimizer, problem, block, t, omega, optimizer.rule, gains, optimizer.delta, optimizer.b0)
+
+
+def _start(optimizer: Any, problem: Problem) -> tuple[State, Block]:
+    """Nothing learned; the intercept at b0."""
+    return idle.start(optimizer, problem, optimizer.b0)
+
+
+class AdaGradFOBOS(NamedTuple):
+    """AdaGrad with forward-backward steps.
+
+    ``eta`` scales all steps, ``delta`` damps the first ones, ``b0`` is the intercept's start; each a number or one per
+    model, from the pilot rows where None.
+    """
+
+    eta: Any = None
+    delta: Any = None
+    b0: Any = None
+
+    layout = idle.LAYOUT
+    columns = idle.COLUMNS
+    uses_steps = False
+    learn = _LEARN
+    rule = ForwardBackward()
+    damped = 1.0
+    ridge = idle.Drift
+
+    check, resolve, schedule, start = _check, _resolve, _schedule, _start
+    is_lazy, is_dense, settle, weights = idle.is_lazy, idle.is_dense, idle.settle, idle.weights
+
+
+class AdaGradRDA(NamedTuple):
+    """AdaGrad with dual averaging; fields as in ``AdaGradFOBOS``."""
+
+    eta: Any = None
+    delta: Any = None
+    b0: Any = None
+
+    layout = idle.LAYOUT
+    columns = idle.COLUMNS
+    uses_steps = False
+    learn = _LEARN
+    rule = DualAveraging()
+    damped = 0.01
+    ridge = idle.Ridge
+
+    check, resolve, schedule, start = _check, _resolve, _schedule, _start
+    is_lazy, is_dense, settle, weights = idle.is_lazy, idle.is_dense, idle.settle, idle.weights
