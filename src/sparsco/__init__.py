@@ -26,6 +26,7 @@ _HOMES = {
     "FOBOS": "optimizers",
     "RDA": "optimizers",
     "SGD": "optimizers",
+    "ORDA": "optimizers",
     "FTRL": "optimizers",
     "NFTRL": "optimizers",
     "StronglyConvex": "steps",

@@ -3,9 +3,10 @@
 from .fobos import FOBOS
 from .ftrl import FTRL
 from .nftrl import NFTRL
+from .orda import ORDA
 from .rda import RDA
 from .sgd import SGD
 
-OPTIMIZERS = {"sgd": SGD, "fobos": FOBOS, "rda": RDA, "ftrl": FTRL, "nftrl": NFTRL}
+OPTIMIZERS = {"sgd": SGD, "fobos": FOBOS, "rda": RDA, "ftrl": FTRL, "nftrl": NFTRL, "orda": ORDA}
 
-__all__ = ["FOBOS", "FTRL", "NFTRL", "OPTIMIZERS", "RDA", "SGD"]
+__all__ = ["FOBOS", "FTRL", "NFTRL", "OPTIMIZERS", "ORDA", "RDA", "SGD"]
