@@ -123,7 +123,7 @@ def test_exact_ties_in_dyadic_numbers(optimizer):
 
 
 @pytest.mark.parametrize("conversion", CONVERSIONS)
-@pytest.mark.parametrize("optimizer", ["fobos", "rda", "nftrl"])
+@pytest.mark.parametrize("optimizer", ["fobos", "rda", "nftrl", "orda", "ssg"])
 def test_any_cut_gives_the_same_bits(optimizer, conversion):
     data = stream(n=1700, d=12, seed=1)
     record = OPTIMIZERS[optimizer][1]
@@ -157,6 +157,8 @@ def test_lanes_equal_single_models(optimizer, conversion):
     record = OPTIMIZERS[optimizer][1]
     if optimizer.startswith("rda"):
         record = record._replace(gamma=0.5, beta=1.0, bias_gamma=0.5)
+    if optimizer.startswith(("orda", "ssg")):
+        record = record._replace(gamma=3.0, c0=0.05)
 
     def answer(targets):
         run = Run(Logistic(), ElasticNet(0.02, 0.0), record, CONVERSIONS[conversion](n), rule, d=d, targets=targets)

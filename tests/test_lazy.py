@@ -31,6 +31,9 @@ OPTIMIZERS = {
     "rda-enhanced": ("rda", optimizers.RDA(r=0.01), {"r": 0.01}),
     "ftrl": ("ftrl", optimizers.FTRL(alpha=0.3, beta=1.0), {"alpha": 0.3, "beta": 1.0}),
     "nftrl": ("nftrl", optimizers.NFTRL(), {}),
+    "orda": ("orda", optimizers.ORDA(), {}),
+    "orda-split": ("orda", optimizers.ORDA(split=True), {"split": True}),
+    "ssg": ("ssg", optimizers.SSG(), {}),
 }
 
 RULES = {
@@ -99,6 +102,8 @@ def dense(stream, loss, name, constants, penalty, rule, intercept, run, pen=None
         constants |= {"beta": L, "gamma": gamma, "gamma_b": gamma}
     if name == "nftrl" and loss == "squared":
         constants |= {"alpha": 1.0, "sigma": run.optimizer.sigma[0], "b0": run.optimizer.b0[0]}
+    if name in ("orda", "ssg"):
+        constants |= {"gamma": run.optimizer.gamma, "c0": run.optimizer.c0}
 
     def trace(rows):
         eta = None

@@ -27,6 +27,7 @@ _HOMES = {
     "RDA": "optimizers",
     "SGD": "optimizers",
     "ORDA": "optimizers",
+    "SSG": "optimizers",
     "FTRL": "optimizers",
     "NFTRL": "optimizers",
     "StronglyConvex": "steps",

@@ -37,7 +37,7 @@ class SparseClassifier(ClassifierMixin, SparseLinearModel):
         scale; ``report_["lam"]`` and ``report_["rho"]`` say what came of it.
     l1_ratio : float
         1 is pure L1, 0 pure L2.
-    optimizer : {"auto", "sgd", "fobos", "rda", "ftrl", "nftrl"} or an optimizer record
+    optimizer : {"auto", "sgd", "fobos", "rda", "ftrl", "nftrl", "orda", "ssg"} or an optimizer record
         "auto": the normalised FTRL, which needs no step size, without an L2 term, and FOBOS with one.
     conversion : {"auto", "last", "average", "weighted", "suffix", "random", "optimal-sl", "last-sl", "average-sl"} \
 or a conversion record

@@ -61,8 +61,8 @@ class ORDA(NamedTuple):
 
     ``gamma``: Gamma, which must exceed what single examples, not their mean, do to the gradient; by default
     ``L_mean^2 / lam_max``, both from the pilot rows.  ``c0``: the growth of Gamma where there is no strong convexity,
-    by default ``L_mean / 40`` (squared loss: ``L_mean / 12``).  ``split``: half of the L2 term in the gradient, as the
-    papers' tables have it; such a step costs O(d).
+    by default ``L_mean / 40``.  ``split``: half of the L2 term in the gradient, as the papers' tables have it; such a
+    step costs O(d).
     """
 
     gamma: float | None = None
@@ -84,7 +84,7 @@ class ORDA(NamedTuple):
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> ORDA | SplitORDA:
         """The record with its constants filled in from the pilot rows."""
         kind = SplitORDA if self.split and problem.regularizer.rho > 0.0 else ORDA
-        return kind(*constants(self, problem, pilot))
+        return kind(*constants(self, problem, pilot, pilot.L_mean / 40.0))
 
     def is_lazy(self, problem: Problem, uniform: bool) -> bool:
         """Whether the watched sums are exact at O(nonzeros): always."""
@@ -143,14 +143,10 @@ def check_constants(optimizer: Any) -> None:
             raise ValueError(f"{type(optimizer).__name__}({name}={number!r}): {name} must be a finite number above 0.")
 
 
-def constants(optimizer: Any, problem: Problem, pilot: Any) -> tuple[float, float]:
-    """gamma and c0, those left open from the pilot rows."""
-    gamma, c0 = optimizer.gamma, optimizer.c0
-    if gamma is None:
-        gamma = pilot.L_mean**2 / max(pilot.lam_max, pilot.L_mean / (problem.d + problem.intercept))
-    if c0 is None:
-        c0 = pilot.L_mean / (40.0 if problem.loss.classifies else 12.0)
-    return float(gamma), float(c0)
+def constants(optimizer: Any, problem: Problem, pilot: Any, c0: float) -> tuple[float, float]:
+    """gamma and c0 where they are given, else gamma from the pilot rows and this c0."""
+    gamma = pilot.L_mean**2 / max(pilot.lam_max, pilot.L_mean / (problem.d + problem.intercept))
+    return float(optimizer.gamma or gamma), float(optimizer.c0 or c0)
 
 
 def growing(clock: Any, gamma: float, c0: float) -> Any:
@@ -357,7 +353,8 @@ def learn(rows, order, schedule, method, state):
             j = U(indices[p])
             at, shrink = j * stride + one, lam * penalty(reg, j)
             u = load(lanes, cell, at) - pull * data[p]
-            x = prox(reg, load(lanes, point, (p - begin) * m) - step * data[p], shrink * table[r, RATE]) * table[r, DAMP]
+            x = load(lanes, point, (p - begin) * m) - step * data[p]
+            x = prox(reg, x, shrink * table[r, RATE]) * table[r, DAMP]
             mode = _mode(table, f, u, x, shrink)
             cell[at - one] = clock + float(f)
             store(lanes, cell, at, u)
