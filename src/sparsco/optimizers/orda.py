@@ -61,8 +61,8 @@ class ORDA(NamedTuple):
 
     ``gamma``: Gamma, which must exceed what single examples, not their mean, do to the gradient; by default
     ``L_mean^2 / lam_max``, both from the pilot rows.  ``c0``: the growth of Gamma where there is no strong convexity,
-    by default ``L_mean / 40``.  ``split``: half of the L2 term in the gradient, as the papers' tables have it; such a
-    step costs O(d).
+    by default ``L_mean / 40``; with an L2 term, where only the intercept needs it, ``L_mean / 10``.  ``split``: half of
+    the L2 term in the gradient, as the papers' tables have it; such a step costs O(d).
     """
 
     gamma: float | None = None
@@ -84,7 +84,7 @@ class ORDA(NamedTuple):
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> ORDA | SplitORDA:
         """The record with its constants filled in from the pilot rows."""
         kind = SplitORDA if self.split and problem.regularizer.rho > 0.0 else ORDA
-        return kind(*constants(self, problem, pilot, pilot.L_mean / 40.0))
+        return kind(*constants(self, problem, pilot, 40.0))
 
     def is_lazy(self, problem: Problem, uniform: bool) -> bool:
         """Whether the watched sums are exact at O(nonzeros): always."""
@@ -143,9 +143,10 @@ def check_constants(optimizer: Any) -> None:
             raise ValueError(f"{type(optimizer).__name__}({name}={number!r}): {name} must be a finite number above 0.")
 
 
-def constants(optimizer: Any, problem: Problem, pilot: Any, c0: float) -> tuple[float, float]:
-    """gamma and c0 where they are given, else gamma from the pilot rows and this c0."""
+def constants(optimizer: Any, problem: Problem, pilot: Any, share: float) -> tuple[float, float]:
+    """gamma and c0, those left open from the pilot rows: c0 is L_mean / share, four times that for an intercept alone."""
     gamma = pilot.L_mean**2 / max(pilot.lam_max, pilot.L_mean / (problem.d + problem.intercept))
+    c0 = pilot.L_mean / share * (4.0 if problem.regularizer.rho > 0.0 else 1.0)
     return float(optimizer.gamma or gamma), float(optimizer.c0 or c0)
 
 

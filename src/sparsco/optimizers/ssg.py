@@ -40,7 +40,8 @@ class Schedule(NamedTuple):
 class SSG(NamedTuple):
     """The sparsity preserving stochastic gradient method: O(d) per example.
 
-    ``gamma`` as for ORDA; ``c0``: the growth of L_k where there is no strong convexity, by default ``L_mean / 4``.
+    ``gamma`` as for ORDA; ``c0``: the growth of L_k where there is no strong convexity, by default ``L_mean / 4``;
+    with an L2 term, where only the intercept needs it, ``L_mean``.
     """
 
     gamma: float | None = None
@@ -60,7 +61,7 @@ class SSG(NamedTuple):
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> SSG:
         """The record with its constants filled in from the pilot rows."""
-        return SSG(*constants(self, problem, pilot, pilot.L_mean / 4.0))
+        return SSG(*constants(self, problem, pilot, 4.0))
 
     def is_lazy(self, problem: Problem, uniform: bool) -> bool:
         """The kernel's sums are exact; it costs O(d) with or without them."""
