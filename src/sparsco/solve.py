@@ -206,7 +206,7 @@ class Run:
         self.problem = problem
         if self.optimizer.is_dense(problem) and problem.d > MANY_FEATURES:
             self.warn(
-                f"{type(self.optimizer).__name__} with this step size has no lazy form: every example costs "
+                f"{type(self.optimizer).__name__} with these settings has no lazy form: every example costs "
                 f"O({problem.d}) work; FOBOS does the same job in O(nonzeros)."
             )
         self.state, self.block = self.optimizer.start(problem)

@@ -144,7 +144,7 @@ def check_constants(optimizer: Any) -> None:
 
 
 def constants(optimizer: Any, problem: Problem, pilot: Any, share: float) -> tuple[float, float]:
-    """gamma and c0, those left open from the pilot rows: c0 is L_mean / share, four times that for an intercept alone."""
+    """gamma and c0, those left open from the pilot rows: c0 = L_mean / share, or four times that for the intercept."""
     gamma = pilot.L_mean**2 / max(pilot.lam_max, pilot.L_mean / (problem.d + problem.intercept))
     c0 = pilot.L_mean / share * (4.0 if problem.regularizer.rho > 0.0 else 1.0)
     return float(optimizer.gamma or gamma), float(optimizer.c0 or c0)
