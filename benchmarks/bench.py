@@ -27,7 +27,7 @@ from sparsco import SparseClassifier
 from sparsco.conversions import Average, AverageSL, Last
 from sparsco.demo import text_like
 from sparsco.losses import Logistic
-from sparsco.optimizers import FOBOS, FTRL, NFTRL, RDA
+from sparsco.optimizers import FOBOS, FTRL, NFTRL, ORDA, RDA
 from sparsco.records import Nothing, Problem, Rows
 from sparsco.regularizers import ElasticNet, soft
 from sparsco.rows import as_matrix
@@ -247,6 +247,7 @@ def kernel_bars(X: csr_matrix, y: np.ndarray, rounds: int) -> list[Bar]:
             "rda": phase_one(X, y, RDA(), Last()),
             "fobos": phase_one(X, y, FOBOS(), Last()),
             "elastic net": phase_one(X, y, FOBOS(), Last(), rho=1e-6),
+            "orda": phase_one(X, y, ORDA(), Last(), rho=1e-6),
             "ftrl": phase_one(X, y, FTRL(), Last()),
             "nftrl": phase_one(X, y, NFTRL(), Last()),
             "fobos, two sums": phase_one(X, y, FOBOS(), AverageSL(alpha=1.0, T=n, L=1.0)),
@@ -265,6 +266,7 @@ def kernel_bars(X: csr_matrix, y: np.ndarray, rounds: int) -> list[Bar]:
         times("rda", "bare", 1.5),
         times("fobos", "bare", 2.0),
         times("elastic net", "bare", 2.0),
+        times("orda", "elastic net", 8.0),
         times("ftrl", "bare", 5.0),
         times("nftrl", "bare", 3.2),
         times("fobos, two sums", "fobos", 3.0),

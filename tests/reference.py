@@ -324,6 +324,74 @@ class AdaGradRDA(AdaGrad):
         self.b = self.b0 - self.z_b / r_b
 
 
+class ORDA:
+    """x, the answer (``model``), is not where gradients are taken: that is y, which is ``w`` here.  ``split``: rho/2 of
+    the L2 term in the gradient, the other half in the prox."""
+
+    def __init__(self, problem: Problem, gamma: float, c0: float, split: bool = False):
+        self.p, self.gamma, self.c0, self.split = problem, gamma, c0, split
+        self.k, self.x, self.x_b, self.sg, self.sg_b = 0, np.zeros(problem.d), 0.0, np.zeros(problem.d), 0.0
+        self.w, self.b = self.x, self.x_b
+
+    @property
+    def model(self) -> tuple[Array, float]:
+        return self.x, self.x_b
+
+    def step(self, x: Array, c: float, eta: float) -> None:
+        _, lam, rho, pen, _ = self.p
+        growing = lambda k: self.c0 * (k + 1) ** 1.5 + self.gamma  # noqa: E731
+        gamma = growing if rho == 0.0 else lambda k: self.gamma
+        k, y, y_b, g = self.k, self.w, self.b, c * x
+        if self.split:
+            rho = rho / 2
+            g = g + rho * y
+        theta = 2 / (k + 2)
+        self.sg, self.sg_b = self.sg + (k + 1) / 2 * g, self.sg_b + (k + 1) / 2 * c
+        W = (k + 1) * (k + 2) / 4
+        z, z_b = -soft(self.sg / W, lam * pen) / (rho + gamma(k + 1) / W), -self.sg_b / growing(k + 1)
+        C = (1 - theta) * rho / theta**2 + gamma(k)
+        self.x, self.x_b = soft(y - g / C, lam * pen / C) / (1 + rho / C), y_b - c / growing(k)
+        self.k, theta = k + 1, 2 / (k + 3)
+        self.w, self.b = (1 - theta) * self.x + theta * z, (1 - theta) * self.x_b + theta * z_b
+
+
+class SSG:
+    """Estimate sequences; as with ORDA the answer is x, the gradient's point y is ``w``."""
+
+    def __init__(self, problem: Problem, gamma: float, c0: float):
+        self.p, self.gamma, self.c0, self.k = problem, gamma, c0, 0
+        self.x, self.z, self.x_b, self.z_b = np.zeros(problem.d), np.zeros(problem.d), 0.0, 0.0
+        self.g, self.g_b = gamma, gamma
+        self._extrapolate()
+
+    @property
+    def model(self) -> tuple[Array, float]:
+        return self.x, self.x_b
+
+    def _extrapolate(self) -> None:
+        rho, k = self.p.rho, self.k
+        self.L_b = self.gamma + self.c0 * (k + 1) ** 1.5
+        self.L = self.gamma + rho * (k + 2) ** 2 / 4 if rho > 0.0 else self.L_b
+        self.alpha, self.g_next, self.w = self._point(self.L, self.g, rho, self.x, self.z)
+        self.alpha_b, self.g_b_next, self.b = self._point(self.L_b, self.g_b, 0.0, self.x_b, self.z_b)
+
+    @staticmethod
+    def _point(L: float, g: float, rho: float, x: Any, z: Any) -> tuple[float, float, Any]:
+        alpha = (rho - g + math.sqrt((rho - g) ** 2 + 4 * L * g)) / (2 * L)
+        g_next = (1 - alpha) * g + alpha * rho
+        return alpha, g_next, (alpha * g * z + g_next * x) / (g + alpha * rho)
+
+    def step(self, x: Array, c: float, eta: float) -> None:
+        _, lam, rho, pen, _ = self.p
+        L, alpha, y = self.L, self.alpha, self.w
+        self.x = soft(y - (c * x + rho * y) / L, lam * pen / L)
+        self.z = ((1 - alpha) * self.g * self.z + alpha * rho * y - alpha * L * (y - self.x)) / self.g_next
+        self.x_b = self.b - c / self.L_b
+        self.z_b = self.z_b - self.alpha_b * c / self.g_b_next
+        self.g, self.g_b, self.k = self.g_next, self.g_b_next, self.k + 1
+        self._extrapolate()
+
+
 def divide(a: Any, b: Any) -> Array:
     """a / b, and 0 where a = 0: a feature that was never seen has the rate 0."""
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
@@ -346,6 +414,8 @@ OPTIMIZERS: dict[str, Callable[..., Any]] = {
     "adagrad-rda": AdaGradRDA,
     "truncated-gradient": TruncatedGradient,
     "epoch-gd": EpochGD,
+    "orda": ORDA,
+    "ssg": SSG,
 }
 
 
@@ -358,6 +428,7 @@ class Trace(NamedTuple):
     """Every iterate: ``w[t-1]``, ``b[t-1]`` is w_t, before example t; ``w[-1]``, ``b[-1]`` is after the last one.
 
     ``c[t-1]``, ``h[t-1]``: derivative and curvature at w_t, times the weight.  ``X``, ``y``: the rows that took part.
+    ``before_last``: the answer before the last example where a method does not answer with w_T.
     """
 
     w: Array
@@ -366,6 +437,7 @@ class Trace(NamedTuple):
     h: Array
     X: Array
     y: Array
+    before_last: tuple[Array, float] | None = None
 
 
 def kept_rows(X: Array, y: Array | None, weights: Array | None) -> tuple[Array, Array | None, Array]:
@@ -395,15 +467,19 @@ def iterates(
     pen = np.ones(d) if pen is None else np.asarray(pen, dtype=float)
     A = OPTIMIZERS[optimizer](Problem(d, lam, rho, pen, intercept), **constants)
     trace = Trace(np.zeros((T + 1, d)), np.zeros(T + 1), np.zeros(T), np.zeros(T), X, y)
+    before_last = None
     for t in range(T):
         b = A.b if intercept else 0.0
         margin = A.w @ X[t] + b
         c = float(weights[t] * derivative(loss, margin, y[t]))
         trace.w[t], trace.b[t], trace.c[t] = A.w, b, c
         trace.h[t] = weights[t] * curvature(loss, margin, y[t])
+        before_last = getattr(A, "model", None)
         A.step(X[t], c, math.nan if eta is None else float(eta[t]))
-    trace.w[T], trace.b[T] = A.w, A.b if intercept else 0.0
-    return trace
+    trace.w[T], trace.b[T] = getattr(A, "model", (A.w, A.b))
+    if not intercept:
+        trace.b[T], before_last = 0.0, before_last and (before_last[0], 0.0)
+    return trace._replace(before_last=before_last)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -528,7 +604,7 @@ class Sums(NamedTuple):
 
 def window_sums(trace: Trace, omega: Array) -> Sums:
     """The sums over a trace."""
-    w, b, c, h, X, _ = trace
+    w, b, c, h, X = trace[:5]
     oc = omega * c
     return Sums(omega @ w[:-1], omega @ b[:-1], oc @ X, oc.sum(), h @ X**2, h.sum(), omega.sum(), len(c))
 
@@ -577,7 +653,7 @@ def last_sl(
     intercept: bool = True,
 ) -> Model:
     """LastSL: the same around w_T, the iterate before the last example, with the metric times ``last_factor``."""
-    centre = Model(trace.w[-2], float(trace.b[-2]))
+    centre = Model(*(trace.before_last or (trace.w[-2], float(trace.b[-2]))))
     return _sl(trace, omega, centre, last_factor, lam, rho, pen, L, intercept)
 
 

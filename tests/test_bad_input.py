@@ -12,7 +12,9 @@ import scipy.sparse as sp
 
 from sparsco import (
     FOBOS,
+    ORDA,
     RDA,
+    SSG,
     AverageSL,
     Constant,
     Last,
@@ -237,6 +239,8 @@ BAD_PARAMETERS = [
     ({"step_size": 0.1, "optimizer": "nftrl"}, ["step_size=0.1", "NFTRL"]),
     ({"step_size": 0.1, "optimizer": RDA()}, ["step_size=0.1", "RDA"]),
     ({"optimizer": RDA(r=0.1), "l1_ratio": 0.5}, ["RDA(r=0.1)", "l1_ratio=1"]),
+    ({"optimizer": ORDA(gamma=0.0)}, ["ORDA(gamma=0.0)", "above 0"]),
+    ({"optimizer": SSG(c0=np.inf)}, ["SSG(c0=inf)", "finite"]),
     ({"feature_weights": [1.0, 2.0]}, ["feature_weights", "5 finite numbers"]),
     ({"feature_weights": [1.0, 1.0, 1.0, 1.0, -1.0]}, ["feature_weights"]),
     ({"feature_weights": [1.0, 1.0, 1.0, 1.0, np.nan]}, ["feature_weights"]),
@@ -270,7 +274,7 @@ def test_bad_starting_points():
         ({"coef_init": np.full((1, D), 1e200)}, ["coef_init", "1e+75"]),
     ):
         assert_refused(model, lambda m, init=init: m.fit(X, Y, **init), ValueError, words)
-    for optimizer in ("nftrl", "rda", "ftrl"):
+    for optimizer in ("nftrl", "rda", "ftrl", "orda", "ssg"):
         sums = SparseClassifier(**SIMPLE | {"optimizer": optimizer})
         words = ["coef_init", "starting point", optimizer.upper()]
         assert_refused(sums, lambda m: m.fit(X, Y, coef_init=np.zeros((1, D))), ValueError, words)

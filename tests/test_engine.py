@@ -141,7 +141,9 @@ def test_exact_ties_in_dyadic_numbers(optimizer):
 
 
 @pytest.mark.parametrize("conversion", CONVERSIONS)
-@pytest.mark.parametrize("optimizer", ["fobos", "rda", "nftrl", "adagrad-fobos", "truncated", "epoch-gd"])
+@pytest.mark.parametrize(
+    "optimizer", ["fobos", "rda", "nftrl", "adagrad-fobos", "truncated", "epoch-gd", "orda", "ssg"]
+)
 def test_any_cut_gives_the_same_bits(optimizer, conversion):
     data = stream(n=1700, d=12, seed=1)
     record = OPTIMIZERS[optimizer][1]
@@ -180,6 +182,8 @@ def test_lanes_equal_single_models(optimizer, conversion):
         record = record._replace(eta=0.5, delta=1.0)
     if optimizer == "epoch-gd":
         rule = steps.Halving(T1=20, eta1=0.1)
+    if optimizer.startswith(("orda", "ssg")):
+        record = record._replace(gamma=3.0, c0=0.05)
 
     def answer(targets):
         run = Run(Logistic(), ElasticNet(0.02, rho), record, CONVERSIONS[conversion](n), rule, d=d, targets=targets)

@@ -64,6 +64,7 @@ COMPILED = [
     ("sgd", "last", 0.5),
     ("rda", "average", 1.0),
     ("ftrl", "last", 1.0),
+    ("orda", "average-sl", 0.5),
 ]
 PLAIN = [
     (conversion, l1_ratio)
@@ -145,7 +146,7 @@ def joined(cuts, weight):
     return kept
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "fobos", "rda", "ftrl", "nftrl"])
+@pytest.mark.parametrize("optimizer", ["sgd", "fobos", "rda", "ftrl", "nftrl", "orda", "ssg"])
 def test_partial_fit_in_pieces_is_fit_for_every_pair(optimizer):
     X, y = rows(1070, d=3)
     for conversion, l1_ratio in PLAIN:

@@ -36,6 +36,9 @@ OPTIMIZERS = {
     "truncated": ("truncated-gradient", optimizers.TruncatedGradient(K=5), {"K": 5}),
     "truncated-theta": ("truncated-gradient", optimizers.TruncatedGradient(K=3, theta=0.4), {"K": 3, "theta": 0.4}),
     "epoch-gd": ("epoch-gd", optimizers.EpochGD(T1=10), {"T1": 10}),
+    "orda": ("orda", optimizers.ORDA(), {}),
+    "orda-split": ("orda", optimizers.ORDA(split=True), {"split": True}),
+    "ssg": ("ssg", optimizers.SSG(), {}),
 }
 
 STEPPING = ("fobos", "sgd", "truncated-gradient", "epoch-gd")
@@ -109,6 +112,8 @@ def dense(stream, loss, name, constants, penalty, rule, intercept, run, pen=None
     if name.startswith("adagrad"):
         eta, delta, b0 = (field[0] for field in run.optimizer)
         constants |= {"scale": eta, "delta": delta, "b0": b0}
+    if name in ("orda", "ssg"):
+        constants |= {"gamma": run.optimizer.gamma, "c0": run.optimizer.c0}
 
     def trace(rows):
         eta = None

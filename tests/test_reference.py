@@ -31,11 +31,11 @@ def two_steps(y, **settings):
     return ref.iterates(X, np.array(y), loss="squared", lam=0.25, **settings)
 
 
-def check(trace, c, w, b):
+def check(trace, c, w, b, rtol=4e-16):
     assert trace.w[0].tolist() == [0.0, 0.0]
-    np.testing.assert_allclose(trace.c, c, rtol=4e-16)
-    np.testing.assert_allclose(trace.w[1:], w, rtol=4e-16, atol=0.0)
-    np.testing.assert_allclose(trace.b[1:], b, rtol=4e-16)
+    np.testing.assert_allclose(trace.c, c, rtol=rtol)
+    np.testing.assert_allclose(trace.w[1:], w, rtol=rtol, atol=0.0)
+    np.testing.assert_allclose(trace.b[1:], b, rtol=rtol)
 
 
 def test_fobos_l2_in_the_prox():
@@ -73,6 +73,39 @@ def test_rda_without_l2_sparsity_enhanced():
     threshold = 0.5 + SQRT2 / 2
     w = [(11 / 8 - threshold) / (2 * SQRT2), -(5 / 4 - threshold) / (2 * SQRT2)]
     check(trace, [-2.0, 5 / 8], [[5 / 8, 0.0], w], [1.0, 11 / 8 / (2 * SQRT2)])
+
+
+def test_orda():
+    # C = 2, W = 1/2: x = S((1, 0), 1/8)/2, z = S(2, 1/4)/6; y is a third of the way from z to x.  Then C = 7/2
+    trace = two_steps([2.0, 1.0], optimizer="orda", rho=2.0, gamma=2.0, c0=2.0)
+    b = 1 / 6 + 2 / 3 / (4 * SQRT2 + 2)
+    c = 49 / 144 + b - 1.0
+    last = [(49 / 144 - c / 3.5 - 1 / 14) * 7 / 11, (-2 * c / 3.5 - 1 / 14) * 7 / 11]
+    check(trace, [-2.0, c], [[49 / 144, 0.0], last], [b, b - c / (4 * SQRT2 + 2)], rtol=2e-15)
+    np.testing.assert_allclose(trace.before_last[0], [7 / 16, 0.0], rtol=4e-16)
+    assert trace.before_last[1] == 0.5
+
+
+def test_orda_split():
+    # modulus 1: x = S((1, 0), 1/8) 2/3, z = S(2, 1/4)/5; then the gradient is (c + y, 2 c) and C = 11/4
+    trace = two_steps([2.0, 1.0], optimizer="orda", rho=2.0, gamma=2.0, c0=2.0, split=True)
+    y, b = 7 / 36 + 7 / 30, 1 / 6 + 2 / 3 / (4 * SQRT2 + 2)
+    c = y + b - 1.0
+    last = [(y - (c + y) / 2.75 - 1 / 11) * 11 / 15, (-2 * c / 2.75 - 1 / 11) * 11 / 15]
+    check(trace, [-2.0, c], [[y, 0.0], last], [b, b - c / (4 * SQRT2 + 2)], rtol=2e-15)
+
+
+def test_ssg():
+    # L = 4, gamma = gamma' = 2: alpha = sqrt(1/2), x = S((1/2, 0), 1/16), z = 2 alpha x.  Then L = 13/2
+    trace = two_steps([2.0, 1.0], optimizer="ssg", rho=2.0, gamma=2.0, c0=2.0)
+    alpha = math.sqrt(4 / 13)
+    y = (alpha * 7 * SQRT2 / 16 + 7 / 16) / (1 + alpha)
+    b, c = trace.b[1], y + trace.b[1] - 1.0  # L = 4 and gamma = 2 for the intercept, too: 4 alpha^2 = 2 (1 - alpha)
+    last = [y - (c + 2 * y) / 6.5 - 1 / 26, -2 * c / 6.5 + 1 / 26]
+    check(trace, [-2.0, c], [[y, 0.0], last], [b, b - c / (4 * SQRT2 + 2)], rtol=2e-15)
+    gamma, L = 1.0, 4 * SQRT2 + 2  # alpha = 1/2: x = 1/2, z = alpha c / gamma' = 1, gamma' = 1
+    alpha = (-gamma + math.sqrt(gamma**2 + 4 * L * gamma)) / (2 * L)
+    assert b == pytest.approx(0.5 + alpha * 0.5, rel=1e-15)
 
 
 def test_ftrl():
@@ -142,6 +175,8 @@ def test_no_intercept_weights_and_penalty_weights(optimizer):
         "adagrad-rda": {"scale": 1.0, "delta": 1.0},
         "truncated-gradient": {"eta": [0.5, 0.5]},
         "epoch-gd": {"eta": [0.5, 0.5], "T1": 5},
+        "orda": {"gamma": 8.0, "c0": 1.0},
+        "ssg": {"gamma": 8.0, "c0": 1.0},
     }[optimizer]
     X, y = np.array([[1.0, 1.0], [3.0, 3.0], [1.0, 1.0]]), np.array([2.0, 9.0, 1.0])
     settings = {"optimizer": optimizer, "loss": "squared", "lam": 0.25, "rho": 1.0, "intercept": False, **constants}
@@ -347,6 +382,15 @@ REACHED = {
     ("nftrl", "squared", 0.0): 1e-3,
     ("nftrl", "logistic", 0.0): 2e-4,
     ("nftrl", "hinge", 0.0): 2e-3,
+    ("orda", "squared", 0.1): 4e-4,
+    ("orda", "squared", 0.0): 9e-4,
+    ("orda", "logistic", 0.1): 8e-5,
+    ("orda", "logistic", 0.0): 7e-4,
+    ("orda", "hinge", 0.0): 1e-3,
+    ("ssg", "squared", 0.1): 3e-4,
+    ("ssg", "logistic", 0.1): 6e-4,
+    ("ssg", "logistic", 0.0): 1.5e-2,
+    ("ssg", "hinge", 0.0): 1.2e-2,
 }
 
 
@@ -361,12 +405,15 @@ def test_long_runs_reach_the_optimum(optimizer, loss, rho):
     L = ref.mean_smoothness(X, loss)
     rule = "strongly-convex" if rho else "convex"
     steps = {"eta": ref.steps(rule, X[order], loss=loss, rho=rho, L_mean=L)}
+    accelerated = {"gamma": 5 * L, "c0": L / (40 if optimizer == "orda" else 4)}
     constants = {
         "fobos": steps,
         "sgd": steps,
         "rda": {"beta": L, "gamma": L / 10, "gamma_b": L / 10},
         "ftrl": {"alpha": 0.5, "beta": 1.0},
         "nftrl": ref.pilot_targets(y) if loss == "squared" else {},
+        "orda": accelerated,
+        "ssg": accelerated,
     }[optimizer]
     trace = ref.iterates(X[order], y[order], optimizer=optimizer, loss=loss, lam=lam, rho=rho, **constants)
 

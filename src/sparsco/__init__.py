@@ -26,6 +26,8 @@ _HOMES = {
     "FOBOS": "optimizers",
     "RDA": "optimizers",
     "SGD": "optimizers",
+    "ORDA": "optimizers",
+    "SSG": "optimizers",
     "FTRL": "optimizers",
     "NFTRL": "optimizers",
     "AdaGradFOBOS": "optimizers",

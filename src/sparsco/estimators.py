@@ -37,8 +37,10 @@ class SparseClassifier(ClassifierMixin, SparseLinearModel):
         scale; ``report_["lam"]`` and ``report_["rho"]`` say what came of it.
     l1_ratio : float
         1 is pure L1, 0 pure L2.
-    optimizer : {"auto", "sgd", "fobos", "rda", "ftrl", "nftrl"} or an optimizer record
-        "auto": the normalised FTRL, which needs no step size; for squared loss with an L2 term FOBOS.
+    optimizer : str or an optimizer record
+        "auto", or one of "sgd", "fobos", "rda", "ftrl", "nftrl", "adagrad-fobos", "adagrad-rda", "truncated-gradient",
+        "epoch-gd", "orda", "ssg".  "auto": the normalised FTRL, which needs no step size; for squared loss with an L2
+        term FOBOS.
     conversion : {"auto", "last", "average", "weighted", "suffix", "random", "optimal-sl", "last-sl", "average-sl"} \
 or a conversion record
         How iterates become the model.  "auto": AverageSL behind its guard (hinge loss without L2: the last iterate).

@@ -186,6 +186,9 @@ class Run:
         norms = squared_norms(matrix.indptr, matrix.data, order) + problem.intercept
         L_mean = float(problem.loss.smoothness * np.mean(scaled.mean(1) * norms)) if n else 1.0
         self.pilot = Pilot(n, L_mean if L_mean > 0.0 else 1.0, mean, std)
+        if getattr(self.optimizer, "asks_curvature", False):
+            largest = problem.loss.smoothness * largest_eigenvalue(matrix.to_scipy(), scaled.mean(1))
+            self.pilot = self.pilot._replace(lam_max=largest)
         if isinstance(problem.regularizer, AutoElasticNet):
             auto, every = problem.regularizer, self.targets.all_models(y, weights)
             largest = lam_max(problem.loss, matrix, *every, problem.intercept, auto.pen)
@@ -206,7 +209,7 @@ class Run:
         self.problem = problem
         if self.optimizer.is_dense(problem) and problem.d > MANY_FEATURES:
             self.warn(
-                f"{type(self.optimizer).__name__} with this step size has no lazy form: every example costs "
+                f"{type(self.optimizer).__name__} with these settings has no lazy form: every example costs "
                 f"O({problem.d}) work; FOBOS does the same job in O(nonzeros)."
             )
         self.state, self.block = self.optimizer.start(problem)
@@ -525,6 +528,21 @@ def largest_slope(loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.nd
     steepest = np.abs(weights * derivative(loss, np.zeros_like(targets), targets)).max(1)
     sums = np.abs(matrix.to_scipy()).T @ steepest
     return float(sums.max() / len(targets)) or loss.smoothness
+
+
+def largest_eigenvalue(X: Any, weights: np.ndarray) -> float:
+    """Of the mean of weight x x^T, too large by chance only: the direction is that of the even rows, by power
+    iteration, the value the mean over the odd ones.  The same rows for both would have large directions of their own
+    wherever there are more features than rows.
+    """
+    even, odd = X[::2], X[1::2]
+    v = np.asarray(abs(even).sum(0), dtype=np.float64).ravel()
+    for _ in range(20):
+        norm = np.linalg.norm(v)
+        if norm == 0.0 or not odd.shape[0]:
+            return 0.0
+        v = even.T @ (weights[::2] * (even @ (v / norm)))
+    return float(np.mean(weights[1::2] * np.square(odd @ v))) / max(float(v @ v), 1e-300)
 
 
 def best_intercept(loss: Any, y: np.ndarray, weights: np.ndarray) -> float:

@@ -13,12 +13,13 @@ import numpy as np
 
 
 class Pilot(NamedTuple):
-    """What the first rows tell."""
+    """What the first rows tell; ``lam_max``, the largest curvature of the mean loss, only an optimizer that asks."""
 
     n: int
     L_mean: float
     target_mean: np.ndarray
     target_std: np.ndarray
+    lam_max: float = np.nan
 
 
 class StronglyConvex(NamedTuple):

@@ -5,8 +5,10 @@ from .epoch import EpochGD
 from .fobos import FOBOS
 from .ftrl import FTRL
 from .nftrl import NFTRL
+from .orda import ORDA
 from .rda import RDA
 from .sgd import SGD
+from .ssg import SSG
 from .truncated import TruncatedGradient
 
 OPTIMIZERS = {
@@ -19,8 +21,11 @@ OPTIMIZERS = {
     "adagrad-rda": AdaGradRDA,
     "truncated-gradient": TruncatedGradient,
     "epoch-gd": EpochGD,
+    "orda": ORDA,
+    "ssg": SSG,
 }
 
 __all__ = [
-    "AdaGradFOBOS", "AdaGradRDA", "EpochGD", "FOBOS", "FTRL", "NFTRL", "OPTIMIZERS", "RDA", "SGD", "TruncatedGradient",
+    "AdaGradFOBOS", "AdaGradRDA", "EpochGD", "FOBOS", "FTRL", "NFTRL", "OPTIMIZERS", "ORDA", "RDA", "SGD", "SSG",
+    "TruncatedGradient",
 ]  # fmt: skip

@@ -1,0 +1,534 @@
+"""ORDA, optimal regularized dual averaging: Nesterov's extrapolation around RDA, O(nonzeros) per example.
+
+With k examples learned there are x, the answer, and u, minus the sum of the gradients with weights (i + 1)/2.  Then
+
+    z = S(u, lam pen W) / D,   y = (1 - theta) x + theta z,   c = derivative of the loss at y,
+    u <- u - (k + 1)/2 c x_k,  x <- S(y - c x_k / C, lam pen / C) / (1 + rho / C),
+
+with theta = 2/(k + 2), W = k (k + 1)/4, C = rho k (k + 2)/4 + Gamma, D = rho W + Gamma.  Without an L2 term Gamma grows
+by c0 (k + 1)^(3/2); so it does for the intercept, a coordinate without penalty.
+
+The lazy form.  Pi is the product of all factors (1 - theta) C / (C + rho).  While a coordinate is idle, on its side of
+zero and z does not die, with s the sign of x,
+
+    x = Pi (A - s lam pen L + u E - sgn(u) lam pen F),
+
+E, F, L prefix sums that depend on time alone.  theta z C falls while z lives.  Hence an x that is pulled by z (s = sgn
+u) rises over Pi, then falls, and once at zero stays there: no search is needed.  An x = 0 leaves at once or never.  An
+x on the other side crosses zero at most once, at a step found by bisection.  z dies when lam pen W reaches |u|.
+A cell holds the clock of the last touch, and u, A and the ``mode``: 0 where x is zero and stays so, else the sign of x,
+twice where z lives.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..dispatch import U, inlined, kernel
+from ..lanes import anyof, load, signed, store, where, width
+from ..losses import curvature, derivative
+from ..records import Block, Layout, Problem, State, tracks
+from ..regularizers import penalty, prox
+
+PI, E, F, L, W, THETA, RATE, SCALE, DAMP = range(9)
+"""Columns of the table by time: RATE is 1/C, SCALE 1/D, DAMP C/(C + rho); then prefix sums for the sums of y:"""
+P, PE, PF, PL, Z, ZW = range(9, 15)
+_SHORTEST = 64
+"""Rows of the first block; later ones are as long as all before them, up to a limit.  Everything is settled at their
+ends: over longer blocks E and F would grow beyond x / Pi, and digits would be lost."""
+
+
+class Schedule(NamedTuple):
+    """Per row: its weight in the average, the intercept's 1/C and the weight of its gradient.  Per step since the last
+    settling, and one more: ``table``.  ``first`` is its row of the first step, ``origin`` the clock of its first row;
+    ``slow`` and ``point`` are scratch."""
+
+    omega: np.ndarray
+    bias_rate: np.ndarray
+    gain: np.ndarray
+    table: np.ndarray
+    first: int
+    origin: int
+    slow: np.ndarray
+    point: np.ndarray
+
+
+class ORDA(NamedTuple):
+    """Optimal regularized dual averaging.
+
+    ``gamma``: Gamma, which must exceed what single examples, not their mean, do to the gradient; by default
+    ``L_mean^2 / lam_max``, both from the pilot rows.  ``c0``: the growth of Gamma where there is no strong convexity,
+    by default ``L_mean / 40``; with an L2 term, where only the intercept needs it, ``L_mean / 10``.  ``split``: half of
+    the L2 term in the gradient, as the papers' tables have it; such a step costs O(d).
+    """
+
+    gamma: float | None = None
+    c0: float | None = None
+    split: bool = False
+
+    layout = Layout(shared=1, lane=3, bias=2, clock=0)
+    uses_steps = False
+    asks_curvature = True
+
+    @property
+    def learn(self):
+        return learn
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what cannot be done."""
+        check_constants(self)
+
+    def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> ORDA | SplitORDA:
+        """The record with its constants filled in from the pilot rows."""
+        kind = SplitORDA if self.split and problem.regularizer.rho > 0.0 else ORDA
+        return kind(*constants(self, problem, pilot, 40.0))
+
+    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
+        """Whether the watched sums are exact at O(nonzeros): always."""
+        return True
+
+    def is_dense(self, problem: Problem) -> bool:
+        """Whether an example costs O(d): never."""
+        return False
+
+    def start(self, problem: Problem) -> tuple[State, Block]:
+        block = Block(ZW + 1)
+        self._restart(problem, block, 0)
+        return self.layout.new_state(problem), block
+
+    def schedule(
+        self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
+    ) -> Schedule:
+        """The arrays for the next ``len(omega)`` steps, or for fewer where a settling comes first; no ``eta``."""
+        first, longest = t - block.start, min(max(1 << 14, 1 << (problem.d // 4).bit_length()), 1 << 18)
+        length = min(max(_SHORTEST, block.start), longest)
+        n = min(len(omega), length - first)
+        rows = block.reserve(first + n + 1)[first : first + n + 1]
+        _tell_time(rows, t, float(problem.regularizer.rho), self.gamma, self.c0)
+        _accumulate(rows, omega[:n], problem.sums > 0)
+        block.full = first + n == length
+        bias_rate, gain = bias_schedule(self, problem, t, n)
+        return Schedule(omega[:n], bias_rate, gain, block.table, first, block.start, block.noted, block.level)
+
+    def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
+        """Bring every coordinate and its sums up to date, and start a new block."""
+        settle(block.table, t - block.start, block.start, problem.method, state)
+        self._restart(problem, block, t)
+
+    def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """x after t examples."""
+        x = np.zeros((problem.d, problem.width))
+        read(block.table, t - block.start, block.start, problem.method, state, x)
+        return x[:, : problem.m], state.bias[: problem.m].copy()
+
+    def _restart(self, problem: Problem, block: Block, t: int) -> None:
+        """A new block from clock t: Pi = 1, every sum 0."""
+        block.table[0] = 0.0
+        block.table[0, PI] = 1.0
+        _tell_time(block.table[:1], t, float(problem.regularizer.rho), self.gamma, self.c0)
+        block.start, block.full = t, False
+
+
+# ---- constants and time ----------------------------------------------------------------------------------------------
+
+
+def check_constants(optimizer: Any) -> None:
+    """gamma and c0 must be numbers above 0 where they are given."""
+    for name in ("gamma", "c0"):
+        number = getattr(optimizer, name)
+        if number is not None and not 0.0 < number < math.inf:
+            raise ValueError(f"{type(optimizer).__name__}({name}={number!r}): {name} must be a finite number above 0.")
+
+
+def constants(optimizer: Any, problem: Problem, pilot: Any, share: float) -> tuple[float, float]:
+    """gamma and c0, those left open from the pilot rows: c0 = L_mean / share, or four times that for the intercept."""
+    gamma = pilot.L_mean**2 / max(pilot.lam_max, pilot.L_mean / (problem.d + problem.intercept))
+    c0 = pilot.L_mean / share * (4.0 if problem.regularizer.rho > 0.0 else 1.0)
+    return float(optimizer.gamma or gamma), float(optimizer.c0 or c0)
+
+
+def growing(clock: Any, gamma: float, c0: float) -> Any:
+    """Gamma where there is no strong convexity."""
+    return c0 * (clock + 1.0) ** 1.5 + gamma
+
+
+def bias_schedule(optimizer: Any, problem: Problem, t: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The intercept's 1/Gamma (0 without one) and the weights of the next gradients in u."""
+    clock = np.arange(t, t + n, dtype=np.float64)
+    return problem.intercept / growing(clock, optimizer.gamma, optimizer.c0), 0.5 * (clock + 1.0)
+
+
+def _tell_time(rows: np.ndarray, t: int, rho: float, gamma: float, c0: float) -> None:
+    """Write the columns that the clock alone decides."""
+    k = np.arange(t, t + len(rows), dtype=np.float64)
+    gamma_k = gamma if rho > 0.0 else growing(k, gamma, c0)
+    rows[:, W], rows[:, THETA] = 0.25 * k * (k + 1.0), 2.0 / (k + 2.0)
+    C = 0.25 * rho * k * (k + 2.0) + gamma_k
+    rows[:, RATE], rows[:, SCALE], rows[:, DAMP] = 1.0 / C, 1.0 / (rho * rows[:, W] + gamma_k), C / (C + rho)
+
+
+def _accumulate(rows: np.ndarray, omega: np.ndarray, sums: bool) -> None:
+    """Carry the products and prefix sums of the first row on to the others."""
+    now, theta = rows[:-1], rows[:-1, THETA]
+    some = theta < 1.0  # at the very first step x = z = 0: Pi stays, nothing is added
+    left = np.where(some, 1.0 - theta, 1.0)
+    rows[:, PI] = np.multiply.accumulate(np.append(rows[0, PI], np.where(some, left * now[:, DAMP], 1.0)))
+    share = some / (left * now[:, PI])
+    pull = share * theta * now[:, SCALE]
+    _add_up(rows, {E: pull, F: pull * now[:, W], L: share * now[:, RATE]})
+    if sums:
+        weight, reach = omega * (1.0 - theta) * now[:, PI], omega * theta * now[:, SCALE]
+        _add_up(rows, {P: weight, PE: weight * now[:, E], PF: weight * now[:, F], PL: weight * now[:, L]})
+        _add_up(rows, {Z: reach, ZW: reach * now[:, W]})
+
+
+def _add_up(rows: np.ndarray, parts: dict[int, np.ndarray]) -> None:
+    for column, part in parts.items():
+        rows[:, column] = np.add.accumulate(np.append(rows[0, column], part))
+
+
+# ---- a coordinate while idle -----------------------------------------------------------------------------------------
+
+
+@inlined
+def _lift(table, r, u, shrink):
+    """What z has added to x / Pi up to row r."""
+    return u * table[r, E] - signed(shrink * table[r, F], u)
+
+
+@inlined
+def _mode(table, r, u, x, shrink):
+    """The mode of a coordinate at row r."""
+    z = u - signed(shrink * table[r, W], u)
+    lives = z * u > 0.0
+    leaves = lives & (abs(z) * (table[r, SCALE] * table[r, THETA]) > shrink * table[r, RATE])
+    return signed(where(lives, 2.0, 1.0), where(x != 0.0, x, where(leaves, u, 0.0 * u)))
+
+
+@inlined
+def _level(table, r, u, x, mode, shrink):
+    """A of a coordinate at row r."""
+    A = x / table[r, PI] + signed(shrink * table[r, L], mode)
+    return A - where(abs(mode) > 1.0, _lift(table, r, u, shrink), 0.0 * u)
+
+
+@inlined
+def _death(table, r, start, u, shrink):
+    """The first row up to r at which z is 0, else r: shrink k (k + 1)/4 = |u| solved for k, then corrected for rounding
+    by the very comparison that decides."""
+    one, size = U(1), abs(u)
+    if size > shrink * table[r, W]:
+        return r
+    if size == 0.0:
+        return U(0)
+    k = math.ceil(0.5 * (math.sqrt(1.0 + 16.0 * size / shrink) - 1.0)) - start
+    f = U(min(max(k, 0.0), float(r)))
+    if f > 0:
+        if size <= shrink * table[f - one, W]:
+            f = f - one
+    if size > shrink * table[f, W]:
+        f = f + one
+    return f
+
+
+@inlined
+def _height(table, r, dead, u, A, mode, shrink):
+    """x / Pi at row r as long as the mode lasts, z having died at row ``dead``."""
+    h = A - signed(shrink * table[r, L], mode)
+    if abs(mode) > 1.0:
+        h = h + _lift(table, min(r, dead), u, shrink)
+    return h
+
+
+@inlined
+def _end(table, s, r, dead, u, A, mode, shrink):
+    """The first row after s, r at the latest, at which the height has come to zero."""
+    lo, hi, one = s, r, U(1)
+    while hi > lo + one:
+        mid = (lo + hi) >> one
+        if _height(table, mid, dead, u, A, mode, shrink) * mode > 0.0:
+            lo = mid
+        else:
+            hi = mid
+    return hi
+
+
+@inlined
+def _stretch(table, s, r, dead, u, A, mode, shrink):
+    """The sum of omega (1 - theta) x over the rows from s to r, r excluded, in one mode."""
+    total = A * (table[r, P] - table[s, P]) - signed(shrink * (table[r, PL] - table[s, PL]), mode)
+    if abs(mode) > 1.0:
+        f = max(min(r, dead), s)
+        total += u * (table[f, PE] - table[s, PE]) - signed(shrink * (table[f, PF] - table[s, PF]), u)
+        total += _lift(table, f, u, shrink) * (table[r, P] - table[f, P])
+    return total
+
+
+@inlined
+def _walk(table, s, r, start, u, A, mode, shrink, sums):
+    """x at row r of a coordinate last touched at row s and, where asked for, the sum of omega y over the rows from s to
+    r, r excluded."""
+    one, x, total = U(1), 0.0, 0.0
+    dead = _death(table, r, start, u, shrink)
+    if (sums > 0) & (dead > s):
+        total += u * (table[dead, Z] - table[s, Z]) - signed(shrink * (table[dead, ZW] - table[s, ZW]), u)
+    h = _height(table, r, dead, u, A, mode, shrink)
+    if (h * mode <= 0.0) & (mode * u < 0.0) & (abs(mode) > 1.0) & (r > s):  # against z, and across zero
+        f = _end(table, s, r, dead, u, A, mode, shrink)
+        if sums > 0:
+            total += _stretch(table, s, f, dead, u, A, mode, shrink)
+        e = f - one  # the step from e to f, as it is
+        theta, tau = table[e, THETA], shrink * table[e, RATE]
+        z = (u - signed(shrink * table[e, W], u)) * table[e, SCALE] if e < dead else 0.0
+        y = (1.0 - theta) * (table[e, PI] * _height(table, e, dead, u, A, mode, shrink)) + theta * z
+        x = (y - min(max(y, -tau), tau)) * table[e, DAMP]
+        s, mode = f, _mode(table, f, u, x, shrink)
+        A = _level(table, f, u, x, mode, shrink)
+        h = _height(table, r, dead, u, A, mode, shrink)
+    x = table[r, PI] * h if h * mode > 0.0 else 0.0
+    if (sums > 0) & (mode != 0.0):
+        f = r
+        if x == 0.0:
+            f = _end(table, s, r, dead, u, A, mode, shrink)
+        total += _stretch(table, s, f, dead, u, A, mode, shrink)
+    return x, total
+
+
+# ---- kernels ---------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def learn(rows, order, schedule, method, state):
+    """ORDA over the rows in ``order``, with exact running sums of y where the method watches them."""
+    indptr, indices, data, targets, weights = rows
+    loss, reg, lanes, watch, lams = method
+    omega, bias_rate, gain, table, first, origin, slow, point = schedule
+    cell, bias, _ = state
+    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    stride, clock = one + (U(3) + sums) * m, float(origin)
+    lam, x_b, u_b = load(lanes, lams, U(0)), load(lanes, bias, U(0)), load(lanes, bias, m)
+    for k in range(order.size):
+        i, r = U(order[k]), U(first + k)
+        begin, stop = U(indptr[i]), U(indptr[i + one])
+        theta, scale = table[r, THETA], table[r, SCALE]
+        n = U(0)
+        for p in range(begin, stop):  # catch up; note who has left its mode, and everyone where there are sums
+            j = U(indices[p])
+            at, shrink = j * stride + one, lam * penalty(reg, j)
+            u, A, mode = load(lanes, cell, at), load(lanes, cell, at + m), load(lanes, cell, at + m + m)
+            z = prox(reg, u, shrink * table[r, W])
+            h = A - signed(shrink * table[r, L], mode)
+            h = h + where(abs(mode) > 1.0, _lift(table, r, u, shrink), 0.0)
+            left = (abs(mode) > 1.0) & ((z == 0.0) | ((mode * u < 0.0) & (h * mode <= 0.0)))
+            slow[n] = p - begin
+            n += U(anyof(left)) if sums == 0 else one
+            x = where(h * mode > 0.0, h * table[r, PI], 0.0)
+            store(lanes, point, (p - begin) * m, (1.0 - theta) * x + z * (theta * scale))
+        for o in range(n):
+            at = U(slow[o])
+            j, f = U(indices[begin + at]), at * m
+            at = j * stride
+            for q in range(m):
+                c = at + one + q
+                u, shrink = cell[c], lams[q] * penalty(reg, j)
+                s = U(max(cell[at] - clock, 0.0))
+                x, total = _walk(table, s, r, clock, u, cell[c + m], cell[c + m + m], shrink, sums)
+                y = (1.0 - theta) * x + prox(reg, u, shrink * table[r, W]) * (theta * scale)
+                point[f + q] = y
+                if sums > 0:
+                    cell[c + m + m + m] += total + omega[k] * y
+        b = (1.0 - theta) * x_b + u_b * (theta * bias_rate[k])
+        margin = b
+        for p in range(begin, stop):
+            margin = margin + load(lanes, point, (p - begin) * m) * data[p]
+        y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
+        c = weight * derivative(loss, margin, y)
+        oc, step, pull, curve = omega[k] * c, c * table[r, RATE], c * gain[k], 0.0 * c
+        if sums > 2:
+            curve = weight * curvature(loss, margin, y)
+        f = r + one
+        for p in range(begin, stop):  # step, running sums
+            j = U(indices[p])
+            at, shrink = j * stride + one, lam * penalty(reg, j)
+            u = load(lanes, cell, at) - pull * data[p]
+            x = load(lanes, point, (p - begin) * m) - step * data[p]
+            x = prox(reg, x, shrink * table[r, RATE]) * table[r, DAMP]
+            mode = _mode(table, f, u, x, shrink)
+            cell[at - one] = clock + float(f)
+            store(lanes, cell, at, u)
+            store(lanes, cell, at + m, _level(table, f, u, x, mode, shrink))
+            store(lanes, cell, at + m + m, mode)
+            if sums > 1:
+                g = at + U(4) * m
+                store(lanes, cell, g, load(lanes, cell, g) + oc * data[p])
+            if sums > 2:
+                g = at + U(5) * m
+                store(lanes, cell, g, load(lanes, cell, g) + curve * data[p] * data[p])
+        if sums > 0:
+            store(lanes, bias, m + m, load(lanes, bias, m + m) + omega[k] * b)
+        if sums > 1:
+            store(lanes, bias, U(3) * m, load(lanes, bias, U(3) * m) + oc)
+        if sums > 2:
+            store(lanes, bias, U(4) * m, load(lanes, bias, U(4) * m) + curve)
+        x_b, u_b = b - c * bias_rate[k], u_b - pull
+    store(lanes, bias, U(0), x_b)
+    store(lanes, bias, m, u_b)
+
+
+@kernel
+def read(table, steps, origin, method, state, out):
+    """x of every coordinate after so many steps of the block."""
+    _, reg, lanes, watch, lams = method
+    cell = state.cell
+    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    stride, r, clock = one + (U(3) + sums) * m, U(steps), float(origin)
+    for j in range(U(cell.size) // stride):
+        at, pen = j * stride, penalty(reg, j)
+        s = U(max(cell[at] - clock, 0.0))
+        for q in range(m):
+            c = at + one + q
+            out[j, q], _ = _walk(table, s, r, clock, cell[c], cell[c + m], cell[c + m + m], lams[q] * pen, U(0))
+
+
+@kernel
+def settle(table, steps, origin, method, state):
+    """Close the sums after so many steps and rewrite every cell for a block that starts here."""
+    _, reg, lanes, watch, lams = method
+    cell = state.cell
+    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    stride, r, clock = one + (U(3) + sums) * m, U(steps), float(origin)
+    for j in range(U(cell.size) // stride):
+        at, pen = j * stride, penalty(reg, j)
+        s = U(max(cell[at] - clock, 0.0))
+        for q in range(m):
+            c, shrink = at + one + q, lams[q] * pen
+            x, total = _walk(table, s, r, clock, cell[c], cell[c + m], cell[c + m + m], shrink, sums)
+            if sums > 0:
+                cell[c + m + m + m] += total
+            cell[c + m], cell[c + m + m] = x, _mode(table, r, cell[c], x, shrink)
+        cell[at] = clock + float(r)
+
+
+# ---- half of the L2 term in the gradient, O(d) per example -----------------------------------------------------------
+
+
+class DenseSchedule(NamedTuple):
+    """Per row: its weight in the average, the intercept's 1/C, the weight of its gradient and, with one row more, the
+    ``table`` of what time alone decides.  ``rho`` is the part of the L2 term that is in the gradient."""
+
+    omega: np.ndarray
+    bias_rate: np.ndarray
+    gain: np.ndarray
+    table: np.ndarray
+    rho: float
+
+
+class SplitORDA(NamedTuple):
+    """ORDA with half of the L2 term in the gradient, c x + rho/2 y, and modulus rho/2: every coordinate moves."""
+
+    gamma: float
+    c0: float
+
+    layout = Layout(shared=0, lane=2, bias=2, clock=0)
+    uses_steps = False
+
+    @property
+    def learn(self):
+        return learn_split
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what cannot be done: nothing that ``ORDA.check`` lets pass."""
+
+    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
+        """The kernel's sums are exact; it costs O(d) with or without them."""
+        return True
+
+    def is_dense(self, problem: Problem) -> bool:
+        """Whether an example costs O(d)."""
+        return True
+
+    def start(self, problem: Problem) -> tuple[State, Block]:
+        return self.layout.new_state(problem), Block(1)
+
+    def schedule(
+        self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
+    ) -> DenseSchedule:
+        """The arrays for the next ``len(omega)`` steps; no ``eta``."""
+        rho, table = 0.5 * float(problem.regularizer.rho), np.zeros((len(omega) + 1, DAMP + 1))
+        _tell_time(table, t, rho, self.gamma, self.c0)
+        return DenseSchedule(omega, *bias_schedule(self, problem, t, len(omega)), table, rho)
+
+    def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
+        """Nothing is ever behind."""
+        block.start = t
+
+    def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """x after t examples."""
+        _, lanes, bias = self.layout.views(problem, state)
+        return lanes[:, 0, : problem.m].copy(), bias[0, : problem.m].copy()
+
+
+@kernel
+def learn_split(rows, order, schedule, method, state):
+    """ORDA over the rows in ``order``, a sweep over all coordinates for each; a cell is x (y for a moment), u."""
+    indptr, indices, data, targets, weights = rows
+    loss, reg, lanes, watch, lams = method
+    omega, bias_rate, gain, table, rho = schedule
+    cell, bias, _ = state
+    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    stride = (U(2) + sums) * m
+    d = U(cell.size) // stride
+    lam, x_b, u_b = load(lanes, lams, U(0)), load(lanes, bias, U(0)), load(lanes, bias, m)
+    for k in range(order.size):
+        i, r = U(order[k]), U(k)
+        begin, stop = U(indptr[i]), U(indptr[i + one])
+        theta, rate = table[r, THETA], table[r, RATE]
+        for j in range(d):
+            at = j * stride
+            z = prox(reg, load(lanes, cell, at + m), lam * (penalty(reg, j) * table[r, W])) * table[r, SCALE]
+            y = (1.0 - theta) * load(lanes, cell, at) + theta * z
+            store(lanes, cell, at, y)
+            if sums > 0:
+                store(lanes, cell, at + m + m, load(lanes, cell, at + m + m) + omega[k] * y)
+        b = (1.0 - theta) * x_b + u_b * (theta * bias_rate[k])
+        margin = b
+        for p in range(begin, stop):
+            margin = margin + load(lanes, cell, U(indices[p]) * stride) * data[p]
+        y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
+        c = weight * derivative(loss, margin, y)
+        oc, curve = omega[k] * c, 0.0 * c
+        if sums > 2:
+            curve = weight * curvature(loss, margin, y)
+        for p in range(begin, stop):  # the loss's part of the gradient: into u, and into x by way of y
+            at = U(indices[p]) * stride
+            store(lanes, cell, at + m, load(lanes, cell, at + m) - c * gain[k] * data[p])
+            if sums > 1:
+                g = at + U(3) * m
+                store(lanes, cell, g, load(lanes, cell, g) + oc * data[p])
+            if sums > 2:
+                g = at + U(4) * m
+                store(lanes, cell, g, load(lanes, cell, g) + curve * data[p] * data[p])
+        for j in range(d):
+            at = j * stride
+            y = load(lanes, cell, at)
+            store(lanes, cell, at + m, load(lanes, cell, at + m) - y * (rho * gain[k]))
+            store(lanes, cell, at, y - y * (rho * rate))
+        for p in range(begin, stop):
+            at = U(indices[p]) * stride
+            store(lanes, cell, at, load(lanes, cell, at) - c * rate * data[p])
+        for j in range(d):
+            at = j * stride
+            x = prox(reg, load(lanes, cell, at), lam * (penalty(reg, j) * rate)) * table[r, DAMP]
+            store(lanes, cell, at, x)
+        if sums > 0:
+            store(lanes, bias, m + m, load(lanes, bias, m + m) + omega[k] * b)
+        if sums > 1:
+            store(lanes, bias, U(3) * m, load(lanes, bias, U(3) * m) + oc)
+        if sums > 2:
+            store(lanes, bias, U(4) * m, load(lanes, bias, U(4) * m) + curve)
+        x_b, u_b = b - c * bias_rate[k], u_b - c * gain[k]
+    store(lanes, bias, U(0), x_b)
+    store(lanes, bias, m, u_b)

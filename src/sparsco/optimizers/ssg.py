@@ -1,0 +1,164 @@
+"""SSG, the sparsity preserving stochastic gradient: Nesterov's estimate sequences on stochastic gradients.
+
+With k examples learned there are x, the answer, z, the minimiser of the estimate, and gamma, its curvature.  Then
+
+    L_k alpha^2 = (1 - alpha) gamma + alpha rho = gamma',      y = (alpha gamma z + gamma' x) / (gamma + alpha rho),
+    x' = S(y - (c x_k + rho y) / L_k, lam pen / L_k),          c = derivative of the loss at y,
+    z <- ((1 - alpha) gamma z + alpha rho y - alpha L_k (y - x')) / gamma',
+
+from gamma = Gamma and with L_k = Gamma + rho (k + 2)^2/4 or, without an L2 term, Gamma + c0 (k + 1)^(3/2).  x is a
+soft threshold, hence sparse as it stands.  No closed form for idle coordinates is known: x and z pull at each other, so
+every example costs O(d).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..dispatch import U, inlined, kernel
+from ..lanes import load, store, width
+from ..losses import curvature, derivative
+from ..records import Block, Layout, Problem, State, tracks
+from ..regularizers import penalty, prox
+from .orda import check_constants, constants, growing
+
+
+class Schedule(NamedTuple):
+    """Per row: its weight in the average, L_k of the weights and of the intercept.  ``intercept`` is 1, or 0 without
+    one."""
+
+    omega: np.ndarray
+    L: np.ndarray
+    L_bias: np.ndarray
+    rho: float
+    intercept: float
+
+
+class SSG(NamedTuple):
+    """The sparsity preserving stochastic gradient method: O(d) per example.
+
+    ``gamma`` as for ORDA; ``c0``: the growth of L_k where there is no strong convexity, by default ``L_mean / 4``;
+    with an L2 term, where only the intercept needs it, ``L_mean``.
+    """
+
+    gamma: float | None = None
+    c0: float | None = None
+
+    layout = Layout(shared=0, lane=2, bias=2, clock=2)
+    uses_steps = False
+    asks_curvature = True
+
+    @property
+    def learn(self):
+        return learn
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what cannot be done."""
+        check_constants(self)
+
+    def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> SSG:
+        """The record with its constants filled in from the pilot rows."""
+        return SSG(*constants(self, problem, pilot, 4.0))
+
+    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
+        """The kernel's sums are exact; it costs O(d) with or without them."""
+        return True
+
+    def is_dense(self, problem: Problem) -> bool:
+        """Whether an example costs O(d)."""
+        return True
+
+    def start(self, problem: Problem) -> tuple[State, Block]:
+        state = self.layout.new_state(problem)
+        state.clock[:] = self.gamma
+        return state, Block(1)
+
+    def schedule(
+        self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
+    ) -> Schedule:
+        """The arrays for the next ``len(omega)`` steps; no ``eta``."""
+        k, rho = np.arange(t, t + len(omega), dtype=np.float64), float(problem.regularizer.rho)
+        L_bias = growing(k, self.gamma, self.c0)
+        L = self.gamma + 0.25 * rho * (k + 2.0) ** 2 if rho > 0.0 else L_bias
+        return Schedule(omega, L, L_bias, rho, float(problem.intercept))
+
+    def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
+        """Nothing is ever behind."""
+        block.start = t
+
+    def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """x after t examples."""
+        _, lanes, bias = self.layout.views(problem, state)
+        return lanes[:, 0, : problem.m].copy(), bias[0, : problem.m].copy()
+
+
+@inlined
+def _alpha(gamma, L, rho):
+    """The positive root of L alpha^2 = (1 - alpha) gamma + alpha rho."""
+    return (rho - gamma + math.sqrt((rho - gamma) * (rho - gamma) + 4.0 * L * gamma)) / (2.0 * L)
+
+
+@kernel
+def learn(rows, order, schedule, method, state):
+    """SSG over the rows in ``order``, two sweeps over all coordinates for each; a cell is x, z and the sums of y."""
+    indptr, indices, data, targets, weights = rows
+    loss, reg, lanes, watch, lams = method
+    omega, Ls, L_biases, rho, intercept = schedule
+    cell, bias, clock = state
+    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    stride = (U(2) + sums) * m
+    d = U(cell.size) // stride
+    lam, x_b, z_b = load(lanes, lams, U(0)), load(lanes, bias, U(0)), load(lanes, bias, m)
+    gamma, gamma_b = clock[0], clock[1]
+    for k in range(order.size):
+        i, L, L_b = U(order[k]), Ls[k], L_biases[k]
+        begin, stop = U(indptr[i]), U(indptr[i + one])
+        alpha, alpha_b = _alpha(gamma, L, rho), _alpha(gamma_b, L_b, 0.0)
+        after = (1.0 - alpha) * gamma + alpha * rho
+        to_z = alpha * gamma / (gamma + alpha * rho)
+        keep, back = (1.0 - alpha) * gamma / after, alpha * (rho - L) / after
+        for j in range(d):  # y in place of x, and its part of z
+            at = j * stride
+            x, z = load(lanes, cell, at), load(lanes, cell, at + m)
+            y = x + (z - x) * to_z
+            store(lanes, cell, at, y)
+            store(lanes, cell, at + m, z * keep + y * back)
+            if sums > 0:
+                store(lanes, cell, at + m + m, load(lanes, cell, at + m + m) + omega[k] * y)
+        b = x_b + (z_b - x_b) * alpha_b
+        margin = b
+        for p in range(begin, stop):
+            margin = margin + load(lanes, cell, U(indices[p]) * stride) * data[p]
+        target, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
+        c = weight * derivative(loss, margin, target)
+        oc, curve, step = omega[k] * c, 0.0 * c, c / (L - rho)  # 1/L once y is scaled below
+        if sums > 2:
+            curve = weight * curvature(loss, margin, target)
+        for p in range(begin, stop):  # the step and its running sums
+            at = U(indices[p]) * stride
+            store(lanes, cell, at, load(lanes, cell, at) - step * data[p])
+            if sums > 1:
+                g = at + U(3) * m
+                store(lanes, cell, g, load(lanes, cell, g) + oc * data[p])
+            if sums > 2:
+                g = at + U(4) * m
+                store(lanes, cell, g, load(lanes, cell, g) + curve * data[p] * data[p])
+        for j in range(d):  # x', and its part of z
+            at = j * stride
+            x = prox(reg, load(lanes, cell, at) * (1.0 - rho / L), lam * (penalty(reg, j) / L))
+            store(lanes, cell, at, x)
+            store(lanes, cell, at + m, load(lanes, cell, at + m) + x * (alpha * L / after))
+        if sums > 0:
+            store(lanes, bias, m + m, load(lanes, bias, m + m) + omega[k] * b)
+        if sums > 1:
+            store(lanes, bias, U(3) * m, load(lanes, bias, U(3) * m) + oc)
+        if sums > 2:
+            store(lanes, bias, U(4) * m, load(lanes, bias, U(4) * m) + curve)
+        x_b, z_b = b - c * (intercept / L_b), z_b - c * (intercept / (alpha_b * L_b))
+        gamma, gamma_b = after, (1.0 - alpha_b) * gamma_b
+    store(lanes, bias, U(0), x_b)
+    store(lanes, bias, m, z_b)
+    clock[0], clock[1] = gamma, gamma_b
