@@ -66,7 +66,7 @@ def _regularizer(model: Any, d: int) -> Any:
 
 def _parts(model: Any, starts_elsewhere: bool) -> tuple[Any, Any, Any, Any]:
     """Loss, optimizer, conversion and step-size rule, with every "auto" decided."""
-    loss = named("loss", model.loss, model._losses, "derivative")
+    loss = model._loss()
     if loss.classifies and not is_classifier(model):
         raise ValueError(f"loss={model.loss!r} is for labels: a regression needs a loss of numbers such as 'squared'.")
     curved = model.l1_ratio < 1.0 and model.alpha != 0.0
