@@ -14,7 +14,19 @@ import numpy as np
 import pytest
 import reference
 from strategies import Stream, vanishing
-from test_lazy import CONVERSIONS, LOSSES, OPTIMIZERS, PENALTIES, PRODUCT, RULES, assert_same, converted, dense, learn
+from test_lazy import (
+    CONVERSIONS,
+    LOSSES,
+    OPTIMIZERS,
+    PENALTIES,
+    PRODUCT,
+    RULES,
+    assert_same,
+    converted,
+    dense,
+    learn,
+    suited,
+)
 
 from sparsco import conversions, optimizers, steps
 from sparsco.dispatch import plain_python
@@ -32,7 +44,8 @@ def stream(n=300, d=6, classify=True, seed=0, density=0.5):
 
 
 def covering():
-    """Every optimizer with every conversion and penalty; the loss goes round, out of step with both."""
+    """Every optimizer with every conversion and penalty, the three basic losses going round, out of step with both;
+    every other loss with every optimizer, conversions and penalties going round."""
     losses_ = ("logistic", "squared", "hinge")
     for i, optimizer in enumerate(OPTIMIZERS):
         for j, conversion in enumerate(CONVERSIONS):
@@ -44,11 +57,15 @@ def covering():
                     yield optimizer, conversion, loss, penalty, False, (i + j) % 2 == 0
     for optimizer, conversion in itertools.product(OPTIMIZERS, ("last", "average")):
         yield optimizer, conversion, "logistic", "l1", True, True
+    for i, loss in enumerate(name for name in LOSSES if name not in losses_):
+        for j, optimizer in enumerate(("fobos", "sgd", "rda", "ftrl", "nftrl")):
+            curved = "average-sl-diagonal" if LOSSES[loss].curved else "average-sl"
+            yield optimizer, (curved, "last", "optimal-sl")[(i + j) % 3], loss, ("l1", "elastic-net")[j % 2], False, True
 
 
 def test_the_covering_set_covers():
-    """Every pair of optimizer, conversion, loss and penalty that makes sense is compiled somewhere."""
-    rows = [case[:4] for case in covering()]
+    """Every pair of optimizer, conversion, basic loss and penalty that makes sense is compiled somewhere."""
+    rows = [case[:4] for case in covering() if case[2] in ("logistic", "squared", "hinge")]
     for a, b in itertools.combinations(range(4), 2):
         met = {(row[a], row[b]) for row in rows}
         possible = set(itertools.product({row[a] for row in rows}, {row[b] for row in rows}))
@@ -57,7 +74,7 @@ def test_the_covering_set_covers():
 
 @pytest.mark.parametrize(("optimizer", "conversion", "loss", "penalty", "weighted", "intercept"), list(covering()))
 def test_compiled_equals_plain_python(optimizer, conversion, loss, penalty, weighted, intercept):
-    data = stream(n=200, classify=loss != "squared")
+    data = suited(loss, stream(n=200, classify=False))
     pen = np.array([0.0, 0.5, 1.0, 2.0, 1.0, 1.0]) if weighted else None
     method = OPTIMIZERS[optimizer][1], CONVERSIONS[conversion](200)
     args = (data, loss, *method, PENALTIES[penalty], None, intercept, pen)

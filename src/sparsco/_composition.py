@@ -72,8 +72,10 @@ def _parts(model: Any, starts_elsewhere: bool) -> tuple[Any, Any, Any, Any]:
     curved = model.l1_ratio < 1.0 and model.alpha != 0.0
     step, optimizer, conversion = _step(model), model.optimizer, model.conversion
     if isinstance(optimizer, str) and optimizer == "auto":
-        # nftrl needs no step size and has no starting point other than 0; with an L2 term FOBOS is better
-        optimizer = "fobos" if curved or starts_elsewhere or step is not None else "nftrl"
+        # nftrl needs no step size and has no starting point other than 0; with an L2 term FOBOS is better, where its
+        # steps can be trusted
+        steady = curved and getattr(loss, "bounded", True)
+        optimizer = "fobos" if steady or starts_elsewhere or step is not None else "nftrl"
     if isinstance(conversion, str) and conversion == "auto":
         conversion = "average-sl" if loss.curved or curved else "last"
     optimizer = named("optimizer", optimizer, {name: kind() for name, kind in OPTIMIZERS.items()}, "uses_steps")

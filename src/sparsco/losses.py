@@ -7,6 +7,7 @@ a subgradient.  On its class a record says
 - ``classifies``: targets are labels, -1 and +1;
 - ``curved``: it has a curvature that a metric can be built from;
 - ``smoothness``: a bound on the curvature, or for a loss that has none the scale by which steps are chosen;
+- ``bounded`` (True if it does not say): the curvature has a bound; without one the estimators avoid step sizes;
 - ``couples``: the lanes of an example are tied (arrays: along the last axis).  Then targets are 1 for the example's
   class, 0 for every other one and -1 in lanes without a model, the lanes' values add up to the example's loss, and the
   curvature is the Hessian's diagonal.
@@ -179,12 +180,13 @@ class Quantile(NamedTuple):
 class Poisson(NamedTuple):
     """exp(p) - y p for counts y >= 0, whose mean is modelled as exp(p).
 
-    Its curvature exp(p) has no bound; ``scale`` stands in where steps are chosen, left open the mean of the counts that
-    an event belongs to, sum y^2 / sum y.
+    Its curvature exp(p) has no bound, so no step size is safe; ``scale`` stands in where one is chosen, left open the
+    mean of the counts that an event belongs to, sum y^2 / sum y.
     """
 
     scale: float | None = None
 
+    bounded = False
     classifies = False
     curved = True
     couples = False
@@ -218,7 +220,8 @@ class Poisson(NamedTuple):
         return exp(p)
 
     def units(loss, mean, std):  # noqa: N805
-        return np.log(np.where(mean > 0.0, mean, 1.0)), np.ones_like(std), std
+        # a step too far is paid exponentially and AdaGrad never forgets it: small steps, the first hundred with care
+        return np.log(np.where(mean > 0.0, mean, 1.0)), 0.0 * std + 0.5, 10.0 * std
 
     def predicted(self, p: np.ndarray) -> np.ndarray:
         """The expected count."""
