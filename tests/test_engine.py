@@ -60,7 +60,8 @@ def covering():
     for i, loss in enumerate(name for name in LOSSES if name not in losses_):
         for j, optimizer in enumerate(("fobos", "sgd", "rda", "ftrl", "nftrl")):
             curved = "average-sl-diagonal" if LOSSES[loss].curved else "average-sl"
-            yield optimizer, (curved, "last", "optimal-sl")[(i + j) % 3], loss, ("l1", "elastic-net")[j % 2], False, True
+            conversion, penalty = (curved, "last", "optimal-sl")[(i + j) % 3], ("l1", "elastic-net")[j % 2]
+            yield optimizer, conversion, loss, penalty, False, True
 
 
 def test_the_covering_set_covers():

@@ -174,7 +174,8 @@ def test_compiled_is_plain_python(record):
 
 @pytest.mark.parametrize("record", MANY)
 def test_a_lane_has_the_bits_of_a_run_on_its_own(record, one):
-    crossing = {"any", "lane", "lane_of_mask", "single", "total", "largest"}  # lanes that look at each other, or at one number
+    # lanes that look at each other, or at one number
+    crossing = {"any", "lane", "lane_of_mask", "single", "total", "largest"}
     many = _run(everything.uncached, record())
     assert all(_same(many[name], one[name]) for name in NAMES if name not in crossing)
     assert not any(_same(many[name], one[name]) for name in crossing)
@@ -276,7 +277,8 @@ def test_losses_and_prox_on_lanes(loss):
         assert _same(compiled, wide)
         assert _same(plain, plain_wide)
     # one exp (a softmax: and sums of eight), one sum, a quotient
-    tolerance = 8.0 * np.spacing(1.0) if isinstance(loss, losses.Logistic | losses.Poisson | losses.Multinomial) else 0.0
+    has_exp = isinstance(loss, losses.Logistic | losses.Poisson | losses.Multinomial)
+    tolerance = 8.0 * np.spacing(1.0) if has_exp else 0.0
     np.testing.assert_allclose(compiled, plain, rtol=tolerance, atol=0.0)
     np.testing.assert_allclose(wide, plain_wide, rtol=tolerance, atol=tolerance if loss.couples else 0.0)
 
@@ -305,7 +307,8 @@ def test_a_loaded_value_is_not_a_view():
 
 
 def test_lanes_for_rounds_up():
-    assert [width(lanes_for(m)) for m in (1, 2, 3, 5, 8, 9, 17, 32, 33, 65, 128)] == [1, 2, 4, 8, 8, 16, 32, 32, 64, 128, 128]
+    rounded = {1: 1, 2: 2, 3: 4, 5: 8, 8: 8, 9: 16, 17: 32, 32: 32, 33: 64, 65: 128, 128: 128}
+    assert {m: width(lanes_for(m)) for m in rounded} == rounded
     with pytest.raises(ValueError, match="129 models do not fit into 128 lanes"):
         lanes_for(129)
 

@@ -61,7 +61,8 @@ def test_derivative_and_curvature_are_finite_differences(loss, data, lane):
         return  # across a kink there is no slope but what lies between the two sides
     assert steep == pytest.approx((sums[1] - sums[0]) / (2.0 * step), abs=1e-4 + 1e2 * tolerance)
     bends = [pick(curvature(record, nudged(p, lane, side), y)) for side in (-step, 0.0, step)]
-    assert bends[1] == pytest.approx((around[1] - around[0]) / (2.0 * step), abs=abs(bends[2] - bends[0]) + 1e2 * tolerance)
+    bend, change = (around[1] - around[0]) / (2.0 * step), abs(bends[2] - bends[0])
+    assert bends[1] == pytest.approx(bend, abs=change + 1e2 * tolerance)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

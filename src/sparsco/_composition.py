@@ -74,7 +74,7 @@ def _parts(model: Any, starts_elsewhere: bool) -> tuple[Any, Any, Any, Any]:
     if isinstance(optimizer, str) and optimizer == "auto":
         # nftrl needs no step size and has no starting point other than 0; with an L2 term FOBOS is better, where its
         # steps can be trusted
-        steady = curved and getattr(loss, "bounded", True)
+        steady = curved and getattr(loss, "steady", True)
         optimizer = "fobos" if steady or starts_elsewhere or step is not None else "nftrl"
     if isinstance(conversion, str) and conversion == "auto":
         conversion = "average-sl" if loss.curved or curved else "last"

@@ -11,8 +11,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from . import losses
-from .lanes import WIDTHS
 from ._linear import MAX_LANES, SparseLinearModel
+from .lanes import WIDTHS
 from .solve import Classes, Values
 
 CLASSIFIER_LOSSES = {
@@ -51,7 +51,8 @@ class SparseClassifier(ClassifierMixin, SparseLinearModel):
     l1_ratio : float
         1 is pure L1, 0 pure L2.
     optimizer : {"auto", "sgd", "fobos", "rda", "ftrl", "nftrl"} or an optimizer record
-        "auto": the normalised FTRL, which needs no step size, without an L2 term, and FOBOS with one.
+        "auto": the normalised FTRL, which needs no step size, without an L2 term, and FOBOS with one (Poisson, quantile
+        and epsilon-insensitive loss: NFTRL as well).
     conversion : {"auto", "last", "average", "weighted", "suffix", "random", "optimal-sl", "last-sl", "average-sl"} \
 or a conversion record
         How iterates become the model.  "auto": AverageSL behind its guard (hinge loss without L2: the last iterate).

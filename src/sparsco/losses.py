@@ -7,7 +7,8 @@ a subgradient.  On its class a record says
 - ``classifies``: targets are labels, -1 and +1;
 - ``curved``: it has a curvature that a metric can be built from;
 - ``smoothness``: a bound on the curvature, or for a loss that has none the scale by which steps are chosen;
-- ``bounded`` (True if it does not say): the curvature has a bound; without one the estimators avoid step sizes;
+- ``steady`` (True if it does not say): steps chosen by ``smoothness`` can be trusted; where not, the estimators'
+  "auto" takes NFTRL even with an L2 term;
 - ``couples``: the lanes of an example are tied (arrays: along the last axis).  Then targets are 1 for the example's
   class, 0 for every other one and -1 in lanes without a model, the lanes' values add up to the example's loss, and the
   curvature is the Hessian's diagonal.
@@ -116,6 +117,7 @@ class EpsilonInsensitive(NamedTuple):
     epsilon: float = 0.1
     scale: float | None = None
 
+    steady = False
     classifies = False
     curved = False
     couples = False
@@ -151,6 +153,7 @@ class Quantile(NamedTuple):
     q: float = 0.5
     scale: float | None = None
 
+    steady = False
     classifies = False
     curved = False
     couples = False
@@ -186,7 +189,7 @@ class Poisson(NamedTuple):
 
     scale: float | None = None
 
-    bounded = False
+    steady = False
     classifies = False
     curved = True
     couples = False
@@ -201,7 +204,7 @@ class Poisson(NamedTuple):
 
     def refuse(self, y: np.ndarray) -> None:
         if np.any(y < 0.0):
-            raise ValueError(f"y has the value {y[y < 0.0][0]:g}: the Poisson loss is for counts, which are at least 0.")
+            raise ValueError(f"y has the value {y[y < 0.0][0]:g}: the Poisson loss is for counts, zero or more.")
 
     def resolve(self, targets: np.ndarray, weights: np.ndarray) -> Poisson:
         """With the scale filled in."""

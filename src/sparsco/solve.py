@@ -493,7 +493,7 @@ class _FixedPoint:
 
 @kernel
 def sum_gradients(rows, order, loss, lanes, w, b, G, H, bias):
-    """Add c x and h x^2 at the fixed w for every row and model; arrays are flat, the lanes of a feature side by side."""
+    """Add c x and h x^2 at the fixed w for every row and model; arrays are flat, a feature's lanes side by side."""
     indptr, indices, data, targets, weights = rows
     m, one = U(width(lanes)), U(1)
     for k in range(order.size):
