@@ -18,6 +18,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp, softmax
 
 Array = np.ndarray
 
@@ -26,7 +27,11 @@ Array = np.ndarray
 # Losses, soft threshold
 # ---------------------------------------------------------------------------------------------------------------------
 
-H_MAX = {"squared": 1.0, "logistic": 0.25, "hinge": 1.0}
+H_MAX = {"squared": 1.0, "logistic": 0.25, "hinge": 1.0, "squared-hinge": 2.0, "huber": 1.0}
+"""The others have a step scale from the data: see docs/notation.md."""
+
+HUBER, TUBE, QUANTILE = 1.35, 0.1, 0.3
+"""epsilon of "huber" and of "epsilon-insensitive", q of "quantile"."""
 
 
 def soft(v: Any, s: Any) -> Any:
@@ -42,17 +47,43 @@ def value(loss: str, p: Any, y: Any) -> Any:
         return np.logaddexp(0.0, -y * p)
     if loss == "hinge":
         return np.maximum(0.0, 1.0 - y * p)
+    if loss == "squared-hinge":
+        return np.maximum(0.0, 1.0 - y * p) ** 2
+    r = p - y
+    if loss == "huber":
+        return np.where(np.abs(r) <= HUBER, r**2 / 2, HUBER * np.abs(r) - HUBER**2 / 2)
+    if loss == "epsilon-insensitive":
+        return np.maximum(0.0, np.abs(r) - TUBE)
+    if loss == "quantile":
+        return np.where(r < 0.0, -QUANTILE * r, (1.0 - QUANTILE) * r)
+    if loss == "poisson":
+        return np.exp(p) - y * p
+    if loss == "multinomial":  # of whole examples: p and y have one column per class
+        return logsumexp(p, axis=-1) - np.sum(y * p, axis=-1)
     raise ValueError(loss)
 
 
 def derivative(loss: str, p: Any, y: Any) -> Any:
-    """d loss / dp, 0 at the hinge's kink."""
+    """d loss / dp, 0 at a kink."""
     if loss == "squared":
         return p - y
     if loss == "logistic":
         return -y * np.exp(-np.logaddexp(0.0, y * p))  # -y / (1 + exp(y p)), without overflow
     if loss == "hinge":
         return np.where(y * p < 1.0, -y, 0.0)
+    if loss == "squared-hinge":
+        return np.where(y * p < 1.0, -2.0 * y * (1.0 - y * p), 0.0)
+    r = p - y
+    if loss == "huber":
+        return np.clip(r, -HUBER, HUBER)
+    if loss == "epsilon-insensitive":
+        return np.where(np.abs(r) > TUBE, np.sign(r), 0.0)
+    if loss == "quantile":
+        return np.where(r == 0.0, 0.0, np.where(r < 0.0, -QUANTILE, 1.0 - QUANTILE))
+    if loss == "poisson":
+        return np.exp(p) - y
+    if loss == "multinomial":
+        return softmax(p, axis=-1) - y
     raise ValueError(loss)
 
 
@@ -62,8 +93,17 @@ def curvature(loss: str, p: Any, y: Any) -> Any:
         return np.ones_like(p)
     if loss == "logistic":
         return np.exp(-np.logaddexp(0.0, p) - np.logaddexp(0.0, -p))  # s (1 - s), s = 1 / (1 + exp(-p))
-    if loss == "hinge":
+    if loss in ("hinge", "epsilon-insensitive", "quantile"):
         return np.zeros_like(p)
+    if loss == "squared-hinge":
+        return np.where(y * p < 1.0, 2.0, 0.0)
+    if loss == "huber":
+        return np.where(np.abs(p - y) <= HUBER, 1.0, 0.0)
+    if loss == "poisson":
+        return np.exp(p)
+    if loss == "multinomial":  # the Hessian's diagonal
+        s = softmax(p, axis=-1)
+        return s * (1.0 - s)
     raise ValueError(loss)
 
 
@@ -250,12 +290,22 @@ class FTRL:
 
 
 class NFTRL:
-    """Normalised FTRL-proximal; for squared loss alpha = 1, sigma and b0 from :func:`pilot_targets`."""
+    """Normalised FTRL-proximal; for squared loss alpha = 1, sigma and b0 from :func:`pilot_targets`.
+
+    ``slope`` is the derivatives' scale, the same as ``sigma`` unless given.
+    """
 
     def __init__(
-        self, problem: Problem, alpha: float = 2.0, sigma: float = 1.0, b0: float = 0.0, delta: float = 1.0
+        self,
+        problem: Problem,
+        alpha: float = 2.0,
+        sigma: float = 1.0,
+        b0: float = 0.0,
+        delta: float = 1.0,
+        slope: float | None = None,
     ):
         self.p, self.alpha, self.sigma, self.delta = problem, alpha, sigma, delta
+        self.slope = sigma if slope is None else slope
         self.b0 = b0 if problem.intercept else 0.0
         self.w, self.b = np.zeros(problem.d), self.b0
         self.t, self.K = 0, 0.0
@@ -272,13 +322,13 @@ class NFTRL:
         self.K += float(intercept) + np.sum(x[j] ** 2 / s2)
         k = self.K / self.t
         self.G[j] += c**2 * x[j] ** 2
-        r = np.sqrt(k * s2 * (self.G[j] + self.delta * s2 * self.sigma**2)) / (self.alpha * self.sigma)
+        r = np.sqrt(k * s2 * (self.G[j] + self.delta * s2 * self.slope**2)) / (self.alpha * self.sigma)
         self.z[j] += c * x[j] - (r - self.r[j]) * self.w[j]
         self.r[j] = r
         self.w = divide(-soft(self.z, lam * pen * self.t), self.r + rho * self.t)
         if intercept:
             self.G_b += c**2
-            r_b = math.sqrt(k * (self.G_b + self.delta * self.sigma**2)) / (self.alpha * self.sigma)
+            r_b = math.sqrt(k * (self.G_b + self.delta * self.slope**2)) / (self.alpha * self.sigma)
             self.z_b += c - (r_b - self.r_b) * (self.b - self.b0)
             self.r_b = r_b
             self.b = self.b0 - self.z_b / r_b
@@ -480,6 +530,36 @@ def iterates(
     if not intercept:
         trace.b[T], before_last = 0.0, before_last and (before_last[0], 0.0)
     return trace._replace(before_last=before_last)
+
+
+def iterates_together(
+    X: Array,
+    Y: Array,
+    *,
+    optimizer: str,
+    lam: float,
+    rho: float,
+    eta: Array | None = None,
+    pen: Array | None = None,
+    weights: Array | None = None,
+    intercept: bool = True,
+    **constants: Any,
+) -> list[Trace]:
+    """One pass with the multinomial loss, Y one-hot: an optimizer for each class, all at one time; a trace for each."""
+    X, Y, weights = kept_rows(np.asarray(X, dtype=float), np.asarray(Y, dtype=float), weights)
+    (T, d), K = X.shape, Y.shape[1]
+    pen = np.ones(d) if pen is None else np.asarray(pen, dtype=float)
+    each = [OPTIMIZERS[optimizer](Problem(d, lam, rho, pen, intercept), **constants) for _ in range(K)]
+    traces = [Trace(np.zeros((T + 1, d)), np.zeros(T + 1), np.zeros(T), np.zeros(T), X, Y[:, k]) for k in range(K)]
+    for t in range(T):
+        margins = np.array([A.w @ X[t] + (A.b if intercept else 0.0) for A in each])
+        c, h = (weights[t] * part("multinomial", margins, Y[t]) for part in (derivative, curvature))
+        for k, (A, trace) in enumerate(zip(each, traces, strict=True)):
+            trace.w[t], trace.b[t], trace.c[t], trace.h[t] = A.w, A.b if intercept else 0.0, c[k], h[k]
+            A.step(X[t], float(c[k]), math.nan if eta is None else float(eta[t]))
+    for A, trace in zip(each, traces, strict=True):
+        trace.w[T], trace.b[T] = A.w, A.b if intercept else 0.0
+    return traces
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from test_lazy import (
     dense,
     learn,
     sensible,
+    suited,
 )
 
 from sparsco import conversions, optimizers, steps
@@ -44,7 +45,8 @@ def stream(n=300, d=6, classify=True, seed=0, density=0.5):
 
 
 def covering():
-    """Every optimizer with every conversion and penalty; the loss goes round, out of step with both."""
+    """Every optimizer with every conversion and penalty, the three basic losses going round, out of step with both;
+    every other loss with every optimizer, conversions and penalties going round."""
     losses_ = ("logistic", "squared", "hinge")
     for i, optimizer in enumerate(OPTIMIZERS):
         for j, conversion in enumerate(CONVERSIONS):
@@ -57,11 +59,16 @@ def covering():
     for optimizer, conversion in itertools.product(OPTIMIZERS, ("last", "average")):
         penalty = "l1" if sensible(optimizer, "auto", "l1") else "elastic-net"
         yield optimizer, conversion, "logistic", penalty, True, True
+    for i, loss in enumerate(name for name in LOSSES if name not in losses_):
+        for j, optimizer in enumerate(("fobos", "sgd", "rda", "ftrl", "nftrl")):
+            curved = "average-sl-diagonal" if LOSSES[loss].curved else "average-sl"
+            conversion, penalty = (curved, "last", "optimal-sl")[(i + j) % 3], ("l1", "elastic-net")[j % 2]
+            yield optimizer, conversion, loss, penalty, False, True
 
 
 def test_the_covering_set_covers():
-    """Every pair of optimizer, conversion, loss and penalty that makes sense is compiled somewhere."""
-    rows = [case[:4] for case in covering()]
+    """Every pair of optimizer, conversion, basic loss and penalty that makes sense is compiled somewhere."""
+    rows = [case[:4] for case in covering() if case[2] in ("logistic", "squared", "hinge")]
     for a, b in itertools.combinations(range(4), 2):
         met = {(row[a], row[b]) for row in rows}
         possible = set(itertools.product({row[a] for row in rows}, {row[b] for row in rows}))
@@ -75,7 +82,7 @@ def test_the_covering_set_covers():
 
 @pytest.mark.parametrize(("optimizer", "conversion", "loss", "penalty", "weighted", "intercept"), list(covering()))
 def test_compiled_equals_plain_python(optimizer, conversion, loss, penalty, weighted, intercept):
-    data = stream(n=200, classify=loss != "squared")
+    data = suited(loss, stream(n=200, classify=False))
     pen = np.array([0.0, 0.5, 1.0, 2.0, 1.0, 1.0]) if weighted else None
     method = OPTIMIZERS[optimizer][1], CONVERSIONS[conversion](200)
     args = (data, loss, *method, PENALTIES[penalty], None, intercept, pen)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from sparsco import lanes as vocabulary
-from sparsco.dispatch import U, kernel
+from sparsco import losses
+from sparsco.dispatch import U, cast, kernel
 from sparsco.lanes import (
     WIDTHS,
     One,
@@ -20,16 +21,18 @@ from sparsco.lanes import (
     exp,
     lane,
     lanes_for,
+    largest,
     load,
     maximum,
     minimum,
     signed,
     sqrt,
     store,
+    total,
     where,
     width,
 )
-from sparsco.losses import Hinge, Logistic, Squared, curvature, derivative
+from sparsco.losses import curvature, derivative
 from sparsco.regularizers import ElasticNet, penalty, prox
 
 MANY = WIDTHS[1:]
@@ -57,7 +60,7 @@ def _same(left: np.ndarray, right: np.ndarray) -> bool:
 
 NAMES = (
     "add sub mul div axpy neg abs min max where_lt where_number signed sqrt where_le where_gt where_ge where_eq "
-    "where_ne and or any lane lane_of_mask integers single iadd phi rounded exp"
+    "where_ne and or any lane lane_of_mask integers single iadd phi rounded total largest exp"
 ).split()
 
 
@@ -120,20 +123,24 @@ def everything(lanes, a, b, single, out):
         f += U(a.size)
         store(lanes, out, f, x * single[at] + minimum(y, single[at]))
         f += U(a.size)
-        total = x + 0.0
-        total += y
-        total -= number
-        total *= x
-        total /= 3.0
-        store(lanes, out, f, total)
+        summed = x + 0.0
+        summed += y
+        summed -= number
+        summed *= x
+        summed /= 3.0
+        store(lanes, out, f, summed)
         f += U(a.size)
-        total = 0.0
+        summed = 0.0
         for _ in range(2):
-            total = total + x
-        store(lanes, out, f, total)
+            summed = summed + x
+        store(lanes, out, f, summed)
         f += U(a.size)
         store(lanes, single, at, load(lanes, single, at) + x)
         store(lanes, out, f, load(lanes, single, at))
+        f += U(a.size)
+        store(lanes, out, f, 0.0 * y + total(x))
+        f += U(a.size)
+        store(lanes, out, f, 0.0 * y + largest(x))
         f += U(a.size)
         store(lanes, out, f, exp(x))
 
@@ -167,7 +174,8 @@ def test_compiled_is_plain_python(record):
 
 @pytest.mark.parametrize("record", MANY)
 def test_a_lane_has_the_bits_of_a_run_on_its_own(record, one):
-    crossing = {"any", "lane", "lane_of_mask", "single"}  # lanes that look at each other, or at one number
+    # lanes that look at each other, or at one number
+    crossing = {"any", "lane", "lane_of_mask", "single", "total", "largest"}
     many = _run(everything.uncached, record())
     assert all(_same(many[name], one[name]) for name in NAMES if name not in crossing)
     assert not any(_same(many[name], one[name]) for name in crossing)
@@ -249,8 +257,12 @@ def parts(lanes, loss, regularizer, p, y, out):
         store(lanes, out, n + n + n + at, prox(regularizer, margin, abs(target)))
 
 
-@pytest.mark.parametrize("loss", [Squared(), Logistic(), Hinge()], ids=lambda loss: type(loss).__name__)
+LOSSES = [part() for part in vars(losses).values() if isinstance(part, type) and hasattr(part, "derivative")]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_losses_and_prox_on_lanes(loss):
+    loss = cast(loss)
     rng = np.random.default_rng(3)
     kinks = np.array([1.0, -1.0, 0.75, -0.75, 0.0, -0.0, np.nextafter(1.0, 2.0), 800.0, -800.0, 1e-300, 0.5, -0.5])
     p = np.concatenate([kinks, rng.normal(size=52)])
@@ -258,12 +270,25 @@ def test_losses_and_prox_on_lanes(loss):
     runs = []
     for function, record in itertools.product((parts.uncached, parts.py_func), (One(), lanes_for(8))):
         runs.append(np.empty(4 * 64))
-        function(record, loss, ElasticNet(0.1, 0.0), p, y, runs[-1])
+        with np.errstate(invalid="ignore"):
+            function(record, loss, ElasticNet(0.1, 0.0), p, y, runs[-1])
     compiled, wide, plain, plain_wide = runs
-    assert _same(compiled, wide)
-    assert _same(plain, plain_wide)
-    tolerance = 8.0 * np.spacing(1.0) if isinstance(loss, Logistic) else 0.0  # one exp, one sum, a quotient
+    if not loss.couples:
+        assert _same(compiled, wide)
+        assert _same(plain, plain_wide)
+    # one exp (a softmax: and sums of eight), one sum, a quotient
+    has_exp = isinstance(loss, losses.Logistic | losses.Poisson | losses.Multinomial)
+    tolerance = 8.0 * np.spacing(1.0) if has_exp else 0.0
     np.testing.assert_allclose(compiled, plain, rtol=tolerance, atol=0.0)
+    np.testing.assert_allclose(wide, plain_wide, rtol=tolerance, atol=tolerance if loss.couples else 0.0)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 5, 8, 13])
+def test_reductions_of_arrays(m):
+    a = np.random.default_rng(m).normal(size=(7, m))
+    np.testing.assert_allclose(total(a), a.sum(1, keepdims=True), rtol=1e-13)
+    assert np.array_equal(largest(a), a.max(1, keepdims=True))
+    assert total(2.5) == largest(2.5) == 2.5
 
 
 def test_a_loaded_value_is_not_a_view():
@@ -296,9 +321,10 @@ def test_of_whole_numbers_a_whole_number(kind):
 
 
 def test_lanes_for_rounds_up():
-    assert [width(lanes_for(m)) for m in (1, 2, 3, 4, 5, 8, 9, 16, 17, 32)] == [1, 2, 4, 4, 8, 8, 16, 16, 32, 32]
-    with pytest.raises(ValueError, match="33 models do not fit into 32 lanes"):
-        lanes_for(33)
+    rounded = {1: 1, 2: 2, 3: 4, 5: 8, 8: 8, 9: 16, 17: 32, 32: 32, 33: 64, 65: 128, 128: 128}
+    assert {m: width(lanes_for(m)) for m in rounded} == rounded
+    with pytest.raises(ValueError, match="129 models do not fit into 128 lanes"):
+        lanes_for(129)
 
 
 @pytest.mark.parametrize("record", WIDTHS)

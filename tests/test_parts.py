@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -23,46 +24,163 @@ margin = st.floats(-20.0, 20.0)
 
 
 def test_discovery():
-    assert {part.__name__ for part in LOSSES} >= {"Squared", "Logistic", "Hinge"}
+    assert {part.__name__ for part in LOSSES} >= {
+        "Squared", "Huber", "EpsilonInsensitive", "Quantile", "Poisson",
+        "Logistic", "Hinge", "SquaredHinge", "Multinomial",
+    }  # fmt: skip
     assert {type(part).__name__ for part in REGULARIZERS} >= {"ElasticNet", "WeightedElasticNet"}
 
 
-def targets(loss):
-    return st.sampled_from([-1.0, 1.0]) if loss.classifies else st.floats(-5.0, 5.0)
+@st.composite
+def points(draw, loss, margins_each=1):
+    """Margins and the target of one example, on three classes and a lane without a model where lanes are coupled."""
+    if loss.couples:
+        y = np.append(np.eye(3)[draw(st.integers(0, 2))], -1.0)
+        return *(np.append(draw(st.tuples(margin, margin, margin)), 0.0) for _ in range(margins_each)), y
+    target = st.sampled_from([-1.0, 1.0]) if loss.classifies else st.floats(-5.0, 5.0)
+    y = draw(st.integers(0, 5).map(float) if hasattr(loss, "refuse") else target)
+    return *(draw(margin) for _ in range(margins_each)), y
+
+
+def nudged(p, lane, step):
+    """The margin with ``step`` added, in one lane where there are several."""
+    return p + step * (np.arange(np.size(p)) == lane) if np.ndim(p) else p + step
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@given(data=st.data())
-def test_derivative_is_a_finite_difference(loss, data):
-    p, y = data.draw(margin), data.draw(targets(loss))
-    record, step = loss(), 1e-6
-    if loss is losses.Hinge and abs(1.0 - y * p) < 1e-3:
-        return
-    slope = (value(record, p + step, y) - value(record, p - step, y)) / (2.0 * step)
-    assert derivative(record, p, y) == pytest.approx(slope, abs=1e-6 * max(1.0, abs(p)))
-    bend = (derivative(record, p + 1e-4, y) - derivative(record, p - 1e-4, y)) / 2e-4
-    if loss is not losses.Hinge:
-        assert curvature(record, p, y) == pytest.approx(bend, abs=1e-6)
+@given(data=st.data(), lane=st.integers(0, 2))
+def test_derivative_and_curvature_are_finite_differences(loss, data, lane):
+    p, y = data.draw(points(loss))
+    record, pick = loss(), (lambda v: v[lane]) if loss.couples else (lambda v: v)
+    steep, step = pick(derivative(record, p, y)), 1e-5
+    around = [pick(derivative(record, nudged(p, lane, side), y)) for side in (-step, step)]
+    tolerance = 1e-8 * max(1.0, np.max(np.exp(p)) if hasattr(loss, "refuse") else np.max(np.abs(p)))
+    sums = [np.sum(value(record, nudged(p, lane, side), y)) for side in (-step, step)]
+    assert around[0] <= steep <= around[1]
+    if around[1] - around[0] > 4.0 * step * max(record.smoothness, 1.0) and not hasattr(loss, "refuse"):
+        return  # across a kink there is no slope but what lies between the two sides
+    assert steep == pytest.approx((sums[1] - sums[0]) / (2.0 * step), abs=1e-4 + 1e2 * tolerance)
+    bends = [pick(curvature(record, nudged(p, lane, side), y)) for side in (-step, 0.0, step)]
+    bend, change = (around[1] - around[0]) / (2.0 * step), abs(bends[2] - bends[0])
+    assert bends[1] == pytest.approx(bend, abs=change + 1e2 * tolerance)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 @given(data=st.data())
 def test_convex_with_bounded_curvature(loss, data):
-    p, q, y = data.draw(margin), data.draw(margin), data.draw(targets(loss))
+    p, q, y = data.draw(points(loss, 2))
     record = loss()
-    assert value(record, q, y) >= value(record, p, y) + derivative(record, p, y) * (q - p) - 1e-9
-    assert 0.0 <= curvature(record, p, y) <= record.smoothness * (1.0 + 1e-15)  # one rounding
-    assert record.curved == (loss is not losses.Hinge)
+    below = np.sum(value(record, p, y)) + np.sum(derivative(record, p, y) * (q - p))
+    assert np.sum(value(record, q, y)) >= below - 1e-9 * max(1.0, abs(below))
+    h = curvature(record, p, y)
+    assert np.all(h >= 0.0)
+    assert record.curved or not np.any(h)
+    if not hasattr(record, "resolve"):  # one rounding
+        assert np.all(h <= record.smoothness * (1.0 + 1e-15))
 
 
-def test_kinks_and_limits():
-    assert derivative(losses.Hinge(), 1.0, 1.0) == 0.0
-    assert derivative(losses.Hinge(), np.nextafter(1.0, 0.0), 1.0) == -1.0
+@pytest.mark.parametrize(
+    ("loss", "p", "y", "slope"),
+    [
+        (losses.Hinge(), 1.0, 1.0, 0.0),
+        (losses.Hinge(), np.nextafter(1.0, 0.0), 1.0, -1.0),
+        (losses.SquaredHinge(), 1.0, 1.0, 0.0),
+        (losses.SquaredHinge(), -1.0, -1.0, 0.0),
+        (losses.Huber(0.5), 1.5, 1.0, 0.5),
+        (losses.Huber(0.5), 9.0, 1.0, 0.5),
+        (losses.Huber(0.5), 0.5, 1.0, -0.5),
+        (losses.EpsilonInsensitive(0.5), 1.5, 1.0, 0.0),
+        (losses.EpsilonInsensitive(0.5), 0.5, 1.0, 0.0),
+        (losses.EpsilonInsensitive(0.5), np.nextafter(1.5, 2.0), 1.0, 1.0),
+        (losses.EpsilonInsensitive(0.0), 1.0, 1.0, 0.0),
+        (losses.Quantile(0.25), 1.0, 1.0, 0.0),
+        (losses.Quantile(0.25), np.nextafter(1.0, 2.0), 1.0, 0.75),
+        (losses.Quantile(0.25), np.nextafter(1.0, 0.0), 1.0, -0.25),
+    ],
+)
+def test_kinks(loss, p, y, slope):
+    assert derivative(loss, p, y) == slope
+    assert curvature(losses.Huber(0.5), 1.5, 1.0) == 1.0  # the edge belongs to the parabola
+    assert curvature(losses.SquaredHinge(), 1.0, 1.0) == 0.0  # and here to the flat part
+
+
+def test_limits():
     with np.errstate(over="ignore"):
         assert derivative(losses.Logistic(), 1e4, 1.0) == 0.0
     assert derivative(losses.Logistic(), -1e4, 1.0) == -1.0
     assert value(losses.Logistic(), -1e4, 1.0) == 1e4
     assert value(losses.Logistic(), 1e4, 1.0) == 0.0
+    assert derivative(losses.Poisson(), -1e4, 3.0) == -3.0
+    assert derivative(losses.Poisson(), 1e4, 3.0) == np.inf
+    far = np.array([1e4, -1e4, 0.0, 0.0]), np.array([0.0, 1.0, 0.0, -1.0])
+    assert derivative(losses.Multinomial(), *far).tolist() == [1.0, -1.0, 0.0, 0.0]
+    assert value(losses.Multinomial(), *far).tolist() == [0.0, 2e4, 0.0, 0.0]
+
+
+@given(p=st.lists(margin, min_size=2, max_size=8), y=st.integers(0, 1))
+def test_the_softmax_is_bounded_by_twice_its_diagonal(p, y):
+    p, targets = np.array(p), np.eye(len(p))[y]
+    s = derivative(losses.Multinomial(), p, targets) + targets
+    np.testing.assert_allclose(losses.Multinomial().probabilities(p[None])[0], s, atol=1e-15)
+    hessian, diagonal = np.diag(s) - np.outer(s, s), curvature(losses.Multinomial(), p, targets)
+    np.testing.assert_allclose(np.diag(hessian), diagonal, atol=1e-15)
+    assert np.linalg.eigvalsh(2.0 * np.diag(diagonal) - hessian).min() >= -1e-15
+    assert np.linalg.eigvalsh(hessian).max() <= losses.Multinomial.smoothness + 1e-15
+
+
+def test_two_classes_of_a_multinomial_are_logistic():
+    p = np.linspace(-5.0, 5.0, 11)
+    lanes, one_hot = np.column_stack([0.3 * p, 1.3 * p]), np.tile([0.0, 1.0], (11, 1))
+    np.testing.assert_allclose(value(losses.Multinomial(), lanes, one_hot).sum(1), value(losses.Logistic(), p, 1.0))
+    slopes = derivative(losses.Multinomial(), lanes, one_hot)
+    np.testing.assert_allclose(slopes[:, 1], derivative(losses.Logistic(), p, 1.0))
+    np.testing.assert_allclose(slopes.sum(1), 0.0, atol=1e-15)
+
+
+def test_a_poissons_values_are_half_the_deviance():
+    from sklearn.metrics import mean_poisson_deviance
+
+    y, p = np.array([0.0, 1.0, 2.0, 7.0]), np.array([0.1, -1.0, 0.5, 2.5])
+    best = np.array([0.0, 1.0, 2.0 - 2.0 * np.log(2.0), 7.0 - 7.0 * np.log(7.0)])
+    assert 2.0 * np.mean(value(losses.Poisson(), p, y) - best) == pytest.approx(mean_poisson_deviance(y, np.exp(p)))
+
+
+def test_units():
+    mean, std = np.array([3.0, -20.0]), np.array([0.3, 10.0])
+
+    class Cauchy(NamedTuple):  # a user's, which does not say
+        classifies = False
+
+        def derivative(loss, p, y):
+            return (p - y) / (1.0 + (p - y) ** 2)
+
+    for loss, known in (
+        (losses.Squared(), (mean, std, std)),
+        (losses.Logistic(), (0.0, 1.0, 1.0)),
+        (losses.Multinomial(), (0.0, 1.0, 1.0)),
+        (losses.Huber(), (mean, std, np.minimum(std, 1.35))),
+        (losses.EpsilonInsensitive(), (mean, std, 1.0)),
+        (losses.EpsilonInsensitive(50.0), (mean, std, 1.0)),
+        (losses.Quantile(0.9), (mean, std, np.sqrt((0.81 + 0.01) / 2.0))),
+        (losses.Poisson(), ([np.log(3.0), 0.0], 0.5, 10.0 * std)),
+        (Cauchy(), (mean, std, std / (1.0 + std**2))),
+    ):
+        for part, expected in zip(losses.units(loss, mean, std), known, strict=True):
+            np.testing.assert_allclose(part, np.broadcast_to(expected, 2), rtol=1e-14)
+    assert losses.units(losses.Squared(), mean, std)[2] is std  # not a bit is lost
+
+
+def test_scales_from_the_first_rows():
+    y, weights = np.array([[0.0], [1.0], [4.0], [9.0]]), np.array([[1.0], [2.0], [1.0], [0.0]])
+    assert losses.Poisson().resolve(y, weights).smoothness == 18.0 / 6.0
+    assert losses.Poisson().resolve(0.0 * y, weights).smoothness == 1.0
+    assert losses.Poisson(2.0).resolve(y, weights).smoothness == 2.0
+    std = np.sqrt(18.0 / 4.0 - 1.5**2)
+    for loss in (losses.Quantile(0.3), losses.EpsilonInsensitive(0.3)):
+        assert loss.resolve(y, weights).smoothness == pytest.approx(1.0 / std)
+        assert loss.resolve(0.0 * y + 7.0, weights).smoothness == 1.0
+        assert loss._replace(scale=3.0).resolve(y, weights).smoothness == 3.0
+        assert loss.resolve(y, weights)[0] == 0.3
 
 
 @pytest.mark.parametrize("regularizer", REGULARIZERS, ids=lambda r: type(r).__name__)

@@ -18,7 +18,7 @@ def small_stream(seed=0, n=60, d=5, loss="squared"):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7)
     y = X @ np.array([1.5, -1.0] + [0.0] * (d - 2)) + 0.5 + 0.3 * rng.normal(size=n)
-    return X, y if loss == "squared" else np.where(y > 0.0, 1.0, -1.0)
+    return X, y if loss in ("squared", "huber") else np.where(y > 0.0, 1.0, -1.0)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -195,14 +195,25 @@ def test_no_intercept_weights_and_penalty_weights(optimizer):
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", ref.H_MAX)
+@pytest.mark.parametrize("loss", [*ref.H_MAX, "epsilon-insensitive", "quantile", "poisson"])
 def test_derivative_and_curvature_are_those_of_the_value(loss):
     p, y, e = np.linspace(-4.0, 4.0, 33) + 0.01, np.where(np.arange(33) % 2, 1.0, -1.0), 1e-5
     slope = (ref.value(loss, p + e, y) - ref.value(loss, p - e, y)) / (2 * e)
     bend = (ref.derivative(loss, p + e, y) - ref.derivative(loss, p - e, y)) / (2 * e)
     np.testing.assert_allclose(ref.derivative(loss, p, y), slope, atol=1e-9)
     np.testing.assert_allclose(ref.curvature(loss, p, y), bend, atol=1e-9)
-    assert np.all(bend <= ref.H_MAX[loss] + 1e-9)
+    assert np.all(bend <= ref.H_MAX.get(loss, np.inf) + 1e-9)
+
+
+def test_the_multinomial_is_that_of_whole_examples():
+    rng, e = np.random.default_rng(0), 1e-5
+    p, y = 2.0 * rng.normal(size=(20, 4)), np.eye(4)[rng.integers(0, 4, 20)]
+    for k in range(4):
+        up, down = p + e * np.eye(4)[k], p - e * np.eye(4)[k]
+        slope = (ref.value("multinomial", up, y) - ref.value("multinomial", down, y)) / (2 * e)
+        bend = (ref.derivative("multinomial", up, y) - ref.derivative("multinomial", down, y))[:, k] / (2 * e)
+        np.testing.assert_allclose(ref.derivative("multinomial", p, y)[:, k], slope, atol=1e-9)
+        np.testing.assert_allclose(ref.curvature("multinomial", p, y)[:, k], bend, atol=1e-9)
 
 
 def test_losses_at_their_limits():

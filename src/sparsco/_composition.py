@@ -67,14 +67,15 @@ def _regularizer(model: Any, d: int) -> Any:
 
 def _parts(model: Any, starts_elsewhere: bool) -> tuple[Any, Any, Any, Any]:
     """Loss, optimizer, conversion and step-size rule, with every "auto" decided."""
-    loss = named("loss", model.loss, model._losses, "derivative")
+    loss = model._loss()
     if loss.classifies and not is_classifier(model):
         raise ValueError(f"loss={model.loss!r} is for labels: a regression needs a loss of numbers such as 'squared'.")
     curved = model.l1_ratio < 1.0 and model.alpha != 0.0
     step, optimizer, conversion = _step(model), model.optimizer, model.conversion
     if isinstance(optimizer, str) and optimizer == "auto":
-        # nftrl needs no step size, but starts from 0; where slopes have no bound FOBOS' capped steps are safer
-        capped = curved and not loss.classifies
+        # nftrl needs no step size, but starts from 0; where slopes have no bound FOBOS' capped steps are safer, if the
+        # loss has a curvature to cap them by
+        capped = curved and not loss.classifies and getattr(loss, "steady", True)
         optimizer = "fobos" if capped or starts_elsewhere or step is not None else "nftrl"
     if isinstance(conversion, str) and conversion == "auto":
         conversion = "average-sl" if loss.curved or curved else "last"

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ._composition import check_parameters, new_runs, starting_point
+from ._composition import check_parameters, named, new_runs, starting_point
 from .progress import Progress
 from .randomness import Purpose, uniform
 from .regularizers import strength
@@ -82,6 +82,13 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
     def _models(self) -> list[Any]:
         """The targets of each run, at most MAX_LANES models in one."""
         raise NotImplementedError
+
+    def _loss(self) -> Any:
+        """The loss that is learned."""
+        loss = named("loss", self.loss, self._losses, "derivative")
+        if hasattr(loss, "check"):
+            loss.check()
+        return loss
 
     # ---- learning --------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from . import quadratic
 from .losses import curvature, derivative, value
 from .regularizers import soft, strength
 from .reservoir import Sample, SampleRows
+from .rows import margins
 
 
 class Evidence(NamedTuple):
@@ -130,13 +131,41 @@ def choose(evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_
     return Choice(*models[name], name, objectives)
 
 
-def objective(sample: Sample, loss: Any, regularizer: Any, w: np.ndarray, b: float) -> float:
-    """kappa f_R + (1 - kappa) f_V + psi(w): exact while R holds every row seen; infinite where it is not finite."""
-    total = float(strength(regularizer, w))
+def choose_together(
+    evidence: list[Evidence], loss: Any, regularizer: Any, sample: Sample, fit_intercept: bool
+) -> Choice:
+    """The guard for models whose lanes are tied: one choice for all of them, of (d, m) weights.
+
+    The candidates are the last iterate, the average where there is an L2 term, and diagonal, whose M = 2 H bounds the
+    softmax's coupling: diag(s) - s s^T <= 2 diag(s (1 - s)).
+    """
+
+    def together(models: list[tuple[np.ndarray, float]]) -> tuple[np.ndarray, np.ndarray]:
+        return np.column_stack([w for w, _ in models]), np.array([b for _, b in models])
+
+    models = {"last": together([(e.w_last, e.b_last) for e in evidence])}
+    if regularizer.rho > 0.0:
+        models["average"] = together([(e.w_bar, e.b_bar) for e in evidence])
+    if not sample.R.numbers.size:
+        return Choice(*models["last"], "last", {})
+    with np.errstate(over="ignore", invalid="ignore"):  # a candidate may have diverged
+        if loss.curved:
+            models["diagonal"] = together([diagonal(e, regularizer, fit_intercept) for e in evidence])
+        objectives = {name: objective(sample, loss, regularizer, *model) for name, model in models.items()}
+    name = min(objectives, key=objectives.__getitem__)
+    return Choice(*models[name], name, objectives)
+
+
+def objective(sample: Sample, loss: Any, regularizer: Any, w: np.ndarray, b: Any) -> float:
+    """kappa f_R + (1 - kappa) f_V + psi(w): exact while R holds every row seen; infinite where it is not finite.
+
+    Of one model, or of several, w (d, m), together.
+    """
+    total = float(np.sum(strength(regularizer, w)))
     for rows, share in ((sample.R, sample.kappa), (sample.V, 1.0 - sample.kappa)):
         if rows.numbers.size:
-            p = quadratic.margins(rows.indptr, rows.indices, rows.data, w, b)
-            total += share * float((rows.weights * value(loss, p, rows.targets)).mean())
+            p = (quadratic.margins if w.ndim == 1 else margins)(rows.indptr, rows.indices, rows.data, w, b)
+            total += share * float(np.sum((rows.weights * value(loss, p, rows.targets)).mean(0)))
     return total if np.isfinite(total) else np.inf
 
 

@@ -11,18 +11,29 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from . import losses
-from ._composition import named
 from ._linear import MAX_LANES, SparseLinearModel
+from .lanes import WIDTHS
 from .solve import Classes, Values
 
 CLASSIFIER_LOSSES = {
     "logistic": losses.Logistic(),
     "log_loss": losses.Logistic(),
     "hinge": losses.Hinge(),
+    "squared-hinge": losses.SquaredHinge(),
+    "squared_hinge": losses.SquaredHinge(),
+    "multinomial": losses.Multinomial(),
     "squared": losses.Squared(),
     "squared_error": losses.Squared(),
 }
-REGRESSOR_LOSSES = {"squared": losses.Squared(), "squared_error": losses.Squared()}
+REGRESSOR_LOSSES = {
+    "squared": losses.Squared(),
+    "squared_error": losses.Squared(),
+    "huber": losses.Huber(),
+    "epsilon-insensitive": losses.EpsilonInsensitive(),
+    "epsilon_insensitive": losses.EpsilonInsensitive(),
+    "quantile": losses.Quantile(),
+    "poisson": losses.Poisson(),
+}
 
 
 class SparseClassifier(ClassifierMixin, SparseLinearModel):
@@ -30,7 +41,9 @@ class SparseClassifier(ClassifierMixin, SparseLinearModel):
 
     Parameters
     ----------
-    loss : {"logistic", "log_loss", "hinge", "squared"} or a loss record
+    loss : {"logistic", "log_loss", "hinge", "squared-hinge", "multinomial", "squared"} or a loss record
+        More than two classes are learned one against the rest, except by "multinomial", one softmax for all of them
+        (at most 128); with two classes it is "logistic".
     alpha : "auto" or float
         Strength of the penalty ``alpha * (l1_ratio * ||w||_1 + (1 - l1_ratio) / 2 * ||w||^2)``.  "auto" takes 5% of
         the smallest L1 weight that selects nothing on the first 1000 rows learned, since no fixed number suits every
@@ -105,8 +118,21 @@ or a conversion record
         )  # fmt: skip
         self.class_weight = class_weight
 
+    def _loss(self) -> Any:
+        loss = super()._loss()
+        if isinstance(loss, losses.Multinomial) and len(getattr(self, "classes_", ())) == 2:
+            return losses.Logistic()  # the same model, in one margin
+        return loss
+
     def _models(self) -> list[Classes]:
         k = len(self.classes_)
+        if losses.couples(self._loss()):
+            if k > WIDTHS[-1].m:
+                raise ValueError(
+                    f"loss={self.loss!r} ties {k} classes together, and at most {WIDTHS[-1].m} fit: choose "
+                    "loss='logistic', which learns each class against the rest."
+                )
+            return [Classes(np.eye(k), np.ones((k, k)))]
         signs = np.array([[-1.0], [1.0]]) if k == 2 else 2.0 * np.eye(k) - 1.0
         parts = [slice(first, first + MAX_LANES) for first in range(0, signs.shape[1], MAX_LANES)]
         return [Classes(signs, np.ones_like(signs), part) for part in parts]
@@ -168,7 +194,9 @@ or a conversion record
     def decision_function(self, X: Any) -> np.ndarray:
         """Margins: one column per class, or one value per row for two classes."""
         p = self._margins(X)
-        return p[:, 0] if p.shape[1] == 1 else p
+        if len(self.classes_) > 2:
+            return p
+        return p[:, 0] if p.shape[1] == 1 else p[:, 1] - p[:, 0]
 
     def predict(self, X: Any) -> np.ndarray:
         """The most likely label of each row."""
@@ -176,19 +204,15 @@ or a conversion record
         return self.classes_[(p[:, 0] > 0.0).astype(int) if p.shape[1] == 1 else p.argmax(1)]
 
     def _has_probabilities(self) -> bool:
-        if not isinstance(named("loss", self.loss, self._losses, "derivative"), losses.Logistic):
-            raise AttributeError(f"predict_proba needs loss='logistic', not {self.loss!r}.")
+        if not hasattr(self._loss(), "probabilities"):
+            raise AttributeError(f"predict_proba needs loss='logistic' or 'multinomial', not {self.loss!r}.")
         return True
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (rows, classes); with more than two classes each class's own, scaled to sum to one."""
-        with np.errstate(over="ignore"):
-            p = 1.0 / (1.0 + np.exp(-self._margins(X)))
-        if p.shape[1] == 1:
-            return np.hstack([1.0 - p, p])
-        total = p.sum(1, keepdims=True)
-        return np.where(total > 0.0, p / np.where(total > 0.0, total, 1.0), 1.0 / p.shape[1])
+        """Probabilities (rows, classes); with more than two classes the softmax of "multinomial", otherwise each
+        class's own, scaled to sum to one."""
+        return self._loss().probabilities(self._margins(X))
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -201,7 +225,8 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
     """A sparse linear regression, learned one example at a time.
 
     Parameters and notes as in :class:`SparseClassifier`, without ``class_weight``; ``loss`` is "squared" (or
-    "squared_error") or a loss record.
+    "squared_error"), "huber", "epsilon-insensitive", "quantile" (the median; ``sparsco.Quantile(q)`` for others),
+    "poisson" (counts; ``predict`` gives their mean, exp of the margin) or a loss record.
 
     Examples
     --------
@@ -223,11 +248,17 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
     def _all_targets(
         self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        return _as_numbers(y), weights
+        return self._numbers(y), weights
+
+    def _numbers(self, y: np.ndarray) -> np.ndarray:
+        y, loss = _as_numbers(y), self._loss()
+        if hasattr(loss, "refuse"):
+            loss.refuse(y)
+        return y
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the rows in their order."""
-        return self._partial_fit(X, y, sample_weight, lambda y, weights, first: (_as_numbers(y), weights))
+        return self._partial_fit(X, y, sample_weight, lambda y, weights, first: (self._numbers(y), weights))
 
     @property
     def coef_(self) -> Any:
@@ -237,7 +268,8 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
 
     def predict(self, X: Any) -> np.ndarray:
         """The predicted target of each row."""
-        return self._margins(X)[:, 0]
+        p, loss = self._margins(X)[:, 0], self._loss()
+        return loss.predicted(p) if hasattr(loss, "predicted") else p
 
 
 def _two_or_more(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:

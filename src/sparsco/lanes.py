@@ -43,8 +43,10 @@ Four = _record("Four", 4)
 Eight = _record("Eight", 8)
 Sixteen = _record("Sixteen", 16)
 ThirtyTwo = _record("ThirtyTwo", 32)
+SixtyFour = _record("SixtyFour", 64)
+HundredTwentyEight = _record("HundredTwentyEight", 128)
 
-WIDTHS = (One, Two, Four, Eight, Sixteen, ThirtyTwo)
+WIDTHS = (One, Two, Four, Eight, Sixteen, ThirtyTwo, SixtyFour, HundredTwentyEight)
 
 
 def lanes_for(m: int) -> Any:
@@ -119,6 +121,25 @@ def signed(magnitude: Any, sign: Any) -> Any:
 def anyof(mask: Any) -> Any:
     """Whether the condition holds in any lane."""
     return mask.any() if isinstance(mask, np.ndarray) else mask
+
+
+def total(value: Any) -> Any:
+    """The sum over all lanes; of an array over its last axis, which stays."""
+    return _halved(value, lambda a, b: a + b)
+
+
+def largest(value: Any) -> Any:
+    """The largest of all lanes; of an array over its last axis, which stays."""
+    return _halved(value, maximum)
+
+
+def _halved(value: Any, pair: Callable[..., Any]) -> Any:
+    """All lanes in one: the lower half with the upper half, then again; the middle one of an odd number waits."""
+    while isinstance(value, np.ndarray) and (m := value.shape[-1]) > 1:
+        half = (m + 1) // 2
+        paired = pair(value[..., : m - half], value[..., half:])
+        value = np.concatenate([paired, value[..., m - half : half]], axis=-1)
+    return value
 
 
 # --- The same in compiled code: types ---------------------------------------------------------------------------------
@@ -357,6 +378,32 @@ def _emit_lane(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return builder.extract_element(*values) if isinstance(sig.args[0], Vec | Mask) else values[0]
 
 
+def _type_reduced(value: Any) -> Any:
+    kind = _common(value)
+    return kind and signature(types.float64, kind)
+
+
+def _reduces(function: Any, pair: Callable[..., Any]) -> None:
+    """A function from all lanes to one number, pairs of halves at a time: the order never changes."""
+
+    def emit(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        (value,), index = values, ir.IntType(32)
+        while isinstance(value.type, ir.VectorType):
+            half = value.type.count // 2
+            if half == 0:
+                return builder.extract_element(value, ir.Constant(index, 0))
+            low, high = (
+                builder.shuffle_vector(value, value, ir.Constant(ir.VectorType(index, half), list(range(k, k + half))))
+                for k in (0, half)
+            )
+            value = pair(builder, low, high)
+        return value
+
+    _register(function, _type_reduced, emit)
+
+
+_reduces(total, _arithmetic("fadd"))
+_reduces(largest, _emit_maximum)
 _register(where, _type_where, lambda context, builder, sig, values: builder.select(*values))
 _register(anyof, _type_anyof, _emit_anyof)
 _register(lane, _type_lane, _emit_lane)

@@ -153,7 +153,7 @@ def objective(
 ) -> float:
     """phi(w) = mean(loss(X w + b, y)) + rho/2 ||w||^2 + lam sum_j pen_j |w_j|, for one model.
 
-    ``loss`` is "squared", "logistic" or "hinge" (the last two with targets -1 and +1), or a loss record.  With
+    ``loss`` is an estimator's name for it, such as "squared" or "logistic" (labels are -1 and +1), or a record.  With
     ``sample_weight`` the mean is that of weight times loss over the rows whose weight is not zero: what the optimizers
     minimise.
 
@@ -198,9 +198,10 @@ def _supports(first: Any, second: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _loss(name: str) -> Any:
-    from . import losses  # here, so that this module stays light: the records bring the compiler with them
+    from . import estimators  # here, so that this module stays light: the records bring the compiler with them
 
-    known = {"squared": losses.Squared, "logistic": losses.Logistic, "log_loss": losses.Logistic, "hinge": losses.Hinge}
+    tables = estimators.CLASSIFIER_LOSSES | estimators.REGRESSOR_LOSSES
+    known = {key: loss for key, loss in tables.items() if not loss.couples}
     if name not in known:
         raise ValueError(f"Unknown loss {name!r}; known are {', '.join(known)}.")
-    return known[name]()
+    return known[name]

@@ -116,7 +116,7 @@ class Problem(NamedTuple):
     def method(self) -> Method:
         lams = np.zeros(self.width)
         lams[: self.m] = self.regularizer.lam if self.lams is None else self.lams
-        return Method(self.loss, cast(self.regularizer), self.lanes, self.watch, lams)
+        return Method(cast(self.loss), cast(self.regularizer), self.lanes, self.watch, lams)
 
 
 class Layout(NamedTuple):

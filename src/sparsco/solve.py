@@ -12,10 +12,12 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
 
 from .conversions import Answer, Last
 from .dispatch import U, kernel
-from .losses import curvature, derivative, value
+from .lanes import load, store, width
+from .losses import couples, curvature, derivative, value
 from .records import Nothing, Problem, Rows
 from .regularizers import AutoElasticNet, strength
 from .reservoir import Reservoir
@@ -61,7 +63,8 @@ class Values:
 
 
 class Classes:
-    """Targets are class codes; a lane learns +1 or -1 with a weight by its columns of two (classes, models) tables.
+    """Targets are class codes; a lane learns +1 or -1 (coupled lanes: 1 or 0) with a weight by its columns of two
+    (classes, models) tables, a lane without a model -1 with weight 0.
 
     ``part`` says which models are this run's lanes, all by default.
     """
@@ -72,7 +75,7 @@ class Classes:
         self.m = self.signs.shape[1]
 
     def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        targets, scaled = np.zeros((len(y), width)), np.zeros((len(y), width))
+        targets, scaled = np.full((len(y), width), -1.0), np.zeros((len(y), width))
         codes = y.astype(np.int64)
         targets[:, : self.m] = self.signs[codes]
         scaled[:, : self.m] = self.weights[codes] * weights[:, None]
@@ -103,6 +106,11 @@ class Run:
             raise ValueError(
                 f"metric={metric!r} needs a loss with curvature, which {type(loss).__name__} has not: leave the metric "
                 "at 'auto' or give L."
+            )
+        if metric in ("newton", "scalar") and self.conversion.L is None and couples(loss):
+            raise ValueError(
+                f"metric={metric!r} treats one model at a time, which {type(loss).__name__} does not allow: leave the "
+                "metric at 'auto', or choose 'diagonal' or a number L."
             )
         self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing())
         self.optimizer, self.step, self.seed = optimizer, step, seed
@@ -180,6 +188,8 @@ class Run:
         n, m = len(matrix), problem.m
         order = np.arange(n)
         targets, scaled = self.lanes_of(y, weights)
+        if hasattr(problem.loss, "resolve"):
+            problem = problem._replace(loss=problem.loss.resolve(targets, scaled))
         total = np.maximum(scaled.sum(0), 1e-300)
         mean = (scaled * targets).sum(0) / total
         std = np.sqrt((scaled * np.square(targets - mean)).sum(0) / total)
@@ -470,12 +480,13 @@ class _FixedPoint:
         width = problem.width
         self.w, self.b = np.zeros((problem.d, width)), np.zeros(width)
         self.w[:, : problem.m], self.b[: problem.m] = w, b
-        self.m, self.n = problem.m, 0
+        self.m, self.n, self.lanes = problem.m, 0, problem.lanes
         self.G, self.H = np.zeros_like(self.w), np.zeros_like(self.w)
         self.bias = np.zeros((2, width))
 
     def learn(self, rows: Rows, order: np.ndarray, problem: Problem) -> None:
-        sum_gradients(rows, order, problem.loss, self.w, self.b, self.G, self.H, self.bias)
+        arrays = (array.reshape(-1) for array in (self.w, self.b, self.G, self.H, self.bias))
+        sum_gradients(rows, order, problem.method.loss, self.lanes, *arrays)
         self.n += len(order)
 
     def means(self) -> Means:
@@ -487,38 +498,36 @@ class _FixedPoint:
 
 
 @kernel
-def sum_gradients(rows, order, loss, w, b, G, H, bias):
-    """Add c x and h x^2 at the fixed w for every row and model."""
+def sum_gradients(rows, order, loss, lanes, w, b, G, H, bias):
+    """Add c x and h x^2 at the fixed w for every row and model; arrays are flat, a feature's lanes side by side."""
     indptr, indices, data, targets, weights = rows
-    m = U(w.shape[1])
+    m, one = U(width(lanes)), U(1)
     for k in range(order.size):
         i = U(order[k])
-        for q in range(m):
-            p = b[q]
-            for at in range(U(indptr[i]), U(indptr[i + U(1)])):
-                p += w[U(indices[at]), q] * data[at]
-            y, weight = targets[U(k) * m + q], weights[U(k) * m + q]
-            c, h = weight * derivative(loss, p, y), weight * curvature(loss, p, y)
-            bias[U(0), q] += c
-            bias[U(1), q] += h
-            for at in range(U(indptr[i]), U(indptr[i + U(1)])):
-                j = U(indices[at])
-                G[j, q] += c * data[at]
-                H[j, q] += h * (data[at] * data[at])
+        p = load(lanes, b, U(0))
+        for at in range(U(indptr[i]), U(indptr[i + one])):
+            p = p + load(lanes, w, U(indices[at]) * m) * data[at]
+        y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
+        c, h = weight * derivative(loss, p, y), weight * curvature(loss, p, y)
+        store(lanes, bias, U(0), load(lanes, bias, U(0)) + c)
+        store(lanes, bias, m, load(lanes, bias, m) + h)
+        for at in range(U(indptr[i]), U(indptr[i + one])):
+            j = U(indices[at]) * m
+            store(lanes, G, j, load(lanes, G, j) + c * data[at])
+            store(lanes, H, j, load(lanes, H, j) + h * (data[at] * data[at]))
 
 
 def lam_max(
     loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, intercept: bool, pen: np.ndarray | None = None
 ) -> float:
     """The smallest L1 weight at which w = 0 with the best constant intercept is optimal, over features and models."""
-    best, n = 0.0, len(targets)
-    X = matrix.to_scipy()
+    n = len(targets)
+    if not n:
+        return 0.0
+    b = best_intercepts(loss, targets, weights) if intercept else np.zeros(targets.shape[1])
+    c = weights * derivative(loss, np.broadcast_to(b, targets.shape), targets)
     scale = np.ones(matrix.d) if pen is None else np.where(pen > 0.0, pen, np.inf)
-    for q in range(targets.shape[1] if n else 0):
-        b = best_intercept(loss, targets[:, q], weights[:, q]) if intercept else 0.0
-        c = weights[:, q] * derivative(loss, np.full(n, b), targets[:, q])
-        best = max(best, float((np.abs(X.T @ c) / scale).max(initial=0.0)) / n)
-    return best
+    return float((np.abs(matrix.to_scipy().T @ c) / scale[:, None]).max(initial=0.0)) / n
 
 
 def largest_slope(loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray) -> float:
@@ -543,6 +552,20 @@ def largest_eigenvalue(X: Any, weights: np.ndarray) -> float:
             return 0.0
         v = even.T @ (weights[::2] * (even @ (v / norm)))
     return float(np.mean(weights[1::2] * np.square(odd @ v))) / max(float(v @ v), 1e-300)
+
+
+def best_intercepts(loss: Any, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The constant margin of least loss for each model; coupled ones are found together."""
+    if not couples(loss):
+        lanes = zip(targets.T, weights.T, strict=True)
+        return np.array([best_intercept(loss, y, weight) for y, weight in lanes])
+
+    def mean(b: np.ndarray) -> tuple[float, np.ndarray]:
+        p = np.broadcast_to(b, targets.shape)
+        slopes = (weights * derivative(loss, p, targets)).mean(0)
+        return float((weights * value(loss, p, targets)).mean(0).sum()), slopes
+
+    return minimize(mean, np.zeros(targets.shape[1]), jac=True, method="L-BFGS-B").x
 
 
 def best_intercept(loss: Any, y: np.ndarray, weights: np.ndarray) -> float:

@@ -65,8 +65,8 @@ def _resolve(optimizer: Any, problem: Problem, pilot: Any, rule: Any = None) -> 
     """
     scales = NFTRL().resolve(problem, pilot)
     size = math.sqrt(pilot.L_mean / problem.loss.smoothness)
-    factors = scales.alpha / size, size * optimizer.damped
-    eta, delta = (tuple(factor * sigma for sigma in scales.sigma) for factor in factors)
+    eta = tuple(scales.alpha / size * sigma for sigma in scales.sigma)
+    delta = tuple(size * optimizer.damped * slope for slope in scales.slope)
     return type(optimizer)(
         eta if optimizer.eta is None else optimizer.eta,
         delta if optimizer.delta is None else optimizer.delta,
