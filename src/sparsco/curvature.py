@@ -134,7 +134,7 @@ def scalar(
     _, h = _slopes(R, loss, quadratic.margins(R.indptr, R.indices, R.data, e.w_bar, e.b_bar))
     if not loss.curved:
         h = R.weights * loss.smoothness / len(R.weights)
-    M = 2.0 * _largest_eigenvalue(R, h, e.w_bar.size) + reg.rho
+    M = 2.0 * quadratic.largest_eigenvalue(*R[:3], e.w_bar.size, h) + reg.rho
     if M <= 0.0:
         return e.w_bar, e.b_bar
     return shrunk(e, reg, M, 2.0 * h.sum(), fit_intercept)
@@ -289,16 +289,3 @@ def _dense_gram(start: np.ndarray, columns: np.ndarray, x: np.ndarray, h: np.nda
 @functools.cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
-
-
-def _largest_eigenvalue(rows: SampleRows, h: np.ndarray, d: int) -> float:
-    """Of sum_i h_i x_i x_i^T, by power iteration."""
-    _, v = quadratic.moments(rows.indptr, rows.indices, rows.data, h, h, d)
-    for _ in range(20):
-        norm = np.linalg.norm(v)
-        if norm == 0.0:
-            return 0.0
-        v = v / norm
-        p = quadratic.margins(rows.indptr, rows.indices, rows.data, v, 0.0)
-        v, _ = quadratic.moments(rows.indptr, rows.indices, rows.data, h * p, h, d)
-    return float(np.linalg.norm(v))

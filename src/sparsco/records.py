@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .dispatch import cast, dispatched
-from .lanes import lanes_for, width
+from .lanes import WIDTHS, lanes_for, width
 
 
 class Rows(NamedTuple):
@@ -97,12 +97,13 @@ class Problem(NamedTuple):
 
     @property
     def lanes(self) -> Any:
-        return lanes_for(self.m)
+        """None above the widest: only optimizers that work on whole arrays take so many models."""
+        return lanes_for(self.m) if self.m <= WIDTHS[-1].m else None
 
     @property
     def width(self) -> int:
-        """Lanes laid out: m, rounded up to a width that kernels know."""
-        return width(self.lanes)
+        """Lanes laid out: m, rounded up to a width that kernels know where there is one."""
+        return self.m if self.lanes is None else width(self.lanes)
 
     @property
     def sums(self) -> int:

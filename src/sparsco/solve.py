@@ -17,9 +17,9 @@ from .conversions import Answer, Last
 from .dispatch import U, kernel
 from .losses import curvature, derivative, value
 from .records import Nothing, Problem, Rows
-from .regularizers import AutoElasticNet, strength
+from .regularizers import AutoElasticNet, is_lazy, kind, strength
 from .reservoir import Reservoir
-from .rows import Matrix, margins, squared_norms, stack
+from .rows import Matrix, add_rows, add_squared_rows, margins, margins_at, squared_norms, stack
 from .steps import Pilot, capped, check_positive, default_rule
 
 PILOT_ROWS = 1000
@@ -46,16 +46,21 @@ class Means(NamedTuple):
 
 
 class Values:
-    """Targets as they are: one model."""
+    """Targets as they are: a column of y for each model; ``part`` says which models are this run's lanes."""
 
-    m = 1
+    def __init__(self, models: int = 1, part: slice = slice(None)) -> None:
+        self.models, self.part = models, part
+        self.m = len(range(models)[part])
 
     def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        return y.astype(np.float64), weights.astype(np.float64)
+        targets, scaled = np.zeros((len(y), width)), np.zeros((len(y), width))
+        targets[:, : self.m] = y.reshape(len(y), -1)[:, self.part]
+        scaled[:, : self.m] = weights[:, None]
+        return targets.ravel(), scaled.ravel()
 
     def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Targets and weights of every model of the estimator, (n, models)."""
-        return y.astype(np.float64)[:, None], weights[:, None]
+        """Targets and weights of every model of the estimator, (n, models), those of other runs included."""
+        return y.astype(np.float64).reshape(len(y), -1), np.repeat(weights[:, None], self.models, 1)
 
 
 class Classes:
@@ -102,6 +107,8 @@ class Run:
                 f"metric={metric!r} needs a loss with curvature, which {type(loss).__name__} has not: leave the metric "
                 "at 'auto' or give L."
             )
+        if hasattr(regularizer, "check"):
+            regularizer.check(d)
         self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing())
         self.optimizer, self.step, self.seed = optimizer, step, seed
         self.initial = initial
@@ -151,11 +158,15 @@ class Run:
         twin, regularizer = copy.copy(self), self.problem.regularizer
         if getattr(regularizer, "pen", None) is not None:
             regularizer = regularizer._replace(pen=np.ones(1))
+        elif isinstance(regularizer, tuple):  # anything else with a value for each feature
+            fields = zip(regularizer._fields, regularizer, strict=True)
+            regularizer = regularizer._replace(**{name: value[:1] for name, value in fields if np.ndim(value) == 1})
         twin.problem = self.problem._replace(d=1, regularizer=regularizer)
         twin.initial = self.initial and (self.initial[0][:1], self.initial[1])
         twin._resolve(
-            Matrix(np.arange(3), np.zeros(2, np.uint32), np.array([1.0, -1.0]), 1), np.array([0.0, 1.0]), np.ones(2)
-        )
+            Matrix(np.arange(3), np.zeros(2, np.uint32), np.array([1.0, -1.0]), 1),
+            np.array([0.0, 1.0]), np.ones(2),
+        )  # fmt: skip
         if twin.optimizer.uses_steps:
             check_positive(twin.step.sizes(0, 1), 0)
 
@@ -184,9 +195,12 @@ class Run:
         norms = squared_norms(matrix.indptr, matrix.data, order) + problem.intercept
         L_mean = float(problem.loss.smoothness * np.mean(scaled.mean(1) * norms)) if n else 1.0
         self.pilot = Pilot(n, L_mean if L_mean > 0.0 else 1.0, mean, std)
-        if isinstance(problem.regularizer, AutoElasticNet):
+        if hasattr(problem.regularizer, "at"):
             auto, every = problem.regularizer, self.targets.all_models(y, weights)
-            largest = lam_max(problem.loss, matrix, *every, problem.intercept, auto.pen)
+            if isinstance(auto, AutoElasticNet):
+                largest = lam_max(problem.loss, matrix, *every, problem.intercept, auto.pen)
+            else:
+                largest = auto.record.dual_norm(gradient_at_zero(problem.loss, matrix, *every, problem.intercept))
             guess = largest_slope(problem.loss, matrix, *every)
             if largest <= 1e-9 * guess and (auto.pen is None or auto.pen.any()):
                 self.warn(
@@ -195,13 +209,22 @@ class Run:
                 )
                 largest = guess
             problem = problem._replace(regularizer=auto.at(largest))
+        check_fits(self.optimizer, problem)
         self.optimizer.check(problem)
+        pilot = self.pilot
+        if hasattr(self.optimizer, "prepared"):
+            self.optimizer, pilot = self.optimizer.prepared(problem, pilot, matrix, scaled)
         if self.optimizer.uses_steps:
-            self.step = (default_rule(problem) if self.step is None else self.step).resolve(problem, self.pilot)
+            self.step = (default_rule(problem) if self.step is None else self.step).resolve(problem, pilot)
         if hasattr(self.optimizer, "resolve"):
-            self.optimizer = self.optimizer.resolve(problem, self.pilot, self.step)
+            self.optimizer = self.optimizer.resolve(problem, pilot, self.step)
         self.problem = problem
-        if self.optimizer.is_dense(problem) and problem.d > MANY_FEATURES:
+        if hasattr(self.optimizer, "prepared") and problem.d > MANY_FEATURES:
+            self.warn(
+                f"{type(problem.regularizer).__name__} with {type(self.optimizer).__name__} visits all {problem.d} "
+                f"features for every {self.optimizer.batch} examples: {problem.regularizer.cost}."
+            )
+        elif self.optimizer.is_dense(problem) and problem.d > MANY_FEATURES:
             self.warn(
                 f"{type(self.optimizer).__name__} with this step size has no lazy form: every example costs "
                 f"O({problem.d}) work; FOBOS does the same job in O(nonzeros)."
@@ -276,7 +299,7 @@ class Run:
         eta = np.ones(n)
         if self.optimizer.uses_steps:
             eta = self.step.sizes(t, n)
-            if self.step.cap:
+            if self.step.cap and not hasattr(self.optimizer, "prepared"):  # mini-batches have a cap of their own
                 heaviest = rows.weights.reshape(len(order), problem.width)[:n].max(1)
                 eta = capped(eta, squared_norms(matrix.indptr, matrix.data, order[:n]), heaviest, problem)
             check_positive(eta, t)
@@ -469,8 +492,19 @@ class _FixedPoint:
         self.bias = np.zeros((2, width))
 
     def learn(self, rows: Rows, order: np.ndarray, problem: Problem) -> None:
-        sum_gradients(rows, order, problem.loss, self.w, self.b, self.G, self.H, self.bias)
+        if getattr(problem.loss, "couples", False):
+            self._learn_coupled(rows, order, problem.loss)
+        else:
+            sum_gradients(rows, order, problem.loss, self.w, self.b, self.G, self.H, self.bias)
         self.n += len(order)
+
+    def _learn_coupled(self, rows: Rows, order: np.ndarray, loss: Any) -> None:
+        """The same where a derivative depends on the margins of all models."""
+        m, where = self.m, (*rows[:3], order)
+        y, weight = (part.reshape(len(order), -1)[:, :m] for part in (rows.targets, rows.weights))
+        p = margins_at(*where, self.w, 0, self.b[:m])
+        add_rows(*where, weight * derivative(loss, p, y), self.G, 0, self.bias[0])
+        add_squared_rows(*where, weight * curvature(loss, p, y), self.H, 0, self.bias[1])
 
     def means(self) -> Means:
         m, n = self.m, max(self.n, 1)
@@ -499,6 +533,41 @@ def sum_gradients(rows, order, loss, w, b, G, H, bias):
                 j = U(indices[at])
                 G[j, q] += c * data[at]
                 H[j, q] += h * (data[at] * data[at])
+
+
+def is_coupled(problem: Problem) -> bool:
+    """Whether the models of a problem have to be converted together, by maps of whole arrays."""
+    return getattr(problem.loss, "couples", False) or not is_lazy(problem.regularizer)
+
+
+def check_fits(optimizer: Any, problem: Problem) -> None:
+    """Refuse a regularizer, or more models, than the optimizer's kernels can take."""
+    name, regularizer = type(optimizer).__name__, problem.regularizer
+    if not hasattr(optimizer, "kinds") and not is_lazy(regularizer):
+        raise ValueError(
+            f"{name} cannot handle {type(regularizer).__name__}, whose prox is {kind(regularizer)} and costs "
+            f"{regularizer.cost}: choose optimizer='batch-fobos' or 'batch-rda'."
+        )
+    if not hasattr(optimizer, "kinds") and problem.lanes is None:
+        raise ValueError(f"{name} learns at most 32 models in one run, not {problem.m}: choose optimizer='batch-fobos'.")
+
+
+def gradient_at_zero(
+    loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, intercept: bool
+) -> np.ndarray:
+    """The mean gradient (d, models) at w = 0 and the best intercepts."""
+    n, b = len(targets), np.zeros(targets.shape[1])
+    if not n:
+        return np.zeros((matrix.d, len(b)))
+    if intercept and getattr(loss, "couples", False):
+        for _ in range(100):  # of all models at once: steps by twice their curvatures, which bound the Hessian
+            p = np.broadcast_to(b, targets.shape)
+            c, h = ((weights * f(loss, p, targets)).mean(0) for f in (derivative, curvature))
+            b = b - c / np.maximum(2.0 * h, 1e-12)
+    elif intercept:
+        b = np.array([best_intercept(loss, *pair) for pair in zip(targets.T, weights.T, strict=True)])
+    c = weights * derivative(loss, np.tile(b, (n, 1)), targets)
+    return matrix.to_scipy().T @ c / n
 
 
 def lam_max(
