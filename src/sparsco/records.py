@@ -15,6 +15,7 @@ import numpy as np
 
 from .dispatch import cast, dispatched
 from .lanes import WIDTHS, lanes_for, width
+from .regularizers import is_lazy
 
 
 class Rows(NamedTuple):
@@ -114,6 +115,11 @@ class Problem(NamedTuple):
         lams = np.zeros(self.width)
         lams[: self.m] = self.regularizer.lam if self.lams is None else self.lams
         return Method(self.loss, cast(self.regularizer), self.lanes, self.watch, lams)
+
+
+def is_coupled(problem: Problem) -> bool:
+    """Whether the models of a problem have to be converted together, by maps of whole arrays."""
+    return getattr(problem.loss, "couples", False) or not is_lazy(problem.regularizer)
 
 
 class Layout(NamedTuple):

@@ -535,11 +535,6 @@ def sum_gradients(rows, order, loss, w, b, G, H, bias):
                 H[j, q] += h * (data[at] * data[at])
 
 
-def is_coupled(problem: Problem) -> bool:
-    """Whether the models of a problem have to be converted together, by maps of whole arrays."""
-    return getattr(problem.loss, "couples", False) or not is_lazy(problem.regularizer)
-
-
 def check_fits(optimizer: Any, problem: Problem) -> None:
     """Refuse a regularizer, or more models, than the optimizer's kernels can take."""
     name, regularizer = type(optimizer).__name__, problem.regularizer
