@@ -12,7 +12,7 @@ Every candidate but the average is the result of a prox: exactly low rank, row-s
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -209,7 +209,5 @@ def _slopes(rows: SampleRows, loss: Any, P: np.ndarray, floor: float = 0.0) -> t
 
 
 def _mean_loss(rows: SampleRows, loss: Any, P: np.ndarray) -> float:
-    """The mean over rows, summed over models; a loss of all models together gives one number for each row."""
-    values = value(loss, P, rows.targets)
-    weights = rows.weights if np.ndim(values) == 2 else rows.weights[:, 0]
-    return float((weights * values).sum() / len(weights))
+    """The mean over rows, summed over models."""
+    return float((rows.weights * value(loss, P, rows.targets)).sum() / len(rows.weights))

@@ -412,6 +412,8 @@ class AutoElasticNet(NamedTuple):
     l1_ratio: float = 1.0
     pen: np.ndarray | None = None
 
+    record = ElasticNet
+
     def at(self, lam_max: float) -> ElasticNet | WeightedElasticNet:
         """The elastic net for this lam_max: L1 weight ``fraction * lam_max``, the L2 weight that l1_ratio implies."""
         alpha = self.fraction * lam_max / (self.l1_ratio if self.l1_ratio > 0.0 else 1.0)

@@ -492,14 +492,14 @@ class _FixedPoint:
         self.bias = np.zeros((2, width))
 
     def learn(self, rows: Rows, order: np.ndarray, problem: Problem) -> None:
-        if getattr(problem.loss, "couples", False):
-            self._learn_coupled(rows, order, problem.loss)
+        if getattr(problem.loss, "couples", False) or problem.lanes is None:
+            self._learn_whole(rows, order, problem.loss)
         else:
             sum_gradients(rows, order, problem.loss, self.w, self.b, self.G, self.H, self.bias)
         self.n += len(order)
 
-    def _learn_coupled(self, rows: Rows, order: np.ndarray, loss: Any) -> None:
-        """The same where a derivative depends on the margins of all models."""
+    def _learn_whole(self, rows: Rows, order: np.ndarray, loss: Any) -> None:
+        """The same on whole arrays: where a derivative depends on all margins, or for more models than lanes."""
         m, where = self.m, (*rows[:3], order)
         y, weight = (part.reshape(len(order), -1)[:, :m] for part in (rows.targets, rows.weights))
         p = margins_at(*where, self.w, 0, self.b[:m])
@@ -544,25 +544,32 @@ def check_fits(optimizer: Any, problem: Problem) -> None:
             f"{regularizer.cost}: choose optimizer='batch-fobos' or 'batch-rda'."
         )
     if not hasattr(optimizer, "kinds") and problem.lanes is None:
-        raise ValueError(f"{name} learns at most 32 models in one run, not {problem.m}: choose optimizer='batch-fobos'.")
+        raise ValueError(
+            f"{name} learns at most 32 models in one run, not {problem.m}: choose optimizer='batch-fobos'."
+        )
 
 
 def gradient_at_zero(
     loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, intercept: bool
 ) -> np.ndarray:
     """The mean gradient (d, models) at w = 0 and the best intercepts."""
-    n, b = len(targets), np.zeros(targets.shape[1])
+    n, m = targets.shape
     if not n:
-        return np.zeros((matrix.d, len(b)))
-    if intercept and getattr(loss, "couples", False):
-        for _ in range(100):  # of all models at once: steps by twice their curvatures, which bound the Hessian
-            p = np.broadcast_to(b, targets.shape)
-            c, h = ((weights * f(loss, p, targets)).mean(0) for f in (derivative, curvature))
-            b = b - c / np.maximum(2.0 * h, 1e-12)
-    elif intercept:
-        b = np.array([best_intercept(loss, *pair) for pair in zip(targets.T, weights.T, strict=True)])
-    c = weights * derivative(loss, np.tile(b, (n, 1)), targets)
-    return matrix.to_scipy().T @ c / n
+        return np.zeros((matrix.d, m))
+    b = best_intercepts(loss, targets, weights) if intercept else np.zeros(m)
+    return matrix.to_scipy().T @ (weights * derivative(loss, np.tile(b, (n, 1)), targets)) / n
+
+
+def best_intercepts(loss: Any, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The constant margins of least loss, one for each model; those of a loss that couples them together."""
+    if not getattr(loss, "couples", False):
+        return np.array([best_intercept(loss, *pair) for pair in zip(targets.T, weights.T, strict=True)])
+    b = np.zeros(targets.shape[1])
+    for _ in range(100):  # steps by twice the curvatures, which bound the Hessian
+        p = np.tile(b, (len(targets), 1))
+        c, h = ((weights * f(loss, p, targets)).mean(0) for f in (derivative, curvature))
+        b = b - c / np.maximum(2.0 * h, 1e-12)
+    return b
 
 
 def lam_max(

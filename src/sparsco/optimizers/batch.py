@@ -1,9 +1,9 @@
 """Mini-batches: the mean gradient of ``batch`` examples at one point, then one prox step on the whole array.
 
 For regularizers that tie weights together there is no lazy form: a prox costs O(features) at least, so it is taken once
-per mini-batch.  Steps happen where the number of examples learned is a multiple of ``batch``, the gradient is summed row
-by row: any cut of a stream gives the same bits.  Losses are evaluated on NumPy arrays (rows, models), so that any loss
-and any number of models will do.
+per mini-batch.  Steps happen where the number of examples learned is a multiple of ``batch``, the gradient is summed
+row by row: any cut of a stream gives the same bits.  Losses are evaluated on NumPy arrays (rows, models), so that any
+loss and any number of models will do.
 
 A mini-batch is one example of FOBOS or RDA whose smoothness is the expected one of a mini-batch's mean gradient,
 L_B = L_mean / B + (1 - 1 / B) L_top, with L_top the largest eigenvalue of the loss's Hessian on the pilot rows.
@@ -30,7 +30,7 @@ examples' smoothness since the last step."""
 
 
 class Schedule(NamedTuple):
-    """What ``learn`` needs besides the rows: the optimizer and its problem, examples learned, weights in the average."""
+    """What ``learn`` needs besides rows: the optimizer and its problem, examples learned, weights in the average."""
 
     optimizer: Any
     problem: Problem
@@ -127,8 +127,8 @@ class BatchFOBOS(NamedTuple):
 
 
 class BatchRDA(NamedTuple):
-    """Dual averaging over mini-batches: after k of them W = argmin <Z, W> + k psi(W) + q ||W||^2 / 2, Z the sum of their
-    mean gradients, q = ``beta`` where rho > 0 and ``gamma`` sqrt(k) elsewhere.
+    """Dual averaging over mini-batches: after k of them W = argmin <Z, W> + k psi(W) + q ||W||^2 / 2, Z the sum of
+    their mean gradients, q = ``beta`` where rho > 0 and ``gamma`` sqrt(k) elsewhere.
 
     ``batch`` as in :class:`BatchFOBOS`; ``beta``, ``gamma``, ``bias_gamma`` as in RDA, from L_B instead of L_mean.
     """
