@@ -616,7 +616,7 @@ def test_multi_output_regression(penalty, l1_ratio):
     X, Y = outputs()
     model = SparseRegressor(penalty=penalty, l1_ratio=l1_ratio, random_state=0).fit(X, Y)
     assert model.coef_.shape == (4, 20) and model.intercept_.shape == (4,) and model.predict(X).shape == Y.shape
-    assert model.score(X, Y) > (0.3 if penalty == "nonnegative" else 0.9)
+    assert model.score(X, Y) > (0.3 if penalty == "nonnegative" else 0.8)
     assert np.array_equal(model.get_support(), model.coef_.any(0))
     if penalty == "row-group":
         columns = model.coef_ != 0.0
@@ -632,12 +632,12 @@ def test_multi_output_regression(penalty, l1_ratio):
 
 def test_outputs_alone_and_together():
     X, Y = outputs(m=40)
-    simple = {"alpha": 0.05, "random_state": 0, "max_iter": 1, "shuffle": False, "tol": None}
+    simple = {"alpha": 0.05, "random_state": 0, "max_iter": 1, "shuffle": False, "tol": None, "conversion": "last"}
     together = SparseRegressor(n_jobs=2, **simple).fit(X, Y)
     assert len(together._runs) == 2 and together.coef_.shape == (40, 20)
     for q in (0, 35):
         alone = SparseRegressor(**simple).fit(X, Y[:, q])
-        np.testing.assert_allclose(alone.coef_, together.coef_[q], rtol=0.0, atol=1e-12)
+        np.testing.assert_allclose(alone.coef_, together.coef_[q], rtol=0.0, atol=1e-11)
         assert alone.coef_.shape == (20,) and alone.predict(X).shape == (1500,)
     tied = SparseRegressor(penalty="row-group", **simple).fit(X, Y)
     assert len(tied._runs) == 1
@@ -646,6 +646,7 @@ def test_outputs_alone_and_together():
 
 
 @pytest.mark.parametrize("penalty", ["row-group", "trace", "nonnegative", GroupL1(0.05, np.arange(20) // 2)], ids=str)
+@pytest.mark.filterwarnings("error")
 def test_partial_fit_in_pieces_is_fit(penalty):
     X, Y = outputs()
     make = SparseRegressor(penalty=penalty, max_iter=1, shuffle=False, tol=None, random_state=3)

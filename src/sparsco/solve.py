@@ -60,7 +60,9 @@ class Values:
 
     def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Targets and weights of every model of the estimator, (n, models), those of other runs included."""
-        return y.astype(np.float64).reshape(len(y), -1), np.repeat(weights[:, None], self.models, 1)
+        columns = y.astype(np.float64).reshape(len(y), -1), weights[:, None]
+        targets, scaled = (np.broadcast_to(each, (len(y), self.models)) for each in columns)
+        return targets, scaled
 
 
 class Classes:
@@ -164,7 +166,7 @@ class Run:
         twin.problem = self.problem._replace(d=1, regularizer=regularizer)
         twin.initial = self.initial and (self.initial[0][:1], self.initial[1])
         twin._resolve(
-            Matrix(np.arange(3), np.zeros(2, np.uint32), np.array([1.0, -1.0]), 1),
+            Matrix(np.arange(3), np.zeros(2, np.uint32), np.array([-1.0, 1.0]), 1),
             np.array([0.0, 1.0]), np.ones(2),
         )  # fmt: skip
         if twin.optimizer.uses_steps:
