@@ -54,15 +54,17 @@ class Values:
 
     def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
         targets, scaled = np.zeros((len(y), width)), np.zeros((len(y), width))
-        targets[:, : self.m] = y.reshape(len(y), -1)[:, self.part]
+        targets[:, : self.m] = self._columns(y)[:, self.part]
         scaled[:, : self.m] = weights[:, None]
         return targets.ravel(), scaled.ravel()
 
     def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Targets and weights of every model of the estimator, (n, models), those of other runs included."""
-        columns = y.astype(np.float64).reshape(len(y), -1), weights[:, None]
-        targets, scaled = (np.broadcast_to(each, (len(y), self.models)) for each in columns)
-        return targets, scaled
+        shape = len(y), self.models
+        return np.broadcast_to(self._columns(y), shape), np.broadcast_to(weights[:, None], shape)
+
+    def _columns(self, y: np.ndarray) -> np.ndarray:
+        return (y[:, None] if y.ndim == 1 else y).astype(np.float64)
 
 
 class Classes:
