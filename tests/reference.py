@@ -825,3 +825,92 @@ def _optimal_map(centre, rows, X, y, loss, weights, *, lam, rho, pen=1.0, L=None
     g, g_b = c @ X[rows] / len(rows) + rho * centre.w, c.mean()
     M, M_b = (L, L) if L is not None else diagonal_metric(h @ X[rows] ** 2, h.sum(), len(rows), rho)
     return sl_map(centre, g, g_b, M, M_b, lam=lam, pen=pen, intercept=intercept)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Mini-batches on matrices: any loss as functions of (p, y), any regularizer as its prox(W, s) of whole arrays
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class BatchFOBOS:
+    """W <- prox(W - eta G, eta) with the L2 term in the prox; G, G_b are a mini-batch's mean gradient."""
+
+    def __init__(self, W: Array, prox: Callable, rho: float, eta: Callable[[int], float]):
+        self.W, self.b, self.k = W, np.zeros(W.shape[1]), 0
+        self.prox, self.rho, self.eta = prox, rho, eta
+
+    def step(self, G: Array, G_b: Array, limit: float) -> None:
+        self.k += 1
+        eta = min(self.eta(self.k), limit)
+        shrink = 1.0 + eta * self.rho
+        self.W, self.b = self.prox((self.W - eta * G) / shrink, eta / shrink), self.b - eta * G_b
+
+
+class BatchRDA:
+    """W = argmin <Z, W> + k psi(W) + q/2 ||W||^2, Z the sum of k mean gradients; q = beta or gamma sqrt(k)."""
+
+    def __init__(self, W: Array, prox: Callable, rho: float, beta: float, gamma: float, gamma_b: float):
+        self.W, self.b, self.k = W, np.zeros(W.shape[1]), 0
+        self.prox, self.rho, self.beta, self.gamma, self.gamma_b = prox, rho, beta, gamma, gamma_b
+        self.Z, self.Z_b = 0.0, 0.0
+
+    def step(self, G: Array, G_b: Array, limit: float) -> None:
+        self.k, self.Z, self.Z_b = self.k + 1, self.Z + G, self.Z_b + G_b
+        q = self.rho * self.k + self.beta if self.rho > 0.0 else self.gamma * math.sqrt(self.k)
+        self.W, self.b = self.prox(-self.Z / q, self.k / q), -self.Z_b / (self.gamma_b * math.sqrt(self.k))
+
+
+class MatrixTrace(NamedTuple):
+    """As :class:`Trace`, with W (T + 1, d, m), b (T + 1, m), c and h (T, m)."""
+
+    W: Array
+    b: Array
+    c: Array
+    h: Array
+    X: Array
+
+
+def matrix_iterates(
+    A: Any, X: Array, Y: Array, weights: Array, derivative: Callable, curvature: Callable, *,
+    batch: int, intercept: bool, limit: Callable[[Array], float],
+) -> MatrixTrace:  # fmt: skip
+    """One pass of A over the rows; ``limit(rows)`` is the largest step for a mini-batch of these rows."""
+    W, b, c, h = [], [], [], []
+    for t in range(len(X)):
+        W.append(A.W)
+        b.append(A.b if intercept else 0.0 * A.b)
+        margin = X[t] @ W[t] + b[t]
+        c.append(weights[t] * derivative(margin, Y[t]))
+        h.append(weights[t] * curvature(margin, Y[t]))
+        if (t + 1) % batch == 0:
+            rows = np.arange(t + 1 - batch, t + 1)
+            C = np.array(c)[rows]
+            A.step(X[rows].T @ C / batch, C.mean(0), limit(rows))
+    W.append(A.W)
+    b.append(A.b if intercept else 0.0 * A.b)
+    return MatrixTrace(*map(np.array, (W, b, c, h)), X)
+
+
+def matrix_mean(trace: MatrixTrace, omega: Array) -> tuple[Array, Array]:
+    """The mean iterate."""
+    return np.tensordot(omega, trace.W[:-1], 1) / omega.sum(), omega @ trace.b[:-1] / omega.sum()
+
+
+def matrix_gradient(trace: MatrixTrace, omega: Array, rho: float) -> tuple[Array, Array]:
+    """The mean over the same iterates of c x + rho W, and of c."""
+    oc = omega[:, None] * trace.c / omega.sum()
+    return trace.X.T @ oc + rho * matrix_mean(trace, omega)[0], oc.sum(0)
+
+
+def matrix_map(
+    centre: tuple[Array, Array], gradient: tuple[Array, Array], M: Any, M_b: Any, prox: Callable, intercept: bool
+) -> tuple[Array, Array]:
+    """argmin <g, W> + 1/2 ||W - centre||_M^2 + r(W), M a number or constant over what r ties together.
+
+    What has M = 0 was never seen: 0.  An intercept with M_b = 0 stays.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        V = np.where(M > 0.0, centre[0] - gradient[0] / M, 0.0)
+        s = np.where(M > 0.0, 1.0 / M, 0.0)
+        b = np.where(M_b > 0.0, centre[1] - gradient[1] / M_b, centre[1])
+    return prox(V, s if np.ndim(M) else float(s)), b if intercept else centre[1]

@@ -80,7 +80,7 @@ BAD_ROWS = {
     "text": (np.full((N, D), "a"), Y, T, ["could not convert string to float"]),
     "complex": (X + 1j, Y, T, ["Complex data not supported"]),
     "too few targets": (X, Y[:-1], T[:-1], ["inconsistent numbers of samples", "40", "39"]),
-    "two columns of targets": (X, np.c_[Y, Y], np.c_[T, T], ["1d array", "(40, 2)"]),
+    "a cube of targets": (X, np.tile(Y[:, None, None], (1, 2, 2)), np.tile(T[:, None, None], (1, 2, 2)), ["dim"]),
     "no rows": (X[:0], Y[:0], T[:0], ["0 sample(s)"]),
     "no sparse rows": (sp.csr_array(X[:0]), Y[:0], T[:0], ["0 sample(s)"]),
     "no columns": (X[:, :0], Y, T, ["0 feature(s)"]),

@@ -146,7 +146,9 @@ def joined(cuts, weight):
     return kept
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "fobos", "rda", "ftrl", "nftrl", "orda", "ssg"])
+@pytest.mark.parametrize(
+    "optimizer", ["sgd", "fobos", "rda", "ftrl", "nftrl", "orda", "ssg", "batch-fobos", "batch-rda"]
+)
 def test_partial_fit_in_pieces_is_fit_for_every_pair(optimizer):
     X, y = rows(1070, d=3)
     for conversion, l1_ratio in PLAIN:

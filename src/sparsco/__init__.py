@@ -29,6 +29,16 @@ _HOMES = {
     "L2": "regularizers",
     "ElasticNet": "regularizers",
     "WeightedElasticNet": "regularizers",
+    "NonNegative": "regularizers",
+    "Box": "regularizers",
+    "RowGroup": "regularizers",
+    "GroupL1": "regularizers",
+    "SparseGroup": "regularizers",
+    "L1Ball": "regularizers",
+    "L2Ball": "regularizers",
+    "TraceNorm": "regularizers",
+    "BatchFOBOS": "optimizers",
+    "BatchRDA": "optimizers",
     "FOBOS": "optimizers",
     "RDA": "optimizers",
     "SGD": "optimizers",
@@ -57,7 +67,7 @@ _HOMES = {
     "LastSL": "conversions",
     "AverageSL": "conversions",
 }
-_MODULES = ("metrics", "presets")
+_MODULES = ("metrics", "presets", "projections")
 
 __all__ = sorted([*_HOMES, *_MODULES])
 

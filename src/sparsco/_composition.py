@@ -12,8 +12,20 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 
 from . import conversions, steps
+from .losses import couples
 from .optimizers import OPTIMIZERS
-from .regularizers import AutoElasticNet, elastic_net
+from .regularizers import (
+    Auto,
+    AutoElasticNet,
+    ElasticNet,
+    NonNegative,
+    RowGroup,
+    TraceNorm,
+    elastic_net,
+    is_lazy,
+    kind,
+    scaled,
+)
 from .rows import check_numbers
 from .solve import Run
 
@@ -28,6 +40,7 @@ CONVERSIONS = {
     "last-sl": conversions.LastSL(),
     "average-sl": conversions.AverageSL(),
 }
+PENALTIES = {"elasticnet": ElasticNet, "row-group": RowGroup, "trace": TraceNorm, "nonnegative": NonNegative}
 AUTO_FRACTION = 0.05
 """alpha="auto": this share of the smallest L1 weight that selects nothing on the first 1000 rows."""
 
@@ -53,8 +66,26 @@ def check_parameters(model: Any) -> None:
     must("validation_fraction", _is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
 
 
+def takes_blocks(model: Any) -> bool:
+    """Whether the models may be learned in several runs: where nothing ties them together."""
+    loss = named("loss", model.loss, model._losses, "derivative")
+    penalty = named("penalty", model.penalty, PENALTIES, "strength")
+    return kind(penalty) == "separable" and not couples(loss)
+
+
 def _regularizer(model: Any, d: int) -> Any:
     pen = model.feature_weights
+    penalty = named("penalty", model.penalty, PENALTIES, "strength")
+    if penalty is not ElasticNet and pen is not None:
+        raise ValueError(f"feature_weights are weights of the L1 norm, which penalty={model.penalty!r} has not.")
+    if isinstance(model.penalty, tuple):
+        if not (isinstance(model.alpha, str) and model.l1_ratio == 1.0):
+            raise ValueError("a penalty record carries its own strength: leave alpha at 'auto' and l1_ratio at 1.")
+        return penalty
+    if penalty is not ElasticNet and isinstance(model.alpha, str):
+        return Auto(AUTO_FRACTION, float(model.l1_ratio), penalty)
+    if penalty is not ElasticNet:
+        return scaled(penalty, float(model.alpha), float(model.l1_ratio))
     if pen is not None:
         pen = np.asarray(pen)
         if pen.dtype.kind not in "fiu" or pen.shape != (d,) or not np.all(np.isfinite(pen) & (pen >= 0)):
@@ -65,18 +96,22 @@ def _regularizer(model: Any, d: int) -> Any:
     return elastic_net(float(model.alpha), float(model.l1_ratio), pen)
 
 
-def _parts(model: Any, starts_elsewhere: bool) -> tuple[Any, Any, Any, Any]:
+def _parts(model: Any, regularizer: Any, starts_elsewhere: bool) -> tuple[Any, Any, Any, Any]:
     """Loss, optimizer, conversion and step-size rule, with every "auto" decided."""
     loss = model._loss()
     if loss.classifies and not is_classifier(model):
         raise ValueError(f"loss={model.loss!r} is for labels: a regression needs a loss of numbers such as 'squared'.")
     curved = model.l1_ratio < 1.0 and model.alpha != 0.0
+    if isinstance(model.penalty, tuple):
+        curved = regularizer.rho > 0.0
     step, optimizer, conversion = _step(model), model.optimizer, model.conversion
     if isinstance(optimizer, str) and optimizer == "auto":
         # nftrl needs no step size, but starts from 0; where slopes have no bound FOBOS' capped steps are safer, if the
         # loss has a curvature to cap them by
         capped = curved and not loss.classifies and getattr(loss, "steady", True)
         optimizer = "fobos" if capped or starts_elsewhere or step is not None else "nftrl"
+        if not is_lazy(getattr(regularizer, "record", regularizer)):
+            optimizer = "batch-rda" if optimizer == "nftrl" else "batch-fobos"
     if isinstance(conversion, str) and conversion == "auto":
         conversion = "average-sl" if loss.curved or curved else "last"
     optimizer = named("optimizer", optimizer, {name: kind() for name, kind in OPTIMIZERS.items()}, "uses_steps")
@@ -105,8 +140,8 @@ def _step(model: Any) -> Any:
 
 def new_runs(model: Any, d: int, init: tuple[np.ndarray, np.ndarray] | None = None) -> list[Run]:
     """One run for each of ``model._models()``, nothing learned yet."""
-    loss, optimizer, conversion, step = _parts(model, init is not None)
     regularizer = _regularizer(model, d)
+    loss, optimizer, conversion, step = _parts(model, regularizer, init is not None)
     seed = int(check_random_state(model.random_state).randint(np.iinfo(np.int32).max))
     runs, first = [], 0
     for targets in model._models():

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ._composition import check_parameters, named, new_runs, starting_point
+from ._composition import check_parameters, named, new_runs, starting_point, takes_blocks
 from .progress import Progress
 from .randomness import Purpose, uniform
 from .regularizers import strength
@@ -25,7 +25,9 @@ from .solve import Run
 MAX_LANES = 32
 """One-vs-rest models that are learned in one read; more classes are more runs."""
 _CHECKED_ROWS = 20_000
-_FIXED = ("loss", "alpha", "l1_ratio", "optimizer", "conversion", "step_size", "fit_intercept", "feature_weights")
+_FIXED = (
+    "loss", "alpha", "l1_ratio", "penalty", "optimizer", "conversion", "step_size", "fit_intercept", "feature_weights",
+)  # fmt: skip
 """Parameters that cannot change while a stream is under way."""
 _SLICE = 1 << 16
 
@@ -44,9 +46,12 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
     """What the classifier and the regressor share."""
 
     _losses: dict[str, Any]
+    _takes_columns = False
+    """Whether y may have several columns."""
 
     def __init__(
-        self, loss: Any = "squared", *, alpha: Any = "auto", l1_ratio: float = 1.0, optimizer: Any = "auto",
+        self, loss: Any = "squared", *, alpha: Any = "auto", l1_ratio: float = 1.0, penalty: Any = "elasticnet",
+        optimizer: Any = "auto",
         conversion: Any = "auto", step_size: Any = "auto", max_iter: int = 5, tol: float | None = 1e-3,
         n_iter_no_change: int = 1, early_stopping: bool = False, validation_fraction: float = 0.1,
         shuffle: bool = True, random_state: Any = None, fit_intercept: bool = True,
@@ -55,6 +60,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         self.loss = loss
         self.alpha = alpha
         self.l1_ratio = l1_ratio
+        self.penalty = penalty
         self.optimizer = optimizer
         self.conversion = conversion
         self.step_size = step_size
@@ -80,7 +86,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         raise NotImplementedError
 
     def _models(self) -> list[Any]:
-        """The targets of each run, at most MAX_LANES models in one."""
+        """The targets of each run."""
         raise NotImplementedError
 
     def _loss(self) -> Any:
@@ -89,6 +95,11 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         if hasattr(loss, "check"):
             loss.check()
         return loss
+
+    def _blocks(self, models: int) -> list[slice]:
+        """The models of each run: at most MAX_LANES, or all where the penalty ties them together."""
+        size = MAX_LANES if takes_blocks(self) else models
+        return [slice(first, min(first + size, models)) for first in range(0, models, size)]
 
     # ---- learning --------------------------------------------------------------------------------------------------
 
@@ -241,7 +252,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         # whether numbers are finite is for as_matrix and check_numbers to say, who look at their size as well
         X, y = validate_data(
             self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=[np.float64, np.float32],
-            ensure_all_finite=False, reset=reset,
+            ensure_all_finite=False, reset=reset, multi_output=self._takes_columns,
         )  # fmt: skip
         weights = None
         if sample_weight is not None:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from . import curvature
-from .losses import couples
+from . import curvature, joint
 from .randomness import Purpose, uniform
-from .records import Curvatures, Gradients, Iterates, Nothing
+from .records import Curvatures, Gradients, Iterates, Nothing, is_coupled
 
 if TYPE_CHECKING:
     from .solve import Run
@@ -421,30 +420,35 @@ def _gradient_watch(conversion: Any, loss: Any) -> Any:
 
 
 def _convert(conversion: Any, run: Run, means: Any, w: np.ndarray, b: np.ndarray, factor: float = 1.0) -> Answer:
-    """The map S(w - g/M, lam pen/M) around (w, b), lane by lane, with the conversion's metric M times ``factor``."""
+    """The map S(w - g/M, lam pen/M) around (w, b), lane by lane, with the conversion's metric M times ``factor``.
+
+    Where lanes or features are tied together it is one map of the whole matrix: ``joint``.
+    """
     problem = run.problem
     rho = problem.regularizer.rho
     last = run.weights()
     if means.n == 0:  # no window yet, as means() has said
         return Answer(*last, {})
     sample = run.sample()
-    everyone = [
-        curvature.Evidence(
+    if is_coupled(problem):
+        evidence = curvature.Evidence(
+            *last, w, b, means.g + rho * (means.w - w), means.gb, means.H, means.Hb, means.n, run.t, run.pilot.L_mean
+        )
+        choice = joint.convert(conversion, problem, evidence, sample, factor)
+        if choice.name == "last":
+            _warn_if_shrinking(run, last[0])
+        chosen = [{"metric": choice.name, "objectives": choice.objectives}]
+        return Answer(choice.w, choice.b, {"averaged": int(means.n), "chosen": chosen})
+    out_w, out_b, chosen = np.zeros_like(w), b.copy(), []
+    for q in range(problem.m):
+        evidence = curvature.Evidence(
             last[0][:, q], last[1][q], w[:, q], b[q], means.g[:, q] + rho * (means.w[:, q] - w[:, q]), means.gb[q],
             None if means.H is None else means.H[:, q], 0.0 if means.H is None else means.Hb[q],
             means.n, run.t, run.pilot.L_mean,
-        )
-        for q in range(problem.m)
-    ]  # fmt: skip
-    if couples(problem.loss) and sample is not None:
-        choices = [curvature.choose_together(everyone, problem.loss, problem.regularizer, sample, problem.intercept)]
-    else:
-        choices = [
-            _choice(conversion, problem, evidence, sample and sample.lane(q), factor)
-            for q, evidence in enumerate(everyone)
-        ]
-    out_w, out_b = np.column_stack([choice.w for choice in choices]), np.hstack([choice.b for choice in choices])
-    chosen = [{"metric": choice.name, "objectives": choice.objectives} for choice in choices]
+        )  # fmt: skip
+        choice = _choice(conversion, problem, evidence, sample and sample.lane(q), factor)
+        out_w[:, q], out_b[q] = choice.w, choice.b
+        chosen.append({"metric": choice.name, "objectives": choice.objectives})
     if any(each["metric"] == "last" for each in chosen):
         _warn_if_shrinking(run, last[0])
     return Answer(out_w, out_b, {"averaged": int(means.n), "chosen": chosen})

@@ -131,31 +131,6 @@ def choose(evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_
     return Choice(*models[name], name, objectives)
 
 
-def choose_together(
-    evidence: list[Evidence], loss: Any, regularizer: Any, sample: Sample, fit_intercept: bool
-) -> Choice:
-    """The guard for models whose lanes are tied: one choice for all of them, of (d, m) weights.
-
-    The candidates are the last iterate, the average where there is an L2 term, and diagonal, whose M = 2 H bounds the
-    softmax's coupling: diag(s) - s s^T <= 2 diag(s (1 - s)).
-    """
-
-    def together(models: list[tuple[np.ndarray, float]]) -> tuple[np.ndarray, np.ndarray]:
-        return np.column_stack([w for w, _ in models]), np.array([b for _, b in models])
-
-    models = {"last": together([(e.w_last, e.b_last) for e in evidence])}
-    if regularizer.rho > 0.0:
-        models["average"] = together([(e.w_bar, e.b_bar) for e in evidence])
-    if not sample.R.numbers.size:
-        return Choice(*models["last"], "last", {})
-    with np.errstate(over="ignore", invalid="ignore"):  # a candidate may have diverged
-        if loss.curved:
-            models["diagonal"] = together([diagonal(e, regularizer, fit_intercept) for e in evidence])
-        objectives = {name: objective(sample, loss, regularizer, *model) for name, model in models.items()}
-    name = min(objectives, key=objectives.__getitem__)
-    return Choice(*models[name], name, objectives)
-
-
 def objective(sample: Sample, loss: Any, regularizer: Any, w: np.ndarray, b: Any) -> float:
     """kappa f_R + (1 - kappa) f_V + psi(w): exact while R holds every row seen; infinite where it is not finite.
 
@@ -212,7 +187,7 @@ def scalar(
     _, h = _slopes(R, loss, quadratic.margins(R.indptr, R.indices, R.data, e.w_bar, e.b_bar))
     if not loss.curved:
         h = R.weights * loss.smoothness / len(R.weights)
-    M = 2.0 * _largest_eigenvalue(R, h, e.w_bar.size) + reg.rho
+    M = 2.0 * quadratic.largest_eigenvalue(*R[:3], e.w_bar.size, h) + reg.rho
     if M <= 0.0:
         return e.w_bar, e.b_bar
     return shrunk(e, reg, M, 2.0 * h.sum(), fit_intercept)
@@ -366,16 +341,3 @@ def _dense_gram(start: np.ndarray, columns: np.ndarray, x: np.ndarray, h: np.nda
 @functools.cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
-
-
-def _largest_eigenvalue(rows: SampleRows, h: np.ndarray, d: int) -> float:
-    """Of sum_i h_i x_i x_i^T, by power iteration."""
-    _, v = quadratic.moments(rows.indptr, rows.indices, rows.data, h, h, d)
-    for _ in range(20):
-        norm = np.sqrt(np.square(v).sum())  # linalg.norm would wake the threads of the BLAS
-        if norm == 0.0:
-            return 0.0
-        v = v / norm
-        p = quadratic.margins(rows.indptr, rows.indices, rows.data, v, 0.0)
-        v, _ = quadratic.moments(rows.indptr, rows.indices, rows.data, h * p, h, d)
-    return float(np.sqrt(np.square(v).sum()))

@@ -11,8 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from . import losses
-from ._linear import MAX_LANES, SparseLinearModel
-from .lanes import WIDTHS
+from ._linear import SparseLinearModel
 from .solve import Classes, Values
 
 CLASSIFIER_LOSSES = {
@@ -50,10 +49,15 @@ class SparseClassifier(ClassifierMixin, SparseLinearModel):
         scale; ``report_["lam"]`` and ``report_["rho"]`` say what came of it.
     l1_ratio : float
         1 is pure L1, 0 pure L2.
+    penalty : {"elasticnet", "row-group", "trace", "nonnegative"} or a regularizer record
+        What takes the place of the L1 norm: "row-group" the norms of each feature's weights over all models, so that a
+        feature is in or out for all of them; "trace" the sum of singular values of ``coef_``, which gets low rank;
+        "nonnegative" the L1 norm over weights of at least 0.  A record, such as :class:`sparsco.GroupL1`, carries its
+        own strength.  All but "elasticnet" are learned by mini-batches.
     optimizer : str or an optimizer record
         "auto", or one of "sgd", "fobos", "rda", "ftrl", "nftrl", "adagrad-fobos", "adagrad-rda", "truncated-gradient",
-        "epoch-gd", "orda", "ssg".  "auto": the normalised FTRL, which needs no step size; for squared loss with an L2
-        term FOBOS.
+        "epoch-gd", "orda", "ssg", "batch-fobos", "batch-rda".  "auto": the normalised FTRL, which needs no step size; for
+        squared loss with an L2 term FOBOS; dual averaging or FOBOS on mini-batches for penalties without a lazy form.
     conversion : {"auto", "last", "average", "weighted", "suffix", "random", "optimal-sl", "last-sl", "average-sl"} \
 or a conversion record
         How iterates become the model.  "auto": AverageSL behind its guard (hinge loss without L2: the last iterate).
@@ -103,16 +107,18 @@ or a conversion record
     _losses = CLASSIFIER_LOSSES
 
     def __init__(
-        self, loss: Any = "logistic", *, alpha: Any = "auto", l1_ratio: float = 1.0, optimizer: Any = "auto",
-        conversion: Any = "auto", step_size: Any = "auto", max_iter: int = 5, tol: float | None = 1e-3,
-        n_iter_no_change: int = 1, early_stopping: bool = False, validation_fraction: float = 0.1,
-        shuffle: bool = True, random_state: Any = None, fit_intercept: bool = True, class_weight: Any = None,
+        self, loss: Any = "logistic", *, alpha: Any = "auto", l1_ratio: float = 1.0, penalty: Any = "elasticnet",
+        optimizer: Any = "auto", conversion: Any = "auto", step_size: Any = "auto", max_iter: int = 5,
+        tol: float | None = 1e-3, n_iter_no_change: int = 1, early_stopping: bool = False,
+        validation_fraction: float = 0.1, shuffle: bool = True, random_state: Any = None, fit_intercept: bool = True,
+        class_weight: Any = None,
         feature_weights: Any = None, warm_start: bool = False, n_jobs: int | None = None, verbose: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(
-            loss, alpha=alpha, l1_ratio=l1_ratio, optimizer=optimizer, conversion=conversion, step_size=step_size,
-            max_iter=max_iter, tol=tol, n_iter_no_change=n_iter_no_change, early_stopping=early_stopping,
-            validation_fraction=validation_fraction, shuffle=shuffle, random_state=random_state,
+            loss, alpha=alpha, l1_ratio=l1_ratio, penalty=penalty, optimizer=optimizer, conversion=conversion,
+            step_size=step_size, max_iter=max_iter, tol=tol, n_iter_no_change=n_iter_no_change,
+            early_stopping=early_stopping, validation_fraction=validation_fraction, shuffle=shuffle,
+            random_state=random_state,
             fit_intercept=fit_intercept, feature_weights=feature_weights, warm_start=warm_start, n_jobs=n_jobs,
             verbose=verbose,
         )  # fmt: skip
@@ -127,15 +133,9 @@ or a conversion record
     def _models(self) -> list[Classes]:
         k = len(self.classes_)
         if losses.couples(self._loss()):
-            if k > WIDTHS[-1].m:
-                raise ValueError(
-                    f"loss={self.loss!r} ties {k} classes together, and at most {WIDTHS[-1].m} fit: choose "
-                    "loss='logistic', which learns each class against the rest."
-                )
             return [Classes(np.eye(k), np.ones((k, k)))]
         signs = np.array([[-1.0], [1.0]]) if k == 2 else 2.0 * np.eye(k) - 1.0
-        parts = [slice(first, first + MAX_LANES) for first in range(0, signs.shape[1], MAX_LANES)]
-        return [Classes(signs, np.ones_like(signs), part) for part in parts]
+        return [Classes(signs, np.ones_like(signs), part) for part in self._blocks(signs.shape[1])]
 
     def _all_targets(
         self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
@@ -226,7 +226,8 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
 
     Parameters and notes as in :class:`SparseClassifier`, without ``class_weight``; ``loss`` is "squared" (or
     "squared_error"), "huber", "epsilon-insensitive", "quantile" (the median; ``sparsco.Quantile(q)`` for others),
-    "poisson" (counts; ``predict`` gives their mean, exp of the margin) or a loss record.
+    "poisson" (counts; ``predict`` gives their mean, exp of the margin) or a loss record.  ``y`` may have several columns,
+    each an output with a model of its own; the penalties "row-group" and "trace" tie these models together.
 
     Examples
     --------
@@ -242,15 +243,24 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
 
     _losses = REGRESSOR_LOSSES
 
+    _takes_columns = True
+    _outputs: int | None
+
     def _models(self) -> list[Values]:
-        return [Values()]
+        outputs = self._outputs or 1
+        return [Values(outputs, part) for part in self._blocks(outputs)]
 
     def _all_targets(
         self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        return self._numbers(y), weights
+        return self._targets(y, goes_on), weights
 
-    def _numbers(self, y: np.ndarray) -> np.ndarray:
+    def _targets(self, y: np.ndarray, goes_on: bool) -> np.ndarray:
+        """Targets as numbers; their columns are the outputs, None where y is one-dimensional."""
+        outputs = y.shape[1] if y.ndim == 2 else None
+        if goes_on and outputs != self._outputs:
+            raise ValueError(f"y has {outputs or 'no'} columns; the stream began with {self._outputs or 'none'}.")
+        self._outputs = outputs
         y, loss = _as_numbers(y), self._loss()
         if hasattr(loss, "refuse"):
             loss.refuse(y)
@@ -258,18 +268,29 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the rows in their order."""
-        return self._partial_fit(X, y, sample_weight, lambda y, weights, first: (self._numbers(y), weights))
+        return self._partial_fit(
+            X, y, sample_weight, lambda y, weights, first: (self._targets(y, not first), weights)
+        )
 
     @property
     def coef_(self) -> Any:
-        """Weights, (features,); sparse and (1, features) after ``sparsify``."""
+        """Weights, (features,), or (outputs, features) where y has columns; sparse and (outputs, features) after
+        ``sparsify``."""
         coef = self._solved().coef
-        return coef if self._layout == "sparse" else coef.toarray().ravel()
+        if self._layout == "sparse":
+            return coef
+        return coef.toarray().ravel() if self._outputs is None else coef.toarray()
 
     def predict(self, X: Any) -> np.ndarray:
-        """The predicted target of each row."""
-        p, loss = self._margins(X)[:, 0], self._loss()
+        """The predicted target of each row, (rows,) or (rows, outputs)."""
+        p, loss = self._margins(X), self._loss()
+        p = p[:, 0] if self._outputs is None else p
         return loss.predicted(p) if hasattr(loss, "predicted") else p
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
 
 def _two_or_more(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -155,3 +155,21 @@ def descend(first, rows, x, c, h, D, q, w, pen, tol, max_epochs, moves_last):
         if largest <= tol and full:
             break
         full = largest <= tol
+
+
+def largest_eigenvalue(indptr, indices, data, d, h, intercept=False):
+    """Of sum_i h_i x_i x_i^T by power iteration; ``intercept`` adds a last feature that is always 1."""
+    v, last, norm = moments(indptr, indices, data, h, h, d)[1], h.sum() if intercept else 0.0, 0.0
+    for _ in range(20):
+        norm = np.hypot(_length(v), last)
+        if norm == 0.0:
+            break
+        hp = h * margins(indptr, indices, data, v / norm, last / norm)
+        v, last = moments(indptr, indices, data, hp, h, d)[0], hp.sum() if intercept else 0.0
+        norm = np.hypot(_length(v), last)
+    return float(norm)
+
+
+def _length(v):
+    """||v||; linalg.norm would wake the threads of the BLAS."""
+    return np.sqrt(np.square(v).sum())

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .dispatch import cast, dispatched, optional
-from .lanes import lanes_for, width
+from .lanes import WIDTHS, lanes_for, width
+from .losses import couples
+from .regularizers import is_lazy
 
 
 class Rows(NamedTuple):
@@ -101,12 +103,13 @@ class Problem(NamedTuple):
 
     @property
     def lanes(self) -> Any:
-        return lanes_for(self.m)
+        """None above the widest: only optimizers that work on whole arrays take so many models."""
+        return lanes_for(self.m) if self.m <= WIDTHS[-1].m else None
 
     @property
     def width(self) -> int:
-        """Lanes laid out: m, rounded up to a width that kernels know."""
-        return width(self.lanes)
+        """Lanes laid out: m, rounded up to a width that kernels know where there is one."""
+        return self.m if self.lanes is None else width(self.lanes)
 
     @property
     def sums(self) -> int:
@@ -117,6 +120,11 @@ class Problem(NamedTuple):
         lams = np.zeros(self.width)
         lams[: self.m] = self.regularizer.lam if self.lams is None else self.lams
         return Method(cast(self.loss), cast(self.regularizer), self.lanes, self.watch, lams)
+
+
+def is_coupled(problem: Problem) -> bool:
+    """Whether the models of a problem have to be converted together, by maps of whole arrays."""
+    return couples(problem.loss) or not is_lazy(problem.regularizer)
 
 
 class Layout(NamedTuple):

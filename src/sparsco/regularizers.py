@@ -1,7 +1,14 @@
-"""Regularizers: psi(w) = lam * sum_j pen_j |w_j| + (rho / 2) ||w||^2, and the pieces a lazy kernel needs of it.
+"""Regularizers: psi(w) = r(w) + (rho / 2) ||w||^2 with r not smooth, and the pieces that optimizers need of it.
 
-``prox`` is the scalar map v -> argmin_u (u - v)^2 / 2 + s |u|.  Applied once with s = eta * lam it is one step's
-prox; applied with the total shrinkage of an idle stretch it is that whole stretch: the fact that makes kernels lazy.
+Every record says by ``kind`` how r ties weights together, and by ``cost`` what a prox takes:
+
+- ``separable``: one weight at a time.  Where there is a scalar ``prox``, v -> argmin_u (u - v)^2 / 2 + s |u|, kernels
+  are lazy: applied once with s = eta * lam it is one step's prox, applied with the total shrinkage of an idle stretch
+  it is that whole stretch;
+- ``grouped``: given features together, or all outputs of a feature;
+- ``global``: all weights together.
+
+``prox_all`` is the prox of whole arrays, (d,) or (d, m), that every kind has; the mini-batch optimizers use it.
 """
 
 from __future__ import annotations
@@ -10,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import projections
 from .dispatch import dispatched, optional
 from .lanes import maximum, minimum
 
@@ -34,8 +42,47 @@ def falls(regularizer: Any, v: Any) -> Any:
 
 @dispatched
 def strength(regularizer: Any, w: np.ndarray) -> Any:
-    """psi(w), summed over features; one number for a vector, one per column for a matrix."""
+    """psi(w), summed over features; one number for a vector, one per column for a matrix; of a matrix whose columns the
+    regularizer ties together one number for all.  Infinite outside a constraint set."""
     raise NotImplementedError
+
+
+def prox_all(regularizer: Any, W: np.ndarray, s: Any) -> np.ndarray:
+    """argmin_U ||U - W||^2 / 2 + s r(U) over whole arrays, (d,) or (d, m).
+
+    ``s`` is a number; where :func:`coarsened` leaves it as it is, an array.
+    """
+    if hasattr(regularizer, "prox_all"):
+        return type(regularizer).prox_all(regularizer, W, s)
+    return prox(regularizer, W, s * (regularizer.lam * _beside(regularizer.penalties(len(W)), W)))
+
+
+def prox_with_l2(regularizer: Any, W: np.ndarray, s: float) -> np.ndarray:
+    """argmin_U ||U - W||^2 / 2 + s psi(U), the L2 term included."""
+    decay = 1.0 / (1.0 + s * regularizer.rho)
+    return prox_all(regularizer, W * decay, s * decay)
+
+
+def coarsened(regularizer: Any, M: np.ndarray) -> Any:
+    """M (d, m) raised to where the prox in its metric is ``prox_all`` with s = 1 / M: constant over what is tied."""
+    if kind(regularizer) == "global":
+        return float(M.max(initial=0.0))
+    return type(regularizer).coarsened(regularizer, M) if hasattr(regularizer, "coarsened") else M
+
+
+def kind(regularizer: Any) -> str:
+    """How weights are tied together; a record that does not say has a scalar prox."""
+    return getattr(regularizer, "kind", "separable")
+
+
+def is_lazy(regularizer: Any) -> bool:
+    """Whether kernels that touch only an example's own features can handle it."""
+    return kind(regularizer) == "separable" and hasattr(regularizer, "prox")
+
+
+def _beside(values: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """One value per feature, in a shape that goes with W."""
+    return values if W.ndim == 1 else values[:, None]
 
 
 def soft(v: Any, s: Any) -> Any:
@@ -48,6 +95,9 @@ class ElasticNet(NamedTuple):
 
     lam: float
     rho: float = 0.0
+
+    kind = "separable"
+    cost = "O(nonzeros) per example"
 
     def prox(regularizer, v, s):  # noqa: N805
         return v - minimum(maximum(v, -s), s)
@@ -70,6 +120,9 @@ class WeightedElasticNet(NamedTuple):
     rho: float
     pen: np.ndarray
 
+    kind = "separable"
+    cost = "O(nonzeros) per example"
+
     def prox(regularizer, v, s):  # noqa: N805
         return v - minimum(maximum(v, -s), s)
 
@@ -85,12 +138,287 @@ class WeightedElasticNet(NamedTuple):
         return np.asarray(regularizer.pen, dtype=np.float64)
 
 
+class NonNegative(NamedTuple):
+    """lam sum_j w_j + (rho / 2) ||w||^2 over w >= 0."""
+
+    lam: float
+    rho: float = 0.0
+
+    kind = "separable"
+    cost = "O(features) per mini-batch"
+
+    def prox_all(regularizer, W, s):
+        return np.maximum(W - s * regularizer.lam, 0.0)
+
+    def strength(regularizer, w):
+        value = regularizer.lam * w.sum(0) + 0.5 * regularizer.rho * np.square(w).sum(0)
+        return np.where((w >= 0.0).all(0), value, np.inf)
+
+    def dual_norm(G):
+        """The least lam at which w = 0 is optimal for the gradient G there."""
+        return float((-G).max(initial=0.0))
+
+
+class Box(NamedTuple):
+    """low <= w_j <= high, and (rho / 2) ||w||^2; bounds are numbers or arrays, one for each feature."""
+
+    low: Any
+    high: Any
+    rho: float = 0.0
+
+    lam = 0.0
+    kind = "separable"
+    cost = "O(features) per mini-batch"
+
+    def check(regularizer, d):
+        if not np.all(np.asarray(regularizer.low) <= np.asarray(regularizer.high)):
+            raise ValueError("Box(low, high): no bound low may exceed its bound high.")
+        if any(np.shape(bound) not in ((), (d,)) for bound in regularizer[:2]):
+            raise ValueError(f"Box(low, high): a bound is one number or one for each of the {d} features.")
+
+    def prox_all(regularizer, W, s):
+        return projections.box(W, *regularizer._bounds(W))
+
+    def strength(regularizer, w):
+        low, high = regularizer._bounds(w)
+        inside = ((w >= low) & (w <= high)).all(0)
+        return np.where(inside, 0.5 * regularizer.rho * np.square(w).sum(0), np.inf)
+
+    def _bounds(regularizer, W):
+        return (b if np.ndim(b) == 0 else _beside(np.asarray(b), W) for b in regularizer[:2])
+
+
+class RowGroup(NamedTuple):
+    """lam sum_j ||W_j||_2 + (rho / 2) ||W||^2, W_j all outputs of feature j: it is in or out for all of them."""
+
+    lam: float
+    rho: float = 0.0
+
+    kind = "grouped"
+    cost = "O(features) per mini-batch"
+
+    def prox_all(regularizer, W, s):
+        return W * _shrunk(_norms(W), s * regularizer.lam)
+
+    def strength(regularizer, W):
+        return regularizer.lam * _norms(W).sum() + _half_square(regularizer, W)
+
+    def coarsened(regularizer, M):
+        return M.max(1, keepdims=True)
+
+    def dual_norm(G):
+        """The least lam at which W = 0 is optimal for the gradient G there."""
+        return float(_norms(G).max(initial=0.0))
+
+
+class GroupL1(NamedTuple):
+    """lam sum_g sqrt(|g|) ||W_g||_2 + (rho / 2) ||W||^2: ``groups`` has each feature's group, a whole number from 0 on.
+
+    A group is in or out with all its features and outputs.  ``sized=False`` leaves out the factor sqrt(|g|), with |g|
+    the number of features.
+    """
+
+    lam: float
+    groups: np.ndarray
+    rho: float = 0.0
+    sized: bool = True
+
+    kind = "grouped"
+    cost = "O(features) per mini-batch"
+
+    def check(regularizer, d):
+        groups = np.asarray(regularizer.groups)
+        if groups.shape != (d,) or groups.dtype.kind not in "iu" or (d and groups.min() < 0):
+            raise ValueError(f"groups must be {d} whole numbers from 0 on, the group of each feature.")
+
+    def prox_all(regularizer, W, s):
+        if np.ndim(s):
+            s = _by_group(regularizer, np.ravel(s)) / np.maximum(np.bincount(regularizer.groups), 1)
+        shrunk = _shrunk(_group_norms(regularizer, W), s * regularizer.lam * _sizes(regularizer))
+        return W * _beside(shrunk[regularizer.groups], W)
+
+    def strength(regularizer, W):
+        norms = _group_norms(regularizer, W) @ _sizes(regularizer)
+        return regularizer.lam * norms + _half_square(regularizer, W)
+
+    def coarsened(regularizer, M):
+        largest = np.zeros(int(regularizer.groups.max(initial=-1)) + 1)
+        np.maximum.at(largest, regularizer.groups, M.max(1))
+        return largest[regularizer.groups][:, None]
+
+
+class SparseGroup(NamedTuple):
+    """lam (share ||W||_1 + (1 - share) sum_g sqrt(|g|) ||W_g||_2) + (rho / 2) ||W||^2: sparse groups, sparse inside."""
+
+    lam: float
+    groups: np.ndarray
+    share: float = 0.5
+    rho: float = 0.0
+    sized: bool = True
+
+    kind = "grouped"
+    cost = "O(features) per mini-batch"
+
+    def check(regularizer, d):
+        regularizer._group.check(d)
+        if not 0.0 <= regularizer.share <= 1.0:
+            raise ValueError(f"SparseGroup(share={regularizer.share!r}): the share of the L1 part lies in [0, 1].")
+
+    @property
+    def _group(regularizer):
+        lam, groups, share, _, sized = regularizer
+        return GroupL1(lam * (1.0 - share), groups, 0.0, sized)
+
+    def prox_all(regularizer, W, s):
+        return regularizer._group.prox_all(soft(W, s * (regularizer.lam * regularizer.share)), s)
+
+    def strength(regularizer, W):
+        l1 = regularizer.lam * regularizer.share * np.abs(W).sum()
+        return l1 + regularizer._group.strength(W) + _half_square(regularizer, W)
+
+    def coarsened(regularizer, M):
+        return regularizer._group.coarsened(M)
+
+
+class L1Ball(NamedTuple):
+    """||W||_1 <= radius over all weights together, and (rho / 2) ||W||^2."""
+
+    radius: float
+    rho: float = 0.0
+
+    lam = 0.0
+    kind = "global"
+    cost = "O(features) per mini-batch"
+
+    def check(regularizer, d):
+        _check_radius(regularizer)
+
+    def prox_all(regularizer, W, s):
+        return projections.l1_ball(W, regularizer.radius)
+
+    def strength(regularizer, W):
+        return _inside(regularizer, W, np.abs(W).sum())
+
+
+class L2Ball(NamedTuple):
+    """||W||_2 <= radius over all weights together, and (rho / 2) ||W||^2."""
+
+    radius: float
+    rho: float = 0.0
+
+    lam = 0.0
+    kind = "global"
+    cost = "O(features) per mini-batch"
+
+    def check(regularizer, d):
+        _check_radius(regularizer)
+
+    def prox_all(regularizer, W, s):
+        return projections.l2_ball(W, regularizer.radius)
+
+    def strength(regularizer, W):
+        return _inside(regularizer, W, np.linalg.norm(W))
+
+
+class TraceNorm(NamedTuple):
+    """lam ||W||_* + (rho / 2) ||W||^2, ||W||_* the sum of W's singular values: W has low rank."""
+
+    lam: float
+    rho: float = 0.0
+
+    kind = "global"
+    cost = "one SVD per mini-batch"
+    batch = 64
+
+    def prox_all(regularizer, W, s):
+        out = np.zeros_like(W)
+        rows = np.flatnonzero(W.any(1)) if W.ndim == 2 else np.arange(len(W))
+        if rows.size:
+            U, sizes, Vt = np.linalg.svd(W[rows].reshape(rows.size, -1), full_matrices=False)
+            kept = sizes - s * regularizer.lam
+            rank = np.count_nonzero(kept > sizes[0] * max(W.shape) * np.finfo(float).eps)  # what can be told from 0
+            out[rows] = ((U[:, :rank] * kept[:rank]) @ Vt[:rank]).reshape(W[rows].shape)
+        return out
+
+    def strength(regularizer, W):
+        sizes = np.linalg.svd(W.reshape(len(W), -1), compute_uv=False)
+        return regularizer.lam * sizes.sum() + _half_square(regularizer, W)
+
+    def dual_norm(G):
+        """The least lam at which W = 0 is optimal for the gradient G there."""
+        return float(np.linalg.norm(G, 2)) if G.size else 0.0
+
+
+def _half_square(regularizer: Any, W: np.ndarray) -> float:
+    return 0.5 * regularizer.rho * float(np.square(W).sum())
+
+
+def _norms(W: np.ndarray) -> np.ndarray:
+    """The norm of each row, in a shape that goes with W."""
+    return np.abs(W) if W.ndim == 1 else np.sqrt(np.square(W).sum(1, keepdims=True))
+
+
+def _shrunk(norms: np.ndarray, s: Any) -> np.ndarray:
+    """The factor max(1 - s / norm, 0) by which a vector of this norm shrinks."""
+    return np.maximum(1.0 - np.divide(s, norms, out=np.ones_like(norms), where=norms > s), 0.0)
+
+
+def _by_group(regularizer: Any, values: np.ndarray) -> np.ndarray:
+    return np.bincount(regularizer.groups, values)
+
+
+def _group_norms(regularizer: Any, W: np.ndarray) -> np.ndarray:
+    squares = np.square(W)
+    return np.sqrt(_by_group(regularizer, squares if W.ndim == 1 else squares.sum(1)))
+
+
+def _sizes(regularizer: Any) -> np.ndarray:
+    """The factor of each group's norm."""
+    counts = np.bincount(regularizer.groups)
+    return np.sqrt(counts) if regularizer.sized else np.ones(len(counts))
+
+
+def _check_radius(regularizer: Any) -> None:
+    if not 0.0 < regularizer.radius < np.inf:
+        raise ValueError(f"{type(regularizer).__name__}(radius={regularizer.radius!r}): it must be a positive number.")
+
+
+def _inside(regularizer: Any, W: np.ndarray, norm: float) -> float:
+    """The L2 term inside the ball, to rounding, and infinity outside."""
+    return _half_square(regularizer, W) if norm <= regularizer.radius * (1.0 + 1e-9) else np.inf
+
+
+class Auto(NamedTuple):
+    """A regularizer to be: ``record(lam, rho)`` with lam the ``fraction`` of the least one that selects nothing."""
+
+    fraction: float
+    l1_ratio: float
+    record: Any
+
+    pen = None
+
+    @property
+    def kind(self):
+        return self.record.kind
+
+    def at(self, lam_max: float) -> Any:
+        """The regularizer for this lam_max."""
+        return scaled(self.record, self.fraction * lam_max / (self.l1_ratio or 1.0), self.l1_ratio)
+
+
+def scaled(record: Any, alpha: float, l1_ratio: float) -> Any:
+    """``record`` with lam and rho as scikit-learn counts them."""
+    return record(float(alpha) * l1_ratio, float(alpha) * (1.0 - l1_ratio))
+
+
 class AutoElasticNet(NamedTuple):
     """An elastic net to be: ``fraction`` of lam_max, the smallest L1 weight that selects nothing on the pilot rows."""
 
     fraction: float
     l1_ratio: float = 1.0
     pen: np.ndarray | None = None
+
+    record = ElasticNet
 
     def at(self, lam_max: float) -> ElasticNet | WeightedElasticNet:
         """The elastic net for this lam_max: L1 weight ``fraction * lam_max``, the L2 weight that l1_ratio implies."""

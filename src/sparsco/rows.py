@@ -125,3 +125,47 @@ def margins(indptr, indices, data, w, b):
                 s += w[U(indices[p]), U(q)] * data[p]
             out[i, q] = s
     return out
+
+
+@kernel
+def margins_at(indptr, indices, data, order, cells, first, b):
+    """<w, x_i> + b for the rows in ``order`` and the models of b, w in the columns of ``cells`` from ``first`` on."""
+    at, m = U(first), U(b.size)
+    out = np.empty((order.size, b.size))
+    for k in range(order.size):
+        i = U(order[k])
+        for q in range(m):
+            out[k, q] = b[q]
+        for p in range(U(indptr[i]), U(indptr[i + U(1)])):
+            j, x = U(indices[p]), data[p]
+            for q in range(m):
+                out[k, q] += cells[j, at + q] * x
+    return out
+
+
+@kernel
+def add_rows(indptr, indices, data, order, c, cells, first, total):
+    """Add c_k x to columns of ``cells`` for the rows in ``order``, row after row, and c_k to the intercept's total."""
+    at, m = U(first), U(c.shape[1])
+    for k in range(order.size):
+        i = U(order[k])
+        for q in range(m):
+            total[q] += c[k, q]
+        for p in range(U(indptr[i]), U(indptr[i + U(1)])):
+            j, x = U(indices[p]), data[p]
+            for q in range(m):
+                cells[j, at + q] += c[k, q] * x
+
+
+@kernel
+def add_squared_rows(indptr, indices, data, order, h, cells, first, total):
+    """The same with x^2."""
+    at, m = U(first), U(h.shape[1])
+    for k in range(order.size):
+        i = U(order[k])
+        for q in range(m):
+            total[q] += h[k, q]
+        for p in range(U(indptr[i]), U(indptr[i + U(1)])):
+            j, x = U(indices[p]), data[p]
+            for q in range(m):
+                cells[j, at + q] += h[k, q] * (x * x)

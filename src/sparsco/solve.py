@@ -16,12 +16,12 @@ from scipy.optimize import minimize
 
 from .conversions import Answer, Last
 from .dispatch import U, kernel
-from .lanes import load, store, width
+from .lanes import WIDTHS, load, store, width
 from .losses import couples, curvature, derivative, value
 from .records import Nothing, Problem, Rows
-from .regularizers import AutoElasticNet, strength
+from .regularizers import AutoElasticNet, is_lazy, kind, strength
 from .reservoir import Reservoir
-from .rows import Matrix, margins, squared_norms, stack
+from .rows import Matrix, add_rows, add_squared_rows, margins, margins_at, squared_norms, stack
 from .steps import Pilot, capped, check_positive, default_rule
 
 PILOT_ROWS = 1000
@@ -50,16 +50,25 @@ class Means(NamedTuple):
 
 
 class Values:
-    """Targets as they are: one model."""
+    """Targets as they are: a column of y for each model; ``part`` says which models are this run's lanes."""
 
-    m = 1
+    def __init__(self, models: int = 1, part: slice = slice(None)) -> None:
+        self.models, self.part = models, part
+        self.m = len(range(models)[part])
 
     def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        return y.astype(np.float64), weights.astype(np.float64)
+        targets, scaled = np.zeros((len(y), width)), np.zeros((len(y), width))
+        targets[:, : self.m] = self._columns(y)[:, self.part]
+        scaled[:, : self.m] = weights[:, None]
+        return targets.ravel(), scaled.ravel()
 
     def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Targets and weights of every model of the estimator, (n, models)."""
-        return y.astype(np.float64)[:, None], weights[:, None]
+        """Targets and weights of every model of the estimator, (n, models), those of other runs included."""
+        shape = len(y), self.models
+        return np.broadcast_to(self._columns(y), shape), np.broadcast_to(weights[:, None], shape)
+
+    def _columns(self, y: np.ndarray) -> np.ndarray:
+        return (y[:, None] if y.ndim == 1 else y).astype(np.float64)
 
 
 class Classes:
@@ -107,11 +116,8 @@ class Run:
                 f"metric={metric!r} needs a loss with curvature, which {type(loss).__name__} has not: leave the metric "
                 "at 'auto' or give L."
             )
-        if metric in ("newton", "scalar") and self.conversion.L is None and couples(loss):
-            raise ValueError(
-                f"metric={metric!r} treats one model at a time, which {type(loss).__name__} does not allow: leave the "
-                "metric at 'auto', or choose 'diagonal' or a number L."
-            )
+        if hasattr(regularizer, "check"):
+            regularizer.check(d)
         self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing())
         self.optimizer, self.step, self.seed = optimizer, step, seed
         self.initial = initial
@@ -161,11 +167,15 @@ class Run:
         twin, regularizer = copy.copy(self), self.problem.regularizer
         if getattr(regularizer, "pen", None) is not None:
             regularizer = regularizer._replace(pen=np.ones(1))
+        elif isinstance(regularizer, tuple):  # anything else with a value for each feature
+            fields = zip(regularizer._fields, regularizer, strict=True)
+            regularizer = regularizer._replace(**{name: value[:1] for name, value in fields if np.ndim(value) == 1})
         twin.problem = self.problem._replace(d=1, regularizer=regularizer)
         twin.initial = self.initial and (self.initial[0][:1], self.initial[1])
         twin._resolve(
-            Matrix(np.arange(3), np.zeros(2, np.uint32), np.array([1.0, -1.0]), 1), np.array([0.0, 1.0]), np.ones(2)
-        )
+            Matrix(np.arange(3), np.zeros(2, np.uint32), np.array([-1.0, 1.0]), 1),
+            np.array([0.0, 1.0]), np.ones(2),
+        )  # fmt: skip
         if twin.optimizer.uses_steps:
             check_positive(twin.step.sizes(0, 1), 0)
 
@@ -199,9 +209,12 @@ class Run:
         if getattr(self.optimizer, "asks_curvature", False):
             largest = problem.loss.smoothness * largest_eigenvalue(matrix.to_scipy(), scaled.mean(1))
             self.pilot = self.pilot._replace(lam_max=largest)
-        if isinstance(problem.regularizer, AutoElasticNet):
+        if hasattr(problem.regularizer, "at"):
             auto, every = problem.regularizer, self.targets.all_models(y, weights)
-            largest = lam_max(problem.loss, matrix, *every, problem.intercept, auto.pen)
+            if isinstance(auto, AutoElasticNet):
+                largest = lam_max(problem.loss, matrix, *every, problem.intercept, auto.pen)
+            else:
+                largest = auto.record.dual_norm(gradient_at_zero(problem.loss, matrix, *every, problem.intercept))
             guess = largest_slope(problem.loss, matrix, *every)
             if largest <= 1e-9 * guess and (auto.pen is None or auto.pen.any()):
                 self.warn(
@@ -210,14 +223,23 @@ class Run:
                 )
                 largest = guess
             problem = problem._replace(regularizer=auto.at(largest))
+        check_fits(self.optimizer, problem)
         self.optimizer.check(problem)
+        pilot = self.pilot
+        if hasattr(self.optimizer, "prepared"):
+            self.optimizer, pilot = self.optimizer.prepared(problem, pilot, matrix, scaled)
         if self.optimizer.uses_steps:
             own = getattr(self.optimizer, "default_rule", default_rule)
-            self.step = (own(problem) if self.step is None else self.step).resolve(problem, self.pilot)
+            self.step = (own(problem) if self.step is None else self.step).resolve(problem, pilot)
         if hasattr(self.optimizer, "resolve"):
-            self.optimizer = self.optimizer.resolve(problem, self.pilot, self.step)
+            self.optimizer = self.optimizer.resolve(problem, pilot, self.step)
         self.problem = problem
-        if self.optimizer.is_dense(problem) and problem.d > MANY_FEATURES:
+        if hasattr(self.optimizer, "prepared") and problem.d > MANY_FEATURES:
+            self.warn(
+                f"{type(problem.regularizer).__name__} with {type(self.optimizer).__name__} visits all {problem.d} "
+                f"features for every {self.optimizer.batch} examples: {problem.regularizer.cost}."
+            )
+        elif self.optimizer.is_dense(problem) and problem.d > MANY_FEATURES:
             self.warn(
                 f"{type(self.optimizer).__name__} with these settings has no lazy form: every example costs "
                 f"O({problem.d}) work; FOBOS does the same job in O(nonzeros)."
@@ -293,7 +315,7 @@ class Run:
         eta = np.ones(n)
         if self.optimizer.uses_steps:
             eta = self.step.sizes(t, n)
-            if self.step.cap:
+            if self.step.cap and not hasattr(self.optimizer, "prepared"):  # mini-batches have a cap of their own
                 heaviest = rows.weights.reshape(len(order), problem.width)[:n].max(1)
                 eta = capped(eta, squared_norms(matrix.indptr, matrix.data, order[:n]), heaviest, problem)
             check_positive(eta, t)
@@ -485,9 +507,20 @@ class _FixedPoint:
         self.bias = np.zeros((2, width))
 
     def learn(self, rows: Rows, order: np.ndarray, problem: Problem) -> None:
-        arrays = (array.reshape(-1) for array in (self.w, self.b, self.G, self.H, self.bias))
-        sum_gradients(rows, order, problem.method.loss, self.lanes, *arrays)
+        if problem.lanes is None:
+            self._learn_whole(rows, order, problem.loss)
+        else:
+            arrays = (array.reshape(-1) for array in (self.w, self.b, self.G, self.H, self.bias))
+            sum_gradients(rows, order, problem.method.loss, self.lanes, *arrays)
         self.n += len(order)
+
+    def _learn_whole(self, rows: Rows, order: np.ndarray, loss: Any) -> None:
+        """The same on whole arrays: where a derivative depends on all margins, or for more models than lanes."""
+        m, where = self.m, (*rows[:3], order)
+        y, weight = (part.reshape(len(order), -1)[:, :m] for part in (rows.targets, rows.weights))
+        p = margins_at(*where, self.w, 0, self.b[:m])
+        add_rows(*where, weight * derivative(loss, p, y), self.G, 0, self.bias[0])
+        add_squared_rows(*where, weight * curvature(loss, p, y), self.H, 0, self.bias[1])
 
     def means(self) -> Means:
         m, n = self.m, max(self.n, 1)
@@ -517,17 +550,39 @@ def sum_gradients(rows, order, loss, lanes, w, b, G, H, bias):
             store(lanes, H, j, load(lanes, H, j) + h * (data[at] * data[at]))
 
 
+def check_fits(optimizer: Any, problem: Problem) -> None:
+    """Refuse a regularizer, or more models, than the optimizer's kernels can take."""
+    name, regularizer = type(optimizer).__name__, problem.regularizer
+    if not hasattr(optimizer, "kinds") and not is_lazy(regularizer):
+        raise ValueError(
+            f"{name} cannot handle {type(regularizer).__name__}, whose prox is {kind(regularizer)} and costs "
+            f"{regularizer.cost}: choose optimizer='batch-fobos' or 'batch-rda'."
+        )
+    if not hasattr(optimizer, "kinds") and problem.lanes is None:
+        raise ValueError(
+            f"{name} learns at most {WIDTHS[-1].m} models in one run, not {problem.m}: choose optimizer='batch-fobos', or "
+            "for classes loss='logistic', which learns each against the rest."
+        )
+
+
+def gradient_at_zero(
+    loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, intercept: bool
+) -> np.ndarray:
+    """The mean gradient (d, models) at w = 0 and the best intercepts."""
+    n, m = targets.shape
+    if not n:
+        return np.zeros((matrix.d, m))
+    b = best_intercepts(loss, targets, weights) if intercept else np.zeros(m)
+    return matrix.to_scipy().T @ (weights * derivative(loss, np.tile(b, (n, 1)), targets)) / n
+
+
 def lam_max(
     loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, intercept: bool, pen: np.ndarray | None = None
 ) -> float:
     """The smallest L1 weight at which w = 0 with the best constant intercept is optimal, over features and models."""
-    n = len(targets)
-    if not n:
-        return 0.0
-    b = best_intercepts(loss, targets, weights) if intercept else np.zeros(targets.shape[1])
-    c = weights * derivative(loss, np.broadcast_to(b, targets.shape), targets)
     scale = np.ones(matrix.d) if pen is None else np.where(pen > 0.0, pen, np.inf)
-    return float((np.abs(matrix.to_scipy().T @ c) / scale[:, None]).max(initial=0.0)) / n
+    gradient = gradient_at_zero(loss, matrix, targets, weights, intercept)
+    return float((np.abs(gradient) / scale[:, None]).max(initial=0.0))
 
 
 def largest_slope(loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray) -> float:

@@ -1,6 +1,7 @@
 """Phase one: one file per update rule."""
 
 from .adagrad import AdaGradFOBOS, AdaGradRDA
+from .batch import BatchFOBOS, BatchRDA
 from .epoch import EpochGD
 from .fobos import FOBOS
 from .ftrl import FTRL
@@ -23,9 +24,11 @@ OPTIMIZERS = {
     "epoch-gd": EpochGD,
     "orda": ORDA,
     "ssg": SSG,
+    "batch-fobos": BatchFOBOS,
+    "batch-rda": BatchRDA,
 }
 
 __all__ = [
-    "AdaGradFOBOS", "AdaGradRDA", "EpochGD", "FOBOS", "FTRL", "NFTRL", "OPTIMIZERS", "ORDA", "RDA", "SGD", "SSG",
-    "TruncatedGradient",
+    "AdaGradFOBOS", "AdaGradRDA", "BatchFOBOS", "BatchRDA", "EpochGD", "FOBOS", "FTRL", "NFTRL", "OPTIMIZERS", "ORDA",
+    "RDA", "SGD", "SSG", "TruncatedGradient",
 ]  # fmt: skip
