@@ -31,6 +31,8 @@ OPTIMIZERS = {
     "rda-enhanced": ("rda", optimizers.RDA(r=0.01), {"r": 0.01}),
     "ftrl": ("ftrl", optimizers.FTRL(alpha=0.3, beta=1.0), {"alpha": 0.3, "beta": 1.0}),
     "nftrl": ("nftrl", optimizers.NFTRL(), {}),
+    "ftrl-births": ("ftrl", optimizers.FTRL(0.3, 1.0, births=True), {"alpha": 0.3, "beta": 1.0, "births": True}),
+    "nftrl-births": ("nftrl", optimizers.NFTRL(births=True), {"births": True}),
 }
 
 RULES = {

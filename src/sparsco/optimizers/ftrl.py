@@ -24,12 +24,14 @@ class AdaGrad(NamedTuple):
 
 
 class FTRL(NamedTuple):
-    """FTRL-proximal.  ``alpha`` scales all steps, ``beta`` damps the first ones."""
+    """FTRL-proximal.  ``alpha`` scales all steps, ``beta`` damps the first ones; with ``births`` lam and rho count for a
+    feature from its first appearance on."""
 
     alpha: float = 0.1
     beta: float = 1.0
+    births: bool = False
 
-    layout = idle.LAYOUT
+    layout = property(idle.layout)
     columns = idle.COLUMNS
     uses_steps = False
     learn = _LEARN
@@ -45,7 +47,7 @@ class FTRL(NamedTuple):
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> idle.Schedule:
         """The arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
-        return idle.make_schedule(problem, block, t, omega, AdaGrad(), 1.0 / self.alpha, self.beta, 0.0)
+        return idle.make_schedule(self, problem, block, t, omega, AdaGrad(), 1.0 / self.alpha, self.beta, 0.0)
 
     is_lazy, is_dense, start = idle.is_lazy, idle.is_dense, idle.start
     settle, weights = idle.settle, idle.weights

@@ -32,15 +32,17 @@ class NFTRL(NamedTuple):
 
     ``alpha`` scales all steps (None: 2 for classifiers, 1 for squared loss); ``delta`` damps the first ones; ``sigma``
     and ``b0`` are the targets' scale and the intercept's start, a number or one per model (None: 1 and 0 for
-    classifiers, for squared loss the standard deviation and the mean of the pilot targets).
+    classifiers, for squared loss the standard deviation and the mean of the pilot targets).  With ``births`` lam and
+    rho count for a feature from its first appearance on: one that comes late learns like one in a new model.
     """
 
     alpha: float | None = None
     delta: float = 1.0
     sigma: Any = None
     b0: Any = None
+    births: bool = False
 
-    layout = idle.LAYOUT
+    layout = property(idle.layout)
     columns = idle.COLUMNS
     uses_steps = False
     learn = _LEARN
@@ -66,7 +68,8 @@ class NFTRL(NamedTuple):
             # targets that are constant so far: any scale will do
             sigma, b0 = np.where(std > 1e-10 * np.abs(mean), std, np.maximum(np.abs(mean), 1.0)), mean
         sigma = tuple(map(float, sigma)) if self.sigma is None else self.sigma
-        return NFTRL(alpha, self.delta, sigma, tuple(map(float, b0)) if self.b0 is None else self.b0)
+        b0 = tuple(map(float, b0)) if self.b0 is None else self.b0
+        return NFTRL(alpha, self.delta, sigma, b0, self.births)
 
     def start(self, problem: Problem) -> tuple[State, Block]:
         """Nothing learned; the intercept at b0."""
@@ -78,7 +81,7 @@ class NFTRL(NamedTuple):
         """The arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
         sigma = np.asarray(self.sigma, dtype=np.float64)
         gains, floors = 1.0 / np.square(self.alpha * sigma), self.delta * np.square(sigma)
-        return idle.make_schedule(problem, block, t, omega, Normalised(), gains, floors, self.b0)
+        return idle.make_schedule(self, problem, block, t, omega, Normalised(), gains, floors, self.b0)
 
     is_lazy, is_dense = idle.is_lazy, idle.is_dense
     settle, weights = idle.settle, idle.weights
