@@ -190,8 +190,8 @@ def aligned_zeros(size: int) -> np.ndarray:
     """
     if size * 8 > _memory():
         raise MemoryError(
-            f"the training state needs {size / 2**27:.1f} GB, more than this machine has: storage='seen' keeps only the "
-            "features that occur."
+            f"the training state needs {size / 2**27:.1f} GB, more than this machine has: storage='seen' keeps only "
+            "the features that occur."
         )
     if size * 8 >= _HUGE // 2 and hasattr(mmap, "MADV_HUGEPAGE"):
         pages = mmap.mmap(-1, -(-size * 8 // _HUGE) * _HUGE + _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

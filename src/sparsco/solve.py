@@ -131,7 +131,7 @@ class Run:
         """Its d is the number of features there is room for; see ``grow``."""
         self.d = d
         self.optimizer, self.step, self.seed = optimizer, step, seed
-        self._asked = optimizer, step
+        self._asked, self.late = (optimizer, step), False
         self.initial = initial
         self.t = 0
         """Examples learned by the optimizer."""
@@ -213,6 +213,7 @@ class Run:
             problem.loss, problem.regularizer, optimizer, self.rounding or self.conversion, step, d=self.d,
             targets=targets, intercept=problem.intercept, seed=self.seed,
         )  # fmt: skip
+        run.late = True
         run._resolve(self._pilot_rows[0], *self._pilot_given)
         return run
 
@@ -232,6 +233,13 @@ class Run:
     def before_pilot(self) -> dict[str, Any]:
         """All there is to put back into ``vars(run)`` when something goes wrong while rows are still collected."""
         return vars(self) | {"_buffer": list(self._buffer), "history": [], "warnings": list(self.warnings)}
+
+    def early(self) -> Run:
+        """A twin that has learned what was collected so far."""
+        twin = copy.copy(self)
+        vars(twin).update(self.before_pilot())
+        twin.begin()
+        return twin
 
     def begin(self) -> None:
         """Fill what the pilot rows decide, then learn them; ``feed`` calls this when 1000 have come."""
@@ -384,8 +392,8 @@ class Run:
         touched: Any = slice(0, self.problem.d)
         if not self.optimizer.is_dense(self.problem):
             touched = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].astype(np.int64)
-        cells = self.state.cell.reshape(self.problem.d, -1)
-        self._undo = touched, cells[touched].copy(), self.state.bias.copy(), self.state.clock.copy(), self.t
+        cells = self._cells(self.state)[touched].copy()
+        self._undo = touched, cells, self.state.bias.copy(), self.state.clock.copy(), self.t
 
     def look(self, w: np.ndarray, b: np.ndarray) -> dict[str, float]:
         """A point of the history: the objective on the pilot rows and the support of this model."""
@@ -468,13 +476,28 @@ class Run:
         w, b = self.optimizer.weights(self.problem, state, self.block, t)
         return w[: self.d], b
 
+    def weights_at(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The current iterate at these features, (features, m), and the intercepts; no look at all the others."""
+        problem, regularizer = self.problem, self.problem.regularizer
+        if getattr(regularizer, "kind", "separable") != "separable":
+            w, b = self.weights()
+            return w[features], b
+        if getattr(regularizer, "pen", None) is not None:
+            regularizer = regularizer._replace(pen=regularizer.pen[features])
+        part = problem._replace(d=len(features), regularizer=regularizer)
+        state = self.state._replace(cell=self._cells(self.state)[features].ravel())
+        return self.optimizer.weights(part, state, self.block, self.t)
+
+    def _cells(self, state: State) -> np.ndarray:
+        return state.cell.reshape(self.problem.d, self.optimizer.layout.stride(self.problem))
+
     def weights_before_last(self) -> tuple[np.ndarray, np.ndarray]:
         """w_T: the iterate before the last example."""
         if self._undo is None:
             return self.weights()
         touched, cells, bias, clock, t = self._undo
         state = self.state.copy()
-        state.cell.reshape(self.problem.d, -1)[touched] = cells
+        self._cells(state)[touched] = cells
         state.bias[:], state.clock[:] = bias, clock
         return self._weights_in(state, t)
 
@@ -518,8 +541,7 @@ class Run:
     def finish(self) -> Answer:
         """The converted model; the run itself is left as it is."""
         if self.pilot is None:
-            early = copy.deepcopy(self)
-            early.begin()
+            early = self.early()
             answer = early.finish()
             return answer._replace(report={**answer.report, "run": early})
         answer = self.conversion.finish(self)

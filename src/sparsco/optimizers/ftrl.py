@@ -24,8 +24,8 @@ class AdaGrad(NamedTuple):
 
 
 class FTRL(NamedTuple):
-    """FTRL-proximal.  ``alpha`` scales all steps, ``beta`` damps the first ones; with ``births`` lam and rho count for a
-    feature from its first appearance on."""
+    """FTRL-proximal.  ``alpha`` scales all steps, ``beta`` damps the first ones; with ``births`` lam and rho count for
+    a feature from its first appearance on."""
 
     alpha: float = 0.1
     beta: float = 1.0
