@@ -8,8 +8,9 @@ Examples that come one at a time are only noted here, in plain lists, and become
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
-from itertools import repeat
+from itertools import count, repeat
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ import numpy as np
 from .dispatch import U, kernel
 from .rows import LARGEST, Matrix, check_numbers
 
-MAX_COLUMN = 1 << 62
 _MIX = U(0x9E3779B97F4A7C15)
 _LIMIT = float(LARGEST)
 
@@ -26,6 +26,7 @@ class Columns:
     """Features are columns, and every column has room in the state: its number is its slot."""
 
     seen = False
+    _limit = 1 << 32
 
     def __init__(self) -> None:
         self.width = 0
@@ -63,14 +64,11 @@ class Columns:
                 raise ValueError(f"x has columns of type {columns.dtype}: they must be whole numbers.")
             columns = columns.astype(np.int64)
         if columns.size:
-            if columns.min() < 0 or columns.max() >= self._limit():
-                raise ValueError(f"x has a column outside of 0 to {self._limit() - 1}.")
-            if not np.dot(values, values) <= _LIMIT * _LIMIT:
+            if not 0 <= np.bitwise_or.reduce(columns) < self._limit:  # a power of two: one look says both
+                raise ValueError(f"x has a column outside of 0 to {self._limit - 1}.")
+            if not values.dot(values) <= _LIMIT * _LIMIT:
                 check_numbers(values, "x")
         return columns, values
-
-    def _limit(self) -> int:
-        return 1 << 32
 
     def drain(self) -> Matrix:
         """The examples noted since the last time, as rows."""
@@ -107,6 +105,7 @@ class SeenColumns(Columns):
     """Features are columns with numbers up to 2^62; only those that occur have slots."""
 
     seen = True
+    _limit = 1 << 62
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,9 +115,6 @@ class SeenColumns(Columns):
 
     def __len__(self) -> int:
         return self._used
-
-    def _limit(self) -> int:
-        return MAX_COLUMN
 
     def place(self, matrix: Matrix) -> Matrix:
         columns = matrix.indices.astype(np.int64, copy=False)
@@ -161,8 +157,14 @@ class Names:
     seen = True
 
     def __init__(self) -> None:
-        self._slots = _Slots()
+        self._slots = _slots({})
         self._forget()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_slots": dict(self._slots)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _slots=_slots(state["_slots"]))
 
     def _forget(self) -> None:
         self._names: list[Any] = []
@@ -234,17 +236,14 @@ class Names:
 Features = Columns | Names
 
 
-class _Slots(dict):
+def _slots(known: dict[Any, int]) -> defaultdict[Any, int]:
     """Name to slot; one that is asked for and not there gets the next."""
-
-    def __missing__(self, name: Any) -> int:
-        slot = self[name] = len(self)
-        return slot
+    return defaultdict(count(len(known)).__next__, known)
 
 
 def _values(x: Any) -> Any:
     """The values of a dict, numbers all of them."""
-    if not isinstance(x, Mapping):
+    if type(x) is not dict and not isinstance(x, Mapping):
         raise ValueError(
             f"x is a {type(x).__name__}, but the features of this stream have names: give a dict or a list of tokens."
         )

@@ -177,7 +177,7 @@ class Run:
     def grow(self, d: int) -> None:
         """Let there be d features: as if the new ones had been declared from the start and not been seen yet.
 
-        Room is made for half as many more, so that a stream that grows all the time is copied rarely.
+        Room is made for as many more, so that a stream that grows all the time is copied rarely.
         """
         if d <= self.d:
             return
@@ -194,7 +194,7 @@ class Run:
         if self.pilot is None:
             self.problem = self.problem._replace(d=d)
             return
-        room = max(d, room + room // 2)
+        room = max(d, 2 * room)
         self.state = self.optimizer.layout.grow(self.problem, self.state, room)
         if self._dense is not None:
             self._dense[0] = padded(self._dense[0], room)
