@@ -394,6 +394,11 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
 
     def _widen(self, X: Any) -> None:
         """Let X have more columns than the stream had so far."""
+        if self.feature_weights is not None:
+            raise ValueError(
+                f"X has {X.shape[1]} columns and feature_weights {self.n_features_in_} numbers: a stream that grows "
+                "has no weights."
+            )
         names, before = _get_feature_names(X), getattr(self, "feature_names_in_", None)
         if before is not None and names is not None:
             if not np.array_equal(names[: len(before)], before):

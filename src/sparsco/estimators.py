@@ -281,7 +281,7 @@ or a conversion record
 
     def predict(self, X: Any) -> np.ndarray:
         """The most likely label of each row."""
-        return self.classes_[self._best(self._margins(X))]
+        return self._best(self._margins(X))
 
     def predict_one(self, x: Any) -> Any:
         """The most likely label of one example, given as to ``learn_one``.
@@ -289,12 +289,12 @@ or a conversion record
         While a stream is under way the iterate answers, at the cost of the example's nonzeros; ``predict`` answers from
         the converted model.  After ``fit`` and ``finalize`` they are one.
         """
-        return self.classes_[self._best(self._margins_one(x)[None])].tolist()[0]
+        return self._best(self._margins_one(x)[None]).tolist()[0]
 
     def _best(self, p: np.ndarray) -> np.ndarray:
-        """The place of the most likely class in each row of margins."""
+        """The most likely class for each row of margins."""
         alone = p.shape[1] == 1 and len(self.classes_) == 2
-        return (p[:, 0] > 0.0).astype(int) if alone else p.argmax(1)
+        return self.classes_[(p[:, 0] > 0.0).astype(int) if alone else p.argmax(1)]
 
     def _has_probabilities(self) -> bool:
         if not isinstance(named("loss", self.loss, self._losses, "derivative"), losses.Logistic):

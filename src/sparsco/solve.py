@@ -182,9 +182,7 @@ class Run:
         if d <= self.d:
             return
         if getattr(self.problem.regularizer, "pen", None) is not None:
-            raise ValueError(
-                f"feature_weights has {self.d} numbers and a feature more has come: a stream that grows has no weights."
-            )
+            raise ValueError(f"there are weights for {self.d} features: a stream that grows has none.")
         self.d = d
         room = self.problem.d
         if d <= room:
