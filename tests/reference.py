@@ -268,20 +268,35 @@ class RDA:
         self.b = -self.G_b / (self.gamma_b * root)
 
 
+class Ages:
+    """How many examples count for each feature: all, or with births those from its first appearance on."""
+
+    def __init__(self, d: int, births: bool):
+        self.births, self.t, self.ages = births, 0, np.zeros(d)
+        self.seen = np.zeros(d, bool)
+
+    def step(self, x: Array) -> Array:
+        self.t += 1
+        self.seen |= x != 0.0
+        self.ages += self.seen
+        return self.ages if self.births else np.full(len(x), float(self.t))
+
+
 class FTRL:
     """FTRL-proximal: dual averaging with AdaGrad rates per coordinate; the intercept is a feature with x = 1."""
 
-    def __init__(self, problem: Problem, alpha: float, beta: float):
+    def __init__(self, problem: Problem, alpha: float, beta: float, births: bool = False):
+        self.ages = Ages(problem.d, births)
         self.p, self.alpha, self.beta = problem, alpha, beta
         self.w, self.b = np.zeros(problem.d), 0.0
-        self.t, self.n, self.z, self.n_b, self.z_b = 0, np.zeros(problem.d), np.zeros(problem.d), 0.0, 0.0
+        self.n, self.z, self.n_b, self.z_b = np.zeros(problem.d), np.zeros(problem.d), 0.0, 0.0
 
     def step(self, x: Array, c: float, eta: float) -> None:
         _, lam, rho, pen, _ = self.p
-        self.t += 1
+        t = self.ages.step(x)
         self.n, self.z = self._add(self.n, self.z, c * x, self.w)
         self.n_b, self.z_b = self._add(self.n_b, self.z_b, c, self.b)
-        self.w = divide(-soft(self.z, lam * pen * self.t), (self.beta + np.sqrt(self.n)) / self.alpha + rho * self.t)
+        self.w = divide(-soft(self.z, lam * pen * t), (self.beta + np.sqrt(self.n)) / self.alpha + rho * t)
         self.b = float(divide(-self.z_b, (self.beta + np.sqrt(self.n_b)) / self.alpha))
 
     def _add(self, n: Any, z: Any, g: Any, w: Any) -> tuple[Any, Any]:
@@ -303,7 +318,9 @@ class NFTRL:
         b0: float = 0.0,
         delta: float = 1.0,
         slope: float | None = None,
+        births: bool = False,
     ):
+        self.ages = Ages(problem.d, births)
         self.p, self.alpha, self.sigma, self.delta = problem, alpha, sigma, delta
         self.slope = sigma if slope is None else slope
         self.b0 = b0 if problem.intercept else 0.0
@@ -325,7 +342,8 @@ class NFTRL:
         r = np.sqrt(k * s2 * (self.G[j] + self.delta * s2 * self.slope**2)) / (self.alpha * self.sigma)
         self.z[j] += c * x[j] - (r - self.r[j]) * self.w[j]
         self.r[j] = r
-        self.w = divide(-soft(self.z, lam * pen * self.t), self.r + rho * self.t)
+        ages = self.ages.step(x)
+        self.w = divide(-soft(self.z, lam * pen * ages), self.r + rho * ages)
         if intercept:
             self.G_b += c**2
             r_b = math.sqrt(k * (self.G_b + self.delta * self.slope**2)) / (self.alpha * self.sigma)

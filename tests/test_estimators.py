@@ -387,7 +387,7 @@ def test_sparsify_then_learn_on(fitted):
 
 def test_finalize_keeps_the_model_only(fitted):
     _, X, y = fitted
-    model = SparseClassifier(**ONE_PASS).fit(X, y)
+    model = SparseClassifier(**ONE_PASS).partial_fit(X, y, classes=[0, 1])
     before, size = copy.deepcopy(model), len(pickle.dumps(model))
     assert model.finalize() is model
     assert_same_model(before, model)

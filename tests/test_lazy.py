@@ -57,6 +57,8 @@ OPTIMIZERS = {
     "orda": ("orda", optimizers.ORDA(), {}),
     "orda-split": ("orda", optimizers.ORDA(split=True), {"split": True}),
     "ssg": ("ssg", optimizers.SSG(), {}),
+    "ftrl-births": ("ftrl", optimizers.FTRL(0.3, 1.0, births=True), {"alpha": 0.3, "beta": 1.0, "births": True}),
+    "nftrl-births": ("nftrl", optimizers.NFTRL(births=True), {"births": True}),
 }
 
 STEPPING = ("fobos", "sgd", "truncated-gradient", "epoch-gd")

@@ -62,6 +62,9 @@ def check_parameters(model: Any) -> None:
     fraction = model.validation_fraction
     for flag in ("fit_intercept", "shuffle", "early_stopping", "warm_start"):
         must(flag, isinstance(getattr(model, flag), bool | np.bool_), "True or False")
+    must("storage", model.storage in ("all", "seen"), "'all' (room for every column) or 'seen'")
+    if model.storage == "seen" and model.feature_weights is not None:
+        raise ValueError("feature_weights has a number for every column, which storage='seen' does not list.")
     must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
     must("validation_fraction", _is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
 
@@ -96,7 +99,7 @@ def _regularizer(model: Any, d: int) -> Any:
     return elastic_net(float(model.alpha), float(model.l1_ratio), pen)
 
 
-def _parts(model: Any, regularizer: Any, starts_elsewhere: bool) -> tuple[Any, Any, Any, Any]:
+def _parts(model: Any, regularizer: Any, starts_elsewhere: bool, one_by_one: bool) -> tuple[Any, Any, Any, Any]:
     """Loss, optimizer, conversion and step-size rule, with every "auto" decided."""
     loss = model._loss()
     if loss.classifies and not is_classifier(model):
@@ -112,8 +115,12 @@ def _parts(model: Any, regularizer: Any, starts_elsewhere: bool) -> tuple[Any, A
         optimizer = "fobos" if capped or starts_elsewhere or step is not None else "nftrl"
         if not is_lazy(getattr(regularizer, "record", regularizer)):
             optimizer = "batch-rda" if optimizer == "nftrl" else "batch-fobos"
+        elif one_by_one and step is None:  # features will come at any time
+            optimizer = OPTIMIZERS["nftrl"](births=True)
     if isinstance(conversion, str) and conversion == "auto":
-        conversion = "average-sl" if loss.curved or curved else "last"
+        # with births the objective counts from each feature's first appearance on: no average over all rows means it
+        average = (loss.curved or curved) and not getattr(optimizer, "births", False)
+        conversion = "average-sl" if average else "last"
     optimizer = named("optimizer", optimizer, {name: kind() for name, kind in OPTIMIZERS.items()}, "uses_steps")
     if step is not None and not optimizer.uses_steps:
         raise ValueError(
@@ -138,10 +145,12 @@ def _step(model: Any) -> Any:
     return named("step_size", model.step_size, steps.RULES, "sizes")
 
 
-def new_runs(model: Any, d: int, init: tuple[np.ndarray, np.ndarray] | None = None) -> list[Run]:
-    """One run for each of ``model._models()``, nothing learned yet."""
+def new_runs(
+    model: Any, d: int, init: tuple[np.ndarray, np.ndarray] | None = None, one_by_one: bool = False
+) -> list[Run]:
+    """One run for each of ``model._models()``, nothing learned yet; ``one_by_one``: for a stream of ``learn_one``."""
     regularizer = _regularizer(model, d)
-    loss, optimizer, conversion, step = _parts(model, regularizer, init is not None)
+    loss, optimizer, conversion, step = _parts(model, regularizer, init is not None, one_by_one)
     seed = int(check_random_state(model.random_state).randint(np.iinfo(np.int32).max))
     runs, first = [], 0
     for targets in model._models():

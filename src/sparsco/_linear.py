@@ -13,23 +13,33 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names_in,
+    _check_sample_weight,
+    _get_feature_names,
+    check_is_fitted,
+    validate_data,
+)
 
 from ._composition import check_parameters, named, new_runs, starting_point, takes_blocks
 from .progress import Progress
 from .randomness import Purpose, uniform
 from .regularizers import strength
 from .rows import Matrix, as_matrix, check_numbers
-from .solve import Run
+from .slots import Columns, Features, Names, SeenColumns
+from .solve import OneVsRest, Run
 
 MAX_LANES = 32
 """One-vs-rest models that are learned in one read; more classes are more runs."""
 _CHECKED_ROWS = 20_000
 _FIXED = (
     "loss", "alpha", "l1_ratio", "penalty", "optimizer", "conversion", "step_size", "fit_intercept", "feature_weights",
+    "storage",
 )  # fmt: skip
 """Parameters that cannot change while a stream is under way."""
 _SLICE = 1 << 16
+_NOTED = 512
+"""Examples of ``learn_one`` that are learned at once."""
 
 
 class Solved(NamedTuple):
@@ -48,6 +58,9 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
     _losses: dict[str, Any]
     _takes_columns = False
     """Whether y may have several columns."""
+    _runs: Any
+    _model: Any
+    _features: Any
 
     def __init__(
         self, loss: Any = "squared", *, alpha: Any = "auto", l1_ratio: float = 1.0, penalty: Any = "elasticnet",
@@ -55,7 +68,8 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         conversion: Any = "auto", step_size: Any = "auto", max_iter: int = 5, tol: float | None = 1e-3,
         n_iter_no_change: int = 1, early_stopping: bool = False, validation_fraction: float = 0.1,
         shuffle: bool = True, random_state: Any = None, fit_intercept: bool = True,
-        feature_weights: Any = None, warm_start: bool = False, n_jobs: int | None = None, verbose: int = 0,
+        feature_weights: Any = None, storage: str = "all", warm_start: bool = False, n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:  # fmt: skip
         self.loss = loss
         self.alpha = alpha
@@ -73,6 +87,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         self.random_state = random_state
         self.fit_intercept = fit_intercept
         self.feature_weights = feature_weights
+        self.storage = storage
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -101,6 +116,18 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         size = MAX_LANES if takes_blocks(self) else models
         return [slice(first, min(first + size, models)) for first in range(0, models, size)]
 
+    def _target(self, y: Any) -> float:
+        """The target of one example as a number."""
+        raise NotImplementedError
+
+    def _new_lanes(self, y: np.ndarray, weights: np.ndarray | None) -> list[tuple[int, np.ndarray]]:
+        """The classes that first appear in these rows and the rows from there on, but for those in the pilot."""
+        return []
+
+    def _arranged(self, models: Any) -> Any:
+        """What there is for each model, (models, ...), in the order of ``coef_``."""
+        return models
+
     # ---- learning --------------------------------------------------------------------------------------------------
 
     def fit(
@@ -113,18 +140,22 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         with self._unchanged_on_error():
             check_parameters(self)
             goes_on = bool(self.warm_start) and self._goes_on()
+            self._flush()
             matrix, y, weights = self._validated(X, y, sample_weight, reset=not goes_on)
             y, weights = self._all_targets(y, weights, goes_on)
             _check_some_weight(weights)
+            matrix = self._placed(matrix, anew=not goes_on)
             if goes_on:
                 if coef_init is not None or intercept_init is not None:
                     raise ValueError("coef_init and intercept_init mean nothing where warm_start goes on: leave them.")
                 runs = copy.deepcopy(self._runs)
+                for run in runs:
+                    run.grow(matrix.d)
             else:
                 m = sum(targets.m for targets in self._models())
                 runs = self._begin(matrix.d, starting_point(coef_init, intercept_init, matrix.d, m))
                 self.n_iter_, self._layout = 0, "dense"
-            self._runs, self._model = runs, None
+            self._runs, self._model, self._streaming, self._noting = runs, None, False, False
             self._passes(matrix, y, weights)
             self._solved()
         return self
@@ -137,17 +168,106 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
                 check_parameters(self)
             if self.early_stopping:
                 raise ValueError("early_stopping=True needs all rows at once, which partial_fit never sees.")
-            matrix, y, weights = self._validated(X, y, sample_weight, reset=first)
+            self._flush()
+            matrix, y, weights = self._validated(X, y, sample_weight, reset=first, grows=True)
             y, weights = encode(y, weights, first)
             _check_some_weight(weights)
+            matrix = self._placed(matrix, anew=first)
             if first:
-                runs = self._begin(matrix.d)
-                for run in runs:
-                    run.rehearse()
-                self._runs, self.n_iter_, self._layout = runs, 1, "dense"
-            self._feed(matrix, y, weights, np.arange(len(matrix)), again=False)
-            self._model = None
+                self._begin_stream(matrix.d)
+            self._learn_rows(matrix, y, weights)
         return self
+
+    def _begin_stream(self, d: int, one_by_one: bool = False) -> None:
+        runs = self._begin(d, one_by_one=one_by_one)
+        for run in runs:
+            run.rehearse()
+        self._runs, self.n_iter_, self._layout = runs, 1, "dense"
+
+    def _learn_rows(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
+        """The next rows of the stream, whatever features and classes they bring."""
+        for run in self._runs:
+            run.grow(matrix.d)
+        late = self._new_lanes(y, weights)
+        self._feed(matrix, y, weights, np.arange(len(matrix)), again=False)
+        for code, rows in late:
+            run = self._runs[0].beginner(OneVsRest(code, 1))
+            run.feed(matrix, y, weights, rows)
+            self._runs = [*self._runs, run]
+        self._model, self._streaming = None, True
+
+    # ---- one example at a time -------------------------------------------------------------------------------------
+
+    def learn_one(self, x: Any, y: Any) -> Self:
+        """Learn one example: x is a dict {name: value}, a list of tokens (1 for each), or a tuple (columns, values).
+
+        It is only noted here and learned with a few hundred others, or when something is asked for: a call costs
+        microseconds.  Features and, unless a first ``partial_fit`` declared them, classes may be new at any time.  A
+        stream that begins here has ``optimizer="auto"`` mean ``NFTRL(births=True)`` and ``conversion="auto"`` the
+        iterate itself.
+        """
+        if not self.__dict__.get("_noting"):
+            with self._unchanged_on_error():
+                self._begin_noting(x)
+                self._note(x, y)
+        else:
+            self._note(x, y)
+            if len(self._noted) >= _NOTED:
+                self._flush()
+        return self
+
+    def _note(self, x: Any, y: Any) -> None:
+        features = self._features
+        features.note(x)
+        try:
+            self._noted.append(self._target(y))
+        except BaseException:
+            features.unnote()
+            raise
+
+    def _begin_noting(self, x: Any) -> None:
+        """From here on ``learn_one`` notes examples, for the stream under way or for a new one."""
+        anew = not self._goes_on()
+        self._begin_labels(anew)
+        if anew:
+            check_parameters(self)
+            self._features = self._new_features() if type(x) is tuple else Names()
+            self.n_features_in_ = 0
+            self._begin_stream(0, one_by_one=True)
+        self._noted: list[float] = []
+        self._noting = self._streaming = True
+
+    def _begin_labels(self, anew: bool) -> None:
+        """Prepare ``_target``."""
+
+    def _class_weights(self, y: np.ndarray) -> np.ndarray | None:
+        """The weight of each row by its target."""
+        return None
+
+    def _flush(self) -> None:
+        """Learn the examples that ``learn_one`` noted."""
+        if not self.__dict__.get("_noted"):
+            return
+        y, self._noted = np.array(self._noted), []
+        self._goes_on()
+        matrix = self._features.drain()
+        self.n_features_in_ = self._features.width
+        self._learn_rows(matrix, y, self._class_weights(y))
+
+    def _margins_one(self, x: Any) -> np.ndarray:
+        """Margins of one example, one per model: those of the iterate while a stream is under way."""
+        check_is_fitted(self)
+        self._flush()
+        row = self._features.row(x)
+        if not self._streaming:
+            model = self._solved()
+            return (row.to_scipy() @ model.coef.T).toarray()[0] + model.intercept
+        parts = []
+        for run in self._runs:
+            run = run if run.pilot is not None else run.early()
+            w, b = run.weights_at(row.indices.astype(np.int64))
+            parts.append(row.data @ w + b)
+        return self._arranged(np.concatenate(parts))
 
     def _feed(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, again: bool
@@ -207,15 +327,45 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         return total
 
     def finalize(self) -> Self:
-        """Drop the training state and keep the model: small, ready to predict, no longer to be trained further."""
-        self._solved()
-        self._runs = None
+        """Drop the training state and keep the model: small, ready to predict, no longer to be trained further.
+
+        Where storage follows the features seen, those of weight zero are forgotten.
+        """
+        self._drop_training("finalize() dropped the training state")
         return self
+
+    def _drop_training(self, why: str) -> None:
+        model = self._solved()
+        if self._features.seen:
+            used = np.unique(model.coef.indices)
+            self._features = self._features.only(used)
+            self._model = model._replace(coef=sp.csr_array(model.coef[:, used]))
+            if isinstance(self._features, Names):
+                self.n_features_in_ = len(used)
+        self._runs, self._ended, self._noting, self._streaming = None, why, False, False
+
+    def __getstate__(self) -> Any:
+        """After ``fit`` without ``warm_start`` the model alone; of a stream all that it needs to go on."""
+        self._flush()
+        if getattr(self, "_runs", None) is None or self._streaming or self.warm_start:
+            return super().__getstate__()
+        model = object.__new__(type(self))
+        vars(model).update(vars(self))
+        model._drop_training(
+            "a pickle made after fit holds no training state (warm_start=True before fit would have kept it)"
+        )
+        return BaseEstimator.__getstate__(model)
+
+    def __deepcopy__(self, memo: dict) -> Self:
+        twin = object.__new__(type(self))
+        memo[id(self)] = twin
+        vars(twin).update(copy.deepcopy(vars(self), memo))
+        return twin
 
     def _goes_on(self) -> bool:
         """Whether a stream is under way."""
         if getattr(self, "_runs", None) is None and getattr(self, "_model", None) is not None:
-            raise ValueError("finalize() dropped the training state: this model cannot go on; fit a clone of it anew.")
+            raise ValueError(f"{self._ended}: this model cannot go on; fit a clone of it anew.")
         if getattr(self, "_runs", None) is None:
             return False
         changed = [name for name in _FIXED if repr(getattr(self, name)) != self._began_with[name]]
@@ -225,9 +375,11 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
             )
         return True
 
-    def _begin(self, d: int, init: tuple[np.ndarray, np.ndarray] | None = None) -> list[Run]:
+    def _begin(
+        self, d: int, init: tuple[np.ndarray, np.ndarray] | None = None, one_by_one: bool = False
+    ) -> list[Run]:
         """New runs, and what they were made from."""
-        runs = new_runs(self, d, init)
+        runs = new_runs(self, d, init, one_by_one)
         self._began_with = {name: repr(getattr(self, name)) for name in _FIXED}
         return runs
 
@@ -246,9 +398,38 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
                 vars(run).update(state)
             raise
 
+    def _new_features(self) -> Features:
+        return SeenColumns() if self.storage == "seen" else Columns()
+
+    def _placed(self, matrix: Matrix, anew: bool) -> Matrix:
+        """The rows with the features' slots."""
+        if anew:
+            self._features = self._new_features()
+        if isinstance(self._features, Columns):
+            self._features.width = self.n_features_in_
+        return self._features.place(matrix)
+
+    def _widen(self, X: Any) -> None:
+        """Let X have more columns than the stream had so far."""
+        if self.feature_weights is not None:
+            raise ValueError(
+                f"X has {X.shape[1]} columns and feature_weights {self.n_features_in_} numbers: a stream that grows "
+                "has no weights."
+            )
+        names, before = _get_feature_names(X), getattr(self, "feature_names_in_", None)
+        if before is not None and names is not None:
+            if not np.array_equal(names[: len(before)], before):
+                return  # for scikit-learn to complain
+            self.feature_names_in_ = names
+        self.n_features_in_ = X.shape[1]
+
     def _validated(
-        self, X: Any, y: Any, sample_weight: Any, reset: bool
+        self, X: Any, y: Any, sample_weight: Any, reset: bool, grows: bool = False
     ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
+        if grows and not reset and isinstance(self._features, Columns):
+            shape: Any = getattr(X, "shape", ())
+            if len(shape) == 2 and shape[1] > self.n_features_in_:
+                self._widen(X)
         # whether numbers are finite is for as_matrix and check_numbers to say, who look at their size as well
         X, y = validate_data(
             self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=[np.float64, np.float32],
@@ -257,7 +438,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        matrix = as_matrix(X)
+        matrix = as_matrix(X, wide=self.storage == "seen")
         for name, data in (("y", y), ("sample_weight", weights)):
             if data is not None and data.dtype.kind == "f":
                 check_numbers(data, name)
@@ -272,15 +453,25 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         """The converted model, computed when first asked for after learning."""
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
+        self._flush()
         if self._model is None:
-            self._model = solve(self._runs)
+            model = solve(self._runs)
+            self._model = model._replace(coef=self._arranged(model.coef), intercept=self._arranged(model.intercept))
         return self._model
+
+    def _coef(self) -> Any:
+        """Weights by column, dense or sparse as the user wants them."""
+        coef = self._solved().coef
+        if not isinstance(self._features, SeenColumns):
+            return coef if self._layout == "sparse" else coef.toarray()
+        shape = coef.shape[0], self.n_features_in_
+        parts = sp.coo_array(coef)
+        return sp.csr_array((parts.data, (parts.row, self._features.to_columns(parts.col))), shape=shape)
 
     @property
     def coef_(self) -> Any:
-        """Weights, (models, features); sparse after ``sparsify``."""
-        coef = self._solved().coef
-        return coef if self._layout == "sparse" else coef.toarray()
+        """Weights, (models, features); sparse after ``sparsify``, and always with ``storage="seen"``."""
+        return self._coef()
 
     @property
     def intercept_(self) -> np.ndarray:
@@ -295,6 +486,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
     @property
     def t_(self) -> int:
         """Examples seen; those of weight zero do not count."""
+        self._flush()
         if getattr(self, "_runs", None):
             return self._runs[0].examples
         return self._solved().t
@@ -309,6 +501,23 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         """What was chosen: optimizer, step, metric, guard, warnings."""
         return self._solved().report
 
+    @property
+    def feature_names_(self) -> np.ndarray:
+        """The names of a stream's features, by column of ``coef_``; where features are columns, those of X."""
+        check_is_fitted(self)
+        self._flush()
+        if isinstance(self._features, Names):
+            names = np.empty(len(self._features), object)
+            names[:] = self._features.names
+            return names
+        return _check_feature_names_in(self)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of the features whose weight is not zero."""
+        if self.__sklearn_is_fitted__() and isinstance(self._features, Names):
+            return self.feature_names_[self.get_support()]
+        return super().get_feature_names_out(input_features)
+
     def sparsify(self) -> Self:
         """``coef_`` as a scipy sparse array from now on; learning goes on as before."""
         check_is_fitted(self)
@@ -322,15 +531,17 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         return self
 
     def _get_support_mask(self) -> np.ndarray:
-        coef = self._solved().coef
-        mask = np.zeros(coef.shape[1], bool)
-        mask[coef.indices] = True
+        used = self._features.to_columns(self._solved().coef.indices)
+        mask = np.zeros(self.n_features_in_, bool)
+        mask[used] = True
         return mask
 
     def _margins(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         model = self._solved()
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        if isinstance(self._features, SeenColumns):
+            X = self._features.find(as_matrix(X, wide=True)).to_scipy()
         p = X @ model.coef.T
         return (p.toarray() if sp.issparse(p) else p) + model.intercept
 
@@ -349,7 +560,7 @@ def solve(runs: list[Run]) -> Solved:
     if first.examples and not w.any():
         first.warn("no feature was selected: lower alpha, or give more examples.")
     ends = [run.look(answer.w, answer.b) for run, answer in zip(runs, answers, strict=True)]
-    histories = zip(*([*run.history, end] for run, end in zip(runs, ends, strict=True)), strict=True)
+    looks = [*zip(*(run.history for run in runs if not run.late), strict=True), ends]
     report = {
         "optimizer": first.optimizer,
         "regularizer": first.problem.regularizer,
@@ -370,7 +581,7 @@ def solve(runs: list[Run]) -> Solved:
         first.examples,
         [
             {"t": p[0]["t"], "objective": sum(q["objective"] for q in p), "nonzeros": sum(q["nonzeros"] for q in p)}
-            for p in histories
+            for p in looks
         ],
         report,
     )

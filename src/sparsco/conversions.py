@@ -15,7 +15,7 @@ import numpy as np
 
 from . import curvature, joint
 from .randomness import Purpose, uniform
-from .records import Curvatures, Gradients, Iterates, Nothing, is_coupled
+from .records import Curvatures, Gradients, Iterates, Nothing, is_coupled, padded
 
 if TYPE_CHECKING:
     from .solve import Run
@@ -199,7 +199,7 @@ class RandomIterate(NamedTuple):
             u = uniform(run.seed, Purpose.WINDOW, np.array([run.t]))[0]
             if u >= (run.t - start) / (run.t - start + before):
                 chosen = run.snapshots[0]
-        return Answer(chosen[1], chosen[2], {"iterate": chosen[0] + 1})
+        return Answer(padded(chosen[1], run.d), chosen[2], {"iterate": chosen[0] + 1})
 
 
 def _next_long_window(conversion: Any, run: Run, n: int) -> int:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from . import losses
-from ._linear import SparseLinearModel
-from .solve import Classes, Values
+from ._composition import takes_blocks
+from ._linear import MAX_LANES, SparseLinearModel
+from .rows import LARGEST
+from .solve import PILOT_ROWS, Classes, OneVsRest, Values
 
 CLASSIFIER_LOSSES = {
     "logistic": losses.Logistic(),
@@ -56,8 +60,9 @@ class SparseClassifier(ClassifierMixin, SparseLinearModel):
         own strength.  All but "elasticnet" are learned by mini-batches.
     optimizer : str or an optimizer record
         "auto", or one of "sgd", "fobos", "rda", "ftrl", "nftrl", "adagrad-fobos", "adagrad-rda", "truncated-gradient",
-        "epoch-gd", "orda", "ssg", "batch-fobos", "batch-rda".  "auto": the normalised FTRL, which needs no step size; for
-        squared loss with an L2 term FOBOS; dual averaging or FOBOS on mini-batches for penalties without a lazy form.
+        "epoch-gd", "orda", "ssg", "batch-fobos", "batch-rda".  "auto": the normalised FTRL, which needs no step size;
+        for squared loss with an L2 term FOBOS; for penalties without a lazy form
+        dual averaging or FOBOS on mini-batches.
     conversion : {"auto", "last", "average", "weighted", "suffix", "random", "optimal-sl", "last-sl", "average-sl"} \
 or a conversion record
         How iterates become the model.  "auto": AverageSL behind its guard (hinge loss without L2: the last iterate).
@@ -79,10 +84,14 @@ or a conversion record
         Above 0, the progress of ``fit`` goes to stderr; at a terminal it does so after two seconds anyway.
     feature_weights : array of shape (n_features,), optional
         Relative L1 weight of each feature; 0 leaves a feature unpenalised.
+    storage : {"all", "seen"}
+        "all": the training state has room for every column of X.  "seen": only for columns that occurred, whose numbers
+        may go up to 2^62; ``coef_`` is then sparse.
 
     Notes
     -----
-    ``fit`` goes over the rows several times, ``partial_fit`` once; cut into any pieces it gives the same bits as
+    ``fit`` goes over the rows several times, ``partial_fit`` once, ``learn_one`` takes one example; see docs/streams.md
+    for streams that bring new features and classes.  ``partial_fit`` cut into any pieces it gives the same bits as
     ``fit`` with ``max_iter=1, shuffle=False, tol=None``.  ``coef_``, ``intercept_``, ``n_nonzero_``, ``history_`` and
     ``report_`` are computed when asked for.  Bad input raises ``ValueError`` and leaves the estimator as it was.  Steps
     that are too large raise :class:`sparsco.DivergenceError`: after ``fit`` the estimator is as before, a stream in
@@ -111,16 +120,15 @@ or a conversion record
         optimizer: Any = "auto", conversion: Any = "auto", step_size: Any = "auto", max_iter: int = 5,
         tol: float | None = 1e-3, n_iter_no_change: int = 1, early_stopping: bool = False,
         validation_fraction: float = 0.1, shuffle: bool = True, random_state: Any = None, fit_intercept: bool = True,
-        class_weight: Any = None,
-        feature_weights: Any = None, warm_start: bool = False, n_jobs: int | None = None, verbose: int = 0,
+        class_weight: Any = None, feature_weights: Any = None, storage: str = "all", warm_start: bool = False,
+        n_jobs: int | None = None, verbose: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(
             loss, alpha=alpha, l1_ratio=l1_ratio, penalty=penalty, optimizer=optimizer, conversion=conversion,
             step_size=step_size, max_iter=max_iter, tol=tol, n_iter_no_change=n_iter_no_change,
             early_stopping=early_stopping, validation_fraction=validation_fraction, shuffle=shuffle,
-            random_state=random_state,
-            fit_intercept=fit_intercept, feature_weights=feature_weights, warm_start=warm_start, n_jobs=n_jobs,
-            verbose=verbose,
+            random_state=random_state, fit_intercept=fit_intercept, feature_weights=feature_weights, storage=storage,
+            warm_start=warm_start, n_jobs=n_jobs, verbose=verbose,
         )  # fmt: skip
         self.class_weight = class_weight
 
@@ -130,7 +138,9 @@ or a conversion record
             return losses.Logistic()  # the same model, in one margin
         return loss
 
-    def _models(self) -> list[Classes]:
+    def _models(self) -> list[Any]:
+        if self._open:
+            return [OneVsRest(0, 1)]
         k = len(self.classes_)
         if losses.couples(self._loss()):
             return [Classes(np.eye(k), np.ones((k, k)))]
@@ -143,7 +153,7 @@ or a conversion record
         if goes_on:
             codes = self._codes(y)
         else:
-            self.classes_, codes = _two_or_more(y, "y")
+            (self.classes_, codes), self._open = _two_or_more(y, "y"), False
         weights = self._weighted(codes, weights, self.class_weight)
         if weights is not None and weights.any() and len(np.unique(codes[weights > 0.0])) < 2:
             raise ValueError("only one class has rows of positive weight: a classifier needs at least two classes.")
@@ -159,28 +169,132 @@ or a conversion record
             raise ValueError(f"class_weight={class_weight!r}: class weights must be finite and at least 0.")
         return scale[codes] if weights is None else weights * scale[codes]
 
+    def _class_weights(self, y: np.ndarray) -> np.ndarray | None:
+        if self.class_weight is None:
+            return None
+        scale = np.array([self.class_weight.get(label, 1.0) for label in self._codes_of], np.float64)
+        if not (np.all(np.isfinite(scale)) and np.all(scale >= 0.0)):
+            raise ValueError(f"class_weight={self.class_weight!r}: class weights must be finite and at least 0.")
+        return scale[y.astype(np.int64)]
+
+    def _begin_labels(self, anew: bool) -> None:
+        self._refuse_balanced("learn_one")
+        if anew:
+            self._open, self._codes_of, self.classes_ = True, {}, np.array([])
+        elif not self._open:
+            self._codes_of = {label: code for code, label in enumerate(self.classes_.tolist())}
+
+    def _refuse_balanced(self, method: str) -> None:
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} needs all labels at once, which {method} never sees: pass a dict."
+            )
+
+    def _target(self, y: Any) -> float:
+        try:
+            code = self._codes_of.get(y)
+        except TypeError:
+            raise ValueError(f"y is a {type(y).__name__}, which cannot be a label.") from None
+        if code is None:
+            if not self._open:
+                raise ValueError(_unknown(y, self.classes_))
+            check_classification_targets(np.array([y]))
+            self._add_labels([y])
+            code = self._codes_of[y]
+        return code
+
+    def _add_labels(self, labels: list[Any]) -> None:
+        """New classes, whose codes are the next ones; nothing that is there is changed in place."""
+        codes = {**self._codes_of, **{label: len(self._codes_of) + k for k, label in enumerate(labels)}}
+        if not takes_blocks(self):
+            raise ValueError(
+                f"loss={self.loss!r} with penalty={self.penalty!r} ties all classes together: name them by classes= in "
+                "the first call of partial_fit."
+            )
+        try:
+            classes = np.array(sorted(codes))
+        except TypeError as error:
+            raise ValueError("y has labels of several types, which cannot be sorted: use one type.") from error
+        self.classes_, self._codes_of = classes, codes
+
+    def _found(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+        """The rows' codes; labels that are new become classes, in the order in which they appear."""
+        counted = slice(None) if weights is None else np.flatnonzero(weights)
+        codes = np.zeros(len(y), np.int64)
+        try:
+            labels, first, places = np.unique(y[counted], return_index=True, return_inverse=True)
+        except TypeError as error:
+            raise ValueError("y has labels of several types, which cannot be sorted: use one type.") from error
+        check_classification_targets(labels)
+        order = labels[np.argsort(first)].tolist()
+        new = [label for label in order if label not in self._codes_of]
+        if new:
+            self._add_labels(new)
+        codes[counted] = np.array([self._codes_of[label] for label in labels.tolist()], np.int64)[places]
+        return codes
+
+    def _new_lanes(self, y: np.ndarray, weights: np.ndarray | None) -> list[tuple[int, np.ndarray]]:
+        if not self._open:
+            return []
+        counted = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
+        codes, lead, late = y[counted], self._runs[0], []
+        for code in range(sum(run.targets.m for run in self._runs), len(self._codes_of)):
+            place = int((codes == code).argmax())
+            if lead.pilot is None and lead.examples + place < PILOT_ROWS:
+                self._join_pilot(code)
+            else:
+                late.append((code, counted[place:]))
+        return late
+
+    def _join_pilot(self, code: int) -> None:
+        """A lane for a class that first appears before any row has been learned: it will learn them all."""
+        last = self._runs[-1]
+        if last.targets.m < MAX_LANES:
+            last.retarget(OneVsRest(last.targets.first, last.targets.m + 1))
+        else:
+            run = copy.copy(last)
+            vars(run).update(last.before_pilot())
+            run.retarget(OneVsRest(code, 1))
+            self._runs = [*self._runs, run]
+
+    def _arranged(self, models: Any) -> Any:
+        """By class; of two, which have a model each while more may come, half the difference."""
+        if not self._open:
+            return models
+        codes = [self._codes_of[label] for label in self.classes_.tolist()]
+        if len(codes) == 2:
+            return (models[codes[1:]] - models[codes[:1]]) * 0.5
+        return models[codes]
+
     def _codes(self, y: np.ndarray) -> np.ndarray:
         codes = _places(self.classes_, y)
         if codes is None:
             check_classification_targets(y)
             known = self.classes_.tolist()
             unknown = [label for label in np.unique(y).tolist() if label not in known]
-            raise ValueError(f"y has the label {unknown[0]!r}, which is not among the classes {known}.")
+            raise ValueError(_unknown(unknown[0], self.classes_))
         return codes
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the rows in their order; the first call names all ``classes``."""
+        """Learn the rows in their order.
+
+        Rows may have more columns than before, in ``feature_weights``' absence, and never fewer.  Where the first call
+        names ``classes`` these are all; where it does not, new ones may come in any call.
+        """
 
         def encode(
             y: np.ndarray, weights: np.ndarray | None, first: bool
         ) -> tuple[np.ndarray, np.ndarray | None]:
-            if isinstance(self.class_weight, str):
-                raise ValueError(
-                    f"class_weight={self.class_weight!r} needs all labels at once, which partial_fit never sees: "
-                    "pass a dict."
-                )
-            if first and classes is None:
-                raise ValueError("the first call of partial_fit needs classes=, all labels that will ever come.")
+            self._refuse_balanced("partial_fit")
+            if first:
+                self._open, self._codes_of = classes is None, {}
+            if self._open:
+                if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+                    raise ValueError("classes= belongs to the first call: this stream finds its classes itself.")
+                codes = self._found(y, weights)
+                scale = self._class_weights(codes)
+                weights = weights if scale is None else scale if weights is None else weights * scale
+                return codes.astype(np.float64), weights
             if classes is not None:
                 given, _ = _two_or_more(np.asarray(classes), "classes")
                 if not first and not np.array_equal(given, self.classes_):
@@ -200,8 +314,20 @@ or a conversion record
 
     def predict(self, X: Any) -> np.ndarray:
         """The most likely label of each row."""
-        p = self._margins(X)
-        return self.classes_[(p[:, 0] > 0.0).astype(int) if p.shape[1] == 1 else p.argmax(1)]
+        return self._best(self._margins(X))
+
+    def predict_one(self, x: Any) -> Any:
+        """The most likely label of one example, given as to ``learn_one``.
+
+        While a stream is under way the iterate answers, at the cost of the example's nonzeros; ``predict`` answers from
+        the converted model.  After ``fit`` and ``finalize`` they are one.
+        """
+        return self._best(self._margins_one(x)[None]).tolist()[0]
+
+    def _best(self, p: np.ndarray) -> np.ndarray:
+        """The most likely class for each row of margins."""
+        alone = p.shape[1] == 1 and len(self.classes_) == 2
+        return self.classes_[(p[:, 0] > 0.0).astype(int) if alone else p.argmax(1)]
 
     def _has_probabilities(self) -> bool:
         if not hasattr(self._loss(), "probabilities"):
@@ -212,7 +338,16 @@ or a conversion record
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (rows, classes); with more than two classes the softmax of "multinomial", otherwise each
         class's own, scaled to sum to one."""
-        return self._loss().probabilities(self._margins(X))
+        return self._probabilities(self._margins(X))
+
+    @available_if(_has_probabilities)
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """The probability of each label for one example, given as to ``learn_one``; see ``predict_one``."""
+        p = self._probabilities(self._margins_one(x)[None])[0]
+        return dict(zip(self.classes_.tolist(), p.tolist(), strict=True))
+
+    def _probabilities(self, p: np.ndarray) -> np.ndarray:
+        return np.ones_like(p) if len(self.classes_) == 1 else self._loss().probabilities(p)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -226,8 +361,8 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
 
     Parameters and notes as in :class:`SparseClassifier`, without ``class_weight``; ``loss`` is "squared" (or
     "squared_error"), "huber", "epsilon-insensitive", "quantile" (the median; ``sparsco.Quantile(q)`` for others),
-    "poisson" (counts; ``predict`` gives their mean, exp of the margin) or a loss record.  ``y`` may have several columns,
-    each an output with a model of its own; the penalties "row-group" and "trace" tie these models together.
+    "poisson" (counts; ``predict`` gives their mean, exp of the margin) or a loss record.  ``y`` may have several
+    columns, each an output with a model of its own; the penalties "row-group" and "trace" tie these models together.
 
     Examples
     --------
@@ -267,7 +402,7 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
         return y
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn the rows in their order."""
+        """Learn the rows in their order; they may have more columns than before, and never fewer."""
         return self._partial_fit(
             X, y, sample_weight, lambda y, weights, first: (self._targets(y, not first), weights)
         )
@@ -276,10 +411,26 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
     def coef_(self) -> Any:
         """Weights, (features,), or (outputs, features) where y has columns; sparse and (outputs, features) after
         ``sparsify``."""
-        coef = self._solved().coef
-        if self._layout == "sparse":
-            return coef
-        return coef.toarray().ravel() if self._outputs is None else coef.toarray()
+        coef = self._coef()
+        return coef if sp.issparse(coef) or self._outputs is not None else coef.ravel()
+
+    def _target(self, y: Any) -> float:
+        try:
+            number = float(y)
+        except (TypeError, ValueError):
+            raise ValueError(f"y is {y!r}: it must be a number for a regression.") from None
+        if not -LARGEST <= number <= LARGEST:
+            raise ValueError(f"y is {y!r}: it must be finite and at most {LARGEST:g} in magnitude.")
+        if self._refuse is not None:
+            self._refuse(np.array([number]))
+        return number
+
+    def _begin_labels(self, anew: bool) -> None:
+        if anew:
+            self._outputs = None
+        elif self._outputs is not None:
+            raise ValueError(f"learn_one takes one number for y, and this stream has {self._outputs} columns of them.")
+        self._refuse = getattr(self._loss(), "refuse", None)
 
     def predict(self, X: Any) -> np.ndarray:
         """The predicted target of each row, (rows,) or (rows, outputs)."""
@@ -291,6 +442,18 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+    def predict_one(self, x: Any) -> float:
+        """The predicted target of one example, given as to ``learn_one``; see :meth:`SparseClassifier.predict_one`."""
+        p, loss = self._margins_one(x)[0], self._loss()
+        return float(loss.predicted(p) if hasattr(loss, "predicted") else p)
+
+
+def _unknown(label: Any, classes: np.ndarray) -> str:
+    return (
+        f"y has the label {label!r}, which is not among the classes {classes.tolist()}: a stream whose first "
+        "partial_fit has no classes= may find new ones at any time."
+    )
 
 
 def _two_or_more(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -403,7 +403,7 @@ def _reduces(function: Any, pair: Callable[..., Any]) -> None:
 
 
 _reduces(total, _arithmetic("fadd"))
-_reduces(largest, _emit_maximum)
+_reduces(largest, lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
 _register(where, _type_where, lambda context, builder, sig, values: builder.select(*values))
 _register(anyof, _type_anyof, _emit_anyof)
 _register(lane, _type_lane, _emit_lane)

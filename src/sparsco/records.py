@@ -8,7 +8,9 @@ computed outside, into the schedule's arrays.
 from __future__ import annotations
 
 import contextlib
+import functools
 import mmap
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,6 +149,12 @@ class Layout(NamedTuple):
             np.zeros(self.clock),
         )
 
+    def grow(self, problem: Problem, state: State, d: int) -> State:
+        """The same with room for d features: zeros are a feature that was never seen, at any time."""
+        cell = aligned_zeros(d * self.stride(problem))
+        cell[: state.cell.size] = state.cell
+        return state._replace(cell=cell)
+
     def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Views: shared (d, shared), lanes (d, lane + sums, width), bias (bias + sums, width)."""
         cell = state.cell.reshape(problem.d, self.stride(problem))
@@ -182,12 +190,26 @@ class Layout(NamedTuple):
 _HUGE = 1 << 21
 
 
+@functools.cache
+def _memory() -> int:
+    """Bytes of this machine's memory; without limit where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 62
+
+
 def aligned_zeros(size: int) -> np.ndarray:
     """Float64 zeros whose first byte starts a cache line; large ones on huge pages where the system has them.
 
     Kernels touch cells at random: on small pages every touch may miss the address cache, which costs up to half of a
     pass, or not, as the allocator's history will have it.
     """
+    if size * 8 > _memory():
+        raise MemoryError(
+            f"the training state needs {size / 2**27:.1f} GB, more than this machine has: storage='seen' keeps only "
+            "the features that occur."
+        )
     if size * 8 >= _HUGE // 2 and hasattr(mmap, "MADV_HUGEPAGE"):
         pages = mmap.mmap(-1, -(-size * 8 // _HUGE) * _HUGE + _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         with contextlib.suppress(OSError):
@@ -203,6 +225,15 @@ def _aligned_copy(array: np.ndarray) -> np.ndarray:
     copy = aligned_zeros(array.size)
     copy[:] = array
     return copy
+
+
+def padded(array: np.ndarray, d: int) -> np.ndarray:
+    """The first d rows, with rows of zeros where there are fewer."""
+    if len(array) >= d:
+        return array[:d]
+    out = np.zeros((d, *array.shape[1:]))
+    out[: len(array)] = array
+    return out
 
 
 @dispatched

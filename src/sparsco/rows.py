@@ -52,10 +52,11 @@ def stack(parts: list[Matrix]) -> Matrix:
     )
 
 
-def as_matrix(X: Any) -> Matrix:
+def as_matrix(X: Any, wide: bool = False) -> Matrix:
     """Rows from a dense array or any scipy sparse matrix or array, int32 or int64 indices, float32 or float64.
 
     Duplicate entries are summed and stored zeros dropped, on a copy; NaN, infinity and huge values are refused.
+    ``wide`` leaves the indices as they are, for :mod:`sparsco.slots` to turn into smaller ones.
     """
     if isinstance(X, Matrix):
         return X
@@ -63,8 +64,11 @@ def as_matrix(X: Any) -> Matrix:
         X = np.asarray(X)
         if X.ndim != 2:
             raise ValueError(f"X has {X.ndim} dimensions; it must have 2: one row per example.")
-    if X.shape[1] > MAX_FEATURES:
-        raise ValueError(f"X has {X.shape[1]} columns; at most {MAX_FEATURES} are supported: hash the features.")
+    if X.shape[1] > MAX_FEATURES and not wide:
+        raise ValueError(
+            f"X has {X.shape[1]} columns; at most {MAX_FEATURES} are supported: hash the features, or set "
+            "storage='seen'."
+        )
     csr = sp.csr_array(X)
     if csr.dtype not in (np.float32, np.float64):
         csr = csr.astype(np.float64)
@@ -75,7 +79,8 @@ def as_matrix(X: Any) -> Matrix:
         csr.eliminate_zeros()
     if wild or unordered:  # a sum of duplicates may be too large
         check_numbers(csr.data, "X")
-    indices = csr.indices.view(np.uint32) if csr.indices.dtype == np.int32 else csr.indices.astype(np.uint32)
+    narrow = csr.indices.dtype == np.int32
+    indices = csr.indices if wide else csr.indices.view(np.uint32) if narrow else csr.indices.astype(np.uint32)
     arrays = csr.indptr.astype(np.int64, copy=False), indices, csr.data
     return Matrix(*(a if a.flags.writeable and a.flags.c_contiguous else np.array(a) for a in arrays), csr.shape[1])
 

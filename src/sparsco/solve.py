@@ -18,7 +18,7 @@ from .conversions import Answer, Last
 from .dispatch import U, kernel
 from .lanes import WIDTHS, load, store, width
 from .losses import couples, curvature, derivative, value
-from .records import Nothing, Problem, Rows
+from .records import Nothing, Problem, Rows, State, padded
 from .regularizers import AutoElasticNet, is_lazy, kind, strength
 from .reservoir import Reservoir
 from .rows import Matrix, add_rows, add_squared_rows, margins, margins_at, squared_norms, stack
@@ -96,6 +96,31 @@ class Classes:
         return signs, scales * weights[:, None]
 
 
+class OneVsRest:
+    """Targets are class codes; the lanes are classes first, first + 1, ..., each learned against all others.
+
+    Codes are by order of appearance, so that a class to come changes nothing for those that are there.
+    """
+
+    def __init__(self, first: int, m: int) -> None:
+        self.first, self.m = first, m
+
+    def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+        targets, scaled = np.zeros((len(y), width)), np.zeros((len(y), width))
+        targets[:, : self.m] = _signs(y, self.first, self.m)
+        scaled[:, : self.m] = weights[:, None]
+        return targets.ravel(), scaled.ravel()
+
+    def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Targets and weights of a model for every class in y, (n, models)."""
+        signs = _signs(y, 0, int(y.max(initial=0)) + 1)
+        return signs, np.broadcast_to(weights[:, None], signs.shape)
+
+
+def _signs(codes: np.ndarray, first: int, m: int) -> np.ndarray:
+    return np.where(codes[:, None] == np.arange(first, first + m), 1.0, -1.0)
+
+
 class Run:
     """One stream, learned by one optimizer and converted by one conversion."""
 
@@ -119,7 +144,10 @@ class Run:
         if hasattr(regularizer, "check"):
             regularizer.check(d)
         self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing())
+        """Its d is the number of features there is room for; see ``grow``."""
+        self.d = d
         self.optimizer, self.step, self.seed = optimizer, step, seed
+        self._asked, self.late = (optimizer, step), False
         self.initial = initial
         self.t = 0
         """Examples learned by the optimizer."""
@@ -162,6 +190,47 @@ class Run:
         """Examples taken in so far, those held back as the pilot included."""
         return self._buffered if self.pilot is None else self.seen
 
+    def grow(self, d: int) -> None:
+        """Let there be d features: as if the new ones had been declared from the start and not been seen yet.
+
+        Room is made for as many more, so that a stream that grows all the time is copied rarely.
+        """
+        if d <= self.d:
+            return
+        if getattr(self.problem.regularizer, "pen", None) is not None:
+            raise ValueError(f"there are weights for {self.d} features: a stream that grows has none.")
+        self.d = d
+        room = self.problem.d
+        if d <= room:
+            return
+        if self.initial is not None:
+            self.initial = padded(self.initial[0], d), self.initial[1]
+        if self.pilot is None:
+            self.problem = self.problem._replace(d=d)
+            return
+        room = max(d, 2 * room)
+        self.state = self.optimizer.layout.grow(self.problem, self.state, room)
+        if self._dense is not None:
+            self._dense[0] = padded(self._dense[0], room)
+        if self._fixed is not None:
+            self._fixed.grow(room)
+        self.problem = self.problem._replace(d=room)
+
+    def retarget(self, targets: Any) -> None:
+        """Other lanes, while rows are still collected as the pilot."""
+        self.targets, self.problem = targets, self.problem._replace(m=targets.m)
+
+    def beginner(self, targets: Any) -> Run:
+        """A run for a class that first appears now: the same method and constants, nothing learned."""
+        problem, (optimizer, step) = self.problem, self._asked
+        run = Run(
+            problem.loss, problem.regularizer, optimizer, self.rounding or self.conversion, step, d=self.d,
+            targets=targets, intercept=problem.intercept, seed=self.seed,
+        )  # fmt: skip
+        run.late = True
+        run._resolve(self._pilot_rows[0], *self._pilot_given)
+        return run
+
     def rehearse(self) -> None:
         """Refuse settings that cannot work now, not at the thousandth row: resolve them on two rows of one feature."""
         twin, regularizer = copy.copy(self), self.problem.regularizer
@@ -183,6 +252,13 @@ class Run:
         """All there is to put back into ``vars(run)`` when something goes wrong while rows are still collected."""
         return vars(self) | {"_buffer": list(self._buffer), "history": [], "warnings": list(self.warnings)}
 
+    def early(self) -> Run:
+        """A twin that has learned what was collected so far."""
+        twin = copy.copy(self)
+        vars(twin).update(self.before_pilot())
+        twin.begin()
+        return twin
+
     def begin(self) -> None:
         """Fill what the pilot rows decide, then learn them; ``feed`` calls this when 1000 have come."""
         if self.pilot is not None:
@@ -190,7 +266,7 @@ class Run:
         parts, self._buffer = self._buffer, []
         matrix = stack([part[0] for part in parts])
         y, weights = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
-        self._resolve(matrix, y, weights)
+        self._resolve(Matrix(*matrix[:3], self.d), y, weights)
         self._advance(matrix, y, weights, np.arange(len(matrix)))
 
     def _resolve(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> None:
@@ -253,8 +329,7 @@ class Run:
                 )
             self.optimizer.place(problem, self.state, *self.initial)
         self.reservoir = Reservoir(self.seed, m) if getattr(self.conversion, "samples", False) else None
-        self._settle_every = min(max(1 << 14, 1 << (problem.d // 4).bit_length()), 1 << 18)
-        self._pilot_rows = matrix, targets, scaled
+        self._pilot_rows, self._pilot_given = (matrix, targets, scaled), (y, weights)
         self.previous: tuple[np.ndarray, np.ndarray, float] | None = None
         self.window_weight, self.watched = 0.0, 0
         self._dense: list[np.ndarray] | None = None
@@ -304,14 +379,14 @@ class Run:
         if self.seen == self._next_event:
             self.conversion.event(self, self.seen)
             self._next_event = self.conversion.next_event(self, self.seen)
-        long = self.problem.sums and self.t - self.block.start >= self._settle_every
+        long = self.problem.sums and self.t >= _block_end(self.block.start)
         if long or self.block.full:
             self.optimizer.settle(self.problem, self.state, self.block, self.t)
 
     def _learn(self, rows: Rows, order: np.ndarray, matrix: Matrix) -> int:
         problem, t, n = self.problem, self.t, len(order)
         if problem.sums:
-            n = min(n, self._settle_every - (t - self.block.start))
+            n = min(n, _block_end(self.block.start) - t)
         eta = np.ones(n)
         if self.optimizer.uses_steps:
             eta = self.step.sizes(t, n)
@@ -350,11 +425,11 @@ class Run:
 
     def _remember(self, matrix: Matrix, row: int) -> None:
         """Keep what the coming row will overwrite: its cells and the intercept."""
-        touched: Any = slice(None)
+        touched: Any = slice(0, self.problem.d)
         if not self.optimizer.is_dense(self.problem):
             touched = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].astype(np.int64)
-        cells = self.state.cell.reshape(self.problem.d, -1)
-        self._undo = touched, cells[touched].copy(), self.state.bias.copy(), self.state.clock.copy(), self.t
+        cells = self._cells(self.state)[touched].copy()
+        self._undo = touched, cells, self.state.bias.copy(), self.state.clock.copy(), self.t
 
     def look(self, w: np.ndarray, b: np.ndarray) -> dict[str, float]:
         """A point of the history: the objective on the pilot rows and the support of this model."""
@@ -424,12 +499,33 @@ class Run:
         """The gradient phase to answer from: the one under way once it is as long as the one before."""
         done = self._phase
         if self._fixed is not None and self._fixed.n > 0 and (done is None or self._fixed.n >= done.n):
-            return self._fixed.means()
-        return done
+            done = self._fixed.means()
+        if done is None:
+            return None
+        return done._replace(**{part: padded(getattr(done, part), self.d) for part in ("w", "g", "H")})
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
         """The current iterate: (d, m) and (m,)."""
-        return self.optimizer.weights(self.problem, self.state, self.block, self.t)
+        return self._weights_in(self.state, self.t)
+
+    def _weights_in(self, state: State, t: int) -> tuple[np.ndarray, np.ndarray]:
+        w, b = self.optimizer.weights(self.problem, state, self.block, t)
+        return w[: self.d], b
+
+    def weights_at(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The current iterate at these features, (features, m), and the intercepts; no look at all the others."""
+        problem, regularizer = self.problem, self.problem.regularizer
+        if getattr(regularizer, "kind", "separable") != "separable":
+            w, b = self.weights()
+            return w[features], b
+        if getattr(regularizer, "pen", None) is not None:
+            regularizer = regularizer._replace(pen=regularizer.pen[features])
+        part = problem._replace(d=len(features), regularizer=regularizer)
+        state = self.state._replace(cell=self._cells(self.state)[features].ravel())
+        return self.optimizer.weights(part, state, self.block, self.t)
+
+    def _cells(self, state: State) -> np.ndarray:
+        return state.cell.reshape(self.problem.d, self.optimizer.layout.stride(self.problem))
 
     def weights_before_last(self) -> tuple[np.ndarray, np.ndarray]:
         """w_T: the iterate before the last example."""
@@ -437,16 +533,16 @@ class Run:
             return self.weights()
         touched, cells, bias, clock, t = self._undo
         state = self.state.copy()
-        state.cell.reshape(self.problem.d, -1)[touched] = cells
+        self._cells(state)[touched] = cells
         state.bias[:], state.clock[:] = bias, clock
-        return self.optimizer.weights(self.problem, state, self.block, t)
+        return self._weights_in(state, t)
 
     def means(self) -> Means:
         """Means over the previous and the current window."""
         problem, m = self.problem, self.problem.m
         if self._dense is not None:
             n = max(self.window_weight, 1e-300)
-            return Means(self._dense[0] / n, self._dense[1] / n, None, None, None, None, self.window_weight)
+            return Means(self._dense[0][: self.d] / n, self._dense[1] / n, None, None, None, None, self.window_weight)
         if not problem.sums or self.window_weight + (self.previous[2] if self.previous else 0.0) == 0.0:
             self.warn(f"the averaging window has not begun after {self.t} examples; the last iterate stands in for it.")
             w, b = self.weights()
@@ -457,13 +553,13 @@ class Run:
         sums, bias = self.optimizer.layout.sums(problem, state)  # of the copy, so they may be added to
         n = self.window_weight
         if self.previous is not None:
-            sums[:, :2] += self.previous[0]
+            sums[: len(self.previous[0]), :2] += self.previous[0]  # later features had no part in it
             bias[:2] += self.previous[1]
             n += self.previous[2]
         scales = (n, n, max(self.watched, 1))[: problem.sums]
         parts: list[Any] = [None] * 6
         for k, scale in enumerate(scales):
-            parts[2 * k], parts[2 * k + 1] = sums[:, k, :m] / scale, bias[k, :m] / scale
+            parts[2 * k], parts[2 * k + 1] = sums[: self.d, k, :m] / scale, bias[k, :m] / scale
         return Means(*parts, n)
 
     def sample(self) -> Any:
@@ -481,8 +577,7 @@ class Run:
     def finish(self) -> Answer:
         """The converted model; the run itself is left as it is."""
         if self.pilot is None:
-            early = copy.deepcopy(self)
-            early.begin()
+            early = self.early()
             answer = early.finish()
             return answer._replace(report={**answer.report, "run": early})
         answer = self.conversion.finish(self)
@@ -495,16 +590,25 @@ class Run:
         return Answer(w, answer.b, answer.report)
 
 
+def _block_end(start: int) -> int:
+    """When a block that began at this clock is settled: after 2^14 steps, later on after as many as there were before,
+    at most 2^18.  A sweep over all features costs little per example then, however many there are or will be."""
+    return start + min(max(start, 1 << 14), 1 << 18)
+
+
 class _FixedPoint:
     """The gradient phase of OptimalSL: sums of c x and h x^2 at a fixed point."""
 
     def __init__(self, w: np.ndarray, b: np.ndarray, problem: Problem) -> None:
         width = problem.width
         self.w, self.b = np.zeros((problem.d, width)), np.zeros(width)
-        self.w[:, : problem.m], self.b[: problem.m] = w, b
+        self.w[: len(w), : problem.m], self.b[: problem.m] = w, b
         self.m, self.n, self.lanes = problem.m, 0, problem.lanes
         self.G, self.H = np.zeros_like(self.w), np.zeros_like(self.w)
         self.bias = np.zeros((2, width))
+
+    def grow(self, d: int) -> None:
+        self.w, self.G, self.H = (padded(part, d) for part in (self.w, self.G, self.H))
 
     def learn(self, rows: Rows, order: np.ndarray, problem: Problem) -> None:
         if problem.lanes is None:
@@ -560,8 +664,8 @@ def check_fits(optimizer: Any, problem: Problem) -> None:
         )
     if not hasattr(optimizer, "kinds") and problem.lanes is None:
         raise ValueError(
-            f"{name} learns at most {WIDTHS[-1].m} models in one run, not {problem.m}: choose optimizer='batch-fobos', or "
-            "for classes loss='logistic', which learns each against the rest."
+            f"{name} learns at most {WIDTHS[-1].m} models that are tied together, not {problem.m}: choose "
+            "optimizer='batch-fobos', or for classes loss='logistic', which learns each against the rest."
         )
 
 

@@ -30,12 +30,14 @@ class AdaGrad(NamedTuple):
 
 
 class FTRL(NamedTuple):
-    """FTRL-proximal.  ``alpha`` scales all steps, ``beta`` damps the first ones."""
+    """FTRL-proximal.  ``alpha`` scales all steps, ``beta`` damps the first ones; with ``births`` lam and rho count for
+    a feature from its first appearance on."""
 
     alpha: float = 0.1
     beta: float = 1.0
+    births: bool = False
 
-    layout = idle.LAYOUT
+    layout = property(idle.layout)
     columns = idle.COLUMNS
     uses_steps = False
     learn = _LEARN

@@ -11,6 +11,9 @@ sums of omega and omega t, so a touch adds F of the old (z, eta) minus F of the 
 F at the step of its death, e = ceil(|z| / (lam pen)); one that a touch left dead never adds anything: its eta is stored
 with a minus sign.  With rho > 0 the idle stretch since the last touch, a field of its own, has a closed form.
 AdaGrad FOBOS with rho > 0 alone has another idle curve: there z itself drifts, see ``Drift``.
+
+With ``births`` a coordinate's clock starts at its first appearance: everywhere its age stands for t, and the clock
+after that example is a further field (0: not born yet).
 """
 
 from __future__ import annotations
@@ -98,6 +101,38 @@ def damping(idle: Any, t: Any, eta: Any) -> Any:
 def stretch(idle: Any, z: Any, eta: Any, shrink: Any, a: Any, b: Any) -> Any:
     """Sum over a <= s < b of max(|z| - shrink s, 0) / (r + rho s), 1 <= a; only asked for where rho > 0."""
     raise NotImplementedError
+
+
+@dispatched
+def births(ages: Any) -> int:
+    """Whether coordinates have ages of their own.  A compile-time constant."""
+    raise NotImplementedError
+
+
+@dispatched
+def age(ages: Any, t: Any, cell: Any, at: Any) -> Any:
+    """How many of t examples count for the coordinate whose cell starts at ``at``."""
+    raise NotImplementedError
+
+
+class FromStart(NamedTuple):
+    """All examples count for every coordinate."""
+
+    def births(ages) -> int:  # noqa: N805
+        return 0
+
+    def age(ages, t, cell, at):  # noqa: N805
+        return t
+
+
+class FromBirth(NamedTuple):
+    """Those from a coordinate's first appearance on count for it."""
+
+    def births(ages) -> int:  # noqa: N805
+        return 1
+
+    def age(ages, t, cell, at):  # noqa: N805
+        return t + 1.0 - cell[at + U(2)]
 
 
 class Flat(NamedTuple):
@@ -193,12 +228,7 @@ def idle_of(optimizer: Any, problem: Problem) -> Any:
     return getattr(optimizer, "ridge", Ridge)(rho) if rho > 0.0 else Flat()
 
 
-def in_lines(problem: Problem) -> bool:
-    """Whether the fast kernel for one model applies."""
-    return problem.width == 1 and not problem.regularizer.rho and type(problem.regularizer) is ElasticNet
-
-
-# --- What all share ---------------------------------------------------------------------------------------
+# --- What all share ---------------------------------------------------------------------------------------------------
 
 
 class Schedule(NamedTuple):
@@ -209,6 +239,7 @@ class Schedule(NamedTuple):
 
     rule: Any
     idle: Any
+    ages: Any
     omega: np.ndarray
     table: np.ndarray
     start: float
@@ -222,18 +253,27 @@ class Schedule(NamedTuple):
 
 
 class IdleLayout(Layout):
-    """Shared: q, n and, where rho > 0, the clock at the last touch.  Lane: z, eta, G.  Intercept: b, z, G, r.
+    """Shared: q, n, with births the clock after the first appearance, and, where rho > 0, the clock at the last touch.
+    Lane: z, eta, G.  Intercept: b, z, G, r.
 
-    One model with rho = 0 has a cache line per feature: all three sums fill it, fewer leave a rest unused.
+    One model with rho = 0 and no births has a cache line per feature: all three sums fill it, fewer leave a rest.
     """
 
     __slots__ = ()
 
+    @property
+    def ages(self) -> Any:
+        return FromBirth() if self.shared == 3 else FromStart()
+
     def _shared(self, problem: Problem) -> int:
         return self.shared + (problem.regularizer.rho > 0.0)
 
+    def _in_lines(self, problem: Problem) -> bool:
+        flat = not problem.regularizer.rho and not births(self.ages)
+        return flat and problem.width == 1 and type(problem.regularizer) is ElasticNet
+
     def stride(self, problem: Problem) -> int:
-        if in_lines(problem):
+        if self._in_lines(problem):
             return LINE
         return self._shared(problem) + (self.lane + problem.sums) * problem.width
 
@@ -245,7 +285,13 @@ class IdleLayout(Layout):
 
 
 LAYOUT = IdleLayout(shared=2, lane=3, bias=4, clock=1)
+BORN = IdleLayout(shared=3, lane=3, bias=4, clock=1)
 COLUMNS = 2
+
+
+def layout(optimizer: Any) -> IdleLayout:
+    """With a field for births where the optimizer wants them."""
+    return BORN if getattr(optimizer, "births", False) else LAYOUT
 
 
 def is_lazy(optimizer: Any, problem: Problem, uniform: bool) -> bool:
@@ -255,7 +301,7 @@ def is_lazy(optimizer: Any, problem: Problem, uniform: bool) -> bool:
 
 def start(optimizer: Any, problem: Problem, centres: Any = 0.0) -> tuple[State, Block]:
     """Nothing learned; the intercept at ``centres``."""
-    state = LAYOUT.new_state(problem)
+    state = layout(optimizer).new_state(problem)
     if problem.intercept:
         state.bias[: problem.m] = centres
     return state, Block(COLUMNS)
@@ -269,8 +315,8 @@ def per_lane(problem: Problem, value: Any, rest: float) -> np.ndarray:
 
 
 def make_schedule(
-    optimizer: Any, problem: Problem, block: Block, t: int, omega: np.ndarray,
-    rule: Any, gains: Any, floors: Any, centres: Any,
+    optimizer: Any, problem: Problem, block: Block, t: int, omega: np.ndarray, rule: Any, gains: Any, floors: Any,
+    centres: Any,
 ) -> Schedule:  # fmt: skip
     """The arrays for the next ``len(omega)`` steps."""
     n, first = len(omega), t - block.start
@@ -282,8 +328,9 @@ def make_schedule(
         block.start, first = t + n, 0
     lanes = (per_lane(problem, value, 1.0) for value in (gains, floors, centres if problem.intercept else 0.0))
     origin = float(block.start if problem.sums else t)
-    idle, fixed = idle_of(optimizer, problem), (float(problem.intercept), block.noted, block.level)
-    return Schedule(rule, idle, omega, block.table, origin, first, *lanes, *fixed)
+    parts = rule, idle_of(optimizer, problem), layout(optimizer).ages
+    fixed = float(problem.intercept), block.noted, block.level
+    return Schedule(*parts, omega, block.table, origin, first, *lanes, *fixed)
 
 
 def is_dense(optimizer: Any, problem: Problem) -> bool:
@@ -293,20 +340,23 @@ def is_dense(optimizer: Any, problem: Problem) -> bool:
 
 def settle(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> None:
     """Bring every coordinate's sum up to date, note which are alive, and start a new block."""
-    at = float(block.start if problem.sums else t)
-    settle_all(block.table, at, t, LAYOUT.stride(problem), idle_of(optimizer, problem), problem.method, state)
+    at, own = float(block.start if problem.sums else t), layout(optimizer)
+    idle = idle_of(optimizer, problem)
+    settle_all(block.table, at, t, own.stride(problem), idle, own.ages, problem.method, state)
     block.table[0] = 0.0
     block.start = t
 
 
 def weights(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
     """The iterate after t examples."""
-    shared, lanes, bias = LAYOUT.views(problem, state)
+    own = layout(optimizer)
+    shared, lanes, bias = own.views(problem, state)
     method, idle, z, eta = problem.method, idle_of(optimizer, problem), lanes[:, 0], np.abs(lanes[:, 1])
+    now = t + 1.0 - shared[:, 2:3] if births(own.ages) else t
     shrink = problem.regularizer.penalties(problem.d)[:, None] * method.lams
     if drifts(idle):
-        z = np.where(z != 0.0, drifted(idle, z, np.where(z != 0.0, eta, 1.0), shrink, t - shared[:, 2:]), 0.0)
-    w = 0.0 - prox(method.regularizer, z, shrink * clock_of(idle, t)) * damping(idle, t, eta) * eta
+        z = np.where(z != 0.0, drifted(idle, z, np.where(z != 0.0, eta, 1.0), shrink, t - shared[:, -1:]), 0.0)
+    w = 0.0 - prox(method.regularizer, z, shrink * clock_of(idle, now)) * damping(idle, now, eta) * eta
     return w[:, : problem.m], bias[0, : problem.m].copy()
 
 
@@ -314,7 +364,8 @@ class Learn:
     """``learn``, or the same for one model on whole cache lines where the schedule and the state are made for it."""
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        if width(method.lanes) == 1 and not ridged(schedule.idle) and type(method.regularizer) is ElasticNet:
+        flat = not ridged(schedule.idle) and not births(schedule.ages)
+        if flat and width(method.lanes) == 1 and type(method.regularizer) is ElasticNet:
             learn_lines(rows, order, schedule, method, state, *tails(rows))
         else:
             learn(rows, order, schedule, method, state)
@@ -386,10 +437,11 @@ def learn(rows, order, schedule, method, state):
     """One step per row in ``order``, with exact running sums where the method watches them."""
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
-    rule, idle, omega, table, origin, first, gains, floors, centres, intercept, dead, scale = schedule
+    rule, idle, ages, omega, table, origin, first, gains, floors, centres, intercept, dead, scale = schedule
     cell, bias, clock = state
     m, sums, one, two = U(width(lanes)), U(tracks(watch)), U(1), U(2)
-    own = two + U(ridged(idle))
+    touch = two + U(births(ages))
+    own = touch + U(ridged(idle))
     stride = own + (U(3) + sums) * m
     lam, gain, floor, b0 = (load(lanes, lams, U(0)), load(lanes, gains, U(0)), load(lanes, floors, U(0)),
                             load(lanes, centres, U(0)))  # fmt: skip
@@ -409,28 +461,34 @@ def learn(rows, order, schedule, method, state):
                 cell[at], cell[at + one] = q, count
                 seen += x * x * (count / q)
                 scale[p - begin] = q / count
+            if births(ages) == 1:
+                if cell[at + two] == 0.0:
+                    cell[at + two] = t + 1.0
+            now = age(ages, t, cell, at)
             if (ridged(idle) == 1) & ((sums > 0) | (drifts(idle) == 1)):
+                a = age(ages, maximum(origin, cell[at + touch]), cell, at)
                 for lane_ in range(m):
                     zq, own_eta, own_shrink = cell[f + lane_], cell[f + m + lane_], lams[lane_] * penalty(reg, j)
                     if zq != 0.0:
                         if sums > 0:
-                            total = stretch(idle, zq, own_eta, own_shrink, maximum(origin, cell[at + two]), t + 1.0)
+                            total = stretch(idle, zq, own_eta, own_shrink, a, now + 1.0)
                             cell[f + m + m + m + lane_] -= math.copysign(omega[k] * total, zq)
                         if drifts(idle) == 1:
-                            cell[f + lane_] = drifted(idle, zq, own_eta, own_shrink, t - cell[at + two])
+                            cell[f + lane_] = drifted(idle, zq, own_eta, own_shrink, t - cell[at + touch])
             z, eta = load(lanes, cell, f), load(lanes, cell, f + m)
-            v = prox(reg, z, shrink * clock_of(idle, t))
-            s = s - v * damping(idle, t, eta) * eta * x
+            v = prox(reg, z, shrink * clock_of(idle, now))
+            s = s - v * damping(idle, now, eta) * eta * x
             if (sums > 0) & (ridged(idle) == 0):
                 dead[n] = j
                 n += U(anyof((eta > 0.0) & (v == 0.0)))
         for h in range(n):
             j = U(dead[h])
-            f = j * stride + own
+            at = j * stride
+            f, now, then = at + own, age(ages, t, cell, at), age(ages, origin, cell, at)
             for lane_ in range(m):
                 z, eta, own_shrink = cell[f + lane_], cell[f + m + lane_], lams[lane_] * penalty(reg, j)
-                if (eta > 0.0) & (abs(z) <= own_shrink * t):
-                    total = sum_to_death(table, z, eta, own_shrink, origin, r)
+                if (eta > 0.0) & (abs(z) <= own_shrink * now):
+                    total = sum_to_death(table, z, eta, own_shrink, then, r)
                     cell[f + m + m + m + lane_] -= math.copysign(total, z)
         y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
         margin = s + b
@@ -449,20 +507,21 @@ def learn(rows, order, schedule, method, state):
             j, x = U(indices[p]), np.float64(data[p])
             at = j * stride
             f, shrink = at + own, lam * penalty(reg, j)
-            z, eta, level = load(lanes, cell, f), load(lanes, cell, f + m), shrink * clock_of(idle, t)
+            now = age(ages, t, cell, at)
+            z, eta, level = load(lanes, cell, f), load(lanes, cell, f + m), shrink * clock_of(idle, now)
             v = prox(reg, z, level)
-            pull = v * damping(idle, t, eta)  # -r w
+            pull = v * damping(idle, now, eta)  # -r w
             w, g = 0.0 - pull * eta, c * x
             G = load(lanes, cell, f + m + m) + g * g
             new_r = maximum(rate(rule, G, scale[p - begin], gk, floor), _TINY)
             new_eta = 1.0 / new_r
             new_z = landed(idle, reg, moved(rule, kept(rule, z, pull), g, new_r * w, level), new_eta, shrink)
             if (ridged(idle) == 1) & ((sums > 0) | (drifts(idle) == 1)):
-                cell[at + two] = t + 1.0
+                cell[at + touch] = t + 1.0
             if sums > 0:
                 if ridged(idle) == 0:
                     h = f + m + m + m
-                    new_v = prox(reg, new_z, shrink * (t + 1.0))
+                    new_v = prox(reg, new_z, shrink * (now + 1.0))
                     change = Omega * (w + new_v * new_eta) - (
                         signed(shrink * before * eta, v) - signed(shrink * after * new_eta, new_v)
                     )
@@ -503,7 +562,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
     """
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, lams = method
-    rule, _, omega, table, origin, first, gains, floors, centres, intercept, _, space = schedule
+    rule, _, _, omega, table, origin, first, gains, floors, centres, intercept, _, space = schedule
     cell, bias, clock = state
     sums, one, four, size = U(tracks(watch)), U(1), U(4), U(40)
     lam, floor, b0 = lams[0], floors[0], centres[0]
@@ -609,15 +668,16 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
 
 
 @kernel
-def settle_all(table, origin, t, stride, idle, method, state):
+def settle_all(table, origin, t, stride, idle, ages, method, state):
     """Close the sums at clock t for every coordinate; eta's sign says whether it is alive."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
     m, sums, two, step = U(width(lanes)), U(tracks(watch)), U(2), U(stride)
-    own, now = two + U(ridged(idle)), float(t)
-    r = U(int(now - origin))
+    touch, end = two + U(births(ages)), float(t)
+    own, r = touch + U(ridged(idle)), U(int(end - origin))
     for j in range(U(cell.size) // step):
         at, pen = j * step, penalty(reg, j)
+        now, then = age(ages, end, cell, at), age(ages, origin, cell, at)
         for lane_ in range(m):
             f = at + own + lane_
             z, eta, shrink = cell[f], cell[f + m], lams[lane_] * pen
@@ -626,18 +686,18 @@ def settle_all(table, origin, t, stride, idle, method, state):
                 total = 0.0
                 if sums > 0:
                     if ridged(idle) == 1:
-                        a = maximum(origin, cell[at + two])
+                        a = age(ages, maximum(origin, cell[at + touch]), cell, at)
                         if now > a:
-                            total = stretch(idle, z, eta, shrink, a, now) * (table[r, 0] / (now - origin))
+                            total = stretch(idle, z, eta, shrink, a, now) * (table[r, 0] / (end - origin))
                     elif eta > 0.0:
                         if alive:
-                            total = eta * ((abs(z) - shrink * origin) * table[r, 0] - shrink * table[r, 1])
+                            total = eta * ((abs(z) - shrink * then) * table[r, 0] - shrink * table[r, 1])
                         else:
-                            total = sum_to_death(table, z, eta, shrink, origin, r)
+                            total = sum_to_death(table, z, eta, shrink, then, r)
                     cell[f + m + m + m] -= math.copysign(total, z)
                 if drifts(idle) == 1:
-                    cell[f] = drifted(idle, z, eta, shrink, now - cell[at + two])
+                    cell[f] = drifted(idle, z, eta, shrink, end - cell[at + touch])
             if ridged(idle) == 0:
                 cell[f + m] = abs(eta) if alive else -abs(eta)
         if ridged(idle) == 1:
-            cell[at + two] = now
+            cell[at + touch] = end

@@ -39,6 +39,8 @@ class NFTRL(NamedTuple):
     ``b0`` and ``slope`` are the margins' scale, the intercept's start and the derivatives' scale, a number or one per
     model.  None: what the loss says of the mean and the standard deviation of the pilot targets, for instance 1, 0 and
     1 for classifiers, for squared loss std, mean and std; a sigma of your own is the slope, too, unless that is given.
+    With ``births`` lam and rho count for a feature from its first appearance on: one that comes late learns like one in
+    a new model.
     """
 
     alpha: float | None = None
@@ -46,8 +48,9 @@ class NFTRL(NamedTuple):
     sigma: Any = None
     b0: Any = None
     slope: Any = None
+    births: bool = False
 
-    layout = idle.LAYOUT
+    layout = property(idle.layout)
     columns = idle.COLUMNS
     uses_steps = False
     learn = _LEARN
@@ -75,7 +78,7 @@ class NFTRL(NamedTuple):
         if self.sigma is not None:
             sigma = slope = self.sigma
         b0, slope = b0 if self.b0 is None else self.b0, slope if self.slope is None else self.slope
-        return NFTRL(alpha, self.delta, sigma, b0, slope)
+        return NFTRL(alpha, self.delta, sigma, b0, slope, self.births)
 
     def start(self, problem: Problem) -> tuple[State, Block]:
         """Nothing learned; the intercept at b0."""

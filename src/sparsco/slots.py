@@ -1,0 +1,333 @@
+"""The features of a stream: names or column numbers in, slots of the training state out.
+
+A slot is a feature's place in the training state.  Where storage follows the columns of X, a column is its slot.  Names
+get slots in a dict and columns in a hash table, in the order in which they are first seen: memory follows what occurs.
+
+Examples that come one at a time are only noted here, in plain lists, and become rows of a matrix a few hundred at once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import count, repeat
+from typing import Any
+
+import numpy as np
+
+from .dispatch import U, kernel
+from .rows import LARGEST, Matrix, check_numbers
+
+_MIX = U(0x9E3779B97F4A7C15)
+_LIMIT = float(LARGEST)
+
+
+class Columns:
+    """Features are columns, and every column has room in the state: its number is its slot."""
+
+    seen = False
+    _limit = 1 << 32
+
+    def __init__(self) -> None:
+        self.width = 0
+        """Columns of X: one more than the largest number so far."""
+        self._forget()
+
+    def _forget(self) -> None:
+        self._columns: list[np.ndarray] = []
+        self._values: list[np.ndarray] = []
+
+    def __len__(self) -> int:
+        return self.width
+
+    def note(self, x: Any) -> None:
+        """Take in one example; it is in ``drain``'s next matrix."""
+        columns, values = self._pair(x)
+        self._columns.append(columns)
+        self._values.append(values)
+
+    def unnote(self) -> None:
+        """Forget the last example."""
+        self._columns.pop()
+        self._values.pop()
+
+    def _pair(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+        if type(x) is not tuple or len(x) != 2:
+            raise ValueError(
+                f"x is a {type(x).__name__}, but the features of this stream are columns: give (columns, values)."
+            )
+        columns, values = np.array(x[0]), np.array(x[1], np.float64)
+        if columns.ndim != 1 or columns.shape != values.shape:
+            raise ValueError(f"x has columns of shape {columns.shape} and values of shape {values.shape}.")
+        if columns.dtype.kind not in "iu":
+            if columns.size:
+                raise ValueError(f"x has columns of type {columns.dtype}: they must be whole numbers.")
+            columns = columns.astype(np.int64)
+        if columns.size:
+            if not 0 <= np.bitwise_or.reduce(columns) < self._limit:  # a power of two: one look says both
+                raise ValueError(f"x has a column outside of 0 to {self._limit - 1}.")
+            if not values.dot(values) <= _LIMIT * _LIMIT:
+                check_numbers(values, "x")
+        return columns, values
+
+    def drain(self) -> Matrix:
+        """The examples noted since the last time, as rows."""
+        lengths = np.array([len(columns) for columns in self._columns])
+        columns, values = np.concatenate(self._columns).astype(np.int64), np.concatenate(self._values)
+        self._forget()
+        self.width = max(self.width, int(columns.max(initial=-1)) + 1)
+        return self.place(_checked(Matrix(*tidied(lengths, columns, values), self.width)))
+
+    def row(self, x: Any) -> Matrix:
+        """One example as a row of slots; features without a slot are left out."""
+        columns, values = self._pair(x)
+        columns = columns.astype(np.int64)
+        return self.find(_checked(Matrix(*tidied(np.array([len(columns)]), columns, values), self.width)))
+
+    def place(self, matrix: Matrix) -> Matrix:
+        """The rows with slots for columns; new ones are made."""
+        return Matrix(matrix.indptr, matrix.indices.astype(np.uint32, copy=False), matrix.data, self.width)
+
+    def find(self, matrix: Matrix) -> Matrix:
+        """The rows with slots for columns, those without a slot left out."""
+        return _without(matrix, matrix.indices < self.width, self.width)
+
+    def only(self, slots: np.ndarray) -> Columns:
+        """For a model that learns no more and uses these slots."""
+        return self
+
+    def to_columns(self, slots: np.ndarray) -> np.ndarray:
+        """The columns in these slots."""
+        return slots
+
+
+class SeenColumns(Columns):
+    """Features are columns with numbers up to 2^62; only those that occur have slots."""
+
+    seen = True
+    _limit = 1 << 62
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._table = np.full((1 << 10, 2), -1, np.int64)
+        """Open addressing: column and slot in each entry, a column of -1 where it is free."""
+        self._of_slot, self._used = np.zeros(1 << 9, np.int64), 0
+
+    def __len__(self) -> int:
+        return self._used
+
+    def place(self, matrix: Matrix) -> Matrix:
+        columns = matrix.indices.astype(np.int64, copy=False)
+        out, at = np.empty(columns.size, np.uint32), 0
+        while True:
+            starts = _starts(columns, len(self._table))
+            at, self._used = add(self._table, self._of_slot, self._used, columns, starts, out, at)
+            if at == columns.size:
+                return Matrix(matrix.indptr, out, matrix.data, self._used)
+            self._make_room()
+
+    def _make_room(self) -> None:
+        if self._used == len(self._of_slot):
+            self._of_slot = np.concatenate([self._of_slot, np.zeros_like(self._of_slot)])
+        if 3 * self._used >= 2 * len(self._table):
+            known = self._of_slot[: self._used]
+            self._table = np.full((2 * len(self._table), 2), -1, np.int64)
+            starts, out = _starts(known, len(self._table)), np.empty(known.size, np.uint32)
+            add(self._table, np.zeros_like(self._of_slot), 0, known, starts, out, 0)
+
+    def find(self, matrix: Matrix) -> Matrix:
+        columns = matrix.indices.astype(np.int64, copy=False)
+        slots = look_up(self._table, columns, _starts(columns, len(self._table)))
+        return _without(Matrix(matrix.indptr, slots, matrix.data, self._used), slots >= 0, self._used)
+
+    def only(self, slots: np.ndarray) -> SeenColumns:
+        fewer = SeenColumns()
+        fewer.width, columns = self.width, self._of_slot[slots]
+        fewer.place(Matrix(np.array([0, columns.size]), columns, np.ones(columns.size), 0))
+        fewer._of_slot = fewer._of_slot[: max(fewer._used, 1)].copy()
+        return fewer
+
+    def to_columns(self, slots: np.ndarray) -> np.ndarray:
+        return self._of_slot[slots]
+
+
+class Names:
+    """Features have names: whatever can be a key of a dict."""
+
+    seen = True
+
+    def __init__(self) -> None:
+        self._slots = _slots({})
+        self._forget()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_slots": dict(self._slots)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _slots=_slots(state["_slots"]))
+
+    def _forget(self) -> None:
+        self._names: list[Any] = []
+        self._values: list[float] = []
+        self._lengths: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @property
+    def width(self) -> int:
+        """Columns of a matrix of such rows: one for each name."""
+        return len(self._slots)
+
+    @property
+    def names(self) -> list[Any]:
+        """All names, by slot."""
+        return list(self._slots)
+
+    def note(self, x: Any) -> None:
+        """Take in one example, a dict of values or a list of tokens; it is in ``drain``'s next matrix."""
+        if type(x) is list:
+            hash(tuple(x))
+            values: Any = repeat(1.0, len(x))
+        else:
+            values = _values(x)
+        self._names.extend(x)
+        self._values.extend(values)
+        self._lengths.append(len(x))
+
+    def unnote(self) -> None:
+        """Forget the last example."""
+        first = len(self._names) - self._lengths.pop()
+        del self._names[first:], self._values[first:]
+
+    def drain(self) -> Matrix:
+        """The examples noted since the last time, as rows."""
+        n = len(self._names)
+        slots = np.fromiter(map(self._slots.__getitem__, self._names), np.int64, n)
+        values, lengths = np.fromiter(self._values, np.float64, n), np.array(self._lengths)
+        self._forget()
+        return self.place(_checked(Matrix(*tidied(lengths, slots, values), self.width)))
+
+    def row(self, x: Any) -> Matrix:
+        """One example as a row of slots; features without a slot are left out."""
+        values = repeat(1.0) if type(x) is list else _values(x)
+        known = [(self._slots[name], value) for name, value in zip(x, values, strict=False) if name in self._slots]
+        slots, data = np.array([slot for slot, _ in known], np.int64), np.array([value for _, value in known], float)
+        return self.place(_checked(Matrix(*tidied(np.array([len(known)]), slots, data), self.width)))
+
+    def place(self, matrix: Matrix) -> Matrix:
+        """The rows as they are: a column of a matrix is a slot."""
+        return Matrix(matrix.indptr, matrix.indices.astype(np.uint32, copy=False), matrix.data, self.width)
+
+    find = place
+
+    def only(self, slots: np.ndarray) -> Names:
+        """For a model that learns no more and uses these slots."""
+        names, fewer = self.names, Names()
+        for slot in slots.tolist():
+            fewer._slots[names[slot]]  # noqa: B018  makes it
+        return fewer
+
+    def to_columns(self, slots: np.ndarray) -> np.ndarray:
+        """Slots are columns."""
+        return slots
+
+
+Features = Columns | Names
+
+
+def _slots(known: dict[Any, int]) -> defaultdict[Any, int]:
+    """Name to slot; one that is asked for and not there gets the next."""
+    return defaultdict(count(len(known)).__next__, known)
+
+
+def _values(x: Any) -> Any:
+    """The values of a dict, numbers all of them."""
+    if type(x) is not dict and not isinstance(x, Mapping):
+        raise ValueError(
+            f"x is a {type(x).__name__}, but the features of this stream have names: give a dict or a list of tokens."
+        )
+    values = x.values()
+    try:
+        if -_LIMIT <= sum(values) <= _LIMIT:
+            return values
+    except TypeError:
+        raise ValueError("x has a value that is not a number.") from None
+    raise ValueError(f"x has a value that is not finite, or more than {_LIMIT:g} in all.")
+
+
+def _checked(matrix: Matrix) -> Matrix:
+    check_numbers(matrix.data, "x")
+    return matrix
+
+
+def _without(matrix: Matrix, kept: np.ndarray, d: int) -> Matrix:
+    """The rows with some of their entries, slots as uint32."""
+    ends = np.append(0, np.cumsum(kept))[matrix.indptr]
+    return Matrix(ends.astype(np.int64), matrix.indices[kept].astype(np.uint32), matrix.data[kept], d)
+
+
+def _starts(columns: np.ndarray, size: int) -> np.ndarray:
+    """Where to look first in a table of this size: the high bits of a product (whose arithmetic wraps silently)."""
+    return (columns.view(np.uint64) * _MIX) >> np.uint64(65 - size.bit_length())
+
+
+@kernel
+def tidied(lengths, keys, values):
+    """Rows one behind the other as CSR: sorted by key, repeated keys summed, zeros dropped; the arrays are reused."""
+    indptr = np.zeros(lengths.size + 1, np.int64)
+    at = to = 0
+    for i in range(lengths.size):
+        stop = at + lengths[i]
+        if lengths[i] <= 64:
+            for p in range(at + 1, stop):  # insertion: rows are short, and often in order
+                key, value, q = keys[p], values[p], p
+                while q > at and keys[q - 1] > key:
+                    keys[q], values[q] = keys[q - 1], values[q - 1]
+                    q -= 1
+                keys[q], values[q] = key, value
+        else:
+            order = np.argsort(keys[at:stop], kind="mergesort")
+            keys[at:stop], values[at:stop] = keys[at:stop][order], values[at:stop][order]
+        while at < stop:
+            key, total = keys[at], values[at]
+            at += 1
+            while at < stop and keys[at] == key:
+                total += values[at]
+                at += 1
+            if total != 0.0:
+                keys[to], values[to] = key, total
+                to += 1
+        indptr[i + 1] = to
+    return indptr, keys[:to], values[:to]
+
+
+@kernel
+def add(table, of_slot, used, columns, starts, out, first):
+    """Slots of the columns from ``first`` on, new ones from ``used`` on; how far there was room, and used."""
+    mask, one = U(len(table) - 1), U(1)
+    for i in range(first, columns.size):
+        at = starts[i]
+        while table[at, 0] != columns[i] and table[at, 0] >= 0:
+            at = (at + one) & mask
+        if table[at, 0] < 0:
+            if used == of_slot.size or 3 * used >= 2 * len(table):
+                return i, used
+            table[at, 0], table[at, 1] = columns[i], used
+            of_slot[used] = columns[i]
+            used += 1
+        out[i] = table[at, 1]
+    return columns.size, used
+
+
+@kernel
+def look_up(table, columns, starts):
+    """Slots of the columns, -1 where there is none."""
+    out = np.empty(columns.size, np.int64)
+    mask, one = U(len(table) - 1), U(1)
+    for i in range(columns.size):
+        at = starts[i]
+        while table[at, 0] != columns[i] and table[at, 0] >= 0:
+            at = (at + one) & mask
+        out[i] = table[at, 1]
+    return out

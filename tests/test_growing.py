@@ -1,0 +1,456 @@
+"""Streams that grow: new features, new classes, one example at a time, storage that follows what is seen, pickles."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from test_lazy import CONVERSIONS, OPTIMIZERS
+
+from sparsco import NFTRL, SparseClassifier, SparseRegressor, conversions, steps
+from sparsco.dispatch import plain_python
+from sparsco.losses import Logistic
+from sparsco.regularizers import ElasticNet
+from sparsco.rows import as_matrix
+from sparsco.slots import Columns, Names, SeenColumns
+from sparsco.solve import Run
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def staircase(n=1700, d=12, seed=0):
+    """Rows whose features come one after the other, labels of two classes, and how many columns each row needs."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.5)
+    first = np.linspace(0, 0.8 * n, d).astype(int)
+    X[np.arange(n)[:, None] < first] = 0.0
+    y = (X @ np.linspace(1.0, -1.0, d) + 0.3 * rng.normal(size=n) > 0.0).astype(int)
+    return X, y, [max(int(np.flatnonzero(X[: i + 1].any(0)).max(initial=0)) + 1, 1) for i in range(n)]
+
+
+def as_dict(row):
+    return {f"f{j}": float(row[j]) for j in np.flatnonzero(row)}
+
+
+def as_pair(row, spread=1):
+    return np.flatnonzero(row) * spread, row[np.flatnonzero(row)]
+
+
+# ---- new features ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("conversion", ["last", "average", "random", "average-sl-diagonal", "last-sl", "optimal-sl"])
+def test_growing_is_declaring(optimizer, conversion):
+    """Any cut of a stream whose columns come late has the bits of one whose columns were all declared."""
+    n = 280
+    X, y, widths = staircase(n)
+    record = OPTIMIZERS[optimizer][1]
+    make = conversions.RandomIterate() if conversion == "random" else CONVERSIONS[conversion](n)
+
+    def answer(cuts, declared):
+        run = Run(Logistic(), ElasticNet(0.01, 0.0), record, make, steps.Constant(0.1), d=12 if declared else widths[0])
+        for a, b in itertools.pairwise([0, *cuts, n]):
+            d = 12 if declared else widths[b - 1]
+            run.grow(d)
+            run.feed(as_matrix(X[a:b, :d]), 2.0 * y[a:b] - 1.0)
+            assert run.finish().w.shape == (d, 1)
+            if b == 40:
+                run.begin()  # as after 1000 rows
+        return run.finish()
+
+    with plain_python():
+        expected = answer([40], declared=True)
+        for cuts in ([40, 64, 65, 150], range(10, n, 10)):
+            grown = answer(cuts, declared=False)
+            assert np.array_equal(grown.w, expected.w) and np.array_equal(grown.b, expected.b)
+
+
+@pytest.mark.parametrize("storage", ["all", "seen"])
+def test_wider_rows_in_partial_fit(storage):
+    X, y, widths = staircase()
+    whole = SparseClassifier(alpha=0.01, random_state=0).partial_fit(X, y, classes=[0, 1])
+    model = SparseClassifier(alpha=0.01, random_state=0, storage=storage)
+    for a, b in itertools.pairwise([0, 300, 900, 1300, 1700]):
+        model.partial_fit(sp.csr_array(X[a:b, : widths[b - 1]]), y[a:b], classes=[0, 1])
+        assert model.n_features_in_ == widths[b - 1] == model.coef_.shape[1]
+    if storage == "all":
+        assert np.array_equal(model.coef_, whole.coef_)
+    np.testing.assert_allclose(model.coef_ if storage == "all" else model.coef_.toarray(), whole.coef_, atol=1e-6)
+    assert np.array_equal(model.predict(X), whole.predict(X))
+    assert np.array_equal(model.get_support(), whole.get_support())
+    with pytest.raises(ValueError, match="is expecting 12 features"):
+        model.partial_fit(X[:, :11], y)
+    with pytest.raises(ValueError, match="is expecting 12 features"):
+        model.predict(np.ones((1, 13)))
+
+
+def test_data_frames_may_grow_by_columns_at_the_end():
+    pd = pytest.importorskip("pandas")
+    X, y, _ = staircase(300, 4)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = SparseRegressor(alpha=0.01).partial_fit(frame[["a", "b"]], y).partial_fit(frame[["a", "b", "c"]], y)
+    assert model.feature_names_in_.tolist() == model.feature_names_.tolist() == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="feature names"):
+        model.partial_fit(frame[["b", "a", "c", "d"]], y)
+    assert model.n_features_in_ == 3
+
+
+def test_feature_weights_do_not_grow():
+    X, y, _ = staircase(100, 4)
+    model = SparseRegressor(feature_weights=np.ones(3)).partial_fit(X[:, :3], y)
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match="a stream that grows has no weights"):
+        model.partial_fit(X, y)
+    assert pickle.dumps(model) == before
+    with pytest.raises(ValueError, match="storage='seen'"):
+        SparseRegressor(feature_weights=np.ones(3), storage="seen").fit(X[:, :3], y)
+    with pytest.raises(ValueError, match="storage='some'"):
+        SparseRegressor(storage="some").fit(X, y)
+
+
+# ---- new classes -----------------------------------------------------------------------------------------------------
+
+
+def three_classes(n=6000, third=3000):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, 8)) * (rng.random((n, 8)) < 0.6)
+    y = np.where(X[:, 0] - X[:, 1] > 0.0, "ham", "spam").astype(object)
+    y[third:][X[third:, 2] > 0.3] = "eggs"
+    return X, y
+
+
+def test_two_classes_found_are_two_classes_declared():
+    X, y = three_classes(third=6000)
+    declared = SparseClassifier(random_state=0).partial_fit(X, y, classes=["ham", "spam"])
+    found = SparseClassifier(random_state=0).partial_fit(X[:1], y[:1])
+    assert found.predict(X[:5]).tolist() == [y[0]] * 5 and found.predict_proba(X[:5]).tolist() == [[1.0]] * 5
+    found.partial_fit(X[1:], y[1:])
+    assert np.array_equal(found.coef_, declared.coef_) and np.array_equal(found.intercept_, declared.intercept_)
+    assert np.array_equal(found.predict_proba(X), declared.predict_proba(X))
+
+
+@pytest.mark.parametrize("third", [500, 3000])
+def test_a_third_class_is_learned_whenever_it_comes(third):
+    X, y = three_classes(third=third)
+    whole = SparseClassifier(random_state=0).partial_fit(X, y)
+    assert whole.classes_.tolist() == ["eggs", "ham", "spam"] and whole.coef_.shape == (3, 8)
+    late = slice(max(third, 3000), None)
+    declared = SparseClassifier(random_state=0).partial_fit(X, y, classes=["eggs", "ham", "spam"])
+    for chosen in (y[late] != "", y[late] == "eggs"):
+        right, expected = (np.mean((model.predict(X[late]) == y[late])[chosen]) for model in (whole, declared))
+        assert right > expected - 0.02
+    cut = SparseClassifier(random_state=0)
+    for a, b in itertools.pairwise([0, 10, 700, 3100, 6000]):
+        cut.partial_fit(X[a:b], y[a:b])
+        if b <= third:
+            assert cut.coef_.shape == (1, 8)
+    assert np.array_equal(cut.coef_, whole.coef_) and np.array_equal(cut.intercept_, whole.intercept_)
+    again = pickle.loads(pickle.dumps(cut)).partial_fit(X, y)
+    assert np.array_equal(again.coef_, cut.partial_fit(X, y).coef_)
+
+
+def test_more_classes_than_lanes():
+    rng = np.random.default_rng(2)
+    y = np.concatenate([np.arange(40), rng.integers(0, 45, 2500)])
+    X = sp.csr_array((np.ones(len(y)), (np.arange(len(y)), y)), shape=(len(y), 45))
+    model = SparseClassifier(alpha=1e-4, random_state=0).partial_fit(X[:20], y[:20]).partial_fit(X[20:], y[20:])
+    assert model.coef_.shape == (45, 45) and np.mean(model.predict(X) == y) > 0.95
+
+
+def test_labels_that_cannot_come():
+    X, y = three_classes(200)
+    closed = SparseClassifier().partial_fit(X, y, classes=["ham", "spam", "eggs"])
+    with pytest.raises(ValueError, match="not among the classes .* has no classes="):
+        closed.partial_fit(X[:1], ["beans"])
+    with pytest.raises(ValueError, match="not among the classes"):
+        closed.learn_one(as_pair(X[0]), "beans")
+    found = SparseClassifier().partial_fit(X, y)
+    before = pickle.dumps(found)
+    for labels, words in (([1, 2], "cannot be sorted"), ([0.5, 0.25], "Unknown label type")):
+        with pytest.raises(ValueError, match=words):
+            found.partial_fit(X[:2], labels)
+    with pytest.raises(ValueError, match="finds its classes itself"):
+        found.partial_fit(X, y, classes=["ham", "spam", "beans"])
+    for label, words in ((1, "cannot be sorted"), ([1], "cannot be a label"), (0.5, "Unknown label type")):
+        with pytest.raises(ValueError, match=words):
+            copy.deepcopy(found).learn_one(as_pair(X[0]), label)
+    assert pickle.dumps(found) == before
+
+
+def test_weights_of_classes_to_come():
+    X, y = three_classes(3000, 1500)
+    heavy = SparseClassifier(random_state=0, class_weight={"eggs": 3.0}).partial_fit(X, y)
+    weights = np.where(y == "eggs", 3.0, 1.0)
+    plain = SparseClassifier(random_state=0).partial_fit(X, y, sample_weight=weights)
+    assert np.array_equal(heavy.coef_, plain.coef_)
+    weights[y == "eggs"] = 0.0
+    without = SparseClassifier(random_state=0).partial_fit(X, y, sample_weight=weights)
+    assert without.classes_.tolist() == ["ham", "spam"]
+
+
+# ---- one example at a time -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [300, 1700])
+def test_one_at_a_time_is_partial_fit(n):
+    """The same optimizer on the same rows: the same iterate, however the features are named and stored."""
+    X, y, _ = staircase(n)
+    settings = {"alpha": 0.003, "optimizer": NFTRL(births=True), "random_state": 0}
+    rows = SparseClassifier(**settings).partial_fit(X, y, classes=[0, 1])
+    pairs, seen, named = (SparseClassifier(random_state=0, alpha=0.003, storage=s) for s in ("all", "seen", "all"))
+    for row, label in zip(X, y, strict=True):
+        pairs.learn_one(as_pair(row), label)
+        seen.learn_one(as_pair(row, 10**15), label)
+        named.learn_one(as_dict(row), label)
+    assert pairs.t_ == named.t_ == n and pairs.n_features_in_ == 12
+    assert np.array_equal(pairs.coef_, rows.coef_)
+    assert np.array_equal(seen.coef_.indices, np.flatnonzero(rows.coef_) * 10**15)
+    assert np.array_equal(seen.coef_.data, rows.coef_[rows.coef_ != 0.0])
+    places = [int(name[1:]) for name in named.feature_names_]
+    np.testing.assert_allclose(named.coef_, rows.coef_[:, places], rtol=1e-9, atol=1e-12)
+    assert type(named.report_["conversion"]).__name__ == "Last" and named.report_["optimizer"].births
+    for row in X[:20]:
+        label = rows.predict(row[None])[0]
+        assert pairs.predict_one(as_pair(row)) == label == named.predict_one(as_dict(row) | {"unknown": 5.0})
+        p = rows.predict_proba(row[None])[0, 1]
+        assert seen.predict_proba_one(as_pair(row, 10**15)) == pytest.approx({0: 1.0 - p, 1: p}, rel=1e-12)
+        assert rows.predict_one(as_pair(row)) == label
+
+
+def test_a_regression_one_at_a_time():
+    X, _, _ = staircase()
+    model = SparseRegressor(alpha=1e-4)
+    for row in X:
+        model.learn_one(as_dict(row), 3.0 * row[0] - row[1])
+    assert model.predict_one({"f0": 1.0}) == pytest.approx(3.0, abs=0.1)
+    assert model.predict_one({"f0": 1.0}) == pytest.approx(model.predict([[1.0] + [0.0] * 11])[0], rel=1e-12)
+    assert set(model.get_feature_names_out()) <= set(model.feature_names_)
+    assert not hasattr(model, "predict_proba_one")
+
+
+def test_tokens_are_counted():
+    tokens, counts, sure = SparseClassifier(alpha=0.01), SparseClassifier(alpha=0.01), SparseClassifier(alpha=0.01)
+    rng = np.random.default_rng(0)
+    for _ in range(700):
+        words = rng.choice(["buy", "now", "hello", "you"], size=rng.integers(0, 6)).tolist()
+        spam = "buy" in words
+        tokens.learn_one(words, spam)
+        counts.learn_one({word: words.count(word) for word in words}, spam)
+        sure.learn_one({word: 1.0 * words.count(word) for word in [*words, "none"]}, spam)  # a zero is not there
+    assert np.array_equal(tokens.coef_, counts.coef_)
+    assert tokens.predict_one(["buy", "buy"]) is True and tokens.predict_one(["hello", "never seen"]) is False
+    assert sure.feature_names_.tolist() == [*tokens.feature_names_, "none"] or "none" in sure.feature_names_
+
+
+def test_bad_examples_leave_no_trace():
+    model = SparseClassifier()
+    for x in ({"a": np.nan}, {"a": "b"}, 3.0, "text", [["a"]], ([0.5], [1.0]), ([0], [1.0, 2.0]), ([-1], [1.0])):
+        with pytest.raises((ValueError, TypeError)):
+            model.learn_one(x, 1)
+        assert vars(model).keys() == vars(SparseClassifier()).keys()
+    with pytest.raises(NotFittedError):
+        model.predict_one({"a": 1.0})
+    model.learn_one({"a": 1.0}, 1).learn_one({}, 0)
+    twin = clone(model).learn_one({"a": 1.0}, 1).learn_one({}, 0)
+    for x, y in (({"b": np.inf}, 1), ({"b": 1e80}, 1), (([0], [1.0]), 1), ({"b": 1.0}, "x"), ({"b": 1.0}, None)):
+        with pytest.raises(ValueError):
+            model.learn_one(x, y)
+    assert model.classes_.tolist() == [0, 1] and model.feature_names_.tolist() == ["a"]
+    assert np.array_equal(model.coef_, twin.coef_)
+    with pytest.raises(ValueError, match="must be a number"):
+        SparseRegressor().learn_one({"a": 1.0}, "x")
+    numbered = SparseRegressor(storage="seen").learn_one(([1], [1.0]), 1.0)
+    for x in ({"a": 1.0}, ["a"], ([1 << 62], [1.0])):
+        with pytest.raises(ValueError):
+            numbered.learn_one(x, 1.0)
+    with pytest.raises(ValueError, match="alpha changed"):
+        numbered.set_params(alpha=1.0).learn_one(([1], [1.0]), 1.0).t_  # noqa: B018
+
+
+def test_parts_that_learn_one_is_told():
+    """An optimizer or a conversion by name is what it is elsewhere."""
+    X, y, _ = staircase(600)
+    settings = {"optimizer": "fobos", "conversion": "average", "alpha": 0.01, "random_state": 0}
+    rows = SparseClassifier(**settings).partial_fit(X, y, classes=[0, 1])
+    ones = SparseClassifier(**settings)
+    for row, label in zip(X, y, strict=True):
+        ones.learn_one(as_pair(row), label)
+    assert np.array_equal(ones.coef_, rows.coef_)
+
+
+def test_learn_one_goes_on_with_any_stream():
+    X, y, _ = staircase(1500)
+    fitted = SparseClassifier(max_iter=1, shuffle=False, tol=None, alpha=0.01, random_state=0).fit(X[:1200], y[:1200])
+    rows = copy.deepcopy(fitted).partial_fit(X[1200:], y[1200:])
+    for row, label in zip(X[1200:], y[1200:], strict=True):
+        fitted.learn_one(as_pair(row), label)
+    assert np.array_equal(fitted.coef_, rows.coef_)
+    fitted.fit(X, y)
+    assert fitted.t_ == 1500
+
+
+# ---- births ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.01])
+def test_a_late_feature_learns_like_a_new_one(rho):
+    """After 10^6 unrelated examples, the weight after n appearances is that of a fresh model."""
+    rng = np.random.default_rng(0)
+    n, late = 1_000_000, 300
+    other = sp.csr_array((rng.normal(size=n), (np.arange(n), np.zeros(n, int))), shape=(n, 2))
+    noise = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    values = rng.normal(size=late)
+    new = sp.csr_array((values, (np.arange(late), np.ones(late, int))), shape=(late, 2))
+    target = np.where(values + 0.5 * rng.normal(size=late) > 0.0, 1.0, -1.0)
+
+    def weights(optimizer, before):
+        run = Run(Logistic(), ElasticNet(0.01, rho), optimizer, d=2, intercept=False)
+        if before:
+            run.feed(as_matrix(other), noise)
+        else:
+            run.feed(as_matrix(new[:0]), target[:0])
+            run.begin()
+        out = []
+        for k in range(0, late, 20):
+            run.feed(as_matrix(new[k : k + 20]), target[k : k + 20])
+            out.append(run.weights()[0][1, 0])
+        return np.array(out)
+
+    fresh = weights(NFTRL(births=True), before=False)
+    np.testing.assert_allclose(weights(NFTRL(births=True), before=True), fresh, rtol=0.03)
+    assert fresh[-1] > 0.5
+    assert not weights(NFTRL(), before=True).any()  # what births are for
+    assert np.array_equal(fresh, weights(NFTRL(), before=False))  # all features from the start: no difference
+
+
+# ---- storage that follows the features seen --------------------------------------------------------------------------
+
+
+def test_slots_are_found_again():
+    rng = np.random.default_rng(0)
+    columns = rng.integers(0, 2**62, size=5000)
+    columns[2500:] = rng.permutation(columns[:2500])
+    seen, everywhere = SeenColumns(), {}
+    for part in np.split(columns, 10):
+        rows = np.arange(len(part) + 1)
+        placed = seen.place(as_matrix(sp.csr_array((np.ones(500), part, rows), shape=(500, 2**62)), wide=True))
+        assert placed.indices.tolist() == [everywhere.setdefault(c, len(everywhere)) for c in part.tolist()]
+        assert placed.d == len(seen) == len(everywhere)
+    unknown = sp.csr_array((np.ones(3), np.array([columns[7], 5, columns[3]]), np.array([0, 2, 3])), shape=(2, 2**62))
+    found = seen.find(as_matrix(unknown, wide=True))
+    assert found.indptr.tolist() == [0, 1, 2]
+    assert seen.to_columns(found.indices.astype(int)).tolist() == [columns[7], columns[3]]
+    assert seen._table.nbytes + seen._of_slot.nbytes < 100 * len(seen)
+
+
+def test_storage_follows_the_features_seen():
+    """A hundred thousand rows of a billion columns: the state has room for twice the features that came, no more."""
+    rng = np.random.default_rng(0)
+    columns = np.unique(rng.integers(0, 10**9, size=2000))
+    model = SparseClassifier(alpha=1e-4, storage="seen")
+    for _ in range(4):
+        picked = np.sort(columns[rng.integers(0, len(columns), (3000, 5))], axis=1)
+        X = sp.csr_array((np.ones(15_000), picked.ravel(), np.arange(0, 15_001, 5)), shape=(3000, 10**9))
+        model.partial_fit(X, (picked[:, 0] % 2).astype(int), classes=[0, 1])
+    run = model._runs[0]
+    assert len(columns) / 2 < len(model._features) <= len(columns) and run.problem.d <= 2 * len(columns)
+    assert run.state.cell.size <= 8 * 2 * len(columns)
+    assert model.coef_.shape == (1, 10**9) and model.n_nonzero_ == model.coef_.nnz
+    assert model.predict(X).shape == (3000,)
+    settings = {"alpha": 1e-4, "conversion": "last", "random_state": 0}
+    passes = SparseClassifier(storage="seen", **settings).fit(X, (picked[:, 0] % 2).astype(int))
+    dense = SparseClassifier(**settings)
+    places = np.searchsorted(columns, picked)
+    dense.fit(sp.csr_array((np.ones(15_000), places.ravel(), X.indptr)), (picked[:, 0] % 2).astype(int))
+    assert np.array_equal(passes.coef_.data, dense.coef_[0, np.searchsorted(columns, passes.coef_.indices)])
+    assert passes.n_nonzero_ == dense.n_nonzero_
+
+
+def test_int64_indices_work_everywhere():
+    X, y, _ = staircase(1200)
+    narrow, wide = sp.csr_array(X), sp.csr_array(X)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    for storage in ("all", "seen"):
+        a, b = (SparseClassifier(storage=storage, random_state=0).fit(Z, y) for Z in (narrow, wide))
+        assert np.array_equal(a.decision_function(narrow), b.decision_function(wide))
+        a, b = (SparseRegressor(storage=storage).partial_fit(Z, y) for Z in (narrow, wide))
+        assert np.array_equal(a.predict(narrow), b.predict(wide))
+        assert np.array_equal(a.transform(narrow).toarray(), b.transform(wide).toarray())
+
+
+def test_too_many_columns_for_memory():
+    X = sp.csr_array((np.ones(2), (np.array([0, 1]), np.array([5, 2**32 - 2]))), shape=(2, 2**32 - 1))
+    with pytest.raises(MemoryError, match="storage='seen'"):
+        SparseRegressor(conversion="last", optimizer="nftrl", alpha=0.1).fit(X, [0.0, 1.0])
+    huge = sp.csr_array((np.ones(2), (np.array([0, 1]), np.array([5, 2**62 - 1]))), shape=(2, 2**62))
+    with pytest.raises(ValueError, match="storage='seen'"):
+        SparseRegressor().fit(huge, [0.0, 1.0])
+    assert SparseRegressor(storage="seen").fit(huge, [0.0, 1.0]).coef_.shape == (1, 2**62)
+
+
+# ---- pickles ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_fitted_model_pickles_small():
+    rng = np.random.default_rng(0)
+    n, d, k = 4000, 10_000_000, 1000
+    columns = rng.integers(0, k, size=(n, 20)) * (d // k)
+    X = sp.csr_array((rng.normal(size=20 * n), columns.ravel(), np.arange(0, 20 * n + 1, 20)), shape=(n, d))
+    y = X @ np.where(np.arange(d) % (d // k) == 0, 1.0, 0.0)
+    model = SparseRegressor(
+        alpha=1e-4, max_iter=1, optimizer="nftrl", conversion="last", random_state=0
+    ).fit(X, y)  # fmt: skip
+    assert 900 <= model.n_nonzero_ <= 1000
+    small = pickle.dumps(model)
+    assert len(small) < 100_000
+    loaded = pickle.loads(small)
+    assert np.array_equal(loaded.predict(X), model.predict(X)) and loaded.report_.keys() == model.report_.keys()
+    for go_on in (lambda m: m.partial_fit(X, y), lambda m: m.learn_one(([1], [1.0]), 1.0)):
+        with pytest.raises(ValueError, match=r"pickle made after fit holds no training state \(warm_start=True"):
+            go_on(loaded)
+    assert len(pickle.dumps(model.finalize())) < 100_000
+    with pytest.raises(ValueError, match="finalize"):
+        model.partial_fit(X, y)
+
+
+@pytest.mark.parametrize("form", [as_dict, as_pair])
+def test_a_stream_pickles_whole(form):
+    X, y, _ = staircase()
+    model = SparseClassifier(alpha=0.001, storage="seen")
+    for row, label in zip(X[:1300], y[:1300], strict=True):
+        model.learn_one(form(row), label)
+    twins = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
+    for each in (model, *twins):
+        for row, label in zip(X[1300:], y[1300:], strict=True):
+            each.learn_one(form(row), label)
+        assert sp.issparse(each.coef_) == (form is as_pair)
+        assert np.array_equal(each.sparsify().coef_.toarray(), model.sparsify().coef_.toarray())
+    expected = [model.predict_one(form(row)) for row in X]
+    names = model.feature_names_[model.get_support()].tolist() if form is as_dict else None
+    model.finalize()
+    assert [model.predict_one(form(row)) for row in X] == expected
+    assert names is None or model.feature_names_.tolist() == names == model.get_feature_names_out().tolist()
+    with pytest.raises(ValueError, match="finalize"):
+        model.learn_one(form(X[0]), 1)
+
+
+def test_warm_starts_are_pickled_whole():
+    X, y, _ = staircase(1500)
+    warm = SparseClassifier(warm_start=True, max_iter=1, random_state=0).fit(X, y)
+    again = pickle.loads(pickle.dumps(warm))
+    assert np.array_equal(again.fit(X, y).coef_, warm.fit(X, y).coef_)
+
+
+def test_features_forget_what_was_noted():
+    for features, x in ((Names(), {"a": 1.0}), (Columns(), ([3], [1.0])), (SeenColumns(), ([3], [1.0]))):
+        features.note(x)
+        features.note(x)
+        features.unnote()
+        assert len(features.drain()) == 1 and len(features) in (1, 4)
