@@ -1,0 +1,167 @@
+"""check_part passes every part of the library and catches parts that are wrong in one way each."""
+
+from __future__ import annotations
+
+import inspect
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import sparsco
+from sparsco import conversions, losses, regularizers, steps
+from sparsco.checks import CheckFailed, check_part
+from sparsco.lanes import maximum, minimum, where
+from sparsco.optimizers import OPTIMIZERS
+
+NEEDS = {
+    "Constant": (0.1,), "InverseSqrt": (0.1,), "InverseTime": (1.0,), "WeightedElasticNet": (0.3, 0.2, np.arange(3.0)),
+    "ElasticNet": (0.3, 0.2),
+}  # fmt: skip
+
+
+def parts():
+    """A record of every part that the library has, found by introspection."""
+    for module, method in ((losses, "derivative"), (regularizers, "prox"), (steps, "sizes"), (conversions, "finish")):
+        for name, kind in inspect.getmembers(module, inspect.isclass):
+            if hasattr(kind, method):
+                yield pytest.param(kind(*NEEDS.get(name, ())), id=name)
+    for name, kind in OPTIMIZERS.items():
+        if hasattr(kind, "learn"):
+            yield pytest.param(kind(), id=name)
+
+
+@pytest.mark.parametrize("part", list(parts()))
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_every_part_keeps_its_contract(part):
+    assert len(check_part(part, compiled=False)) >= 3
+
+
+class Cauchy(NamedTuple):
+    """Not convex."""
+
+    classifies = False
+    smoothness = 1.0
+    curved = True
+
+    def value(loss, p, y):  # noqa: N805
+        return 0.5 * np.log(1.0 + (p - y) * (p - y))
+
+    def derivative(loss, p, y):  # noqa: N805
+        return (p - y) / (1.0 + (p - y) * (p - y))
+
+    def curvature(loss, p, y):  # noqa: N805
+        return 0.0 * p + 1.0
+
+
+class Slip(losses.Squared):
+    """A derivative that is off by a factor."""
+
+    def derivative(loss, p, y):  # noqa: N805
+        return 2.0 * (p - y)
+
+
+class Steep(losses.Squared):
+    """More curvature than it says."""
+
+    smoothness = 0.5
+
+
+class Bent(losses.Logistic):
+    """A curvature that is not the derivative's."""
+
+    def curvature(loss, p, y):  # noqa: N805
+        return 0.0 * p + 0.25
+
+
+class HalfSoft(regularizers.ElasticNet):
+    """Shrinks by half of what it should."""
+
+    def prox(regularizer, v, s):  # noqa: N805
+        return v - 0.5 * minimum(maximum(v, -s), s)
+
+
+class Hard(regularizers.ElasticNet):
+    """Does not add up: cuts, never shrinks."""
+
+    def prox(regularizer, v, s):  # noqa: N805
+        return where(abs(v) <= s, 0.0 * v, v)
+
+    def strength(regularizer, w):  # noqa: N805
+        return 0.0 * np.abs(w).sum(0)
+
+
+class Restarting(steps.Constant):
+    """Counts from the chunk's start."""
+
+    def sizes(self, t, n):
+        return 1.0 / np.arange(1.0, n + 1.0)
+
+    def resolve(self, problem, pilot):
+        return self
+
+
+class Negative(steps.Constant):
+    def sizes(self, t, n):
+        return np.full(n, -1.0)
+
+
+class Greedy(conversions.Last):
+    """Reading it moves the run."""
+
+    def finish(self, run):
+        run.state.bias[:] += 1.0
+        return super().finish(run)
+
+
+@pytest.mark.parametrize(
+    ("part", "says"),
+    [
+        (Cauchy(), "not convex"),
+        (Slip(), "not the slope of its value"),
+        (Steep(), "above its smoothness"),
+        (Bent(), "not the slope of its derivative"),
+        (HalfSoft(0.3, 0.2), "does not minimise"),
+        (Hard(0.3, 0.2), "prox"),
+        (Restarting(0.1), "do not add up"),
+        (Negative(0.1), "positive"),
+        (Greedy(), "changes what is learned"),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_what_is_wrong_is_named(part, says):
+    with pytest.raises(CheckFailed, match=says) as failure:
+        check_part(part, compiled=False)
+    assert str(failure.value).startswith(type(part).__name__)
+
+
+@pytest.mark.parametrize("thing", [3, sparsco.Logistic, (1.0, 2.0)])
+def test_no_part(thing):
+    with pytest.raises(TypeError, match="is no part"):
+        check_part(thing)
+
+
+class LogCosh(NamedTuple):
+    """A user's loss: log cosh of the residual over a width."""
+
+    width: float = 1.0
+
+    classifies = False
+    smoothness = 1.0
+    curved = True
+
+    def value(loss, p, y):  # noqa: N805
+        r = (p - y) / loss.width
+        return loss.width * loss.width * (np.logaddexp(r, -r) - np.log(2.0))
+
+    def derivative(loss, p, y):  # noqa: N805
+        e = sparsco.lanes.exp(-2.0 * abs(p - y) / loss.width)
+        return sparsco.lanes.signed(loss.width * (1.0 - e) / (1.0 + e), p - y)
+
+    def curvature(loss, p, y):  # noqa: N805
+        e = sparsco.lanes.exp(-2.0 * abs(p - y) / loss.width)
+        return 4.0 * e / ((1.0 + e) * (1.0 + e))
+
+
+def test_a_users_loss_compiles_into_every_kernel():
+    assert check_part(LogCosh(0.5))[-1] == "compiled kernels"
