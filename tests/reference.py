@@ -452,8 +452,10 @@ class SSG:
     def step(self, x: Array, c: float, eta: float) -> None:
         _, lam, rho, pen, _ = self.p
         L, alpha, y = self.L, self.alpha, self.w
-        self.x = soft(y - (c * x + rho * y) / L, lam * pen / L)
-        self.z = ((1 - alpha) * self.g * self.z + alpha * rho * y - alpha * L * (y - self.x)) / self.g_next
+        v = y - (c * x + rho * y) / L
+        self.x = soft(v, lam * pen / L)
+        mapping = c * x + rho * y + np.clip(L * v, -lam * pen, lam * pen)  # L (y - x), without its rounding
+        self.z = ((1 - alpha) * self.g * self.z + alpha * rho * y - alpha * mapping) / self.g_next
         self.x_b = self.b - c / self.L_b
         self.z_b = self.z_b - self.alpha_b * c / self.g_b_next
         self.g, self.g_b, self.k = self.g_next, self.g_b_next, self.k + 1

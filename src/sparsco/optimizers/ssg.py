@@ -4,7 +4,8 @@ With k examples learned there are x, the answer, z, the minimiser of the estimat
 
     L_k alpha^2 = (1 - alpha) gamma + alpha rho = gamma',      y = (alpha gamma z + gamma' x) / (gamma + alpha rho),
     x' = S(y - (c x_k + rho y) / L_k, lam pen / L_k),          c = derivative of the loss at y,
-    z <- ((1 - alpha) gamma z + alpha rho y - alpha L_k (y - x')) / gamma',
+    z <- ((1 - alpha) gamma z + alpha rho y - alpha L_k (y - x')) / gamma'
+       = ((1 - alpha) gamma z - alpha (c x_k + the subgradient of lam pen |x'| that made x')) / gamma',
 
 from gamma = Gamma and with L_k = Gamma + rho (k + 2)^2/4 or, without an L2 term, Gamma + c0 (k + 1)^(3/2).  x is a
 soft threshold, hence sparse as it stands.  No closed form for idle coordinates is known: x and z pull at each other, so
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel
-from ..lanes import load, store, width
+from ..lanes import load, maximum, minimum, store, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import penalty, prox
@@ -119,13 +120,13 @@ def learn(rows, order, schedule, method, state):
         alpha, alpha_b = _alpha(gamma, L, rho), _alpha(gamma_b, L_b, 0.0)
         after = (1.0 - alpha) * gamma + alpha * rho
         to_z = alpha * gamma / (gamma + alpha * rho)
-        keep, back = (1.0 - alpha) * gamma / after, alpha * (rho - L) / after
-        for j in range(d):  # y in place of x, and its part of z
+        keep, share = (1.0 - alpha) * gamma / after, alpha / after
+        for j in range(d):  # y in place of x
             at = j * stride
             x, z = load(lanes, cell, at), load(lanes, cell, at + m)
             y = x + (z - x) * to_z
             store(lanes, cell, at, y)
-            store(lanes, cell, at + m, z * keep + y * back)
+            store(lanes, cell, at + m, z * keep)
             if sums > 0:
                 store(lanes, cell, at + m + m, load(lanes, cell, at + m + m) + omega[k] * y)
         b = x_b + (z_b - x_b) * alpha_b
@@ -140,17 +141,19 @@ def learn(rows, order, schedule, method, state):
         for p in range(begin, stop):  # the step and its running sums
             at = U(indices[p]) * stride
             store(lanes, cell, at, load(lanes, cell, at) - step * data[p])
+            store(lanes, cell, at + m, load(lanes, cell, at + m) - share * c * data[p])
             if sums > 1:
                 g = at + U(3) * m
                 store(lanes, cell, g, load(lanes, cell, g) + oc * data[p])
             if sums > 2:
                 g = at + U(4) * m
                 store(lanes, cell, g, load(lanes, cell, g) + curve * data[p] * data[p])
-        for j in range(d):  # x', and its part of z
-            at = j * stride
-            x = prox(reg, load(lanes, cell, at) * (1.0 - rho / L), lam * (penalty(reg, j) / L))
-            store(lanes, cell, at, x)
-            store(lanes, cell, at + m, load(lanes, cell, at + m) + x * (alpha * L / after))
+        for j in range(d):  # x' = v - cut, and the subgradient L cut into z
+            at, tau = j * stride, lam * (penalty(reg, j) / L)
+            v = load(lanes, cell, at) * (1.0 - rho / L)
+            cut = minimum(maximum(v, -tau), tau)  # v - x' as a difference would cost digits by the thousand steps
+            store(lanes, cell, at, prox(reg, v, tau))
+            store(lanes, cell, at + m, load(lanes, cell, at + m) - cut * (share * L))
         if sums > 0:
             store(lanes, bias, m + m, load(lanes, bias, m + m) + omega[k] * b)
         if sums > 1:
