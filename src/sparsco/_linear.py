@@ -38,7 +38,7 @@ _FIXED = (
 )  # fmt: skip
 """Parameters that cannot change while a stream is under way."""
 _SLICE = 1 << 16
-_NOTED = 512
+_NOTED = 1024
 """Examples of ``learn_one`` that are learned at once."""
 
 
