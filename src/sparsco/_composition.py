@@ -113,8 +113,11 @@ def _parts(model: Any, regularizer: Any, starts_elsewhere: bool, one_by_one: boo
         # loss has a curvature to cap them by
         capped = curved and not loss.classifies and getattr(loss, "steady", True)
         optimizer = "fobos" if capped or starts_elsewhere or step is not None else "nftrl"
-        if not is_lazy(getattr(regularizer, "record", regularizer)):
+        record = getattr(regularizer, "record", regularizer)
+        if not is_lazy(record):
             optimizer = "batch-rda" if optimizer == "nftrl" else "batch-fobos"
+        elif kind(record) == "grouped" and optimizer == "nftrl":  # one rate for all outputs of a feature
+            optimizer = "rda"
         elif one_by_one and step is None:  # features will come at any time
             optimizer = OPTIMIZERS["nftrl"](births=True)
     if isinstance(conversion, str) and conversion == "auto":

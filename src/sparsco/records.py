@@ -18,7 +18,7 @@ import numpy as np
 from .dispatch import cast, dispatched, optional
 from .lanes import WIDTHS, lanes_for, width
 from .losses import couples
-from .regularizers import is_lazy
+from .regularizers import is_absolute
 
 
 class Rows(NamedTuple):
@@ -126,7 +126,7 @@ class Problem(NamedTuple):
 
 def is_coupled(problem: Problem) -> bool:
     """Whether the models of a problem have to be converted together, by maps of whole arrays."""
-    return couples(problem.loss) or not is_lazy(problem.regularizer)
+    return couples(problem.loss) or not is_absolute(problem.regularizer)
 
 
 class Layout(NamedTuple):

@@ -2,13 +2,14 @@
 
 Every record says by ``kind`` how r ties weights together, and by ``cost`` what a prox takes:
 
-- ``separable``: one weight at a time.  Where there is a scalar ``prox``, v -> argmin_u (u - v)^2 / 2 + s |u|, kernels
-  are lazy: applied once with s = eta * lam it is one step's prox, applied with the total shrinkage of an idle stretch
-  it is that whole stretch;
+- ``separable``: one weight at a time;
 - ``grouped``: given features together, or all outputs of a feature;
 - ``global``: all weights together.
 
-``prox_all`` is the prox of whole arrays, (d,) or (d, m), that every kind has; the mini-batch optimizers use it.
+``prox_all`` is the prox of whole arrays, (d,) or (d, m), that every kind has; the mini-batch optimizers use it.  Where
+there is a ``prox`` of one feature's weights, v -> argmin_u (u - v)^2 / 2 + s |u| or the like, kernels are lazy: applied
+once with s = eta * lam it is one step's prox, applied with the total shrinkage of an idle stretch it is that whole
+stretch.  What is not the absolute value says by ``falls`` how fast its weights go to zero.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import projections
-from .dispatch import dispatched, optional
-from .lanes import maximum, minimum
+from .dispatch import dispatched, inlined, optional
+from .lanes import maximum, minimum, sqrt, total, where
 
 
 @dispatched
@@ -36,7 +37,7 @@ def penalty(regularizer: Any, j: Any) -> Any:
 
 @optional
 def falls(regularizer: Any, v: Any) -> Any:
-    """1 where the prox moves v towards zero, 0 where it leaves v alone, however large s."""
+    """How fast the prox moves v towards zero: |prox(v, s)| = max(|v| - s falls(v), 0).  1 for the absolute value."""
     return 1.0
 
 
@@ -77,7 +78,12 @@ def kind(regularizer: Any) -> str:
 
 def is_lazy(regularizer: Any) -> bool:
     """Whether kernels that touch only an example's own features can handle it."""
-    return kind(regularizer) == "separable" and hasattr(regularizer, "prox")
+    return hasattr(regularizer, "prox")
+
+
+def is_absolute(regularizer: Any) -> bool:
+    """Whether r is a sum of pen_j |w_j|, as most methods know it."""
+    return is_lazy(regularizer) and not hasattr(regularizer, "falls")
 
 
 def _beside(values: np.ndarray, W: np.ndarray) -> np.ndarray:
@@ -138,6 +144,10 @@ class WeightedElasticNet(NamedTuple):
         return np.asarray(regularizer.pen, dtype=np.float64)
 
 
+_AT_ONCE = 1e300
+"""Falls so fast that it is never seen: finite, since it meets zeros."""
+
+
 class NonNegative(NamedTuple):
     """lam sum_j w_j + (rho / 2) ||w||^2 over w >= 0."""
 
@@ -145,7 +155,15 @@ class NonNegative(NamedTuple):
     rho: float = 0.0
 
     kind = "separable"
-    cost = "O(features) per mini-batch"
+    cost = "O(nonzeros) per example"
+
+    def prox(regularizer, v, s):
+        return maximum(v - s, 0.0 * v)
+
+    def falls(regularizer, v):
+        return where(v > 0.0, 0.0 * v + 1.0, 0.0 * v + _AT_ONCE)
+
+    penalty, penalties = ElasticNet.penalty, ElasticNet.penalties
 
     def prox_all(regularizer, W, s):
         return np.maximum(W - s * regularizer.lam, 0.0)
@@ -188,6 +206,12 @@ class Box(NamedTuple):
         return (b if np.ndim(b) == 0 else _beside(np.asarray(b), W) for b in regularizer[:2])
 
 
+@inlined
+def _length(v):
+    """The norm over all lanes, never 0."""
+    return maximum(sqrt(total(v * v)), 1e-300)
+
+
 class RowGroup(NamedTuple):
     """lam sum_j ||W_j||_2 + (rho / 2) ||W||^2, W_j all outputs of feature j: it is in or out for all of them."""
 
@@ -195,7 +219,15 @@ class RowGroup(NamedTuple):
     rho: float = 0.0
 
     kind = "grouped"
-    cost = "O(features) per mini-batch"
+    cost = "O(nonzeros) per example"
+
+    def prox(regularizer, v, s):
+        return v * maximum(1.0 - s / _length(v), 0.0 * v)
+
+    def falls(regularizer, v):
+        return abs(v) / _length(v)
+
+    penalty, penalties = ElasticNet.penalty, ElasticNet.penalties
 
     def prox_all(regularizer, W, s):
         return W * _shrunk(_norms(W), s * regularizer.lam)

@@ -19,7 +19,7 @@ from .dispatch import U, kernel
 from .lanes import WIDTHS, load, store, width
 from .losses import couples, curvature, derivative, value
 from .records import Nothing, Problem, Rows, State, padded
-from .regularizers import AutoElasticNet, is_lazy, kind, strength
+from .regularizers import AutoElasticNet, is_absolute, is_lazy, kind, strength
 from .reservoir import Reservoir
 from .rows import Matrix, add_rows, add_squared_rows, margins, margins_at, squared_norms, stack
 from .steps import Pilot, capped, check_positive, default_rule
@@ -662,6 +662,12 @@ def check_fits(optimizer: Any, problem: Problem) -> None:
             f"{name} cannot handle {type(regularizer).__name__}, whose prox is {kind(regularizer)} and costs "
             f"{regularizer.cost}: choose optimizer='batch-fobos' or 'batch-rda'."
         )
+    if not hasattr(optimizer, "kinds") and not is_absolute(regularizer):
+        if kind(regularizer) not in getattr(optimizer, "takes", ()):
+            raise ValueError(
+                f"{name} has no form for {type(regularizer).__name__}: choose optimizer='fobos' or 'rda', which are lazy "
+                "with it."
+            )
     if not hasattr(optimizer, "kinds") and problem.lanes is None:
         raise ValueError(
             f"{name} learns at most {WIDTHS[-1].m} models that are tied together, not {problem.m}: choose "

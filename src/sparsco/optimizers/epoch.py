@@ -84,6 +84,7 @@ class EpochGD(NamedTuple):
     layout = _Layout(shared=1, lane=1, bias=1, clock=1)
     columns = FOBOS.columns
     uses_steps = True
+    takes = ("separable", "grouped")
 
     @property
     def learn(self):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel, plain_python
-from ..lanes import anyof, load, maximum, minimum, signed, store, width
+from ..lanes import anyof, lane, load, maximum, minimum, signed, store, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, spare, tracks
 from ..regularizers import ElasticNet, falls, penalty, prox
@@ -78,6 +78,7 @@ class FOBOS(NamedTuple):
     layout = Layout(shared=1, lane=1, bias=1, clock=0)
     columns = 4
     uses_steps = True
+    takes = ("separable", "grouped")
 
     @property
     def learn(self):
@@ -253,10 +254,9 @@ def learn(rows, order, schedule, method, state):
             s = s + v * data[p]
         for h in range(n):  # the iterates of the dead, summed up to the step z at which each reached zero
             at = U(dead[h]) * stride
-            pen = penalty(reg, U(dead[h]))
+            pen, speed = penalty(reg, U(dead[h])), falls(reg, load(lanes, level, h * m))
             for q in range(m):
-                v = level[h * m + q]
-                shrink = lams[q] * pen * falls(reg, v)
+                v, shrink = level[h * m + q], lams[q] * pen * lane(speed, q)
                 if (v != 0.0) & (abs(v) <= shrink * (B - cell[at])):
                     x = abs(v) / shrink + cell[at]
                     z = _near(table, grid, r, x)
@@ -315,14 +315,15 @@ def settle(table, grid, steps, method, state):
     cell = state.cell
     m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
     stride, r = one + (one + sums + U(spare(watch))) * m, U(steps)
-    B, P = table[r, 0], table[r, 3]
+    B, P, lam = table[r, 0], table[r, 3], load(lanes, lams, U(0))
     for j in range(U(cell.size) // stride):
         at, pen = j * stride, penalty(reg, j)
-        for q in range(m):
-            v = cell[at + one + q]
-            if v != 0.0:
-                shrink = lams[q] * pen * falls(reg, v)
-                if sums > 0:
+        now = load(lanes, cell, at + one)
+        if sums > 0:
+            speed = falls(reg, now)
+            for q in range(m):
+                v, shrink = cell[at + one + q], lams[q] * pen * lane(speed, q)
+                if v != 0.0:
                     z, level = r, abs(v) + shrink * cell[at]
                     if abs(v) <= shrink * (B - cell[at]):
                         x = level / shrink
@@ -337,5 +338,5 @@ def settle(table, grid, steps, method, state):
                                     lo = mid
                             z = hi
                     cell[at + one + m + q] += math.copysign(maximum(level * table[z, 1] - shrink * table[z, 2], 0.0), v)
-                cell[at + one + q] = P * prox(reg, v, shrink * (B - cell[at]))
+        store(lanes, cell, at + one, P * prox(reg, now, lam * (pen * (B - cell[at]))))
         cell[at] = 0.0

@@ -40,6 +40,7 @@ class FTRL(NamedTuple):
     layout = property(idle.layout)
     columns = idle.COLUMNS
     uses_steps = False
+    takes = ("separable",)
     learn = _LEARN
 
     def check(self, problem: Problem) -> None:

@@ -27,7 +27,7 @@ from ..dispatch import U, dispatched, inlined, kernel, plain_python
 from ..lanes import anyof, lane, load, maximum, minimum, signed, store, where, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
-from ..regularizers import ElasticNet, penalty, prox
+from ..regularizers import ElasticNet, falls, penalty, prox
 from .lines import FOUR, LINE, fields, numbered, pick, prefetch, put_fields, tails
 
 _TINY = 1e-300
@@ -356,7 +356,7 @@ def weights(optimizer: Any, problem: Problem, state: State, block: Block, t: int
     shrink = problem.regularizer.penalties(problem.d)[:, None] * method.lams
     if drifts(idle):
         z = np.where(z != 0.0, drifted(idle, z, np.where(z != 0.0, eta, 1.0), shrink, t - shared[:, -1:]), 0.0)
-    w = 0.0 - prox(method.regularizer, z, shrink * clock_of(idle, now)) * damping(idle, now, eta) * eta
+    w = 0.0 - shrunk(method.regularizer, z, shrink * clock_of(idle, now)) * damping(idle, now, eta) * eta
     return w[:, : problem.m], bias[0, : problem.m].copy()
 
 
@@ -374,6 +374,12 @@ class Learn:
         """In plain Python."""
         with plain_python():
             self(rows, order, schedule, method, state)
+
+
+@inlined
+def shrunk(regularizer, z, level):
+    """The prox of -z, which has the weight's sign, with z's sign."""
+    return -prox(regularizer, -z, level)
 
 
 # --- Sums over idle stretches -----------------------------------------------------------------------------------------
@@ -468,7 +474,8 @@ def learn(rows, order, schedule, method, state):
             if (ridged(idle) == 1) & ((sums > 0) | (drifts(idle) == 1)):
                 a = age(ages, maximum(origin, cell[at + touch]), cell, at)
                 for lane_ in range(m):
-                    zq, own_eta, own_shrink = cell[f + lane_], cell[f + m + lane_], lams[lane_] * penalty(reg, j)
+                    zq, own_eta = cell[f + lane_], cell[f + m + lane_]
+                    own_shrink = lams[lane_] * penalty(reg, j) * falls(reg, -zq)
                     if zq != 0.0:
                         if sums > 0:
                             total = stretch(idle, zq, own_eta, own_shrink, a, now + 1.0)
@@ -476,7 +483,7 @@ def learn(rows, order, schedule, method, state):
                         if drifts(idle) == 1:
                             cell[f + lane_] = drifted(idle, zq, own_eta, own_shrink, t - cell[at + touch])
             z, eta = load(lanes, cell, f), load(lanes, cell, f + m)
-            v = prox(reg, z, shrink * clock_of(idle, now))
+            v = shrunk(reg, z, shrink * clock_of(idle, now))
             s = s - v * damping(idle, now, eta) * eta * x
             if (sums > 0) & (ridged(idle) == 0):
                 dead[n] = j
@@ -486,7 +493,8 @@ def learn(rows, order, schedule, method, state):
             at = j * stride
             f, now, then = at + own, age(ages, t, cell, at), age(ages, origin, cell, at)
             for lane_ in range(m):
-                z, eta, own_shrink = cell[f + lane_], cell[f + m + lane_], lams[lane_] * penalty(reg, j)
+                z, eta = cell[f + lane_], cell[f + m + lane_]
+                own_shrink = lams[lane_] * penalty(reg, j) * falls(reg, -z)
                 if (eta > 0.0) & (abs(z) <= own_shrink * now):
                     total = sum_to_death(table, z, eta, own_shrink, then, r)
                     cell[f + m + m + m + lane_] -= math.copysign(total, z)
@@ -509,7 +517,7 @@ def learn(rows, order, schedule, method, state):
             f, shrink = at + own, lam * penalty(reg, j)
             now = age(ages, t, cell, at)
             z, eta, level = load(lanes, cell, f), load(lanes, cell, f + m), shrink * clock_of(idle, now)
-            v = prox(reg, z, level)
+            v = shrunk(reg, z, level)
             pull = v * damping(idle, now, eta)  # -r w
             w, g = 0.0 - pull * eta, c * x
             G = load(lanes, cell, f + m + m) + g * g
@@ -521,9 +529,10 @@ def learn(rows, order, schedule, method, state):
             if sums > 0:
                 if ridged(idle) == 0:
                     h = f + m + m + m
-                    new_v = prox(reg, new_z, shrink * (now + 1.0))
+                    new_v = shrunk(reg, new_z, shrink * (now + 1.0))
+                    old_fall, new_fall = shrink * falls(reg, -v), shrink * falls(reg, -new_v)
                     change = Omega * (w + new_v * new_eta) - (
-                        signed(shrink * before * eta, v) - signed(shrink * after * new_eta, new_v)
+                        signed(old_fall * before * eta, v) - signed(new_fall * after * new_eta, new_v)
                     )
                     store(lanes, cell, h, load(lanes, cell, h) + change)
                     new_eta = where(new_v != 0.0, new_eta, -new_eta)
@@ -680,7 +689,8 @@ def settle_all(table, origin, t, stride, idle, ages, method, state):
         now, then = age(ages, end, cell, at), age(ages, origin, cell, at)
         for lane_ in range(m):
             f = at + own + lane_
-            z, eta, shrink = cell[f], cell[f + m], lams[lane_] * pen
+            z, eta = cell[f], cell[f + m]
+            shrink = lams[lane_] * pen * falls(reg, -z)
             alive = abs(z) > shrink * now
             if z != 0.0:
                 total = 0.0

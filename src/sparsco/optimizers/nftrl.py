@@ -53,6 +53,7 @@ class NFTRL(NamedTuple):
     layout = property(idle.layout)
     columns = idle.COLUMNS
     uses_steps = False
+    takes = ("separable",)
     learn = _LEARN
 
     def check(self, problem: Problem) -> None:

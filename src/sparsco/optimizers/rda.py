@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel
-from ..lanes import anyof, load, maximum, minimum, prefetch, store, where, width
+from ..lanes import anyof, lane, load, maximum, minimum, prefetch, store, where, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
-from ..regularizers import penalty, prox
+from ..regularizers import falls, penalty, prox
 
 
 class Schedule(NamedTuple):
@@ -70,6 +70,7 @@ class RDA(NamedTuple):
     layout = _Layout(shared=0, lane=1, bias=1, clock=0)
     columns = 3
     uses_steps = False
+    takes = ("separable", "grouped")
 
     @property
     def learn(self):
@@ -203,13 +204,15 @@ def learn(rows, order, schedule, method, state):
             z = load(lanes, cell, at)
             if sums > 0:
                 dead[n] = j
-                n += U(anyof((abs(z) <= tau * pen) & (abs(z) > load(lanes, cell, at + last))))
+                speed = falls(reg, z)
+                n += U(anyof((abs(z) <= tau * pen * speed) & (abs(z) > load(lanes, cell, at + last) * speed)))
             s = s + prox(reg, z, tau * pen) * data[p]
         for h in range(n):  # the iterates of the dead, summed up to the step at which each reached zero
-            at, pen = U(dead[h]) * stride, penalty(reg, U(dead[h]))
+            at = U(dead[h]) * stride
+            speed, weight_of = falls(reg, load(lanes, cell, at)), penalty(reg, U(dead[h]))
             for q in range(m):
-                size = abs(cell[at + q])
-                if (size <= _threshold(lams[q], e, t) * pen) & (size > cell[at + last + q]):
+                size, pen = abs(cell[at + q]), weight_of * lane(speed, q)
+                if (size <= _threshold(lams[q], e, t) * pen) & (size > cell[at + last + q] * lane(speed, q)):
                     f = U(maximum(_death(size, lams[q], e, pen, t) - origin, 0.0))
                     total = size * table[f, 0] - (lams[q] * table[f, 1] + e * table[f, 2]) * pen
                     cell[at + m + q] += math.copysign(total, cell[at + q])
@@ -232,7 +235,8 @@ def learn(rows, order, schedule, method, state):
             if sums > 0:  # cells are larger then: ask for the next row's
                 prefetch(cell, U(indices[minimum(p + coming, U(indices.size) - one)]) * stride)
                 f = at + m
-                moved = _prefix(z, tau * pen, Q, R * pen) - _prefix(u, next_tau * pen, Q, R * pen)
+                before, after = pen * falls(reg, z), pen * falls(reg, u)
+                moved = _prefix(z, tau * before, Q, R * before) - _prefix(u, next_tau * after, Q, R * after)
                 store(lanes, cell, f, load(lanes, cell, f) + moved)
                 store(lanes, cell, at + last, next_tau * pen)
             if sums > 1:
@@ -260,14 +264,15 @@ def settle(table, origin, clock, e, method, state):
     last, t = (one + sums) * m, 1.0 * clock
     stride = last + m
     for j in range(U(cell.size) // stride):
-        at, pen = j * stride, penalty(reg, j)
+        at = j * stride
+        speed, weight_of = falls(reg, load(lanes, cell, at)), penalty(reg, j)
         for q in range(m):
-            size, tau = abs(cell[at + q]), _threshold(lams[q], e, t) * pen
-            if size > cell[at + last + q]:
+            size, pen = abs(cell[at + q]), weight_of * lane(speed, q)
+            if size > cell[at + last + q] * lane(speed, q):
                 s = t
-                if size <= tau:
+                if size <= _threshold(lams[q], e, t) * pen:
                     s = _death(size, lams[q], e, pen, t)
                 f = U(maximum(s - origin, 0.0))
                 total = size * table[f, 0] - (lams[q] * table[f, 1] + e * table[f, 2]) * pen
                 cell[at + m + q] += math.copysign(total, cell[at + q])
-            cell[at + last + q] = tau
+            cell[at + last + q] = _threshold(lams[q], e, t) * weight_of

@@ -16,7 +16,7 @@ import numpy as np
 from ..dispatch import kernel
 from ..lanes import where
 from ..records import Block, Layout, Problem, State
-from ..regularizers import penalty, prox
+from ..regularizers import falls, penalty, prox
 from . import fobos
 from .fobos import FOBOS
 
@@ -31,7 +31,7 @@ class Truncating(NamedTuple):
         return where(abs(v) <= regularizer.theta, prox(regularizer.base, v, s), v)
 
     def falls(regularizer, v):  # noqa: N805
-        return where(abs(v) <= regularizer.theta, 0.0 * v + 1.0, 0.0 * v)
+        return where(abs(v) <= regularizer.theta, 0.0 * v + falls(regularizer.base, v), 0.0 * v)
 
     def penalty(regularizer, j):  # noqa: N805
         return penalty(regularizer.base, j)
@@ -58,6 +58,7 @@ class TruncatedGradient(NamedTuple):
     layout = Layout(shared=1, lane=1, bias=1, clock=1)
     columns = FOBOS.columns
     uses_steps = True
+    takes = ("separable", "grouped")
 
     @property
     def learn(self):
