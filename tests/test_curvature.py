@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from sparsco import quadratic
 from sparsco.curvature import Evidence, choose, diagonal, newton, objective, scalar
-from sparsco.quadratic import largest_eigenvalue
 from sparsco.losses import Hinge, Logistic, Squared
 from sparsco.randomness import Purpose, bits, uniform
 from sparsco.regularizers import ElasticNet, WeightedElasticNet
@@ -254,7 +253,7 @@ def test_scalar_uses_twice_the_largest_eigenvalue():
 def test_the_largest_eigenvalue_is_never_above_and_near_without_a_spectral_gap(seed):
     X, _, _, sample, _ = problem(Squared(), seed=seed)
     largest = np.linalg.eigvalsh(X.T @ X / len(X))[-1]
-    estimate = largest_eigenvalue(*sample.R[:3], X.shape[1], np.full(len(X), 1 / len(X)))
+    estimate = quadratic.largest_eigenvalue(*sample.R[:3], X.shape[1], np.full(len(X), 1 / len(X)))
     assert 0.9 * largest < estimate <= largest * (1 + 1e-12)  # the factor 2 in M covers the rest
 
 
