@@ -3,8 +3,8 @@
     python benchmarks/one_at_a_time.py
 
 ``zipf`` streams meet frequent features again and again, as texts do; in ``uniform`` ones nearly every feature of every
-row is new, the worst case.  Times are CPU times; memory is what the process grew by, which is only telling for the first
-line of each kind, since later ones find room that was freed.
+row is new, the worst case.  Times are CPU times; memory is what the process grew by, which only tells something for the
+first line of each kind: later ones find room that was freed.
 """
 
 from __future__ import annotations

@@ -531,7 +531,8 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         return self
 
     def _get_support_mask(self) -> np.ndarray:
-        used = self._features.to_columns(self._solved().coef.indices)
+        coef = self._solved().coef
+        used = self._features.to_columns(coef.indices)
         mask = np.zeros(self.n_features_in_, bool)
         mask[used] = True
         return mask
