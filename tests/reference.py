@@ -454,7 +454,8 @@ class SSG:
         L, alpha, y = self.L, self.alpha, self.w
         v = y - (c * x + rho * y) / L
         self.x = soft(v, lam * pen / L)
-        mapping = c * x + rho * y + np.clip(L * v, -lam * pen, lam * pen)  # L (y - x), without its rounding
+        subgradient = np.clip(L * v, -lam * pen, lam * pen)
+        mapping = np.where(self.x == 0.0, L * y, c * x + rho * y + subgradient)  # L (y - x), without its rounding
         self.z = ((1 - alpha) * self.g * self.z + alpha * rho * y - alpha * mapping) / self.g_next
         self.x_b = self.b - c / self.L_b
         self.z_b = self.z_b - self.alpha_b * c / self.g_b_next

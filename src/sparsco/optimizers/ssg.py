@@ -5,7 +5,7 @@ With k examples learned there are x, the answer, z, the minimiser of the estimat
     L_k alpha^2 = (1 - alpha) gamma + alpha rho = gamma',      y = (alpha gamma z + gamma' x) / (gamma + alpha rho),
     x' = S(y - (c x_k + rho y) / L_k, lam pen / L_k),          c = derivative of the loss at y,
     z <- ((1 - alpha) gamma z + alpha rho y - alpha L_k (y - x')) / gamma'
-       = ((1 - alpha) gamma z - alpha (c x_k + the subgradient of lam pen |x'| that made x')) / gamma',
+       = ((1 - alpha) gamma z - alpha (c x_k + the subgradient of lam pen |x'| at x')) / gamma',
 
 from gamma = Gamma and with L_k = Gamma + rho (k + 2)^2/4 or, without an L2 term, Gamma + c0 (k + 1)^(3/2).  x is a
 soft threshold, hence sparse as it stands.  No closed form for idle coordinates is known: x and z pull at each other, so
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel
-from ..lanes import load, maximum, minimum, store, width
+from ..lanes import load, maximum, minimum, store, where, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import penalty, prox
@@ -48,7 +48,7 @@ class SSG(NamedTuple):
     gamma: float | None = None
     c0: float | None = None
 
-    layout = Layout(shared=0, lane=2, bias=2, clock=2)
+    layout = Layout(shared=0, lane=3, bias=2, clock=2)
     uses_steps = False
     asks_curvature = True
 
@@ -104,13 +104,14 @@ def _alpha(gamma, L, rho):
 
 @kernel
 def learn(rows, order, schedule, method, state):
-    """SSG over the rows in ``order``, two sweeps over all coordinates for each; a cell is x, z and the sums of y."""
+    """SSG over the rows in ``order``, two sweeps over all coordinates for each; a cell is x (y for a
+    moment), z, the example's gradient for a moment, and the sums."""
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
     omega, Ls, L_biases, rho, intercept = schedule
     cell, bias, clock = state
     m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
-    stride = (U(2) + sums) * m
+    stride = (U(3) + sums) * m
     d = U(cell.size) // stride
     lam, x_b, z_b = load(lanes, lams, U(0)), load(lanes, bias, U(0)), load(lanes, bias, m)
     gamma, gamma_b = clock[0], clock[1]
@@ -123,37 +124,40 @@ def learn(rows, order, schedule, method, state):
         keep, share = (1.0 - alpha) * gamma / after, alpha / after
         for j in range(d):  # y in place of x
             at = j * stride
-            x, z = load(lanes, cell, at), load(lanes, cell, at + m)
-            y = x + (z - x) * to_z
+            x = load(lanes, cell, at)
+            y = x + (load(lanes, cell, at + m) - x) * to_z
             store(lanes, cell, at, y)
-            store(lanes, cell, at + m, z * keep)
             if sums > 0:
-                store(lanes, cell, at + m + m, load(lanes, cell, at + m + m) + omega[k] * y)
+                g = at + U(3) * m
+                store(lanes, cell, g, load(lanes, cell, g) + omega[k] * y)
         b = x_b + (z_b - x_b) * alpha_b
         margin = b
         for p in range(begin, stop):
             margin = margin + load(lanes, cell, U(indices[p]) * stride) * data[p]
         target, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
         c = weight * derivative(loss, margin, target)
-        oc, curve, step = omega[k] * c, 0.0 * c, c / (L - rho)  # 1/L once y is scaled below
+        oc, curve = omega[k] * c, 0.0 * c
         if sums > 2:
             curve = weight * curvature(loss, margin, target)
-        for p in range(begin, stop):  # the step and its running sums
+        for p in range(begin, stop):
             at = U(indices[p]) * stride
-            store(lanes, cell, at, load(lanes, cell, at) - step * data[p])
-            store(lanes, cell, at + m, load(lanes, cell, at + m) - share * c * data[p])
+            store(lanes, cell, at + m + m, c * data[p])
             if sums > 1:
-                g = at + U(3) * m
+                g = at + U(4) * m
                 store(lanes, cell, g, load(lanes, cell, g) + oc * data[p])
             if sums > 2:
-                g = at + U(4) * m
+                g = at + U(5) * m
                 store(lanes, cell, g, load(lanes, cell, g) + curve * data[p] * data[p])
-        for j in range(d):  # x' = v - cut, and the subgradient L cut into z
+        for j in range(d):
             at, tau = j * stride, lam * (penalty(reg, j) / L)
-            v = load(lanes, cell, at) * (1.0 - rho / L)
-            cut = minimum(maximum(v, -tau), tau)  # v - x' as a difference would cost digits by the thousand steps
-            store(lanes, cell, at, prox(reg, v, tau))
-            store(lanes, cell, at + m, load(lanes, cell, at + m) - cut * (share * L))
+            y, slope = load(lanes, cell, at), load(lanes, cell, at + m + m)
+            v = y * (1.0 - rho / L) - slope / L
+            x = prox(reg, v, tau)
+            # L (y - x) - rho y: as a difference it would lose digits in proportion to k
+            mapping = where(x == 0.0, y * (L - rho), slope + minimum(maximum(v, -tau), tau) * L)
+            store(lanes, cell, at, x)
+            store(lanes, cell, at + m, load(lanes, cell, at + m) * keep - mapping * share)
+            store(lanes, cell, at + m + m, 0.0 * x)
         if sums > 0:
             store(lanes, bias, m + m, load(lanes, bias, m + m) + omega[k] * b)
         if sums > 1:
