@@ -10,13 +10,13 @@ import pytest
 
 import sparsco
 from sparsco import conversions, losses, regularizers, steps
-from sparsco.checks import CheckFailed, check_part
+from sparsco.checks import CheckError, check_part
 from sparsco.lanes import maximum, minimum, where
 from sparsco.optimizers import OPTIMIZERS
 
 NEEDS = {
     "Constant": (0.1,), "InverseSqrt": (0.1,), "InverseTime": (1.0,), "WeightedElasticNet": (0.3, 0.2, np.arange(3.0)),
-    "ElasticNet": (0.3, 0.2),
+    "ElasticNet": (0.3, 0.2), "NonNegative": (0.3, 0.2), "RowGroup": (0.3, 0.2),
 }  # fmt: skip
 
 
@@ -81,6 +81,16 @@ class HalfSoft(regularizers.ElasticNet):
         return v - 0.5 * minimum(maximum(v, -s), s)
 
 
+class Slow(regularizers.ElasticNet):
+    """Falls twice as fast on one side and does not say so."""
+
+    def prox(regularizer, v, s):  # noqa: N805
+        return v - minimum(maximum(v, -2.0 * s), s)
+
+    def strength(regularizer, w):  # noqa: N805
+        return regularizer.lam * np.where(w > 0.0, w, -2.0 * w).sum(0) + 0.5 * regularizer.rho * np.square(w).sum(0)
+
+
 class Hard(regularizers.ElasticNet):
     """Does not add up: cuts, never shrinks."""
 
@@ -123,6 +133,7 @@ class Greedy(conversions.Last):
         (Bent(), "not the slope of its derivative"),
         (HalfSoft(0.3, 0.2), "does not minimise"),
         (Hard(0.3, 0.2), "prox"),
+        (Slow(0.3, 0.2), "falls"),
         (Restarting(0.1), "do not add up"),
         (Negative(0.1), "positive"),
         (Greedy(), "changes what is learned"),
@@ -130,7 +141,7 @@ class Greedy(conversions.Last):
     ids=lambda part: type(part).__name__,
 )
 def test_what_is_wrong_is_named(part, says):
-    with pytest.raises(CheckFailed, match=says) as failure:
+    with pytest.raises(CheckError, match=says) as failure:
         check_part(part, compiled=False)
     assert str(failure.value).startswith(type(part).__name__)
 

@@ -95,7 +95,9 @@ def ftrl(X, Y, reg, alpha, beta):
     return path, W, b
 
 
-REGULARIZERS = [NonNegative(0.05), NonNegative(0.05, 0.1), Tilted(0.05), Tilted(0.05, 0.1), RowGroup(0.1), RowGroup(0.1, 0.1)]
+REGULARIZERS = [
+    NonNegative(0.05), NonNegative(0.05, 0.1), Tilted(0.05), Tilted(0.05, 0.1), RowGroup(0.1), RowGroup(0.1, 0.1)
+]  # fmt: skip
 CONVERSIONS = {"last": conversions.Last(), "average": conversions.Average(), "weighted": conversions.Average(2.0)}
 
 
@@ -149,7 +151,8 @@ def test_conversion_keeps_the_shape(reg):
         run.feed(as_matrix(X), Y if m > 1 else Y[:, 0])
         answer = run.finish()
         P = X @ answer.w + answer.b
-        models[type(conversion).__name__] = answer, np.square(P - Y).mean(0).sum() / 2.0 + np.sum(strength(reg, answer.w))
+        objective = np.square(P - Y).mean(0).sum() / 2.0 + np.sum(strength(reg, answer.w))
+        models[type(conversion).__name__] = answer, objective
     (average, plain), (sparse, converted) = models["Average"], models["AverageSL"]
     assert converted <= plain
     assert np.count_nonzero(sparse.w) <= np.count_nonzero(average.w)

@@ -128,7 +128,7 @@ def dense(stream, loss, name, constants, penalty, rule, intercept, run, pen=None
         gamma = L / (10.0 if LOSSES[loss].classifies else 3.0)
         constants |= {"beta": L, "gamma": gamma, "gamma_b": gamma}
     if name == "nftrl" and not LOSSES[loss].classifies:
-        sigma, b0, slope = (part[0] for part in run.optimizer[2:])
+        sigma, b0, slope = (part[0] for part in run.optimizer[2:5])
         constants |= {"alpha": 1.0, "sigma": sigma, "b0": b0, "slope": slope}
     if name.startswith("adagrad"):
         eta, delta, b0 = (field[0] for field in run.optimizer)

@@ -665,8 +665,7 @@ def check_fits(optimizer: Any, problem: Problem) -> None:
     if not hasattr(optimizer, "kinds") and not is_absolute(regularizer):
         if kind(regularizer) not in getattr(optimizer, "takes", ()):
             raise ValueError(
-                f"{name} has no form for {type(regularizer).__name__}: choose optimizer='fobos' or 'rda', which are lazy "
-                "with it."
+                f"{name} has no form for {type(regularizer).__name__}: choose optimizer='fobos' or 'rda'."
             )
     if not hasattr(optimizer, "kinds") and problem.lanes is None:
         raise ValueError(
