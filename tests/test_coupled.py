@@ -339,7 +339,7 @@ def dense(data, loss, record, optimizer, conversion, run, intercept):
     scale = max(np.abs(full.W).max(), np.abs(full.b).max(), 1.0)
     last = full.W[-1], full.b[-1]
     omega = {"average": np.ones(n), "weighted": np.arange(1.0, n + 1.0) ** 3}.get(
-        conversion, reference.anytime_weights(n)
+        conversion, reference.anytime_weights(n, growth=4 if "sl" in conversion else 2)
     )
     if conversion == "last":
         return last, scale
@@ -417,10 +417,10 @@ def test_a_batch_of_one_is_fobos():
 
 
 def test_more_models_than_lanes():
-    data = stream(200, "squared", m=40)
+    data = stream(200, "squared", m=130)
     together, run = learned(data, "squared", RowGroup(0.01), optimizers.BatchFOBOS(), conversions.AverageSL())
-    assert together.w.shape == (D, 40) and run.problem.width == 40 and run.problem.lanes is None
-    with pytest.raises(ValueError, match="at most 32 models in one run, not 40"):
+    assert together.w.shape == (D, 130) and run.problem.width == 130 and run.problem.lanes is None
+    with pytest.raises(ValueError, match="at most 128 models that are tied together, not 130"):
         learned(data, "squared", ElasticNet(0.01), optimizers.FOBOS(), conversions.Last())
 
 
@@ -671,8 +671,8 @@ def test_classes(penalty):
     if penalty == "trace":
         assert np.linalg.matrix_rank(model.coef_) < len(model.classes_)
     assert type(model.report_["regularizer"]).__name__ in ("RowGroup", "TraceNorm", "NonNegative")
-    names = {1.0: "BatchRDA", 0.5: "BatchFOBOS"}
-    for l1_ratio, name in names.items():
+    name = {"row-group": "RDA", "trace": "BatchRDA", "nonnegative": "NFTRL"}[penalty]
+    for l1_ratio in (1.0, 0.5):
         chosen = SparseClassifier(penalty=penalty, l1_ratio=l1_ratio, alpha=0.02, max_iter=1).fit(X, y)
         assert type(chosen.report_["optimizer"]).__name__ == name
         assert chosen.report_["lam"] == pytest.approx(0.02 * l1_ratio)

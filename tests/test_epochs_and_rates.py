@@ -88,11 +88,11 @@ def test_epochs_longer_than_a_block(conversion, monkeypatch):
             answers.append(run.finish())
         trace, _ = dense(data, "logistic", "epoch-gd", {"T1": 100}, (0.02, 0.1), "auto", True, run)
     assert np.array_equal(answers[0].w, answers[1].w) and np.array_equal(answers[0].b, answers[1].b)
-    full, omega = trace(np.arange(n)), reference.anytime_weights(n)
+    full, omega, long = trace(np.arange(n)), reference.anytime_weights(n), reference.anytime_weights(n, growth=4)
     model = {
         conversions.LastEpoch: lambda: reference.last_epoch(full, 100),
         conversions.Suffix: lambda: reference.mean_iterate(full, omega),
-        conversions.AverageSL: lambda: reference.average_sl(full, omega, lam=0.02, rho=0.1, L=3.0),
+        conversions.AverageSL: lambda: reference.average_sl(full, long, lam=0.02, rho=0.1, L=3.0),
     }[type(conversion)]()
     assert_same(answers[0], model, np.abs(full.w).max())
 

@@ -259,8 +259,8 @@ def test_plain_python_equals_dense(optimizer, conversion, kind, data):
     rule = data.draw(st.sampled_from(rules))
     if conversion.endswith("diagonal") and not LOSSES[loss].curved:
         loss = "logistic"
-    if loss == "poisson" and (rule != "auto" or penalty == "huge"):
-        loss = "huber"  # any step size but the default makes exp(p) explode, and rounding errors with it
+    if loss == "poisson" and (OPTIMIZERS[optimizer][0] != "nftrl" or penalty == "huge"):
+        loss = "huber"  # steps that do not adapt make exp(p) explode, and rounding errors with it
     stream = suited(loss, data.draw(streams(min_rows=4, max_rows=200, max_features=5)))
     if stream.weights is not None and not np.any(stream.weights):
         stream = stream._replace(weights=None)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparsco import losses, regularizers
 from sparsco.losses import curvature, derivative, value
-from sparsco.regularizers import ElasticNet, WeightedElasticNet, penalty, prox, strength
+from sparsco.regularizers import ElasticNet, NonNegative, WeightedElasticNet, penalty, prox, strength
 
 LOSSES = [part for _, part in inspect.getmembers(losses, inspect.isclass) if hasattr(part, "derivative")]
 REGULARIZERS = [
@@ -187,11 +187,14 @@ def test_scales_from_the_first_rows():
 @given(v=st.floats(-5.0, 5.0), s=st.floats(0.0, 5.0), u=st.floats(-6.0, 6.0))
 def test_prox_is_the_minimiser(regularizer, v, s, u):
     best = float(prox(regularizer, v, s))
+    signed = isinstance(regularizer, NonNegative)
+    u, low = (abs(u), -np.inf) if signed else (u, -s)
+    assert best >= 0.0 or not signed
     assert 0.5 * (best - v) ** 2 + s * abs(best) <= 0.5 * (u - v) ** 2 + s * abs(u) + 1e-12
-    if abs(v) <= s:
+    if low <= v <= s:
         assert best == 0.0
-    # Moreau: v - prox(v) is the projection onto [-s, s]
-    assert v - best == pytest.approx(min(max(v, -s), s), abs=1e-12)
+    # Moreau: v - prox(v) is the projection onto r's slopes at 0
+    assert v - best == pytest.approx(min(max(v, low), s), abs=1e-12)
 
 
 @pytest.mark.parametrize("regularizer", REGULARIZERS, ids=lambda r: type(r).__name__)

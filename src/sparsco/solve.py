@@ -283,7 +283,9 @@ class Run:
         L_mean = float(problem.loss.smoothness * np.mean(scaled.mean(1) * norms)) if n else 1.0
         self.pilot = Pilot(n, L_mean if L_mean > 0.0 else 1.0, mean, std)
         if getattr(self.optimizer, "asks_curvature", False):
-            largest = problem.loss.smoothness * largest_eigenvalue(matrix.to_scipy(), scaled.mean(1))
+            X = matrix.to_scipy()[:, np.unique(matrix.indices)]  # the same bits, whatever columns are still to come
+            largest = problem.loss.smoothness * largest_eigenvalue(X, scaled.mean(1))
+            largest = max(largest, self.pilot.L_mean / max(X.shape[1] + problem.intercept, 1))
             self.pilot = self.pilot._replace(lam_max=largest)
         if hasattr(problem.regularizer, "at"):
             auto, every = problem.regularizer, self.targets.all_models(y, weights)

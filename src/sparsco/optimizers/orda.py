@@ -36,7 +36,7 @@ from ..regularizers import penalty, prox
 PI, E, F, L, W, THETA, RATE, SCALE, DAMP = range(9)
 """Columns of the table by time: RATE is 1/C, SCALE 1/D, DAMP C/(C + rho); then prefix sums for the sums of y:"""
 P, PE, PF, PL, Z, ZW = range(9, 15)
-_SHORTEST = 64
+_SHORTEST, _LONGEST = 64, 1 << 18
 """Rows of the first block; later ones are as long as all before them, up to a limit.  Everything is settled at their
 ends: over longer blocks E and F would grow beyond x / Pi, and digits would be lost."""
 
@@ -103,8 +103,8 @@ class ORDA(NamedTuple):
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Schedule:
         """The arrays for the next ``len(omega)`` steps, or for fewer where a settling comes first; no ``eta``."""
-        first, longest = t - block.start, min(max(1 << 14, 1 << (problem.d // 4).bit_length()), 1 << 18)
-        length = min(max(_SHORTEST, block.start), longest)
+        first = t - block.start
+        length = min(max(_SHORTEST, block.start), _LONGEST)
         n = min(len(omega), length - first)
         rows = block.reserve(first + n + 1)[first : first + n + 1]
         _tell_time(rows, t, float(problem.regularizer.rho), self.gamma, self.c0)
@@ -145,7 +145,7 @@ def check_constants(optimizer: Any) -> None:
 
 def constants(optimizer: Any, problem: Problem, pilot: Any, share: float) -> tuple[float, float]:
     """gamma and c0, those left open from the pilot rows: c0 = L_mean / share, or four times that for the intercept."""
-    gamma = pilot.L_mean**2 / max(pilot.lam_max, pilot.L_mean / (problem.d + problem.intercept))
+    gamma = pilot.L_mean**2 / pilot.lam_max
     c0 = pilot.L_mean / share * (4.0 if problem.regularizer.rho > 0.0 else 1.0)
     return float(optimizer.gamma or gamma), float(optimizer.c0 or c0)
 
