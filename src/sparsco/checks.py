@@ -18,8 +18,8 @@ import numpy as np
 from .conversions import Average, Last
 from .dispatch import kernel, plain_python
 from .lanes import lanes_for, load, store
-from .losses import Logistic, curvature, derivative, value
-from .optimizers import FOBOS, NFTRL, RDA
+from .losses import Logistic, couples, curvature, derivative, value
+from .optimizers import FOBOS, NFTRL, RDA, EpochGD
 from .records import Problem
 from .regularizers import ElasticNet, falls, penalty, prox, strength
 from .rows import as_matrix
@@ -43,6 +43,8 @@ def check_part(record: Any, *, compiled: bool = True) -> list[str]:
     if isinstance(record, type) or not isinstance(record, tuple) or not hasattr(record, "_fields"):
         raise TypeError(f"{record!r} is no part: pass a record, an instance of a NamedTuple class of yours.")
     applying = [checks for method, (_, checks) in _CHECKS.items() if hasattr(record, method)]
+    if couples(record):
+        applying = [_COUPLED]
     if not applying:
         known = ", ".join(f"{method} ({what})" for method, (what, _) in _CHECKS.items())
         raise TypeError(f"{type(record).__name__} is no part: its class has none of {known}.")
@@ -132,6 +134,28 @@ def _loss_curvature(loss: Any) -> None:
             )  # fmt: skip
 
 
+def _loss_gradient(loss: Any) -> None:
+    """For a loss that ties the lanes of an example together: slopes and curvatures of the sum of its values."""
+    rng, h = np.random.default_rng(0), 1e-5
+    for k in range(4):
+        p, y = rng.normal(0.0, 2.0, 4), np.eye(4)[k]
+
+        def total(step: np.ndarray, p: np.ndarray = p, y: np.ndarray = y) -> float:
+            return float(np.sum(value(loss, p + step, y)))
+
+        steps = h * np.eye(4)
+        slopes = np.array([(total(step) - total(-step)) / (2.0 * h) for step in steps])
+        bends = np.array([(derivative(loss, p + s, y) - derivative(loss, p - s, y))[j] for j, s in enumerate(steps)])
+        _must(
+            np.abs(derivative(loss, p, y) - slopes) <= 1e-6, loss,
+            f"at margins {p.round(3)} its derivatives {derivative(loss, p, y)} are not its value's slopes {slopes}.",
+        )  # fmt: skip
+        _must(
+            np.abs(curvature(loss, p, y) - bends / (2.0 * h)) <= 1e-6, loss,
+            f"at margins {p.round(3)} its curvatures are not the slopes of its derivatives.",
+        )  # fmt: skip
+
+
 @kernel
 def _slopes(loss, lanes, p, y, c, h):
     width = c.size // 2
@@ -144,6 +168,8 @@ def _loss_compiled(loss: Any) -> None:
     rng = np.random.default_rng(0)
     for m in (1, 8):
         p, y = rng.normal(0.0, 3.0, 2 * m), rng.choice(_targets(loss), 2 * m)
+        if couples(loss):
+            y = np.tile(np.arange(m) == 0, 2).astype(float)
         fast, slow = np.zeros((2, 2 * m)), np.zeros((2, 2 * m))
         _slopes(loss, lanes_for(m), p, y, *fast)
         with plain_python():
@@ -184,7 +210,7 @@ def _regularizer_prox(reg: Any) -> None:
                 point = np.zeros(d)
                 point[j] = u
                 own = 0.5 * (u - v) ** 2 + s * (float(strength(reg, point)) - 0.5 * reg.rho * u * u) / weight
-                others = 0.5 * np.square(grid - v) + s * r / weight
+                others = 0.5 * np.square(grid - v) + np.where(np.isfinite(r), s * r / weight, np.inf)
                 _must(
                     own <= others.min() + 1e-9, reg,
                     f"prox({v}, {s}) = {u:.6g} does not minimise (u - v)^2 / 2 + s r(u), with r as strength() has it: "
@@ -333,6 +359,11 @@ def _in_plain_python(check: Callable[..., None], *parts: Any) -> Callable[[Any],
     return run
 
 
+_EPOCHS = EpochGD(T1=100)
+"""FOBOS in epochs, which every conversion can use."""
+_COUPLED: dict[str, Callable[[Any], None]] = {
+    "fields": _loss_fields, "gradient": _loss_gradient, "compiled": _loss_compiled
+}  # fmt: skip
 _CHECKS: dict[str, tuple[str, dict[str, Callable[[Any], None]]]] = {
     "derivative": (
         "a loss",
@@ -369,15 +400,15 @@ _CHECKS: dict[str, tuple[str, dict[str, Callable[[Any], None]]]] = {
         "a conversion",
         {
             "fields": lambda conversion: _must_have(conversion, "check watch begin next_event event finish"),
-            "any cut": _in_plain_python(_any_cut, FOBOS(), None),
-            "reading": _in_plain_python(_reading, FOBOS(), None),
+            "any cut": _in_plain_python(_any_cut, _EPOCHS, None),
+            "reading": _in_plain_python(_reading, _EPOCHS, None),
         },
     ),
     "learn": (
         "an optimizer",
         {
             "fields": lambda optimizer: _must_have(
-                optimizer, "layout columns uses_steps check is_lazy is_dense start schedule settle weights"
+                optimizer, "layout uses_steps check is_lazy is_dense start schedule settle weights"
             ),
             "any cut": _in_plain_python(_any_cut, None, Last()),
             "reading": _in_plain_python(_reading, None, Last()),

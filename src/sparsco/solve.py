@@ -613,7 +613,7 @@ class _FixedPoint:
         self.w, self.G, self.H = (padded(part, d) for part in (self.w, self.G, self.H))
 
     def learn(self, rows: Rows, order: np.ndarray, problem: Problem) -> None:
-        if problem.lanes is None:
+        if problem.lanes is None or couples(problem.loss):
             self._learn_whole(rows, order, problem.loss)
         else:
             arrays = (array.reshape(-1) for array in (self.w, self.b, self.G, self.H, self.bias))
