@@ -38,7 +38,8 @@ from sparsco.regularizers import (
     strength,
 )
 from sparsco.rows import as_matrix
-from sparsco.solve import Run, Values
+from sparsco.solve import Run
+from sparsco.targets import Values
 
 # ---- records, found by introspection ---------------------------------------------------------------------------------
 

@@ -34,7 +34,8 @@ from sparsco.dispatch import plain_python
 from sparsco.losses import Logistic, Squared
 from sparsco.regularizers import ElasticNet
 from sparsco.rows import as_matrix
-from sparsco.solve import Classes, Run
+from sparsco.solve import Run
+from sparsco.targets import Classes
 
 
 def stream(n=300, d=6, classify=True, seed=0, density=0.5):

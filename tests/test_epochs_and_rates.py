@@ -16,7 +16,7 @@ from test_lazy import LOSSES, assert_same, dense, learn
 from sparsco import conversions, optimizers, steps
 from sparsco.dispatch import plain_python
 from sparsco.losses import Logistic
-from sparsco.optimizers.idle import Drift, drifted, geometric, stretch
+from sparsco.optimizers.idle_parts import Drift, drifted, geometric, stretch
 from sparsco.regularizers import ElasticNet
 from sparsco.rows import as_matrix
 from sparsco.solve import Run

@@ -13,8 +13,9 @@ from sparsco.lanes import maximum, minimum, where
 from sparsco.losses import Logistic, Squared
 from sparsco.regularizers import NonNegative, RowGroup, strength
 from sparsco.rows import as_matrix
-from sparsco.solve import Run, Values
+from sparsco.solve import Run
 from sparsco.steps import Constant, InverseSqrt
+from sparsco.targets import Values
 
 
 class Tilted(NamedTuple):

@@ -261,6 +261,8 @@ def test_plain_python_equals_dense(optimizer, conversion, kind, data):
         loss = "logistic"
     if loss == "poisson" and (OPTIMIZERS[optimizer][0] != "nftrl" or penalty == "huge"):
         loss = "huber"  # steps that do not adapt make exp(p) explode, and rounding errors with it
+    if loss in ("huber", "squared-hinge") and rule != "auto":
+        loss = "logistic"  # steps that overshoot go astray without bound, or here in bounds, and rounding errors grow
     stream = suited(loss, data.draw(streams(min_rows=4, max_rows=200, max_features=5)))
     if stream.weights is not None and not np.any(stream.weights):
         stream = stream._replace(weights=None)

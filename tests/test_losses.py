@@ -32,7 +32,8 @@ from sparsco.dispatch import plain_python
 from sparsco.losses import value
 from sparsco.regularizers import ElasticNet, WeightedElasticNet
 from sparsco.rows import as_matrix
-from sparsco.solve import Classes, Run
+from sparsco.solve import Run
+from sparsco.targets import Classes
 
 
 def classes_stream(n=200, d=6, k=3, seed=0):

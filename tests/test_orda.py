@@ -70,7 +70,7 @@ def test_every_way_through_an_idle_stretch():
 
 def test_gamma_from_the_pilot_rows():
     """L_mean^2 / lam_max, with an eigenvalue that more features than rows cannot inflate."""
-    from sparsco.solve import largest_eigenvalue
+    from sparsco.pilot import largest_eigenvalue
 
     rng = np.random.default_rng(0)
     for d in (100, 1000, 5000):

@@ -27,7 +27,8 @@ from .randomness import Purpose, uniform
 from .regularizers import strength
 from .rows import Matrix, as_matrix, check_numbers
 from .slots import Columns, Features, Names, SeenColumns
-from .solve import OneVsRest, Run
+from .solve import Run
+from .targets import OneVsRest
 
 MAX_LANES = 32
 """One-vs-rest models that are learned in one read; more classes are more runs."""

@@ -16,7 +16,8 @@ from . import losses
 from ._composition import takes_blocks
 from ._linear import MAX_LANES, SparseLinearModel
 from .rows import LARGEST
-from .solve import PILOT_ROWS, Classes, OneVsRest, Values
+from .solve import PILOT_ROWS
+from .targets import Classes, OneVsRest, Values
 
 CLASSIFIER_LOSSES = {
     "logistic": losses.Logistic(),

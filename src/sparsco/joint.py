@@ -21,7 +21,7 @@ from . import quadratic
 from .curvature import Choice, Evidence
 from .losses import curvature, derivative, value
 from .records import Problem
-from .regularizers import coarsened, prox_all, strength
+from .regularizers import coarsened, kind, prox_all, strength
 from .reservoir import Sample, SampleRows
 
 Model = tuple[np.ndarray, np.ndarray]
@@ -107,14 +107,17 @@ def scalar(e: Evidence, problem: Problem, sample: Sample) -> Model:
 def newton(e: Evidence, problem: Problem, sample: Sample) -> Model:
     """The minimum of R's loss + what R lacks of the stream's slope and curvature at W_bar + psi, by FISTA.
 
-    Features are centred, the intercept moving along: a large mean would make it creep.  Steps are scaled by the
-    coarsened diagonal, and their length found by trying.
+    Over the features that are not clearly zero in it, the others are.  Features are centred, the intercept moving
+    along: a large mean would make it creep.  Steps are scaled by the coarsened diagonal, and their length found by
+    trying.
     """
-    R, loss, reg = sample.R, problem.loss, problem.regularizer
-    X = _Centred(R, len(e.w_bar), problem.intercept)
+    R, loss, reg, near = sample.R, problem.loss, problem.regularizer, _near(e, problem)
+    full = np.zeros_like(e.w_bar)
+    slope, slope_b = _slope(R, 1.0 - sample.kappa, e, problem)
+    e, slope = e._replace(w_bar=e.w_bar[near], g_bar=e.g_bar[near], H=e.H[near]), slope[near]
+    X = _Centred(R, near, len(full), problem.intercept)
     W, b = e.w_bar, e.b_bar + X.mean @ e.w_bar
     P = X.forward(W, b)
-    slope, slope_b = _slope(R, 1.0 - sample.kappa, e, problem)
     slope = slope - np.outer(X.mean, slope_b)  # in W, for a fixed intercept of the centred features
     h = _slopes(R, loss, P, _FLOOR)[1]
     raw, H = X.squares(h)
@@ -155,7 +158,18 @@ def newton(e: Evidence, problem: Problem, sample: Sample) -> Model:
         W, b, P, momentum = new, new_b, P_new, following
         if L * moved <= _TOLERANCE * abs(after):
             break
-    return W, b - X.mean @ W
+    full[near] = W
+    return full, b - X.mean @ W
+
+
+def _near(e: Evidence, problem: Problem) -> np.ndarray:
+    """The features that half of the penalty would leave in the diagonal candidate; all where features are tied."""
+    reg = problem.regularizer
+    if kind(reg) == "global" or any(isinstance(field, np.ndarray) for field in reg):
+        return np.arange(len(e.w_bar))
+    M = coarsened(reg, 2.0 * e.H + reg.rho)
+    s = np.divide(1.0, M, out=np.zeros_like(M), where=M > 0.0)
+    return np.flatnonzero(prox_all(reg, (e.w_bar - (e.g_bar + reg.rho * e.w_bar) * s) * (M > 0.0), 0.5 * s).any(1))
 
 
 _ITERATIONS = 300
@@ -167,11 +181,13 @@ _FLOOR = 1e-3
 class _Centred:
     """The sampled rows less their mean: products with them, the mean kept apart so that sparse rows stay sparse."""
 
-    def __init__(self, rows: SampleRows, d: int, centre: bool) -> None:
+    def __init__(self, rows: SampleRows, near: np.ndarray, d: int, centre: bool) -> None:
         self.X = _design(rows, d)
+        if near.size < d:
+            self.X = _dense_if_full(sp.csr_array(self.X)[:, near])
         weight = rows.weights.sum(1)
         total = float(weight.sum())
-        self.mean = np.asarray(weight @ self.X).ravel() / total if centre and total > 0.0 else np.zeros(d)
+        self.mean = np.asarray(weight @ self.X).ravel() / total if centre and total > 0.0 else np.zeros(near.size)
 
     def forward(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         return self.X @ W + (b - self.mean @ W)
@@ -188,8 +204,12 @@ class _Centred:
 
 def _design(rows: SampleRows, d: int) -> Any:
     """The rows as a matrix, dense where most numbers are there."""
-    X = sp.csr_array((rows.data, rows.indices.astype(np.int64), rows.indptr), shape=(len(rows.indptr) - 1, d))
-    return X.toarray() if rows.data.size > 0.3 * X.shape[0] * d else X
+    shape = len(rows.indptr) - 1, d
+    return _dense_if_full(sp.csr_array((rows.data, rows.indices.astype(np.int64), rows.indptr), shape=shape))
+
+
+def _dense_if_full(X: sp.csr_array) -> Any:
+    return X.toarray() if X.nnz > 0.3 * X.shape[0] * X.shape[1] else X
 
 
 def _slope(rows: SampleRows, missing: float, e: Evidence, problem: Problem) -> Model:

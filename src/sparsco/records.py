@@ -129,6 +129,18 @@ def is_coupled(problem: Problem) -> bool:
     return couples(problem.loss) or not is_absolute(problem.regularizer)
 
 
+class Means(NamedTuple):
+    """Means over a window: iterates, intercepts, gradients of the loss, curvatures; and the window's total weight."""
+
+    w: np.ndarray
+    b: np.ndarray
+    g: np.ndarray | None
+    gb: np.ndarray | None
+    H: np.ndarray | None
+    Hb: np.ndarray | None
+    n: float
+
+
 class Layout(NamedTuple):
     """How many numbers an optimizer keeps per feature: shared by all lanes, per lane; and per lane of the intercept."""
 

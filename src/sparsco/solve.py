@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from .conversions import Answer, Last
-from .dispatch import U, kernel
-from .lanes import WIDTHS, load, store, width
-from .losses import couples, curvature, derivative, value
-from .records import Nothing, Problem, Rows, State, padded
+from .fixed_point import FixedPoint
+from .lanes import WIDTHS
+from .losses import value
+from .pilot import gradient_at_zero, lam_max, largest_eigenvalue, largest_slope
+from .records import Means, Nothing, Problem, Rows, State, padded
 from .regularizers import AutoElasticNet, is_absolute, is_lazy, kind, strength
 from .reservoir import Reservoir
-from .rows import Matrix, add_rows, add_squared_rows, margins, margins_at, squared_norms, stack
+from .rows import Matrix, margins, squared_norms, stack
 from .steps import Pilot, capped, check_positive, default_rule
+from .targets import Values
 
 PILOT_ROWS = 1000
 MANY_FEATURES = 100_000
@@ -35,90 +36,6 @@ _LAST = Last()
 
 class DivergenceError(ArithmeticError):
     """Training blew up; no model is returned."""
-
-
-class Means(NamedTuple):
-    """Means over a window: iterates, intercepts, gradients of the loss, curvatures; and the window's total weight."""
-
-    w: np.ndarray
-    b: np.ndarray
-    g: np.ndarray | None
-    gb: np.ndarray | None
-    H: np.ndarray | None
-    Hb: np.ndarray | None
-    n: float
-
-
-class Values:
-    """Targets as they are: a column of y for each model; ``part`` says which models are this run's lanes."""
-
-    def __init__(self, models: int = 1, part: slice = slice(None)) -> None:
-        self.models, self.part = models, part
-        self.m = len(range(models)[part])
-
-    def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        targets, scaled = np.zeros((len(y), width)), np.zeros((len(y), width))
-        targets[:, : self.m] = self._columns(y)[:, self.part]
-        scaled[:, : self.m] = weights[:, None]
-        return targets.ravel(), scaled.ravel()
-
-    def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Targets and weights of every model of the estimator, (n, models), those of other runs included."""
-        shape = len(y), self.models
-        return np.broadcast_to(self._columns(y), shape), np.broadcast_to(weights[:, None], shape)
-
-    def _columns(self, y: np.ndarray) -> np.ndarray:
-        return (y[:, None] if y.ndim == 1 else y).astype(np.float64)
-
-
-class Classes:
-    """Targets are class codes; a lane learns +1 or -1 (coupled lanes: 1 or 0) with a weight by its columns of two
-    (classes, models) tables, a lane without a model -1 with weight 0.
-
-    ``part`` says which models are this run's lanes, all by default.
-    """
-
-    def __init__(self, signs: np.ndarray, weights: np.ndarray, part: slice = slice(None)) -> None:
-        self.everyone = signs, weights
-        self.signs, self.weights = signs[:, part], weights[:, part]
-        self.m = self.signs.shape[1]
-
-    def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        targets, scaled = np.full((len(y), width), -1.0), np.zeros((len(y), width))
-        codes = y.astype(np.int64)
-        targets[:, : self.m] = self.signs[codes]
-        scaled[:, : self.m] = self.weights[codes] * weights[:, None]
-        return targets.ravel(), scaled.ravel()
-
-    def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Targets and weights of every model of the estimator, (n, models), those of other runs included."""
-        signs, scales = (table[y.astype(np.int64)] for table in self.everyone)
-        return signs, scales * weights[:, None]
-
-
-class OneVsRest:
-    """Targets are class codes; the lanes are classes first, first + 1, ..., each learned against all others.
-
-    Codes are by order of appearance, so that a class to come changes nothing for those that are there.
-    """
-
-    def __init__(self, first: int, m: int) -> None:
-        self.first, self.m = first, m
-
-    def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        targets, scaled = np.zeros((len(y), width)), np.zeros((len(y), width))
-        targets[:, : self.m] = _signs(y, self.first, self.m)
-        scaled[:, : self.m] = weights[:, None]
-        return targets.ravel(), scaled.ravel()
-
-    def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Targets and weights of a model for every class in y, (n, models)."""
-        signs = _signs(y, 0, int(y.max(initial=0)) + 1)
-        return signs, np.broadcast_to(weights[:, None], signs.shape)
-
-
-def _signs(codes: np.ndarray, first: int, m: int) -> np.ndarray:
-    return np.where(codes[:, None] == np.arange(first, first + m), 1.0, -1.0)
 
 
 class Run:
@@ -336,7 +253,7 @@ class Run:
         self.window_weight, self.watched = 0.0, 0
         self._dense: list[np.ndarray] | None = None
         self._phase: Means | None = None
-        self._fixed: _FixedPoint | None = None
+        self._fixed: FixedPoint | None = None
         self._undo: tuple | None = None
         self.conversion.begin(self)
         self._next_event = self.conversion.next_event(self, 0)
@@ -495,7 +412,7 @@ class Run:
     def fix(self) -> None:
         """Stop learning: from here on sum the gradients at the mean of the window."""
         means = self.means()
-        self._fixed = _FixedPoint(means.w, means.b, self.problem)
+        self._fixed = FixedPoint(means.w, means.b, self.problem)
 
     def fixed_point(self) -> Means | None:
         """The gradient phase to answer from: the one under way once it is as long as the one before."""
@@ -598,64 +515,6 @@ def _block_end(start: int) -> int:
     return start + min(max(start, 1 << 14), 1 << 18)
 
 
-class _FixedPoint:
-    """The gradient phase of OptimalSL: sums of c x and h x^2 at a fixed point."""
-
-    def __init__(self, w: np.ndarray, b: np.ndarray, problem: Problem) -> None:
-        width = problem.width
-        self.w, self.b = np.zeros((problem.d, width)), np.zeros(width)
-        self.w[: len(w), : problem.m], self.b[: problem.m] = w, b
-        self.m, self.n, self.lanes = problem.m, 0, problem.lanes
-        self.G, self.H = np.zeros_like(self.w), np.zeros_like(self.w)
-        self.bias = np.zeros((2, width))
-
-    def grow(self, d: int) -> None:
-        self.w, self.G, self.H = (padded(part, d) for part in (self.w, self.G, self.H))
-
-    def learn(self, rows: Rows, order: np.ndarray, problem: Problem) -> None:
-        if problem.lanes is None or couples(problem.loss):
-            self._learn_whole(rows, order, problem.loss)
-        else:
-            arrays = (array.reshape(-1) for array in (self.w, self.b, self.G, self.H, self.bias))
-            sum_gradients(rows, order, problem.method.loss, self.lanes, *arrays)
-        self.n += len(order)
-
-    def _learn_whole(self, rows: Rows, order: np.ndarray, loss: Any) -> None:
-        """The same on whole arrays: where a derivative depends on all margins, or for more models than lanes."""
-        m, where = self.m, (*rows[:3], order)
-        y, weight = (part.reshape(len(order), -1)[:, :m] for part in (rows.targets, rows.weights))
-        p = margins_at(*where, self.w, 0, self.b[:m])
-        add_rows(*where, weight * derivative(loss, p, y), self.G, 0, self.bias[0])
-        add_squared_rows(*where, weight * curvature(loss, p, y), self.H, 0, self.bias[1])
-
-    def means(self) -> Means:
-        m, n = self.m, max(self.n, 1)
-        return Means(
-            self.w[:, :m].copy(), self.b[:m].copy(), self.G[:, :m] / n, self.bias[0, :m] / n,
-            self.H[:, :m] / n, self.bias[1, :m] / n, self.n,
-        )  # fmt: skip
-
-
-@kernel
-def sum_gradients(rows, order, loss, lanes, w, b, G, H, bias):
-    """Add c x and h x^2 at the fixed w for every row and model; arrays are flat, a feature's lanes side by side."""
-    indptr, indices, data, targets, weights = rows
-    m, one = U(width(lanes)), U(1)
-    for k in range(order.size):
-        i = U(order[k])
-        p = load(lanes, b, U(0))
-        for at in range(U(indptr[i]), U(indptr[i + one])):
-            p = p + load(lanes, w, U(indices[at]) * m) * data[at]
-        y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
-        c, h = weight * derivative(loss, p, y), weight * curvature(loss, p, y)
-        store(lanes, bias, U(0), load(lanes, bias, U(0)) + c)
-        store(lanes, bias, m, load(lanes, bias, m) + h)
-        for at in range(U(indptr[i]), U(indptr[i + one])):
-            j = U(indices[at]) * m
-            store(lanes, G, j, load(lanes, G, j) + c * data[at])
-            store(lanes, H, j, load(lanes, H, j) + h * (data[at] * data[at]))
-
-
 def check_fits(optimizer: Any, problem: Problem) -> None:
     """Refuse a regularizer, or more models, than the optimizer's kernels can take."""
     name, regularizer = type(optimizer).__name__, problem.regularizer
@@ -674,77 +533,3 @@ def check_fits(optimizer: Any, problem: Problem) -> None:
             f"{name} learns at most {WIDTHS[-1].m} models that are tied together, not {problem.m}: choose "
             "optimizer='batch-fobos', or for classes loss='logistic', which learns each against the rest."
         )
-
-
-def gradient_at_zero(
-    loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, intercept: bool
-) -> np.ndarray:
-    """The mean gradient (d, models) at w = 0 and the best intercepts."""
-    n, m = targets.shape
-    if not n:
-        return np.zeros((matrix.d, m))
-    b = best_intercepts(loss, targets, weights) if intercept else np.zeros(m)
-    return matrix.to_scipy().T @ (weights * derivative(loss, np.tile(b, (n, 1)), targets)) / n
-
-
-def lam_max(
-    loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, intercept: bool, pen: np.ndarray | None = None
-) -> float:
-    """The smallest L1 weight at which w = 0 with the best constant intercept is optimal, over features and models."""
-    scale = np.ones(matrix.d) if pen is None else np.where(pen > 0.0, pen, np.inf)
-    gradient = gradient_at_zero(loss, matrix, targets, weights, intercept)
-    return float((np.abs(gradient) / scale[:, None]).max(initial=0.0))
-
-
-def largest_slope(loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray) -> float:
-    """A bound on lam_max whatever the targets' order: the largest mean of |c x_j| at margin 0, never 0."""
-    if not len(matrix.data):
-        return loss.smoothness
-    steepest = np.abs(weights * derivative(loss, np.zeros_like(targets), targets)).max(1)
-    sums = np.abs(matrix.to_scipy()).T @ steepest
-    return float(sums.max() / len(targets)) or loss.smoothness
-
-
-def largest_eigenvalue(X: Any, weights: np.ndarray) -> float:
-    """Of the mean of weight x x^T, too large by chance only: the direction is that of the even rows, by power
-    iteration, the value the mean over the odd ones.  The same rows for both would have large directions of their own
-    wherever there are more features than rows.
-    """
-    even, odd = X[::2], X[1::2]
-    v = np.asarray(abs(even).sum(0), dtype=np.float64).ravel()
-    for _ in range(20):
-        norm = np.linalg.norm(v)
-        if norm == 0.0 or not odd.shape[0]:
-            return 0.0
-        v = even.T @ (weights[::2] * (even @ (v / norm)))
-    return float(np.mean(weights[1::2] * np.square(odd @ v))) / max(float(v @ v), 1e-300)
-
-
-def best_intercepts(loss: Any, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The constant margin of least loss for each model; coupled ones are found together."""
-    if not couples(loss):
-        lanes = zip(targets.T, weights.T, strict=True)
-        return np.array([best_intercept(loss, y, weight) for y, weight in lanes])
-
-    def mean(b: np.ndarray) -> tuple[float, np.ndarray]:
-        p = np.broadcast_to(b, targets.shape)
-        slopes = (weights * derivative(loss, p, targets)).mean(0)
-        return float((weights * value(loss, p, targets)).mean(0).sum()), slopes
-
-    return minimize(mean, np.zeros(targets.shape[1]), jac=True, method="L-BFGS-B").x
-
-
-def best_intercept(loss: Any, y: np.ndarray, weights: np.ndarray) -> float:
-    """The constant margin of least loss, by bisection on the (monotone) mean derivative."""
-    lo, hi = -1.0, 1.0
-    slope = lambda b: float(np.sum(weights * derivative(loss, np.full(len(y), b), y)))  # noqa: E731
-    while slope(lo) > 0.0 and lo > -1e18:
-        lo *= 2.0
-    while slope(hi) < 0.0 and hi < 1e18:
-        hi *= 2.0
-    for _ in range(200):
-        mid = 0.5 * (lo + hi)
-        if mid in (lo, hi):
-            break
-        lo, hi = (mid, hi) if slope(mid) < 0.0 else (lo, mid)
-    return 0.5 * (lo + hi)

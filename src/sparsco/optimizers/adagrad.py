@@ -16,6 +16,7 @@ from ..lanes import signed
 from ..records import Block, Problem, State
 from . import idle
 from .ftrl import AdaGrad
+from .idle_parts import Drift, Ridge
 from .nftrl import NFTRL
 
 _LEARN = idle.Learn()
@@ -104,7 +105,7 @@ class AdaGradFOBOS(NamedTuple):
     learn = _LEARN
     rule = ForwardBackward()
     damped = 1.0
-    ridge = idle.Drift
+    ridge = Drift
 
     check, resolve, schedule, start = _check, _resolve, _schedule, _start
     is_lazy, is_dense, settle, weights = idle.is_lazy, idle.is_dense, idle.settle, idle.weights
@@ -123,7 +124,7 @@ class AdaGradRDA(NamedTuple):
     learn = _LEARN
     rule = DualAveraging()
     damped = 0.01
-    ridge = idle.Ridge
+    ridge = Ridge
 
     check, resolve, schedule, start = _check, _resolve, _schedule, _start
     is_lazy, is_dense, settle, weights = idle.is_lazy, idle.is_dense, idle.settle, idle.weights

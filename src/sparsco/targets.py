@@ -1,0 +1,77 @@
+"""Targets: what the lanes of a run learn from a row's y."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class Values:
+    """Targets as they are: a column of y for each model; ``part`` says which models are this run's lanes."""
+
+    def __init__(self, models: int = 1, part: slice = slice(None)) -> None:
+        self.models, self.part = models, part
+        self.m = len(range(models)[part])
+
+    def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+        targets, scaled = np.zeros((len(y), width)), np.zeros((len(y), width))
+        targets[:, : self.m] = self._columns(y)[:, self.part]
+        scaled[:, : self.m] = weights[:, None]
+        return targets.ravel(), scaled.ravel()
+
+    def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Targets and weights of every model of the estimator, (n, models), those of other runs included."""
+        shape = len(y), self.models
+        return np.broadcast_to(self._columns(y), shape), np.broadcast_to(weights[:, None], shape)
+
+    def _columns(self, y: np.ndarray) -> np.ndarray:
+        return (y[:, None] if y.ndim == 1 else y).astype(np.float64)
+
+
+class Classes:
+    """Targets are class codes; a lane learns +1 or -1 (coupled lanes: 1 or 0) with a weight by its columns of two
+    (classes, models) tables, a lane without a model -1 with weight 0.
+
+    ``part`` says which models are this run's lanes, all by default.
+    """
+
+    def __init__(self, signs: np.ndarray, weights: np.ndarray, part: slice = slice(None)) -> None:
+        self.everyone = signs, weights
+        self.signs, self.weights = signs[:, part], weights[:, part]
+        self.m = self.signs.shape[1]
+
+    def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+        targets, scaled = np.full((len(y), width), -1.0), np.zeros((len(y), width))
+        codes = y.astype(np.int64)
+        targets[:, : self.m] = self.signs[codes]
+        scaled[:, : self.m] = self.weights[codes] * weights[:, None]
+        return targets.ravel(), scaled.ravel()
+
+    def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Targets and weights of every model of the estimator, (n, models), those of other runs included."""
+        signs, scales = (table[y.astype(np.int64)] for table in self.everyone)
+        return signs, scales * weights[:, None]
+
+
+class OneVsRest:
+    """Targets are class codes; the lanes are classes first, first + 1, ..., each learned against all others.
+
+    Codes are by order of appearance, so that a class to come changes nothing for those that are there.
+    """
+
+    def __init__(self, first: int, m: int) -> None:
+        self.first, self.m = first, m
+
+    def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+        targets, scaled = np.zeros((len(y), width)), np.zeros((len(y), width))
+        targets[:, : self.m] = _signs(y, self.first, self.m)
+        scaled[:, : self.m] = weights[:, None]
+        return targets.ravel(), scaled.ravel()
+
+    def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Targets and weights of a model for every class in y, (n, models)."""
+        signs = _signs(y, 0, int(y.max(initial=0)) + 1)
+        return signs, np.broadcast_to(weights[:, None], signs.shape)
+
+
+def _signs(codes: np.ndarray, first: int, m: int) -> np.ndarray:
+    return np.where(codes[:, None] == np.arange(first, first + m), 1.0, -1.0)
