@@ -163,15 +163,20 @@ def newton(e: Evidence, problem: Problem, sample: Sample) -> Model:
 
 
 def _near(e: Evidence, problem: Problem) -> np.ndarray:
-    """The features that half of the penalty would leave in the diagonal candidate; all where features are tied."""
+    """The features of the last iterate and those that half of the penalty would leave in the diagonal candidate.
+
+    All where there are few, and where the penalty ties features together.
+    """
     reg = problem.regularizer
-    if kind(reg) == "global" or any(isinstance(field, np.ndarray) for field in reg):
+    if len(e.w_bar) <= _FEW or kind(reg) == "global" or any(isinstance(field, np.ndarray) for field in reg):
         return np.arange(len(e.w_bar))
     M = coarsened(reg, 2.0 * e.H + reg.rho)
     s = np.divide(1.0, M, out=np.zeros_like(M), where=M > 0.0)
-    return np.flatnonzero(prox_all(reg, (e.w_bar - (e.g_bar + reg.rho * e.w_bar) * s) * (M > 0.0), 0.5 * s).any(1))
+    moved = (e.w_bar - (e.g_bar + reg.rho * e.w_bar) * s) * (M > 0.0)
+    return np.flatnonzero(prox_all(reg, moved, 0.5 * s).any(1) | e.w_last.any(1))
 
 
+_FEW = 2000
 _ITERATIONS = 300
 _TOLERANCE = 1e-9
 _FLOOR = 1e-3
