@@ -20,6 +20,7 @@ from .rows import LARGEST, Matrix, check_numbers
 
 _MIX = U(0x9E3779B97F4A7C15)
 _LIMIT = float(LARGEST)
+_INT, _FLOAT = np.dtype(np.int64), np.dtype(np.float64)
 
 
 class Columns:
@@ -42,6 +43,15 @@ class Columns:
 
     def note(self, x: Any) -> None:
         """Take in one example; it is in ``drain``'s next matrix."""
+        try:  # two arrays of the usual types: one look at all numbers, in compiled code
+            columns, values = x
+            usual = columns.dtype is _INT and values.dtype is _FLOAT and type(x) is tuple
+            if usual and fits(columns, values, self._limit, _LIMIT):
+                self._columns.append(columns.copy())
+                self._values.append(values.copy())
+                return
+        except (AttributeError, TypeError, ValueError):
+            pass  # _pair knows better
         columns, values = self._pair(x)
         self._columns.append(columns)
         self._values.append(values)
@@ -270,6 +280,19 @@ def _without(matrix: Matrix, kept: np.ndarray, d: int) -> Matrix:
 def _starts(columns: np.ndarray, size: int) -> np.ndarray:
     """Where to look first in a table of this size: the high bits of a product (whose arithmetic wraps silently)."""
     return (columns.view(np.uint64) * _MIX) >> np.uint64(65 - size.bit_length())
+
+
+@kernel
+def _fits(columns, values, limit, largest):
+    """Whether there is a value for each column, columns lie in [0, limit) and values within +-largest."""
+    good = columns.size == values.size
+    for i in range(min(columns.size, values.size)):
+        good &= (columns[i] >= 0) & (columns[i] < limit) & (abs(values[i]) <= largest)
+    return good
+
+
+fits = _fits.cached
+"""Without the search for records of the user's among the arguments, which takes longer than the work."""
 
 
 @kernel
