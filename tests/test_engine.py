@@ -46,17 +46,17 @@ def stream(n=300, d=6, classify=True, seed=0, density=0.5):
 
 
 def covering():
-    """Every optimizer with every conversion and penalty, the three basic losses going round, out of step with both;
-    every other loss with every optimizer, conversions and penalties going round."""
+    """Every optimizer with every conversion, the three basic losses and the penalties going round, out of step with
+    both and each other; every other loss with every kind of kernel."""
     losses_ = ("logistic", "squared", "hinge")
     for i, optimizer in enumerate(OPTIMIZERS):
         for j, conversion in enumerate(CONVERSIONS):
-            for k, penalty in enumerate(("l1", "elastic-net")):
-                loss = losses_[(i + j + k) % 3]
-                if conversion.endswith("diagonal") and loss == "hinge":
-                    loss = "squared"
-                if sensible(optimizer, "auto", penalty):
-                    yield optimizer, conversion, loss, penalty, False, (i + j) % 2 == 0
+            loss, penalty = losses_[(i + j) % 3], ("l1", "elastic-net")[(i + j // 2) % 2]
+            if conversion.endswith("diagonal") and loss == "hinge":
+                loss = "squared"
+            if not sensible(optimizer, "auto", penalty):
+                penalty = "elastic-net" if penalty == "l1" else "l1"
+            yield optimizer, conversion, loss, penalty, False, (i + j) % 2 == 0
     for optimizer, conversion in itertools.product(OPTIMIZERS, ("last", "average")):
         penalty = "l1" if sensible(optimizer, "auto", "l1") else "elastic-net"
         yield optimizer, conversion, "logistic", penalty, True, True
