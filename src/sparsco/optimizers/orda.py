@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel
-from ..lanes import anyof, load, signed, store, where, width
+from ..lanes import anyof, load, minimum, prefetch, signed, store, where, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import penalty, prox
@@ -314,18 +314,19 @@ def learn(rows, order, schedule, method, state):
         i, r = U(order[k]), U(first + k)
         begin, stop = U(indptr[i]), U(indptr[i + one])
         theta, scale = table[r, THETA], table[r, SCALE]
-        n = U(0)
+        weight_sum, sunk, rise, rate, damp = table[r, W], table[r, L], table[r, PI], table[r, RATE], table[r, DAMP]
+        coming, n = U(indptr[order[minimum(k + 1, order.size - 1)]]) - begin, U(0)
         for p in range(begin, stop):  # catch up; note who has left its mode, and everyone where there are sums
             j = U(indices[p])
             at, shrink = j * stride + one, lam * penalty(reg, j)
             u, A, mode = load(lanes, cell, at), load(lanes, cell, at + m), load(lanes, cell, at + m + m)
-            z = prox(reg, u, shrink * table[r, W])
-            h = A - signed(shrink * table[r, L], mode)
+            z = prox(reg, u, shrink * weight_sum)
+            h = A - signed(shrink * sunk, mode)
             h = h + where(abs(mode) > 1.0, _lift(table, r, u, shrink), 0.0)
             left = (abs(mode) > 1.0) & ((z == 0.0) | ((mode * u < 0.0) & (h * mode <= 0.0)))
             slow[n] = p - begin
             n += U(anyof(left)) if sums == 0 else one
-            x = where(h * mode > 0.0, h * table[r, PI], 0.0)
+            x = where(h * mode > 0.0, h * rise, 0.0)
             store(lanes, point, (p - begin) * m, (1.0 - theta) * x + z * (theta * scale))
         for o in range(n):
             at = U(slow[o])
@@ -346,16 +347,17 @@ def learn(rows, order, schedule, method, state):
             margin = margin + load(lanes, point, (p - begin) * m) * data[p]
         y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
         c = weight * derivative(loss, margin, y)
-        oc, step, pull, curve = omega[k] * c, c * table[r, RATE], c * gain[k], 0.0 * c
+        oc, step, pull, curve = omega[k] * c, c * rate, c * gain[k], 0.0 * c
         if sums > 2:
             curve = weight * curvature(loss, margin, y)
         f = r + one
         for p in range(begin, stop):  # step, running sums
             j = U(indices[p])
+            prefetch(cell, U(indices[minimum(p + coming, U(indices.size) - one)]) * stride)
             at, shrink = j * stride + one, lam * penalty(reg, j)
             u = load(lanes, cell, at) - pull * data[p]
             x = load(lanes, point, (p - begin) * m) - step * data[p]
-            x = prox(reg, x, shrink * table[r, RATE]) * table[r, DAMP]
+            x = prox(reg, x, shrink * rate) * damp
             mode = _mode(table, f, u, x, shrink)
             cell[at - one] = clock + float(f)
             store(lanes, cell, at, u)
