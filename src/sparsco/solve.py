@@ -396,7 +396,8 @@ class Run:
         elif self.problem.sums:
             self.shift()
         else:
-            self.optimizer.settle(self.problem, self.state, self.block, self.t)
+            if self.t > 0:  # before that there is nothing to settle, and a kernel less to compile
+                self.optimizer.settle(self.problem, self.state, self.block, self.t)
             self.state = self.optimizer.layout.rewatch(self.problem, self.state, watching)
             self.problem = watching
         self.previous, self.window_weight = None, 0.0
