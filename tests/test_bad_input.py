@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import sparsco
 from sparsco import (
     FOBOS,
     ORDA,
@@ -387,3 +388,74 @@ def test_flags_and_dates():
         SparseRegressor(optimizer=FOBOS).fit(X, y)
     with pytest.raises(ValueError, match="did you mean 'fobos'"):
         SparseRegressor(optimizer="FOBOS").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("record", "says"),
+    [
+        (sparsco.ElasticNet(-1.0), "lam=-1.0"),
+        (sparsco.ElasticNet(float("nan")), "lam=nan"),
+        (sparsco.ElasticNet(None), "lam=None"),
+        (sparsco.NonNegative("x"), "lam='x'"),
+        (sparsco.RowGroup(0.1, -1.0), "rho=-1.0"),
+        (sparsco.WeightedElasticNet(0.1, 0.0, np.ones(3)), "must be 4 finite numbers"),
+        (sparsco.WeightedElasticNet(0.1, 0.0, -np.ones(4)), "must be 4 finite numbers"),
+        (sparsco.GroupL1(0.1, [0, 0, 10**9, 1]), "number the groups"),
+        (sparsco.L1Ball(1.0, float("nan")), "rho=nan"),
+    ],
+    ids=repr,
+)
+def test_penalty_records(record, says):
+    X, y = np.random.default_rng(0).normal(size=(50, 4)), np.arange(50.0)
+    with pytest.raises(ValueError, match=says):
+        sparsco.SparseRegressor(penalty=record).fit(X, y)
+
+
+def test_lists_in_records():
+    X, y = np.random.default_rng(0).normal(size=(200, 4)), np.arange(200.0)
+    arrays, lists = (
+        sparsco.SparseRegressor(penalty=sparsco.GroupL1(0.1, groups), random_state=0).fit(X, y).coef_
+        for groups in (np.array([0, 0, 1, 1]), [0, 0, 1, 1])
+    )
+    assert np.array_equal(arrays, lists)
+
+
+def test_what_has_something_for_every_feature_refuses_others():
+    X, y = np.random.default_rng(0).normal(size=(1500, 6)), np.arange(1500.0)
+    penalty = sparsco.GroupL1(0.1, np.arange(4) // 2)
+    with pytest.raises(ValueError, match="storage='seen' does not list"):
+        sparsco.SparseRegressor(penalty=penalty, storage="seen").fit(X[:, :4], y)
+    with pytest.raises(ValueError, match="learn_one does not know them"):
+        sparsco.SparseRegressor(penalty=penalty).learn_one({"a": 1.0}, 1.0)
+    model = sparsco.SparseRegressor(penalty=penalty, random_state=0).partial_fit(X[:1200, :4], y[:1200])
+    with pytest.raises(ValueError, match="made for 4 features"):
+        model.partial_fit(X[1200:], y[1200:])
+    assert model.partial_fit(X[1200:, :4], y[1200:]).t_ == 1500
+
+
+def test_a_bad_example_leaves_the_noted_ones():
+    model = sparsco.SparseRegressor(alpha=0.01)
+    for i in range(50):
+        model.learn_one({"x": 1.0} if i % 2 else {"z": 1.0}, 10.0 * (i % 2))
+    for bad in ({"x": 1e80, "z": -1e80}, {"x": "a"}, {"x": float("nan")}):
+        with pytest.raises(ValueError, match="x has a value"):
+            model.learn_one(bad, 1.0)
+    model.set_params(alpha=0.5)
+    with pytest.raises(ValueError, match="set it back"):
+        model.coef_  # noqa: B018
+    model.set_params(alpha=0.01)
+    assert model.coef_.shape == (2,) and model.t_ == 50
+
+
+def test_a_change_in_the_middle_of_a_long_array_is_seen():
+    X, y = np.zeros((10, 2000)), np.arange(10.0)
+    weights = np.ones(2000)
+    model = sparsco.SparseRegressor(feature_weights=weights, alpha=0.1).partial_fit(X, y)
+    model.set_params(feature_weights=np.where(np.arange(2000) == 1000, 2.0, 1.0))
+    with pytest.raises(ValueError, match="feature_weights changed"):
+        model.partial_fit(X, y)
+
+
+def test_losses_of_the_other_kind():
+    with pytest.raises(ValueError, match="is for numbers"):
+        sparsco.SparseClassifier(loss=sparsco.Poisson()).fit(np.eye(4), [0, 1, 0, 1])

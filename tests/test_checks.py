@@ -16,7 +16,9 @@ from sparsco.optimizers import OPTIMIZERS
 
 NEEDS = {
     "Constant": (0.1,), "InverseSqrt": (0.1,), "InverseTime": (1.0,), "WeightedElasticNet": (0.3, 0.2, np.arange(3.0)),
-    "ElasticNet": (0.3, 0.2), "NonNegative": (0.3, 0.2), "RowGroup": (0.3, 0.2),
+    "GroupL1": (0.3, np.arange(6) // 2), "SparseGroup": (0.3, np.arange(6) // 2), "L1Ball": (2.0,), "L2Ball": (1.0,),
+    "Box": (-0.5, 0.4), "TraceNorm": (0.3, 0.2), "ElasticNet": (0.3, 0.2), "NonNegative": (0.3, 0.2),
+    "RowGroup": (0.3, 0.2),
 }  # fmt: skip
 
 
@@ -24,7 +26,7 @@ def parts():
     """A record of every part that the library has, found by introspection."""
     for module, method in ((losses, "derivative"), (regularizers, "prox"), (steps, "sizes"), (conversions, "finish")):
         for name, kind in inspect.getmembers(module, inspect.isclass):
-            if hasattr(kind, method):
+            if hasattr(kind, method) or hasattr(kind, "prox_all"):
                 yield pytest.param(kind(*NEEDS.get(name, ())), id=name)
     for name, kind in OPTIMIZERS.items():
         if hasattr(kind, "learn"):

@@ -23,6 +23,7 @@ from .regularizers import (
     TraceNorm,
     elastic_net,
     is_lazy,
+    is_of_fixed_width,
     kind,
     scaled,
 )
@@ -65,6 +66,11 @@ def check_parameters(model: Any) -> None:
     must("storage", model.storage in ("all", "seen"), "'all' (room for every column) or 'seen'")
     if model.storage == "seen" and model.feature_weights is not None:
         raise ValueError("feature_weights has a number for every column, which storage='seen' does not list.")
+    if model.storage == "seen" and isinstance(model.penalty, tuple) and is_of_fixed_width(model.penalty):
+        raise ValueError(
+            f"penalty={type(model.penalty).__name__}(...) has something for every column, which storage='seen' does "
+            "not list: leave storage at 'all'."
+        )
     must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
     must("validation_fraction", _is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
 
@@ -104,6 +110,14 @@ def _parts(model: Any, regularizer: Any, starts_elsewhere: bool, one_by_one: boo
     loss = model._loss()
     if loss.classifies and not is_classifier(model):
         raise ValueError(f"loss={model.loss!r} is for labels: a regression needs a loss of numbers such as 'squared'.")
+    if is_classifier(model) and not loss.classifies:
+        raise ValueError(f"loss={model.loss!r} is for numbers: a classifier needs a loss of labels such as 'logistic'.")
+    if one_by_one and is_of_fixed_width(regularizer):
+        what = type(regularizer).__name__ if model.feature_weights is None else "feature_weights"
+        raise ValueError(
+            f"{what} has something for every feature, and learn_one does not know them in advance: use fit or "
+            "partial_fit."
+        )
     curved = model.l1_ratio < 1.0 and model.alpha != 0.0
     if isinstance(model.penalty, tuple):
         curved = regularizer.rho > 0.0
@@ -118,7 +132,7 @@ def _parts(model: Any, regularizer: Any, starts_elsewhere: bool, one_by_one: boo
             optimizer = "batch-rda" if optimizer == "nftrl" else "batch-fobos"
         elif kind(record) == "grouped" and optimizer == "nftrl":  # one rate for all outputs of a feature
             optimizer = "rda"
-        elif one_by_one and step is None:  # features will come at any time
+        elif one_by_one and step is None and kind(record) == "separable":  # features will come at any time
             optimizer = OPTIMIZERS["nftrl"](births=True)
     if isinstance(conversion, str) and conversion == "auto":
         # with births the objective counts from each feature's first appearance on: no average over all rows means it

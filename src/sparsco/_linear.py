@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
@@ -41,6 +42,13 @@ _FIXED = (
 _SLICE = 1 << 16
 _NOTED = 1024
 """Examples of ``learn_one`` that are learned at once."""
+
+
+def _fingerprint(value: Any) -> Any:
+    """What tells a parameter from another: repr, which leaves out the middle of long arrays, and their bytes."""
+    if isinstance(value, np.ndarray):
+        return value.shape, str(value.dtype), zlib.crc32(np.ascontiguousarray(value).view(np.uint8))
+    return (type(value), *map(_fingerprint, value)) if isinstance(value, tuple) else repr(value)
 
 
 class Solved(NamedTuple):
@@ -183,7 +191,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         runs = self._begin(d, one_by_one=one_by_one)
         for run in runs:
             run.rehearse()
-        self._runs, self.n_iter_, self._layout = runs, 1, "dense"
+        self._runs, self._model, self.n_iter_, self._layout = runs, None, 1, "dense"
 
     def _learn_rows(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
         """The next rows of the stream, whatever features and classes they bring."""
@@ -249,9 +257,9 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         """Learn the examples that ``learn_one`` noted."""
         if not self.__dict__.get("_noted"):
             return
-        y, self._noted = np.array(self._noted), []
         self._goes_on()
-        matrix = self._features.drain()
+        y, matrix = np.array(self._noted), self._features.drain()
+        self._noted = []
         self.n_features_in_ = self._features.width
         self._learn_rows(matrix, y, self._class_weights(y))
 
@@ -369,7 +377,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
             raise ValueError(f"{self._ended}: this model cannot go on; fit a clone of it anew.")
         if getattr(self, "_runs", None) is None:
             return False
-        changed = [name for name in _FIXED if repr(getattr(self, name)) != self._began_with[name]]
+        changed = [name for name in _FIXED if _fingerprint(getattr(self, name)) != self._began_with[name]]
         if changed:
             raise ValueError(
                 f"{', '.join(changed)} changed since this stream began: set it back, or fit a clone of the model anew."
@@ -381,7 +389,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
     ) -> list[Run]:
         """New runs, and what they were made from."""
         runs = new_runs(self, d, init, one_by_one)
-        self._began_with = {name: repr(getattr(self, name)) for name in _FIXED}
+        self._began_with = {name: _fingerprint(getattr(self, name)) for name in _FIXED}
         return runs
 
     @contextlib.contextmanager

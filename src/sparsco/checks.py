@@ -21,7 +21,7 @@ from .lanes import lanes_for, load, store
 from .losses import Logistic, couples, curvature, derivative, value
 from .optimizers import FOBOS, NFTRL, RDA, EpochGD
 from .records import Problem
-from .regularizers import ElasticNet, falls, penalty, prox, strength
+from .regularizers import ElasticNet, falls, penalty, prox, prox_all, strength
 from .rows import as_matrix
 from .solve import Run
 from .steps import Constant, Pilot
@@ -243,6 +243,24 @@ def _regularizer_falls(reg: Any) -> None:
         )  # fmt: skip
 
 
+def _prox_all(reg: Any) -> None:
+    """The prox of whole arrays is at least as good as points nearby and far away."""
+    rng, d = np.random.default_rng(0), max([len(field) for field in reg if isinstance(field, np.ndarray)], default=6)
+    for s in (0.1, 1.0):
+        V = rng.normal(size=(d, 3))
+        best = prox_all(reg, V, s)
+
+        def total(U: np.ndarray, V: np.ndarray = V, s: float = s) -> float:
+            r = float(np.sum(strength(reg, U))) - 0.5 * reg.rho * float(np.square(U).sum())
+            return 0.5 * float(np.square(U - V).sum()) + s * r
+
+        others = [prox_all(reg, best + h * rng.normal(size=V.shape), 0.0) for h in (1e-4, 1e-2, 1.0) for _ in range(20)]
+        _must(
+            [total(best) <= total(other) + 1e-9 for other in [*others, 0.9 * best, 0.0 * best]], reg,
+            f"prox_all(V, {s}) does not minimise ||U - V||^2 / 2 + s r(U), with r as strength() has it.",
+        )  # fmt: skip
+
+
 # ---- learning: kernels against recursions written out ----------------------------------------------------------------
 
 
@@ -386,6 +404,13 @@ _CHECKS: dict[str, tuple[str, dict[str, Callable[[Any], None]]]] = {
             "falls": _regularizer_falls,
             "learned as written": lambda reg: _lazy_is_dense(reg, Logistic(), reg),
             "compiled kernels": lambda reg: _compiled_is_plain(reg, Logistic(), reg),
+        },
+    ),
+    "prox_all": (
+        "a regularizer of whole arrays",
+        {
+            "fields": lambda reg: _must_have(reg, "prox_all strength kind cost lam rho"),
+            "prox": _prox_all,
         },
     ),
     "sizes": (

@@ -58,7 +58,7 @@ class SparseClassifier(ClassifierMixin, SparseLinearModel):
         What takes the place of the L1 norm: "row-group" the norms of each feature's weights over all models, so that a
         feature is in or out for all of them; "trace" the sum of singular values of ``coef_``, which gets low rank;
         "nonnegative" the L1 norm over weights of at least 0.  A record, such as :class:`sparsco.GroupL1`, carries its
-        own strength.  All but "elasticnet" are learned by mini-batches.
+        own strength.  "trace" and the records without a lazy form are learned by mini-batches.
     optimizer : str or an optimizer record
         "auto", or one of "sgd", "fobos", "rda", "ftrl", "nftrl", "adagrad-fobos", "adagrad-rda", "truncated-gradient",
         "epoch-gd", "orda", "ssg", "batch-fobos", "batch-rda".  "auto": the normalised FTRL, which needs no step size;
@@ -444,10 +444,11 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
         tags.target_tags.multi_output = True
         return tags
 
-    def predict_one(self, x: Any) -> float:
+    def predict_one(self, x: Any) -> Any:
         """The predicted target of one example, given as to ``learn_one``; see :meth:`SparseClassifier.predict_one`."""
-        p, loss = self._margins_one(x)[0], self._loss()
-        return float(loss.predicted(p) if hasattr(loss, "predicted") else p)
+        p, loss = self._margins_one(x), self._loss()
+        p = loss.predicted(p) if hasattr(loss, "predicted") else p
+        return float(p[0]) if self._outputs is None else p
 
 
 def _unknown(label: Any, classes: np.ndarray) -> str:

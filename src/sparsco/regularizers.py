@@ -81,6 +81,33 @@ def is_lazy(regularizer: Any) -> bool:
     return hasattr(regularizer, "prox")
 
 
+def checked(regularizer: Any, d: int) -> Any:
+    """The record with lists made arrays, for d features; refused with one sentence where it makes no sense."""
+    if hasattr(regularizer, "at"):  # its strength is not known yet
+        return regularizer
+    name, lists = type(regularizer).__name__, {}
+    for field, value in zip(regularizer._fields, regularizer, strict=True):
+        if isinstance(value, list | tuple):
+            lists[field] = np.asarray(value)
+        if isinstance(value, str) or value is None:
+            raise ValueError(f"{name}({field}={value!r}): it must be a number.")
+    regularizer = regularizer._replace(**lists)
+    for field in ("lam", "rho"):
+        if not (np.ndim(getattr(regularizer, field)) == 0 and 0.0 <= getattr(regularizer, field) < np.inf):
+            raise ValueError(f"{name}({field}={getattr(regularizer, field)!r}): it must be a number of at least 0.")
+    pen = getattr(regularizer, "pen", None)
+    if pen is not None and not (pen.shape == (d,) and pen.dtype.kind in "fiu" and np.all((pen >= 0) & (pen < np.inf))):
+        raise ValueError(f"{name}(pen=...) must be {d} finite numbers of at least 0, one for each feature.")
+    if hasattr(regularizer, "check"):
+        regularizer.check(d)
+    return regularizer
+
+
+def is_of_fixed_width(regularizer: Any) -> bool:
+    """Whether the record has something for each feature, so that none may come later."""
+    return any(isinstance(field, np.ndarray | list | tuple) for field in regularizer)
+
+
 def is_absolute(regularizer: Any) -> bool:
     """Whether r is a sum of pen_j |w_j|, as most methods know it."""
     return is_lazy(regularizer) and not hasattr(regularizer, "falls")
@@ -262,6 +289,8 @@ class GroupL1(NamedTuple):
         groups = np.asarray(regularizer.groups)
         if groups.shape != (d,) or groups.dtype.kind not in "iu" or (d and groups.min() < 0):
             raise ValueError(f"groups must be {d} whole numbers from 0 on, the group of each feature.")
+        if d and groups.max() >= d:
+            raise ValueError(f"groups has the number {groups.max()}: number the groups of {d} features from 0 on.")
 
     def prox_all(regularizer, W, s):
         if np.ndim(s):

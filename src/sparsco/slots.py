@@ -8,6 +8,7 @@ Examples that come one at a time are only noted here, in plain lists, and become
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from itertools import count, repeat
@@ -45,8 +46,8 @@ class Columns:
         """Take in one example; it is in ``drain``'s next matrix."""
         try:  # two arrays of the usual types: one look at all numbers, in compiled code
             columns, values = x
-            usual = columns.dtype is _INT and values.dtype is _FLOAT and type(x) is tuple
-            if usual and fits(columns, values, self._limit, _LIMIT):
+            usual = columns.dtype is _INT and values.dtype is _FLOAT and columns.ndim == values.ndim == 1
+            if usual and type(x) is tuple and fits(columns, values, self._limit, _LIMIT):
                 self._columns.append(columns.copy())
                 self._values.append(values.copy())
                 return
@@ -76,8 +77,9 @@ class Columns:
         if columns.size:
             if not 0 <= np.bitwise_or.reduce(columns) < self._limit:  # a power of two: one look says both
                 raise ValueError(f"x has a column outside of 0 to {self._limit - 1}.")
-            if not values.dot(values) <= _LIMIT * _LIMIT:
+            if not np.abs(values).sum() <= _LIMIT:  # repeated columns are summed
                 check_numbers(values, "x")
+                raise ValueError(f"x has values of more than {_LIMIT:g} in all.")
         return columns, values
 
     def drain(self) -> Matrix:
@@ -259,7 +261,7 @@ def _values(x: Any) -> Any:
         )
     values = x.values()
     try:
-        if -_LIMIT <= sum(values) <= _LIMIT:
+        if math.hypot(*values) <= _LIMIT:
             return values
     except TypeError:
         raise ValueError("x has a value that is not a number.") from None
@@ -284,11 +286,12 @@ def _starts(columns: np.ndarray, size: int) -> np.ndarray:
 
 @kernel
 def _fits(columns, values, limit, largest):
-    """Whether there is a value for each column, columns lie in [0, limit) and values within +-largest."""
-    good = columns.size == values.size
+    """Whether there is a value for each column, columns lie in [0, limit) and values within largest in all."""
+    good, total = columns.size == values.size, 0.0
     for i in range(min(columns.size, values.size)):
-        good &= (columns[i] >= 0) & (columns[i] < limit) & (abs(values[i]) <= largest)
-    return good
+        good &= (columns[i] >= 0) & (columns[i] < limit)
+        total += abs(values[i])
+    return good & (total <= largest)
 
 
 fits = _fits.cached

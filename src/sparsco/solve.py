@@ -19,7 +19,7 @@ from .lanes import WIDTHS
 from .losses import value
 from .pilot import gradient_at_zero, lam_max, largest_eigenvalue, largest_slope
 from .records import Means, Nothing, Problem, Rows, State, padded
-from .regularizers import AutoElasticNet, is_absolute, is_lazy, kind, strength
+from .regularizers import AutoElasticNet, checked, is_absolute, is_lazy, is_of_fixed_width, kind, strength
 from .reservoir import Reservoir
 from .rows import Matrix, margins, squared_norms, stack
 from .steps import Pilot, capped, check_positive, default_rule
@@ -58,8 +58,7 @@ class Run:
                 f"metric={metric!r} needs a loss with curvature, which {type(loss).__name__} has not: leave the metric "
                 "at 'auto' or give L."
             )
-        if hasattr(regularizer, "check"):
-            regularizer.check(d)
+        regularizer = checked(regularizer, d)
         self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing())
         """Its d is the number of features there is room for; see ``grow``."""
         self.d = d
@@ -114,8 +113,8 @@ class Run:
         """
         if d <= self.d:
             return
-        if getattr(self.problem.regularizer, "pen", None) is not None:
-            raise ValueError(f"there are weights for {self.d} features: a stream that grows has none.")
+        if is_of_fixed_width(self.problem.regularizer):
+            raise ValueError(f"the penalty is made for {self.d} features: a stream that grows needs one without such.")
         self.d = d
         room = self.problem.d
         if d <= room:
@@ -505,7 +504,7 @@ class Run:
         if not (np.all(np.isfinite(w)) and np.all(np.isfinite(answer.b))):
             self._diverged()
         zero = self._pilot_objective(np.zeros_like(w), np.zeros_like(answer.b))
-        if self._pilot_objective(w, answer.b) > 1e3 * zero:
+        if self._pilot_objective(w, answer.b) > 1e3 * zero > 0.0:
             self._diverged()
         return Answer(w, answer.b, answer.report)
 
