@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import warnings
 
@@ -459,3 +460,28 @@ def test_a_change_in_the_middle_of_a_long_array_is_seen():
 def test_losses_of_the_other_kind():
     with pytest.raises(ValueError, match="is for numbers"):
         sparsco.SparseClassifier(loss=sparsco.Poisson()).fit(np.eye(4), [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"loss": sparsco.Huber("a")}, r"Huber\(epsilon='a'\)"),
+        ({"optimizer": sparsco.RDA(beta="x")}, r"RDA\(beta='x'\)"),
+        ({"conversion": sparsco.Suffix("a")}, r"Suffix\(alpha='a'\)"),
+        ({"step_size": sparsco.InverseSqrt("a")}, r"InverseSqrt\(c='a'\)"),
+        ({"conversion": sparsco.FOBOS()}, "expected your own conversion record"),
+    ],
+    ids=repr,
+)
+def test_words_for_numbers_and_parts_in_the_wrong_place(settings, says):
+    with pytest.raises(ValueError, match=says):
+        sparsco.SparseRegressor(**settings).fit(np.eye(4), np.arange(4.0))
+
+
+def test_more_columns_than_memory():
+    wide = 2**32 - 1  # a number of columns that is supported, at 256 GB
+    X = sp.csr_array((np.ones(2), [7, wide - 1], [0, 1, 2]), shape=(2, wide))
+    if os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 2**38:
+        with pytest.raises(MemoryError, match="storage='seen'"):
+            sparsco.SparseRegressor().fit(X, [0.0, 1.0])
+    assert sparsco.SparseRegressor(storage="seen", alpha=0.1).fit(X, [0.0, 1.0]).n_features_in_ == wide

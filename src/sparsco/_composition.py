@@ -144,7 +144,7 @@ def _parts(model: Any, regularizer: Any, starts_elsewhere: bool, one_by_one: boo
             f"step_size={model.step_size!r} has no meaning for {type(optimizer).__name__}, which finds its own: "
             "leave it at 'auto' or choose optimizer='fobos' or 'sgd'."
         )
-    return loss, optimizer, named("conversion", conversion, CONVERSIONS, "check"), step
+    return loss, optimizer, named("conversion", conversion, CONVERSIONS, "check", "watch round"), step
 
 
 def _step(model: Any) -> Any:
@@ -197,14 +197,18 @@ def starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarra
     return np.ascontiguousarray(w.T), b
 
 
-def named(kind: str, name: Any, table: dict[str, Any], has: str) -> Any:
+def named(kind: str, name: Any, table: dict[str, Any], has: str, one_of: str = "") -> Any:
     """The table's entry, or the user's own record; an unknown name is answered with the nearest one."""
     if not isinstance(name, str):
-        if isinstance(name, type) or not isinstance(name, tuple) or not hasattr(name, has):
+        fits = isinstance(name, tuple) and hasattr(name, "_fields") and hasattr(name, has)
+        if isinstance(name, type) or not fits or not any(hasattr(name, each) for each in one_of.split() or [has]):
             if isinstance(name, type):
                 raise ValueError(f"{kind}={name.__name__} is a class: call it, {name.__name__}(...).")
             known = ", ".join(map(repr, table))
             raise ValueError(f"{kind}={name!r}: expected your own {kind} record or one of {known}.")
+        for field, value in zip(name._fields, name, strict=True):
+            if isinstance(value, str) and not isinstance(name._field_defaults.get(field), str):
+                raise ValueError(f"{type(name).__name__}({field}={value!r}): it must be a number.")
         return name
     if name in table:
         return table[name]

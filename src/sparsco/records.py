@@ -211,17 +211,22 @@ def _memory() -> int:
         return 1 << 62
 
 
+def check_room(numbers: int) -> None:
+    """Refuse what cannot fit into memory before the system ends the process for it."""
+    if numbers * 8 > _memory():
+        raise MemoryError(
+            f"training needs {numbers / 2**27:.1f} GB, more than this machine has: storage='seen' keeps only the "
+            "features that occur."
+        )
+
+
 def aligned_zeros(size: int) -> np.ndarray:
     """Float64 zeros whose first byte starts a cache line; large ones on huge pages where the system has them.
 
     Kernels touch cells at random: on small pages every touch may miss the address cache, which costs up to half of a
     pass, or not, as the allocator's history will have it.
     """
-    if size * 8 > _memory():
-        raise MemoryError(
-            f"the training state needs {size / 2**27:.1f} GB, more than this machine has: storage='seen' keeps only "
-            "the features that occur."
-        )
+    check_room(size)
     if size * 8 >= _HUGE // 2 and hasattr(mmap, "MADV_HUGEPAGE"):
         pages = mmap.mmap(-1, -(-size * 8 // _HUGE) * _HUGE + _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         with contextlib.suppress(OSError):

@@ -18,7 +18,7 @@ from .fixed_point import FixedPoint
 from .lanes import WIDTHS
 from .losses import value
 from .pilot import gradient_at_zero, lam_max, largest_eigenvalue, largest_slope
-from .records import Means, Nothing, Problem, Rows, State, padded
+from .records import Means, Nothing, Problem, Rows, State, check_room, padded
 from .regularizers import AutoElasticNet, checked, is_absolute, is_lazy, is_of_fixed_width, kind, strength
 from .reservoir import Reservoir
 from .rows import Matrix, margins, squared_norms, stack
@@ -59,6 +59,7 @@ class Run:
                 "at 'auto' or give L."
             )
         regularizer = checked(regularizer, d)
+        check_room(8 * d * self.targets.m)  # state and sums, and what is computed of them
         self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing())
         """Its d is the number of features there is room for; see ``grow``."""
         self.d = d
