@@ -194,25 +194,30 @@ def _add_up(rows: np.ndarray, parts: dict[int, np.ndarray]) -> None:
 
 
 @inlined
-def _lift(table, r, u, shrink):
-    """What z has added to x / Pi up to row r."""
-    return u * table[r, E] - signed(shrink * table[r, F], u)
+def _lifted(up, down, u, shrink):
+    """What z has added to x / Pi up to the row whose E and F these are."""
+    return u * up - signed(shrink * down, u)
 
 
 @inlined
-def _mode(table, r, u, x, shrink):
-    """The mode of a coordinate at row r."""
-    z = u - signed(shrink * table[r, W], u)
+def _lift(table, r, u, shrink):
+    """What z has added to x / Pi up to row r."""
+    return _lifted(table[r, E], table[r, F], u, shrink)
+
+
+@inlined
+def _mode(weight_sum, lead, rate, u, x, shrink):
+    """The mode of a coordinate at a row with this W, theta times scale, and rate."""
+    z = u - signed(shrink * weight_sum, u)
     lives = z * u > 0.0
-    leaves = lives & (abs(z) * (table[r, SCALE] * table[r, THETA]) > shrink * table[r, RATE])
+    leaves = lives & (abs(z) * lead > shrink * rate)
     return signed(where(lives, 2.0, 1.0), where(x != 0.0, x, where(leaves, u, 0.0 * u)))
 
 
 @inlined
-def _level(table, r, u, x, mode, shrink):
-    """A of a coordinate at row r."""
-    A = x / table[r, PI] + signed(shrink * table[r, L], mode)
-    return A - where(abs(mode) > 1.0, _lift(table, r, u, shrink), 0.0 * u)
+def _level(over_pi, sunk, up, down, u, x, mode, shrink):
+    """A of a coordinate at a row with these 1 / Pi, L, E and F."""
+    return x * over_pi + signed(shrink * sunk, mode) - where(abs(mode) > 1.0, _lifted(up, down, u, shrink), 0.0 * u)
 
 
 @inlined
@@ -285,8 +290,8 @@ def _walk(table, s, r, start, u, A, mode, shrink, sums):
         z = (u - signed(shrink * table[e, W], u)) * table[e, SCALE] if e < dead else 0.0
         y = (1.0 - theta) * (table[e, PI] * _height(table, e, dead, u, A, mode, shrink)) + theta * z
         x = (y - min(max(y, -tau), tau)) * table[e, DAMP]
-        s, mode = f, _mode(table, f, u, x, shrink)
-        A = _level(table, f, u, x, mode, shrink)
+        s, mode = f, _mode(table[f, W], table[f, SCALE] * table[f, THETA], table[f, RATE], u, x, shrink)
+        A = _level(1.0 / table[f, PI], table[f, L], table[f, E], table[f, F], u, x, mode, shrink)
         h = _height(table, r, dead, u, A, mode, shrink)
     x = table[r, PI] * h if h * mode > 0.0 else 0.0
     if (sums > 0) & (mode != 0.0):
@@ -315,6 +320,7 @@ def learn(rows, order, schedule, method, state):
         begin, stop = U(indptr[i]), U(indptr[i + one])
         theta, scale = table[r, THETA], table[r, SCALE]
         weight_sum, sunk, rise, rate, damp = table[r, W], table[r, L], table[r, PI], table[r, RATE], table[r, DAMP]
+        up, down = table[r, E], table[r, F]
         coming, n = U(indptr[order[minimum(k + 1, order.size - 1)]]) - begin, U(0)
         for p in range(begin, stop):  # catch up; note who has left its mode, and everyone where there are sums
             j = U(indices[p])
@@ -322,7 +328,7 @@ def learn(rows, order, schedule, method, state):
             u, A, mode = load(lanes, cell, at), load(lanes, cell, at + m), load(lanes, cell, at + m + m)
             z = prox(reg, u, shrink * weight_sum)
             h = A - signed(shrink * sunk, mode)
-            h = h + where(abs(mode) > 1.0, _lift(table, r, u, shrink), 0.0)
+            h = h + where(abs(mode) > 1.0, _lifted(up, down, u, shrink), 0.0)
             left = (abs(mode) > 1.0) & ((z == 0.0) | ((mode * u < 0.0) & (h * mode <= 0.0)))
             slow[n] = p - begin
             n += U(anyof(left)) if sums == 0 else one
@@ -351,6 +357,8 @@ def learn(rows, order, schedule, method, state):
         if sums > 2:
             curve = weight * curvature(loss, margin, y)
         f = r + one
+        next_sum, lead, next_rate = table[f, W], table[f, SCALE] * table[f, THETA], table[f, RATE]
+        over_pi, next_sunk, next_up, next_down = 1.0 / table[f, PI], table[f, L], table[f, E], table[f, F]
         for p in range(begin, stop):  # step, running sums
             j = U(indices[p])
             prefetch(cell, U(indices[minimum(p + coming, U(indices.size) - one)]) * stride)
@@ -358,10 +366,10 @@ def learn(rows, order, schedule, method, state):
             u = load(lanes, cell, at) - pull * data[p]
             x = load(lanes, point, (p - begin) * m) - step * data[p]
             x = prox(reg, x, shrink * rate) * damp
-            mode = _mode(table, f, u, x, shrink)
+            mode = _mode(next_sum, lead, next_rate, u, x, shrink)
             cell[at - one] = clock + float(f)
             store(lanes, cell, at, u)
-            store(lanes, cell, at + m, _level(table, f, u, x, mode, shrink))
+            store(lanes, cell, at + m, _level(over_pi, next_sunk, next_up, next_down, u, x, mode, shrink))
             store(lanes, cell, at + m + m, mode)
             if sums > 1:
                 g = at + U(4) * m
@@ -402,6 +410,7 @@ def settle(table, steps, origin, method, state):
     cell = state.cell
     m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
     stride, r, clock = one + (U(3) + sums) * m, U(steps), float(origin)
+    weight_sum, lead, rate = table[r, W], table[r, SCALE] * table[r, THETA], table[r, RATE]
     for j in range(U(cell.size) // stride):
         at, pen = j * stride, penalty(reg, j)
         s = U(max(cell[at] - clock, 0.0))
@@ -410,7 +419,7 @@ def settle(table, steps, origin, method, state):
             x, total = _walk(table, s, r, clock, cell[c], cell[c + m], cell[c + m + m], shrink, sums)
             if sums > 0:
                 cell[c + m + m + m] += total
-            cell[c + m], cell[c + m + m] = x, _mode(table, r, cell[c], x, shrink)
+            cell[c + m], cell[c + m + m] = x, _mode(weight_sum, lead, rate, cell[c], x, shrink)
         cell[at] = clock + float(r)
 
 
