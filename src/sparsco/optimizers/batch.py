@@ -22,6 +22,7 @@ from ..records import Block, Layout, Problem, Rows, State
 from ..regularizers import prox_all, prox_with_l2
 from ..rows import Matrix, add_rows, add_squared_rows, margins_at, squared_norms
 from ..steps import Pilot
+from .fobos import FOBOS
 
 BATCH = 16
 _OMEGA, _SMOOTH, _LARGEST = range(3)
@@ -54,6 +55,8 @@ class BatchFOBOS(NamedTuple):
     uses_steps = True
     kinds = ("separable", "grouped", "global")
 
+    place = FOBOS.place
+
     @property
     def learn(self):
         return learn
@@ -85,13 +88,6 @@ class BatchFOBOS(NamedTuple):
         W = self.layout.views(problem, state)[1][:, 0, : problem.m]
         W[:] = prox_all(problem.regularizer, W, 0.0)
         return state, Block(1)
-
-    def place(self, problem: Problem, state: State, w: np.ndarray, b: np.ndarray) -> None:
-        """Start from w (d, m) and b (m,) instead of zero."""
-        _, lanes, bias = self.layout.views(problem, state)
-        lanes[:, 0, : problem.m] = w
-        if problem.intercept:
-            bias[0, : problem.m] = b
 
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray

@@ -32,6 +32,7 @@ from ..lanes import anyof, load, minimum, prefetch, signed, store, where, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import penalty, prox
+from .sgd import DenseSGD
 
 PI, E, F, L, W, THETA, RATE, SCALE, DAMP = range(9)
 """Columns of the table by time: RATE is 1/C, SCALE 1/D, DAMP C/(C + rho); then prefix sums for the sums of y:"""
@@ -446,20 +447,15 @@ class SplitORDA(NamedTuple):
     layout = Layout(shared=0, lane=2, bias=2, clock=0)
     uses_steps = False
 
+    is_lazy, is_dense = DenseSGD.is_lazy, DenseSGD.is_dense
+    settle, weights = DenseSGD.settle, DenseSGD.weights
+
     @property
     def learn(self):
         return learn_split
 
     def check(self, problem: Problem) -> None:
         """Refuse what cannot be done: nothing that ``ORDA.check`` lets pass."""
-
-    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
-        """The kernel's sums are exact; it costs O(d) with or without them."""
-        return True
-
-    def is_dense(self, problem: Problem) -> bool:
-        """Whether an example costs O(d)."""
-        return True
 
     def start(self, problem: Problem) -> tuple[State, Block]:
         return self.layout.new_state(problem), Block(1)
@@ -471,15 +467,6 @@ class SplitORDA(NamedTuple):
         rho, table = 0.5 * float(problem.regularizer.rho), np.zeros((len(omega) + 1, DAMP + 1))
         _tell_time(table, t, rho, self.gamma, self.c0)
         return DenseSchedule(omega, *bias_schedule(self, problem, t, len(omega)), table, rho)
-
-    def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
-        """Nothing is ever behind."""
-        block.start = t
-
-    def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """x after t examples."""
-        _, lanes, bias = self.layout.views(problem, state)
-        return lanes[:, 0, : problem.m].copy(), bias[0, : problem.m].copy()
 
 
 @kernel

@@ -75,6 +75,8 @@ class DenseSGD(NamedTuple):
     columns = 1
     uses_steps = True
 
+    place = FOBOS.place
+
     @property
     def learn(self):
         return learn_dense
@@ -92,13 +94,6 @@ class DenseSGD(NamedTuple):
 
     def start(self, problem: Problem) -> tuple[State, Block]:
         return self.layout.new_state(problem), Block(self.columns)
-
-    def place(self, problem: Problem, state: State, w: np.ndarray, b: np.ndarray) -> None:
-        """Start from w (d, m) and b (m,) instead of zero."""
-        _, lanes, bias = self.layout.views(problem, state)
-        lanes[:, 0, : problem.m] = w
-        if problem.intercept:
-            bias[0, : problem.m] = b
 
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray

@@ -25,6 +25,7 @@ from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import penalty, prox
 from .orda import check_constants, constants, growing
+from .sgd import DenseSGD
 
 
 class Schedule(NamedTuple):
@@ -52,6 +53,9 @@ class SSG(NamedTuple):
     uses_steps = False
     asks_curvature = True
 
+    is_lazy, is_dense = DenseSGD.is_lazy, DenseSGD.is_dense
+    settle, weights = DenseSGD.settle, DenseSGD.weights
+
     @property
     def learn(self):
         return learn
@@ -63,14 +67,6 @@ class SSG(NamedTuple):
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> SSG:
         """The record with its constants filled in from the pilot rows."""
         return SSG(*constants(self, problem, pilot, 4.0))
-
-    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
-        """The kernel's sums are exact; it costs O(d) with or without them."""
-        return True
-
-    def is_dense(self, problem: Problem) -> bool:
-        """Whether an example costs O(d)."""
-        return True
 
     def start(self, problem: Problem) -> tuple[State, Block]:
         state = self.layout.new_state(problem)
@@ -85,15 +81,6 @@ class SSG(NamedTuple):
         L_bias = growing(k, self.gamma, self.c0)
         L = self.gamma + 0.25 * rho * (k + 2.0) ** 2 if rho > 0.0 else L_bias
         return Schedule(omega, L, L_bias, rho, float(problem.intercept))
-
-    def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
-        """Nothing is ever behind."""
-        block.start = t
-
-    def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """x after t examples."""
-        _, lanes, bias = self.layout.views(problem, state)
-        return lanes[:, 0, : problem.m].copy(), bias[0, : problem.m].copy()
 
 
 @inlined
