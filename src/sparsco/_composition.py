@@ -105,7 +105,9 @@ def _regularizer(model: Any, d: int) -> Any:
     return elastic_net(float(model.alpha), float(model.l1_ratio), pen)
 
 
-def _parts(model: Any, regularizer: Any, starts_elsewhere: bool, one_by_one: bool) -> tuple[Any, Any, Any, Any]:
+def parts(
+    model: Any, regularizer: Any, starts_elsewhere: bool = False, one_by_one: bool = False
+) -> tuple[Any, Any, Any, Any]:
     """Loss, optimizer, conversion and step-size rule, with every "auto" decided."""
     loss = model._loss()
     if loss.classifies and not is_classifier(model):
@@ -167,7 +169,7 @@ def new_runs(
 ) -> list[Run]:
     """One run for each of ``model._models()``, nothing learned yet; ``one_by_one``: for a stream of ``learn_one``."""
     regularizer = _regularizer(model, d)
-    loss, optimizer, conversion, step = _parts(model, regularizer, init is not None, one_by_one)
+    loss, optimizer, conversion, step = parts(model, regularizer, init is not None, one_by_one)
     seed = int(check_random_state(model.random_state).randint(np.iinfo(np.int32).max))
     runs, first = [], 0
     for targets in model._models():

@@ -32,12 +32,12 @@ def _paper_steps(t0: float | None) -> steps.StronglyConvex:
 
 
 def AlphaSGD(  # noqa: N802
-    alpha: float = 0.5, T: int | None = None, *, paper: bool = False, t0: float | None = None, sign_at_zero: float = 0.0
-) -> Preset:
+    alpha: float = 0.5, T: int | None = None, *, paper: bool = False, t0: float | None = None,
+    sign_at_zero: float = 0.0, sweep: bool = False,
+) -> Preset:  # fmt: skip
     """Subgradient SGD with the average of the last share alpha of the iterates: alpha-suffix averaging."""
-    return Preset(
-        optimizers.SGD(sign_at_zero=sign_at_zero), conversions.Suffix(alpha, T), _paper_steps(t0) if paper else None
-    )
+    optimizer = optimizers.SGD(sign_at_zero, sweep)
+    return Preset(optimizer, conversions.Suffix(alpha, T), _paper_steps(t0) if paper else None)
 
 
 def FOBOS(*, paper: bool = False, t0: float | None = None) -> Preset:  # noqa: N802
@@ -108,25 +108,25 @@ def AdaGradRDA(eta: float | None = None, delta: float | None = None, *, paper: b
 
 def AverageSL(  # noqa: N802
     alpha: float | None = None, T: int | None = None, L: float | None = None, *, paper: bool = False,
-    t0: float | None = None, sign_at_zero: float = 0.0,
+    t0: float | None = None, sign_at_zero: float = 0.0, sweep: bool = False,
 ) -> Preset:  # fmt: skip
     """Sparse learning around the average iterate.  Papers: SGD, alpha = .3, scalar L = 5."""
     if paper:
         conversion = conversions.AverageSL(0.3 if alpha is None else alpha, T, 5.0 if L is None else L)
-        return Preset(optimizers.SGD(sign_at_zero=sign_at_zero), conversion, _paper_steps(t0))
+        return Preset(optimizers.SGD(sign_at_zero, sweep), conversion, _paper_steps(t0))
     return Preset(optimizers.FOBOS(), conversions.AverageSL(0.5 if alpha is None else alpha, T, L))
 
 
 def LastSL(  # noqa: N802
     alpha: float | None = None, T: int | None = None, L: float | None = None, *, paper: bool = False,
-    t0: float | None = None, sign_at_zero: float = 0.0, last_factor: float = 1.0,
+    t0: float | None = None, sign_at_zero: float = 0.0, sweep: bool = False, last_factor: float = 1.0,
 ) -> Preset:  # fmt: skip
     """Sparse learning around the last iterate.  Papers: SGD, alpha = .3, L = 5; the later one doubles L."""
     if paper:
         conversion = conversions.LastSL(
             0.3 if alpha is None else alpha, T, 5.0 if L is None else L, last_factor=last_factor
         )
-        return Preset(optimizers.SGD(sign_at_zero=sign_at_zero), conversion, _paper_steps(t0))
+        return Preset(optimizers.SGD(sign_at_zero, sweep), conversion, _paper_steps(t0))
     return Preset(
         optimizers.FOBOS(), conversions.LastSL(0.5 if alpha is None else alpha, T, L, last_factor=last_factor)
     )
@@ -134,12 +134,12 @@ def LastSL(  # noqa: N802
 
 def OptimalSL(  # noqa: N802
     alpha: float | None = None, T: int | None = None, L: float | None = None, *, inner: float | None = None,
-    paper: bool = False, t0: float | None = None, sign_at_zero: float = 0.0,
+    paper: bool = False, t0: float | None = None, sign_at_zero: float = 0.0, sweep: bool = False,
 ) -> Preset:  # fmt: skip
     """Sparse learning from the gradient at a fixed average.  Papers: SGD, alpha = .3, scalar L = 5, inner = alpha."""
     if paper:
         conversion = conversions.OptimalSL(0.3 if alpha is None else alpha, T, 5.0 if L is None else L, inner=inner)
-        return Preset(optimizers.SGD(sign_at_zero=sign_at_zero), conversion, _paper_steps(t0))
+        return Preset(optimizers.SGD(sign_at_zero, sweep), conversion, _paper_steps(t0))
     return Preset(optimizers.FOBOS(), conversions.OptimalSL(0.5 if alpha is None else alpha, T, L, inner=inner))
 
 

@@ -31,3 +31,46 @@ class Progress:
         """End the line."""
         if self.open:
             print(file=sys.stderr)
+
+
+class Bar:
+    """Work done and time left, on stderr: a bar that is redrawn at a terminal, elsewhere a line now and then."""
+
+    WIDTH = 30
+
+    def __init__(self, name: str) -> None:
+        self.name, self.began = name, time.monotonic()
+        self.shown = -1.0
+        self.rewrites = bool(getattr(sys.stderr, "isatty", bool)())
+        self.open = False
+
+    def show(self, done: float, total: float) -> None:
+        """Say how much of the work is done, in any unit."""
+        now, share = time.monotonic(), done / total if total else 1.0
+        if share < 1.0 and now - self.shown < (0.2 if self.rewrites else 10.0):
+            return
+        self.shown = now
+        left = (now - self.began) * (1.0 - share) / share if share else float("nan")
+        filled = int(self.WIDTH * share)
+        text = f"{self.name} [{'=' * filled}{' ' * (self.WIDTH - filled)}] {share:4.0%}, {duration(left)} left"
+        print(("\r" if self.rewrites else "") + text, end="" if self.rewrites else "\n", file=sys.stderr, flush=True)
+        self.open = self.rewrites
+
+    def close(self) -> None:
+        """End the line."""
+        if self.open:
+            print(file=sys.stderr)
+
+
+def duration(seconds: float) -> str:
+    """A time in words.
+
+    >>> duration(5.2), duration(93), duration(7300)
+    ('5 s', '1 min 33 s', '2 h 1 min')
+    """
+    if seconds != seconds:
+        return "?"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"

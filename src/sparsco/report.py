@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
@@ -20,8 +20,16 @@ table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular
 th, td { padding: .25rem .75rem; border-bottom: 1px solid #ddd; text-align: right; }
 th:first-child, td:first-child { text-align: left; }
 thead th { border-bottom: 2px solid #888; }
+td.agrees { background: #e6f4e6; } td.differs { background: #fbe3dd; } td.diverged { background: #fbe3dd; }
 figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; } figcaption { color: #555; }
 """
+
+
+class Marked(NamedTuple):
+    """A table's entry that carries a mark, the class of its cell."""
+
+    text: str
+    mark: str
 
 
 def cell(value: Any) -> str:
@@ -44,8 +52,19 @@ def text(paragraph: str) -> str:
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """A table; the first column names the row."""
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
-    body = "\n".join("<tr>" + "".join(f"<td>{escape(cell(value))}</td>" for value in row) + "</tr>" for row in rows)
+    body = "\n".join("<tr>" + "".join(map(_entry, row)) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
+
+
+def _entry(value: Any) -> str:
+    if isinstance(value, Marked):
+        return f'<td class="{escape(value.mark)}">{escape(value.text)}</td>'
+    return f"<td>{escape(cell(value))}</td>"
+
+
+def details(summary: str, block: str) -> str:
+    """A block that is opened by a click."""
+    return f"<details><summary>{escape(summary)}</summary>{block}</details>"
 
 
 def figure(plot: Any, caption: str) -> str:
@@ -72,6 +91,16 @@ def page(title: str, blocks: Iterable[str]) -> str:
 
 def write(path: str | Path, title: str, blocks: Iterable[str]) -> Path:
     """Write the document and return where it lies."""
+    return write_text(path, page(title, blocks))
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """Write a file in one go: it is there whole, or as it was before."""
     path = Path(path).resolve()
-    path.write_text(page(title, blocks), encoding="utf-8")
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
     return path

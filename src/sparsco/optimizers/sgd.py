@@ -22,9 +22,13 @@ from .fobos import FOBOS
 
 
 class SGD(NamedTuple):
-    """Subgradient descent; ``sign_at_zero`` is the subgradient of |w| that is taken at w = 0, in [-1, 1]."""
+    """Subgradient descent; ``sign_at_zero`` is the subgradient of |w| that is taken at w = 0, in [-1, 1].
+
+    ``sweep`` visits every coordinate at each example, which is faster where most features of a row are not zero.
+    """
 
     sign_at_zero: float = 0.0
+    sweep: bool = False
 
     uses_steps = True
 
@@ -39,7 +43,7 @@ class SGD(NamedTuple):
         if not np.any(problem.method.lams):
             return FOBOS(l2_in="gradient")
         t0 = _harmonic_offset(rule, float(problem.regularizer.rho))
-        if self.sign_at_zero == 0.0 and t0 is not None:
+        if self.sign_at_zero == 0.0 and t0 is not None and not self.sweep:
             return HarmonicSGD(t0)
         return DenseSGD(float(self.sign_at_zero))
 

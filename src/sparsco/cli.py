@@ -1,0 +1,166 @@
+"""The command line ``sparsco``: each command is one function here that calls the library and says what came out.
+
+Exit codes: 0 fine; 1 the outcome is not what was expected (a cell differs for no known reason); 2 a bad argument, bad
+or missing input; 3 a file could not be read or written; 130 interrupted.  Results go to stdout, progress and complaints
+to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import __version__
+
+FINE, UNEXPECTED, BAD_INPUT, BAD_FILE, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the one place where exceptions become exit codes."""
+    parser = _parser()
+    parsed = parser.parse_args(arguments)
+    if "run" not in parsed:
+        parser.print_help()
+        return BAD_INPUT
+    try:
+        return parsed.run(parsed)
+    except KeyboardInterrupt as stop:
+        return _complain(str(stop) or "interrupted", INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+    except (ValueError, FileNotFoundError) as error:
+        return _complain(str(error), BAD_INPUT)
+    except OSError as error:
+        return _complain(str(error), BAD_FILE)
+
+
+def _complain(sentence: str, code: int) -> int:
+    print(f"sparsco: {sentence}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sparsco", description="Exactly sparse linear models by stochastic composite optimization.",
+        epilog="`sparsco COMMAND --help` shows a worked example.",
+    )  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"sparsco {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    _add_reproduce(commands)
+    _add_datasets(commands)
+    return parser
+
+
+def _command(commands: argparse._SubParsersAction, name: str, what: str, example: str) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name, help=what, description=what[0].upper() + what[1:] + ".", epilog="example:\n" + example,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+
+
+# --- reproduce --------------------------------------------------------------------------------------------------------
+
+
+def _add_reproduce(commands: argparse._SubParsersAction) -> None:
+    add = _command(
+        commands, "reproduce", "rerun tables and figures of the papers and compare them cell by cell",
+        "  sparsco reproduce --list\n"
+        "  sparsco reproduce aaai-table-1 --trials 40 --report table.html\n"
+        "  sparsco reproduce all --quick\n"
+        "\nexit code: 0 all cells agree or differ for a reason that is given, 1 one differs for none, 2 bad argument or\n"
+        "missing data, 3 a file could not be written, 130 interrupted (what was finished is kept for --resume)",
+    )  # fmt: skip
+    add.add_argument("keys", nargs="*", metavar="KEY", help="tables and figures, a paper's name, or all")
+    add.add_argument("--list", action="store_true", help="name all keys and stop")
+    add.add_argument("--quick", action="store_true", help="shorter streams and two trials; no cell is judged")
+    add.add_argument("--trials", type=_positive, metavar="N", help="independent repetitions (default: the file's)")
+    add.add_argument("--jobs", type=_positive, metavar="N", default=_cores(), help="processes (default: %(default)s)")
+    add.add_argument("--pairs", nargs="+", type=_pair, metavar="A,B", help="other pairs of digits, or `all` 45")
+    add.add_argument("--json", metavar="FILE", help="write all cells there; - is stdout, instead of the tables")
+    add.add_argument("--report", metavar="FILE.html", help="write tables and plots as one HTML file")
+    add.add_argument("--resume", action="store_true", help="take what an earlier run finished from disk")
+    add.set_defaults(run=_reproduce)
+
+
+def _reproduce(given: argparse.Namespace) -> int:
+    from .datasets import MissingDataError
+    from .experiments import definition, present, verdicts
+    from .experiments.run import results_of
+    from .experiments.store import Stores, cache_folder
+    from .progress import Bar
+    from .report import write_text
+
+    if given.list:
+        for key in definition.keys():
+            print(f"{key:28} {definition.load(key).title}")
+        return FINE
+    if not given.keys:
+        raise ValueError("name a table or figure, a paper or all; `sparsco reproduce --list` shows them.")
+    keys, pairs = definition.chosen(given.keys), [pair for each in given.pairs or () for pair in each]
+    for path in (given.json, given.report):
+        if path not in (None, "-") and not Path(path).resolve().parent.is_dir():
+            raise FileNotFoundError(f"there is no folder {Path(path).resolve().parent} for {path}.")
+    kept, shown, written = Stores(cache_folder(), given.resume), [], []
+    for key in keys:
+        experiment = definition.load(key, quick=given.quick, trials=given.trials, pairs=pairs)
+        bar = Bar(key)
+        try:
+            results = results_of(experiment, kept, jobs=given.jobs, show=bar.show)
+        except MissingDataError as error:
+            if key in given.keys:
+                raise
+            print(f"{key} is left out: {error}", file=sys.stderr)
+            continue
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"interrupted; what was finished of {key} is kept: --resume goes on.") from None
+        finally:
+            bar.close()
+        cells = verdicts.cells(experiment, results)
+        shown.append((experiment, cells, results))
+        written += [cell._replace(column=f"{key}: {cell.column}") if len(keys) > 1 else cell for cell in cells]
+        if given.json != "-":
+            print(present.as_text(experiment, cells), end="\n\n", flush=True)
+    if given.json == "-":
+        print(present.as_json(written), end="")
+    elif given.json:
+        write_text(given.json, present.as_json(written))
+    if given.report:
+        print(f"report: {present.write_report(given.report, shown)}", file=sys.stderr)
+    return UNEXPECTED if present.unexplained(written) else FINE
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return int(text)
+
+
+def _pair(text: str) -> list[tuple[int, int]]:
+    """A pair of digits such as 2,3; all of them for "all"."""
+    from .experiments.definition import all_pairs
+
+    if text == "all":
+        return all_pairs()
+    digits = [int(part) for part in text.split(",") if part.isdecimal() and int(part) < 10]
+    if len(digits) != 2 or digits[0] == digits[1] or text.count(",") != 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no pair of different digits such as 2,3")
+    return [(digits[0], digits[1])]
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# --- datasets ---------------------------------------------------------------------------------------------------------
+
+
+def _add_datasets(commands: argparse._SubParsersAction) -> None:
+    pass
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,240 @@
+"""A table or a figure as data: what to run, what the paper prints, how close is close, and what is known to differ.
+
+Every file ``papers/KEY.toml`` defines one experiment.  Its ``[runs]`` say which problems are learned by which methods,
+or ``runs = [KEY, ...]`` takes those of other files: a figure shows the runs of a table.  docs/reproduce.md explains the
+fields.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import tomllib
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from ..presets import PRESETS
+
+PAPERS = {
+    "aaai": "Sparse Learning for Stochastic Composite Optimization (AAAI 2014)",
+    "tpami": "Sparse Learning with Stochastic Composite Optimization (TPAMI 2017)",
+}
+SPECIAL = ("exact", "default")
+"""Methods that are no presets: the exact optimum, and an estimator with everything left at its default."""
+UNJUDGED = "not judged"
+
+
+class DefinitionError(ValueError):
+    """A file that defines an experiment says something that cannot be done."""
+
+
+class Study(NamedTuple):
+    """Runs: each method on each setting of one problem, for a number of trials."""
+
+    key: str
+    name: str
+    problem: dict[str, Any]
+    settings: dict[str, dict[str, Any]]
+    methods: dict[str, dict[str, Any]]
+    examples: int
+    """The length of the stream, where a setting has no own."""
+    points: tuple[float, ...]
+    """Shares of the stream after which a model is asked for; the last is 1."""
+    trials: int
+    keeps_weights: bool
+
+    def at(self, setting: str) -> tuple[int, ...]:
+        """Numbers of examples after which a model is asked for."""
+        examples = self.settings[setting].get("examples", self.examples)
+        return tuple(max(1, round(share * examples)) for share in self.points)
+
+    def fields(self, setting: str) -> dict[str, Any]:
+        """What makes the problem."""
+        own = {name: field for name, field in self.settings[setting].items() if name != "examples"}
+        return self.problem | own
+
+    def cost(self, setting: str) -> float:
+        """Of one method's trial, in no particular unit."""
+        return float(sum(self.at(setting)) * self.problem.get("d", 100))
+
+
+class Claim(NamedTuple):
+    """What a paper says in words, as a comparison of rows: ``row`` lies below (or above) every row of ``than``."""
+
+    text: str
+    metric: str
+    row: str
+    than: tuple[str, ...]
+    relation: str
+    columns: tuple[str, ...]
+    reason: str
+
+
+class Experiment(NamedTuple):
+    """A table or a figure of a paper."""
+
+    key: str
+    title: str
+    kind: str
+    """"table", "curves" or "images"."""
+    notes: tuple[str, ...]
+    studies: tuple[Study, ...]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    metrics: tuple[str, ...]
+    published: dict[str, dict[str, dict[str, float]]]
+    """column -> row -> metric -> what the paper prints."""
+    tolerances: dict[str, dict[str, float]]
+    differs: tuple[dict[str, Any], ...]
+    claims: tuple[Claim, ...]
+    is_judged: bool
+    logarithmic: bool
+
+    @property
+    def paper(self) -> str:
+        """The paper's short name, the first part of the key."""
+        return self.key.partition("-")[0]
+
+    def reason(self, row: str, column: str, metric: str) -> str:
+        """Why a cell is known to differ; empty where it is not."""
+        for entry in self.differs:
+            wanted = (("rows", row), ("columns", column), ("metrics", metric))
+            if all(value in entry.get(name, [value]) for name, value in wanted):
+                return entry["reason"]
+        return ""
+
+
+def keys() -> list[str]:
+    """All experiments, tables before figures."""
+    found = [file.name.removesuffix(".toml") for file in files(__package__).joinpath("papers").iterdir()]
+    return sorted(key for key in found if "-" in key)
+
+
+def chosen(patterns: Sequence[str]) -> list[str]:
+    """Keys by name, by the paper's name ("aaai") or "all"; an unknown one is answered with the nearest."""
+    every, out = keys(), []
+    for pattern in patterns:
+        matched = [key for key in every if pattern in ("all", key, key.partition("-")[0])]
+        if not matched:
+            close = difflib.get_close_matches(pattern, every, 1)
+            hint = f" did you mean {close[0]!r}?" if close else ""
+            raise DefinitionError(f"there is no experiment {pattern!r}:{hint} `sparsco reproduce --list` names them all.")
+        out += [key for key in matched if key not in out]
+    return out
+
+
+def load(key: str, *, quick: bool = False, trials: int | None = None, pairs: Sequence[tuple[int, int]] = ()) -> Experiment:
+    """Read an experiment.  ``quick``: fewer examples and trials, nothing judged; ``pairs``: of MNIST's digits."""
+    text = _read(key)
+    allowed = {
+        "title", "kind", "notes", "runs", "rows", "columns", "metrics", "published", "tolerances", "differs", "claims",
+        "judged", "logarithmic",
+    }  # fmt: skip
+    _only(key, text, allowed)
+    sources = [key] if isinstance(text["runs"], dict) else text["runs"]
+    studies = tuple(_study(source, _read(source)["runs"], quick, trials, pairs) for source in sources)
+    methods = [name for study in studies for name in study.methods]
+    rows = tuple(text.get("rows", dict.fromkeys(methods)))
+    columns = tuple(text.get("columns", ()))
+    if columns:
+        columns += tuple(name for study in studies for name in study.settings if ":" in name)
+    for row in rows:
+        if row not in methods:
+            raise DefinitionError(f"{key}: the row {row!r} is none of the methods that are run.")
+    studies = tuple(_restricted(study, rows, columns) for study in studies)
+    names = [metric for metric in text["metrics"] if metric != "time"]
+    published: dict[str, dict[str, dict[str, float]]] = {}
+    for column, lines in text.get("published", {}).items():
+        for row, numbers in lines.items():
+            if len(numbers) != len(text["metrics"]):
+                raise DefinitionError(f"{key}: published {column!r}, {row!r} must have a number for each metric.")
+            cells = zip(text["metrics"], numbers, strict=True)
+            published.setdefault(column, {})[row] = {metric: x for metric, x in cells if x != "-"}
+    claims = tuple(
+        Claim(each["text"], each["metric"], each["row"], tuple(each["than"]), each.get("relation", "below"),
+              tuple(each.get("columns", ())), each.get("reason", ""))
+        for each in text.get("claims", ())
+    )  # fmt: skip
+    return Experiment(
+        key, text["title"], text["kind"], tuple(text.get("notes", ())), studies, rows, columns,
+        tuple([*names, "time"] if "time" in text["metrics"] else names), published, text.get("tolerances", {}),
+        tuple(text.get("differs", ())), claims, bool(text.get("judged", True)) and not quick,
+        bool(text.get("logarithmic", True)),
+    )  # fmt: skip
+
+
+def _read(key: str) -> dict[str, Any]:
+    file = files(__package__).joinpath("papers", f"{key}.toml")
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DefinitionError(f"there is no experiment {key!r}: `sparsco reproduce --list` names them all.") from None
+
+
+def _only(key: str, entries: dict[str, Any], allowed: set[str]) -> None:
+    for name in entries:
+        if name not in allowed:
+            raise DefinitionError(f"{key}: there is no field {name!r}; known are {', '.join(sorted(allowed))}.")
+
+
+def _study(key: str, runs: dict[str, Any], quick: bool, trials: int | None, pairs: Sequence[tuple[int, int]]) -> Study:
+    _only(key, runs, {"name", "trials", "problem", "examples", "points", "keep_weights", "quick", "settings", "methods"})
+    problem, examples, count = dict(runs["problem"]), int(runs["examples"]), int(runs["trials"])
+    settings = {each["name"]: {k: v for k, v in each.items() if k != "name"} for each in runs["settings"]}
+    if quick:
+        examples, count = int(runs["quick"]["examples"]), 2
+        problem |= runs["quick"].get("problem", {})
+        settings = {name: {k: v for k, v in each.items() if k != "examples"} for name, each in settings.items()}
+    if pairs:
+        if "pair" not in problem:
+            raise DefinitionError(f"{key} has no pairs of digits: leave --pairs out.")
+        settings = dict(_with_pairs(settings, pairs, tuple(problem["pair"])))
+    for name, method in runs["methods"].items():
+        _check_method(f"{key}: method {name!r}", method, runs["methods"])
+    return Study(
+        key, runs.get("name", ""), problem, settings, dict(runs["methods"]), examples,
+        tuple(runs.get("points", [1.0])), trials or count, bool(runs.get("keep_weights", False)),
+    )  # fmt: skip
+
+
+def _with_pairs(
+    settings: dict[str, dict[str, Any]], pairs: Sequence[tuple[int, int]], printed: tuple[int, ...]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    for pair in pairs:
+        for name, parameters in settings.items():
+            prefix = "" if pair == printed else f"{pair[0]},{pair[1]}: "
+            yield prefix + name, parameters | {"pair": list(pair)}
+
+
+def all_pairs() -> list[tuple[int, int]]:
+    """The 45 pairs of digits."""
+    return list(combinations(range(10), 2))
+
+
+def _restricted(study: Study, rows: Sequence[str], columns: Sequence[str]) -> Study:
+    """Only what an experiment shows is run, and what that is made of."""
+    wanted = set(rows)
+    for row in rows:
+        method = study.methods.get(row, {})
+        wanted |= {method[name] for name in ("round", "to") if name in method}
+    methods = {name: method for name, method in study.methods.items() if name in wanted}
+    settings = {name: value for name, value in study.settings.items() if not columns or name in columns}
+    return study._replace(methods=methods, settings=settings)
+
+
+def _check_method(where: str, method: dict[str, Any], others: dict[str, Any]) -> None:
+    if "round" in method:
+        _only(where, method, {"round", "to", "level"})
+        for name in ("round", "to"):
+            if name in method and "preset" not in others.get(method[name], {}):
+                raise DefinitionError(f"{where}: {method[name]!r} is no other method with a preset.")
+        return
+    preset = method.get("preset")
+    if preset in SPECIAL:
+        _only(where, method, {"preset"})
+    elif preset in PRESETS:
+        _only(where, method, {"preset", *inspect.signature(PRESETS[preset]).parameters} - {"T"})
+    else:
+        raise DefinitionError(f"{where}: preset {preset!r} is none of {', '.join([*SPECIAL, *PRESETS])}.")

@@ -1,0 +1,208 @@
+"""An experiment's cells as text for a terminal, as an HTML report with plots, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import report
+from .definition import PAPERS, UNJUDGED, Experiment
+from .run import Results
+from .verdicts import AGREES, DIFFERS, DIVERGED, Cell
+
+_SIGNS = {AGREES: "=", DIFFERS: "≠", UNJUDGED: "·", DIVERGED: "!"}
+LEGEND = (
+    "Each cell: paper | ours ± standard deviation over trials; = agrees, ≠ differs, · not judged, nothing: the paper has "
+    "no such row. time: seconds a run, the least over trials; the papers' machines are not known."
+)
+
+
+def as_text(experiment: Experiment, cells: Sequence[Cell]) -> str:
+    """Tables for a terminal, one for each column, then what differs and why."""
+    reasons = _reasons(cells)
+    blocks = [f"{experiment.key}: {experiment.title}", *experiment.notes, LEGEND]
+    for column, lines in _grouped(experiment, cells):
+        rows = [(column, *experiment.metrics)]
+        rows += [(row, *(_text(cell, reasons) for cell in found)) for row, found in lines]
+        widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+        blocks.append("\n".join("  ".join(x.ljust(n) for x, n in zip(row, widths, strict=True)).rstrip() for row in rows))
+    claims = [cell for cell in cells if cell.column == "claim"]
+    if claims:
+        blocks.append("\n".join(f"{_SIGNS[cell.verdict]} {_claim(cell, reasons)}" for cell in claims))
+    blocks += [f"[{number}] {reason}" for reason, number in reasons.items()]
+    return "\n\n".join([*blocks, tally(cells)])
+
+
+def tally(cells: Sequence[Cell]) -> str:
+    """How many cells agree and differ, in one line."""
+    judged = [cell for cell in cells if cell.verdict in (AGREES, DIFFERS)]
+    if not judged:
+        return "No cell was judged."
+    agree = sum(cell.verdict == AGREES for cell in judged)
+    known = sum(cell.verdict == DIFFERS and bool(cell.reason) for cell in judged)
+    return (
+        f"{agree} of {len(judged)} cells agree, {known} differ for a known reason, {len(judged) - agree - known} differ "
+        "for none."
+    )
+
+
+def unexplained(cells: Sequence[Cell]) -> list[Cell]:
+    """What differs without a reason that the data file gives."""
+    return [cell for cell in cells if cell.verdict == DIFFERS and not cell.reason]
+
+
+def as_json(cells: Sequence[Cell]) -> str:
+    """A list of cells."""
+    return json.dumps([cell.as_json() for cell in cells], indent=1, ensure_ascii=False) + "\n"
+
+
+def as_blocks(experiment: Experiment, cells: Sequence[Cell], results: Results) -> list[str]:
+    """The parts of a report."""
+    reasons = _reasons(cells)
+    blocks = [report.heading(f"{experiment.key}: {experiment.title}"), report.text(PAPERS[experiment.paper])]
+    blocks += [report.text(note) for note in experiment.notes]
+    blocks += _plots(experiment, cells, results)
+    for column, lines in _grouped(experiment, cells):
+        rows = [(row, *(report.Marked(_text(cell, reasons), cell.verdict) for cell in found)) for row, found in lines]
+        table = report.table((column, *experiment.metrics), rows)
+        blocks.append(report.details(column, table) if experiment.kind == "curves" else table)
+    claims = [cell for cell in cells if cell.column == "claim"]
+    if claims:
+        rows = [(_claim(cell, reasons), report.Marked(cell.verdict, cell.verdict)) for cell in claims]
+        blocks.append(report.table(("what the paper says", "verdict"), rows))
+    blocks += [report.text(f"[{number}] {reason}") for reason, number in reasons.items()]
+    return [*blocks, report.text(tally(cells))]
+
+
+def write_report(path: str | Path, shown: Sequence[tuple[Experiment, Sequence[Cell], Results]]) -> Path:
+    """One HTML file for one or more experiments."""
+    title = "sparsco reproduces " + (shown[0][0].key if len(shown) == 1 else f"{len(shown)} tables and figures")
+    blocks = [report.text(LEGEND)]
+    for experiment, cells, results in shown:
+        blocks += as_blocks(experiment, cells, results)
+    return report.write(path, title, blocks)
+
+
+# --- pieces -----------------------------------------------------------------------------------------------------------
+
+
+def _grouped(experiment: Experiment, cells: Sequence[Cell]) -> list[tuple[str, list[tuple[str, list[Cell]]]]]:
+    """Column -> row -> cells in the order of the metrics."""
+    cells = [cell for cell in cells if cell.column != "claim"]
+    return [
+        (column, [(row, list(found)) for row, found in groupby(lines, key=lambda cell: cell.row)])
+        for column, lines in groupby(cells, key=lambda cell: cell.column)
+    ]
+
+
+def _reasons(cells: Sequence[Cell]) -> dict[str, int]:
+    found = dict.fromkeys(cell.reason for cell in cells if cell.reason)
+    return {reason: number for number, reason in enumerate(found, 1)}
+
+
+def _text(cell: Cell, reasons: dict[str, int]) -> str:
+    """paper | ours ± spread, with a sign for the verdict."""
+    if cell.ours is None:
+        return "diverged" if cell.verdict == DIVERGED else "" if cell.paper is None else f"{_number(cell.paper)} | –"
+    ours = _number(cell.ours, cell.paper)
+    if cell.spread and cell.metric not in ("time", "Var"):
+        ours += f" ±{cell.spread:.1g}"
+    note = f" [{reasons[cell.reason]}]" if cell.reason else ""
+    return ours if cell.paper is None else f"{_number(cell.paper)} | {ours} {_SIGNS[cell.verdict]}{note}"
+
+
+def _number(x: float, like: float | None = None) -> str:
+    """Four digits or more, and small numbers as powers of ten."""
+    if x != 0.0 and abs(x) < 1e-3:
+        return f"{x:.1e}"
+    digits = 4 if abs(like if like is not None else x) < 1000 else 1
+    return f"{x:.{digits}f}".rstrip("0").rstrip(".") if "." in f"{x:.{digits}f}" else f"{x:.{digits}f}"
+
+
+def _claim(cell: Cell, reasons: dict[str, int]) -> str:
+    held = "" if cell.ours is None else f" ({cell.metric}: holds in {cell.ours:.0%} of the columns)"
+    return f"“{cell.row}”{held}" + (f" [{reasons[cell.reason]}]" if cell.reason else "")
+
+
+def _plots(experiment: Experiment, cells: Sequence[Cell], results: Results) -> list[str]:
+    if experiment.kind == "table":
+        return []
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return [report.text("No plots: matplotlib is not installed (pip install 'sparsco[plots]').")]
+    return (_curves if experiment.kind == "curves" else _images)(experiment, cells, results)
+
+
+def _curves(experiment: Experiment, cells: Sequence[Cell], results: Results) -> list[str]:
+    """One panel for each setting, one figure for each metric."""
+    from matplotlib.figure import Figure
+
+    from .verdicts import points
+
+    by_place = {(cell.column, cell.row, cell.metric): cell for cell in cells}
+    out = []
+    for metric in experiment.metrics:
+        panels = [(study, setting) for study in experiment.studies for setting in study.settings]
+        across = min(4, len(panels))
+        down = -(-len(panels) // across)
+        figure = Figure(figsize=(3.2 * across + 1.2, 2.8 * down))
+        grid = figure.subplots(down, across, squeeze=False, gridspec_kw={"wspace": 0.35, "hspace": 0.45})
+        drawn: dict[tuple[str, str], dict[str, list[tuple[int, float, float]]]] = {}
+        for point in points(experiment, results):
+            cell = by_place[point.column, point.row, metric]
+            place, _, t = point.column.rpartition(", t=")
+            if cell.ours is not None:
+                line = drawn.setdefault((place, ""), {}).setdefault(point.row, [])
+                line.append((int(t), cell.ours, cell.spread or 0.0))
+        for axes, ((place, _), lines) in zip(grid.ravel(), drawn.items(), strict=False):
+            for k, row in enumerate(experiment.rows):
+                if row in lines:
+                    t, mean, spread = np.array(lines[row]).T
+                    axes.plot(t, mean, ".-", color=f"C{k % 10}", label=row, linewidth=1.2)
+                    axes.fill_between(t, mean - spread, mean + spread, color=f"C{k % 10}", alpha=0.15, linewidth=0)
+            axes.set(title=place, xlabel="examples", xscale="log")
+            axes.set_yscale("log" if metric == "Obj" and experiment.logarithmic else "linear")
+            axes.grid(alpha=0.3)
+        for axes in grid.ravel()[len(drawn) :]:
+            axes.set_visible(False)
+        grid[0, 0].set_ylabel(metric)
+        handles, labels = grid[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="center left", bbox_to_anchor=(0.92, 0.5), fontsize=8)
+        out.append(report.figure(figure, f"{metric} over examples; the band is one standard deviation over trials."))
+    return out
+
+
+def _images(experiment: Experiment, cells: Sequence[Cell], results: Results) -> list[str]:
+    """The selected pixels: white where the weight is positive, grey where it is negative, black where it is zero."""
+    from matplotlib.figure import Figure
+
+    out = []
+    for study in experiment.studies:
+        rows, columns = [row for row in experiment.rows if row in study.methods], list(study.settings)
+        figure = Figure(figsize=(1.5 * len(columns) + 1.5, 1.5 * len(rows)))
+        grid = figure.subplots(len(rows), len(columns), squeeze=False, gridspec_kw={"wspace": 0.08, "hspace": 0.08})
+        for axes_of_row, row in zip(grid, rows, strict=True):
+            for axes, column in zip(axes_of_row, columns, strict=True):
+                axes.imshow(image(results[study.key, column, row][0]["weights"]), cmap="gray", vmin=0.0, vmax=1.0)
+                axes.set(xticks=[], yticks=[])
+            axes_of_row[0].set_ylabel(row, rotation=0, ha="right", va="center", fontsize=9)
+        for axes, column in zip(grid[0], columns, strict=True):
+            axes.set_title(column, fontsize=9)
+        caption = "First trial: white where a weight is positive, grey where it is negative, black where it is zero."
+        out.append(report.figure(figure, caption))
+    return out
+
+
+def image(weights: dict[str, Any] | None) -> np.ndarray:
+    """A square of 0 (zero weight), .5 (negative) and 1 (positive); all zero where training diverged."""
+    if weights is None:
+        return np.zeros((1, 1))
+    grey, side = np.zeros(weights["size"]), round(weights["size"] ** 0.5)
+    grey[weights["indices"]] = np.where(np.array(weights["values"]) > 0.0, 1.0, 0.5)
+    return grey.reshape(side, side)

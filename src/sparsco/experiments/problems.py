@@ -1,0 +1,176 @@
+"""The papers' learning problems: a stream of examples, how a model is measured, and where the exact optimum is.
+
+A problem is made of the fields of a data file; PROBLEMS names them.  Rows come in chunks, so that no problem needs to
+fit into memory, and depend on the trial alone.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import metrics
+from .. import demo as datasets
+from ..losses import Logistic, Squared, value
+from ..regularizers import ElasticNet, WeightedElasticNet
+from ..rows import Matrix, as_matrix
+from .optimum import optimum
+
+_ENTRIES = 4_000_000
+"""Numbers generated at a time."""
+
+
+class Chunk(NamedTuple):
+    """Rows ``order`` of a matrix, to be learned; ``again`` where they have been seen before."""
+
+    matrix: Matrix
+    y: np.ndarray
+    order: np.ndarray
+    again: bool
+
+
+class Synthetic(NamedTuple):
+    """b = <a, w*> + noise with a ~ U(-1, 1)^d and w* = 1 on the first half: the objective has a closed form."""
+
+    d: int
+    lam: float
+    rho: float
+    variance: float
+    seed: int = 0
+
+    loss = Squared()
+
+    @property
+    def regularizer(self) -> ElasticNet:
+        return ElasticNet(self.lam, self.rho)
+
+    @property
+    def truth(self) -> np.ndarray:
+        """w*."""
+        return np.where(np.arange(self.d) < self.d // 2, 1.0, 0.0)
+
+    def stream(self, trial: int, examples: int) -> Iterator[Chunk]:
+        """The trial's first ``examples`` rows; a chunk is valid until the next one is asked for."""
+        rows = max(1, _ENTRIES // self.d)
+        data, indptr = np.empty((rows, self.d)), np.arange(0, rows * self.d + 1, self.d)
+        indices = np.tile(np.arange(self.d, dtype=np.uint32), rows)
+        for first in range(0, examples, rows):
+            n = min(rows, examples - first)
+            rng = np.random.default_rng([self.seed, trial, first])
+            part = data[:n]
+            rng.random(out=part)
+            part *= 2.0
+            part -= 1.0
+            y = part[:, : self.d // 2].sum(axis=1) + np.sqrt(self.variance) * rng.standard_normal(n)
+            matrix = Matrix(indptr[: n + 1], indices[: n * self.d], part.reshape(-1), self.d)
+            yield Chunk(matrix, y, np.arange(n), False)
+
+    def measures(self, w: np.ndarray) -> dict[str, float]:
+        """Objective, densities, recovery of the support and l1 norm."""
+        loss = np.square(w - self.truth).sum() / 6.0 + self.variance / 2.0
+        return {
+            "Obj": float(loss + self.rho / 2.0 * w @ w + self.lam * np.abs(w).sum()),
+            "ED": metrics.exact_density(w),
+            "TD": metrics.truncated_density(w),
+            "SSR": metrics.support_recovery(w, self.truth),
+            "L1": float(np.abs(w).sum()),
+        }
+
+    def exact(self) -> np.ndarray:
+        """The minimum of the expected objective: each coordinate by itself."""
+        return np.maximum(1.0 / 3.0 - self.lam, 0.0) / (1.0 / 3.0 + self.rho) * self.truth
+
+    def weights(self, w: np.ndarray) -> np.ndarray:
+        """The penalised ones: all."""
+        return w
+
+
+class Classification(NamedTuple):
+    """Logistic regression on a data set, rows shuffled anew for each trial and pass.
+
+    As in the papers the intercept is a feature that is always one: in the L2 term, not in the L1 norm.
+    """
+
+    data: str
+    lam: float
+    rho: float
+    pair: tuple[int, int] = ()
+    swapped: bool = False
+    rows: int | None = None
+    seed: int = 0
+
+    loss = Logistic()
+
+    @property
+    def d(self) -> int:
+        return self._rows()[0].d
+
+    @property
+    def regularizer(self) -> WeightedElasticNet:
+        return WeightedElasticNet(self.lam, self.rho, np.r_[np.ones(self.d - 1), 0.0])
+
+    def _rows(self) -> tuple[Matrix, Any, np.ndarray, Any, np.ndarray]:
+        return _loaded(self.data, tuple(self.pair), self.swapped, self.rows)
+
+    def stream(self, trial: int, examples: int) -> Iterator[Chunk]:
+        """As many passes as it takes, each in an order of its own."""
+        matrix, _, y, _, _ = self._rows()
+        for first in range(0, examples, len(y)):
+            order = np.random.default_rng([self.seed, trial, first]).permutation(len(y))
+            yield Chunk(matrix, y, order[: examples - first], first > 0)
+
+    def measures(self, w: np.ndarray) -> dict[str, float]:
+        """Objective on all training rows, test error, and densities without the intercept."""
+        _, X, y, X_test, y_test = self._rows()
+        return {
+            "Obj": float(value(self.loss, X @ w, y).mean() + self.regularizer.strength(w)),
+            "TE": float(np.mean(np.where(X_test @ w > 0.0, 1.0, -1.0) != y_test)),
+            "ED": metrics.exact_density(w[:-1]),
+            "TD": metrics.truncated_density(w[:-1]),
+        }
+
+    def exact(self) -> np.ndarray:
+        """The minimum of the objective on all training rows."""
+        _, X, y, _, _ = self._rows()
+        return optimum(X, y, self.loss, self.lam, self.rho, self.regularizer.pen)
+
+    def weights(self, w: np.ndarray) -> np.ndarray:
+        """The penalised ones: all but the intercept."""
+        return w[:-1]
+
+
+PROBLEMS = {"synthetic": Synthetic, "classification": Classification}
+
+
+def make(fields: dict[str, Any]) -> Synthetic | Classification:
+    """The problem that a data file names."""
+    given = {name: tuple(field) if isinstance(field, list) else field for name, field in fields.items()}
+    return PROBLEMS[given.pop("name")](**given)
+
+
+@functools.lru_cache(maxsize=2)
+def _loaded(name: str, pair: tuple[int, int], swapped: bool, rows: int | None) -> tuple:
+    """Training rows for the kernels and for products, their labels; test rows and labels.  The last column is one."""
+    if name == "generated-rcv1":
+        X, y = datasets.text_like(120_000, 47_236, 74, relevant=2000, scale=20.0, rng=np.random.default_rng(0))
+        parts = [(X[:100_000], y[:100_000]), (X[100_000:], y[100_000:])]
+    elif pair:
+        parts = [datasets.mnist_pair(*pair, part) for part in ("train", "test")]
+    else:
+        parts = [datasets.load(name, part) for part in ("train", "test")]
+    if swapped:
+        parts.reverse()
+    (X, y), (X_test, y_test) = parts
+    if rows is not None:
+        X, y = X[:rows], y[:rows]
+    X, X_test = with_ones(X), with_ones(X_test)
+    return as_matrix(X), X, y.astype(float), X_test, y_test
+
+
+def with_ones(X: Any) -> Any:
+    """A last column of ones."""
+    return sp.hstack([X, np.ones((X.shape[0], 1))], format="csr")

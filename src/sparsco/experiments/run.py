@@ -1,0 +1,112 @@
+"""All trials of an experiment: what is not on disk yet is computed, by several processes if wanted."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from typing import Any, NamedTuple
+
+from threadpoolctl import threadpool_limits
+
+from .definition import Experiment, Study
+from .store import Stores, name_of
+from .trial import Result, measure
+
+Results = dict[tuple[str, str, str], list[Result]]
+"""(study, setting, method) -> the result of each trial."""
+
+
+class Task(NamedTuple):
+    """One trial on one setting: the methods that are still missing, and the names of their results."""
+
+    study: int
+    setting: str
+    fields: dict[str, Any]
+    methods: dict[str, dict[str, Any]]
+    names: dict[str, str]
+    at: tuple[int, ...]
+    trial: int
+    keeps_weights: bool
+    cost: float
+
+
+def results_of(
+    experiment: Experiment, kept: Stores, *, jobs: int, show: Callable[[float, float], None]
+) -> Results:
+    """Every trial of every setting, those on disk taken from there; ``show`` is told the cost done and to be done.
+
+    However it ends, what was finished is on disk.  The numbers do not depend on ``jobs``.
+    """
+    stores = [kept.of(study.key) for study in experiment.studies]
+    tasks = [task for k, study in enumerate(experiment.studies) for task in _tasks(study, k)]
+    missing = [left for task in tasks if (left := _without(task, stores[task.study].found)) is not None]
+    total, done = sum(task.cost for task in missing), 0.0
+    for task, results in _computed(missing, jobs):
+        stores[task.study].put({task.names[method]: results[method] for method in task.names})
+        done += task.cost
+        show(done, total)
+    out: Results = {}
+    for task in tasks:
+        study = experiment.studies[task.study]
+        for method, name in task.names.items():
+            out.setdefault((study.key, task.setting, method), []).append(stores[task.study].found[name])
+    return out
+
+
+def _tasks(study: Study, number: int) -> Iterator[Task]:
+    for trial in range(study.trials):  # trials outside: what is there early covers all settings
+        for setting in study.settings:
+            fields, at, keeps = study.fields(setting), study.at(setting), study.keeps_weights
+            # the exact optimum is the same in every trial
+            methods = {k: method for k, method in study.methods.items() if trial == 0 or method.get("preset") != "exact"}
+            names = {
+                k: name_of(fields, at, trial, keeps, [method, *_ingredients(method, study)])
+                for k, method in methods.items()
+            }
+            yield Task(number, setting, fields, methods, names, at, trial, keeps, study.cost(setting))
+
+
+def _ingredients(method: dict[str, Any], study: Study) -> list[dict[str, Any]]:
+    """What a rounded model is made of."""
+    return [study.methods[method[name]] for name in ("round", "to") if name in method]
+
+
+def _without(task: Task, found: dict[str, Any]) -> Task | None:
+    """The task without what is on disk; None where that is all."""
+    names = {method: name for method, name in task.names.items() if name not in found}
+    wanted = {*names, *(task.methods[k][part] for k in names for part in ("round", "to") if part in task.methods[k])}
+    methods = {k: method for k, method in task.methods.items() if k in wanted}
+    return task._replace(methods=methods, names=names, cost=task.cost * len(methods)) if names else None
+
+
+def _compute(task: Task) -> dict[str, Result]:
+    with threadpool_limits(1):  # the same sums whatever the number of cores
+        return measure(task.fields, task.methods, task.at, task.trial, task.keeps_weights)
+
+
+def _computed(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, dict[str, Result]]]:
+    """Each task with its results, as they come."""
+    if jobs == 1 or len(tasks) < 2:
+        for task in tasks:
+            yield task, _compute(task)
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(jobs, len(tasks)), context, initializer=_ignore_interrupts)
+    try:
+        waiting: dict[Future[dict[str, Result]], Task] = {pool.submit(_compute, task): task for task in tasks}
+        while waiting:
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                yield waiting.pop(future), future.result()
+    except BaseException:
+        for process in list((pool._processes or {}).values()):
+            process.terminate()  # a trial that is under way is given up, not waited for
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C is the parent's business."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,138 @@
+"""One trial: one stream, learned by every method side by side, each model measured where it is asked for."""
+
+from __future__ import annotations
+
+import inspect
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .._composition import parts
+from ..estimators import SparseClassifier, SparseRegressor
+from ..metrics import support
+from ..presets import PRESETS, Preset
+from ..solve import DivergenceError, Run
+from . import problems
+
+Result = dict[str, Any]
+"""Per metric a number for each point of ``at`` (None: diverged), "time" in seconds and perhaps "weights"."""
+
+
+def measure(
+    fields: dict[str, Any], methods: dict[str, dict[str, Any]], at: tuple[int, ...], trial: int, keeps_weights: bool
+) -> dict[str, Result]:
+    """The results of each method on the problem of these fields."""
+    problem = problems.make(fields)
+    learners: dict[Any, _Learner] = {}
+    """By what is learned: methods that do not know the length of the stream give all their models in one run."""
+    asked: dict[str, list[_Learner]] = {}
+    for name, method in methods.items():
+        if "round" not in method and method["preset"] != "exact":
+            for T in at:
+                what = _composition(method, T)
+                learner = learners.setdefault(repr(what), _Learner(_run(problem, what)))
+                learner.stops.append(T)
+                asked.setdefault(name, []).append(learner)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # more passes would help: the papers say how many there are
+        _learn(problem, list(learners.values()), trial, at[-1])
+        models: dict[str, list[np.ndarray | None]] = {}
+        for name, method in methods.items():
+            if name in asked:
+                models[name] = [learner.models[T] for learner, T in zip(asked[name], at, strict=True)]
+            elif "round" not in method:
+                models[name] = [problem.exact()] * len(at)
+    for name, method in methods.items():
+        if "round" in method:
+            models[name] = [_rounded(problem, method, models, k) for k in range(len(at))]
+    results = {name: _measured(problem, each) for name, each in models.items()}
+    for name, each in asked.items():
+        results[name]["time"] = each[-1].seconds
+    if keeps_weights and trial == 0:
+        for name, each in models.items():
+            results[name]["weights"] = None if each[-1] is None else _sparse(problem.weights(each[-1]))
+    return results
+
+
+class _Learner:
+    """A run that is asked for its model at some points, with the time that it took."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.stops, self.seconds, self.seen = run, [], 0.0, 0
+        self.models: dict[int, np.ndarray | None] = {}
+        self.diverged = False
+
+    def take(self, chunk: problems.Chunk) -> None:
+        """Learn a chunk, or of it what comes before the last stop."""
+        done = 0
+        while done < len(chunk.order) and self.seen < max(self.stops):
+            stop = min(T for T in self.stops if T > self.seen)
+            part = chunk.order[done : done + stop - self.seen]
+            start = time.perf_counter()
+            if not self.diverged:
+                try:
+                    self.run.feed(chunk.matrix, chunk.y, order=part, again=chunk.again)
+                    w = self.run.finish().w[:, 0] if self.seen + len(part) == stop else None
+                    self.diverged = w is not None and not np.isfinite(w).all()
+                except DivergenceError:
+                    self.diverged = True
+            self.seconds += time.perf_counter() - start
+            done, self.seen = done + len(part), self.seen + len(part)
+            if self.seen == stop:
+                self.models[stop] = None if self.diverged else w
+
+
+def _learn(problem: Any, learners: list[_Learner], trial: int, examples: int) -> None:
+    for chunk in problem.stream(trial, examples):
+        for learner in learners:
+            learner.take(chunk)
+
+
+def _composition(method: dict[str, Any], T: int) -> Preset | str:
+    """What learns; a preset that uses the length of the stream is told it."""
+    if method["preset"] == "default":
+        return "default"
+    make = PRESETS[method["preset"]]
+    constants = {name: constant for name, constant in method.items() if name != "preset"}
+    if "T" in inspect.signature(make).parameters:
+        constants["T"] = T
+    return make(**constants)
+
+
+def _run(problem: Any, what: Preset | str) -> Run:
+    if isinstance(what, Preset):
+        return Run(problem.loss, problem.regularizer, *what, d=problem.d, intercept=False)
+    kind = SparseClassifier if problem.loss.classifies else SparseRegressor
+    model = kind(loss=problem.loss, penalty=problem.regularizer)
+    _, *chosen = parts(model, problem.regularizer)
+    return Run(problem.loss, problem.regularizer, *chosen, d=problem.d, intercept=False)
+
+
+def _rounded(problem: Any, method: dict[str, Any], models: dict[str, Any], k: int) -> np.ndarray | None:
+    """A model with its small weights set to zero: those below a level, or as many as another model has."""
+    w = models[method["round"]][k]
+    other = models[method["to"]][k] if "to" in method else w
+    if w is None or other is None:
+        return None
+    w = w.copy()
+    weights = problem.weights(w)  # a view: the intercept is kept
+    if "to" in method:
+        kept = int(support(problem.weights(other)).sum())
+        weights[np.argsort(-np.abs(weights), kind="stable")[kept:]] = 0.0
+    else:
+        weights[np.abs(weights) <= method["level"]] = 0.0
+    return w
+
+
+def _measured(problem: Any, models: list[np.ndarray | None]) -> Result:
+    found = [None if w is None else problem.measures(w) for w in models]
+    names = next((each for each in found if each is not None), {})
+    return {name: [None if each is None else each[name] for each in found] for name in names}
+
+
+def _sparse(w: np.ndarray) -> dict[str, Any]:
+    """A vector as numbers that JSON keeps exactly."""
+    where = np.flatnonzero(w)
+    return {"size": w.size, "indices": where.tolist(), "values": w[where].tolist()}
