@@ -7,28 +7,23 @@ Every line ends in a verdict; the exit status is the number of bars missed.
 
 from __future__ import annotations
 
-import functools
-import gzip
 import json
-import lzma
 import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_matrix, diags_array, load_npz, random_array, save_npz
-from sklearn.datasets import load_svmlight_file
+from scipy.sparse import csr_matrix, diags_array, random_array
 from sklearn.linear_model import ElasticNet
 
-from sparsco import DivergenceError, SparseClassifier, SparseRegressor, metrics
+from sparsco import DivergenceError, SparseClassifier, SparseRegressor, datasets, metrics
 from sparsco.conversions import AverageSL
 
 REFERENCE = json.loads((Path(__file__).parent / "reference_optima.json").read_text())["problems"]
-CACHE = Path(tempfile.gettempdir()) / "sparsco-benchmarks"
+REAL_DATA = bool(os.environ.get("SPARSCO_DATA"))
 
 
 class Problem(NamedTuple):
@@ -47,45 +42,10 @@ class Problem(NamedTuple):
 # --- real data --------------------------------------------------------------------------------------------------------
 
 
-def data_folder() -> Path | None:
-    """Where the real data lies."""
-    folder = os.environ.get("SPARSCO_DATA")
-    return Path(folder) if folder else None
-
-
-@functools.cache
-def libsvm(file: str, d: int) -> tuple[csr_matrix, np.ndarray]:
-    """A LIBSVM text file, kept as arrays in the temporary folder: parsing is the slow part."""
-    kept = CACHE / (file.replace("/", "-") + ".npz")
-    labels = kept.with_suffix(".npy")
-    if not (kept.exists() and labels.exists()):
-        CACHE.mkdir(exist_ok=True)
-        opened = {".xz": lzma.open, ".gz": gzip.open}[Path(file).suffix]
-        with opened(data_folder() / file) as text:
-            X, y = load_svmlight_file(text, n_features=d, zero_based=False)
-        save_npz(kept, X, compressed=False)
-        np.save(labels, y)
-    return load_npz(kept), np.load(labels)
-
-
-def mnist_pair(positive: int, negative: int) -> tuple[csr_matrix, np.ndarray]:
-    """Two digits of MNIST's training part, pixels in [0, 1], in the file's order."""
-    folder = data_folder() / "mnist"
-    images = np.frombuffer(gzip.open(folder / "train-images-idx3-ubyte.gz").read(), np.uint8, offset=16)
-    digit = np.frombuffer(gzip.open(folder / "train-labels-idx1-ubyte.gz").read(), np.uint8, offset=8)
-    chosen = (digit == positive) | (digit == negative)
-    return csr_matrix(images.reshape(-1, 784)[chosen] / 255.0), np.where(digit[chosen] == positive, 1.0, -1.0)
-
-
 def rows_of(name: str) -> tuple[csr_matrix, np.ndarray]:
     """The training rows of a problem, exactly as its 'rows' entry says."""
     problem = REFERENCE[name]
-    if name == "mnist23":
-        X, y = mnist_pair(2, 3)
-    else:
-        X, y = libsvm(problem["file"].partition(" with ")[0], problem["n_features"])
-    if name == "imdbreg":
-        y = np.loadtxt(data_folder() / "imdb" / "imdb_rating.train.txt.gz")
+    X, y = datasets.mnist_pair(2, 3) if name == "mnist23" else datasets.load(problem["dataset"])
     if name == "news20":
         y = np.where(y == y.min() + 4, 1.0, -1.0)
     if "permuted" in problem["rows"]:
@@ -112,9 +72,9 @@ def elastic_net_problems(seed: int = 0) -> Iterator[Problem]:
     y = X[:, :50].sum(axis=1) + 10.0 * rng.standard_normal(len(X))
     yield Problem("synthetic, variance 100", X, y, "squared", 0.1, 0.1, intercept=False)
 
-    if data_folder():
+    if REAL_DATA:
         rng = np.random.default_rng([seed, 2])
-        X, y = mnist_pair(2, 3)
+        X, y = datasets.mnist_pair(2, 3)
         for steps in (10_000, 100_000):
             passes = [rng.permutation(len(y)) for _ in range(-(-steps // len(y)))]
             stream = np.concatenate(passes)[:steps]
@@ -209,7 +169,7 @@ def verdict(holds: bool) -> str:
 
 def table_a() -> int:
     """Defaults against the exact optima; returns how many of the two bars are missed."""
-    if not data_folder():
+    if not REAL_DATA:
         print("(a) left out: set SPARSCO_DATA to the folder with the real data\n")
         return 0
     print("(a) L1, one pass.  gap = (objective - optimum) / optimum; bar = 1.3 x reference + 1e-4")

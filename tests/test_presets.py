@@ -5,14 +5,12 @@ A mean over few trials here and a mean over many there agree when they differ by
 
 from __future__ import annotations
 
-import gzip
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sparsco import DivergenceError, ElasticNet, Logistic, Run, Squared, WeightedElasticNet, metrics, presets
+from sparsco import DivergenceError, ElasticNet, Logistic, Run, Squared, WeightedElasticNet, datasets, metrics, presets
 from sparsco.rows import as_matrix
 
 TRIALS = 6
@@ -119,14 +117,8 @@ TABLE_5 = {
 
 
 def mnist(part: str) -> tuple[np.ndarray, np.ndarray]:
-    folder = Path(os.environ["SPARSCO_DATA"]) / "mnist"
-    images, labels = (next(folder.glob(f"{part}-{kind}*")) for kind in ("images", "labels"))
-    read = lambda path: (gzip.open(path) if path.suffix == ".gz" else path.open("rb")).read()  # noqa: E731
-    X = np.frombuffer(read(images), np.uint8, offset=16).reshape(-1, 784)
-    y = np.frombuffer(read(labels), np.uint8, offset=8)
-    keep = (y == 2) | (y == 3)
-    X = np.hstack([X[keep] / 255.0, np.ones((keep.sum(), 1))])  # the papers' intercept: in the L2 term, not in L1
-    return X, np.where(y[keep] == 2, 1.0, -1.0)
+    X, y = datasets.mnist_pair(2, 3, part)
+    return np.hstack([X.toarray(), np.ones((len(y), 1))]), y  # the papers' intercept: in the L2 term, not in L1
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +126,7 @@ def table_5():
     if not os.environ.get("SPARSCO_DATA"):
         pytest.skip("MNIST is looked for below SPARSCO_DATA, which is not set")
     X, y = mnist("train")
-    X_test, y_test = mnist("t10k")
+    X_test, y_test = mnist("test")
     matrix, T, rho = as_matrix(X), 10_000, 0.01
     paper = {"paper": True, "t0": 0.0}
     named = {
