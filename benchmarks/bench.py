@@ -25,7 +25,7 @@ from sklearn.linear_model import SGDClassifier
 
 from sparsco import SparseClassifier
 from sparsco.conversions import Average, AverageSL, Last
-from sparsco.demo import text_like
+from sparsco.generators import text_like
 from sparsco.losses import Logistic
 from sparsco.optimizers import FOBOS, FTRL, NFTRL, ORDA, RDA
 from sparsco.records import Nothing, Problem, Rows

@@ -71,8 +71,8 @@ def _add_reproduce(commands: argparse._SubParsersAction) -> None:
         "  sparsco reproduce --list\n"
         "  sparsco reproduce aaai-table-1 --trials 40 --report table.html\n"
         "  sparsco reproduce all --quick\n"
-        "\nexit code: 0 all cells agree or differ for a reason that is given, 1 one differs for none, 2 bad argument or\n"
-        "missing data, 3 a file could not be written, 130 interrupted (what was finished is kept for --resume)",
+        "\nexit code: 0 all cells agree or differ for a reason that is given, 1 one differs for none, 2 bad argument\n"
+        "or missing data, 3 a file could not be written, 130 interrupted (what was finished is kept for --resume)",
     )  # fmt: skip
     add.add_argument("keys", nargs="*", metavar="KEY", help="tables and figures, a paper's name, or all")
     add.add_argument("--list", action="store_true", help="name all keys and stop")
@@ -89,7 +89,7 @@ def _add_reproduce(commands: argparse._SubParsersAction) -> None:
 def _reproduce(given: argparse.Namespace) -> int:
     from .datasets import MissingDataError
     from .experiments import definition, present, verdicts
-    from .experiments.run import results_of
+    from .experiments.run import Workers, results_of
     from .experiments.store import Stores, cache_folder
     from .progress import Bar
     from .report import write_text
@@ -105,25 +105,26 @@ def _reproduce(given: argparse.Namespace) -> int:
         if path not in (None, "-") and not Path(path).resolve().parent.is_dir():
             raise FileNotFoundError(f"there is no folder {Path(path).resolve().parent} for {path}.")
     kept, shown, written = Stores(cache_folder(), given.resume), [], []
-    for key in keys:
-        experiment = definition.load(key, quick=given.quick, trials=given.trials, pairs=pairs)
-        bar = Bar(key)
-        try:
-            results = results_of(experiment, kept, jobs=given.jobs, show=bar.show)
-        except MissingDataError as error:
-            if key in given.keys:
-                raise
-            print(f"{key} is left out: {error}", file=sys.stderr)
-            continue
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"interrupted; what was finished of {key} is kept: --resume goes on.") from None
-        finally:
-            bar.close()
-        cells = verdicts.cells(experiment, results)
-        shown.append((experiment, cells, results))
-        written += [cell._replace(column=f"{key}: {cell.column}") if len(keys) > 1 else cell for cell in cells]
-        if given.json != "-":
-            print(present.as_text(experiment, cells), end="\n\n", flush=True)
+    with Workers(given.jobs) as workers:
+        for key in keys:
+            experiment = definition.load(key, quick=given.quick, trials=given.trials, pairs=pairs)
+            bar = Bar(key)
+            try:
+                results = results_of(experiment, kept, workers, bar.show)
+            except MissingDataError as error:
+                if key in given.keys:
+                    raise
+                print(f"{key} is left out: {error}", file=sys.stderr)
+                continue
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(f"interrupted; what was finished of {key} is kept: --resume goes on.") from None
+            finally:
+                bar.close()
+            cells = verdicts.cells(experiment, results)
+            shown.append((experiment, cells, results))
+            written += [cell._replace(column=f"{key}: {cell.column}") if len(keys) > 1 else cell for cell in cells]
+            if given.json != "-":
+                print(present.as_text(experiment, cells), end="\n\n", flush=True)
     if given.json == "-":
         print(present.as_json(written), end="")
     elif given.json:
@@ -159,7 +160,45 @@ def _cores() -> int:
 
 
 def _add_datasets(commands: argparse._SubParsersAction) -> None:
-    pass
+    add = _command(
+        commands, "datasets", "list, fetch and check the real data sets that experiments use",
+        "  sparsco datasets list\n"
+        "  SPARSCO_DATA=~/data sparsco datasets download mnist\n"
+        "  sparsco datasets verify mnist\n"
+        "\nFiles lie below the folder SPARSCO_DATA, else in the user's cache folder.\n"
+        "exit code: 0 fine, 2 unknown or missing data, or contents that are not what they should be, 3 not downloaded",
+    )  # fmt: skip
+    add.add_argument("action", choices=("list", "download", "verify"))
+    add.add_argument("names", nargs="*", metavar="NAME", help="data sets; needed unless listing")
+    add.add_argument("--to", metavar="FOLDER", help="download there instead")
+    add.add_argument("--from", dest="address", metavar="ADDRESS", help="root of another copy of the data folder")
+    add.set_defaults(run=_datasets)
+
+
+def _datasets(given: argparse.Namespace) -> int:
+    from . import datasets
+    from .progress import Bar
+
+    if given.action == "list":
+        for line in datasets.listing():
+            rows = " / ".join(f"{n:,}" for n in line.rows)
+            print(f"{line.name:16} {rows:>18} x {line.features:>9,}  {line.task:10} {line.where}")
+        return FINE
+    if not given.names:
+        raise ValueError(f"name the data sets to {given.action}; `sparsco datasets list` shows them.")
+    for name in given.names:
+        if given.action == "verify":
+            copies = datasets.verify(name)
+        else:
+            bar = Bar(name)
+            try:
+                copies = datasets.download(name, given.to, given.address, bar.show)
+            finally:
+                bar.close()
+        for copy in copies:
+            checked = "verified" if copy.verified else f"SHA-256 {copy.sha256}, no checksum known to compare with"
+            print(f"{copy.path}: {checked}")
+    return FINE
 
 
 if __name__ == "__main__":

@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_matrix
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.multiclass import OneVsRestClassifier
 
 from . import SparseClassifier, metrics, report
+from .generators import text_like
 
 SEED = 0
 
@@ -62,39 +62,6 @@ HEADER = ("method", "objective", "test error", "nonzeros", "Jaccard", "kappa", "
 
 
 # --- data -------------------------------------------------------------------------------------------------------------
-
-
-def zipf_rows(n: int, d: int, k: int, rng: np.random.Generator) -> csr_matrix:
-    """n unit rows of k distinct features out of d, drawn one after the other with probabilities ~ 1 / (rank + 10)."""
-    cumulative = np.cumsum(1.0 / (np.arange(d) + 10.0))
-    cumulative /= cumulative[-1]
-    indices = np.empty((n, k), dtype=np.int32)
-    for start in range(0, n, 10_000):
-        rows = indices[start : start + 10_000]
-        drawn = np.searchsorted(cumulative, rng.random((len(rows), 2 * k + 20)))
-        by_feature = np.argsort(drawn, axis=1, kind="stable")
-        ordered = np.take_along_axis(drawn, by_feature, axis=1)
-        again = np.zeros(drawn.shape, dtype=bool)
-        np.put_along_axis(again, by_feature[:, 1:], ordered[:, 1:] == ordered[:, :-1], axis=1)
-        # the first k that had not been drawn before: sampling without replacement
-        first = np.argsort(again, axis=1, kind="stable")[:, :k]
-        if np.take_along_axis(again, first, axis=1).any():
-            raise ValueError(f"{k} distinct features out of {d} are too many for rows with Zipf frequencies")
-        rows[:] = np.sort(np.take_along_axis(drawn, first, axis=1), axis=1)
-    values = rng.random((n, k)) + 0.1
-    values /= np.linalg.norm(values, axis=1, keepdims=True)
-    return csr_matrix((values.ravel(), indices.ravel(), np.arange(0, n * k + 1, k, dtype=np.int32)), shape=(n, d))
-
-
-def text_like(
-    n: int, d: int, k: int, relevant: int, scale: float, rng: np.random.Generator
-) -> tuple[csr_matrix, np.ndarray]:
-    """Zipf rows with labels -1, +1 from a logistic model on ``relevant`` features, drawn like the rows' own."""
-    X = zipf_rows(n, d, k, rng)
-    truth = np.zeros(d)
-    chosen = zipf_rows(1, d, relevant, rng).indices
-    truth[chosen] = scale * rng.standard_normal(relevant)
-    return X, np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-(X @ truth))), 1, -1)
 
 
 def text_stream() -> Data:

@@ -44,9 +44,11 @@ class Bar:
         self.rewrites = bool(getattr(sys.stderr, "isatty", bool)())
         self.open = False
 
-    def show(self, done: float, total: float) -> None:
-        """Say how much of the work is done, in any unit."""
-        now, share = time.monotonic(), done / total if total else 1.0
+    def show(self, done: float, total: float | None) -> None:
+        """Say how much of the work is done, in any unit; without a total there is nothing to say."""
+        if not total:
+            return
+        now, share = time.monotonic(), done / total
         if share < 1.0 and now - self.shown < (0.2 if self.rewrites else 10.0):
             return
         self.shown = now

@@ -90,7 +90,8 @@ class Experiment(NamedTuple):
     differs: tuple[dict[str, Any], ...]
     claims: tuple[Claim, ...]
     is_judged: bool
-    logarithmic: bool
+    """Whether cells are: not on other data than the paper's."""
+    is_quick: bool
 
     @property
     def paper(self) -> str:
@@ -120,17 +121,19 @@ def chosen(patterns: Sequence[str]) -> list[str]:
         if not matched:
             close = difflib.get_close_matches(pattern, every, 1)
             hint = f" did you mean {close[0]!r}?" if close else ""
-            raise DefinitionError(f"there is no experiment {pattern!r}:{hint} `sparsco reproduce --list` names them all.")
+            raise DefinitionError(f"there is no experiment {pattern!r}:{hint} `sparsco reproduce --list` names all.")
         out += [key for key in matched if key not in out]
     return out
 
 
-def load(key: str, *, quick: bool = False, trials: int | None = None, pairs: Sequence[tuple[int, int]] = ()) -> Experiment:
+def load(
+    key: str, *, quick: bool = False, trials: int | None = None, pairs: Sequence[tuple[int, int]] = ()
+) -> Experiment:
     """Read an experiment.  ``quick``: fewer examples and trials, nothing judged; ``pairs``: of MNIST's digits."""
     text = _read(key)
     allowed = {
         "title", "kind", "notes", "runs", "rows", "columns", "metrics", "published", "tolerances", "differs", "claims",
-        "judged", "logarithmic",
+        "judged",
     }  # fmt: skip
     _only(key, text, allowed)
     sources = [key] if isinstance(text["runs"], dict) else text["runs"]
@@ -144,7 +147,6 @@ def load(key: str, *, quick: bool = False, trials: int | None = None, pairs: Seq
         if row not in methods:
             raise DefinitionError(f"{key}: the row {row!r} is none of the methods that are run.")
     studies = tuple(_restricted(study, rows, columns) for study in studies)
-    names = [metric for metric in text["metrics"] if metric != "time"]
     published: dict[str, dict[str, dict[str, float]]] = {}
     for column, lines in text.get("published", {}).items():
         for row, numbers in lines.items():
@@ -159,9 +161,8 @@ def load(key: str, *, quick: bool = False, trials: int | None = None, pairs: Seq
     )  # fmt: skip
     return Experiment(
         key, text["title"], text["kind"], tuple(text.get("notes", ())), studies, rows, columns,
-        tuple([*names, "time"] if "time" in text["metrics"] else names), published, text.get("tolerances", {}),
-        tuple(text.get("differs", ())), claims, bool(text.get("judged", True)) and not quick,
-        bool(text.get("logarithmic", True)),
+        tuple(text["metrics"]), published, text.get("tolerances", {}),
+        tuple(text.get("differs", ())), claims, bool(text.get("judged", True)) and not quick, quick,
     )  # fmt: skip
 
 
@@ -180,7 +181,8 @@ def _only(key: str, entries: dict[str, Any], allowed: set[str]) -> None:
 
 
 def _study(key: str, runs: dict[str, Any], quick: bool, trials: int | None, pairs: Sequence[tuple[int, int]]) -> Study:
-    _only(key, runs, {"name", "trials", "problem", "examples", "points", "keep_weights", "quick", "settings", "methods"})
+    allowed = {"name", "trials", "problem", "examples", "points", "keep_weights", "quick", "settings", "methods"}
+    _only(key, runs, allowed)
     problem, examples, count = dict(runs["problem"]), int(runs["examples"]), int(runs["trials"])
     settings = {each["name"]: {k: v for k, v in each.items() if k != "name"} for each in runs["settings"]}
     if quick:

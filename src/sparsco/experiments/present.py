@@ -17,8 +17,8 @@ from .verdicts import AGREES, DIFFERS, DIVERGED, Cell
 
 _SIGNS = {AGREES: "=", DIFFERS: "≠", UNJUDGED: "·", DIVERGED: "!"}
 LEGEND = (
-    "Each cell: paper | ours ± standard deviation over trials; = agrees, ≠ differs, · not judged, nothing: the paper has "
-    "no such row. time: seconds a run, the least over trials; the papers' machines are not known."
+    "Each cell: paper | ours ± standard deviation over trials; = agrees, ≠ differs, · not judged, nothing: the paper "
+    "has no such row. time: seconds a run, the least over trials; the papers' machines are not known."
 )
 
 
@@ -30,7 +30,8 @@ def as_text(experiment: Experiment, cells: Sequence[Cell]) -> str:
         rows = [(column, *experiment.metrics)]
         rows += [(row, *(_text(cell, reasons) for cell in found)) for row, found in lines]
         widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-        blocks.append("\n".join("  ".join(x.ljust(n) for x, n in zip(row, widths, strict=True)).rstrip() for row in rows))
+        padded = ("  ".join(text.ljust(n) for text, n in zip(row, widths, strict=True)) for row in rows)
+        blocks.append("\n".join(line.rstrip() for line in padded))
     claims = [cell for cell in cells if cell.column == "claim"]
     if claims:
         blocks.append("\n".join(f"{_SIGNS[cell.verdict]} {_claim(cell, reasons)}" for cell in claims))
@@ -45,10 +46,8 @@ def tally(cells: Sequence[Cell]) -> str:
         return "No cell was judged."
     agree = sum(cell.verdict == AGREES for cell in judged)
     known = sum(cell.verdict == DIFFERS and bool(cell.reason) for cell in judged)
-    return (
-        f"{agree} of {len(judged)} cells agree, {known} differ for a known reason, {len(judged) - agree - known} differ "
-        "for none."
-    )
+    unknown = len(judged) - agree - known
+    return f"{agree} of {len(judged)} cells agree, {known} differ for a known reason, {unknown} differ for none."
 
 
 def unexplained(cells: Sequence[Cell]) -> list[Cell]:
@@ -140,40 +139,34 @@ def _plots(experiment: Experiment, cells: Sequence[Cell], results: Results) -> l
 
 
 def _curves(experiment: Experiment, cells: Sequence[Cell], results: Results) -> list[str]:
-    """One panel for each setting, one figure for each metric."""
+    """One figure for each metric, one panel for each setting."""
     from matplotlib.figure import Figure
 
-    from .verdicts import points
-
-    by_place = {(cell.column, cell.row, cell.metric): cell for cell in cells}
     out = []
     for metric in experiment.metrics:
-        panels = [(study, setting) for study in experiment.studies for setting in study.settings]
+        panels: dict[str, dict[str, list[tuple[float, float, float]]]] = {}
+        for cell in cells:
+            place, _, t = cell.column.rpartition(", t=")
+            if place and cell.metric == metric and cell.ours is not None:
+                line = panels.setdefault(place, {}).setdefault(cell.row, [])
+                line.append((float(t), cell.ours, cell.spread or 0.0))
         across = min(4, len(panels))
         down = -(-len(panels) // across)
-        figure = Figure(figsize=(3.2 * across + 1.2, 2.8 * down))
-        grid = figure.subplots(down, across, squeeze=False, gridspec_kw={"wspace": 0.35, "hspace": 0.45})
-        drawn: dict[tuple[str, str], dict[str, list[tuple[int, float, float]]]] = {}
-        for point in points(experiment, results):
-            cell = by_place[point.column, point.row, metric]
-            place, _, t = point.column.rpartition(", t=")
-            if cell.ours is not None:
-                line = drawn.setdefault((place, ""), {}).setdefault(point.row, [])
-                line.append((int(t), cell.ours, cell.spread or 0.0))
-        for axes, ((place, _), lines) in zip(grid.ravel(), drawn.items(), strict=False):
-            for k, row in enumerate(experiment.rows):
-                if row in lines:
-                    t, mean, spread = np.array(lines[row]).T
-                    axes.plot(t, mean, ".-", color=f"C{k % 10}", label=row, linewidth=1.2)
-                    axes.fill_between(t, mean - spread, mean + spread, color=f"C{k % 10}", alpha=0.15, linewidth=0)
-            axes.set(title=place, xlabel="examples", xscale="log")
-            axes.set_yscale("log" if metric == "Obj" and experiment.logarithmic else "linear")
+        figure = Figure(figsize=(3.4 * across, 2.9 * down))
+        grid = figure.subplots(down, across, squeeze=False, gridspec_kw={"wspace": 0.35, "hspace": 0.5}).ravel()
+        for axes, (place, lines) in zip(grid, panels.items(), strict=False):
+            for row, line in lines.items():
+                color, (t, mean, spread) = f"C{experiment.rows.index(row) % 10}", np.array(line).T
+                axes.plot(t, mean, ".-", color=color, label=row, linewidth=1.2)
+                axes.fill_between(t, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
+            axes.set(title=place, xlabel="examples", ylabel=metric, xscale="log")
             axes.grid(alpha=0.3)
-        for axes in grid.ravel()[len(drawn) :]:
+            if metric == "Obj":  # far above at first: the range of the second half of the points
+                late = [mean for line in lines.values() for _, mean, _ in line[len(line) // 2 :]]
+                axes.set_ylim(min(late) - 0.05 * np.ptp(late), max(late) + 0.1 * np.ptp(late))
+        for axes in grid[len(panels) :]:
             axes.set_visible(False)
-        grid[0, 0].set_ylabel(metric)
-        handles, labels = grid[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="center left", bbox_to_anchor=(0.92, 0.5), fontsize=8)
+        figure.legend(*grid[0].get_legend_handles_labels(), loc="center left", bbox_to_anchor=(0.92, 0.5), fontsize=8)
         out.append(report.figure(figure, f"{metric} over examples; the band is one standard deviation over trials."))
     return out
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .. import metrics
-from .. import demo as datasets
+from .. import datasets, metrics
+from ..generators import text_like
 from ..losses import Logistic, Squared, value
 from ..regularizers import ElasticNet, WeightedElasticNet
 from ..rows import Matrix, as_matrix
@@ -93,6 +93,7 @@ class Classification(NamedTuple):
     """Logistic regression on a data set, rows shuffled anew for each trial and pass.
 
     As in the papers the intercept is a feature that is always one: in the L2 term, not in the L1 norm.
+    ``unit_columns`` brings every feature into [0, 1] by its largest value.
     """
 
     data: str
@@ -100,7 +101,9 @@ class Classification(NamedTuple):
     rho: float
     pair: tuple[int, int] = ()
     swapped: bool = False
-    rows: int | None = None
+    unit_columns: bool = False
+    rows: int = 100_000
+    """Of generated data."""
     seed: int = 0
 
     loss = Logistic()
@@ -114,7 +117,7 @@ class Classification(NamedTuple):
         return WeightedElasticNet(self.lam, self.rho, np.r_[np.ones(self.d - 1), 0.0])
 
     def _rows(self) -> tuple[Matrix, Any, np.ndarray, Any, np.ndarray]:
-        return _loaded(self.data, tuple(self.pair), self.swapped, self.rows)
+        return _loaded(self.data, tuple(self.pair), self.swapped, self.unit_columns, self.rows)
 
     def stream(self, trial: int, examples: int) -> Iterator[Chunk]:
         """As many passes as it takes, each in an order of its own."""
@@ -152,12 +155,12 @@ def make(fields: dict[str, Any]) -> Synthetic | Classification:
     return PROBLEMS[given.pop("name")](**given)
 
 
-@functools.lru_cache(maxsize=2)
-def _loaded(name: str, pair: tuple[int, int], swapped: bool, rows: int | None) -> tuple:
+@functools.lru_cache(maxsize=5)
+def _loaded(name: str, pair: tuple[int, int], swapped: bool, unit_columns: bool, rows: int) -> tuple:
     """Training rows for the kernels and for products, their labels; test rows and labels.  The last column is one."""
     if name == "generated-rcv1":
-        X, y = datasets.text_like(120_000, 47_236, 74, relevant=2000, scale=20.0, rng=np.random.default_rng(0))
-        parts = [(X[:100_000], y[:100_000]), (X[100_000:], y[100_000:])]
+        X, y = text_like(rows + 20_000, 47_236, 74, relevant=500, scale=40.0, rng=np.random.default_rng(0))
+        parts = [(X[:rows], y[:rows]), (X[rows:], y[rows:])]
     elif pair:
         parts = [datasets.mnist_pair(*pair, part) for part in ("train", "test")]
     else:
@@ -165,12 +168,14 @@ def _loaded(name: str, pair: tuple[int, int], swapped: bool, rows: int | None) -
     if swapped:
         parts.reverse()
     (X, y), (X_test, y_test) = parts
-    if rows is not None:
-        X, y = X[:rows], y[:rows]
-    X, X_test = with_ones(X), with_ones(X_test)
+    if unit_columns:
+        largest = np.maximum(abs(X).max(axis=0).toarray().ravel(), abs(X_test).max(axis=0).toarray().ravel())
+        factor = sp.diags_array(1.0 / np.where(largest > 0.0, largest, 1.0))
+        X, X_test = X @ factor, X_test @ factor
+    X, X_test = _with_ones(X), _with_ones(X_test)
     return as_matrix(X), X, y.astype(float), X_test, y_test
 
 
-def with_ones(X: Any) -> Any:
+def _with_ones(X: Any) -> Any:
     """A last column of ones."""
     return sp.hstack([X, np.ones((X.shape[0], 1))], format="csr")

@@ -33,17 +33,17 @@ class Task(NamedTuple):
 
 
 def results_of(
-    experiment: Experiment, kept: Stores, *, jobs: int, show: Callable[[float, float], None]
+    experiment: Experiment, kept: Stores, workers: Workers, show: Callable[[float, float], None]
 ) -> Results:
     """Every trial of every setting, those on disk taken from there; ``show`` is told the cost done and to be done.
 
-    However it ends, what was finished is on disk.  The numbers do not depend on ``jobs``.
+    However it ends, what was finished is on disk.  The numbers do not depend on the number of workers.
     """
     stores = [kept.of(study.key) for study in experiment.studies]
     tasks = [task for k, study in enumerate(experiment.studies) for task in _tasks(study, k)]
     missing = [left for task in tasks if (left := _without(task, stores[task.study].found)) is not None]
     total, done = sum(task.cost for task in missing), 0.0
-    for task, results in _computed(missing, jobs):
+    for task, results in workers.computed(missing):
         stores[task.study].put({task.names[method]: results[method] for method in task.names})
         done += task.cost
         show(done, total)
@@ -59,8 +59,9 @@ def _tasks(study: Study, number: int) -> Iterator[Task]:
     for trial in range(study.trials):  # trials outside: what is there early covers all settings
         for setting in study.settings:
             fields, at, keeps = study.fields(setting), study.at(setting), study.keeps_weights
-            # the exact optimum is the same in every trial
-            methods = {k: method for k, method in study.methods.items() if trial == 0 or method.get("preset") != "exact"}
+            methods = dict(study.methods)
+            if trial > 0:  # the exact optimum is the same in every trial
+                methods = {k: method for k, method in methods.items() if method.get("preset") != "exact"}
             names = {
                 k: name_of(fields, at, trial, keeps, [method, *_ingredients(method, study)])
                 for k, method in methods.items()
@@ -86,25 +87,37 @@ def _compute(task: Task) -> dict[str, Result]:
         return measure(task.fields, task.methods, task.at, task.trial, task.keeps_weights)
 
 
-def _computed(tasks: list[Task], jobs: int) -> Iterator[tuple[Task, dict[str, Result]]]:
-    """Each task with its results, as they come."""
-    if jobs == 1 or len(tasks) < 2:
-        for task in tasks:
-            yield task, _compute(task)
-        return
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(jobs, len(tasks)), context, initializer=_ignore_interrupts)
-    try:
-        waiting: dict[Future[dict[str, Result]], Task] = {pool.submit(_compute, task): task for task in tasks}
+class Workers:
+    """Processes that compute tasks; with one job, this process.  To be left by ``with``, however that ends."""
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self._pool: ProcessPoolExecutor | None = None
+
+    def computed(self, tasks: list[Task]) -> Iterator[tuple[Task, dict[str, Result]]]:
+        """Each task with its results, as they come."""
+        if self.jobs == 1:
+            for task in tasks:
+                yield task, _compute(task)
+            return
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self.jobs, context, initializer=_ignore_interrupts)
+        waiting: dict[Future[dict[str, Result]], Task] = {self._pool.submit(_compute, task): task for task in tasks}
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 yield waiting.pop(future), future.result()
-    except BaseException:
-        for process in list((pool._processes or {}).values()):
-            process.terminate()  # a trial that is under way is given up, not waited for
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, kind: Any, *details: Any) -> None:
+        if self._pool is None:
+            return
+        if kind is not None:
+            for process in list(self._pool._processes.values()):
+                process.terminate()  # a trial that is under way is given up, not waited for
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _ignore_interrupts() -> None:

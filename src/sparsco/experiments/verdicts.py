@@ -76,7 +76,7 @@ def _cell(experiment: Experiment, point: Point, metric: str) -> Cell:
     reason = experiment.reason(row, column, metric)
     if paper is None:
         verdict = DIVERGED if ours is None and metric not in ("time", "Var") else EXTRA
-    elif not experiment.is_judged or metric == "time":
+    elif not experiment.is_judged or metric == "time" or (metric == "Var" and len(trials) < 2):
         verdict = UNJUDGED
     else:
         tolerance = experiment.tolerances.get(metric, {})
@@ -118,5 +118,6 @@ def _judged(experiment: Experiment, claim: Claim, found: list[Cell]) -> Cell:
         if is_meant and mine is not None and None not in theirs:
             held.append(all(sign * mine < sign * other for other in theirs))
     share = sum(held) / len(held) if held else None
-    verdict = UNJUDGED if share is None or not experiment.is_judged else AGREES if share == 1.0 else DIFFERS
-    return Cell(claim.text, "claim", claim.metric, 1.0, share, None, verdict, claim.reason if verdict == DIFFERS else "")
+    verdict = UNJUDGED if share is None or experiment.is_quick else AGREES if share == 1.0 else DIFFERS
+    reason = claim.reason if verdict == DIFFERS else ""
+    return Cell(claim.text, "claim", claim.metric, 1.0, share, None, verdict, reason)
