@@ -13,7 +13,7 @@ import numpy as np
 from .. import report
 from .definition import PAPERS, UNJUDGED, Experiment
 from .run import Results
-from .verdicts import AGREES, DIFFERS, DIVERGED, Cell
+from .verdicts import AGREES, DIFFERS, DIVERGED, EXTRA, Cell
 
 _SIGNS = {AGREES: "=", DIFFERS: "≠", UNJUDGED: "·", DIVERGED: "!"}
 LEGEND = (
@@ -106,9 +106,11 @@ def _reasons(cells: Sequence[Cell]) -> dict[str, int]:
 
 def _text(cell: Cell, reasons: dict[str, int]) -> str:
     """paper | ours ± spread, with a sign for the verdict."""
-    if cell.ours is None:
-        return "diverged" if cell.verdict == DIVERGED else "" if cell.paper is None else f"{_number(cell.paper)} | –"
-    ours = _number(cell.ours, cell.paper)
+    if cell.ours is None and cell.verdict == EXTRA:
+        return ""
+    ours = "diverged" if cell.verdict in (DIFFERS, DIVERGED) else "–"
+    if cell.ours is not None:
+        ours = _number(cell.ours, cell.paper)
     if cell.spread and cell.metric not in ("time", "Var"):
         ours += f" ±{cell.spread:.1g}"
     note = f" [{reasons[cell.reason]}]" if cell.reason else ""

@@ -1,0 +1,521 @@
+"""The papers' tables and figures as data: definitions, one trial, what is kept on disk, verdicts, reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import ElasticNet as SklearnElasticNet
+
+from sparsco import Logistic, Run, Squared, cli, presets
+from sparsco.experiments import definition, present, problems, run, store, verdicts
+from sparsco.experiments.optimum import optimum
+from sparsco.experiments.trial import measure
+from sparsco.rows import as_matrix, stack
+
+KEYS = definition.keys()
+NEEDS_DATA = "real data is looked for below SPARSCO_DATA, which is not set"
+FIELDS = {"row", "column", "metric", "paper", "ours", "spread", "verdict"}
+
+# ---- definitions -----------------------------------------------------------------------------------------------------
+
+
+def test_every_table_and_figure_that_is_owed_is_there():
+    owed = {f"tpami-table-{n}" for n in (2, 3, 5, 6, 7)} | {f"tpami-figure-{n}" for n in range(1, 8)}
+    owed |= {f"aaai-table-{n}" for n in (1, 2, 3)} | {f"aaai-figure-{n}" for n in range(1, 5)}
+    assert owed <= set(KEYS)
+    assert set(KEYS) - owed == {"tpami-table-6-generated", "tpami-table-6-small"}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_what_a_file_says_fits_together(key):
+    experiment = definition.load(key)
+    columns = {setting for study in experiment.studies for setting in study.settings}
+    assert columns and experiment.rows and experiment.title
+    assert set(experiment.published) <= columns
+    for lines in experiment.published.values():
+        assert set(lines) <= set(experiment.rows)
+    for claim in experiment.claims:
+        assert {claim.row, *claim.than} <= set(experiment.rows)
+        assert claim.metric in experiment.metrics
+    for entry in experiment.differs:
+        assert set(entry) <= {"rows", "columns", "metrics", "reason"} and entry["reason"]
+        for name, known in (("rows", experiment.rows), ("columns", columns), ("metrics", experiment.metrics)):
+            assert set(entry.get(name, ())) <= set(known)
+    if experiment.published and experiment.is_judged:
+        assert set(experiment.metrics) - {"time"} <= {*experiment.tolerances, "ED"}
+    for study in experiment.studies:
+        assert all(np.diff(study.at(setting)).min(initial=1) > 0 for setting in study.settings)
+
+
+def test_rows_beyond_the_papers_stand_in_every_table_of_results():
+    for key in KEYS:
+        if "-table-" in key and key not in ("aaai-table-3", "tpami-table-7"):
+            assert {"RDA", "sparsco", "exact optimum"} <= set(definition.load(key).rows), key
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"titel": "?"}, "no field 'titel'"),
+        ({"rows": ["Newton"]}, "row 'Newton' is none of the methods"),
+        ({"published": {"σ²=1": {"FOBOS": [1.0]}}}, "must have a number for each metric"),
+    ],
+)
+def test_a_wrong_definition_is_answered_with_a_sentence(monkeypatch, change, sentence):
+    right = definition._read("aaai-table-1")
+    monkeypatch.setattr(definition, "_read", lambda key: right | change)
+    with pytest.raises(definition.DefinitionError, match=re.escape(sentence)):
+        definition.load("aaai-table-1")
+
+
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [
+        ({"preset": "Newton"}, "preset 'Newton' is none of"),
+        ({"preset": "FOBOS", "L": 5.0}, "no field 'L'"),
+        ({"preset": "exact", "L": 5.0}, "no field 'L'"),
+        ({"round": "nothing", "level": 1e-6}, "'nothing' is no other method"),
+    ],
+)
+def test_a_wrong_method_is_answered_with_a_sentence(monkeypatch, method, sentence):
+    right = definition._read("aaai-table-1")
+    right["runs"]["methods"]["mine"] = method
+    monkeypatch.setattr(definition, "_read", lambda key: right)
+    with pytest.raises(definition.DefinitionError, match=re.escape(sentence)):
+        definition.load("aaai-table-1")
+
+
+def test_pairs_of_digits():
+    assert len(definition.all_pairs()) == 45
+    experiment = definition.load("aaai-table-2", pairs=[(2, 3), (4, 9)])
+    (study,) = experiment.studies
+    assert list(study.settings)[:5] == ["λ=0.02", "λ=0.03", "λ=0.04", "λ=0.05", "4,9: λ=0.02"]
+    assert study.fields("4,9: λ=0.02")["pair"] == [4, 9]
+    with pytest.raises(definition.DefinitionError, match="no pairs"):
+        definition.load("aaai-table-1", pairs=[(2, 3)])
+
+
+def test_a_figure_runs_only_what_it_shows():
+    experiment = definition.load("tpami-figure-1")
+    (study,) = experiment.studies
+    assert list(study.settings) == ["σ²=1"] and set(study.methods) == set(experiment.rows)
+    assert "AverageSL" in definition.load("tpami-table-7").studies[0].methods  # rounding needs it
+    assert set(definition.load("aaai-table-3").studies[0].methods) == {"ORDA", "ORDA, rounded at 1e-6"}
+
+
+# ---- problems --------------------------------------------------------------------------------------------------------
+
+SYNTHETIC = {"name": "synthetic", "d": 10, "lam": 0.1, "rho": 0.1, "variance": 4.0}
+
+
+def test_a_synthetic_stream_depends_on_the_trial_alone(monkeypatch):
+    monkeypatch.setattr(problems, "_ENTRIES", 300)  # 30 rows at a time
+    problem = problems.make(SYNTHETIC)
+
+    def rows(trial, examples):
+        chunks = [(chunk.matrix.data.copy(), chunk.y) for chunk in problem.stream(trial, examples)]
+        return np.concatenate([data for data, _ in chunks]).reshape(-1, 10), np.concatenate([y for _, y in chunks])
+
+    A, y = rows(0, 100)
+    assert A.shape == (100, 10) and len(y) == 100
+    for other, n in ((rows(0, 60), 60), (rows(0, 100), 100)):
+        assert np.array_equal(other[0], A[:n]) and np.array_equal(other[1], y[:n])
+    assert not np.array_equal(rows(1, 100)[0], A)
+
+
+def test_the_synthetic_objective_is_the_expectation_of_what_is_drawn():
+    problem = problems.make(SYNTHETIC)
+    chunks = list(problem.stream(0, 200_000))
+    X = stack([chunk.matrix for chunk in chunks]).to_scipy()
+    y = np.concatenate([chunk.y for chunk in chunks])
+    w = np.linspace(-1.0, 1.0, 10)
+    sampled = 0.5 * np.square(X @ w - y)
+    expected = problem.measures(w)["Obj"] - 0.05 * w @ w - 0.1 * np.abs(w).sum()
+    assert abs(sampled.mean() - expected) < 4.0 * sampled.std() / np.sqrt(len(y))
+
+
+def test_the_synthetic_optimum_is_the_least_of_the_closed_form():
+    problem = problems.make(SYNTHETIC)
+    best = problem.exact()
+    assert np.allclose(best[:5], 7.0 / 13.0) and not best[5:].any()
+    least = problem.measures(best)["Obj"]
+    rng = np.random.default_rng(0)
+    assert all(problem.measures(best + 1e-3 * rng.standard_normal(10))["Obj"] > least for _ in range(50))
+
+
+def generated_rows(n=400, d=30):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.3)
+    return sp.csr_array(X), X[:, 0] - 2.0 * X[:, 1] + rng.standard_normal(n)
+
+
+def test_the_exact_optimum_of_squared_loss_is_scikit_learns():
+    X, y = generated_rows()
+    w = optimum(X, y, Squared(), 0.05, 0.02, np.ones(X.shape[1]))
+    theirs = SklearnElasticNet(alpha=0.07, l1_ratio=0.05 / 0.07, fit_intercept=False, tol=1e-12, max_iter=100_000)
+    assert np.allclose(w, theirs.fit(X, y).coef_, atol=1e-7)
+    assert 0 < np.count_nonzero(w) < X.shape[1]
+
+
+def test_the_exact_optimum_of_logistic_loss_meets_its_conditions():
+    X, target = generated_rows()
+    X = sp.hstack([X, np.ones((X.shape[0], 1))], format="csr")
+    y, pen, lam, rho = np.where(target > 0.0, 1.0, -1.0), np.r_[np.ones(30), 0.0], 0.02, 0.01
+    w = optimum(X, y, Logistic(), lam, rho, pen)
+    gradient = X.T @ (-y / (1.0 + np.exp(y * (X @ w)))) / len(y) + rho * w
+    alive = w != 0.0
+    assert np.abs(gradient + lam * pen * np.sign(w))[alive].max() < 1e-9
+    assert (np.abs(gradient) <= lam * pen + 1e-9)[~alive].all()
+    assert 1 < np.count_nonzero(w[:-1]) < 30
+
+
+def test_optimum_that_needs_more_than_one_working_set():
+    rng = np.random.default_rng(1)
+    X = sp.random_array((300, 1000), density=0.05, rng=rng, data_sampler=rng.standard_normal, format="csr")
+    y = np.where(X @ rng.standard_normal(1000) > 0.0, 1.0, -1.0)
+    w = optimum(X, y, Logistic(), 1e-3, 1e-2, np.ones(1000))
+    gradient = X.T @ (-y / (1.0 + np.exp(y * (X @ w)))) / len(y) + 1e-2 * w
+    assert np.count_nonzero(w) > 150
+    assert np.abs(gradient + 1e-3 * np.sign(w))[w != 0.0].max() < 1e-10
+    assert np.abs(gradient[w == 0.0]).max() <= 1e-3 + 1e-10
+
+
+# ---- one trial -------------------------------------------------------------------------------------------------------
+
+METHODS = {
+    "FOBOS": {"preset": "FOBOS", "paper": True},
+    "AverageSL": {"preset": "AverageSL", "paper": True, "alpha": 0.3, "L": 5.0, "sweep": True},
+    "exact optimum": {"preset": "exact"},
+    "sparsco": {"preset": "default"},
+    "rounded": {"round": "FOBOS", "to": "AverageSL"},
+    "cut": {"round": "FOBOS", "level": 0.2},
+}
+
+
+def test_a_trial_is_a_run_of_the_preset_on_the_stream(monkeypatch):
+    monkeypatch.setattr(problems, "_ENTRIES", 3000)  # chunks of 300 rows, which no stop lies at the end of
+    at = (500, 2000)
+    found = measure(SYNTHETIC, METHODS, at, 3, True)
+    problem = problems.make(SYNTHETIC)
+    chunks = [(c.matrix._replace(data=c.matrix.data.copy()), c.y) for c in problem.stream(3, 2000)]
+    X, y = stack([matrix for matrix, _ in chunks]).to_scipy().toarray(), np.concatenate([y for _, y in chunks])
+    for name, make in (
+        ("FOBOS", lambda T: presets.FOBOS(paper=True)),
+        ("AverageSL", lambda T: presets.AverageSL(0.3, T, 5.0, paper=True, sweep=True)),
+    ):
+        for k, T in enumerate(at):
+            alone = Run(problem.loss, problem.regularizer, *make(T), d=10, intercept=False)
+            alone.feed(as_matrix(X[:T]), y[:T])
+            expected = problem.measures(alone.finish().w[:, 0])
+            assert {metric: found[name][metric][k] for metric in expected} == expected, (name, T)
+    assert found["exact optimum"]["Obj"] == [problem.measures(problem.exact())["Obj"]] * 2
+    assert found["rounded"]["ED"] == found["AverageSL"]["ED"]
+    assert "time" in found["FOBOS"] and "time" not in found["exact optimum"] and "weights" not in found["FOBOS"]
+
+
+def test_weights_are_kept_of_the_first_trial():
+    found = measure(SYNTHETIC, METHODS, (1500,), 0, True)
+    w = np.zeros(10)
+    w[found["sparsco"]["weights"]["indices"]] = found["sparsco"]["weights"]["values"]
+    assert problems.make(SYNTHETIC).measures(w)["Obj"] == found["sparsco"]["Obj"][0]
+    assert (np.abs(found["cut"]["weights"]["values"]) > 0.2).all()
+
+
+def test_divergence_is_shown_as_such():
+    fields = SYNTHETIC | {"d": 1000}
+    found = measure(fields, {"ORDA": {"preset": "ORDA", "gamma": 100.0, "split": True}}, (100, 3000), 0, False)["ORDA"]
+    assert found.get("Obj", [None, None])[1] is None
+    experiment = definition.load("aaai-table-1", trials=1)
+    point = verdicts.Point("σ²=1", "ORDA", 1, True, [found])
+    cell = verdicts._cell(experiment, point, "Obj")
+    assert cell.ours is None and cell.verdict == "differs"
+    assert present._text(cell, {}) == "5.7031 | diverged ≠"
+
+
+# ---- on disk ---------------------------------------------------------------------------------------------------------
+
+
+def quick(key, folder, is_resumed, show=lambda done, total: None):
+    experiment = definition.load(key, quick=True)
+    with run.Workers(1) as workers:
+        return run.results_of(experiment, store.Stores(folder, is_resumed), workers, show)
+
+
+def without_times(results):
+    return {key: [{k: v for k, v in each.items() if k != "time"} for each in trials] for key, trials in results.items()}
+
+
+def test_what_is_on_disk_is_not_run_again(tmp_path, monkeypatch):
+    first = quick("aaai-figure-1", tmp_path, False)
+    monkeypatch.setattr(run, "measure", lambda *arguments: pytest.fail("run again"))
+    assert quick("aaai-figure-1", tmp_path, True) == first  # times included: read, not measured
+
+
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
+    whole = quick("aaai-figure-1", tmp_path / "whole", False)
+
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        quick("aaai-figure-1", tmp_path / "cut", False, stop)
+    (path,) = (tmp_path / "cut").iterdir()
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert 0 < len(lines) < len(next((tmp_path / "whole").iterdir()).read_bytes().splitlines())
+    path.write_bytes(b"".join(lines)[:-20])  # a crash in the middle of a line
+    done = []
+    again = quick("aaai-figure-1", tmp_path / "cut", True, lambda part, total: done.append(total))
+    assert without_times(again) == without_times(whole) and done
+
+
+def test_results_are_named_by_all_that_decides_them():
+    base = ({"d": 10}, (100,), 0, False, [{"preset": "RDA"}])
+    others = [({"d": 11}, *base[1:]), (base[0], (200,), *base[2:]), (*base[:2], 1, *base[3:]), (*base[:4], [])]
+    names = {store.name_of(*parts) for parts in (base, *others)}
+    assert len(names) == 5 and store.name_of(*base) in names
+
+
+# ---- verdicts --------------------------------------------------------------------------------------------------------
+
+
+def cell_of(ours, paper=1.0, metric="Obj", tolerance=None, reason="", trials=None):
+    experiment = definition.load("aaai-table-1")._replace(
+        published={"σ²=1": {"FOBOS": {metric: paper}}}, tolerances={metric: tolerance or {}},
+        differs=({"rows": ["FOBOS"], "reason": reason},) if reason else (),
+    )  # fmt: skip
+    values = [ours, ours] if trials is None else trials
+    point = verdicts.Point("σ²=1", "FOBOS", 0, True, [{"Obj": [x], "ED": [x], "time": 1.0} for x in values])
+    return verdicts._cell(experiment, point, metric)
+
+
+@pytest.mark.parametrize(
+    ("ours", "tolerance", "agrees"),
+    [
+        (1.0, {}, True),
+        (1.001, {}, False),
+        (1.04, {"absolute": 0.05}, True),
+        (0.94, {"absolute": 0.05}, False),
+        (1.0004, {"relative": 5e-4}, True),
+        (1.0006, {"relative": 5e-4}, False),
+        (2.9, {"factor": 3.0}, True),
+        (3.1, {"factor": 3.0}, False),
+        (0.34, {"factor": 3.0}, True),
+        (0.32, {"factor": 3.0}, False),
+    ],
+)
+def test_tolerances(ours, tolerance, agrees):
+    assert cell_of(ours, tolerance=tolerance).verdict == ("agrees" if agrees else "differs")
+
+
+def test_three_standard_errors_count_as_agreement():
+    values = [1.0 + 0.1 * k for k in range(9)]  # mean 1.4, standard deviation .27
+    limit = 3.0 * np.std(values, ddof=1) * np.sqrt(1 / 9 + 1 / 100)
+    for distance, verdict in ((0.99 * limit, "agrees"), (1.01 * limit, "differs")):
+        assert cell_of(0.0, paper=1.4 - distance, trials=values).verdict == verdict
+
+
+def test_the_variance_is_that_of_the_objective():
+    cell = cell_of(0.0, metric="Var", paper=0.01, tolerance={"factor": 1.1}, trials=[1.0, 1.1, 0.9])
+    assert cell.ours == pytest.approx(0.01) and cell.verdict == "agrees"
+    assert cell_of(0.0, metric="Var", trials=[1.0]).verdict == "not judged"
+
+
+def test_a_reason_is_given_only_where_a_cell_differs():
+    assert cell_of(2.0, reason="known").reason == "known"
+    assert cell_of(1.0, reason="known").reason == ""
+    assert present.unexplained([cell_of(2.0, reason="known")]) == []
+    assert present.unexplained([cell_of(2.0)])
+
+
+def test_a_claim_is_judged_in_every_column():
+    experiment = definition.load("aaai-table-1")
+    claim = definition.Claim("A is below B.", "Obj", "A", ("B",), "below", (), "because")
+
+    def cells(*pairs):
+        out = []
+        for k, (a, b) in enumerate(pairs):
+            out += [verdicts.Cell(row, f"c{k}", "Obj", None, x, None, "extra") for row, x in (("A", a), ("B", b))]
+        return out
+
+    def judged(relation, *pairs):
+        return verdicts._judged(experiment, claim._replace(relation=relation), cells(*pairs))
+
+    assert judged("below", (1.0, 2.0), (1.0, 3.0)).verdict == "agrees"
+    half = judged("below", (1.0, 2.0), (3.0, 3.0))
+    assert (half.verdict, half.ours, half.reason) == ("differs", 0.5, "because")
+    assert judged("above", (3.0, 2.0)).verdict == "agrees"
+    assert judged("below", (None, 2.0)).verdict == "not judged"
+
+
+# ---- the command -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_quick_runs_of_every_key(own_cache, capsys):
+    """All of both papers, short streams: tables, reports and cells of every kind come out."""
+    report, cells = own_cache / "report.html", own_cache / "cells.json"
+    arguments = ["reproduce", "all", "--quick", "--jobs", "1", "--report", str(report), "--json", str(cells)]
+    assert cli.main(arguments) == 0
+    out, err = capsys.readouterr()
+    left_out = set(re.findall(r"^(\S+) is left out", err, re.MULTILINE))
+    if os.environ.get("SPARSCO_DATA"):
+        assert left_out == {"tpami-table-6"}
+    found, html = json.loads(cells.read_text()), report.read_text()
+    assert all(set(cell) == FIELDS for cell in found)
+    assert {cell["verdict"] for cell in found} <= {"not judged", "extra", "diverged"}
+    for key in set(KEYS) - left_out:
+        assert f"\n{key}: " in "\n" + out and f"<h2>{key}: " in html
+        mine = [cell for cell in found if cell["column"].startswith(f"{key}: ")]
+        experiment = definition.load(key)
+        assert {cell["row"] for cell in mine if "claim" not in cell["column"]} == set(experiment.rows)
+        assert sum("claim" in cell["column"] for cell in mine) == len(experiment.claims)
+    assert html.count("<figure>") >= 8 and "http" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", html).replace("xlink", "")
+
+
+def test_the_list_names_every_key(capsys):
+    assert cli.main(["reproduce", "--list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == KEYS
+
+
+def test_json_to_stdout_is_nothing_but_json(own_cache, capsys):
+    assert cli.main(["reproduce", "aaai-figure-1", "--quick", "--jobs", "1", "--trials", "1", "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found and all(set(cell) == FIELDS for cell in found)
+
+
+def test_a_cell_that_differs_for_no_reason_is_an_exit_code(own_cache, monkeypatch, capsys):
+    right = definition._read("aaai-figure-1")
+    columns = {"runs": right["runs"] | {"examples": 500}, "tolerances": {"ED": {"absolute": 0.1}}, "claims": []}
+    for printed, code in ((1.0, 0), (0.2, 1)):
+        wrong = right | columns | {"kind": "table", "published": {"σ²=1": {"α-SGD": [printed, "-"]}}}
+        monkeypatch.setattr(definition, "_read", lambda key, wrong=wrong: wrong)
+        assert cli.main(["reproduce", "aaai-figure-1", "--jobs", "1", "--trials", "1"]) == code
+    assert "0.2 | 1 ≠" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["reproduce"], "name a table or figure"),
+        (["reproduce", "aaai-tabel-1"], "did you mean 'aaai-table-1'?"),
+        (["reproduce", "aaai-table-1", "--pairs", "2,3"], "no pairs of digits"),
+        (["reproduce", "aaai-table-1", "--report", "no/such/folder/x.html"], "there is no folder"),
+        (["datasets", "download"], "name the data sets"),
+        (["datasets", "verify", "minst"], "minst"),
+    ],
+)
+def test_bad_arguments_are_answered_with_one_sentence(own_cache, capsys, arguments, sentence):
+    assert cli.main(arguments) == 2
+    complaint = capsys.readouterr().err
+    assert sentence in complaint and complaint.startswith("sparsco: ") and complaint.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--pairs", "2,2"], ["--pairs", "12,3"], ["--pairs", "2"], ["--trials", "0"], ["--jobs", "x"]]
+)
+def test_numbers_out_of_range_are_refused(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["reproduce", "aaai-table-1", *arguments])
+    assert stop.value.code == 2 and "usage:" in capsys.readouterr().err
+
+
+def test_missing_data_says_which_file_belongs_where(own_cache, monkeypatch, capsys):
+    monkeypatch.setenv("SPARSCO_DATA", str(own_cache / "empty"))
+    assert cli.main(["reproduce", "tpami-table-6", "--quick", "--jobs", "1"]) == 2
+    complaint = capsys.readouterr().err
+    assert "rcv1_train.binary" in complaint and str(own_cache / "empty") in complaint
+
+
+@pytest.mark.parametrize("command", [[], ["reproduce"], ["datasets"]])
+def test_help_has_a_worked_example(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([*command, "--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert ("example:" in text and "exit code:" in text) if command else "reproduce" in text
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen:
+    environment = os.environ | {"XDG_CACHE_HOME": str(folder)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "sparsco.cli", "reproduce", "aaai-figure-1", "--quick", "--trials", "40", *arguments],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def wait_for_results(folder: Path, process: subprocess.Popen) -> None:
+    until = time.monotonic() + 120.0
+    while not any(path.stat().st_size for path in folder.rglob("*.jsonl")):
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_killed_and_resumed_gives_the_numbers_of_one_run(tmp_path):
+    whole, out = start(tmp_path / "whole", "--jobs", "2", "--json", "-"), {}
+    killed = start(tmp_path / "killed", "--jobs", "2", "--json", "-")
+    wait_for_results(tmp_path / "killed", killed)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    out["whole"] = whole.communicate()[0]
+    (kept,) = (tmp_path / "killed").rglob("*.jsonl")
+    before = len(kept.read_text().splitlines())
+    resumed = start(tmp_path / "killed", "--jobs", "1", "--json", "-", "--resume")  # fewer jobs: the same numbers
+    out["resumed"] = resumed.communicate()[0]
+    (complete,) = (tmp_path / "whole").rglob("*.jsonl")
+    assert before < len(complete.read_text().splitlines())
+    assert json.loads(out["resumed"]) == json.loads(out["whole"])
+
+
+def test_ctrl_c_keeps_what_is_done(tmp_path):
+    process = start(tmp_path, "--jobs", "2")
+    wait_for_results(tmp_path, process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers as well
+    _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130 and "--resume" in complaint and "Traceback" not in complaint
+    (kept,) = tmp_path.rglob("*.jsonl")
+    assert kept.stat().st_size > 0
+
+
+# ---- in a browser ----------------------------------------------------------------------------------------------------
+
+
+def browser() -> str | None:
+    from shutil import which
+
+    return next(filter(None, map(which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+
+
+@pytest.mark.skipif(browser() is None, reason="no Chromium or Chrome is installed")
+def test_a_report_is_drawn_by_a_browser(own_cache):
+    report, picture = own_cache / "report.html", own_cache / "report.png"
+    keys = ["aaai-table-1", "aaai-figure-2"]
+    assert cli.main(["reproduce", *keys, "--quick", "--trials", "2", "--jobs", "1", "--report", str(report)]) == 0
+    headless = [
+        browser(), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+        "--disable-component-update", "--disable-sync", f"--user-data-dir={own_cache / 'profile'}",
+        "--window-size=1200,2000",
+    ]  # fmt: skip
+    dom = subprocess.run([*headless, "--dump-dom", report.as_uri()], capture_output=True, text=True, timeout=120).stdout
+    assert dom.count("<table>") >= 8 and "<svg" in dom and "paper | ours" in dom and "α-SGD" in dom
+    subprocess.run([*headless, f"--screenshot={picture}", report.as_uri()], capture_output=True, timeout=120, check=True)
+    from matplotlib.image import imread
+
+    pixels = imread(picture)[..., :3]
+    assert pixels.shape[1] == 1200 and pixels.std() > 0.05  # not a blank page
+    colours = np.unique((pixels * 255).astype(int).reshape(-1, 3), axis=0)
+    assert len(colours) > 50  # curves of several colours
