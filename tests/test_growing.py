@@ -13,13 +13,14 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from test_lazy import CONVERSIONS, OPTIMIZERS, sensible
 
-from sparsco import NFTRL, SparseClassifier, SparseRegressor, conversions, steps
+from sparsco import NFTRL, SparseClassifier, SparseRegressor, conversions, optimizers, steps
 from sparsco.dispatch import plain_python
-from sparsco.losses import Logistic
-from sparsco.regularizers import ElasticNet
+from sparsco.losses import Logistic, Multinomial
+from sparsco.regularizers import ElasticNet, RowGroup, TraceNorm
 from sparsco.rows import as_matrix
 from sparsco.slots import Columns, Names, SeenColumns
 from sparsco.solve import Run
+from sparsco.targets import OneVsRest
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -137,17 +138,24 @@ def test_two_classes_found_are_two_classes_declared():
     assert np.array_equal(found.predict_proba(X), declared.predict_proba(X))
 
 
+TIES = [{"loss": "multinomial"}, {"penalty": "row-group"}, {"penalty": "trace"},
+        {"loss": "multinomial", "penalty": "trace"}]  # fmt: skip
+
+
 @pytest.mark.parametrize("third", [500, 3000])
-def test_a_third_class_is_learned_whenever_it_comes(third):
+@pytest.mark.parametrize("ties", [{}, *TIES], ids=str)
+def test_a_third_class_is_learned_whenever_it_comes(third, ties):
     X, y = three_classes(third=third)
-    whole = SparseClassifier(random_state=0).partial_fit(X, y)
+    whole = SparseClassifier(random_state=0, **ties).partial_fit(X, y)
     assert whole.classes_.tolist() == ["eggs", "ham", "spam"] and whole.coef_.shape == (3, 8)
     late = slice(max(third, 3000), None)
-    declared = SparseClassifier(random_state=0).partial_fit(X, y, classes=["eggs", "ham", "spam"])
+    declared = SparseClassifier(random_state=0, **ties).partial_fit(X, y, classes=["eggs", "ham", "spam"])
     for chosen in (y[late] != "", y[late] == "eggs"):
         right, expected = (np.mean((model.predict(X[late]) == y[late])[chosen]) for model in (whole, declared))
         assert right > expected - 0.02
-    cut = SparseClassifier(random_state=0)
+    if third == 500 and ties:
+        np.testing.assert_allclose(whole.coef_, declared.coef_, rtol=0.0, atol=1e-12)
+    cut = SparseClassifier(random_state=0, **ties)
     for a, b in itertools.pairwise([0, 10, 700, 3100, 6000]):
         cut.partial_fit(X[a:b], y[a:b])
         if b <= third:
@@ -194,6 +202,222 @@ def test_weights_of_classes_to_come():
     weights[y == "eggs"] = 0.0
     without = SparseClassifier(random_state=0).partial_fit(X, y, sample_weight=weights)
     assert without.classes_.tolist() == ["ham", "spam"]
+
+
+# ---- classes that are tied together ----------------------------------------------------------------------------------
+
+
+class Declared(OneVsRest):
+    """Lanes for all classes, of which those that have not come yet are without a model."""
+
+    def __init__(self, known, m, rest):
+        super().__init__(0, known, rest)
+        self.known, self.m = known, m
+
+    def encode(self, y, weights, width):
+        return OneVsRest(0, self.known, self.rest).encode(y, weights, width)
+
+
+TIED = {
+    "fobos": optimizers.FOBOS(),
+    "sgd": optimizers.SGD(),
+    "rda": optimizers.RDA(0.5, 0.3, 0.0, 0.3),
+    "ftrl": optimizers.FTRL(alpha=0.3),
+    "nftrl": NFTRL(),
+    "nftrl-births": NFTRL(births=True),
+    "adagrad-fobos": optimizers.AdaGradFOBOS(0.5, 0.5, 0.0),
+    "adagrad-rda": optimizers.AdaGradRDA(0.5, 0.5, 0.0),
+    "truncated": optimizers.TruncatedGradient(K=5),
+    "epoch-gd": optimizers.EpochGD(T1=10, eta1=0.2),
+    "orda": optimizers.ORDA(5.0, 0.1),
+    "ssg": optimizers.SSG(5.0, 0.1),
+    "batch-fobos": optimizers.BatchFOBOS(4),
+    "batch-rda": optimizers.BatchRDA(4, 0.5, 0.3, 0.3),
+}
+
+
+ANSWERS = {
+    "last": conversions.Last(),
+    "average": conversions.Average(),
+    "weighted": conversions.Average(power=3.0),
+    "random": conversions.RandomIterate(),
+    "average-sl": conversions.AverageSL(),
+    "diagonal": conversions.AverageSL(metric="diagonal"),
+    "last-sl": conversions.LastSL(L=3.0, last_factor=2.0),
+    "optimal-sl": conversions.OptimalSL(L=3.0),
+    "last-epoch": conversions.LastEpoch(),
+}
+CASES = [
+    *itertools.product(TIED, ["last", "diagonal", "optimal-sl"]),
+    *itertools.product(["rda", "nftrl", "batch-rda"], ["average", "weighted", "random", "average-sl", "last-sl"]),
+    *itertools.product(["epoch-gd"], ["average", "last-epoch"]),
+]
+
+
+@pytest.mark.parametrize(("optimizer", "conversion"), CASES)
+def test_a_class_before_its_first_row_is_a_lane_without_a_model(optimizer, conversion):
+    """Wherever classes and features come, the bits are those of lanes that were there and had weight 0."""
+    n, first = 160, np.array([0, 0, 50, 97, 97, 120, 130, 150, 150])  # the example at which each class appears
+    X, _, widths = staircase(n)
+    rng = np.random.default_rng(3)
+    y = np.array([rng.choice(np.flatnonzero(first <= i)) for i in range(n)], dtype=np.float64)
+    rho = 0.1 if optimizer == "epoch-gd" else 0.0
+    step = None if optimizer == "epoch-gd" else steps.Constant(0.1)
+    batched = optimizer.startswith("batch")
+    regularizers = [RowGroup if batched or optimizer in ("fobos", "rda", "epoch-gd") else ElasticNet]
+    regularizers += [TraceNorm] * batched
+
+    def answer(loss, regularizer, cuts, declared):
+        rest = 0.0 if loss == Multinomial() else -1.0
+        lanes = (lambda known: Declared(known, 9, rest)) if declared else (lambda known: OneVsRest(0, known, rest))
+        d = 12 if declared else widths[0]
+        run = Run(loss, regularizer, TIED[optimizer], ANSWERS[conversion], step, d=d, targets=lanes(2))
+        for a, b in itertools.pairwise(cuts):
+            d = 12 if declared else widths[b - 1]
+            run.grow(d)
+            run.retarget(lanes(int(np.sum(first <= a))))
+            run.feed(as_matrix(X[a:b, :d]), y[a:b])
+            if b == 40:
+                run.begin()  # as after 1000 rows
+            if b > 40:
+                assert run.weights()[0].shape == (d, 9 if declared else np.sum(first <= a))
+        return run.finish()
+
+    cuts = [0, 40, *np.unique(first)[1:].tolist(), n]
+    for loss, kind in itertools.product([Multinomial(), Logistic()], regularizers):
+        with plain_python():
+            expected = answer(loss, kind(0.01, rho), cuts, declared=True)
+            for more in ([], range(40, n, 7)):
+                grown = answer(loss, kind(0.01, rho), sorted({*cuts, *more}), declared=False)
+                if batched or conversion == "optimal-sl":  # whole arrays: sums over lanes are in another order
+                    np.testing.assert_allclose(grown.w, expected.w, rtol=0.0, atol=1e-12)
+                    np.testing.assert_allclose(grown.b, expected.b, rtol=0.0, atol=1e-12)
+                else:
+                    assert np.array_equal(grown.w, expected.w) and np.array_equal(grown.b, expected.b)
+
+
+def words(n=5000, seed=4):
+    """Rows that name their class by a feature of its own; "d" and "b" first appear in one row after the other, both
+    with features that nobody has seen, "a" later."""
+    rng = np.random.default_rng(seed)
+    code = rng.integers(0, 2, n)
+    code[1500:] = rng.integers(0, 4, n - 1500)
+    code[2500:] = rng.integers(0, 5, n - 2500)
+    code[1500], code[1501], code[2500] = 2, 3, 4
+    X = np.zeros((n, 10))
+    X[np.arange(n), code] = 1.0
+    X[np.arange(n), 5 + rng.integers(0, 5, n)] = rng.random(n) < 0.5
+    X = X[:, [0, 1, 5, 6, 7, 8, 9, 2, 3, 4]]
+    return X, np.array(["e", "c", "d", "b", "a"])[code], [7 if i < 1500 else 9 if i < 2500 else 10 for i in range(n)]
+
+
+@pytest.mark.parametrize("ties", TIES, ids=str)
+def test_features_and_classes_in_the_same_rows(ties):
+    X, y, widths = words()
+    whole = SparseClassifier(random_state=0, **ties).partial_fit(X, y)
+    assert whole.classes_.tolist() == ["a", "b", "c", "d", "e"] and whole.coef_.shape == (5, 10)
+    assert whole.coef_.argmax(1).tolist() == [9, 8, 1, 7, 0]  # each class by its word
+    assert np.mean(whole.predict(X[2500:]) == y[2500:]) > 0.95
+    np.testing.assert_allclose(whole.predict_proba(X).sum(1), 1.0)
+    cut = SparseClassifier(random_state=0, **ties)
+    for a, b in itertools.pairwise([0, 600, 1400, 1501, 1502, 2400, 2600, 5000]):
+        cut.partial_fit(X[a:b, : widths[b - 1]], y[a:b])
+        assert cut.coef_.shape == ({7: 1, 9: 4, 10: 5}[widths[b - 1]] - (b == 1501), widths[b - 1])
+        cut = pickle.loads(pickle.dumps(cut))
+    assert np.array_equal(cut.coef_, whole.coef_) and np.array_equal(cut.intercept_, whole.intercept_)
+    assert [look["t"] for look in whole.history_] == [1000, 4000, 5000]
+
+
+@pytest.mark.parametrize("ties", TIES, ids=str)
+def test_late_classes_one_example_at_a_time(ties):
+    X, y, _ = words()
+    settings = {"random_state": 0, "conversion": "last", "alpha": 0.01, **ties}
+    if "penalty" not in ties:
+        settings["optimizer"] = NFTRL(births=True)
+    rows = SparseClassifier(**settings).partial_fit(X, y)
+    ones, named = SparseClassifier(**settings), SparseClassifier(**settings)
+    for row, label in zip(X, y, strict=True):
+        ones.learn_one(as_pair(row), label)
+        named.learn_one(as_dict(row), label)
+    assert np.array_equal(ones.coef_, rows.coef_) and np.array_equal(ones.intercept_, rows.intercept_)
+    assert ones.classes_.tolist() == named.classes_.tolist() == ["a", "b", "c", "d", "e"]
+    for column, label in enumerate("ec.....dba"):
+        if label != ".":
+            assert ones.predict_one(([column], [1.0])) == named.predict_one({f"f{column}": 1.0}) == label
+    best = named.predict_proba_one({"f7": 1.0})
+    assert sum(best.values()) == pytest.approx(1.0) and max(best, key=best.get) == "d"
+
+
+def test_two_classes_of_a_softmax_that_may_become_more():
+    X, y = three_classes(3000, third=3000)
+    declared = SparseClassifier("multinomial", random_state=0).partial_fit(X, y, classes=["ham", "spam"])
+    found = SparseClassifier("multinomial", random_state=0).partial_fit(X[:1], y[:1])
+    assert found.predict_proba(X[:5]).tolist() == [[1.0]] * 5
+    found.partial_fit(X[1:], y[1:])
+    assert found.coef_.shape == (1, 8) and found.decision_function(X).shape == (3000,)
+    p = found.predict_proba(X)
+    np.testing.assert_allclose(p, declared.predict_proba(X), atol=0.02)
+    np.testing.assert_allclose(np.log(p[:, 1] / p[:, 0]), found.decision_function(X), atol=1e-9)
+    assert np.array_equal(found.classes_[p.argmax(1)], found.predict(X))
+    assert sorted(found.predict_proba_one(as_pair(X[0]))) == ["ham", "spam"]
+
+
+@pytest.mark.parametrize("penalty", ["row-group", "trace"])
+def test_two_classes_that_are_tied_are_mirror_images(penalty):
+    X, y = three_classes(900, third=900)
+    for alpha, declared in (("auto", "auto"), (0.05, 0.05 / np.sqrt(2.0))):
+        found = SparseClassifier(penalty=penalty, alpha=alpha, random_state=0).partial_fit(X, y)
+        one = SparseClassifier(penalty=penalty, alpha=declared, random_state=0)
+        one.partial_fit(X, y, classes=["ham", "spam"])
+        np.testing.assert_allclose(found.coef_, one.coef_, rtol=0.0, atol=1e-4)
+
+
+def test_more_classes_than_one_softmax_has():
+    y = np.concatenate([np.arange(128), np.arange(1300) % 128])
+    X = sp.csr_array((np.ones(len(y)), (np.arange(len(y)), y)), shape=(len(y), 140))
+    model = SparseClassifier("multinomial", alpha=1e-4, conversion="last", random_state=0)
+    with pytest.raises(ValueError, match="NFTRL learns at most 128 models that are tied together, not 129"):
+        model.partial_fit(X[:129], np.arange(129))
+    assert not hasattr(model, "classes_")
+    for rows in (slice(0, 1), slice(1, 200), slice(200, None)):
+        model.partial_fit(X[rows], y[rows])
+        before, coef = model.classes_, model.coef_
+        if len(before) == 128:
+            with pytest.raises(ValueError, match="at most 128"):
+                model.partial_fit(X[:2], [5, 200])
+            with pytest.raises(ValueError, match="at most 128"):
+                model.learn_one(([3], [1.0]), 200)
+            assert model.classes_ is before and np.array_equal(model.coef_, coef)
+    assert model.coef_.shape == (128, 140)
+    batches = SparseClassifier("multinomial", optimizer="batch-fobos", alpha=1e-4, random_state=0)
+    batches.partial_fit(X[:1200], y[:1200]).partial_fit(X[:14], np.arange(126, 140))
+    assert batches.coef_.shape == (140, 140)
+
+
+def test_a_class_of_weight_zero_is_a_lane_of_its_own():
+    X, y = three_classes(2500, 1500)
+    whole = SparseClassifier("multinomial", random_state=0, class_weight={"eggs": 0.0}).partial_fit(X, y)
+    cut = clone(whole)
+    for a, b in itertools.pairwise([0, 1400, 1900, 2500]):
+        cut.partial_fit(X[a:b], y[a:b])
+    assert np.array_equal(cut.coef_, whole.coef_) and "eggs" not in cut.predict(X)
+
+
+@pytest.mark.parametrize("ties", [{}, {"loss": "multinomial"}], ids=str)
+def test_fit_goes_on_with_classes_that_were_found(ties):
+    X, y = three_classes(2000, 200)
+    X, y = X[::-1].copy(), y[::-1].copy()  # "spam" comes first, and last among the sorted
+    model = SparseClassifier(random_state=0, warm_start=True, **ties).partial_fit(X, y)
+    assert list(model._codes_of) != model.classes_.tolist()
+    right = model.score(X, y)
+    assert model.fit(X, y).score(X, y) > right - 0.01
+
+
+def test_hinges_in_row_groups_take_late_classes():
+    X, y, _ = words()
+    model = SparseClassifier("hinge", penalty="row-group", optimizer="fobos", alpha=1e-3, random_state=0)
+    model.partial_fit(X[:2000], y[:2000]).partial_fit(X[2000:], y[2000:])
+    assert np.mean(model.predict(X[2500:]) == y[2500:]) > 0.95
 
 
 # ---- one example at a time -------------------------------------------------------------------------------------------

@@ -29,7 +29,6 @@ from .regularizers import strength
 from .rows import Matrix, as_matrix, check_numbers
 from .slots import Columns, Features, Names, SeenColumns
 from .solve import Run
-from .targets import OneVsRest
 
 MAX_LANES = 32
 """One-vs-rest models that are learned in one read; more classes are more runs."""
@@ -129,9 +128,12 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         """The target of one example as a number."""
         raise NotImplementedError
 
-    def _new_lanes(self, y: np.ndarray, weights: np.ndarray | None) -> list[tuple[int, np.ndarray]]:
-        """The classes that first appear in these rows and the rows from there on, but for those in the pilot."""
+    def _new_classes(self, y: np.ndarray) -> list[tuple[int, int]]:
+        """The codes of classes that first appear in these rows, and the first row of each, in their order."""
         return []
+
+    def _add_class(self, code: int) -> None:
+        """A model for a class whose first row comes next."""
 
     def _arranged(self, models: Any) -> Any:
         """What there is for each model, (models, ...), in the order of ``coef_``."""
@@ -197,12 +199,12 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         """The next rows of the stream, whatever features and classes they bring."""
         for run in self._runs:
             run.grow(matrix.d)
-        late = self._new_lanes(y, weights)
-        self._feed(matrix, y, weights, np.arange(len(matrix)), again=False)
-        for code, rows in late:
-            run = self._runs[0].beginner(OneVsRest(code, 1))
-            run.feed(matrix, y, weights, rows)
-            self._runs = [*self._runs, run]
+        rows, at = np.arange(len(matrix)), 0
+        for code, first in self._new_classes(y):
+            self._feed(matrix, y, weights, rows[at:first], again=False)
+            self._add_class(code)
+            at = first
+        self._feed(matrix, y, weights, rows[at:], again=False)
         self._model, self._streaming = None, True
 
     # ---- one example at a time -------------------------------------------------------------------------------------

@@ -239,7 +239,7 @@ class LastEpoch(NamedTuple):
             run.warn(f"the first epoch, {first} examples, is not over after {run.t}; the last iterate is returned.")
             return Answer(*now, {})
         end, w, b = run.snapshots[0]
-        return Answer(w, b, {"epoch_end": end})
+        return Answer(padded(w, run.d), b, {"epoch_end": end})
 
 
 class AverageSL(NamedTuple):

@@ -16,7 +16,7 @@ from . import losses
 from ._composition import takes_blocks
 from ._linear import MAX_LANES, SparseLinearModel
 from .rows import LARGEST
-from .solve import PILOT_ROWS
+from .solve import check_lanes
 from .targets import Classes, OneVsRest, Values
 
 CLASSIFIER_LOSSES = {
@@ -47,7 +47,7 @@ class SparseClassifier(ClassifierMixin, SparseLinearModel):
     ----------
     loss : {"logistic", "log_loss", "hinge", "squared-hinge", "multinomial", "squared"} or a loss record
         More than two classes are learned one against the rest, except by "multinomial", one softmax for all of them
-        (at most 128); with two classes it is "logistic".
+        (at most 128); with two classes it is "logistic", unless a stream may bring more.
     alpha : "auto" or float
         Strength of the penalty ``alpha * (l1_ratio * ||w||_1 + (1 - l1_ratio) / 2 * ||w||^2)``.  "auto" takes 5% of
         the smallest L1 weight that selects nothing on the first 1000 rows learned, since no fixed number suits every
@@ -135,13 +135,17 @@ or a conversion record
 
     def _loss(self) -> Any:
         loss = super()._loss()
-        if isinstance(loss, losses.Multinomial) and len(getattr(self, "classes_", ())) == 2:
+        if isinstance(loss, losses.Multinomial) and len(getattr(self, "classes_", ())) == 2 and not self._open:
             return losses.Logistic()  # the same model, in one margin
         return loss
 
+    def _lanes(self, first: int, m: int) -> OneVsRest:
+        """The targets of a run of a stream that finds its classes itself."""
+        return OneVsRest(first, m, 0.0 if losses.couples(self._loss()) else -1.0)
+
     def _models(self) -> list[Any]:
         if self._open:
-            return [OneVsRest(0, 1)]
+            return [self._lanes(0, 1)]
         k = len(self.classes_)
         if losses.couples(self._loss()):
             return [Classes(np.eye(k), np.ones((k, k)))]
@@ -158,6 +162,8 @@ or a conversion record
         weights = self._weighted(codes, weights, self.class_weight)
         if weights is not None and weights.any() and len(np.unique(codes[weights > 0.0])) < 2:
             raise ValueError("only one class has rows of positive weight: a classifier needs at least two classes.")
+        if self._open:
+            codes = np.array(self._code_of_each())[codes]
         return codes.astype(np.float64), weights
 
     def _weighted(self, codes: np.ndarray, weights: np.ndarray | None, class_weight: Any) -> np.ndarray | None:
@@ -207,11 +213,8 @@ or a conversion record
     def _add_labels(self, labels: list[Any]) -> None:
         """New classes, whose codes are the next ones; nothing that is there is changed in place."""
         codes = {**self._codes_of, **{label: len(self._codes_of) + k for k, label in enumerate(labels)}}
-        if not takes_blocks(self):
-            raise ValueError(
-                f"loss={self.loss!r} with penalty={self.penalty!r} ties all classes together: name them by classes= in "
-                "the first call of partial_fit."
-            )
+        if getattr(self, "_runs", None) and not takes_blocks(self):
+            check_lanes(self._runs[0].optimizer, len(codes))
         try:
             classes = np.array(sorted(codes))
         except TypeError as error:
@@ -234,38 +237,38 @@ or a conversion record
         codes[counted] = np.array([self._codes_of[label] for label in labels.tolist()], np.int64)[places]
         return codes
 
-    def _new_lanes(self, y: np.ndarray, weights: np.ndarray | None) -> list[tuple[int, np.ndarray]]:
-        if not self._open:
-            return []
-        counted = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
-        codes, lead, late = y[counted], self._runs[0], []
-        for code in range(sum(run.targets.m for run in self._runs), len(self._codes_of)):
-            place = int((codes == code).argmax())
-            if lead.pilot is None and lead.examples + place < PILOT_ROWS:
-                self._join_pilot(code)
-            else:
-                late.append((code, counted[place:]))
-        return late
+    def _new_classes(self, y: np.ndarray) -> list[tuple[int, int]]:
+        known = sum(run.targets.m for run in self._runs)
+        codes = range(known, len(self._codes_of)) if self._open else range(0)
+        return [(code, int((y == code).argmax())) for code in codes]
 
-    def _join_pilot(self, code: int) -> None:
-        """A lane for a class that first appears before any row has been learned: it will learn them all."""
+    def _add_class(self, code: int) -> None:
+        """While the pilot's rows are collected it will learn them all; later it has a run of its own, or a further lane
+        where all classes are tied together."""
         last = self._runs[-1]
-        if last.targets.m < MAX_LANES:
-            last.retarget(OneVsRest(last.targets.first, last.targets.m + 1))
+        late, tied = last.pilot is not None, not takes_blocks(self)
+        if tied or (not late and last.targets.m < MAX_LANES):
+            last.retarget(self._lanes(last.targets.first, last.targets.m + 1))
+        elif late:
+            self._runs = [*self._runs, self._runs[0].beginner(self._lanes(code, 1))]
         else:
             run = copy.copy(last)
             vars(run).update(last.before_pilot())
-            run.retarget(OneVsRest(code, 1))
+            run.retarget(self._lanes(code, 1))
             self._runs = [*self._runs, run]
 
     def _arranged(self, models: Any) -> Any:
-        """By class; of two, which have a model each while more may come, half the difference."""
+        """By class; of two, which have a model each while more may come, half the difference (of a softmax all)."""
         if not self._open:
             return models
-        codes = [self._codes_of[label] for label in self.classes_.tolist()]
+        codes = self._code_of_each()
         if len(codes) == 2:
-            return (models[codes[1:]] - models[codes[:1]]) * 0.5
+            return (models[codes[1:]] - models[codes[:1]]) * (1.0 if losses.couples(self._loss()) else 0.5)
         return models[codes]
+
+    def _code_of_each(self) -> list[int]:
+        """The classes' codes in a stream that finds them itself, in the order of ``classes_``."""
+        return [self._codes_of[label] for label in self.classes_.tolist()]
 
     def _codes(self, y: np.ndarray) -> np.ndarray:
         codes = _places(self.classes_, y)
@@ -280,7 +283,9 @@ or a conversion record
         """Learn the rows in their order.
 
         Rows may have more columns than before, in ``feature_weights``' absence, and never fewer.  Where the first call
-        names ``classes`` these are all; where it does not, new ones may come in any call.
+        names ``classes`` these are all; where it does not, new ones may come in any call.  One that comes after the
+        first 1000 rows learns from its first row on, by a model of its own; where a softmax or the penalty ties classes
+        together it joins the others from there on, and the loss of a row is over the classes that had appeared by then.
         """
 
         def encode(
@@ -348,7 +353,10 @@ or a conversion record
         return dict(zip(self.classes_.tolist(), p.tolist(), strict=True))
 
     def _probabilities(self, p: np.ndarray) -> np.ndarray:
-        return np.ones_like(p) if len(self.classes_) == 1 else self._loss().probabilities(p)
+        if len(self.classes_) == 1:
+            return np.ones_like(p)
+        loss = self._loss()
+        return (losses.Logistic() if p.shape[1] == 1 and losses.couples(loss) else loss).probabilities(p)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:

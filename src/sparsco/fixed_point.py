@@ -9,7 +9,7 @@ import numpy as np
 from .dispatch import U, kernel
 from .lanes import load, store, width
 from .losses import couples, curvature, derivative
-from .records import Means, Problem, Rows, padded
+from .records import Means, Problem, Rows, padded, widened
 from .rows import add_rows, add_squared_rows, margins_at
 
 
@@ -26,6 +26,12 @@ class FixedPoint:
 
     def grow(self, d: int) -> None:
         self.w, self.G, self.H = (padded(part, d) for part in (self.w, self.G, self.H))
+
+    def widen(self, problem: Problem) -> None:
+        self.w, self.b, self.G, self.H, self.bias = (
+            widened(part[..., : self.m], problem.width) for part in (self.w, self.b, self.G, self.H, self.bias)
+        )
+        self.m, self.lanes = problem.m, problem.lanes
 
     def learn(self, rows: Rows, order: np.ndarray, problem: Problem) -> None:
         if problem.lanes is None or couples(problem.loss):

@@ -183,20 +183,16 @@ class Layout(NamedTuple):
         sums, bias = self.sums(problem, state)
         sums[:, :2], bias[:2] = 0.0, 0.0
 
-    def rewatch(self, old: Problem, state: State, new: Problem) -> State:
-        """The same optimizer state laid out for another watch; sums start at zero."""
-        moved = self.new_state(new)
-        for target, source, n in zip(
-            self.views(new, moved), self.views(old, state), (None, self.lane, self.bias), strict=True
-        ):
-            if n is None:
-                target[:] = source
-            elif target.ndim == 3:
-                target[:, :n] = source[:, :n]
-            else:
-                target[:n] = source[:n]
-        moved.clock[:] = state.clock
-        return moved
+    def relaid(self, old: Problem, state: State, new: Problem, fresh: State) -> State:
+        """The same optimizer state laid out for another watch, or for more lanes; what was not there is ``fresh``'s."""
+        sums, m = min(old.sums, new.sums), old.m
+        to_shared, to_lanes, to_bias = self.views(new, fresh)
+        shared, lanes, bias = self.views(old, state)
+        to_shared[:] = shared
+        to_lanes[:, : self.lane + sums, :m] = lanes[:, : self.lane + sums, :m]
+        to_bias[: self.bias + sums, :m] = bias[: self.bias + sums, :m]
+        fresh.clock[:] = state.clock
+        return fresh
 
 
 _HUGE = 1 << 21
@@ -250,6 +246,13 @@ def padded(array: np.ndarray, d: int) -> np.ndarray:
         return array[:d]
     out = np.zeros((d, *array.shape[1:]))
     out[: len(array)] = array
+    return out
+
+
+def widened(array: np.ndarray, m: int, rest: float = 0.0) -> np.ndarray:
+    """Numbers by model, the last axis, with room for m models: ``rest`` where there were fewer."""
+    out = np.full((*array.shape[:-1], m), rest)
+    out[..., : array.shape[-1]] = array
     return out
 
 

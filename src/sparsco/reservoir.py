@@ -15,6 +15,7 @@ import numpy as np
 
 from .dispatch import U, kernel
 from .randomness import Purpose, draw, key
+from .records import widened
 
 _NO_LIMIT = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -137,6 +138,12 @@ class Reservoir:
             column[into] = values
         self._rows += kept.size
         self._used += int(ends[-1])
+
+    def widen(self, lanes: int) -> None:
+        """More lanes, which the rows so far have no part in: target -1, weight 0."""
+        table = self._table
+        wide = {"targets": widened(table.targets, lanes, -1.0), "weights": widened(table.weights, lanes)}
+        self._table = table._replace(**wide)
 
     def sample(self) -> Sample:
         """R, V and kappa for the rows seen so far; changes nothing."""

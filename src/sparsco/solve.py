@@ -18,7 +18,7 @@ from .fixed_point import FixedPoint
 from .lanes import WIDTHS
 from .losses import value
 from .pilot import gradient_at_zero, lam_max, largest_eigenvalue, largest_slope
-from .records import Means, Nothing, Problem, Rows, State, check_room, padded
+from .records import Means, Nothing, Problem, Rows, State, check_room, padded, widened
 from .regularizers import AutoElasticNet, checked, is_absolute, is_lazy, is_of_fixed_width, kind, strength
 from .reservoir import Reservoir
 from .rows import Matrix, margins, squared_norms, stack
@@ -134,8 +134,38 @@ class Run:
         self.problem = self.problem._replace(d=room)
 
     def retarget(self, targets: Any) -> None:
-        """Other lanes, while rows are still collected as the pilot."""
-        self.targets, self.problem = targets, self.problem._replace(m=targets.m)
+        """More lanes: as if they had been there from the start while rows are still collected as the pilot, later as if
+        they had been lanes without a model so far (target -1, weight 0)."""
+        check_lanes(self.optimizer, targets.m)
+        wide = self.problem._replace(m=targets.m)
+        if self.pilot is not None:
+            self._widen(wide)
+        self.targets, self.problem = targets, wide
+
+    def _widen(self, wide: Problem) -> None:
+        """All that is kept by model, with room for those of ``wide``; the new ones' are what a run begins with."""
+        old, (optimizer, pilot), m = self.problem, self._resolved_from, wide.m
+        if hasattr(optimizer, "resolve"):  # its constants may be by model
+            mean, std = widened(pilot.target_mean, m), widened(pilot.target_std, m)
+            optimizer = optimizer.resolve(wide, pilot._replace(target_mean=mean, target_std=std), self.step)
+        self.state = optimizer.layout.relaid(old, self.state, wide, optimizer.start(wide)[0])
+        self.optimizer = optimizer
+        if self.previous is not None:
+            sums, bias = (widened(part[..., : old.m], wide.width) for part in self.previous[:2])
+            self.previous = sums, bias, self.previous[2]
+        if self._dense is not None:
+            self._dense = [widened(part, m) for part in self._dense]
+        if self._phase is not None:
+            self._phase = Means(*(widened(part, m) for part in self._phase[:-1]), self._phase.n)
+        if self._fixed is not None:
+            self._fixed.widen(wide)
+        if self.reservoir is not None:
+            self.reservoir.widen(m)
+        if hasattr(self, "snapshots"):
+            self.snapshots = [(n, widened(w, m), widened(b, m)) for n, w, b in self.snapshots]
+        matrix, targets, scaled = self._pilot_rows
+        self._pilot_rows = matrix, widened(targets, m, -1.0), widened(scaled, m)
+        self._undo = None
 
     def beginner(self, targets: Any) -> Run:
         """A run for a class that first appears now: the same method and constants, nothing learned."""
@@ -226,6 +256,7 @@ class Run:
         if self.optimizer.uses_steps:
             own = getattr(self.optimizer, "default_rule", default_rule)
             self.step = (own(problem) if self.step is None else self.step).resolve(problem, pilot)
+        self._resolved_from = self.optimizer, pilot
         if hasattr(self.optimizer, "resolve"):
             self.optimizer = self.optimizer.resolve(problem, pilot, self.step)
         self.problem = problem
@@ -398,7 +429,8 @@ class Run:
         else:
             if self.t > 0:  # before that there is nothing to settle, and a kernel less to compile
                 self.optimizer.settle(self.problem, self.state, self.block, self.t)
-            self.state = self.optimizer.layout.rewatch(self.problem, self.state, watching)
+            layout = self.optimizer.layout
+            self.state = layout.relaid(self.problem, self.state, watching, layout.new_state(watching))
             self.problem = watching
         self.previous, self.window_weight = None, 0.0
 
@@ -529,8 +561,13 @@ def check_fits(optimizer: Any, problem: Problem) -> None:
             raise ValueError(
                 f"{name} has no form for {type(regularizer).__name__}: choose optimizer='fobos' or 'rda'."
             )
-    if not hasattr(optimizer, "kinds") and problem.lanes is None:
+    check_lanes(optimizer, problem.m)
+
+
+def check_lanes(optimizer: Any, m: int) -> None:
+    """Refuse more models than the optimizer's kernels can take."""
+    if not hasattr(optimizer, "kinds") and m > WIDTHS[-1].m:
         raise ValueError(
-            f"{name} learns at most {WIDTHS[-1].m} models that are tied together, not {problem.m}: choose "
+            f"{type(optimizer).__name__} learns at most {WIDTHS[-1].m} models that are tied together, not {m}: choose "
             "optimizer='batch-fobos', or for classes loss='logistic', which learns each against the rest."
         )

@@ -53,25 +53,25 @@ class Classes:
 
 
 class OneVsRest:
-    """Targets are class codes; the lanes are classes first, first + 1, ..., each learned against all others.
+    """Targets are class codes; the lanes are classes first, first + 1, ..., 1 in that of a row's class and ``rest`` in
+    the others: -1, or 0 where lanes are coupled.  A lane without a model has -1 with weight 0.
 
     Codes are by order of appearance, so that a class to come changes nothing for those that are there.
     """
 
-    def __init__(self, first: int, m: int) -> None:
-        self.first, self.m = first, m
+    def __init__(self, first: int, m: int, rest: float = -1.0) -> None:
+        self.first, self.m, self.rest = first, m, rest
 
     def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        targets, scaled = np.zeros((len(y), width)), np.zeros((len(y), width))
-        targets[:, : self.m] = _signs(y, self.first, self.m)
+        targets, scaled = np.full((len(y), width), -1.0), np.zeros((len(y), width))
+        targets[:, : self.m] = self._signs(y, self.first, self.m)
         scaled[:, : self.m] = weights[:, None]
         return targets.ravel(), scaled.ravel()
 
     def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Targets and weights of a model for every class in y, (n, models)."""
-        signs = _signs(y, 0, int(y.max(initial=0)) + 1)
+        signs = self._signs(y, 0, int(y.max(initial=0)) + 1)
         return signs, np.broadcast_to(weights[:, None], signs.shape)
 
-
-def _signs(codes: np.ndarray, first: int, m: int) -> np.ndarray:
-    return np.where(codes[:, None] == np.arange(first, first + m), 1.0, -1.0)
+    def _signs(self, codes: np.ndarray, first: int, m: int) -> np.ndarray:
+        return np.where(codes[:, None] == np.arange(first, first + m), 1.0, self.rest)

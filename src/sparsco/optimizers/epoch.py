@@ -68,11 +68,14 @@ class _Layout(Layout):
             E += A
         super().restart_sums(problem, state)
 
-    def rewatch(self, old: Problem, state: State, new: Problem) -> State:
-        moved = super().rewatch(old, state, new)
-        for (A, E), (_, target) in zip(self.epoch(old, state), self.epoch(new, moved), strict=True):
-            target[:] = E + A
-        return moved
+    def relaid(self, old: Problem, state: State, new: Problem, fresh: State) -> State:
+        fresh = super().relaid(old, state, new, fresh)
+        for (A, E), (to_A, to_E) in zip(self.epoch(old, state), self.epoch(new, fresh), strict=True):
+            if old.sums == new.sums:
+                to_A[..., : old.m], to_E[..., : old.m] = A[..., : old.m], E[..., : old.m]
+            else:  # from here on A is the conversion's
+                to_E[..., : old.m] = (E + A)[..., : old.m]
+        return fresh
 
 
 class EpochGD(NamedTuple):

@@ -41,7 +41,7 @@ class Schedule(NamedTuple):
 
 class _Layout(Layout):
     """One lane field more at a cell's end, the threshold at its last touch, and only where iterates are summed: plain
-    RDA reads and writes nothing but z.  No view shows it; zero, as after ``rewatch``, is a valid value."""
+    RDA reads and writes nothing but z.  No view shows it; zero is a valid value after a settling, and with z = 0."""
 
     def stride(self, problem: Problem) -> int:
         return super().stride(problem) + problem.width * (problem.sums > 0)
@@ -51,6 +51,13 @@ class _Layout(Layout):
         cell = state.cell.reshape(problem.d, self.stride(problem))[:, : fields * problem.width]
         bias = state.bias.reshape(self.bias + problem.sums, problem.width)
         return cell[:, :0], cell.reshape(problem.d, fields, problem.width), bias
+
+    def relaid(self, old: Problem, state: State, new: Problem, fresh: State) -> State:
+        fresh = super().relaid(old, state, new, fresh)
+        if old.sums:
+            last, to_last = (s.cell.reshape(p.d, -1)[:, -p.width :] for p, s in ((old, state), (new, fresh)))
+            to_last[:, : old.m] = last[:, : old.m]
+        return fresh
 
 
 class RDA(NamedTuple):
