@@ -268,6 +268,12 @@ def spare(watch: Any) -> int:
     return 0
 
 
+@optional
+def follows(watch: Any) -> int:
+    """Whether a kernel looks at each step whether its iterate is one to keep.  A compile-time constant."""
+    return 0
+
+
 class Nothing(NamedTuple):
     """Only the iterate itself."""
 
@@ -279,6 +285,16 @@ class Iterates(NamedTuple):
     """Sum of omega_t w_t."""
 
     def tracks(watch) -> int:  # noqa: N805
+        return 1
+
+
+class Followed(NamedTuple):
+    """Sum of omega_t w_t, and the Bregman difference of every step."""
+
+    def tracks(watch) -> int:  # noqa: N805
+        return 1
+
+    def follows(watch) -> int:  # noqa: N805
         return 1
 
 

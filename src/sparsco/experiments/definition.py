@@ -61,14 +61,17 @@ class Study(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What a paper says in words, as a comparison of rows: ``row`` lies below (or above) every row of ``than``."""
+    """What a paper says in words, as a comparison of rows: ``row`` lies below (or above) every row of ``than``.
+
+    ``within`` is the relative difference up to which two rows count as comparable.
+    """
 
     text: str
     metric: str
     row: str
     than: tuple[str, ...]
     relation: str
-    columns: tuple[str, ...]
+    within: float
     reason: str
 
 
@@ -156,7 +159,7 @@ def load(
             published.setdefault(column, {})[row] = {metric: x for metric, x in cells if x != "-"}
     claims = tuple(
         Claim(each["text"], each["metric"], each["row"], tuple(each["than"]), each.get("relation", "below"),
-              tuple(each.get("columns", ())), each.get("reason", ""))
+              float(each.get("within", 0.0)), each.get("reason", ""))
         for each in text.get("claims", ())
     )  # fmt: skip
     return Experiment(

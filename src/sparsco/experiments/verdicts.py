@@ -99,9 +99,13 @@ def _summary(metric: str, k: int, trials: list[Result]) -> tuple[float | None, f
 
 
 def _is_close(ours: float, spread: float | None, paper: float, tolerance: dict[str, float], trials: int) -> bool:
-    """Within the tolerance, or within three standard errors of the difference of two means."""
+    """Within the tolerance, or within three standard errors of the difference of two means.
+
+    ``factor`` is for variances: the standard error of the logarithm of one is sqrt(2 / (trials - 1)).
+    """
     if "factor" in tolerance:
-        return paper / tolerance["factor"] <= ours <= paper * tolerance["factor"]
+        error = math.sqrt(2.0 / (trials - 1) + 2.0 / (PAPER_TRIALS - 1))
+        return abs(math.log(ours / paper)) <= max(math.log(tolerance["factor"]), 3.0 * error) if ours > 0.0 else False
     error = (spread or 0.0) * math.sqrt(1.0 / trials + 1.0 / PAPER_TRIALS)
     allowed = max(tolerance.get("absolute", 0.0), tolerance.get("relative", 0.0) * abs(paper), 3.0 * error)
     return abs(ours - paper) <= allowed + 1e-12
@@ -114,9 +118,8 @@ def _judged(experiment: Experiment, claim: Claim, found: list[Cell]) -> Cell:
     held = []
     for column in dict.fromkeys(cell.column for cell in found):
         mine, theirs = ours.get((claim.row, column)), [ours.get((row, column)) for row in claim.than]
-        is_meant = not claim.columns or any(name in column for name in claim.columns)
-        if is_meant and mine is not None and None not in theirs:
-            held.append(all(sign * mine < sign * other for other in theirs))
+        if mine is not None and None not in theirs:
+            held.append(all(sign * (mine - other) < claim.within * abs(other) for other in theirs))
     share = sum(held) / len(held) if held else None
     verdict = UNJUDGED if share is None or experiment.is_quick else AGREES if share == 1.0 else DIFFERS
     reason = claim.reason if verdict == DIFFERS else ""
