@@ -67,7 +67,7 @@ _HOMES = {
     "LastSL": "conversions",
     "AverageSL": "conversions",
 }
-_MODULES = ("datasets", "metrics", "presets", "projections")
+_MODULES = ("datasets", "metrics", "presets", "projections", "tomography")
 
 __all__ = sorted([*_HOMES, *_MODULES])
 
