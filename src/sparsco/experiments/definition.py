@@ -113,7 +113,7 @@ class Experiment(NamedTuple):
 def keys() -> list[str]:
     """All experiments, tables before figures."""
     found = [file.name.removesuffix(".toml") for file in files(__package__).joinpath("papers").iterdir()]
-    return sorted(key for key in found if "-" in key)
+    return sorted((key for key in found if "-" in key), key=lambda key: (key.partition("-")[0], "-figure-" in key, key))
 
 
 def chosen(patterns: Sequence[str]) -> list[str]:

@@ -111,7 +111,7 @@ def _text(cell: Cell, reasons: dict[str, int]) -> str:
     ours = "diverged" if cell.verdict in (DIFFERS, DIVERGED) else "–"
     if cell.ours is not None:
         ours = _number(cell.ours, cell.paper)
-    if cell.spread and cell.metric not in ("time", "Var"):
+    if cell.spread and cell.spread > 1e-9 * abs(cell.ours or 0.0) and cell.metric not in ("time", "Var"):
         ours += f" ±{cell.spread:.1g}"
     note = f" [{reasons[cell.reason]}]" if cell.reason else ""
     return ours if cell.paper is None else f"{_number(cell.paper)} | {ours} {_SIGNS[cell.verdict]}{note}"
