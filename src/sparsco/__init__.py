@@ -14,6 +14,7 @@ __version__ = "0.1.0.dev0"
 _HOMES = {
     "SparseClassifier": "estimators",
     "SparseRegressor": "estimators",
+    "kaczmarz": "systems",
     "Run": "solve",
     "DivergenceError": "solve",
     "Squared": "losses",
@@ -50,6 +51,10 @@ _HOMES = {
     "AdaGradRDA": "optimizers",
     "TruncatedGradient": "optimizers",
     "EpochGD": "optimizers",
+    "MirrorDescent": "optimizers",
+    "Euclidean": "mirrors",
+    "PNorm": "mirrors",
+    "SparseKaczmarz": "mirrors",
     "StronglyConvex": "steps",
     "Convex": "steps",
     "Constant": "steps",
@@ -66,6 +71,8 @@ _HOMES = {
     "OptimalSL": "conversions",
     "LastSL": "conversions",
     "AverageSL": "conversions",
+    "SCMDI": "individual",
+    "OCMDI": "individual",
 }
 _MODULES = ("datasets", "metrics", "presets", "projections", "tomography")
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 
-from . import conversions, steps
+from . import conversions, individual, steps
 from .losses import couples
 from .optimizers import OPTIMIZERS
 from .regularizers import (
@@ -40,8 +40,12 @@ CONVERSIONS = {
     "optimal-sl": conversions.OptimalSL(),
     "last-sl": conversions.LastSL(),
     "average-sl": conversions.AverageSL(),
+    "scmdi": individual.SCMDI(),
+    "ocmdi": individual.OCMDI(),
 }
 PENALTIES = {"elasticnet": ElasticNet, "row-group": RowGroup, "trace": TraceNorm, "nonnegative": NonNegative}
+MAX_LANES = 32
+"""One-vs-rest models that are learned in one read; more classes are more runs."""
 AUTO_FRACTION = 0.05
 """alpha="auto": this share of the smallest L1 weight that selects nothing on the first 1000 rows."""
 
@@ -75,11 +79,14 @@ def check_parameters(model: Any) -> None:
     must("validation_fraction", _is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
 
 
-def takes_blocks(model: Any) -> bool:
-    """Whether the models may be learned in several runs: where nothing ties them together."""
+def most_models(model: Any) -> int | None:
+    """How many models a run may learn at most; None for all, where something ties them together."""
     loss = named("loss", model.loss, model._losses, "derivative")
     penalty = named("penalty", model.penalty, PENALTIES, "strength")
-    return kind(penalty) == "separable" and not couples(loss)
+    if kind(penalty) != "separable" or couples(loss):
+        return None
+    is_single = model.conversion in ("scmdi", "ocmdi") or getattr(model.conversion, "follows", False)
+    return 1 if is_single or getattr(model.optimizer, "models", None) == 1 else MAX_LANES
 
 
 def _regularizer(model: Any, d: int) -> Any:

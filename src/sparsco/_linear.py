@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from ._composition import check_parameters, named, new_runs, starting_point, takes_blocks
+from ._composition import check_parameters, most_models, named, new_runs, starting_point
 from .progress import Progress
 from .randomness import Purpose, uniform
 from .regularizers import strength
@@ -30,8 +30,6 @@ from .rows import Matrix, as_matrix, check_numbers
 from .slots import Columns, Features, Names, SeenColumns
 from .solve import Run
 
-MAX_LANES = 32
-"""One-vs-rest models that are learned in one read; more classes are more runs."""
 _CHECKED_ROWS = 20_000
 _FIXED = (
     "loss", "alpha", "l1_ratio", "penalty", "optimizer", "conversion", "step_size", "fit_intercept", "feature_weights",
@@ -120,8 +118,8 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         return loss
 
     def _blocks(self, models: int) -> list[slice]:
-        """The models of each run: at most MAX_LANES, or all where the penalty ties them together."""
-        size = MAX_LANES if takes_blocks(self) else models
+        """The models of each run: as many as it takes, or all where the penalty ties them together."""
+        size = most_models(self) or models
         return [slice(first, min(first + size, models)) for first in range(0, models, size)]
 
     def _target(self, y: Any) -> float:
@@ -165,6 +163,8 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
             else:
                 m = sum(targets.m for targets in self._models())
                 runs = self._begin(matrix.d, starting_point(coef_init, intercept_init, matrix.d, m))
+                for run in runs:
+                    run.expect(len(matrix) * self.max_iter)
                 self.n_iter_, self._layout = 0, "dense"
             self._runs, self._model, self._streaming, self._noting = runs, None, False, False
             self._passes(matrix, y, weights)

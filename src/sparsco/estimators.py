@@ -13,8 +13,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from . import losses
-from ._composition import takes_blocks
-from ._linear import MAX_LANES, SparseLinearModel
+from ._composition import most_models
+from ._linear import SparseLinearModel
 from .rows import LARGEST
 from .solve import check_lanes
 from .targets import Classes, OneVsRest, Values
@@ -213,7 +213,7 @@ or a conversion record
     def _add_labels(self, labels: list[Any]) -> None:
         """New classes, whose codes are the next ones; nothing that is there is changed in place."""
         codes = {**self._codes_of, **{label: len(self._codes_of) + k for k, label in enumerate(labels)}}
-        if getattr(self, "_runs", None) and not takes_blocks(self):
+        if getattr(self, "_runs", None) and most_models(self) is None:
             check_lanes(self._runs[0].optimizer, len(codes))
         try:
             classes = np.array(sorted(codes))
@@ -246,8 +246,8 @@ or a conversion record
         """While the pilot's rows are collected it will learn them all; later it has a run of its own, or a further lane
         where all classes are tied together."""
         last = self._runs[-1]
-        late, tied = last.pilot is not None, not takes_blocks(self)
-        if tied or (not late and last.targets.m < MAX_LANES):
+        late, most = last.pilot is not None, most_models(self)
+        if most is None or (not late and last.targets.m < most):
             last.retarget(self._lanes(last.targets.first, last.targets.m + 1))
         elif late:
             self._runs = [*self._runs, self._runs[0].beginner(self._lanes(code, 1))]

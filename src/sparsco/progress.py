@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 
 
 class Progress:
@@ -57,6 +58,10 @@ class Bar:
         text = f"{self.name} [{'=' * filled}{' ' * (self.WIDTH - filled)}] {share:4.0%}, {duration(left)} left"
         print(("\r" if self.rewrites else "") + text, end="" if self.rewrites else "\n", file=sys.stderr, flush=True)
         self.open = self.rewrites
+
+    def show_late(self, seconds: float) -> Callable[[float, float | None], None]:
+        """``show`` that says nothing for the first seconds, for what is usually short."""
+        return lambda done, total: self.show(done, total) if time.monotonic() - self.began > seconds else None
 
     def close(self) -> None:
         """End the line."""

@@ -17,6 +17,7 @@ from .conversions import Answer, Last
 from .fixed_point import FixedPoint
 from .lanes import WIDTHS
 from .losses import value
+from .optimizers.follow import following
 from .pilot import gradient_at_zero, lam_max, largest_eigenvalue, largest_slope
 from .records import Means, Nothing, Problem, Rows, State, check_room, padded, widened
 from .regularizers import AutoElasticNet, checked, is_absolute, is_lazy, is_of_fixed_width, kind, strength
@@ -101,6 +102,11 @@ class Run:
                 return
             self.begin()
         self._advance(matrix, y, weights, order, again)
+
+    def expect(self, n: int) -> None:
+        """There will be n examples in all, where the conversion wants to know."""
+        if hasattr(self.conversion, "for_length"):
+            self.conversion = self.conversion.for_length(n)
 
     @property
     def examples(self) -> int:
@@ -259,6 +265,12 @@ class Run:
         self._resolved_from = self.optimizer, pilot
         if hasattr(self.optimizer, "resolve"):
             self.optimizer = self.optimizer.resolve(problem, pilot, self.step)
+        if getattr(self.conversion, "follows", False):
+            self.optimizer = following(self.optimizer)
+            self.optimizer.check(problem)
+        if problem.m > getattr(self.optimizer, "models", problem.m):
+            name = type(self.optimizer).__name__
+            raise ValueError(f"{name} learns one model at a time, not {problem.m} that are tied together.")
         self.problem = problem
         if hasattr(self.optimizer, "prepared") and problem.d > MANY_FEATURES:
             self.warn(
@@ -344,7 +356,11 @@ class Run:
                 heaviest = rows.weights.reshape(len(order), problem.width)[:n].max(1)
                 eta = capped(eta, squared_norms(matrix.indptr, matrix.data, order[:n]), heaviest, problem)
             check_positive(eta, t)
-        omega = self.conversion.omega(t, n) if hasattr(self.conversion, "omega") else np.ones(n)
+        omega = np.ones(n)
+        if hasattr(self.conversion, "omega_of"):
+            omega = self.conversion.omega_of(self, t, n)
+        elif hasattr(self.conversion, "omega"):
+            omega = self.conversion.omega(t, n)
         if self._dense is not None:
             w, b = self.weights()
             self._dense[0] += omega[0] * w

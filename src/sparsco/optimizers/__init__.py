@@ -5,6 +5,7 @@ from .batch import BatchFOBOS, BatchRDA
 from .epoch import EpochGD
 from .fobos import FOBOS
 from .ftrl import FTRL
+from .mirror import MirrorDescent
 from .nftrl import NFTRL
 from .orda import ORDA
 from .rda import RDA
@@ -22,6 +23,7 @@ OPTIMIZERS = {
     "adagrad-rda": AdaGradRDA,
     "truncated-gradient": TruncatedGradient,
     "epoch-gd": EpochGD,
+    "mirror-descent": MirrorDescent,
     "orda": ORDA,
     "ssg": SSG,
     "batch-fobos": BatchFOBOS,
@@ -29,6 +31,6 @@ OPTIMIZERS = {
 }
 
 __all__ = [
-    "AdaGradFOBOS", "AdaGradRDA", "BatchFOBOS", "BatchRDA", "EpochGD", "FOBOS", "FTRL", "NFTRL", "OPTIMIZERS", "ORDA",
-    "RDA", "SGD", "SSG", "TruncatedGradient",
+    "AdaGradFOBOS", "AdaGradRDA", "BatchFOBOS", "BatchRDA", "EpochGD", "FOBOS", "FTRL", "MirrorDescent", "NFTRL",
+    "OPTIMIZERS", "ORDA", "RDA", "SGD", "SSG", "TruncatedGradient",
 ]  # fmt: skip

@@ -130,6 +130,12 @@ class FOBOS(NamedTuple):
         """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
         settle_block(problem, state, block, t)
 
+    def following(self) -> Any:
+        """The form that tells the Bregman difference of each step."""
+        from .followed import FollowedFOBOS
+
+        return FollowedFOBOS(self.l2_in)
+
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
         """The iterate after t examples."""
         return iterate(self.layout, problem, state, block, t)

@@ -1,0 +1,158 @@
+"""Mirror maps: the geometry of a step.  theta = grad Psi(w) - eta g, w <- argmin Psi(w) - <theta, w> + eta r(w).
+
+A map is a record.  An optimizer keeps the dual variable v = grad Psi(w); ``to_primal`` is the way back, grad Psi*.
+Where a map treats each coordinate by itself, kernels use ``primal`` and ``conjugate`` of one number.
+
+>>> import numpy as np
+>>> w = np.array([0.5, 0.0, -2.0])
+>>> v = to_dual(PNorm(1.5), w)
+>>> bool(np.allclose(to_primal(PNorm(1.5), v), w)), divergence(Euclidean(), w, np.zeros(3))
+(True, 2.125)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .dispatch import dispatched
+from .lanes import maximum, minimum, where
+
+
+@dispatched
+def primal(mirror: Any, v: Any) -> Any:
+    """One coordinate of w = grad Psi*(v), for maps that have it by itself."""
+    raise NotImplementedError
+
+
+@dispatched
+def conjugate(mirror: Any, v: Any) -> Any:
+    """One coordinate's part of Psi*(v)."""
+    raise NotImplementedError
+
+
+class Euclidean(NamedTuple):
+    """Psi(w) = ||w||^2 / 2: plain gradient steps."""
+
+    is_separable = True
+
+    def check(mirror) -> None:
+        """Nothing can be wrong."""
+
+    def primal(mirror, v):
+        return v
+
+    def conjugate(mirror, v):
+        return 0.5 * v * v
+
+    def to_dual(mirror, w: np.ndarray) -> np.ndarray:
+        return w
+
+    def value(mirror, w: np.ndarray) -> float:
+        """Psi(w)."""
+        return 0.5 * float(w @ w)
+
+
+class SparseKaczmarz(NamedTuple):
+    """Psi(w) = lam ||w||_1 + ||w||^2 / 2, its corner at zero rounded off by eps: steps towards sparse solutions.
+
+    w = S(v, lam) when eps = 0, with exact zeros.  With eps > 0 what would be zero is a little off it,
+    w = v eps / (lam + eps) for |v| <= lam + eps.
+    """
+
+    lam: float
+    eps: float = 0.0
+
+    is_separable = True
+
+    def check(mirror) -> None:
+        for name, x in mirror._asdict().items():
+            if not (math.isfinite(x) and x >= 0.0):
+                raise ValueError(f"SparseKaczmarz({name}={x!r}): it must be a finite number of at least 0.")
+
+    def primal(mirror, v):
+        shrunk = v - minimum(maximum(v, -mirror.lam), mirror.lam)
+        if mirror.eps > 0.0:
+            inside = abs(v) <= mirror.lam + mirror.eps
+            shrunk = where(inside, v * (mirror.eps / (mirror.lam + mirror.eps)), shrunk)
+        return shrunk
+
+    def conjugate(mirror, v):
+        beyond = maximum(abs(v) - mirror.lam, 0.0)
+        out = 0.5 * beyond * beyond
+        if mirror.eps > 0.0:
+            inside = abs(v) <= mirror.lam + mirror.eps
+            flat = 0.5 * v * v * (mirror.eps / (mirror.lam + mirror.eps))
+            out = where(inside, flat, out + 0.5 * mirror.lam * mirror.eps)
+        return out
+
+    def to_dual(mirror, w: np.ndarray) -> np.ndarray:
+        """With eps = 0 one of many at w = 0: v = 0."""
+        corner = np.sign(w) if mirror.eps == 0.0 else np.clip(w / mirror.eps, -1.0, 1.0)
+        return w + mirror.lam * corner
+
+    def value(mirror, w: np.ndarray) -> float:
+        """Psi(w)."""
+        size = np.abs(w)
+        corner = size
+        if mirror.eps > 0.0:
+            corner = np.where(size <= mirror.eps, 0.5 * np.square(w) / mirror.eps, size - 0.5 * mirror.eps)
+        return 0.5 * float(w @ w) + mirror.lam * float(corner.sum())
+
+
+class PNorm(NamedTuple):
+    """Psi(w) = ||w||_p^2 / 2 with 1 < p <= 2: near 1, for few relevant features among very many."""
+
+    p: float
+
+    is_separable = False
+
+    def check(mirror) -> None:
+        if not 1.0 < mirror.p <= 2.0:
+            raise ValueError(f"PNorm(p={mirror.p!r}): p must be above 1 and at most 2.")
+
+    @property
+    def q(self) -> float:
+        """The exponent of the dual norm."""
+        return self.p / (self.p - 1.0)
+
+    def to_dual(mirror, w: np.ndarray) -> np.ndarray:
+        return _of_norm(w, mirror.p)
+
+    def value(mirror, w: np.ndarray) -> float:
+        """Psi(w)."""
+        return 0.5 * _norm(w, mirror.p) ** 2
+
+
+def to_dual(mirror: Any, w: np.ndarray) -> np.ndarray:
+    """v = grad Psi(w)."""
+    return type(mirror).to_dual(mirror, np.asarray(w, dtype=np.float64))
+
+
+def to_primal(mirror: Any, v: np.ndarray) -> np.ndarray:
+    """w = grad Psi*(v)."""
+    v = np.asarray(v, dtype=np.float64)
+    return primal(mirror, v) if mirror.is_separable else _of_norm(v, mirror.q)
+
+
+def divergence(mirror: Any, w: np.ndarray, v: np.ndarray) -> float:
+    """D(w, to_primal(v)) = Psi(w) + Psi*(v) - <w, v>, at least 0: how far v's point is from w."""
+    w, v = np.asarray(w, dtype=np.float64), np.asarray(v, dtype=np.float64)
+    if mirror.is_separable:
+        dual = float(np.sum(conjugate(mirror, v)))
+    else:
+        dual = 0.5 * _norm(v, mirror.q) ** 2
+    return type(mirror).value(mirror, w) + dual - float(w @ v)
+
+
+def _norm(w: np.ndarray, p: float) -> float:
+    largest = float(np.abs(w).max(initial=0.0))
+    return largest * float(np.sum((np.abs(w) / largest) ** p)) ** (1.0 / p) if largest > 0.0 else 0.0
+
+
+def _of_norm(w: np.ndarray, p: float) -> np.ndarray:
+    """The gradient of ||w||_p^2 / 2: sign(w) |w|^(p-1) ||w||_p^(2-p)."""
+    norm = _norm(w, p)
+    return np.copysign((np.abs(w) / norm) ** (p - 1.0) * norm, w) if norm > 0.0 else np.zeros_like(w)
