@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.stats import norm
+from scipy.stats import t as student_t
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 
 from sparsco import Logistic, Run, Squared, cli, presets
@@ -128,7 +130,7 @@ def test_a_synthetic_stream_depends_on_the_trial_alone(monkeypatch):
 
     A, y = rows(0, 100)
     assert A.shape == (100, 10) and len(y) == 100
-    for other, n in ((rows(0, 60), 60), (rows(0, 100), 100)):
+    for other, n in ((rows(0, 60), 60), (rows(0, 71), 71), (rows(0, 100), 100)):
         assert np.array_equal(other[0], A[:n]) and np.array_equal(other[1], y[:n])
     assert not np.array_equal(rows(1, 100)[0], A)
 
@@ -235,8 +237,8 @@ def test_divergence_is_shown_as_such():
     fields = SYNTHETIC | {"d": 1000}
     found = measure(fields, {"ORDA": {"preset": "ORDA", "gamma": 100.0, "split": True}}, (100, 3000), 0, False)["ORDA"]
     assert found.get("Obj", [None, None])[1] is None
-    experiment = definition.load("aaai-table-1", trials=1)
-    point = verdicts.Point("σ²=1", "ORDA", 1, True, [found])
+    experiment = definition.load("aaai-table-1")
+    point = verdicts.Point("σ²=1", "ORDA", 1, True, [found] * 5)
     cell = verdicts._cell(experiment, point, "Obj")
     assert cell.ours is None and cell.verdict == "differs"
     assert present._text(cell, {}) == "5.7031 | diverged ≠"
@@ -293,7 +295,7 @@ def cell_of(ours, paper=1.0, metric="Obj", tolerance=None, reason="", trials=Non
         published={"σ²=1": {"FOBOS": {metric: paper}}}, tolerances={metric: tolerance or {}},
         differs=({"rows": ["FOBOS"], "reason": reason},) if reason else (),
     )  # fmt: skip
-    values = [ours, ours] if trials is None else trials
+    values = [ours] * 5 if trials is None else trials
     point = verdicts.Point("σ²=1", "FOBOS", 0, True, [{"Obj": [x], "ED": [x], "time": 1.0} for x in values])
     return verdicts._cell(experiment, point, metric)
 
@@ -315,13 +317,13 @@ def test_tolerances(ours, tolerance, agrees):
 
 def test_three_standard_errors_count_as_agreement():
     values = [1.0 + 0.1 * k for k in range(9)]  # mean 1.4, standard deviation .27
-    limit = 3.0 * np.std(values, ddof=1) * np.sqrt(1 / 9 + 1 / 100)
+    limit = student_t.ppf(norm.cdf(3.0), 8) * np.std(values, ddof=1) * np.sqrt(1 / 9 + 1 / 100)
     for distance, verdict in ((0.99 * limit, "agrees"), (1.01 * limit, "differs")):
         assert cell_of(0.0, paper=1.4 - distance, trials=values).verdict == verdict
 
 
 def test_the_variance_is_that_of_the_objective():
-    cell = cell_of(0.0, metric="Var", paper=0.01, tolerance={"factor": 1.1}, trials=[1.0, 1.1, 0.9])
+    cell = cell_of(0.0, metric="Var", paper=0.01, tolerance={"factor": 1.1}, trials=[1.0, 1.1, 0.9, 1.1, 0.9])
     assert cell.ours == pytest.approx(0.01) and cell.verdict == "agrees"
     many = [1.0, -1.0] * 5000  # a variance of 1, known to 1.4% on our side and 14% on theirs
     for paper, factor, verdict in (
@@ -329,7 +331,8 @@ def test_the_variance_is_that_of_the_objective():
     ):  # fmt: skip
         for side in (paper, 1.0 / paper):
             assert cell_of(0.0, metric="Var", paper=side, tolerance={"factor": factor}, trials=many).verdict == verdict
-    assert cell_of(0.0, metric="Var", trials=[1.0]).verdict == "not judged"
+    assert cell_of(0.0, metric="Var", trials=[1.0, 2.0, 3.0, 4.0]).verdict == "not judged"
+    assert cell_of(0.0, trials=[1.0] * 4).verdict == "not judged"
 
 
 def test_a_reason_is_given_only_where_a_cell_differs():
@@ -341,7 +344,7 @@ def test_a_reason_is_given_only_where_a_cell_differs():
 
 def test_a_claim_is_judged_in_every_column():
     experiment = definition.load("aaai-table-1")
-    claim = definition.Claim("A is below B.", "Obj", "A", ("B",), "below", 0.0, "because")
+    claim = definition.Claim("A is below B.", "Obj", "A", ("B",), "below", 0.0, False, "because")
 
     def cells(*pairs):
         out = []
@@ -359,6 +362,11 @@ def test_a_claim_is_judged_in_every_column():
     for within, verdict in ((0.04, "differs"), (0.06, "agrees")):
         near = verdicts._judged(experiment, claim._replace(within=within), cells((1.05, 1.0)))
         assert near.verdict == verdict
+    for within, verdict in ((-0.2, "differs"), (-0.05, "agrees")):
+        far = verdicts._judged(experiment, claim._replace(within=within), cells((0.9, 1.0)))
+        assert far.verdict == verdict
+    few = experiment._replace(studies=tuple(study._replace(trials=4) for study in experiment.studies))
+    assert verdicts._judged(few, claim, cells((1.0, 2.0))).verdict == "not judged"
     assert judged("below", (None, 2.0)).verdict == "not judged"
 
 
@@ -409,7 +417,7 @@ def test_a_cell_that_differs_for_no_reason_is_an_exit_code(own_cache, monkeypatc
     for printed, code in ((1.0, 0), (0.2, 1)):
         wrong = right | columns | {"kind": "table", "published": {"σ²=1": {"α-SGD": [printed, "-"]}}}
         monkeypatch.setattr(definition, "_read", lambda key, wrong=wrong: wrong)
-        assert cli.main(["reproduce", "aaai-figure-1", "--jobs", "1", "--trials", "1"]) == code
+        assert cli.main(["reproduce", "aaai-figure-1", "--jobs", "1", "--trials", "5"]) == code
     assert "0.2 | 1 ≠" in capsys.readouterr().out
 
 
@@ -420,6 +428,11 @@ def test_a_cell_that_differs_for_no_reason_is_an_exit_code(own_cache, monkeypatc
         (["reproduce", "aaai-tabel-1"], "did you mean 'aaai-table-1'?"),
         (["reproduce", "aaai-table-1", "--pairs", "2,3"], "no pairs of digits"),
         (["reproduce", "aaai-table-1", "--report", "no/such/folder/x.html"], "there is no folder"),
+        (["reproduce", "aaai-table-1", "--report", "."], "is a folder"),
+        (["reproduce", "aaai-table-1", "--report", ""], "need the name of a file"),
+        (["reproduce", "aaai-table-1", "--report", "-"], "need the name of a file"),
+        (["reproduce", "aaai-table-1", "--report", "x", "--json", "x"], "the same file"),
+        (["datasets", "verify", "mnist", "--to", "x"], "are for downloads"),
         (["datasets", "download"], "name the data sets"),
         (["datasets", "verify", "minst"], "minst"),
     ],
@@ -458,7 +471,7 @@ def test_help_has_a_worked_example(command, capsys):
 def start(folder: Path, *arguments: str) -> subprocess.Popen:
     environment = os.environ | {"XDG_CACHE_HOME": str(folder)}
     return subprocess.Popen(
-        [sys.executable, "-m", "sparsco.cli", "reproduce", "aaai-figure-1", "--quick", "--trials", "40", *arguments],
+        [sys.executable, "-m", "sparsco.cli", "reproduce", "aaai-figure-1", "--quick", *arguments],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
 
@@ -471,29 +484,92 @@ def wait_for_results(folder: Path, process: subprocess.Popen) -> None:
 
 
 def test_killed_and_resumed_gives_the_numbers_of_one_run(tmp_path):
-    whole, out = start(tmp_path / "whole", "--jobs", "2", "--json", "-"), {}
-    killed = start(tmp_path / "killed", "--jobs", "2", "--json", "-")
+    whole, out = start(tmp_path / "whole", "--trials", "40", "--jobs", "2", "--json", "-"), {}
+    killed = start(tmp_path / "killed", "--trials", "40", "--jobs", "2", "--json", "-")
     wait_for_results(tmp_path / "killed", killed)
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate()
     out["whole"] = whole.communicate()[0]
     (kept,) = (tmp_path / "killed").rglob("*.jsonl")
     before = len(kept.read_text().splitlines())
-    resumed = start(tmp_path / "killed", "--jobs", "1", "--json", "-", "--resume")  # fewer jobs: the same numbers
+    # fewer jobs: the same numbers
+    resumed = start(tmp_path / "killed", "--trials", "40", "--jobs", "1", "--json", "-", "--resume")
     out["resumed"] = resumed.communicate()[0]
     (complete,) = (tmp_path / "whole").rglob("*.jsonl")
     assert before < len(complete.read_text().splitlines())
     assert json.loads(out["resumed"]) == json.loads(out["whole"])
 
 
-def test_ctrl_c_keeps_what_is_done(tmp_path):
-    process = start(tmp_path, "--jobs", "2")
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def are_gone(pids: list[int]) -> bool:
+    until = time.monotonic() + 20.0
+    while any(Path(f"/proc/{pid}").exists() and "Z" not in _state(pid) for pid in pids):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are watched through /proc")
+@pytest.mark.parametrize(
+    ("how", "code", "sentence"),
+    [
+        ("ctrl-c", 130, "--resume"),
+        ("terminate", 143, ""),
+        ("kill", -signal.SIGKILL, ""),
+        ("kill a worker", 4, "a worker process ended"),
+    ],
+)
+def test_however_a_run_ends_its_workers_go_and_results_stay(tmp_path, how, code, sentence):
+    process = start(tmp_path, "--trials", "1000", "--jobs", "2")
     wait_for_results(tmp_path, process)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers as well
+    workers = children(process.pid)
+    if how == "ctrl-c":
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers as well
+    elif how == "kill a worker":
+        os.kill(max(workers), signal.SIGKILL)
+    else:
+        os.kill(process.pid, signal.SIGTERM if how == "terminate" else signal.SIGKILL)
     _, complaint = process.communicate(timeout=60)
-    assert process.returncode == 130 and "--resume" in complaint and "Traceback" not in complaint
+    assert process.returncode == code and sentence in complaint and "Traceback" not in complaint
+    assert are_gone(workers)
     (kept,) = tmp_path.rglob("*.jsonl")
     assert kept.stat().st_size > 0
+
+
+def test_other_data_under_the_same_name_are_other_results(tmp_path, monkeypatch):
+    experiment = definition.load("tpami-table-6-small", quick=True)
+    names = []
+    for checksums in (["a", "b"], ["a", "c"]):
+        monkeypatch.setattr(problems, "_checksums", lambda name, found=checksums: found)
+        names.append({name for task in run._tasks(experiment.studies[0], 0) for name in task.names.values()})
+    assert not names[0] & names[1] and names[0]
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_anything_is_run(own_cache, monkeypatch, capsys):
+    (own_cache / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(own_cache / "file"))
+    monkeypatch.setattr(run, "measure", lambda *arguments: pytest.fail("it was run"))
+    assert cli.main(["reproduce", "aaai-figure-1", "--quick", "--jobs", "1"]) == 3
+    complaint = capsys.readouterr().err
+    assert str(own_cache / "file") in complaint and "XDG_CACHE_HOME" in complaint and complaint.count("\n") == 1
+
+
+def test_all_data_is_looked_for_before_anything_is_run(own_cache, monkeypatch, capsys):
+    monkeypatch.setenv("SPARSCO_DATA", str(own_cache / "empty"))
+    monkeypatch.setattr(run, "measure", lambda *arguments: pytest.fail("it was run"))
+    assert cli.main(["reproduce", "aaai-figure-1", "tpami-table-6", "--quick", "--jobs", "1"]) == 2
+    assert "rcv1_test.binary" in capsys.readouterr().err
 
 
 # ---- in a browser ----------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """The command line ``sparsco``: each command is one function here that calls the library and says what came out.
 
 Exit codes: 0 fine; 1 the outcome is not what was expected (a cell differs for no known reason); 2 a bad argument, bad
-or missing input; 3 a file could not be read or written; 130 interrupted.  Results go to stdout, progress and complaints
-to stderr.
+or missing input; 3 a file could not be read or written; 4 a computation failed (training diverged, a worker process was
+killed); 130 interrupted, 143 asked to end.  Results go to stdout, progress and complaints to stderr.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from pathlib import Path
 
 from . import __version__
 
-FINE, UNEXPECTED, BAD_INPUT, BAD_FILE, INTERRUPTED = 0, 1, 2, 3, 130
+FINE, UNEXPECTED, BAD_INPUT, BAD_FILE, FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the one place where exceptions become exit codes."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without Greek letters
     parser = _parser()
     parsed = parser.parse_args(arguments)
     if "run" not in parsed:
@@ -35,7 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, FileNotFoundError) as error:
         return _complain(str(error), BAD_INPUT)
     except OSError as error:
-        return _complain(str(error), BAD_FILE)
+        where = f"{error.filename}: " if error.filename else ""
+        return _complain(f"{where}{error.strerror or error}", BAD_FILE)
+    except (ArithmeticError, MemoryError, RuntimeError) as error:
+        return _complain(str(error), FAILED)
 
 
 def _complain(sentence: str, code: int) -> int:
@@ -72,7 +78,8 @@ def _add_reproduce(commands: argparse._SubParsersAction) -> None:
         "  sparsco reproduce aaai-table-1 --trials 40 --report table.html\n"
         "  sparsco reproduce all --quick\n"
         "\nexit code: 0 all cells agree or differ for a reason that is given, 1 one differs for none, 2 bad argument\n"
-        "or missing data, 3 a file could not be written, 130 interrupted (what was finished is kept for --resume)",
+        "or missing data, 3 a file could not be written, 4 a computation failed, 130 interrupted (what was\n"
+        "finished is kept for --resume)",
     )  # fmt: skip
     add.add_argument("keys", nargs="*", metavar="KEY", help="tables and figures, a paper's name, or all")
     add.add_argument("--list", action="store_true", help="name all keys and stop")
@@ -90,7 +97,8 @@ def _reproduce(given: argparse.Namespace) -> int:
     from .datasets import MissingDataError
     from .experiments import definition, present, verdicts
     from .experiments.run import Workers, results_of
-    from .experiments.store import Stores, cache_folder
+    from .experiments.store import Stores
+    from .folders import cache_folder
     from .progress import Bar
     from .report import write_text
 
@@ -101,21 +109,26 @@ def _reproduce(given: argparse.Namespace) -> int:
     if not given.keys:
         raise ValueError("name a table or figure, a paper or all; `sparsco reproduce --list` shows them.")
     keys, pairs = definition.chosen(given.keys), [pair for each in given.pairs or () for pair in each]
-    for path in (given.json, given.report):
-        if path not in (None, "-") and not Path(path).resolve().parent.is_dir():
-            raise FileNotFoundError(f"there is no folder {Path(path).resolve().parent} for {path}.")
-    kept, shown, written = Stores(cache_folder(), given.resume), [], []
+    _check_outputs(given.json, given.report)
+    experiments = []
+    for key in keys:  # everything that can be wrong is found before anything is run
+        own = pairs if key in given.keys or definition.has_pairs(key) else []
+        experiment = definition.load(key, quick=given.quick, trials=given.trials, pairs=own)
+        try:
+            experiment.check_data()
+        except MissingDataError as error:
+            if key in given.keys:
+                raise
+            print(f"{key} is left out: {error}", file=sys.stderr)
+        else:
+            experiments.append(experiment)
+    kept, shown, written = Stores(cache_folder("reproduce"), given.resume), [], []
+    kept.check()
     with Workers(given.jobs) as workers:
-        for key in keys:
-            experiment = definition.load(key, quick=given.quick, trials=given.trials, pairs=pairs)
-            bar = Bar(key)
+        for experiment in experiments:
+            key, bar = experiment.key, Bar(experiment.key)
             try:
                 results = results_of(experiment, kept, workers, bar.show)
-            except MissingDataError as error:
-                if key in given.keys:
-                    raise
-                print(f"{key} is left out: {error}", file=sys.stderr)
-                continue
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(f"interrupted; what was finished of {key} is kept: --resume goes on.") from None
             finally:
@@ -132,6 +145,22 @@ def _reproduce(given: argparse.Namespace) -> int:
     if given.report:
         print(f"report: {present.write_report(given.report, shown)}", file=sys.stderr)
     return UNEXPECTED if present.unexplained(written) else FINE
+
+
+def _check_outputs(cells: str | None, report: str | None) -> None:
+    """Refuse files that cannot be written, before anything is run."""
+    paths = [Path(path).resolve() for path in (cells, report) if path not in (None, "-")]
+    if "" in (cells, report) or report == "-":
+        raise ValueError("--json and --report need the name of a file; only --json may be -, stdout.")
+    if len(set(paths)) < len(paths):
+        raise ValueError(f"--json and --report are the same file, {paths[0]}.")
+    for path in paths:
+        if path.is_dir():
+            raise ValueError(f"{path} is a folder: name a file in it.")
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"there is no folder {path.parent} for {path.name}.")
+        if not os.access(path.parent, os.W_OK):
+            raise PermissionError(13, "this folder cannot be written to", str(path.parent))
 
 
 def _positive(text: str) -> int:
@@ -184,6 +213,8 @@ def _datasets(given: argparse.Namespace) -> int:
             rows = " / ".join(f"{n:,}" for n in line.rows)
             print(f"{line.name:16} {rows:>18} x {line.features:>9,}  {line.task:10} {line.where}")
         return FINE
+    if given.action == "verify" and (given.to or given.address):
+        raise ValueError("--to and --from are for downloads: verify looks where experiments do.")
     if not given.names:
         raise ValueError(f"name the data sets to {given.action}; `sparsco datasets list` shows them.")
     for name in given.names:

@@ -32,6 +32,8 @@ from urllib.request import Request, urlopen
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from .folders import cache_folder
+
 _OPENERS: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 Progress = Callable[[int, int | None], None]
 
@@ -150,7 +152,7 @@ class Listed(NamedTuple):
 
 def folders() -> list[Path]:
     """Where files are looked for, in this order; downloads go to the first."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "sparsco" / "data"
+    cache = cache_folder("data")
     given = os.environ.get("SPARSCO_DATA")
     return [Path(given).expanduser(), cache] if given else [cache]
 
@@ -191,7 +193,11 @@ def mnist_pair(positive: int, negative: int, part: str = "train") -> tuple[csr_m
     """Two digits of MNIST as labels 1.0 and -1.0, pixels in [0, 1], in the file's order."""
     if positive == negative or not {positive, negative} <= set(range(10)):
         raise ValueError(f"two different digits are needed, not {positive!r} and {negative!r}")
-    X, digit = load("mnist", part)
+    return two_digits(*load("mnist", part), positive, negative)
+
+
+def two_digits(X: csr_matrix, digit: np.ndarray, positive: int, negative: int) -> tuple[csr_matrix, np.ndarray]:
+    """The rows of two digits, as `mnist_pair` gives them."""
     chosen = (digit == positive) | (digit == negative)
     X = X[chosen]
     X.data /= 255.0  # X / 255 would multiply by the rounded reciprocal

@@ -476,7 +476,8 @@ def emit_prefetch(builder: Any, pointer: Any) -> None:
 
 
 def _type_prefetch(array: Any, at: Any) -> Any:
-    return signature(types.none, array, types.uint64) if _is_flat(array) and isinstance(at, types.Integer) else None
+    is_row = isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"  # of anything: it is not read
+    return signature(types.none, array, types.uint64) if is_row and isinstance(at, types.Integer) else None
 
 
 def _emit_prefetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:

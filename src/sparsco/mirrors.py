@@ -72,21 +72,20 @@ class SparseKaczmarz(NamedTuple):
             if not (math.isfinite(x) and x >= 0.0):
                 raise ValueError(f"SparseKaczmarz({name}={x!r}): it must be a finite number of at least 0.")
 
+    def compiled(mirror) -> Any:
+        """The record for kernels: with eps = 0 there is less to compute."""
+        return mirror if mirror.eps > 0.0 else _Corner(mirror.lam)
+
     def primal(mirror, v):
         shrunk = v - minimum(maximum(v, -mirror.lam), mirror.lam)
-        if mirror.eps > 0.0:
-            inside = abs(v) <= mirror.lam + mirror.eps
-            shrunk = where(inside, v * (mirror.eps / (mirror.lam + mirror.eps)), shrunk)
-        return shrunk
+        slope = mirror.eps / maximum(mirror.lam + mirror.eps, 1e-300)
+        return where(abs(v) <= mirror.lam + mirror.eps, v * slope, shrunk)
 
     def conjugate(mirror, v):
         beyond = maximum(abs(v) - mirror.lam, 0.0)
-        out = 0.5 * beyond * beyond
-        if mirror.eps > 0.0:
-            inside = abs(v) <= mirror.lam + mirror.eps
-            flat = 0.5 * v * v * (mirror.eps / (mirror.lam + mirror.eps))
-            out = where(inside, flat, out + 0.5 * mirror.lam * mirror.eps)
-        return out
+        slope = mirror.eps / maximum(mirror.lam + mirror.eps, 1e-300)
+        round_off = 0.5 * mirror.lam * mirror.eps
+        return where(abs(v) <= mirror.lam + mirror.eps, 0.5 * v * v * slope, 0.5 * beyond * beyond + round_off)
 
     def to_dual(mirror, w: np.ndarray) -> np.ndarray:
         """With eps = 0 one of many at w = 0: v = 0."""
@@ -100,6 +99,19 @@ class SparseKaczmarz(NamedTuple):
         if mirror.eps > 0.0:
             corner = np.where(size <= mirror.eps, 0.5 * np.square(w) / mirror.eps, size - 0.5 * mirror.eps)
         return 0.5 * float(w @ w) + mirror.lam * float(corner.sum())
+
+
+class _Corner(NamedTuple):
+    """The sparse-Kaczmarz map with eps = 0, for kernels."""
+
+    lam: float
+
+    def primal(mirror, v):
+        return v - minimum(maximum(v, -mirror.lam), mirror.lam)
+
+    def conjugate(mirror, v):
+        w = v - minimum(maximum(v, -mirror.lam), mirror.lam)
+        return 0.5 * w * w
 
 
 class PNorm(NamedTuple):

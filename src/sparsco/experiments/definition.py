@@ -16,6 +16,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from ..presets import PRESETS
+from . import problems
 
 PAPERS = {
     "aaai": "Sparse Learning for Stochastic Composite Optimization (AAAI 2014)",
@@ -63,7 +64,8 @@ class Study(NamedTuple):
 class Claim(NamedTuple):
     """What a paper says in words, as a comparison of rows: ``row`` lies below (or above) every row of ``than``.
 
-    ``within`` is the relative difference up to which two rows count as comparable.
+    ``within`` is the relative difference up to which two rows count as comparable; negative, by how much they must
+    differ at least.
     """
 
     text: str
@@ -72,6 +74,8 @@ class Claim(NamedTuple):
     than: tuple[str, ...]
     relation: str
     within: float
+    everywhere: bool
+    """At every point of a curve, not only at the end of the stream."""
     reason: str
 
 
@@ -95,6 +99,24 @@ class Experiment(NamedTuple):
     is_judged: bool
     """Whether cells are: not on other data than the paper's."""
     is_quick: bool
+
+    def check_data(self) -> None:
+        """MissingDataError where a file is not there."""
+        for study in self.studies:
+            for setting in study.settings:
+                problems.make(study.fields(setting)).data()
+
+    @property
+    def extent(self) -> str:
+        """How much was run."""
+        parts = []
+        for study in self.studies:
+            lengths = sorted({study.at(setting)[-1] for setting in study.settings})
+            examples = " or ".join(f"{n:,}" for n in lengths)
+            place = f"{study.name}: " if len(self.studies) > 1 else ""
+            parts.append(f"{place}{study.trials} {'trial' if study.trials == 1 else 'trials'} of {examples} examples")
+        quick = " (quick: other sizes than the paper's, nothing is judged)" if self.is_quick else ""
+        return "Run: " + "; ".join(parts) + quick + "."
 
     @property
     def paper(self) -> str:
@@ -151,7 +173,10 @@ def load(
             raise DefinitionError(f"{key}: the row {row!r} is none of the methods that are run.")
     studies = tuple(_restricted(study, rows, columns) for study in studies)
     published: dict[str, dict[str, dict[str, float]]] = {}
-    for column, lines in text.get("published", {}).items():
+    printed = text.get("published", {})
+    if isinstance(printed, str):  # another file's
+        printed = _read(printed)["published"]
+    for column, lines in printed.items():
         for row, numbers in lines.items():
             if len(numbers) != len(text["metrics"]):
                 raise DefinitionError(f"{key}: published {column!r}, {row!r} must have a number for each metric.")
@@ -159,7 +184,7 @@ def load(
             published.setdefault(column, {})[row] = {metric: x for metric, x in cells if x != "-"}
     claims = tuple(
         Claim(each["text"], each["metric"], each["row"], tuple(each["than"]), each.get("relation", "below"),
-              float(each.get("within", 0.0)), each.get("reason", ""))
+              float(each.get("within", 0.0)), bool(each.get("everywhere", False)), each.get("reason", ""))
         for each in text.get("claims", ())
     )  # fmt: skip
     return Experiment(
@@ -211,6 +236,12 @@ def _with_pairs(
         for name, parameters in settings.items():
             prefix = "" if pair == printed else f"{pair[0]},{pair[1]}: "
             yield prefix + name, parameters | {"pair": list(pair)}
+
+
+def has_pairs(key: str) -> bool:
+    """Whether an experiment is about two digits."""
+    runs = _read(key)["runs"]
+    return any("pair" in _read(each)["runs"]["problem"] for each in ([key] if isinstance(runs, dict) else runs))
 
 
 def all_pairs() -> list[tuple[int, int]]:

@@ -25,7 +25,7 @@ LEGEND = (
 def as_text(experiment: Experiment, cells: Sequence[Cell]) -> str:
     """Tables for a terminal, one for each column, then what differs and why."""
     reasons = _reasons(cells)
-    blocks = [f"{experiment.key}: {experiment.title}", *experiment.notes, LEGEND]
+    blocks = [f"{experiment.key}: {experiment.title}", experiment.extent, *experiment.notes, LEGEND]
     for column, lines in _grouped(experiment, cells):
         rows = [(column, *experiment.metrics)]
         rows += [(row, *(_text(cell, reasons) for cell in found)) for row, found in lines]
@@ -64,6 +64,7 @@ def as_blocks(experiment: Experiment, cells: Sequence[Cell], results: Results) -
     """The parts of a report."""
     reasons = _reasons(cells)
     blocks = [report.heading(f"{experiment.key}: {experiment.title}"), report.text(PAPERS[experiment.paper])]
+    blocks += [report.text(experiment.extent)]
     blocks += [report.text(note) for note in experiment.notes]
     blocks += _plots(experiment, cells, results)
     for column, lines in _grouped(experiment, cells):
@@ -126,7 +127,7 @@ def _number(x: float, like: float | None = None) -> str:
 
 
 def _claim(cell: Cell, reasons: dict[str, int]) -> str:
-    held = "" if cell.ours is None else f" ({cell.metric}: holds in {cell.ours:.0%} of the columns)"
+    held = "" if cell.ours is None else f" ({cell.metric}, by the means: holds in {cell.ours:.0%} of the columns)"
     return f"“{cell.row}”{held}" + (f" [{reasons[cell.reason]}]" if cell.reason else "")
 
 

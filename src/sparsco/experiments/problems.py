@@ -60,12 +60,13 @@ class Synthetic(NamedTuple):
         indices = np.tile(np.arange(self.d, dtype=np.uint32), rows)
         for first in range(0, examples, rows):
             n = min(rows, examples - first)
-            rng = np.random.default_rng([self.seed, trial, first])
+            rng = np.random.default_rng([self.seed, trial, first, round(1000 * self.variance)])
+            noise = np.sqrt(self.variance) * rng.standard_normal(rows)[:n]
             part = data[:n]
             rng.random(out=part)
             part *= 2.0
             part -= 1.0
-            y = part[:, : self.d // 2].sum(axis=1) + np.sqrt(self.variance) * rng.standard_normal(n)
+            y = part[:, : self.d // 2].sum(axis=1) + noise
             matrix = Matrix(indptr[: n + 1], indices[: n * self.d], part.reshape(-1), self.d)
             yield Chunk(matrix, y, np.arange(n), False)
 
@@ -79,6 +80,10 @@ class Synthetic(NamedTuple):
             "SSR": metrics.support_recovery(w, self.truth),
             "L1": float(np.abs(w).sum()),
         }
+
+    def data(self) -> list[str]:
+        """Nothing is read."""
+        return []
 
     def exact(self) -> np.ndarray:
         """The minimum of the expected objective: each coordinate by itself."""
@@ -96,7 +101,7 @@ class Classification(NamedTuple):
     ``unit_columns`` brings every feature into [0, 1] by its largest value.
     """
 
-    data: str
+    source: str
     lam: float
     rho: float
     pair: tuple[int, int] = ()
@@ -117,7 +122,7 @@ class Classification(NamedTuple):
         return WeightedElasticNet(self.lam, self.rho, np.r_[np.ones(self.d - 1), 0.0])
 
     def _rows(self) -> tuple[Matrix, Any, np.ndarray, Any, np.ndarray]:
-        return _loaded(self.data, tuple(self.pair), self.swapped, self.unit_columns, self.rows)
+        return _loaded(self.source, tuple(self.pair), self.swapped, self.unit_columns, self.rows)
 
     def stream(self, trial: int, examples: int) -> Iterator[Chunk]:
         """As many passes as it takes, each in an order of its own."""
@@ -136,6 +141,10 @@ class Classification(NamedTuple):
             "TD": metrics.truncated_density(w[:-1]),
         }
 
+    def data(self) -> list[str]:
+        """The checksums of what is read; where a file is missing, that is said here."""
+        return [] if self.source == GENERATED else _checksums(self.source)
+
     def exact(self) -> np.ndarray:
         """The minimum of the objective on all training rows."""
         _, X, y, _, _ = self._rows()
@@ -146,6 +155,7 @@ class Classification(NamedTuple):
         return w[:-1]
 
 
+GENERATED = "generated-rcv1"
 PROBLEMS = {"synthetic": Synthetic, "classification": Classification}
 
 
@@ -155,14 +165,24 @@ def make(fields: dict[str, Any]) -> Synthetic | Classification:
     return PROBLEMS[given.pop("name")](**given)
 
 
+@functools.cache
+def _checksums(name: str) -> list[str]:
+    return [copy.sha256 for copy in datasets.verify(name)]
+
+
+@functools.cache
+def _digits(part: str) -> tuple[Any, np.ndarray]:
+    return datasets.load("mnist", part)
+
+
 @functools.lru_cache(maxsize=5)
 def _loaded(name: str, pair: tuple[int, int], swapped: bool, unit_columns: bool, rows: int) -> tuple:
     """Training rows for the kernels and for products, their labels; test rows and labels.  The last column is one."""
-    if name == "generated-rcv1":
+    if name == GENERATED:
         X, y = text_like(rows + 20_000, 47_236, 74, relevant=500, scale=40.0, rng=np.random.default_rng(0))
         parts = [(X[:rows], y[:rows]), (X[rows:], y[rows:])]
     elif pair:
-        parts = [datasets.mnist_pair(*pair, part) for part in ("train", "test")]
+        parts = [datasets.two_digits(*_digits(part), *pair) for part in ("train", "test")]
     else:
         parts = [datasets.load(name, part) for part in ("train", "test")]
     if swapped:

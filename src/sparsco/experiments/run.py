@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
+from . import problems
 from .definition import Experiment, Study
 from .store import Stores, name_of
 from .trial import Result, measure
 
 Results = dict[tuple[str, str, str], list[Result]]
 """(study, setting, method) -> the result of each trial."""
+
+
+class WorkerError(RuntimeError):
+    """A process that computes trials has ended before its time."""
 
 
 class Task(NamedTuple):
@@ -59,11 +69,12 @@ def _tasks(study: Study, number: int) -> Iterator[Task]:
     for trial in range(study.trials):  # trials outside: what is there early covers all settings
         for setting in study.settings:
             fields, at, keeps = study.fields(setting), study.at(setting), study.keeps_weights
+            data = problems.make(fields).data()
             methods = dict(study.methods)
             if trial > 0:  # the exact optimum is the same in every trial
                 methods = {k: method for k, method in methods.items() if method.get("preset") != "exact"}
             names = {
-                k: name_of(fields, at, trial, keeps, [method, *_ingredients(method, study)])
+                k: name_of(fields, data, at, trial, keeps, [method, *_ingredients(method, study)])
                 for k, method in methods.items()
             }
             yield Task(number, setting, fields, methods, names, at, trial, keeps, study.cost(setting))
@@ -96,22 +107,36 @@ class Workers:
 
     def computed(self, tasks: list[Task]) -> Iterator[tuple[Task, dict[str, Result]]]:
         """Each task with its results, as they come."""
+        try:
+            yield from self._computed(tasks)
+        except BrokenProcessPool as error:
+            raise WorkerError(
+                "a worker process ended while it computed, perhaps for lack of memory: what was finished is kept, "
+                "--resume goes on, --jobs 1 needs least memory."
+            ) from error
+
+    def _computed(self, tasks: list[Task]) -> Iterator[tuple[Task, dict[str, Result]]]:
         if self.jobs == 1:
             for task in tasks:
                 yield task, _compute(task)
             return
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.jobs, context, initializer=_ignore_interrupts)
+            self._pool = ProcessPoolExecutor(self.jobs, context, initializer=_begin_worker, initargs=(os.getpid(),))
         waiting: dict[Future[dict[str, Result]], Task] = {self._pool.submit(_compute, task): task for task in tasks}
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 yield waiting.pop(future), future.result()
 
     def __enter__(self) -> Workers:
+        """Asked to end by another process, this one takes its workers with it."""
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         return self
 
     def __exit__(self, kind: Any, *details: Any) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._before)
         if self._pool is None:
             return
         if kind is not None:
@@ -120,6 +145,13 @@ class Workers:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C is the parent's business."""
+def _begin_worker(parent: int) -> None:
+    """Ctrl-C is the parent's business; without a parent, however it ended, there is nothing left to do."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

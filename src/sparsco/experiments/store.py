@@ -9,16 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 from ..dispatch import source_hash
 
+_STALE = 30 * 86_400.0
+"""Seconds after which results of another version of the sources are removed."""
 
-def cache_folder() -> Path:
-    """Where results are kept between runs."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "sparsco" / "reproduce"
+
+def _age(path: Path) -> float:
+    return time.time() - path.stat().st_mtime
 
 
 class Stores:
@@ -31,9 +34,24 @@ class Stores:
     def of(self, study: str) -> Store:
         """The study's store, the same whenever it is asked for: tables and figures share their runs."""
         if study not in self._opened:
-            path = self.folder / f"{study}-{source_hash()[:12]}.jsonl"
+            path = self.folder / f"{study}.{source_hash()[:12]}.jsonl"
             self._opened[study] = Store(path, self.is_resumed)
         return self._opened[study]
+
+    def check(self) -> None:
+        """Refuse a folder that cannot be written to, before anything is computed; old results are cleared away."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.folder):
+                pass
+        except OSError as error:
+            raise OSError(
+                f"results cannot be kept in {self.folder} ({error.strerror}): set XDG_CACHE_HOME to a folder that can "
+                "be written to."
+            ) from error
+        for path in self.folder.glob("*.jsonl"):
+            if path.suffixes[-2:] != [f".{source_hash()[:12]}", ".jsonl"] and _age(path) > _STALE:
+                path.unlink(missing_ok=True)
 
 
 class Store:
@@ -41,20 +59,23 @@ class Store:
 
     def __init__(self, path: Path, is_resumed: bool) -> None:
         self.path = path
-        self.found: dict[str, Any] = {}
-        if is_resumed and self.path.exists():
-            for line in self.path.read_text(encoding="utf-8").splitlines():
+        self._written: dict[str, Any] = {}
+        if self.path.exists():
+            for line in self.path.read_bytes().splitlines():
                 try:
                     entry = json.loads(line)
-                    self.found[entry["name"]] = entry["result"]
-                except (json.JSONDecodeError, KeyError, TypeError):
+                    self._written[entry["name"]] = entry["result"]
+                except (ValueError, KeyError, TypeError):
                     continue
+        self.found: dict[str, Any] = dict(self._written) if is_resumed else {}
 
     def put(self, results: dict[str, Any]) -> None:
-        """Keep results, by name; they are on disk when this returns."""
+        """Keep results, by name; they are on disk when this returns.  What is there already is not written again."""
         self.found |= results
+        new = {name: result for name, result in results.items() if name not in self._written}
+        self._written |= new
+        lines = "".join(json.dumps({"name": name, "result": result}) + "\n" for name, result in new.items())
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        lines = "".join(json.dumps({"name": name, "result": result}) + "\n" for name, result in results.items())
         with self.path.open("ab") as file:
             if file.tell() and not self._ends_a_line():
                 file.write(b"\n")

@@ -29,7 +29,7 @@ def measure(
     """By what is learned: methods that do not know the length of the stream give all their models in one run."""
     asked: dict[str, list[_Learner]] = {}
     for name, method in methods.items():
-        if "round" not in method and method["preset"] != "exact":
+        if _learns(method):
             for T in at:
                 what = _composition(method, T)
                 learner = learners.setdefault(repr(what), _Learner(_run(problem, what)))
@@ -37,11 +37,12 @@ def measure(
                 asked.setdefault(name, []).append(learner)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # more passes would help: the papers say how many there are
+        _warm_up(problem, fields["name"], methods)
         _learn(problem, list(learners.values()), trial, at[-1])
         models: dict[str, list[np.ndarray | None]] = {}
         for name, method in methods.items():
             if name in asked:
-                models[name] = [learner.models[T] for learner, T in zip(asked[name], at, strict=True)]
+                models[name] = [learner.models.get(T) for learner, T in zip(asked[name], at, strict=True)]
             elif "round" not in method:
                 models[name] = [problem.exact()] * len(at)
     for name, method in methods.items():
@@ -61,7 +62,8 @@ class _Learner:
 
     def __init__(self, run: Run) -> None:
         self.run, self.stops, self.seconds, self.seen = run, [], 0.0, 0
-        self.models: dict[int, np.ndarray | None] = {}
+        self.models: dict[int, np.ndarray] = {}
+        """By number of examples; none after training diverged."""
         self.diverged = False
 
     def take(self, chunk: problems.Chunk) -> None:
@@ -70,18 +72,46 @@ class _Learner:
         while done < len(chunk.order) and self.seen < max(self.stops):
             stop = min(T for T in self.stops if T > self.seen)
             part = chunk.order[done : done + stop - self.seen]
-            start = time.perf_counter()
+            done, self.seen = done + len(part), self.seen + len(part)
             if not self.diverged:
                 try:
-                    self.run.feed(chunk.matrix, chunk.y, order=part, again=chunk.again)
-                    w = self.run.finish().w[:, 0] if self.seen + len(part) == stop else None
-                    self.diverged = w is not None and not np.isfinite(w).all()
+                    self._timed(self.run.feed, chunk.matrix, chunk.y, order=part, again=chunk.again)
+                    if self.seen == stop:
+                        self.models[stop] = self._answer(stop == max(self.stops))
                 except DivergenceError:
                     self.diverged = True
-            self.seconds += time.perf_counter() - start
-            done, self.seen = done + len(part), self.seen + len(part)
-            if self.seen == stop:
-                self.models[stop] = None if self.diverged else w
+
+    def _timed(self, work: Any, *arguments: Any, **named: Any) -> Any:
+        start = time.perf_counter()
+        out = work(*arguments, **named)
+        self.seconds += time.perf_counter() - start
+        return out
+
+    def _answer(self, is_last: bool) -> np.ndarray:
+        """The model; only the last one is part of a run's time."""
+        return (self._timed(self.run.finish) if is_last else self.run.finish()).w[:, 0]
+
+
+_WARM = 1500
+"""Examples that are enough to compile everything a method uses, and to begin its windows."""
+_warmed: set[str] = set()
+
+
+def _warm_up(problem: Any, kind: str, methods: dict[str, dict[str, Any]]) -> None:
+    """Compile what has not been used by this process, so that no compilation is part of a run's time."""
+    fresh = {repr(what): what for what in (_composition(m, _WARM) for m in methods.values() if _learns(m))}
+    fresh = {f"{kind} {name}": what for name, what in fresh.items() if f"{kind} {name}" not in _warmed}
+    learners = [_Learner(_run(problem, what)) for what in fresh.values()]
+    for learner in learners:
+        learner.stops = [_WARM]
+    if learners:
+        _learn(problem, learners, 0, _WARM)
+    _warmed.update(fresh)
+
+
+def _learns(method: dict[str, Any]) -> bool:
+    """Whether a method has runs of its own."""
+    return "round" not in method and method["preset"] != "exact"
 
 
 def _learn(problem: Any, learners: list[_Learner], trial: int, examples: int) -> None:

@@ -14,6 +14,8 @@ from .trial import Result
 
 AGREES, DIFFERS, EXTRA, DIVERGED = "agrees", "differs", "extra", "diverged"
 PAPER_TRIALS = 100
+LEAST_TRIALS = 5
+"""With fewer the spread is hardly known, and no cell is judged."""
 
 
 class Cell(NamedTuple):
@@ -51,7 +53,7 @@ def cells(experiment: Experiment, results: Results) -> list[Cell]:
             found = [_cell(experiment, point, metric) for metric in experiment.metrics]
             out += found
             ends += found if point.is_last else []
-    return out + [_judged(experiment, claim, ends) for claim in experiment.claims]
+    return out + [_judged(experiment, claim, out if claim.everywhere else ends) for claim in experiment.claims]
 
 
 def points(experiment: Experiment, results: Results) -> Iterator[Point]:
@@ -76,7 +78,7 @@ def _cell(experiment: Experiment, point: Point, metric: str) -> Cell:
     reason = experiment.reason(row, column, metric)
     if paper is None:
         verdict = DIVERGED if ours is None and metric not in ("time", "Var") else EXTRA
-    elif not experiment.is_judged or metric == "time" or (metric == "Var" and len(trials) < 2):
+    elif not experiment.is_judged or metric == "time" or len(trials) < LEAST_TRIALS:
         verdict = UNJUDGED
     else:
         tolerance = experiment.tolerances.get(metric, {})
@@ -101,13 +103,18 @@ def _summary(metric: str, k: int, trials: list[Result]) -> tuple[float | None, f
 def _is_close(ours: float, spread: float | None, paper: float, tolerance: dict[str, float], trials: int) -> bool:
     """Within the tolerance, or within three standard errors of the difference of two means.
 
-    ``factor`` is for variances: the standard error of the logarithm of one is sqrt(2 / (trials - 1)).
+    The spread is known from few trials: as many standard errors as three are where it is known, by Student's t.
+    ``factor`` is for variances, whose ratio has an F distribution.
     """
+    from scipy.stats import f, norm, t
+
+    likely = norm.cdf(3.0)
     if "factor" in tolerance:
-        error = math.sqrt(2.0 / (trials - 1) + 2.0 / (PAPER_TRIALS - 1))
-        return abs(math.log(ours / paper)) <= max(math.log(tolerance["factor"]), 3.0 * error) if ours > 0.0 else False
-    error = (spread or 0.0) * math.sqrt(1.0 / trials + 1.0 / PAPER_TRIALS)
-    allowed = max(tolerance.get("absolute", 0.0), tolerance.get("relative", 0.0) * abs(paper), 3.0 * error)
+        low, high = f.ppf((1.0 - likely, likely), trials - 1, PAPER_TRIALS - 1)
+        factor = tolerance["factor"]
+        return min(1.0 / factor, low) <= ours / paper <= max(factor, high)
+    error = (spread or 0.0) * math.sqrt(1.0 / trials + 1.0 / PAPER_TRIALS) * t.ppf(likely, trials - 1)
+    allowed = max(tolerance.get("absolute", 0.0), tolerance.get("relative", 0.0) * abs(paper), error)
     return abs(ours - paper) <= allowed + 1e-12
 
 
@@ -121,6 +128,7 @@ def _judged(experiment: Experiment, claim: Claim, found: list[Cell]) -> Cell:
         if mine is not None and None not in theirs:
             held.append(all(sign * (mine - other) < claim.within * abs(other) for other in theirs))
     share = sum(held) / len(held) if held else None
-    verdict = UNJUDGED if share is None or experiment.is_quick else AGREES if share == 1.0 else DIFFERS
+    few = min(study.trials for study in experiment.studies) < LEAST_TRIALS
+    verdict = UNJUDGED if share is None or few or experiment.is_quick else AGREES if share == 1.0 else DIFFERS
     reason = claim.reason if verdict == DIFFERS else ""
     return Cell(claim.text, "claim", claim.metric, 1.0, share, None, verdict, reason)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, cast, kernel
+from ..lanes import prefetch
 from ..losses import derivative
 from ..mirrors import Euclidean, PNorm, SparseKaczmarz, conjugate, primal, to_dual, to_primal
 from ..records import Block, Layout, Problem, State, follows, tracks
@@ -111,7 +112,7 @@ class StaticDescent(NamedTuple):
         """The arrays for the next ``len(eta)`` steps."""
         bias_eta = eta if problem.intercept else 0.0 * eta
         block.start = t
-        return StaticSchedule(eta, bias_eta, omega, cast(self.mirror), block.arrays(problem, len(eta)))
+        return StaticSchedule(eta, bias_eta, omega, cast(self.mirror.compiled()), block.arrays(problem, len(eta)))
 
     def settle(self, problem: Problem, state: State, block: FollowingBlock, t: int) -> None:
         """Add to every coordinate's sum what it was since its last touch, and count from here."""
@@ -152,7 +153,10 @@ def learn_static(rows, order, schedule, method, state):
     sums, one = U(tracks(watch)), U(1)
     stride, b, total = one + sums, bias[0], clock[0]
     for k in range(order.size):
-        i = U(order[k])
+        i, ahead = U(order[k]), U(indptr[U(order[min(k + 3, order.size - 1)])])
+        for line in range(4):  # rows come in any order: ask for the beginning of one that is to come
+            prefetch(indices, ahead + U(16 * line))
+            prefetch(data, ahead + U(8 * line))
         start, stop = U(indptr[i]), U(indptr[i + one])
         margin = b
         for p in range(start, stop):
