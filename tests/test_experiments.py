@@ -484,8 +484,8 @@ def wait_for_results(folder: Path, process: subprocess.Popen) -> None:
 
 
 def test_killed_and_resumed_gives_the_numbers_of_one_run(tmp_path):
-    whole, out = start(tmp_path / "whole", "--trials", "40", "--jobs", "2", "--json", "-"), {}
-    killed = start(tmp_path / "killed", "--trials", "40", "--jobs", "2", "--json", "-")
+    whole, out = start(tmp_path / "whole", "--trials", "15", "--jobs", "2", "--json", "-"), {}
+    killed = start(tmp_path / "killed", "--trials", "15", "--jobs", "2", "--json", "-")
     wait_for_results(tmp_path / "killed", killed)
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate()
@@ -493,7 +493,7 @@ def test_killed_and_resumed_gives_the_numbers_of_one_run(tmp_path):
     (kept,) = (tmp_path / "killed").rglob("*.jsonl")
     before = len(kept.read_text().splitlines())
     # fewer jobs: the same numbers
-    resumed = start(tmp_path / "killed", "--trials", "40", "--jobs", "1", "--json", "-", "--resume")
+    resumed = start(tmp_path / "killed", "--trials", "15", "--jobs", "1", "--json", "-", "--resume")
     out["resumed"] = resumed.communicate()[0]
     (complete,) = (tmp_path / "whole").rglob("*.jsonl")
     assert before < len(complete.read_text().splitlines())

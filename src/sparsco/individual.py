@@ -128,8 +128,8 @@ def _average(run: Run) -> tuple[np.ndarray, np.ndarray, float]:
 
 def _compare(run: Run, w_bar: np.ndarray, b_bar: np.ndarray, threshold: float, least: bool = False) -> None:
     run.optimizer.settle(run.problem, run.state, run.block, run.t)
-    run.block.follow(w_bar[:, 0], float(b_bar[0]), threshold, least)
-    run.optimizer.refresh(run.problem, run.state, run.block)
+    run.block.follow(float(b_bar[0]), threshold, least)
+    run.optimizer.compare(run.problem, run.state, run.block, w_bar[:, 0])
 
 
 def _differences(run: Run) -> np.ndarray:

@@ -289,10 +289,10 @@ class Iterates(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """Sum of omega_t w_t, and the Bregman difference of every step."""
+    """Sum of omega_t w_t, and in the place of a second sum the point with which every step is compared."""
 
     def tracks(watch) -> int:  # noqa: N805
-        return 1
+        return 2
 
     def follows(watch) -> int:  # noqa: N805
         return 1

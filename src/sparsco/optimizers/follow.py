@@ -20,14 +20,13 @@ REMEMBERED = 1000
 class Follow(NamedTuple):
     """Arrays that kernels share.
 
-    ``w_bar``: the point compared with.  ``number``: 0 its intercept, 1 the threshold; of the iterate that is kept
-    2 its intercept, 3 its difference, 4 and 5 the optimizer's clocks.  ``count``: 0 entries in the log, 1 the kept
-    iterate's number (0: none yet), 2 whether it is written out in ``kept``, 3 whether the least difference is wanted in
-    place of the last below the threshold.  ``item``, ``old``: the log, features and two numbers of their cells.
-    ``difference``: one for each row in order.
+    ``number``: 0 the intercept of w_bar, 1 the threshold; of the iterate that is kept 2 its intercept, 3 its
+    difference, 4 and 5 the optimizer's clocks.  ``count``: 0 the end of the log, 1 the kept iterate's number (0: none
+    yet), 2 whether it is written out in ``kept``, 3 whether the least difference is wanted in place of the last below
+    the threshold, 4 the beginning of the log.  ``item``, ``old``: the log, features and two numbers of their cells.
+    ``difference``: one for each row in order.  w_bar itself lies in the cells, behind the sum of iterates.
     """
 
-    w_bar: np.ndarray
     number: np.ndarray
     count: np.ndarray
     item: np.ndarray
@@ -41,15 +40,14 @@ class FollowingBlock(Block):
 
     def __init__(self, columns: int = 1) -> None:
         super().__init__(columns)
-        self.number, self.count = np.zeros(6), np.zeros(4, np.int64)
+        self.number, self.count = np.zeros(6), np.zeros(5, np.int64)
         self.number[1] = -np.inf
-        self.w_bar, self.kept = np.zeros(0), np.zeros(0)
+        self.kept = np.zeros(0)
         self.item, self.old = np.zeros(0, np.uint32), np.zeros(0)
         self.differences = np.zeros(0)
 
-    def follow(self, w_bar: np.ndarray, b_bar: float, threshold: float, takes_least: bool = False) -> None:
-        """From here on compare with this point; what was kept before stays kept until another iterate is."""
-        self.w_bar = np.array(w_bar, dtype=np.float64)
+    def follow(self, b_bar: float, threshold: float, takes_least: bool = False) -> None:
+        """From here on compare with a point that is in the cells; what was kept before stays so until another is."""
         self.number[0], self.number[1], self.count[3] = b_bar, threshold, takes_least
 
     @property
@@ -60,22 +58,19 @@ class FollowingBlock(Block):
     def arrays(self, problem: Problem, steps: int) -> Follow:
         """For the next steps; features that came since are taken in."""
         d = problem.d
-        self.w_bar, self.kept = (
-            old if len(old) >= d else np.append(old, np.zeros(d - len(old))) for old in (self.w_bar, self.kept)
-        )
+        if len(self.kept) < d:
+            self.kept = np.append(self.kept, np.zeros(d - len(self.kept)))
         room = 2 * max(d, 1 << 11) + len(self.noted)
         if len(self.item) < room:
             self.item = np.append(self.item, np.zeros(room - len(self.item), np.uint32))
             self.old = np.append(self.old, np.zeros(2 * room - len(self.old)))
         self.differences = np.append(self.differences[-REMEMBERED:], np.zeros(steps))
-        return Follow(
-            self.w_bar, self.number, self.count, self.item, self.old, self.kept, self.differences[-steps:]
-        )  # fmt: skip
+        return Follow(self.number, self.count, self.item, self.old, self.kept, self.differences[-steps:])
 
     def undone(self, cells: np.ndarray) -> np.ndarray:
         """The cells (d, 2) as they were when the kept iterate was the present one: what was overwritten is put back."""
-        out, n = cells.copy(), int(self.count[0])
-        for k in range(n - 1, -1, -1):
+        out = cells.copy()
+        for k in range(int(self.count[0]) - 1, int(self.count[4]) - 1, -1):
             out[self.item[k]] = self.old[2 * k : 2 * k + 2]
         return out
 

@@ -84,7 +84,7 @@ class FollowedFOBOS(NamedTuple):
 
     def is_lazy(self, problem: Problem, uniform: bool) -> bool:
         """Whether the watched sums are exact at O(nonzeros): those of iterates."""
-        return problem.sums <= 1
+        return problem.sums <= 1 or bool(follows(problem.watch))
 
     def is_dense(self, problem: Problem) -> bool:
         """Whether an example costs O(d): never."""
@@ -100,7 +100,7 @@ class FollowedFOBOS(NamedTuple):
     ) -> Schedule:
         """The arrays for the next ``len(eta)`` steps; for fewer where P would become too small or the heap too long."""
         if t == 0:  # a starting point
-            self.refresh(problem, state, block)
+            self._refresh(problem, state, block)
         self._compact(problem, state, block)
         rho, longest = float(problem.regularizer.rho), max(len(block.noted), 1)
         eta = eta[: max(1, _ENTRIES // longest)]
@@ -156,7 +156,7 @@ class FollowedFOBOS(NamedTuple):
         """Bring every coordinate and its sum up to date: P = 1, B = 0."""
         if block.iterate and not block.count[2]:  # what is kept is told in the old P and B
             block.kept = self.kept(problem, state, block)
-            block.count[0], block.count[2] = 0, 1
+            block.count[0], block.count[2], block.count[4] = 0, 1, 0
         alive, B, v, k = self._alive(problem, state)
         if problem.sums:
             _, lanes, _ = self.layout.views(problem, state)
@@ -166,16 +166,22 @@ class FollowedFOBOS(NamedTuple):
         v[:] = block.P * _weight(B, v, k, state.clock[0])
         B[:] = 0.0
         state.clock[:3], block.P, block.full, block.start = 0.0, 1.0, False, t
-        self.refresh(problem, state, block)
+        self._refresh(problem, state, block)
 
-    def refresh(self, problem: Problem, state: State, block: HeapBlock) -> None:
+    def compare(self, problem: Problem, state: State, block: HeapBlock, w_bar: np.ndarray) -> None:
+        """The point that iterates are compared with, after a settling."""
+        sums, _ = self.layout.sums(problem, state)
+        sums[: len(w_bar), 1, 0], sums[len(w_bar) :, 1, 0] = w_bar, 0.0
+        self._refresh(problem, state, block)
+
+    def _refresh(self, problem: Problem, state: State, block: HeapBlock) -> None:
         """The heap and the five sums anew, for cells that are settled (B = 0)."""
         _, lanes, _ = self.layout.views(problem, state)
         v = lanes[:, 0, 0]
         k = problem.method.lams[0] * problem.regularizer.penalties(problem.d)
         alive = np.flatnonzero(v)
         v, k = v[alive], k[alive]
-        w_bar = np.append(block.w_bar, np.zeros(max(problem.d - len(block.w_bar), 0)))[alive]
+        w_bar = lanes[alive, 2, 0] if follows(problem.watch) else 0.0 * v
         sign = np.sign(v)
         state.clock[3:8] = v @ v, k @ np.abs(v), k @ k, w_bar @ v, w_bar @ (k * sign)
         mortal = k > 0.0
@@ -223,7 +229,7 @@ def learn_followed(rows, order, schedule, method, state):
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, lams = method
     eta, tau, omega, decay, key, who, size, follow, level = schedule
-    w_bar, number, count, item, old, kept, differences = follow
+    number, count, item, old, kept, differences = follow
     cell, bias, clock = state
     sums, one, two = U(tracks(watch)), U(1), U(2)
     stride, lam, b = two + sums, lams[0], bias[0]
@@ -248,7 +254,13 @@ def learn_followed(rows, order, schedule, method, state):
         c, after_B, first, difference = step * g, B + step, U(0), 0.0
         add2, add1, addN, addX, addX0 = 0.0, 0.0, 0.0, 0.0, 0.0
         if follows(watch) > 0:
-            if U(count[0]) + (stop - start) + alive > U(item.size):  # the log is full: write the kept iterate out
+            if U(count[0]) + (stop - start) + alive > U(item.size):  # the log is at its room's end: from the beginning
+                base = U(count[4])
+                for e in range(U(count[0]) - base):
+                    item[e] = item[base + e]
+                    old[e + e], old[e + e + one] = old[base + base + e + e], old[base + base + e + e + one]
+                count[0], count[4] = U(count[0]) - base, 0
+            if U(count[0]) + (stop - start) + alive > U(item.size):  # it is full: write the kept iterate out
                 for e in range(count[0]):
                     back = U(count[0] - 1 - e)
                     at = U(item[back]) * stride
@@ -272,6 +284,7 @@ def learn_followed(rows, order, schedule, method, state):
             j = U(indices[p])
             at = j * stride
             k, v, raw, last = lam * penalty(reg, j), level[p - start], cell[at + one], cell[at]
+            w_bar = cell[at + stride - one]  # where it is followed
             was = (raw != 0.0) & ((k == 0.0) | (B < last + abs(raw) / max(k, 1e-300)))
             u = prox(reg, v - c * data[p], k * step)
             cell[at], cell[at + one] = after_B, u
@@ -289,13 +302,13 @@ def learn_followed(rows, order, schedule, method, state):
                 if was:
                     sign = 1.0 if raw > 0.0 else -1.0
                     T2, T1, N = T2 - v * v, T1 - k * abs(v), N - k * k
-                    X, X0 = X - w_bar[j] * v, X0 - w_bar[j] * k * sign
+                    X, X0 = X - w_bar * v, X0 - w_bar * k * sign
                 before, now = P * v, after_P * u
-                difference += 0.5 * (before * before - now * now) + w_bar[j] * (now - before)
+                difference += 0.5 * (before * before - now * now) + w_bar * (now - before)
                 if u != 0.0:
                     sign = 1.0 if u > 0.0 else -1.0
                     add2, add1, addN = add2 + u * u, add1 + k * abs(u), addN + k * k
-                    addX, addX0 = addX + w_bar[j] * u, addX0 + w_bar[j] * k * sign
+                    addX, addX0 = addX + w_bar * u, addX0 + w_bar * k * sign
             if (k > 0.0) & (u != 0.0):  # into the heap
                 dies, at = after_B + abs(u) / k, length
                 length += one
@@ -333,10 +346,10 @@ def learn_followed(rows, order, schedule, method, state):
                 if follows(watch) > 0:
                     item[logged], old[logged + logged], old[logged + logged + one] = j, last, raw
                     logged += one
-                    w = sign * v
+                    w, w_bar = sign * v, cell[at + stride - one]
                     T2, T1, N = T2 - v * v, T1 - k * v, N - k * k
-                    X, X0 = X - w_bar[j] * w, X0 - w_bar[j] * k * sign
-                    difference += 0.5 * (P * v) * (P * v) - w_bar[j] * (P * w)
+                    X, X0 = X - w_bar * w, X0 - w_bar * k * sign
+                    difference += 0.5 * (P * v) * (P * v) - w_bar * (P * w)
         if sums > 0:
             bias[1] += omega[r] * b
         after = b - eta[r] * g
@@ -347,10 +360,7 @@ def learn_followed(rows, order, schedule, method, state):
             difference += 0.5 * (b * b - after * after) + number[0] * (after - b)
             differences[r] = difference
             if difference <= number[1]:  # w_t is kept: only what this step has overwritten need be remembered
-                for e in range(logged - first):
-                    item[e] = item[first + e]
-                    old[e + e], old[e + e + one] = old[first + first + e + e], old[first + first + e + e + one]
-                count[0], count[2] = logged - first, 0
+                count[0], count[2], count[4] = logged, 0, first
                 count[1], number[2], number[3] = U(clock[8]) + U(r) + one, b, difference
                 number[4], number[5] = P, B
                 if count[3] > 0:

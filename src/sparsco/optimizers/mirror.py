@@ -90,7 +90,7 @@ class StaticDescent(NamedTuple):
 
     def is_lazy(self, problem: Problem, uniform: bool) -> bool:
         """Whether the watched sums are exact at O(nonzeros): those of iterates."""
-        return problem.sums <= 1
+        return problem.sums <= 1 or bool(follows(problem.watch))
 
     def is_dense(self, problem: Problem) -> bool:
         """Whether an example costs O(d): never."""
@@ -138,8 +138,10 @@ class StaticDescent(NamedTuple):
         v = self.dual(problem, state, block, 0)
         return primal(self.mirror, block.kept[: len(v)] if block.count[2] else block.undone(np.stack([v, v], 1))[:, 0])
 
-    def refresh(self, problem: Problem, state: State, block: FollowingBlock) -> None:
-        """Nothing depends on the point that is compared with."""
+    def compare(self, problem: Problem, state: State, block: FollowingBlock, w_bar: np.ndarray) -> None:
+        """The point that iterates are compared with."""
+        sums, _ = self.layout.sums(problem, state)
+        sums[: len(w_bar), 1, 0], sums[len(w_bar) :, 1, 0] = w_bar, 0.0
 
 
 @kernel
@@ -148,7 +150,7 @@ def learn_static(rows, order, schedule, method, state):
     indptr, indices, data, targets, weights = rows
     loss, _, _, watch, _ = method
     eta, bias_eta, omega, mirror, follow = schedule
-    w_bar, number, count, item, old, kept, differences = follow
+    number, count, item, old, kept, differences = follow
     cell, bias, clock = state
     sums, one = U(tracks(watch)), U(1)
     stride, b, total = one + sums, bias[0], clock[0]
@@ -165,7 +167,12 @@ def learn_static(rows, order, schedule, method, state):
         total += omega[k]
         first, difference = U(0), 0.0
         if follows(watch) > 0:
-            if U(count[0]) + (stop - start) > U(item.size):  # the log is full: write the kept iterate out
+            if U(count[0]) + (stop - start) > U(item.size):  # the log is at the end of its room: from the beginning
+                base = U(count[4])
+                for e in range(U(count[0]) - base):
+                    item[e], old[e + e] = item[base + e], old[base + base + e + e]
+                count[0], count[4] = U(count[0]) - base, 0
+            if U(count[0]) + (stop - start) > U(item.size):  # it is full: write the kept iterate out
                 for j in range(U(cell.size) // stride):
                     kept[j] = cell[j * stride]
                 for e in range(count[0]):
@@ -184,23 +191,20 @@ def learn_static(rows, order, schedule, method, state):
             if follows(watch) > 0:
                 entry = first + p - start
                 item[entry], old[entry + entry] = j, v
-                difference += conjugate(mirror, v) - conjugate(mirror, u) + w_bar[j] * (u - v)
+                difference += conjugate(mirror, v) - conjugate(mirror, u) + cell[at + U(2)] * (u - v)
         if sums > 0:
             bias[1] += omega[k] * b
         after = b - bias_eta[k] * c
         if follows(watch) > 0:
             difference += 0.5 * (b * b - after * after) + number[0] * (after - b)
             differences[k] = difference
-            length = stop - start
             if difference <= number[1]:  # w_t is kept: only what this row has overwritten need be remembered
-                for e in range(length):
-                    item[e], old[e + e] = item[first + e], old[first + first + e + e]
-                count[0], count[2] = length, 0
+                count[0], count[2], count[4] = first + stop - start, 0, first
                 count[1], number[2], number[3] = U(clock[1]) + U(k) + one, b, difference
                 if count[3] > 0:
                     number[1] = difference
-            elif count[2] == 0 and count[1] > 0:
-                count[0] += length
+            elif (count[2] == 0) & (count[1] > 0):
+                count[0] = first + stop - start
         b = after
     bias[0], clock[0] = b, total
     clock[1] += order.size
@@ -316,7 +320,7 @@ class PNormDescent(NamedTuple):
         """The weights of the iterate that was kept."""
         return to_primal(self.mirror, block.kept[: problem.d])
 
-    refresh = StaticDescent.refresh
+    compare = StaticDescent.compare
 
 
 @kernel
@@ -325,7 +329,7 @@ def learn_norm(rows, order, schedule, method, state):
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, lams = method
     eta, bias_eta, omega, q, active, number_active, follow = schedule
-    w_bar, number, count, item, _, kept, differences = follow
+    number, count, item, _, kept, differences = follow
     cell, bias, clock = state
     sums, one, two = U(tracks(watch)), U(1), U(2)
     stride, b, n = U(3) + sums, bias[0], U(number_active[0])
@@ -358,7 +362,7 @@ def learn_norm(rows, order, schedule, method, state):
             at = j * stride
             u = prox(reg, cell[at], eta[k] * (lams[0] * penalty(reg, j)))
             if follows(watch) > 0:
-                difference += w_bar[j] * (u - cell[at + two])
+                difference += cell[at + U(4)] * (u - cell[at + two])
             cell[at] = u
             largest = max(largest, abs(u))
             if u == 0.0:
