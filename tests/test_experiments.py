@@ -35,6 +35,7 @@ def test_every_table_and_figure_that_is_owed_is_there():
     owed = {f"tpami-table-{n}" for n in (2, 3, 5, 6, 7)} | {f"tpami-figure-{n}" for n in range(1, 8)}
     owed |= {f"aaai-table-{n}" for n in (1, 2, 3)} | {f"aaai-figure-{n}" for n in range(1, 5)}
     assert owed <= set(KEYS)
+    owed |= {"individual-figure-3", "individual-figure-3-n32", "individual-figure-reversal"}
     assert set(KEYS) - owed == {"tpami-table-6-generated", "tpami-table-6-small"}
 
 
@@ -43,6 +44,9 @@ def test_what_a_file_says_fits_together(key):
     experiment = definition.load(key)
     columns = {setting for study in experiment.studies for setting in study.settings}
     assert columns and experiment.rows and experiment.title
+    if experiment.kind == "curves":  # numbers are printed for points
+        columns |= {f"{setting}, t={t}" for study in experiment.studies for setting in study.settings
+                    for t in study.at(setting)}  # fmt: skip
     assert set(experiment.published) <= columns
     for lines in experiment.published.values():
         assert set(lines) <= set(experiment.rows)
@@ -570,6 +574,31 @@ def test_all_data_is_looked_for_before_anything_is_run(own_cache, monkeypatch, c
     monkeypatch.setattr(run, "measure", lambda *arguments: pytest.fail("it was run"))
     assert cli.main(["reproduce", "aaai-figure-1", "tpami-table-6", "--quick", "--jobs", "1"]) == 2
     assert "rcv1_test.binary" in capsys.readouterr().err
+
+
+# ---- tomography: the counts that independent code measured, 8 seeds --------------------------------------------------
+
+
+def test_individual_figure_3(tmp_path):
+    experiment = definition.load("individual-figure-3", trials=8)
+    studies = tuple(study._replace(points=(1.0,)) for study in experiment.studies)
+    with run.Workers(1) as workers:
+        found = run.results_of(
+            experiment._replace(studies=studies), store.Stores(tmp_path, False), workers, lambda done, total: None
+        )
+    mean = {
+        (row, metric): np.mean([trial[metric][0] for trial in found["individual-figure-3", "N=64", row]])
+        for row in experiment.rows
+        for metric in ("NNC", "error")
+    }
+    counts = {"UNI": 4093, "WEI": 3725, "SUFFIX": 1948, "RAND": 1808, "OCMDI": 1813, "LAST": 1813}
+    for row, count in counts.items():
+        assert mean[row, "NNC"] == pytest.approx(count, rel=0.02), row
+    # RAND, one draw a trial, is known to .01 only: over 40 trials it lies between WEI and SUFFIX, at .271
+    errors = [mean[row, "error"] for row in ("UNI", "WEI", "SUFFIX", "OCMDI")]
+    assert errors == sorted(errors, reverse=True)
+    assert mean["RAND", "error"] == pytest.approx(0.271, abs=0.03)
+    assert mean["OCMDI", "error"] == pytest.approx(mean["LAST", "error"], rel=0.01)
 
 
 # ---- in a browser ----------------------------------------------------------------------------------------------------

@@ -330,3 +330,20 @@ def test_bad_input(call, word):
 
 def test_it_is_part_of_the_package():
     assert sparsco.tomography.fan_beam is fan_beam and "tomography" in dir(sparsco)
+
+
+def test_the_example_reconstructs_and_draws(tmp_path, capsys):
+    import importlib.util
+    from pathlib import Path
+
+    pytest.importorskip("matplotlib")
+    file = Path(__file__).parents[1] / "examples" / "tomography.py"
+    spec = importlib.util.spec_from_file_location("tomography_example", file)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    curves = example.main(["--size", "16", "--out", str(tmp_path / "picture.png")])
+    assert (tmp_path / "picture.png").stat().st_size > 10_000
+    assert "relative error" in capsys.readouterr().out
+    for points in curves.values():
+        assert points[-1][1] < 0.6 * points[0][1]  # the error falls
+    assert curves["OCMDI"][-1][2] < curves["average"][-1][2]  # and what is chosen is sparser than the average

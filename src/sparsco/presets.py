@@ -8,9 +8,10 @@ symbols); otherwise ours: FOBOS as base, any-time windows, a metric learned from
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import conversions, optimizers, steps
+from . import conversions, individual, mirrors, optimizers, steps
 
 
 class Preset(NamedTuple):
@@ -143,10 +144,32 @@ def OptimalSL(  # noqa: N802
     return Preset(optimizers.FOBOS(), conversions.OptimalSL(0.5 if alpha is None else alpha, T, L, inner=inner))
 
 
+STRATEGIES: dict[str, Callable[[int | None], Any]] = {
+    "uniform": lambda T: conversions.Average(),
+    "weighted": lambda T: conversions.Average(power=1.0),
+    "suffix": lambda T: conversions.Suffix(0.5, T),
+    "random": lambda T: conversions.RandomIterate(0.5, T),
+    "last": lambda T: conversions.Last(),
+    "ocmdi": lambda T: individual.OCMDI(),
+    "scmdi": lambda T: individual.SCMDI(None if T is None else (T + 1) // 2),
+}
+"""Which iterate, or mean of iterates, "Optimal Stochastic and Online Learning with Individual Iterates" compares."""
+
+
+def Kaczmarz(  # noqa: N802
+    lam: float = 1.0, eps: float = 0.0, strategy: str = "ocmdi", step: float = 0.5, *, largest_row: float = 1.0,
+    T: int | None = None, paper: bool = False,
+) -> Preset:  # fmt: skip
+    """Randomized sparse Kaczmarz with the constant step over the largest squared norm of a row; papers: eps = 1e-8."""
+    eps = 1e-8 if paper else eps
+    optimizer = optimizers.MirrorDescent(mirrors.SparseKaczmarz(float(lam), eps))
+    return Preset(optimizer, STRATEGIES[strategy](T), steps.Constant(step / largest_row, cap=False))
+
+
 PRESETS = {
     preset.__name__: preset
     for preset in (
         AlphaSGD, FOBOS, RDA, ORDA, SSG, FTRL, NFTRL, TruncatedGradient, EpochGD, AdaGradFOBOS, AdaGradRDA, AverageSL,
-        LastSL, OptimalSL,
+        LastSL, OptimalSL, Kaczmarz,
     )
 }  # fmt: skip

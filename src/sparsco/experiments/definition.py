@@ -19,6 +19,7 @@ from ..presets import PRESETS
 from . import problems
 
 PAPERS = {
+    "individual": "Optimal Stochastic and Online Learning with Individual Iterates (NeurIPS 2019)",
     "aaai": "Sparse Learning for Stochastic Composite Optimization (AAAI 2014)",
     "tpami": "Sparse Learning with Stochastic Composite Optimization (TPAMI 2017)",
 }
@@ -271,6 +272,6 @@ def _check_method(where: str, method: dict[str, Any], others: dict[str, Any]) ->
     if preset in SPECIAL:
         _only(where, method, {"preset"})
     elif preset in PRESETS:
-        _only(where, method, {"preset", *inspect.signature(PRESETS[preset]).parameters} - {"T"})
+        _only(where, method, {"preset", *inspect.signature(PRESETS[preset]).parameters} - {"T", "largest_row"})
     else:
         raise DefinitionError(f"{where}: preset {preset!r} is none of {', '.join([*SPECIAL, *PRESETS])}.")

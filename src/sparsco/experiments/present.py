@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -113,7 +113,7 @@ def _text(cell: Cell, reasons: dict[str, int]) -> str:
     if cell.ours is not None:
         ours = _number(cell.ours, cell.paper)
     if cell.spread and cell.spread > 1e-9 * abs(cell.ours or 0.0) and cell.metric not in ("time", "Var"):
-        ours += f" ±{cell.spread:.1g}"
+        ours += f" ±{cell.spread:.0f}" if cell.spread >= 9.5 else f" ±{cell.spread:.1g}"
     note = f" [{reasons[cell.reason]}]" if cell.reason else ""
     return ours if cell.paper is None else f"{_number(cell.paper)} | {ours} {_SIGNS[cell.verdict]}{note}"
 
@@ -138,10 +138,16 @@ def _plots(experiment: Experiment, cells: Sequence[Cell], results: Results) -> l
         import matplotlib  # noqa: F401
     except ImportError:
         return [report.text("No plots: matplotlib is not installed (pip install 'sparsco[plots]').")]
-    return (_curves if experiment.kind == "curves" else _images)(experiment, cells, results)
+    if experiment.kind == "images":
+        return _images(experiment, results, selected, "First trial: white where a weight is positive, grey where it is "
+                       "negative, black where it is zero.")  # fmt: skip
+    drawn = _curves(experiment, cells)
+    if experiment.studies[0].keeps_weights:
+        drawn += _images(experiment, results, pixels, "First trial: the weights as pixels, black is 0 and white is 1.")
+    return drawn
 
 
-def _curves(experiment: Experiment, cells: Sequence[Cell], results: Results) -> list[str]:
+def _curves(experiment: Experiment, cells: Sequence[Cell]) -> list[str]:
     """One figure for each metric, one panel for each setting."""
     from matplotlib.figure import Figure
 
@@ -174,8 +180,8 @@ def _curves(experiment: Experiment, cells: Sequence[Cell], results: Results) -> 
     return out
 
 
-def _images(experiment: Experiment, cells: Sequence[Cell], results: Results) -> list[str]:
-    """The selected pixels: white where the weight is positive, grey where it is negative, black where it is zero."""
+def _images(experiment: Experiment, results: Results, picture: Callable[[Any], np.ndarray], caption: str) -> list[str]:
+    """The weights of the first trial as pictures, methods below each other."""
     from matplotlib.figure import Figure
 
     out = []
@@ -185,20 +191,25 @@ def _images(experiment: Experiment, cells: Sequence[Cell], results: Results) -> 
         grid = figure.subplots(len(rows), len(columns), squeeze=False, gridspec_kw={"wspace": 0.08, "hspace": 0.08})
         for axes_of_row, row in zip(grid, rows, strict=True):
             for axes, column in zip(axes_of_row, columns, strict=True):
-                axes.imshow(image(results[study.key, column, row][0]["weights"]), cmap="gray", vmin=0.0, vmax=1.0)
+                axes.imshow(picture(results[study.key, column, row][0]["weights"]), cmap="gray", vmin=0.0, vmax=1.0)
                 axes.set(xticks=[], yticks=[])
             axes_of_row[0].set_ylabel(row, rotation=0, ha="right", va="center", fontsize=9)
         for axes, column in zip(grid[0], columns, strict=True):
             axes.set_title(column, fontsize=9)
-        caption = "First trial: white where a weight is positive, grey where it is negative, black where it is zero."
         out.append(report.figure(figure, caption))
     return out
 
 
-def image(weights: dict[str, Any] | None) -> np.ndarray:
-    """A square of 0 (zero weight), .5 (negative) and 1 (positive); all zero where training diverged."""
+def pixels(weights: dict[str, Any] | None) -> np.ndarray:
+    """The weights as a square; one black pixel where training diverged."""
     if weights is None:
         return np.zeros((1, 1))
-    grey, side = np.zeros(weights["size"]), round(weights["size"] ** 0.5)
-    grey[weights["indices"]] = np.where(np.array(weights["values"]) > 0.0, 1.0, 0.5)
-    return grey.reshape(side, side)
+    square, side = np.zeros(weights["size"]), round(weights["size"] ** 0.5)
+    square[weights["indices"]] = weights["values"]
+    return square.reshape(side, side)
+
+
+def selected(weights: dict[str, Any] | None) -> np.ndarray:
+    """A square of 0 (zero weight), .5 (negative) and 1 (positive)."""
+    square = pixels(weights)
+    return np.where(square == 0.0, 0.0, np.where(square > 0.0, 1.0, 0.5))

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .. import datasets, metrics
+from .. import datasets, metrics, tomography
 from ..generators import text_like
 from ..losses import Logistic, Squared, value
-from ..regularizers import ElasticNet, WeightedElasticNet
-from ..rows import Matrix, as_matrix
+from ..regularizers import L1, ElasticNet, WeightedElasticNet
+from ..rows import Matrix, as_matrix, squared_norms
 from .optimum import optimum
 
 _ENTRIES = 4_000_000
@@ -155,11 +155,74 @@ class Classification(NamedTuple):
         return w[:-1]
 
 
+class Tomography(NamedTuple):
+    """An image from the lengths of rays through its pixels, each measured with an error of 5%; rays are drawn with
+    replacement, and the first iterate is noise."""
+
+    N: int
+    angles: int = 360
+    noise: float = 0.05
+    seed: int = 0
+
+    loss = Squared()
+    regularizer = L1(0.0)
+
+    @property
+    def d(self) -> int:
+        return self.N**2
+
+    @property
+    def largest_row(self) -> float:
+        """The largest squared norm of a row."""
+        return _rays(self.N, self.angles)[2]
+
+    def initial(self, trial: int) -> tuple[np.ndarray, np.ndarray]:
+        """w_1."""
+        return np.random.default_rng([self.seed, trial, 1]).random((self.d, 1)), np.zeros(1)
+
+    def stream(self, trial: int, examples: int) -> Iterator[Chunk]:
+        """Rays in a random order."""
+        matrix, measured, _ = _rays(self.N, self.angles)
+        error = np.random.default_rng([self.seed, trial, 2]).standard_normal(len(measured))
+        y = measured + self.noise * np.abs(measured) * error
+        drawn = np.random.default_rng([self.seed, trial, 3])
+        for first in range(0, examples, 1 << 16):
+            yield Chunk(matrix, y, drawn.integers(len(y), size=min(1 << 16, examples - first)), False)
+
+    def measures(self, w: np.ndarray) -> dict[str, float]:
+        """The number of weights that count as not zero, and the relative error."""
+        truth = tomography.shepp_logan(self.N).ravel()
+        return {
+            "NNC": float(np.count_nonzero(np.abs(w) > 1e-7)),
+            "error": float(np.linalg.norm(w - truth) / np.linalg.norm(truth)),
+        }
+
+    def data(self) -> list[str]:
+        """Nothing is read."""
+        return []
+
+    def exact(self) -> np.ndarray:
+        """The true image."""
+        return tomography.shepp_logan(self.N).ravel()
+
+    def weights(self, w: np.ndarray) -> np.ndarray:
+        """All."""
+        return w
+
+
+@functools.cache
+def _rays(N: int, angles: int) -> tuple[Matrix, np.ndarray, float]:
+    """The matrix, what would be measured without error, and the largest squared norm of a row."""
+    matrix = as_matrix(tomography.fan_beam(N, np.arange(angles) * (360.0 / angles)))
+    norms = squared_norms(matrix.indptr, matrix.data, np.arange(len(matrix)))
+    return matrix, matrix.to_scipy() @ tomography.shepp_logan(N).ravel(), float(norms.max())
+
+
 GENERATED = "generated-rcv1"
-PROBLEMS = {"synthetic": Synthetic, "classification": Classification}
+PROBLEMS = {"synthetic": Synthetic, "classification": Classification, "tomography": Tomography}
 
 
-def make(fields: dict[str, Any]) -> Synthetic | Classification:
+def make(fields: dict[str, Any]) -> Synthetic | Classification | Tomography:
     """The problem that a data file names."""
     given = {name: tuple(field) if isinstance(field, list) else field for name, field in fields.items()}
     return PROBLEMS[given.pop("name")](**given)

@@ -31,8 +31,8 @@ def measure(
     for name, method in methods.items():
         if _learns(method):
             for T in at:
-                what = _composition(method, T)
-                learner = learners.setdefault(repr(what), _Learner(_run(problem, what)))
+                what = _composition(problem, method, T)
+                learner = learners.setdefault(repr(what), _Learner(_run(problem, what, trial)))
                 learner.stops.append(T)
                 asked.setdefault(name, []).append(learner)
     with warnings.catch_warnings():
@@ -99,9 +99,9 @@ _warmed: set[str] = set()
 
 def _warm_up(problem: Any, kind: str, methods: dict[str, dict[str, Any]]) -> None:
     """Compile what has not been used by this process, so that no compilation is part of a run's time."""
-    fresh = {repr(what): what for what in (_composition(m, _WARM) for m in methods.values() if _learns(m))}
+    fresh = {repr(what): what for what in (_composition(problem, m, _WARM) for m in methods.values() if _learns(m))}
     fresh = {f"{kind} {name}": what for name, what in fresh.items() if f"{kind} {name}" not in _warmed}
-    learners = [_Learner(_run(problem, what)) for what in fresh.values()]
+    learners = [_Learner(_run(problem, what, 0)) for what in fresh.values()]
     for learner in learners:
         learner.stops = [_WARM]
     if learners:
@@ -120,20 +120,24 @@ def _learn(problem: Any, learners: list[_Learner], trial: int, examples: int) ->
             learner.take(chunk)
 
 
-def _composition(method: dict[str, Any], T: int) -> Preset | str:
-    """What learns; a preset that uses the length of the stream is told it."""
+def _composition(problem: Any, method: dict[str, Any], T: int) -> Preset | str:
+    """What learns; a preset that uses the length of the stream, or the largest row, is told it."""
     if method["preset"] == "default":
         return "default"
     make = PRESETS[method["preset"]]
     constants = {name: constant for name, constant in method.items() if name != "preset"}
-    if "T" in inspect.signature(make).parameters:
+    wanted = inspect.signature(make).parameters
+    if "T" in wanted:
         constants["T"] = T
+    if "largest_row" in wanted:
+        constants["largest_row"] = problem.largest_row
     return make(**constants)
 
 
-def _run(problem: Any, what: Preset | str) -> Run:
+def _run(problem: Any, what: Preset | str, trial: int) -> Run:
+    initial = problem.initial(trial) if hasattr(problem, "initial") else None
     if isinstance(what, Preset):
-        return Run(problem.loss, problem.regularizer, *what, d=problem.d, intercept=False)
+        return Run(problem.loss, problem.regularizer, *what, d=problem.d, intercept=False, seed=trial, initial=initial)
     kind = SparseClassifier if problem.loss.classifies else SparseRegressor
     model = kind(loss=problem.loss, penalty=problem.regularizer)
     _, *chosen = parts(model, problem.regularizer)
