@@ -166,10 +166,18 @@ def Kaczmarz(  # noqa: N802
     return Preset(optimizer, STRATEGIES[strategy](T), steps.Constant(step / largest_row, cap=False))
 
 
+def SVM(  # noqa: N802
+    strategy: str = "ocmdi", l2_in: str = "prox", *, rho: float = 1.0, mu: float = 0.5, T: int | None = None,
+    paper: bool = False,
+) -> Preset:  # fmt: skip
+    """Steps mu / (rho t) with the L2 term in the prox (SPGD) or in the gradient (SGD), and any choice of iterates."""
+    return Preset(optimizers.FOBOS(l2_in), STRATEGIES[strategy](T), steps.InverseTime(mu / rho, cap=False))
+
+
 PRESETS = {
     preset.__name__: preset
     for preset in (
         AlphaSGD, FOBOS, RDA, ORDA, SSG, FTRL, NFTRL, TruncatedGradient, EpochGD, AdaGradFOBOS, AdaGradRDA, AverageSL,
-        LastSL, OptimalSL, Kaczmarz,
+        LastSL, OptimalSL, Kaczmarz, SVM,
     )
 }  # fmt: skip

@@ -272,6 +272,7 @@ def _check_method(where: str, method: dict[str, Any], others: dict[str, Any]) ->
     if preset in SPECIAL:
         _only(where, method, {"preset"})
     elif preset in PRESETS:
-        _only(where, method, {"preset", *inspect.signature(PRESETS[preset]).parameters} - {"T", "largest_row"})
+        of_problem = {"T", "largest_row", "rho", "l2_in", "mu"}
+        _only(where, method, {"preset", *inspect.signature(PRESETS[preset]).parameters} - of_problem)
     else:
         raise DefinitionError(f"{where}: preset {preset!r} is none of {', '.join([*SPECIAL, *PRESETS])}.")

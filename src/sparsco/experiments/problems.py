@@ -14,10 +14,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import datasets, metrics, tomography
+from ..conversions import Last
 from ..generators import text_like
-from ..losses import Logistic, Squared, value
+from ..losses import Hinge, Logistic, Squared, value
+from ..optimizers import FOBOS
 from ..regularizers import L1, ElasticNet, WeightedElasticNet
 from ..rows import Matrix, as_matrix, squared_norms
+from ..solve import Run
+from ..steps import InverseTime
 from .optimum import optimum
 
 _ENTRIES = 4_000_000
@@ -70,7 +74,7 @@ class Synthetic(NamedTuple):
             matrix = Matrix(indptr[: n + 1], indices[: n * self.d], part.reshape(-1), self.d)
             yield Chunk(matrix, y, np.arange(n), False)
 
-    def measures(self, w: np.ndarray) -> dict[str, float]:
+    def measures(self, w: np.ndarray, trial: int = 0) -> dict[str, float]:
         """Objective, densities, recovery of the support and l1 norm."""
         loss = np.square(w - self.truth).sum() / 6.0 + self.variance / 2.0
         return {
@@ -131,7 +135,7 @@ class Classification(NamedTuple):
             order = np.random.default_rng([self.seed, trial, first]).permutation(len(y))
             yield Chunk(matrix, y, order[: examples - first], first > 0)
 
-    def measures(self, w: np.ndarray) -> dict[str, float]:
+    def measures(self, w: np.ndarray, trial: int = 0) -> dict[str, float]:
         """Objective on all training rows, test error, and densities without the intercept."""
         _, X, y, X_test, y_test = self._rows()
         return {
@@ -189,7 +193,7 @@ class Tomography(NamedTuple):
         for first in range(0, examples, 1 << 16):
             yield Chunk(matrix, y, drawn.integers(len(y), size=min(1 << 16, examples - first)), False)
 
-    def measures(self, w: np.ndarray) -> dict[str, float]:
+    def measures(self, w: np.ndarray, trial: int = 0) -> dict[str, float]:
         """The number of weights that count as not zero, and the relative error."""
         truth = tomography.shepp_logan(self.N).ravel()
         return {
@@ -218,11 +222,100 @@ def _rays(N: int, angles: int) -> tuple[Matrix, np.ndarray, float]:
     return matrix, matrix.to_scipy() @ tomography.shepp_logan(N).ravel(), float(norms.max())
 
 
+class SVM(NamedTuple):
+    """Hinge loss and an L2 term of weight 1/n on four fifths of a data set, tested on the rest; columns in [-1, 1].
+
+    Each trial splits anew and draws rows with replacement.  The steps are mu / (rho t): mu is tuned on the training
+    rows by cross-validation of the last iterate, over powers of two, or fixed.
+    """
+
+    source: str
+    l2_in: str
+    fixed_mu: float | None = None
+    seed: int = 0
+
+    loss = Hinge()
+
+    @property
+    def d(self) -> int:
+        return _two_classes(self.source)[0].shape[1]
+
+    @property
+    def rho(self) -> float:
+        return 1.0 / (4 * len(_two_classes(self.source)[1]) // 5)
+
+    @property
+    def regularizer(self) -> ElasticNet:
+        return ElasticNet(0.0, self.rho)
+
+    def mu(self, trial: int) -> float:
+        """By 10 folds of the training rows; with the L2 term in the gradient at most 1, above which steps overshoot."""
+        return self.fixed_mu or _tuned(self, trial)
+
+    def stream(self, trial: int, examples: int) -> Iterator[Chunk]:
+        """Rows drawn with replacement."""
+        (X, y), _ = _split(self, trial)
+        drawn = np.random.default_rng([self.seed, trial, 1]).integers(len(y), size=examples)
+        yield Chunk(as_matrix(X), y, drawn, False)
+
+    def measures(self, w: np.ndarray, trial: int = 0) -> dict[str, float]:
+        """The objective on training and on test rows."""
+        penalty = 0.5 * self.rho * float(w @ w)
+        train, test = (float(value(self.loss, X @ w, y).mean()) + penalty for X, y in _split(self, trial))
+        return {"train": train, "test": test}
+
+    def data(self) -> list[str]:
+        """The checksums of what is read; where a file is missing, that is said here."""
+        return _checksums(self.source)
+
+    def weights(self, w: np.ndarray) -> np.ndarray:
+        """All."""
+        return w
+
+
+@functools.cache
+def _two_classes(name: str) -> tuple[Any, np.ndarray]:
+    """All rows of the training part; of several labels the first half against the second; columns in [-1, 1]."""
+    X, y = datasets.load(name, "train")
+    labels = np.unique(y)
+    largest = abs(X).max(axis=0).toarray().ravel()
+    X = sp.csr_array(X @ sp.diags_array(1.0 / np.where(largest > 0.0, largest, 1.0)))
+    return X, np.where(np.isin(y, labels[: (len(labels) + 1) // 2]), 1.0, -1.0)
+
+
+@functools.lru_cache(maxsize=4)
+def _split(problem: SVM, trial: int) -> tuple[tuple[Any, np.ndarray], tuple[Any, np.ndarray]]:
+    X, y = _two_classes(problem.source)
+    order = np.random.default_rng([problem.seed, trial, 0]).permutation(len(y))
+    train, test = np.split(order, [4 * len(y) // 5])
+    return (X[train], y[train]), (X[test], y[test])
+
+
+@functools.lru_cache(maxsize=64)
+def _tuned(problem: SVM, trial: int) -> float:
+    (X, y), _ = _split(problem, trial)
+    rng = np.random.default_rng([problem.seed, trial, 2])
+    fold = rng.permutation(len(y)) % 10
+    found = {}
+    for power in range(-12, 1 if problem.l2_in == "gradient" else 5):
+        step, scores = InverseTime(2.0**power / problem.rho, cap=False), []
+        for k in range(10):
+            rows = np.flatnonzero(fold != k)
+            method = FOBOS(problem.l2_in), Last(), step
+            run = Run(problem.loss, problem.regularizer, *method, d=problem.d, intercept=False)
+            run.feed(as_matrix(X[rows]), y[rows], order=rng.integers(len(rows), size=len(rows)))
+            w = run.finish().w[:, 0]
+            held_out = value(problem.loss, X[fold == k] @ w, y[fold == k])
+            scores.append(float(held_out.mean()) + 0.5 * problem.rho * float(w @ w))
+        found[power] = np.mean(scores)
+    return 2.0 ** min(found, key=found.__getitem__)
+
+
 GENERATED = "generated-rcv1"
-PROBLEMS = {"synthetic": Synthetic, "classification": Classification, "tomography": Tomography}
+PROBLEMS = {"synthetic": Synthetic, "classification": Classification, "tomography": Tomography, "svm": SVM}
 
 
-def make(fields: dict[str, Any]) -> Synthetic | Classification | Tomography:
+def make(fields: dict[str, Any]) -> Synthetic | Classification | Tomography | SVM:
     """The problem that a data file names."""
     given = {name: tuple(field) if isinstance(field, list) else field for name, field in fields.items()}
     return PROBLEMS[given.pop("name")](**given)

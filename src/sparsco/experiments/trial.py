@@ -31,7 +31,7 @@ def measure(
     for name, method in methods.items():
         if _learns(method):
             for T in at:
-                what = _composition(problem, method, T)
+                what = _composition(problem, method, T, trial)
                 learner = learners.setdefault(repr(what), _Learner(_run(problem, what, trial)))
                 learner.stops.append(T)
                 asked.setdefault(name, []).append(learner)
@@ -48,7 +48,7 @@ def measure(
     for name, method in methods.items():
         if "round" in method:
             models[name] = [_rounded(problem, method, models, k) for k in range(len(at))]
-    results = {name: _measured(problem, each) for name, each in models.items()}
+    results = {name: _measured(problem, each, trial) for name, each in models.items()}
     for name, each in asked.items():
         results[name]["time"] = each[-1].seconds
     if keeps_weights and trial == 0:
@@ -99,7 +99,7 @@ _warmed: set[str] = set()
 
 def _warm_up(problem: Any, kind: str, methods: dict[str, dict[str, Any]]) -> None:
     """Compile what has not been used by this process, so that no compilation is part of a run's time."""
-    fresh = {repr(what): what for what in (_composition(problem, m, _WARM) for m in methods.values() if _learns(m))}
+    fresh = {repr(what): what for what in (_composition(problem, m, _WARM, 0) for m in methods.values() if _learns(m))}
     fresh = {f"{kind} {name}": what for name, what in fresh.items() if f"{kind} {name}" not in _warmed}
     learners = [_Learner(_run(problem, what, 0)) for what in fresh.values()]
     for learner in learners:
@@ -120,8 +120,8 @@ def _learn(problem: Any, learners: list[_Learner], trial: int, examples: int) ->
             learner.take(chunk)
 
 
-def _composition(problem: Any, method: dict[str, Any], T: int) -> Preset | str:
-    """What learns; a preset that uses the length of the stream, or the largest row, is told it."""
+def _composition(problem: Any, method: dict[str, Any], T: int, trial: int) -> Preset | str:
+    """What learns; a preset that uses the length of the stream, or numbers of the problem, is told them."""
     if method["preset"] == "default":
         return "default"
     make = PRESETS[method["preset"]]
@@ -131,6 +131,8 @@ def _composition(problem: Any, method: dict[str, Any], T: int) -> Preset | str:
         constants["T"] = T
     if "largest_row" in wanted:
         constants["largest_row"] = problem.largest_row
+    if "mu" in wanted:
+        constants |= {"mu": problem.mu(trial), "rho": problem.rho, "l2_in": problem.l2_in}
     return make(**constants)
 
 
@@ -160,8 +162,8 @@ def _rounded(problem: Any, method: dict[str, Any], models: dict[str, Any], k: in
     return w
 
 
-def _measured(problem: Any, models: list[np.ndarray | None]) -> Result:
-    found = [None if w is None else problem.measures(w) for w in models]
+def _measured(problem: Any, models: list[np.ndarray | None], trial: int) -> Result:
+    found = [None if w is None else problem.measures(w, trial) for w in models]
     names = next((each for each in found if each is not None), {})
     return {name: [None if each is None else each[name] for each in found] for name in names}
 
