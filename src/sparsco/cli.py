@@ -8,14 +8,16 @@ killed); 130 interrupted, 143 asked to end.  Results go to stdout, progress and 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 from . import __version__
 
-FINE, UNEXPECTED, BAD_INPUT, BAD_FILE, FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 130
+FINE, UNEXPECTED, BAD_INPUT, BAD_FILE, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,6 +44,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(f"{where}{error.strerror or error}", BAD_FILE)
     except (ArithmeticError, MemoryError, RuntimeError) as error:
         return _complain(str(error), FAILED)
+
+
+def run() -> None:
+    """The process: after an interruption it ends soon, whatever threads still wait for."""
+    try:
+        code = main()
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else FINE if stop.code is None else BAD_INPUT
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    if code in (FAILED, INTERRUPTED, TERMINATED):
+        others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
+        for thread in others:
+            thread.join(timeout=2.0)
+        if any(thread.is_alive() for thread in others):
+            os._exit(code)
+    sys.exit(code)
 
 
 def _complain(sentence: str, code: int) -> int:
@@ -233,4 +253,4 @@ def _datasets(given: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

@@ -140,9 +140,10 @@ class Workers:
         if self._pool is None:
             return
         if kind is not None:
-            for process in list(self._pool._processes.values()):
-                process.terminate()  # a trial that is under way is given up, not waited for
-        self._pool.shutdown(wait=True, cancel_futures=True)
+            for process in list((self._pool._processes or {}).values()):
+                process.kill()  # a trial that is under way is given up, not waited for
+        # nor is a message that a worker had half sent
+        self._pool.shutdown(wait=kind is None, cancel_futures=True)
 
 
 def _begin_worker(parent: int) -> None:
