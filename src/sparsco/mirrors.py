@@ -52,7 +52,7 @@ class Euclidean(NamedTuple):
 
     def value(mirror, w: np.ndarray) -> float:
         """Psi(w)."""
-        return 0.5 * float(w @ w)
+        return 0.5 * _dot(w, w)
 
 
 class SparseKaczmarz(NamedTuple):
@@ -98,7 +98,7 @@ class SparseKaczmarz(NamedTuple):
         corner = size
         if mirror.eps > 0.0:
             corner = np.where(size <= mirror.eps, 0.5 * np.square(w) / mirror.eps, size - 0.5 * mirror.eps)
-        return 0.5 * float(w @ w) + mirror.lam * float(corner.sum())
+        return 0.5 * _dot(w, w) + mirror.lam * float(corner.sum())
 
 
 class _Corner(NamedTuple):
@@ -156,7 +156,12 @@ def divergence(mirror: Any, w: np.ndarray, v: np.ndarray) -> float:
         dual = float(np.sum(conjugate(mirror, v)))
     else:
         dual = 0.5 * _norm(v, mirror.q) ** 2
-    return type(mirror).value(mirror, w) + dual - float(w @ v)
+    return type(mirror).value(mirror, w) + dual - _dot(w, v)
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> float:
+    """<a, b>; a product of BLAS would wake its threads, which costs more than the sum."""
+    return float(np.multiply(a, b).sum())
 
 
 def _norm(w: np.ndarray, p: float) -> float:

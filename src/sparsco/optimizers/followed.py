@@ -183,7 +183,8 @@ class FollowedFOBOS(NamedTuple):
         v, k = v[alive], k[alive]
         w_bar = lanes[alive, 2, 0] if follows(problem.watch) else 0.0 * v
         sign = np.sign(v)
-        state.clock[3:8] = v @ v, k @ np.abs(v), k @ k, w_bar @ v, w_bar @ (k * sign)
+        parts = (v * v, k * np.abs(v), k * k, w_bar * v, w_bar * k * sign)
+        state.clock[3:8] = [part.sum() for part in parts]
         mortal = k > 0.0
         key = np.abs(v[mortal]) / k[mortal]
         order = np.argsort(key, kind="stable")  # a sorted array is a heap
