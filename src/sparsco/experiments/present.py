@@ -187,15 +187,20 @@ def _images(experiment: Experiment, results: Results, picture: Callable[[Any], n
     out = []
     for study in experiment.studies:
         rows, columns = [row for row in experiment.rows if row in study.methods], list(study.settings)
-        figure = Figure(figsize=(1.5 * len(columns) + 1.5, 1.5 * len(rows)))
-        grid = figure.subplots(len(rows), len(columns), squeeze=False, gridspec_kw={"wspace": 0.08, "hspace": 0.08})
-        for axes_of_row, row in zip(grid, rows, strict=True):
-            for axes, column in zip(axes_of_row, columns, strict=True):
-                axes.imshow(picture(results[study.key, column, row][0]["weights"]), cmap="gray", vmin=0.0, vmax=1.0)
-                axes.set(xticks=[], yticks=[])
-            axes_of_row[0].set_ylabel(row, rotation=0, ha="right", va="center", fontsize=9)
-        for axes, column in zip(grid[0], columns, strict=True):
-            axes.set_title(column, fontsize=9)
+        places = [[(row, column) for column in columns] for row in rows]
+        if len(columns) == 1:  # side by side
+            places = [[(row, columns[0]) for row in rows]]
+        down, across = len(places), len(places[0])
+        figure = Figure(figsize=(1.5 * across + 1.5, 1.5 * down))
+        grid = figure.subplots(down, across, squeeze=False, gridspec_kw={"wspace": 0.08, "hspace": 0.08})
+        for axes, (row, column) in zip(grid.ravel(), sum(places, []), strict=True):
+            axes.imshow(picture(results[study.key, column, row][0]["weights"]), cmap="gray", vmin=0.0, vmax=1.0)
+            axes.set(xticks=[], yticks=[])
+        for axes, (row, column) in zip(grid[0], places[0], strict=True):
+            axes.set_title(row if len(columns) == 1 else column, fontsize=9)
+        for axes, line in zip(grid[:, 0], places, strict=True):
+            label = line[0][1] if len(columns) == 1 else line[0][0]
+            axes.set_ylabel(label, rotation=0, ha="right", va="center", fontsize=9)
         out.append(report.figure(figure, caption))
     return out
 
