@@ -24,6 +24,7 @@ from sparsco import (
     Average,
     Box,
     Constant,
+    DivergenceError,
     ElasticNet,
     Euclidean,
     GroupL1,
@@ -139,7 +140,8 @@ def choose(dense, stored, omega, T=None, least=False):
     for t in range(1 if T is None else T, n + 1):
         difference = distance(w_bar, b_bar, t) - distance(w_bar, b_bar, t + 1)
         differences.append(difference)
-        closest = min(closest, abs(difference - threshold))
+        if difference != threshold:  # both exactly zero is no tie
+            closest = min(closest, abs(difference - threshold))
         if difference <= threshold:
             chosen = t
             threshold = difference if least else threshold
@@ -433,6 +435,8 @@ def test_the_p_norm_with_a_non_negative_penalty():
         (MirrorDescent(PNorm(1.5)), ElasticNet(0.1, 0.1), Last(), "no closed form with ElasticNet and an L2 term"),
         (MirrorDescent(PNorm(1.5)), Box(-1.0, 1.0), Last(), "Box"),
         (MirrorDescent(SparseKaczmarz(1.0)), L1(0.1), Last(), "has its L1 term inside"),
+        (MirrorDescent(SparseKaczmarz("a")), L1(0.0), Last(), "finite number"),
+        (MirrorDescent(PNorm("a")), L1(0.0), Last(), "p must be"),
         (MirrorDescent(SparseKaczmarz(-1.0)), L1(0.0), Last(), "at least 0"),
         (MirrorDescent(PNorm(1.0)), L1(0.1), Last(), "p must be above 1"),
         (MirrorDescent("euclidean"), L1(0.1), Last(), "choose Euclidean()"),
@@ -466,6 +470,42 @@ def test_in_the_estimators():
     assert norm.fit(X, y).score(X, y) > 0.8
     with pytest.raises(ValueError, match="needs the length"):
         SparseRegressor(optimizer="fobos", conversion="scmdi").partial_fit(X, y)
+
+
+def test_what_is_left_open_is_chosen_to_fit():
+    X, y = draw(16, 1500, 6)
+    norm = SparseRegressor(alpha=0.05, optimizer=MirrorDescent(PNorm(1.3))).fit(X, y)
+    assert isinstance(norm.report_["conversion"], OCMDI)
+    followed = SparseClassifier(alpha=0.01, conversion="ocmdi", random_state=0).fit(X, y > 0.0)
+    assert type(followed.report_["optimizer"]).__name__ == "FollowedFOBOS" and followed.score(X, y > 0.0) > 0.8
+
+
+def test_a_fit_tells_scmdi_how_many_examples_there_will_be():
+    X, y = draw(17, 2000, 6)
+    weights = np.where(np.arange(2000) < 900, 1.0, 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing chosen would be a warning
+        model = SparseRegressor(alpha=0.05, conversion="scmdi", max_iter=4).fit(X, y, sample_weight=weights)
+    assert model.n_iter_ == 4 and model.report_["conversion"].T == 1800
+    assert model.report_["converted"][0]["iterate"] >= 1800
+
+
+def test_steps_that_are_far_too_large_are_divergence():
+    X, y = draw(18, 400, 6)
+    with pytest.raises(DivergenceError), np.errstate(all="ignore"):
+        run = Run(Squared(), L1(0.01), MirrorDescent(PNorm(1.3)), OCMDI(), Constant(50.0), d=6)
+        learned(run, X, y)
+
+
+def test_many_features_cost_nothing_at_the_first_examples():
+    """Events come at 1, 3, 7, ...: each may look at all features, but only a few times."""
+    X, y = draw(19, 300, 5)
+    wide = np.hstack([X, np.zeros((300, 45))])
+    answers = []
+    for rows in (X, wide):
+        run = Run(Squared(), L1(0.05), FOBOS(), OCMDI(), Constant(0.05), d=rows.shape[1])
+        answers.append(learned(run, rows, y))
+    assert np.array_equal(answers[0].w[:, 0], answers[1].w[:5, 0]) and not answers[1].w[5:].any()
 
 
 def test_each_class_has_an_iterate_of_its_own():

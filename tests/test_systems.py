@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import sparsco
 from sparsco import kaczmarz
 
 
@@ -32,7 +33,7 @@ def test_it_is_the_recursion_on_rows_drawn_with_replacement():
     eta = 0.5 / np.square(A).sum(1).max()
     assert found.report["step"] == pytest.approx(eta, rel=1e-12)
     order = np.random.default_rng(3)
-    drawn = np.concatenate([order.integers(300, size=300) for _ in range(6)] + [order.integers(300, size=200)])
+    drawn = order.integers(300, size=2000)
     np.testing.assert_allclose(found.w, dense_recursion(A, y, 1.0, eta, drawn), atol=1e-12)
     assert found.iterations == 2000
     assert found.residual == pytest.approx(np.linalg.norm(A @ found.w - y) / np.linalg.norm(y))
@@ -61,6 +62,21 @@ def test_sparse_and_dense_matrices_give_the_same():
     assert np.array_equal(results[0], results[1]) and np.array_equal(results[0], results[2])
 
 
+def test_lists_and_tables_are_matrices():
+    pd = pytest.importorskip("pandas")
+    A, y, _ = system(noise=0.1)
+    expected = kaczmarz(A, y, 0.5, iterations=3000).w
+    for rows in (A.tolist(), pd.DataFrame(A)):
+        assert np.array_equal(kaczmarz(rows, y.tolist(), 0.5, iterations=3000).w, expected)
+    assert not np.signbit(expected[expected == 0.0]).any()
+
+
+def test_steps_that_are_too_large_say_so():
+    A, y, _ = system()
+    with pytest.raises(sparsco.DivergenceError, match="choose a smaller step, now 50"):
+        kaczmarz(A, y, 0.1, step=50.0, iterations=20_000, conversion="last")
+
+
 def test_rows_from_an_iterator():
     A, y, _ = system(noise=0.1)
     eta = 0.5 / np.square(A).sum(1).max()
@@ -85,7 +101,9 @@ def test_progress_is_told(capsys):
     A, y, _ = system()
     seen = []
     kaczmarz(A, y, 1.0, iterations=900, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(300, 900), (600, 900), (900, 900)]
+    assert seen == [(900, 900)]
+    kaczmarz(A, y, 1.0, iterations=900, tol=0.0, progress=lambda done, total: seen.append((done, total)))
+    assert seen[1:] == [(300, 900), (600, 900), (900, 900)]
     assert capsys.readouterr().err == ""
 
 
@@ -113,6 +131,9 @@ def test_the_name_is_a_function_whatever_was_imported():
         ({"A": iter([([0], [1.0])]), "y": [1.0]}, "n_features"),
         ({"A": iter([([70], [1.0])]), "y": [1.0], "n_features": 60}, "the column 70"),
         ({"A": iter([np.ones(3)]), "y": [1.0], "n_features": 60}, "3 columns"),
+        ({"A": iter(np.ones((5, 3))), "y": [1.0, 2.0]}, "y ended before A"),
+        ({"A": iter(np.ones((2, 3))), "y": [1.0, 2.0, 3.0]}, "A ended before y"),
+        ({"A": None}, "A is NoneType"),
     ],
 )
 def test_bad_input_is_answered_with_one_sentence(change, sentence):

@@ -85,8 +85,13 @@ def most_models(model: Any) -> int | None:
     penalty = named("penalty", model.penalty, PENALTIES, "strength")
     if kind(penalty) != "separable" or couples(loss):
         return None
-    is_single = model.conversion in ("scmdi", "ocmdi") or getattr(model.conversion, "follows", False)
-    return 1 if is_single or getattr(model.optimizer, "models", None) == 1 else MAX_LANES
+    return 1 if is_followed(model.conversion) or getattr(model.optimizer, "models", None) == 1 else MAX_LANES
+
+
+def is_followed(conversion: Any) -> bool:
+    """Whether a conversion, or one by this name, chooses a single iterate."""
+    known = CONVERSIONS.get(conversion) if isinstance(conversion, str) else conversion
+    return bool(getattr(known, "follows", False))
 
 
 def _regularizer(model: Any, d: int) -> Any:
@@ -131,6 +136,8 @@ def parts(
     if isinstance(model.penalty, tuple):
         curved = regularizer.rho > 0.0
     step, optimizer, conversion = _step(model), model.optimizer, model.conversion
+    if is_followed(conversion) and isinstance(optimizer, str) and optimizer == "auto":
+        optimizer = "fobos"  # which tells the Bregman differences of its steps
     if isinstance(optimizer, str) and optimizer == "auto":
         # nftrl needs no step size, but starts from 0; where slopes have no bound FOBOS' capped steps are safer, if the
         # loss has a curvature to cap them by
@@ -143,6 +150,8 @@ def parts(
             optimizer = "rda"
         elif one_by_one and step is None and kind(record) == "separable":  # features will come at any time
             optimizer = OPTIMIZERS["nftrl"](births=True)
+    if isinstance(conversion, str) and conversion == "auto" and getattr(optimizer, "models", None) == 1:
+        conversion = "ocmdi"  # mirror descent: no gradient sums, but single iterates
     if isinstance(conversion, str) and conversion == "auto":
         # with births the objective counts from each feature's first appearance on: no average over all rows means it
         average = (loss.curved or curved) and not getattr(optimizer, "births", False)

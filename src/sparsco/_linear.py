@@ -163,8 +163,6 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
             else:
                 m = sum(targets.m for targets in self._models())
                 runs = self._begin(matrix.d, starting_point(coef_init, intercept_init, matrix.d, m))
-                for run in runs:
-                    run.expect(len(matrix) * self.max_iter)
                 self.n_iter_, self._layout = 0, "dense"
             self._runs, self._model, self._streaming, self._noting = runs, None, False, False
             self._passes(matrix, y, weights)
@@ -306,6 +304,9 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
             check = learned[:: max(1, len(learned) // _CHECKED_ROWS)]
         if check is not None and self.max_iter > 1:
             looked_at = matrix.take(check), y[check], np.ones(len(check)) if weights is None else weights[check]
+        for run in self._runs:
+            if run.expect(len(learned) * self.max_iter):
+                check = None  # a conversion that was told the length of the stream gets all of it
         best, stale = np.inf, 0
         progress = Progress(type(self).__name__, len(learned), self.max_iter, self.verbose)
         for epoch in range(1, self.max_iter + 1):

@@ -34,7 +34,7 @@ class OCMDI(NamedTuple):
     def begin(self, run: Run) -> None:
         run.open()
         w, b = run.weights()
-        _compare(run, w, b, 0.0)
+        _compare(run, w, b, 0.0)  # nothing has been learned: nothing is to be settled
 
     def next_event(self, run: Run, n: int) -> int:
         return (1 << (n + 1).bit_length()) - 1
@@ -67,7 +67,7 @@ class SCMDI(NamedTuple):
     follows = True
 
     def check(self) -> None:
-        if self.T is not None and (not isinstance(self.T, numbers.Integral) or self.T < 1):
+        if self.T is not None and (not isinstance(self.T, numbers.Integral) or isinstance(self.T, bool) or self.T < 1):
             raise ValueError(f"SCMDI(T={self.T!r}): T is half the number of examples, a whole number of at least 1.")
 
     def for_length(self, n: int) -> SCMDI:
@@ -113,21 +113,20 @@ def _weights(run: Run, t: int, n: int) -> np.ndarray:
 
 
 def _average(run: Run) -> tuple[np.ndarray, np.ndarray, float]:
-    """The average of all iterates, the present one included, and its divergence from that one."""
+    """The average of all iterates, the present one included, and its divergence from that one; the run is settled."""
+    run.optimizer.settle(run.problem, run.state, run.block, run.t)
     w, b = run.weights()
     weight = _weights(run, run.t, 1)[0]
-    w_bar, b_bar = w, b
-    if run.window_weight > 0.0:
-        means = run.means()
-        share = weight / (means.n + weight)
-        w_bar, b_bar = means.w + share * (w - means.w), means.b + share * (b - means.b)
+    sums, bias = run.optimizer.layout.sums(run.problem, run.state)
+    total = run.window_weight + weight
+    w_bar, b_bar = (sums[: run.d, 0, :1] + weight * w) / total, (bias[0, :1] + weight * b) / total
     v = run.optimizer.dual(run.problem, run.state, run.block, run.t)[: run.d]
     distance = divergence(run.optimizer.mirror, w_bar[:, 0], v) + 0.5 * float((b_bar[0] - b[0]) ** 2)
     return w_bar, b_bar, distance
 
 
 def _compare(run: Run, w_bar: np.ndarray, b_bar: np.ndarray, threshold: float, least: bool = False) -> None:
-    run.optimizer.settle(run.problem, run.state, run.block, run.t)
+    """From here on, with the run settled."""
     run.block.follow(float(b_bar[0]), threshold, least)
     run.optimizer.compare(run.problem, run.state, run.block, w_bar[:, 0])
 

@@ -13,6 +13,7 @@ Where a map treats each coordinate by itself, kernels use ``primal`` and ``conju
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,7 +70,7 @@ class SparseKaczmarz(NamedTuple):
 
     def check(mirror) -> None:
         for name, x in mirror._asdict().items():
-            if not (math.isfinite(x) and x >= 0.0):
+            if not (isinstance(x, numbers.Real) and math.isfinite(x) and x >= 0.0):
                 raise ValueError(f"SparseKaczmarz({name}={x!r}): it must be a finite number of at least 0.")
 
     def compiled(mirror) -> Any:
@@ -122,7 +123,7 @@ class PNorm(NamedTuple):
     is_separable = False
 
     def check(mirror) -> None:
-        if not 1.0 < mirror.p <= 2.0:
+        if not (isinstance(mirror.p, numbers.Real) and 1.0 < mirror.p <= 2.0):
             raise ValueError(f"PNorm(p={mirror.p!r}): p must be above 1 and at most 2.")
 
     @property
@@ -135,7 +136,8 @@ class PNorm(NamedTuple):
 
     def value(mirror, w: np.ndarray) -> float:
         """Psi(w)."""
-        return 0.5 * _norm(w, mirror.p) ** 2
+        norm = _norm(w, mirror.p)
+        return 0.5 * norm * norm
 
 
 def to_dual(mirror: Any, w: np.ndarray) -> np.ndarray:
@@ -155,7 +157,8 @@ def divergence(mirror: Any, w: np.ndarray, v: np.ndarray) -> float:
     if mirror.is_separable:
         dual = float(np.sum(conjugate(mirror, v)))
     else:
-        dual = 0.5 * _norm(v, mirror.q) ** 2
+        norm = _norm(v, mirror.q)
+        dual = 0.5 * norm * norm
     return type(mirror).value(mirror, w) + dual - _dot(w, v)
 
 

@@ -103,10 +103,13 @@ class Run:
             self.begin()
         self._advance(matrix, y, weights, order, again)
 
-    def expect(self, n: int) -> None:
-        """There will be n examples in all, where the conversion wants to know."""
-        if hasattr(self.conversion, "for_length"):
-            self.conversion = self.conversion.for_length(n)
+    def expect(self, n: int) -> bool:
+        """There will be n examples in all; whether the conversion wanted to know."""
+        if self.pilot is not None or not hasattr(self.conversion, "for_length"):
+            return False
+        told = self.conversion.for_length(n)
+        is_new, self.conversion = told != self.conversion, told
+        return is_new
 
     @property
     def examples(self) -> int:

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import check_random_state
 
 from ._composition import CONVERSIONS, named
 from .losses import Squared
@@ -29,10 +30,11 @@ from .optimizers import MirrorDescent
 from .progress import Bar
 from .regularizers import L1
 from .rows import Matrix, as_matrix, check_numbers, squared_norms
-from .solve import Run
+from .solve import DivergenceError, Run
 from .steps import Constant
 
 _CHUNK = 1 << 16
+_ENDED: Any = object()
 _SLOW = 2.0
 """Seconds after which progress is shown."""
 
@@ -65,23 +67,27 @@ def kaczmarz(
 ) -> Solution:
     """Solve A w = y, as sparse as ``lam`` asks for.
 
-    ``A`` is a scipy sparse matrix, a dense array, or an iterable of rows with ``y`` an iterable of targets: a row is a
-    dense vector or a pair (columns, values), for which ``n_features`` is needed.  Rows of a matrix are drawn with
-    replacement, ``iterations`` of them (five times as many as there are by default); an iterable is read once in its
-    order, or as far as ``iterations``.
+    ``A`` is a scipy sparse matrix, a dense array (or lists, or a table), or an iterator of rows with ``y`` an iterable
+    of targets: a row is a dense vector or a pair (columns, values), for which ``n_features`` is needed.  Rows of a
+    matrix are drawn with replacement, ``iterations`` of them (five times as many as there are by default); an iterator
+    is read once in its order, or as far as ``iterations``.
 
-    ``step`` over the largest squared norm of a row is the constant step; "row" steps by one over each row's own, which
-    solves a system without noise fastest.  After every pass (65,536 rows of an iterable) the relative residual is
-    compared with ``tol``.  ``eps`` > 0 rounds the map's corner off: no weight is exactly zero then.
+    ``step`` over the largest squared norm of a row (of an iterator: of its first 65,536) is the constant step; "row"
+    steps by one over each row's own, which solves a system without noise fastest.  After every pass (65,536 rows of an
+    iterator) the relative residual is compared with ``tol``.  ``eps`` > 0 rounds the map's corner off: no weight is
+    exactly zero then.
     """
     mirror = SparseKaczmarz(float(lam), float(eps))
     mirror.check()
     _check(step, iterations, tol)
     record = named("conversion", conversion, CONVERSIONS, "check", "watch round")
-    if isinstance(A, Matrix) or sp.issparse(A) or isinstance(A, np.ndarray):
-        chunks: Any = _drawn(A, y, iterations, random_state)
+    seed = _seed(random_state)
+    if hasattr(A, "__next__") or (isinstance(A, list | tuple) and n_features is not None):
+        chunks: Any = _in_order(iter(A), iter(y), iterations, n_features)
+    elif isinstance(A, Matrix | list | tuple) or sp.issparse(A) or hasattr(A, "__array__"):
+        chunks = _drawn(A, y, iterations, seed, every_pass=tol is not None)
     else:
-        chunks = _in_order(iter(A), iter(y), iterations, n_features)
+        raise ValueError(f"A is {type(A).__name__}: it must be a matrix, an array or an iterator of rows.")
     chunk = next(chunks, None)
     if chunk is None:
         raise ValueError("A has no rows: there is nothing to solve.")
@@ -90,7 +96,7 @@ def kaczmarz(
     if largest == 0.0:
         raise ValueError("all rows of A that were looked at are zero: there is nothing to solve.")
     size = Constant(1e300, cap=True) if step == "row" else Constant(float(step) / largest, cap=False)
-    run = Run(Squared(), L1(0.0), MirrorDescent(mirror), record, size, d=d, intercept=False, seed=int(random_state),
+    run = Run(Squared(), L1(0.0), MirrorDescent(mirror), record, size, d=d, intercept=False, seed=seed,
               initial=None if start is None else (_vector(start, d), np.zeros(1)))  # fmt: skip
     if chunk.total is not None:
         run.expect(chunk.total)
@@ -98,7 +104,14 @@ def kaczmarz(
     show = progress or bar.show_late(_SLOW)
     try:
         while chunk is not None:
-            run.feed(chunk.matrix, chunk.y, order=chunk.order)
+            try:
+                run.feed(chunk.matrix, chunk.y, order=chunk.order)
+            except DivergenceError as error:
+                which = " (over the largest of the first rows)" if chunk.total is None else ""
+                raise DivergenceError(
+                    f"the iterates grew without bound by row {done + len(chunk.order)}: choose a smaller step, now "
+                    f"{step}{which}."
+                ) from error
             done += len(chunk.order)
             show(done, chunk.total)
             if tol is not None and chunk.ends_pass:
@@ -110,7 +123,7 @@ def kaczmarz(
     finally:
         bar.close()
     answer = run.finish()
-    w = answer.w[:, 0]
+    w = answer.w[:, 0] + 0.0  # no negative zeros
     report = {key: part for key, part in answer.report.items() if key != "run"}
     if step != "row":
         report["step"] = float(step) / largest
@@ -129,7 +142,9 @@ class _Chunk(NamedTuple):
     ends_pass: bool
 
 
-def _drawn(A: Any, y: Any, iterations: int | None, seed: int) -> Iterator[_Chunk]:
+def _drawn(A: Any, y: Any, iterations: int | None, seed: int, every_pass: bool) -> Iterator[_Chunk]:
+    if isinstance(A, list | tuple):
+        A = np.array(A, dtype=np.float64)
     matrix, y = as_matrix(A), np.asarray(y, dtype=np.float64)
     n = len(matrix)
     if y.shape != (n,):
@@ -139,17 +154,21 @@ def _drawn(A: Any, y: Any, iterations: int | None, seed: int) -> Iterator[_Chunk
     total, rng = 5 * n if iterations is None else int(iterations), np.random.default_rng(seed)
     done = 0
     while done < total and n:
-        count = min(_CHUNK, total - done, n - done % n)
+        count = min(_CHUNK, total - done, n - done % n if every_pass else total)
         done += count
-        yield _Chunk(matrix, y, rng.integers(n, size=count), norms, total, done % n == 0)
+        yield _Chunk(matrix, y, rng.integers(n, size=count), norms, total, every_pass and done % n == 0)
 
 
 def _in_order(rows: Iterator[Any], targets: Iterator[Any], iterations: int | None, d: int | None) -> Iterator[_Chunk]:
     left = iterations
     while left is None or left > 0:
-        pairs = list(islice(zip(rows, targets, strict=False), _CHUNK if left is None else min(left, _CHUNK)))
+        count = _CHUNK if left is None else min(left, _CHUNK)
+        pairs = list(islice(zip_longest(rows, targets, fillvalue=_ENDED), count))
         if not pairs:
             return
+        if pairs[-1][0] is _ENDED or pairs[-1][1] is _ENDED:
+            short, long = ("A", "y") if pairs[-1][0] is _ENDED else ("y", "A")
+            raise ValueError(f"{short} ended before {long}: there must be a target for each row.")
         matrix = _stacked([row for row, _ in pairs], d)
         d, y = matrix.d, np.array([target for _, target in pairs], dtype=np.float64)
         check_numbers(y, "y")
@@ -179,6 +198,12 @@ def _residual(chunk: _Chunk, w: np.ndarray) -> float:
     """||A w - y|| / ||y||; absolute where y is zero."""
     size = float(np.linalg.norm(chunk.y))
     return float(np.linalg.norm(chunk.matrix.to_scipy() @ w - chunk.y)) / (size if size > 0.0 else 1.0)
+
+
+def _seed(random_state: Any) -> int:
+    if isinstance(random_state, numbers.Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
 def _vector(start: Any, d: int) -> np.ndarray:

@@ -69,9 +69,10 @@ class FollowingBlock(Block):
 
     def undone(self, cells: np.ndarray) -> np.ndarray:
         """The cells (d, 2) as they were when the kept iterate was the present one: what was overwritten is put back."""
-        out = cells.copy()
-        for k in range(int(self.count[0]) - 1, int(self.count[4]) - 1, -1):
-            out[self.item[k]] = self.old[2 * k : 2 * k + 2]
+        out, log = cells.copy(), slice(int(self.count[4]), int(self.count[0]))
+        old = self.old.reshape(-1, 2)[log]
+        first = np.unique(self.item[log], return_index=True)[1]  # what a feature was before its first change
+        out[self.item[log][first]] = old[first]
         return out
 
 

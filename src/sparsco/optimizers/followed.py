@@ -132,12 +132,13 @@ class FollowedFOBOS(NamedTuple):
         """Drop stale entries once they are most of the heap."""
         size, alive = block.size
         if size > 4 * alive + 4096:
-            key, who = block.key[:size], block.who[:size]
-            _, B, v, k = self._alive(problem, state)
-            valid = np.zeros(size, dtype=bool)
-            at = who.astype(np.int64)
+            key, who = block.key[:size], block.who[:size].astype(np.int64)
+            touched, lanes, _ = self.layout.views(problem, state)
+            pen = getattr(problem.regularizer, "pen", None)  # of these features only: there may be many others
+            k = problem.method.lams[0] * (1.0 if pen is None else pen[who])
+            v, B = lanes[who, 0, 0], touched[who, 0]
             with np.errstate(divide="ignore", invalid="ignore"):
-                valid = (v[at] != 0.0) & (key == B[at] + np.abs(v[at]) / k[at])
+                valid = (v != 0.0) & (key == B + np.abs(v) / k)
             order = np.argsort(key[valid], kind="stable")
             who = who[valid][order]
             _, first = np.unique(who, return_index=True)  # the same entry may be there twice

@@ -84,8 +84,8 @@ class StaticDescent(NamedTuple):
         name, regularizer = type(self.mirror).__name__, problem.regularizer
         if not is_absolute(regularizer) or regularizer.rho > 0.0 or np.any(problem.method.lams):
             raise ValueError(
-                f"the map {name} has its L1 term inside, and with {type(regularizer).__name__} beside it a step has no "
-                "closed form: set alpha=0."
+                f"the map {name} has its L1 term inside and is not made for {type(regularizer).__name__} beside it: "
+                "set alpha=0 and penalty='elasticnet'."
             )
 
     def is_lazy(self, problem: Problem, uniform: bool) -> bool:
