@@ -514,6 +514,7 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-m", "sparsco.cli", "reproduce", "aaai-figure-1", "--quick", *arguments],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background ignore Ctrl-C
     )  # fmt: skip
 
 
