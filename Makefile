@@ -15,7 +15,7 @@ help:
 	@echo "make lint           ruff and mypy"
 	@echo "make bench          speed, as ratios measured in one interleaved run"
 	@echo "make bench-quality  untuned quality on real data found through SPARSCO_DATA"
-	@echo "make reproduce      the papers' tables and figures with 10 trials, 15 minutes; writes reproduce.html"
+	@echo "make reproduce      the papers' tables and figures with 10 trials, ten to twenty minutes; writes reproduce.html"
 	@echo "make clean          remove the environment, caches and reports"
 
 $(STAMP): pyproject.toml
