@@ -614,31 +614,6 @@ def test_all_data_is_looked_for_before_anything_is_run(own_cache, monkeypatch, c
     assert "rcv1_test.binary" in capsys.readouterr().err
 
 
-# ---- tomography: the counts that independent code measured, 8 seeds --------------------------------------------------
-
-
-def test_individual_figure_3(tmp_path):
-    experiment = definition.load("individual-figure-3", trials=8)
-    studies = tuple(study._replace(points=(1.0,)) for study in experiment.studies)
-    with run.Workers(1) as workers:
-        found = run.results_of(
-            experiment._replace(studies=studies), store.Stores(tmp_path, False), workers, lambda done, total: None
-        )
-    mean = {
-        (row, metric): np.mean([trial[metric][0] for trial in found["individual-figure-3", "N=64", row]])
-        for row in experiment.rows
-        for metric in ("NNC", "error")
-    }
-    counts = {"UNI": 4093, "WEI": 3725, "SUFFIX": 1948, "RAND": 1808, "OCMDI": 1813, "LAST": 1813}
-    for row, count in counts.items():
-        assert mean[row, "NNC"] == pytest.approx(count, rel=0.02), row
-    # RAND, one draw a trial, is known to .01 only: over 40 trials it lies between WEI and SUFFIX, at .271
-    errors = [mean[row, "error"] for row in ("UNI", "WEI", "SUFFIX", "OCMDI")]
-    assert errors == sorted(errors, reverse=True)
-    assert mean["RAND", "error"] == pytest.approx(0.271, abs=0.03)
-    assert mean["OCMDI", "error"] == pytest.approx(mean["LAST", "error"], rel=0.01)
-
-
 # ---- in a browser ----------------------------------------------------------------------------------------------------
 
 

@@ -74,8 +74,7 @@ class SCMDI(NamedTuple):
         """For a stream of n examples in all."""
         return self if self.T is not None else self._replace(T=max((n + 1) // 2, 1))
 
-    def watch(self, loss: Any) -> Any:
-        return Followed()
+    watch, omega_of = OCMDI.watch, OCMDI.omega_of
 
     def begin(self, run: Run) -> None:
         if self.T is None:
@@ -90,9 +89,6 @@ class SCMDI(NamedTuple):
     def event(self, run: Run, n: int) -> None:
         w_bar, b_bar, distance = _average(run)
         _compare(run, w_bar, b_bar, np.inf if self.least else distance / self.T, self.least)
-
-    def omega_of(self, run: Run, t: int, n: int) -> np.ndarray:
-        return _weights(run, t, n)
 
     def finish(self, run: Run) -> Answer:
         if run.block.iterate:

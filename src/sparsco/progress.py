@@ -7,14 +7,31 @@ import time
 from collections.abc import Callable
 
 
-class Progress:
+class _Line:
+    """A line on stderr: written over itself at a terminal, elsewhere one below the other."""
+
+    def __init__(self) -> None:
+        self.rewrites = bool(getattr(sys.stderr, "isatty", bool)())
+        self.open = False
+
+    def say(self, text: str) -> None:
+        """Show this."""
+        print(("\r" if self.rewrites else "") + text, end="" if self.rewrites else "\n", file=sys.stderr, flush=True)
+        self.open = self.rewrites
+
+    def close(self) -> None:
+        """End the line."""
+        if self.open:
+            print(file=sys.stderr)
+
+
+class Progress(_Line):
     """Rows per second on stderr: when ``verbose``, or at a terminal once a fit has lasted two seconds."""
 
     def __init__(self, name: str, rows: int, passes: int, verbose: int) -> None:
+        super().__init__()
         self.name, self.rows, self.passes, self.verbose = name, rows, passes, verbose
         self.began = self.shown = time.monotonic()
-        self.rewrites = bool(getattr(sys.stderr, "isatty", bool)())
-        self.open = False
 
     def show(self, epoch: int, row: int) -> None:
         """Say where the fit is, once a second and at the end of each pass."""
@@ -24,26 +41,19 @@ class Progress:
             return
         done = (epoch - 1) * self.rows + row
         speed = done / max(now - self.began, 1e-9)
-        text = f"[{self.name}] pass {epoch}/{self.passes}, row {row}/{self.rows}, {speed:,.0f} rows/s"
-        print(("\r" if self.rewrites else "") + text, end="" if self.rewrites else "\n", file=sys.stderr, flush=True)
-        self.shown, self.open = now, self.rewrites
-
-    def close(self) -> None:
-        """End the line."""
-        if self.open:
-            print(file=sys.stderr)
+        self.say(f"[{self.name}] pass {epoch}/{self.passes}, row {row}/{self.rows}, {speed:,.0f} rows/s")
+        self.shown = now
 
 
-class Bar:
+class Bar(_Line):
     """Work done and time left, on stderr: a bar that is redrawn at a terminal, elsewhere a line now and then."""
 
     WIDTH = 30
 
     def __init__(self, name: str) -> None:
+        super().__init__()
         self.name, self.began = name, time.monotonic()
         self.shown = -1.0
-        self.rewrites = bool(getattr(sys.stderr, "isatty", bool)())
-        self.open = False
 
     def show(self, done: float, total: float | None) -> None:
         """Say how much of the work is done, in any unit; without a total there is nothing to say."""
@@ -55,18 +65,11 @@ class Bar:
         self.shown = now
         left = (now - self.began) * (1.0 - share) / share if share else float("nan")
         filled = int(self.WIDTH * share)
-        text = f"{self.name} [{'=' * filled}{' ' * (self.WIDTH - filled)}] {share:4.0%}, {duration(left)} left"
-        print(("\r" if self.rewrites else "") + text, end="" if self.rewrites else "\n", file=sys.stderr, flush=True)
-        self.open = self.rewrites
+        self.say(f"{self.name} [{'=' * filled}{' ' * (self.WIDTH - filled)}] {share:4.0%}, {duration(left)} left")
 
     def show_late(self, seconds: float) -> Callable[[float, float | None], None]:
         """``show`` that says nothing for the first seconds, for what is usually short."""
         return lambda done, total: self.show(done, total) if time.monotonic() - self.began > seconds else None
-
-    def close(self) -> None:
-        """End the line."""
-        if self.open:
-            print(file=sys.stderr)
 
 
 def duration(seconds: float) -> str:

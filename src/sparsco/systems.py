@@ -40,8 +40,8 @@ _SLOW = 2.0
 
 
 class Solution(NamedTuple):
-    """A solution: the weights, how many rows were used, ||A w - y|| / ||y|| (of the first rows where A was an
-    iterator), whether ``tol`` was reached, and what the conversion reports."""
+    """A solution: the weights, how many rows were used, ||A w - y|| / ||y|| (of the last rows read where A was
+    an iterator), whether ``tol`` was reached, and what the conversion reports."""
 
     w: np.ndarray
     iterations: int

@@ -26,13 +26,13 @@ def as_text(experiment: Experiment, cells: Sequence[Cell]) -> str:
     """Tables for a terminal, one for each column, then what differs and why."""
     reasons = _reasons(cells)
     blocks = [f"{experiment.key}: {experiment.title}", experiment.extent, *experiment.notes, LEGEND]
-    for column, lines in _grouped(experiment, cells):
+    for column, lines in _grouped(cells):
         rows = [(column, *experiment.metrics)]
         rows += [(row, *(_text(cell, reasons) for cell in found)) for row, found in lines]
         widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
         padded = ("  ".join(text.ljust(n) for text, n in zip(row, widths, strict=True)) for row in rows)
         blocks.append("\n".join(line.rstrip() for line in padded))
-    claims = [cell for cell in cells if cell.column == "claim"]
+    claims = _claims(cells)
     if claims:
         blocks.append("\n".join(f"{_SIGNS[cell.verdict]} {_claim(cell, reasons)}" for cell in claims))
     blocks += [f"[{number}] {reason}" for reason, number in reasons.items()]
@@ -67,11 +67,11 @@ def as_blocks(experiment: Experiment, cells: Sequence[Cell], results: Results) -
     blocks += [report.text(experiment.extent)]
     blocks += [report.text(note) for note in experiment.notes]
     blocks += _plots(experiment, cells, results)
-    for column, lines in _grouped(experiment, cells):
+    for column, lines in _grouped(cells):
         rows = [(row, *(report.Marked(_text(cell, reasons), cell.verdict) for cell in found)) for row, found in lines]
         table = report.table((column, *experiment.metrics), rows)
         blocks.append(report.details(column, table) if experiment.kind == "curves" else table)
-    claims = [cell for cell in cells if cell.column == "claim"]
+    claims = _claims(cells)
     if claims:
         rows = [(_claim(cell, reasons), report.Marked(cell.verdict, cell.verdict)) for cell in claims]
         blocks.append(report.table(("what the paper says", "verdict"), rows))
@@ -91,13 +91,17 @@ def write_report(path: str | Path, shown: Sequence[tuple[Experiment, Sequence[Ce
 # --- pieces -----------------------------------------------------------------------------------------------------------
 
 
-def _grouped(experiment: Experiment, cells: Sequence[Cell]) -> list[tuple[str, list[tuple[str, list[Cell]]]]]:
+def _grouped(cells: Sequence[Cell]) -> list[tuple[str, list[tuple[str, list[Cell]]]]]:
     """Column -> row -> cells in the order of the metrics."""
     cells = [cell for cell in cells if cell.column != "claim"]
     return [
         (column, [(row, list(found)) for row, found in groupby(lines, key=lambda cell: cell.row)])
         for column, lines in groupby(cells, key=lambda cell: cell.column)
     ]
+
+
+def _claims(cells: Sequence[Cell]) -> list[Cell]:
+    return [cell for cell in cells if cell.column == "claim"]
 
 
 def _reasons(cells: Sequence[Cell]) -> dict[str, int]:
@@ -123,7 +127,7 @@ def _number(x: float, like: float | None = None) -> str:
     if x != 0.0 and abs(x) < 1e-3:
         return f"{x:.1e}"
     digits = 4 if abs(like if like is not None else x) < 1000 else 1
-    return f"{x:.{digits}f}".rstrip("0").rstrip(".") if "." in f"{x:.{digits}f}" else f"{x:.{digits}f}"
+    return f"{x:.{digits}f}".rstrip("0").rstrip(".")
 
 
 def _claim(cell: Cell, reasons: dict[str, int]) -> str:

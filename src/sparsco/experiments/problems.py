@@ -195,7 +195,7 @@ class Tomography(NamedTuple):
 
     def measures(self, w: np.ndarray, trial: int = 0) -> dict[str, float]:
         """The number of weights that count as not zero, and the relative error."""
-        truth = tomography.shepp_logan(self.N).ravel()
+        truth = self.exact()
         return {
             "NNC": float(np.count_nonzero(np.abs(w) > 1e-7)),
             "error": float(np.linalg.norm(w - truth) / np.linalg.norm(truth)),
@@ -207,7 +207,7 @@ class Tomography(NamedTuple):
 
     def exact(self) -> np.ndarray:
         """The true image."""
-        return tomography.shepp_logan(self.N).ravel()
+        return _image(self.N)
 
     def weights(self, w: np.ndarray) -> np.ndarray:
         """All."""
@@ -215,11 +215,16 @@ class Tomography(NamedTuple):
 
 
 @functools.cache
+def _image(N: int) -> np.ndarray:
+    return tomography.shepp_logan(N).ravel()
+
+
+@functools.cache
 def _rays(N: int, angles: int) -> tuple[Matrix, np.ndarray, float]:
     """The matrix, what would be measured without error, and the largest squared norm of a row."""
     matrix = as_matrix(tomography.fan_beam(N, np.arange(angles) * (360.0 / angles)))
     norms = squared_norms(matrix.indptr, matrix.data, np.arange(len(matrix)))
-    return matrix, matrix.to_scipy() @ tomography.shepp_logan(N).ravel(), float(norms.max())
+    return matrix, matrix.to_scipy() @ _image(N), float(norms.max())
 
 
 class SVM(NamedTuple):
@@ -278,9 +283,8 @@ def _two_classes(name: str) -> tuple[Any, np.ndarray]:
     """All rows of the training part; of several labels the first half against the second; columns in [-1, 1]."""
     X, y = datasets.load(name, "train")
     labels = np.unique(y)
-    largest = abs(X).max(axis=0).toarray().ravel()
-    X = sp.csr_array(X @ sp.diags_array(1.0 / np.where(largest > 0.0, largest, 1.0)))
-    return X, np.where(np.isin(y, labels[: (len(labels) + 1) // 2]), 1.0, -1.0)
+    (X,) = _with_unit_columns(X)
+    return sp.csr_array(X), np.where(np.isin(y, labels[: (len(labels) + 1) // 2]), 1.0, -1.0)
 
 
 @functools.lru_cache(maxsize=4)
@@ -345,11 +349,16 @@ def _loaded(name: str, pair: tuple[int, int], swapped: bool, unit_columns: bool,
         parts.reverse()
     (X, y), (X_test, y_test) = parts
     if unit_columns:
-        largest = np.maximum(abs(X).max(axis=0).toarray().ravel(), abs(X_test).max(axis=0).toarray().ravel())
-        factor = sp.diags_array(1.0 / np.where(largest > 0.0, largest, 1.0))
-        X, X_test = X @ factor, X_test @ factor
+        X, X_test = _with_unit_columns(X, X_test)
     X, X_test = _with_ones(X), _with_ones(X_test)
     return as_matrix(X), X, y.astype(float), X_test, y_test
+
+
+def _with_unit_columns(*parts: Any) -> list[Any]:
+    """Every column over its largest value in any of these."""
+    largest = np.max([abs(X).max(axis=0).toarray().ravel() for X in parts], axis=0)
+    factor = sp.diags_array(1.0 / np.where(largest > 0.0, largest, 1.0))
+    return [X @ factor for X in parts]
 
 
 def _with_ones(X: Any) -> Any:

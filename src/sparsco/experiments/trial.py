@@ -32,9 +32,10 @@ def measure(
         if _learns(method):
             for T in at:
                 what = _composition(problem, method, T, trial)
-                learner = learners.setdefault(repr(what), _Learner(_run(problem, what, trial)))
-                learner.stops.append(T)
-                asked.setdefault(name, []).append(learner)
+                if repr(what) not in learners:
+                    learners[repr(what)] = _Learner(_run(problem, what, trial))
+                learners[repr(what)].stops.append(T)
+                asked.setdefault(name, []).append(learners[repr(what)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # more passes would help: the papers say how many there are
         _warm_up(problem, fields["name"], methods)

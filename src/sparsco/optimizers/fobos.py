@@ -116,15 +116,7 @@ class FOBOS(NamedTuple):
         rho = float(problem.regularizer.rho)
         if self.l2_in == "prox":
             return make_schedule(problem, block, t, eta, omega, eta)
-        decay = 1.0 - eta * rho
-        if t == 0 and decay.size and decay[0] <= 0.0 and not state.cell.any():
-            decay[0] = 1.0  # w_1 = 0 whatever multiplies it
-        if decay.size and decay.min() <= 0.0:
-            raise ValueError(
-                f"the step {eta[decay.argmin()]:.3g} at example {t + decay.argmin() + 1} times rho = {rho:.3g} is "
-                "at least 1: choose smaller steps, or FOBOS(l2_in='prox')."
-            )
-        return make_schedule(problem, block, t, eta, omega, eta, decay)
+        return make_schedule(problem, block, t, eta, omega, eta, gradient_decay(state, t, eta, rho))
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
@@ -139,6 +131,19 @@ class FOBOS(NamedTuple):
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
         """The iterate after t examples."""
         return iterate(self.layout, problem, state, block, t)
+
+
+def gradient_decay(state: State, t: int, eta: np.ndarray, rho: float) -> np.ndarray:
+    """The factors 1 - eta rho of an L2 term in the gradient; refused where one is not positive."""
+    decay = 1.0 - eta * rho
+    if t == 0 and decay.size and decay[0] <= 0.0 and not state.cell.any():
+        decay[0] = 1.0  # w_1 = 0 whatever multiplies it
+    if decay.size and decay.min() <= 0.0:
+        raise ValueError(
+            f"the step {eta[decay.argmin()]:.3g} at example {t + decay.argmin() + 1} times rho = {rho:.3g} is at least "
+            "1: choose smaller steps, or FOBOS(l2_in='prox')."
+        )
+    return decay
 
 
 def settle_block(problem: Problem, state: State, block: Block, t: int) -> None:

@@ -17,8 +17,9 @@ from ..losses import derivative
 from ..mirrors import Euclidean
 from ..records import Block, Layout, Problem, State, follows, tracks
 from ..regularizers import is_absolute, penalty, prox
-from .fobos import FOBOS
+from .fobos import FOBOS, gradient_decay
 from .follow import Follow, FollowingBlock
+from .mirror import StaticDescent
 
 _TINY = 1e-4
 """Below this P the cells are settled and P starts again from 1: sums lose as many digits as P does."""
@@ -82,13 +83,7 @@ class FollowedFOBOS(NamedTuple):
             name = type(problem.regularizer).__name__
             raise ValueError(f"iterates under {name} cannot be followed: choose the L1 norm, an L2 term or both.")
 
-    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
-        """Whether the watched sums are exact at O(nonzeros): those of iterates."""
-        return problem.sums <= 1 or bool(follows(problem.watch))
-
-    def is_dense(self, problem: Problem) -> bool:
-        """Whether an example costs O(d): never."""
-        return False
+    is_lazy, is_dense = StaticDescent.is_lazy, StaticDescent.is_dense
 
     def start(self, problem: Problem) -> tuple[State, Block]:
         return self.layout.new_state(problem), HeapBlock()
@@ -104,16 +99,8 @@ class FollowedFOBOS(NamedTuple):
         self._compact(problem, state, block)
         rho, longest = float(problem.regularizer.rho), max(len(block.noted), 1)
         eta = eta[: max(1, _ENTRIES // longest)]
-        decay = 1.0 / (1.0 + eta * rho)
-        if self.l2_in == "gradient":
-            decay = 1.0 - eta * rho
-            if t == 0 and decay[0] <= 0.0 and not state.cell.any():
-                decay[0] = 1.0  # w_1 = 0 whatever multiplies it
-            if decay.min() <= 0.0:
-                raise ValueError(
-                    f"the step {eta[decay.argmin()]:.3g} at example {t + decay.argmin() + 1} times rho = {rho:.3g} is "
-                    "at least 1: choose smaller steps, or the L2 term in the prox."
-                )
+        in_prox = self.l2_in == "prox"
+        decay = 1.0 / (1.0 + eta * rho) if in_prox else gradient_decay(state, t, eta, rho)
         P = np.multiply.accumulate(np.append(block.P, decay))
         small = np.flatnonzero(P < _TINY)
         n = min(int(small[0]), len(eta)) if small.size else len(eta)
@@ -121,7 +108,7 @@ class FollowedFOBOS(NamedTuple):
         block.full = bool(P[n] < _TINY)
         block.P, block.start = float(P[n]), t
         block.make_room(n * longest)
-        tau = eta[:n] / (P[:n] if self.l2_in == "prox" else P[1 : n + 1])
+        tau = eta[:n] / (P[:n] if in_prox else P[1 : n + 1])
         b_eta = eta[:n] if problem.intercept else 0.0 * eta[:n]
         follow = block.arrays(problem, n)
         return Schedule(
@@ -171,8 +158,7 @@ class FollowedFOBOS(NamedTuple):
 
     def compare(self, problem: Problem, state: State, block: HeapBlock, w_bar: np.ndarray) -> None:
         """The point that iterates are compared with, after a settling."""
-        sums, _ = self.layout.sums(problem, state)
-        sums[: len(w_bar), 1, 0], sums[len(w_bar) :, 1, 0] = w_bar, 0.0
+        StaticDescent.compare(self, problem, state, block, w_bar)
         self._refresh(problem, state, block)
 
     def _refresh(self, problem: Problem, state: State, block: HeapBlock) -> None:
