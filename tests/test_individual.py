@@ -34,6 +34,7 @@ from sparsco import (
     MirrorDescent,
     NonNegative,
     PNorm,
+    RowGroup,
     Run,
     SparseClassifier,
     SparseKaczmarz,
@@ -80,6 +81,17 @@ class Dense(NamedTuple):
         lam, eps = self.a, self.b
         return np.where(np.abs(v) <= lam + eps, v * eps / max(lam + eps, 1e-300), soft(v, lam))
 
+    def composite(self, theta, s, shrink, least=-np.inf):
+        """v of argmin_w Psi(w) - theta w + s |w| + shrink w^2 / 2 over w >= least, one coordinate at a time."""
+        t = np.maximum(theta - s, 0.0) if least == 0.0 else soft(theta, s)
+        if self.name != "kaczmarz" or shrink == 0.0:
+            return t / (1.0 + shrink)
+        lam, eps = self.a, self.b  # below, v(w) + shrink w = t: by pieces of v(w) = w + lam min(w / eps, 1)
+        size = np.abs(t)
+        beyond = lam + (size - lam) / (1.0 + shrink)
+        inside = size if eps == 0.0 else size / (eps + lam + shrink * eps) * (eps + lam)
+        return np.sign(t) * np.where(size <= lam + eps + shrink * eps, inside, beyond)
+
     def divergence(self, w, v):
         u = self.primal(v)
         return self.value(w) - self.value(u) - v @ (w - u)
@@ -100,7 +112,9 @@ class Stored(NamedTuple):
     v: np.ndarray
 
 
-def iterates(dense, X, y, slope, eta, lam=0.0, rho=0.0, pen=1.0, l2_in="prox", intercept=True, start=None):
+def iterates(
+    dense, X, y, slope, eta, lam=0.0, rho=0.0, pen=1.0, l2_in="prox", intercept=True, start=None, least=-np.inf
+):
     """w_1, ..., w_{n+1}."""
     d = X.shape[1]
     v, b = np.zeros(d) if start is None else start, 0.0
@@ -108,7 +122,7 @@ def iterates(dense, X, y, slope, eta, lam=0.0, rho=0.0, pen=1.0, l2_in="prox", i
     for x, target, step in zip(X, y, eta, strict=True):
         c = slope(x @ stored[-1][0] + b, target)
         if l2_in == "prox":
-            v = soft(v - step * c * x, step * lam * pen) / (1.0 + step * rho)
+            v = dense.composite(v - step * c * x, step * lam * pen, step * rho, least)
         else:
             v = soft((1.0 - step * rho) * v - step * c * x, step * lam * pen)
         b = b - step * c if intercept else b
@@ -232,6 +246,9 @@ CASES = {  # map, lam, rho, where the L2 term is
     "p-norm 1.5": ("p-norm 1.5", 0.0, 0.0, "prox"),
     "kaczmarz": ("kaczmarz", 0.0, 0.0, "prox"),
     "kaczmarz, rounded": ("kaczmarz, rounded", 0.0, 0.0, "prox"),
+    "kaczmarz, l1": ("kaczmarz", 0.05, 0.0, "prox"),
+    "kaczmarz, elastic net": ("kaczmarz", 0.05, 0.2, "prox"),
+    "kaczmarz, rounded, elastic net": ("kaczmarz, rounded", 0.05, 0.2, "prox"),
 }
 
 
@@ -272,7 +289,7 @@ def check(name, seed, n, d, conversion, eta, plain, intercept=True, loss="square
     seed=st.integers(0, 10**6), n=st.integers(1, 40), d=st.integers(1, 6), eta=st.sampled_from([0.02, 0.1, 0.3]),
     intercept=st.booleans(), half=st.booleans(),
 )  # fmt: skip
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)  # at least two cases, 1000 streams, for each kind of map
 def test_the_choice_is_that_of_storing_every_iterate(name, seed, n, d, eta, intercept, half):
     conversion = SCMDI(T=max(1, n // 2)) if half else OCMDI()
     check(name, seed, n, d, conversion, Constant(eta), False, intercept)
@@ -385,16 +402,16 @@ def test_a_starting_point_other_than_zero():
 # ---- mirror descent with the other conversions -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["p-norm 1.2, l1", "p-norm 1.5", "kaczmarz", "kaczmarz, rounded"])
+@pytest.mark.parametrize("name", [name for name in CASES if "euclidean" not in name])
 @pytest.mark.parametrize("conversion", [Last(), Average(), Average(power=2.0), Suffix(0.5, 300)], ids=str)
 @pytest.mark.parametrize("plain", [True, False])
 def test_other_conversions_of_mirror_descent(name, conversion, plain):
-    which, lam, _, _ = CASES[name]
+    which, lam, rho, _ = CASES[name]
     mirror, dense = MAPS[which]
     X, y = draw(11, 300, 6)
-    run = Run(Squared(), L1(lam), MirrorDescent(mirror), conversion, Constant(0.03), d=6)
+    run = Run(Squared(), ElasticNet(lam, rho), MirrorDescent(mirror), conversion, Constant(0.03), d=6)
     answer = learned(run, X, y, plain)
-    stored = iterates(dense, X, y, slope_squared, np.full(300, 0.03), lam)
+    stored = iterates(dense, X, y, slope_squared, np.full(300, 0.03), lam, rho)
     number = np.arange(1.0, 301.0)
     if isinstance(conversion, Last):
         expected = stored.w[-1]
@@ -415,15 +432,41 @@ def test_euclidean_mirror_descent_is_fobos():
     assert np.array_equal(*(learned(run, X, y).w for run in runs))
 
 
-def test_the_p_norm_with_a_non_negative_penalty():
+@pytest.mark.parametrize("which", MAPS)
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_non_negative_penalty_beside_every_map(which, plain):
+    mirror, dense = MAPS[which]
     X, y = draw(13, 200, 5)
-    run = Run(Squared(), NonNegative(0.05), MirrorDescent(PNorm(1.4)), Last(), Constant(0.03), d=5, intercept=False)
-    answer = learned(run, X, y)
-    v = np.zeros(5)
-    for x, target in zip(X, y, strict=True):
-        w = MAPS["p-norm 1.5"][1]._replace(a=1.4).primal(v)
-        v = np.maximum(v - 0.03 * (x @ w - target) * x - 0.03 * 0.05, 0.0)
-    np.testing.assert_allclose(answer.w[:, 0], Dense("p-norm", 1.4).primal(v), atol=1e-12)
+    rho = 0.0 if isinstance(mirror, PNorm) else 0.1
+    run = Run(Squared(), NonNegative(0.05, rho), MirrorDescent(mirror), OCMDI(), Constant(0.03), d=5, intercept=False)
+    answer = learned(run, X, y, plain)
+    stored = iterates(dense, X, y, slope_squared, np.full(200, 0.03), 0.05, rho, intercept=False, least=0.0)
+    number = np.arange(1.0, 202.0)
+    expected = choose(dense, stored, (number + 1.0) * (number + 2.0) * 0.03 if rho else np.ones(201))
+    np.testing.assert_allclose(answer.report["differences"], expected.differences, rtol=0.0, atol=1e-12)
+    assert not expected.is_tied and answer.report["iterate"] == expected.iterate
+    np.testing.assert_allclose(answer.w[:, 0], stored.w[expected.iterate - 1], rtol=0.0, atol=1e-12)
+    assert (answer.w >= 0.0).all() and (answer.w > 0.0).any()
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.05])
+@pytest.mark.parametrize("least", [-np.inf, 0.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_kaczmarz_step_is_the_minimum_that_it_stands_for(eps, least, seed):
+    """Of Psi(w) - theta w + s |w| + shrink w^2 / 2, by a search along each coordinate."""
+    rng = np.random.default_rng(seed)
+    dense, s, shrink = Dense("kaczmarz", 0.4, eps), 0.2, 0.7
+    for theta in rng.standard_normal(8):
+        step = dense.primal(dense.composite(np.array([theta]), s, shrink, least))[0]
+
+        def objective(w, theta=theta):
+            return dense.value(np.array([w])) - theta * w + s * abs(w) + 0.5 * shrink * w * w
+
+        found = minimize_scalar(objective, bounds=(max(least, -3.0), 3.0), method="bounded", options={"xatol": 1e-12})
+        assert objective(step) <= found.fun + 1e-12
+        reg = NonNegative(s) if least == 0.0 else L1(s)
+        v = mirrors.relaxed(SparseKaczmarz(0.4, eps).compiled(), type(reg).prox(reg, theta, s), shrink)
+        assert mirrors.primal(SparseKaczmarz(0.4, eps), v) == pytest.approx(step, abs=1e-14)
 
 
 # ---- refused, and in the estimators ----------------------------------------------------------------------------------
@@ -434,7 +477,7 @@ def test_the_p_norm_with_a_non_negative_penalty():
     [
         (MirrorDescent(PNorm(1.5)), ElasticNet(0.1, 0.1), Last(), "no closed form with ElasticNet and an L2 term"),
         (MirrorDescent(PNorm(1.5)), Box(-1.0, 1.0), Last(), "Box"),
-        (MirrorDescent(SparseKaczmarz(1.0)), L1(0.1), Last(), "has its L1 term inside"),
+        (MirrorDescent(SparseKaczmarz(1.0)), Box(-1.0, 1.0), Last(), "Box"),
         (MirrorDescent(SparseKaczmarz("a")), L1(0.0), Last(), "finite number"),
         (MirrorDescent(PNorm("a")), L1(0.0), Last(), "p must be"),
         (MirrorDescent(SparseKaczmarz(-1.0)), L1(0.0), Last(), "at least 0"),
@@ -442,7 +485,8 @@ def test_the_p_norm_with_a_non_negative_penalty():
         (MirrorDescent("euclidean"), L1(0.1), Last(), "choose Euclidean()"),
         (RDA(), L1(0.1), OCMDI(), "RDA does not tell"),
         (SGD(), ElasticNet(0.1, 0.1), OCMDI(), "does not tell"),
-        (FOBOS(), NonNegative(0.1), OCMDI(), "cannot be followed"),
+        (FOBOS("gradient"), NonNegative(0.1, 0.1), OCMDI(), "cannot be followed"),
+        (FOBOS(), RowGroup(0.1), OCMDI(), "no closed form with RowGroup"),
         (FOBOS(), L1(0.1), SCMDI(), "needs the length of the stream"),
         (FOBOS(), L1(0.1), SCMDI(T=0), "at least 1"),
         (MirrorDescent(PNorm(1.5)), GroupL1(0.1, np.zeros(3, int)), Last(), "GroupL1"),

@@ -1,7 +1,9 @@
 """Mirror maps: the geometry of a step.  theta = grad Psi(w) - eta g, w <- argmin Psi(w) - <theta, w> + eta r(w).
 
 A map is a record.  An optimizer keeps the dual variable v = grad Psi(w); ``to_primal`` is the way back, grad Psi*.
-Where a map treats each coordinate by itself, kernels use ``primal`` and ``conjugate`` of one number.
+Where a map treats each coordinate by itself, kernels use ``primal`` and ``conjugate`` of one number.  A sweep over
+all v that are not zero takes a map in two steps, so that the p-norm is one more map: each coordinate's ``power`` and
+its ``portion`` of a total, then of that total the ``factor`` that makes weights of powers and the ``height`` Psi*(v).
 
 >>> import numpy as np
 >>> w = np.array([0.5, 0.0, -2.0])
@@ -18,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dispatch import dispatched
+from .dispatch import dispatched, optional
 from .lanes import maximum, minimum, where
 
 
@@ -34,6 +36,36 @@ def conjugate(mirror: Any, v: Any) -> Any:
     raise NotImplementedError
 
 
+@dispatched
+def relaxed(mirror: Any, t: Any, s: float) -> Any:
+    """The v with v + s w(v) = t: what an L2 term of strength s leaves of t, for maps that have it in closed form."""
+    raise NotImplementedError
+
+
+@optional
+def power(mirror, v, largest):
+    """A coordinate's weight but for ``factor``; ``largest`` is that of all |v|, above 0."""
+    return primal(mirror, v)
+
+
+@optional
+def portion(mirror, v, raised, largest):
+    """A coordinate's part of the total, ``raised`` its power."""
+    return conjugate(mirror, v)
+
+
+@optional
+def factor(mirror, largest, total):
+    """What makes weights of powers."""
+    return 1.0
+
+
+@optional
+def height(mirror, largest, total):
+    """Psi*(v)."""
+    return total
+
+
 class Euclidean(NamedTuple):
     """Psi(w) = ||w||^2 / 2: plain gradient steps."""
 
@@ -47,6 +79,13 @@ class Euclidean(NamedTuple):
 
     def conjugate(mirror, v):
         return 0.5 * v * v
+
+    def relaxed(mirror, t, s):
+        return t / (1.0 + s)
+
+    def compiled(mirror) -> Any:
+        """The record for kernels."""
+        return mirror
 
     def to_dual(mirror, w: np.ndarray) -> np.ndarray:
         return w
@@ -88,6 +127,12 @@ class SparseKaczmarz(NamedTuple):
         round_off = 0.5 * mirror.lam * mirror.eps
         return where(abs(v) <= mirror.lam + mirror.eps, 0.5 * v * v * slope, 0.5 * beyond * beyond + round_off)
 
+    def relaxed(mirror, t, s):
+        edge = mirror.lam + mirror.eps
+        beyond = mirror.lam + (abs(t) - mirror.lam) / (1.0 + s)
+        inside = t * (edge / maximum(edge + s * mirror.eps, 1e-300))
+        return where(abs(t) <= edge + s * mirror.eps, inside, where(t < 0.0, -beyond, beyond))
+
     def to_dual(mirror, w: np.ndarray) -> np.ndarray:
         """With eps = 0 one of many at w = 0: v = 0."""
         corner = np.sign(w) if mirror.eps == 0.0 else np.clip(w / mirror.eps, -1.0, 1.0)
@@ -114,6 +159,10 @@ class _Corner(NamedTuple):
         w = v - minimum(maximum(v, -mirror.lam), mirror.lam)
         return 0.5 * w * w
 
+    def relaxed(mirror, t, s):
+        inside = minimum(maximum(t, -mirror.lam), mirror.lam)
+        return inside + (t - inside) / (1.0 + s)
+
 
 class PNorm(NamedTuple):
     """Psi(w) = ||w||_p^2 / 2 with 1 < p <= 2: near 1, for few relevant features among very many."""
@@ -131,12 +180,40 @@ class PNorm(NamedTuple):
         """The exponent of the dual norm."""
         return self.p / (self.p - 1.0)
 
+    def compiled(mirror) -> Any:
+        """The record for kernels."""
+        return _DualNorm(mirror.q)
+
     def to_dual(mirror, w: np.ndarray) -> np.ndarray:
         return _of_norm(w, mirror.p)
 
     def value(mirror, w: np.ndarray) -> float:
         """Psi(w)."""
         norm = _norm(w, mirror.p)
+        return 0.5 * norm * norm
+
+
+class _DualNorm(NamedTuple):
+    """The p-norm map for kernels, by its dual exponent; powers over the largest, so that none overflows."""
+
+    q: float
+
+    def relaxed(mirror, t, s):
+        """With s = 0: there is no closed form for more."""
+        return t
+
+    def power(mirror, v, largest):
+        size = (abs(v) / largest) ** (mirror.q - 1.0)
+        return where(v < 0.0, -size, size)
+
+    def portion(mirror, v, raised, largest):
+        return abs(raised) * (abs(v) / largest)
+
+    def factor(mirror, largest, total):
+        return largest * total ** ((2.0 - mirror.q) / mirror.q)
+
+    def height(mirror, largest, total):
+        norm = largest * total ** (1.0 / mirror.q)
         return 0.5 * norm * norm
 
 

@@ -269,7 +269,7 @@ class Run:
         if hasattr(self.optimizer, "resolve"):
             self.optimizer = self.optimizer.resolve(problem, pilot, self.step)
         if getattr(self.conversion, "follows", False):
-            self.optimizer = following(self.optimizer)
+            self.optimizer = following(self.optimizer, problem)
             self.optimizer.check(problem)
         if problem.m > getattr(self.optimizer, "models", problem.m):
             name = type(self.optimizer).__name__
@@ -577,9 +577,7 @@ def check_fits(optimizer: Any, problem: Problem) -> None:
         )
     if not hasattr(optimizer, "kinds") and not is_absolute(regularizer):
         if kind(regularizer) not in getattr(optimizer, "takes", ()):
-            raise ValueError(
-                f"{name} has no form for {type(regularizer).__name__}: choose optimizer='fobos' or 'rda'."
-            )
+            raise ValueError(f"{name} has no form for {type(regularizer).__name__}: choose optimizer='fobos' or 'rda'.")
     check_lanes(optimizer, problem.m)
 
 

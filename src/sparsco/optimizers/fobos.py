@@ -16,8 +16,9 @@ import numpy as np
 from ..dispatch import U, inlined, kernel, plain_python
 from ..lanes import anyof, lane, load, maximum, minimum, signed, store, width
 from ..losses import curvature, derivative
+from ..mirrors import Euclidean
 from ..records import Block, Layout, Problem, State, spare, tracks
-from ..regularizers import ElasticNet, falls, penalty, prox
+from ..regularizers import ElasticNet, falls, is_absolute, penalty, prox
 from .fobos_lines import learn_lines
 from .lines import FIVE, FOUR, THREE, TWO, tails
 
@@ -122,11 +123,14 @@ class FOBOS(NamedTuple):
         """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
         settle_block(problem, state, block, t)
 
-    def following(self) -> Any:
+    def following(self, problem: Problem) -> Any:
         """The form that tells the Bregman difference of each step."""
         from .followed import FollowedFOBOS
+        from .mirror import SweptDescent
 
-        return FollowedFOBOS(self.l2_in)
+        in_prox = self.l2_in == "prox" or problem.regularizer.rho == 0.0
+        is_swept = in_prox and not is_absolute(problem.regularizer)
+        return SweptDescent(Euclidean()) if is_swept else FollowedFOBOS(self.l2_in)
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
         """The iterate after t examples."""
@@ -153,9 +157,7 @@ def settle_block(problem: Problem, state: State, block: Block, t: int) -> None:
     block.start, block.gridded, block.full = t, 0, False
 
 
-def iterate(
-    layout: Layout, problem: Problem, state: State, block: Block, t: int
-) -> tuple[np.ndarray, np.ndarray]:
+def iterate(layout: Layout, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
     """The iterate after t examples."""
     touched, lanes, bias = layout.views(problem, state)
     B, _, _, P = block.table[t - block.start]

@@ -76,12 +76,12 @@ class FollowingBlock(Block):
         return out
 
 
-def following(optimizer: Any) -> Any:
+def following(optimizer: Any, problem: Problem) -> Any:
     """The form of an optimizer that follows its iterates; refused where there is none."""
     if hasattr(optimizer, "kept"):
         return optimizer
     if hasattr(optimizer, "following"):
-        return optimizer.following()
+        return optimizer.following(problem)
     raise ValueError(
         f"{type(optimizer).__name__} does not tell its steps' Bregman differences: single iterates can be chosen with "
         "optimizer='fobos', 'sgd' without L1 term, or mirror descent."

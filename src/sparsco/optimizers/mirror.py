@@ -1,9 +1,9 @@
 """Composite mirror descent: steps on the dual variable v = grad Psi(w), the model is w = grad Psi*(v).
 
 theta = v - eta c x;  v <- grad Psi of argmin Psi(w) - <theta, w> + eta r(w).  With the Euclidean map that is FOBOS.
-The sparse-Kaczmarz map has its L1 term in Psi, so that r = 0 and an idle coordinate stands still: O(nonzeros).  With
-the p-norm map an L1 term acts on v as it does on w in FOBOS, but every weight depends on the norm of v: O(nonzeros +
-support) per example.
+The sparse-Kaczmarz map has its L1 term in Psi: with r = 0 an idle coordinate stands still, O(nonzeros) per example.
+With a penalty beside it, and with the p-norm, whose every weight depends on the norm of v, all v that are not zero are
+swept: O(nonzeros + their number).  An L1 term acts on v as it does on w in FOBOS, v <- S(theta, eta lam).
 """
 
 from __future__ import annotations
@@ -15,7 +15,20 @@ import numpy as np
 from ..dispatch import U, cast, kernel
 from ..lanes import prefetch
 from ..losses import derivative
-from ..mirrors import Euclidean, PNorm, SparseKaczmarz, conjugate, primal, to_dual, to_primal
+from ..mirrors import (
+    Euclidean,
+    PNorm,
+    SparseKaczmarz,
+    conjugate,
+    factor,
+    height,
+    portion,
+    power,
+    primal,
+    relaxed,
+    to_dual,
+    to_primal,
+)  # fmt: skip
 from ..records import Block, Layout, Problem, State, follows, tracks
 from ..regularizers import NonNegative, is_absolute, is_lazy, kind, penalty, prox
 from .fobos import FOBOS
@@ -48,7 +61,9 @@ class MirrorDescent(NamedTuple):
         """The optimizer for this map."""
         if isinstance(self.mirror, Euclidean):
             return FOBOS()
-        return StaticDescent(self.mirror) if self.mirror.is_separable else PNormDescent(float(self.mirror.p))
+        penalised = problem.regularizer.rho > 0.0 or not is_absolute(problem.regularizer) or np.any(problem.method.lams)
+        stands = self.mirror.is_separable and not penalised
+        return StaticDescent(self.mirror) if stands else SweptDescent(self.mirror)
 
 
 # ---- maps that act on each coordinate by itself, nothing else in the way ---------------------------------------------
@@ -80,13 +95,7 @@ class StaticDescent(NamedTuple):
         return learn_static
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
-        name, regularizer = type(self.mirror).__name__, problem.regularizer
-        if not is_absolute(regularizer) or regularizer.rho > 0.0 or np.any(problem.method.lams):
-            raise ValueError(
-                f"the map {name} has its L1 term inside and is not made for {type(regularizer).__name__} beside it: "
-                "set alpha=0 and penalty='elasticnet'."
-            )
+        """Chosen where it fits."""
 
     def is_lazy(self, problem: Problem, uniform: bool) -> bool:
         """Whether the watched sums are exact at O(nonzeros): those of iterates."""
@@ -122,9 +131,7 @@ class StaticDescent(NamedTuple):
         state.clock[0] = 0.0
         block.start = t
 
-    def weights(
-        self, problem: Problem, state: State, block: FollowingBlock, t: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def weights(self, problem: Problem, state: State, block: FollowingBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
         """The iterate after t examples."""
         _, lanes, bias = self.layout.views(problem, state)
         return primal(self.mirror, lanes[:, 0, :1]), bias[0, :1].copy()
@@ -210,38 +217,38 @@ def learn_static(rows, order, schedule, method, state):
     clock[1] += order.size
 
 
-# ---- the p-norm ------------------------------------------------------------------------------------------------------
+# ---- maps and penalties that move idle coordinates -------------------------------------------------------------------
 
 
-class NormSchedule(NamedTuple):
-    """Per row: steps of the weights and of the intercept, weight in the average; q; the features with v != 0 and how
-    many there are; what is followed."""
+class SweptSchedule(NamedTuple):
+    """Per row: steps of the weights and of the intercept, weight in the average; the map; the features with v != 0 and
+    how many there are; what is followed."""
 
     eta: np.ndarray
     bias_eta: np.ndarray
     omega: np.ndarray
-    q: float
+    mirror: Any
     active: np.ndarray
     number_active: np.ndarray
     follow: Follow
 
 
-class NormBlock(FollowingBlock):
-    """With the list of features that are not zero."""
+class SweptBlock(FollowingBlock):
+    """With the list of features whose v is not zero."""
 
     def __init__(self) -> None:
         super().__init__()
         self.active, self.number_active = np.zeros(0, np.uint32), np.zeros(1, np.int64)
 
 
-class PNormDescent(NamedTuple):
-    """Mirror descent in the p-norm, with or without an L1 term: O(nonzeros + support) per example."""
+class SweptDescent(NamedTuple):
+    """Mirror descent that goes through all v that are not zero at each example: any map, penalties beside it."""
 
-    p: float
+    mirror: Any
 
     layout = Layout(shared=0, lane=3, bias=1, clock=3)
-    """A cell: v, the power (|v| / M)^(q-1) with v's sign, v before the last step.  The clock: the factor that makes
-    weights of powers, ||v||_q^2 / 2, examples learned."""
+    """A cell: v, the power of which ``factor`` makes the weight, v before the last step.  The clock: that factor,
+    Psi*(v), examples learned."""
     columns = 1
     uses_steps = True
     takes = ("separable",)
@@ -249,49 +256,45 @@ class PNormDescent(NamedTuple):
 
     @property
     def learn(self):
-        return learn_norm
-
-    @property
-    def mirror(self) -> PNorm:
-        return PNorm(self.p)
+        return learn_swept
 
     def check(self, problem: Problem) -> None:
         """Refuse what cannot be done."""
-        regularizer = problem.regularizer
+        regularizer, name = problem.regularizer, type(self.mirror).__name__
         has_form = is_lazy(regularizer) and (is_absolute(regularizer) or isinstance(regularizer, NonNegative))
-        if not has_form or regularizer.rho > 0.0:
+        if not has_form or (regularizer.rho > 0.0 and not self.mirror.is_separable):
             raise ValueError(
-                f"the p-norm's step has no closed form with {type(regularizer).__name__}"
-                f"{' and an L2 term' if has_form else f', whose prox is {kind(regularizer)}'}: set l1_ratio=1 and "
+                f"the step of the map {name} has no closed form with {type(regularizer).__name__}"
+                f"{' and an L2 term: set l1_ratio=1 and' if has_form else f', whose prox is {kind(regularizer)}: set'} "
                 "penalty='elasticnet' or 'nonnegative'."
             )
 
     is_lazy, is_dense = StaticDescent.is_lazy, StaticDescent.is_dense
 
     def start(self, problem: Problem) -> tuple[State, Block]:
-        return self.layout.new_state(problem), NormBlock()
+        return self.layout.new_state(problem), SweptBlock()
 
     def place(self, problem: Problem, state: State, w: np.ndarray, b: np.ndarray) -> None:
         """Start from w (d, m) and b (m,) instead of zero."""
         _, lanes, bias = self.layout.views(problem, state)
         lanes[:, 0, 0] = to_dual(self.mirror, w[:, 0])
-        self._powers(lanes, state)
+        self._raise(problem, state)
         if problem.intercept:
             bias[0, 0] = b[0]
 
-    def _powers(self, lanes: np.ndarray, state: State) -> None:
-        v, q = lanes[:, 0, 0], self.mirror.q
+    def _raise(self, problem: Problem, state: State) -> None:
+        """Powers, their factor and the height of the v in the cells."""
+        _, lanes, _ = self.layout.views(problem, state)
+        v, mirror = lanes[:, 0, 0], self.mirror.compiled()
         largest = np.abs(v).max(initial=0.0)
         if largest > 0.0:
-            powers = (np.abs(v) / largest) ** (q - 1.0)
-            total = float(powers @ (np.abs(v) / largest))
-            lanes[:, 1, 0] = np.copysign(powers, v)
-            state.clock[0] = largest * total ** ((2.0 - q) / q)
-            state.clock[1] = 0.5 * (largest * total ** (1.0 / q)) ** 2
+            lanes[:, 1, 0] = power(mirror, v, largest)
+            total = float(portion(mirror, v, lanes[:, 1, 0], largest).sum())
+            state.clock[0], state.clock[1] = factor(mirror, largest, total), height(mirror, largest, total)
 
     def schedule(
-        self, problem: Problem, state: State, block: NormBlock, t: int, eta: np.ndarray, omega: np.ndarray
-    ) -> NormSchedule:
+        self, problem: Problem, state: State, block: SweptBlock, t: int, eta: np.ndarray, omega: np.ndarray
+    ) -> SweptSchedule:
         """The arrays for the next ``len(eta)`` steps."""
         if t == 0:  # a starting point
             placed = np.flatnonzero(self.dual(problem, state, block, t))
@@ -300,23 +303,23 @@ class PNormDescent(NamedTuple):
             block.active = np.append(block.active, np.zeros(problem.d - len(block.active), np.uint32))
         bias_eta = eta if problem.intercept else 0.0 * eta
         block.start = t
-        follow = block.arrays(problem, len(eta))
-        return NormSchedule(eta, bias_eta, omega, self.mirror.q, block.active, block.number_active, follow)
+        mirror, follow = cast(self.mirror.compiled()), block.arrays(problem, len(eta))
+        return SweptSchedule(eta, bias_eta, omega, mirror, block.active, block.number_active, follow)
 
-    def settle(self, problem: Problem, state: State, block: NormBlock, t: int) -> None:
+    def settle(self, problem: Problem, state: State, block: SweptBlock, t: int) -> None:
         """Nothing is ever behind."""
         block.start = t
 
-    def weights(self, problem: Problem, state: State, block: NormBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
+    def weights(self, problem: Problem, state: State, block: SweptBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
         """The iterate after t examples."""
         _, lanes, bias = self.layout.views(problem, state)
         return lanes[:, 1, :1] * state.clock[0], bias[0, :1].copy()
 
-    def dual(self, problem: Problem, state: State, block: NormBlock, t: int) -> np.ndarray:
+    def dual(self, problem: Problem, state: State, block: SweptBlock, t: int) -> np.ndarray:
         """v after t examples."""
         return self.layout.views(problem, state)[1][:, 0, 0]
 
-    def kept(self, problem: Problem, state: State, block: NormBlock) -> np.ndarray:
+    def kept(self, problem: Problem, state: State, block: SweptBlock) -> np.ndarray:
         """The weights of the iterate that was kept."""
         return to_primal(self.mirror, block.kept[: problem.d])
 
@@ -324,31 +327,31 @@ class PNormDescent(NamedTuple):
 
 
 @kernel
-def learn_norm(rows, order, schedule, method, state):
-    """v <- S(v - eta c x, eta lam) over the rows in ``order``, every v that is not zero at each; w from the powers."""
+def learn_swept(rows, order, schedule, method, state):
+    """theta = v - eta c x, v <- grad Psi of the composite step, over the rows in ``order``; every v that is not 0."""
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, lams = method
-    eta, bias_eta, omega, q, active, number_active, follow = schedule
+    eta, bias_eta, omega, mirror, active, number_active, follow = schedule
     number, count, item, _, kept, differences = follow
     cell, bias, clock = state
     sums, one, two = U(tracks(watch)), U(1), U(2)
     stride, b, n = U(3) + sums, bias[0], U(number_active[0])
-    factor, half = clock[0], clock[1]
+    scale, level = clock[0], clock[1]
     for k in range(order.size):
         i = U(order[k])
         start, stop = U(indptr[i]), U(indptr[i + one])
         margin = b
         for p in range(start, stop):
-            margin += cell[U(indices[p]) * stride + one] * factor * data[p]
+            margin += cell[U(indices[p]) * stride + one] * scale * data[p]
         c = weights[k] * derivative(loss, margin, targets[k])
         for e in range(n):  # w_t is watched
             at = U(active[e]) * stride
             cell[at + two] = cell[at]
             if sums > 0:
-                cell[at + U(3)] += omega[k] * (cell[at + one] * factor)
+                cell[at + U(3)] += omega[k] * (cell[at + one] * scale)
         if sums > 0:
             bias[1] += omega[k] * b
-        for p in range(start, stop):  # the gradient; features that were zero join
+        for p in range(start, stop):  # theta; features that were zero join
             j = U(indices[p])
             at = j * stride
             if cell[at] == 0.0:
@@ -356,11 +359,11 @@ def learn_norm(rows, order, schedule, method, state):
                 active[n] = j
                 n += one
             cell[at] -= eta[k] * c * data[p]
-        difference, largest, moved, alive = half, 0.0, n, U(0)
-        while alive < n:  # the prox; what is zero goes to the end of the list
+        difference, largest, moved, alive = level, 0.0, n, U(0)
+        while alive < n:  # the composite step; what is zero goes to the end of the list
             j = U(active[alive])
             at = j * stride
-            u = prox(reg, cell[at], eta[k] * (lams[0] * penalty(reg, j)))
+            u = relaxed(mirror, prox(reg, cell[at], eta[k] * (lams[0] * penalty(reg, j))), eta[k] * reg.rho)
             if follows(watch) > 0:
                 difference += cell[at + U(4)] * (u - cell[at + two])
             cell[at] = u
@@ -372,20 +375,16 @@ def learn_norm(rows, order, schedule, method, state):
             else:
                 alive += one
         total = 0.0
-        for e in range(n):  # the powers, over the largest so that none overflows
+        for e in range(n):  # w_{t+1}
             at = U(active[e]) * stride
-            share = abs(cell[at]) / largest
-            power = share ** (q - 1.0)
-            total += power * share
-            cell[at + one] = power if cell[at] > 0.0 else -power
-        factor, half = 0.0, 0.0
+            cell[at + one] = power(mirror, cell[at], largest)
+            total += portion(mirror, cell[at], cell[at + one], largest)
+        scale, level = 0.0, 0.0
         if n > U(0):
-            factor = largest * total ** ((2.0 - q) / q)
-            norm = largest * total ** (1.0 / q)
-            half = 0.5 * norm * norm
+            scale, level = factor(mirror, largest, total), height(mirror, largest, total)
         after = b - bias_eta[k] * c
         if follows(watch) > 0:
-            difference += 0.5 * (b * b - after * after) + number[0] * (after - b) - half
+            difference += 0.5 * (b * b - after * after) + number[0] * (after - b) - level
             differences[k] = difference
             if difference <= number[1]:  # w_t is kept, as v before this step
                 for e in range(count[0]):
@@ -399,5 +398,5 @@ def learn_norm(rows, order, schedule, method, state):
                     number[1] = difference
         b = after
     bias[0], number_active[0] = b, n
-    clock[0], clock[1] = factor, half
+    clock[0], clock[1] = scale, level
     clock[2] += order.size
