@@ -430,8 +430,8 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
             raise ValueError(f"y is {y!r}: it must be a number for a regression.") from None
         if not -LARGEST <= number <= LARGEST:
             raise ValueError(f"y is {y!r}: it must be finite and at most {LARGEST:g} in magnitude.")
-        if self._refuse is not None:
-            self._refuse(np.array([number]))
+        if hasattr(self._checking, "refuse"):
+            self._checking.refuse(np.array([number]))
         return number
 
     def _begin_labels(self, anew: bool) -> None:
@@ -439,7 +439,7 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
             self._outputs = None
         elif self._outputs is not None:
             raise ValueError(f"learn_one takes one number for y, and this stream has {self._outputs} columns of them.")
-        self._refuse = getattr(self._loss(), "refuse", None)
+        self._checking = self._loss()
 
     def predict(self, X: Any) -> np.ndarray:
         """The predicted target of each row, (rows,) or (rows, outputs)."""
