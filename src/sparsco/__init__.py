@@ -15,6 +15,8 @@ _HOMES = {
     "SparseClassifier": "estimators",
     "SparseRegressor": "estimators",
     "kaczmarz": "systems",
+    "load": "models",
+    "save": "models",
     "Run": "solve",
     "DivergenceError": "solve",
     "Squared": "losses",

@@ -9,10 +9,10 @@
 
 ``content`` is JSON; what JSON has not is an object whose first key says what it is: {"float": "nan"}, {"tuple": [...]},
 {"slice": [...]}, {"dict": [[key, value], ...]}, {"array": place in the list}, {"strings": [...], "shape": [...], "of":
-"U" or "O"}, {"scalar": [dtype, value]}; {"record": name, "fields": [...]} and {"object": name, "state": [[name, value],
-...]} for classes of this package, {"same": number} for an object that came before.  Reading makes numbers, strings,
-arrays and bare instances of these classes and calls none of their constructors.  Sizes are compared with the file's
-before anything is allocated, the checksum before anything is used.
+"U" or "O"}, {"scalar": [dtype, value]}, {"csr": [data, indices, indptr, shape]}; {"record": name, "fields": [...]} and
+{"object": name, "state": [[name, value], ...]} for classes of this package, {"same": number} for an object that came
+before.  Reading makes numbers, strings, arrays and bare instances of these classes and calls none of their
+constructors.  Sizes are compared with the file's before anything is allocated, the checksum before anything is used.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from . import __version__
 from .records import aligned_zeros
@@ -210,6 +211,8 @@ class _Encoder:
             return self._encode_array(x)
         if isinstance(x, np.generic):
             return {"scalar": [x.dtype.str, self.encode(x.item())]}
+        if type(x) is sp.csr_array:
+            return {"csr": [self.encode(part) for part in (x.data, x.indices, x.indptr, x.shape)]}
         name = _name_of(type(x))
         if isinstance(x, tuple):
             return {"record": name, "fields": [self.encode(item) for item in x]}
@@ -245,6 +248,7 @@ class _Decoder:
             "tuple": lambda x: tuple(self.decode(x["tuple"])),
             "slice": lambda x: slice(*self.decode(x["slice"])),
             "array": lambda x: self._arrays[x["array"]],
+            "csr": self._csr,
             "same": lambda x: self._objects[x["same"]],
             "scalar": lambda x: np.array(self.decode(x["scalar"][1]), dtype=_known(x["scalar"][0]))[()],
             "strings": self._strings,
@@ -256,6 +260,12 @@ class _Decoder:
         if isinstance(x, list):
             return [self.decode(item) for item in x]
         return self._forms[next(iter(x), "nothing")](x) if isinstance(x, dict) else x
+
+    def _csr(self, x: dict[str, Any]) -> sp.csr_array:
+        *parts, shape = self.decode(x["csr"])
+        made = sp.csr_array(tuple(parts), shape=shape)
+        made.check_format()
+        return made
 
     def _strings(self, x: dict[str, Any]) -> np.ndarray:
         items = self.decode(x["strings"])

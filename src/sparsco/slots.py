@@ -12,7 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping
 from itertools import count, repeat
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -153,11 +153,14 @@ class SeenColumns(Columns):
         return _without(Matrix(matrix.indptr, slots, matrix.data, self._used), slots >= 0, self._used)
 
     def only(self, slots: np.ndarray) -> SeenColumns:
-        fewer = SeenColumns()
-        fewer.width, columns = self.width, self._of_slot[slots]
-        fewer.place(Matrix(np.array([0, columns.size]), columns, np.ones(columns.size), 0))
-        fewer._of_slot = fewer._of_slot[: max(fewer._used, 1)].copy()
-        return fewer
+        return SeenColumns().of(self._of_slot[slots], self.width)
+
+    def of(self, columns: np.ndarray, width: int, names: Any = None) -> Self:
+        """The columns that a model uses."""
+        self.width = width
+        self.place(Matrix(np.array([0, columns.size]), columns, np.ones(columns.size), 0))
+        self._of_slot = self._of_slot[: max(self._used, 1)].copy()
+        return self
 
     def to_columns(self, slots: np.ndarray) -> np.ndarray:
         return self._of_slot[slots]
@@ -235,10 +238,13 @@ class Names:
 
     def only(self, slots: np.ndarray) -> Names:
         """For a model that learns no more and uses these slots."""
-        names, fewer = self.names, Names()
-        for slot in slots.tolist():
-            fewer._slots[names[slot]]  # noqa: B018  makes it
-        return fewer
+        return Names().of(slots, len(slots), dict(enumerate(self.names)))
+
+    def of(self, columns: np.ndarray, width: int, names: Mapping[int, Any]) -> Self:
+        """The names that a model uses, those of these columns."""
+        for column in columns.tolist():
+            self._slots[names[column]]  # noqa: B018  makes it
+        return self
 
     def to_columns(self, slots: np.ndarray) -> np.ndarray:
         """Slots are columns."""

@@ -1,0 +1,164 @@
+"""Models as files: exactly sparse, checked, readable by any later version, and nothing in them is executed.
+
+>>> import tempfile, pathlib, numpy as np
+>>> from sparsco import SparseRegressor, load, save
+>>> X = np.random.default_rng(0).normal(size=(500, 20))
+>>> model = SparseRegressor(alpha=0.1, random_state=0).fit(X, X[:, 3])
+>>> path = pathlib.Path(tempfile.mkdtemp()) / "x3.model"
+>>> _ = save(model, path)
+>>> np.array_equal(load(path).predict(X), model.predict(X)), path.stat().st_size < 5000
+(True, True)
+
+The fields are in docs/files.md.  With ``training=True`` the file also holds all that learning needs to go on; that part
+belongs to one version of sparsco.
+"""
+
+from __future__ import annotations
+
+import platform
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from . import __version__, archive
+from ._linear import Solved, SparseLinearModel
+from .estimators import SparseClassifier, SparseRegressor
+from .slots import Columns, Names, SeenColumns
+
+_TASKS = {"classification": SparseClassifier, "regression": SparseRegressor}
+_FEATURES = {"columns": Columns, "seen": SeenColumns, "names": Names}
+_PLAIN = (bool, int, float, str, type(None), np.generic, np.ndarray, list, tuple, dict)
+
+
+def save(
+    model: SparseLinearModel, path: str | Path, *, training: bool = False, names: Mapping[int, str] | None = None,
+    extra: dict[str, Any] | None = None,
+) -> Path:  # fmt: skip
+    """Write a fitted model.  ``names`` are names of columns, of which those with a weight are kept; ``extra`` is kept
+    with it: anything made of numbers, strings, lists, dicts and arrays."""
+    content = contents(model, names) | {"extra": extra or {}}
+    if training:
+        if getattr(model, "_runs", None) is None or not (model._streaming or model.warm_start):
+            raise ValueError(
+                "training=True: this model has no training state; it was finalized, loaded without one, or fitted "
+                "without warm_start=True."
+            )
+        content["training"] = {"model": model, "environment": environment()}
+    return archive.write(path, "model", content)
+
+
+def load(path: str | Path, *, training: bool = False) -> Any:
+    """The model in a file, ready to predict; with ``training`` ready to go on learning where it stopped."""
+    content = archive.read(path, "model")
+    return going_on(content, path) if training else restored(content)
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """All that a file holds: the fields of the format, the estimator not made."""
+    return archive.read(path, "model")
+
+
+def going_on(content: dict[str, Any], path: str | Path) -> Any:
+    """The estimator with its training state."""
+    state = content.get("training")
+    if state is None:
+        raise ValueError(f"{path} holds no training state: save it with training=True (`train --save-state`) to go on.")
+    for sentence in differences(state["environment"]):
+        warnings.warn(f"{path} was written with {sentence}: what is learned may differ in the last bits.", stacklevel=3)
+    return state["model"]
+
+
+def contents(model: SparseLinearModel, names: Mapping[int, str] | None = None) -> dict[str, Any]:
+    """The fields of the format."""
+    solved, features = model._solved(), model._features
+    coef, columns = solved.coef, features.to_columns(solved.coef.indices)
+    used, is_classifier = np.unique(columns), isinstance(model, SparseClassifier)
+    every: Any = names or {}
+    if isinstance(features, Names):
+        every = dict(enumerate(features.names))
+    elif names is None and hasattr(model, "feature_names_in_"):
+        every = dict(enumerate(model.feature_names_in_.tolist()))
+    return {
+        "task": "classification" if is_classifier else "regression",
+        "features": next(name for name, kind in _FEATURES.items() if type(features) is kind),
+        "n_features": int(model.n_features_in_),
+        "coef": {
+            "data": coef.data.astype(np.float64), "columns": np.asarray(columns, np.int64),
+            "ends": coef.indptr.astype(np.int64),
+        },
+        "intercept": np.asarray(solved.intercept, np.float64),
+        "names": {column: every[column] for column in used.tolist() if column in every},
+        "column_names": getattr(model, "feature_names_in_", None),
+        "classes": model.classes_ if is_classifier else None,
+        "outputs": None if is_classifier else model._outputs,
+        "loss": model._loss(),
+        "settings": {name: value for name, value in model.get_params(deep=False).items() if name != "random_state"},
+        "summary": {
+            "examples": int(solved.t), "passes": int(model.n_iter_), "nonzeros": int(coef.count_nonzero()),
+            "history": solved.history, "report": _described(solved.report), "sparsco": __version__,
+        },
+    }  # fmt: skip
+
+
+def _described(value: Any) -> Any:
+    """A report as numbers and words: records by their own text, which stays readable when they change."""
+    if isinstance(value, dict):
+        return {str(key): _described(item) for key, item in value.items()}
+    if isinstance(value, list) or type(value) is tuple:
+        return [_described(item) for item in value]
+    return value if isinstance(value, _PLAIN) and not hasattr(value, "_fields") else str(value)
+
+
+def restored(content: dict[str, Any]) -> Any:
+    """An estimator that predicts what the saved one did."""
+    model, coef = _TASKS[content["task"]](**content["settings"]), content["coef"]
+    features, columns, width = _FEATURES[content["features"]](), coef["columns"], content["n_features"]
+    if isinstance(features, Names) or features.seen:  # slots for what has a weight
+        used = np.unique(columns)
+        columns, features = np.searchsorted(used, columns), features.of(used, width, content["names"])
+    else:
+        features.width = width
+    shape = len(coef["ends"]) - 1, len(features)
+    summary = content["summary"]
+    model._model = Solved(
+        sp.csr_array((coef["data"], columns, coef["ends"]), shape=shape), content["intercept"], summary["examples"],
+        summary["history"], summary["report"],
+    )  # fmt: skip
+    model._features, model.n_features_in_, model.n_iter_ = features, features.width, summary["passes"]
+    model._layout, model._streaming, model._noting, model._runs = "dense", False, False, None
+    model._ended = "the training state was not saved, or not loaded, with this model"
+    if content["column_names"] is not None:
+        model.feature_names_in_ = content["column_names"]
+    if content["task"] == "classification":
+        model.classes_, model._open = content["classes"], False
+    else:
+        model._outputs = content["outputs"]
+    return model
+
+
+def environment() -> dict[str, str]:
+    """What the last bits of a result depend on."""
+    import numba
+    from llvmlite import binding
+
+    from .dispatch import source_hash
+
+    features = binding.get_host_cpu_features()
+    return {
+        "sparsco": f"{__version__} ({source_hash()})", "numba": numba.__version__, "numpy": np.__version__,
+        "python": platform.python_version(), "CPU": f"{binding.get_host_cpu_name()} {features.flatten()}",
+    }  # fmt: skip
+
+
+def differences(then: dict[str, str]) -> list[str]:
+    """What of the environment was another: as a list of what it was."""
+    now = environment()
+    return [
+        "a CPU of another kind" if name == "CPU" else f"{name} {then.get(name)}, not {now[name]}"
+        for name in now
+        if then.get(name) != now[name]
+    ]
