@@ -10,9 +10,9 @@ from ..dispatch import U, kernel
 from ..rows import LARGEST, MAX_FEATURES
 from ..slots import tidied
 from .numbers import BAD, HARD, boxed, number, peek, unbox
-from .text import Parsed, TextStream
+from .text import Parsed, TextStream, any_by_row
 
-TAB, NEWLINE, RETURN, SPACE, HASH, COLON = 9, 10, 13, 32, 35, 58
+TAB, NEWLINE, SPACE, HASH, COLON = 9, 10, 32, 35, 58
 _LABEL, _INDEX, _VALUE, _ZERO, _REPEATED, _FAR, _HUGE = range(1, 8)
 _WIDEST = 1 << 62
 _BEYOND = "a number beyond what is computed with, 1e75: scale the column, or repair the number"
@@ -60,7 +60,7 @@ class LibsvmStream(TextStream):
 
     def parse(self, text: bytes) -> Parsed:
         buffer = np.frombuffer(text, np.uint8)
-        most, lines = np.count_nonzero(buffer == COLON), np.count_nonzero(buffer == NEWLINE)
+        most, lines = int(np.count_nonzero(buffer == COLON)), int(np.count_nonzero(buffer == NEWLINE))
         limit = _WIDEST if self.wide else MAX_FEATURES - 1 + self.shift
         indptr, y = np.zeros(lines + 1, np.int64), np.empty(lines)
         indices, data = np.empty(most, np.int64 if self.wide else np.uint32), np.empty(most)
@@ -73,33 +73,23 @@ class LibsvmStream(TextStream):
         if hard:
             unbox(y, text)
             unbox(data, text)
-            if not (np.abs(data) <= LARGEST).all() or not (np.abs(y) <= LARGEST).all():
-                wild = ~(np.abs(data) <= LARGEST)
-                rows_wild = ~(np.abs(y) <= LARGEST) | (np.diff(np.append(0, np.cumsum(wild))[indptr]) > 0)
-                return _wrong_row(text, int(np.argmax(rows_wild)), "the row has " + _BEYOND)
+            wild = any_by_row(indptr, ~(np.abs(data) <= LARGEST)) | ~(np.abs(y) <= LARGEST)
+            if wild.any():
+                return Parsed.wrong_row(text, wild, "the row has " + _BEYOND, b"#")
         if unordered or hard:
-            lengths = np.diff(indptr)
-            kept = data != 0.0
-            counts = lengths if kept.all() else np.diff(np.append(0, np.cumsum(kept))[indptr])
-            indptr, keys, data = tidied(lengths, indices.astype(np.int64), data)
-            if (np.diff(indptr) < counts).any():
-                row = int(np.argmax(np.diff(indptr) < counts))
-                return _wrong_row(text, row, "the row repeats an index: every index may occur once")
+            counts = np.diff(np.append(0, np.cumsum(data != 0.0))[indptr])
+            indptr, keys, data = tidied(np.diff(indptr), indices.astype(np.int64), data)
+            repeats = np.diff(indptr) < counts
+            if repeats.any():
+                return Parsed.wrong_row(text, repeats, "the row repeats an index: every index may occur once", b"#")
             indices = keys.astype(indices.dtype)
         return Parsed(lines, indptr, indices, data, y, d=d)
-
-
-def _wrong_row(text: bytes, row: int, sentence: str) -> Parsed:
-    """A mistake in a row of the block, told by its number."""
-    lines = enumerate(text.split(b"\n"), 1)
-    rows = [number for number, line in lines if line.strip(b" \t\r")[:1] not in (b"", b"#")]
-    return Parsed.none((rows[row], sentence))
 
 
 def _sentence(code: int, text: bytes, at: int, limit: int) -> str:
     """What is wrong with the token at an offset."""
     stop = at
-    while text[stop : stop + 1] not in (b" ", b"\t", b"\n", b"\r"):
+    while text[stop : stop + 1] not in (b" ", b"\t", b"\n"):
         stop += 1
     token = text[at:stop]
     lower = token.rpartition(b":")[2].lower().lstrip(b"+-")
@@ -124,7 +114,7 @@ def parse_libsvm(at, size, shift, limit, largest, indptr, indices, data, y):
     row, entry, width, hard, unordered = 0, 0, U(0), 0, 0
     while p < end:
         c = peek(p)
-        if c == SPACE or c == TAB or c == NEWLINE or (c == RETURN and peek(p + one) == NEWLINE):
+        if c == SPACE or c == TAB or c == NEWLINE:
             p += one
             continue
         if c == HASH:
@@ -133,7 +123,7 @@ def parse_libsvm(at, size, shift, limit, largest, indptr, indices, data, y):
             continue
         value, stop, state = number(p)
         c = peek(stop)
-        if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == RETURN or c == HASH):
+        if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == HASH):
             return row, entry, np.int64(width), hard, unordered, _LABEL, np.int64(p - at)
         if not abs(value) <= largest:
             return row, entry, np.int64(width), hard, unordered, _HUGE, np.int64(p - at)
@@ -147,7 +137,7 @@ def parse_libsvm(at, size, shift, limit, largest, indptr, indices, data, y):
             while c == SPACE or c == TAB:
                 p += one
                 c = peek(p)
-            if c == NEWLINE or (c == RETURN and peek(p + one) == NEWLINE):
+            if c == NEWLINE:
                 break
             if c == HASH:
                 while peek(p) != NEWLINE:
@@ -157,7 +147,7 @@ def parse_libsvm(at, size, shift, limit, largest, indptr, indices, data, y):
             if c == 113 and peek(p + one) == 105 and peek(p + U(2)) == 100 and peek(p + U(3)) == COLON:  # qid:
                 value, p, state = number(p + U(4))
                 c = peek(p)
-                if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == RETURN or c == HASH):
+                if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == HASH):
                     return row, entry, np.int64(width), hard, unordered, _VALUE, np.int64(first - at)
                 continue
             digit = U(c) - U(48)
@@ -173,7 +163,7 @@ def parse_libsvm(at, size, shift, limit, largest, indptr, indices, data, y):
                 return row, entry, np.int64(width), hard, unordered, _ZERO, np.int64(first - at)
             value, stop, state = number(p + one)
             c = peek(stop)
-            if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == RETURN or c == HASH):
+            if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == HASH):
                 return row, entry, np.int64(width), hard, unordered, _VALUE, np.int64(first - at)
             if not abs(value) <= largest:
                 return row, entry, np.int64(width), hard, unordered, _HUGE, np.int64(first - at)

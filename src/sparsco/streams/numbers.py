@@ -188,13 +188,13 @@ def number(p: Any) -> Any:
 @inlined
 def boxed(offset: Any) -> Any:
     """NaN with the place of a hard number's text in it, to be read by `unbox` later."""
-    return as_float(_BOX | U(offset))
+    return as_float(_BOX | (U(offset) + U(1)))
 
 
 def unbox(values: np.ndarray, text: bytes) -> None:
     """Read the hard numbers among ``values`` by Python's ``float``; kernels have seen to it that they are numbers."""
     bits = values.view(np.uint64)
-    for k in np.flatnonzero(np.isnan(values)):
-        found = _NUMBER.match(text, int(bits[k] & _OFFSET))
+    for k in np.flatnonzero(np.isnan(values) & (bits & _OFFSET != 0)):
+        found = _NUMBER.match(text, int(bits[k] & _OFFSET) - 1)
         assert found
         values[k] = float(found[0])

@@ -21,8 +21,8 @@ class Chunk(NamedTuple):
     """Some rows of a stream, as CSR: ``indices`` ascend within a row, ``data`` has no zeros and is finite.
 
     ``y`` are labels as they stand in the source: float64, or an object array of strings; NaN or None where a row has
-    none.  ``first`` is the number of the first row, from 0.  ``position`` is where reading goes on behind this chunk, and
-    ``read`` how many bytes of the source (as it lies on disk) that is, or rows where it has no bytes.
+    none.  ``first`` is the number of the first row, from 0.  ``position`` is where reading goes on behind this chunk,
+    and ``read`` how many bytes of the source (as it lies on disk) that is, or rows where it has no bytes.
     """
 
     indptr: np.ndarray

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections import deque
 from collections.abc import Iterator
@@ -40,6 +41,18 @@ class Parsed(NamedTuple):
     def wrong(cls, text: bytes, at: int, sentence: str) -> Parsed:
         """A mistake at an offset of the block."""
         return cls.none((text.count(b"\n", 0, at) + 1, sentence))
+
+    @classmethod
+    def wrong_row(cls, text: bytes, wrong: np.ndarray, sentence: str, comment: bytes = b"\n") -> Parsed:
+        """A mistake in the first of the rows marked as wrong; lines that begin with ``comment`` are none."""
+        lines = enumerate(text.split(b"\n"), 1)
+        rows = [number for number, line in lines if line.strip(b" \t")[:1] not in (b"", comment)]
+        return cls.none((rows[int(np.argmax(wrong))], sentence))
+
+
+def any_by_row(indptr: np.ndarray, marked: np.ndarray) -> np.ndarray:
+    """Which rows have an entry that is marked."""
+    return np.diff(np.append(0, np.cumsum(marked))[indptr]) > 0
 
 
 class TextStream(Stream):
@@ -99,13 +112,19 @@ class TextStream(Stream):
         """Make the features those that were known at a place."""
         self.width = place["d"]
 
+    def _parse(self, block: Block) -> Parsed:
+        text = block.text
+        if block.offset <= len(text) and text.startswith(codecs.BOM_UTF8):
+            text = text[len(codecs.BOM_UTF8) :]
+        return self.parse(text.replace(b"\r\n", b"\n") if b"\r" in text else text)
+
     def _parsed(self, blocks: Iterator[Block]) -> Iterator[tuple[Block, Parsed]]:
         """Parsed blocks in order; some are parsed ahead while the caller works."""
         ahead: deque[tuple[Block, Future[Parsed]]] = deque()
         with ThreadPoolExecutor(self.threads, "sparsco-parse") as pool:
             try:
                 for block in blocks:
-                    ahead.append((block, pool.submit(self.parse, block.text)))
+                    ahead.append((block, pool.submit(self._parse, block)))
                     if len(ahead) > self.threads:
                         done, parsed = ahead.popleft()
                         yield done, parsed.result()
