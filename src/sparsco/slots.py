@@ -147,9 +147,12 @@ class SeenColumns(Columns):
             starts, out = _starts(known, len(self._table)), np.empty(known.size, np.uint32)
             add(self._table, np.zeros_like(self._of_slot), 0, known, starts, out, 0)
 
+    def slots_of(self, columns: np.ndarray) -> np.ndarray:
+        """The slots of int64 columns, -1 where there is none."""
+        return look_up(self._table, columns, _starts(columns, len(self._table)))
+
     def find(self, matrix: Matrix) -> Matrix:
-        columns = matrix.indices.astype(np.int64, copy=False)
-        slots = look_up(self._table, columns, _starts(columns, len(self._table)))
+        slots = self.slots_of(matrix.indices.astype(np.int64, copy=False))
         return _without(Matrix(matrix.indptr, slots, matrix.data, self._used), slots >= 0, self._used)
 
     def only(self, slots: np.ndarray) -> SeenColumns:

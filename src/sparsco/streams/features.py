@@ -1,0 +1,214 @@
+"""Names of features to columns: by hashing into a fixed number, or by a vocabulary that grows.
+
+A column is a function of the name's bytes (UTF-8) alone, wherever the name comes from.  Hashing is scikit-learn's
+``FeatureHasher``, MurmurHash3 with the sign by the hash's own.  A vocabulary tells names apart by 62 bits of two such
+hashes: among a million names two are mistaken for one with a chance of 10^-7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..dispatch import U, inlined, kernel
+from ..rows import Matrix
+from ..slots import SeenColumns, tidied
+from .numbers import peek
+
+MAX_NAMES = 1 << 20
+_SECOND = 0x9747B28C
+_FINGERPRINT = (1 << 62) - 1
+_LOW = U(0xFFFFFFFF)
+_SEEN_BITS = 24
+
+NamesOf = Callable[[np.ndarray], list[str]]
+"""The names of the entries with these numbers."""
+
+
+class Vocabulary:
+    """Columns in the order in which names first appear.  ``frozen``: names that are not known are left out."""
+
+    seed = 0
+
+    def __init__(self, names: Iterable[str] = (), frozen: bool = False) -> None:
+        self._columns, self._names = SeenColumns(), list(names)
+        self.frozen = frozen
+        keys = (fingerprints(self._names, self.seed) & U(_FINGERPRINT)).view(np.int64)
+        if len(self._add(keys)) and len(self._columns) < len(self._names):
+            raise ValueError("names has one of its names twice: each must be another feature.")
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        """All names by column."""
+        return dict(enumerate(self._names))
+
+    def settings(self) -> dict[str, Any]:
+        """What columns depend on."""
+        return {"names": self._names} if self.frozen else {}
+
+    def cut(self, d: int) -> None:
+        """Forget all but the first d names."""
+        if d > len(self._names):
+            raise ValueError(
+                f"the position knows {d} names of features and the stream {len(self._names)}: give it those that had "
+                "been seen up to there by names=."
+            )
+        if not self.frozen and d < len(self._names):
+            self._names = self._names[:d]
+            self._columns = self._columns.only(np.arange(d))
+
+    def place(self, keys: np.ndarray, names_of: NamesOf) -> tuple[np.ndarray, None]:
+        """Columns of the entries, -1 for those left out."""
+        keys = (keys & U(_FINGERPRINT)).view(np.int64)
+        if self.frozen:
+            return self._columns.slots_of(keys), None
+        before = len(self._columns)
+        columns = self._add(keys)
+        count = len(self._columns) - before
+        if count:
+            first, new = np.empty(count, np.int64), np.flatnonzero(columns >= before)[::-1]
+            first[columns[new] - before] = new  # the last assignment stands: the first appearance
+            self._names += names_of(first)
+        return columns, None
+
+    def _add(self, keys: np.ndarray) -> np.ndarray:
+        rows = Matrix(np.array([0, keys.size]), keys, keys, 0)
+        return self._columns.place(rows).indices.astype(np.int64)
+
+
+class Hashed:
+    """``2 ** bits`` columns; the first name that falls into a column is kept for inspection, of at most MAX_NAMES."""
+
+    frozen = False
+
+    def __init__(self, bits: int, seed: int = 0, signed: bool = True, names: Mapping[int, str] | None = None) -> None:
+        if not 1 <= bits <= 31:
+            raise ValueError(f"hash_bits must be a whole number from 1 to 31, not {bits!r}.")
+        if not 0 <= seed < 2**32:
+            raise ValueError(f"seed must be a whole number from 0 to 2^32 - 1, not {seed!r}.")
+        self.bits, self.seed, self.signed = int(bits), int(seed), bool(signed)
+        self.names: dict[int, str] = dict(names or {})
+        self._seen = np.zeros(1 << min(self.bits, _SEEN_BITS), bool)
+        self._seen[np.fromiter(self.names, np.int64) & (self._seen.size - 1)] = True
+
+    def __len__(self) -> int:
+        return 1 << self.bits
+
+    def settings(self) -> dict[str, Any]:
+        """What columns depend on."""
+        return {"hash_bits": self.bits, "seed": self.seed, "signed": self.signed}
+
+    def cut(self, d: int) -> None:
+        """Columns do not depend on what was seen."""
+
+    def place(self, keys: np.ndarray, names_of: NamesOf) -> tuple[np.ndarray, np.ndarray | None]:
+        """Columns of the entries, and the signs of their values."""
+        hashes = keys.astype(np.uint32).view(np.int32).astype(np.int64)
+        columns = np.abs(hashes) & (len(self) - 1)
+        if len(self.names) < MAX_NAMES:
+            new = np.flatnonzero(~self._seen[columns & (self._seen.size - 1)])
+            if new.size:
+                found, at = np.unique(columns[new], return_index=True)
+                self.names.update(zip(found.tolist(), names_of(new[at]), strict=True))
+                self._seen[found & (self._seen.size - 1)] = True
+        return columns, np.where(hashes >= 0, 1.0, -1.0) if self.signed else None
+
+
+Encoder = Vocabulary | Hashed
+
+
+def encoder(
+    hash_bits: int | None = None, seed: int = 0, signed: bool = True, names: Any = None, frozen: bool = False
+) -> Encoder:
+    """Hashing where ``hash_bits`` is given, otherwise a vocabulary that begins with ``names``."""
+    if isinstance(names, Mapping):
+        names = {int(column): name for column, name in names.items()}
+    elif names is not None:
+        names = dict(enumerate(names))
+    if hash_bits is not None:
+        if frozen:
+            raise ValueError("frozen is for a vocabulary: with hash_bits every name has its column.")
+        return Hashed(hash_bits, seed, signed, names)
+    if names is None:
+        if frozen:
+            raise ValueError("frozen needs names: without any there would be no features.")
+        return Vocabulary()
+    if sorted(names) != list(range(len(names))):
+        raise ValueError("names must be those of columns 0, 1, 2, ... without a gap.")
+    return Vocabulary((names[column] for column in range(len(names))), frozen)
+
+
+def rows_of(
+    encoder: Encoder, lengths: np.ndarray, keys: np.ndarray, values: np.ndarray, names_of: NamesOf
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """CSR of entries one row behind the other: sorted, repeated features summed, zeros dropped."""
+    columns, signs = encoder.place(keys, names_of)
+    values = values * signs if signs is not None else values
+    if encoder.frozen and (columns < 0).any():
+        kept = columns >= 0
+        lengths = np.diff(np.append(0, np.cumsum(kept))[np.append(0, np.cumsum(lengths))])
+        columns, values = columns[kept], values[kept]
+    indptr, columns, values = tidied(lengths, columns, values)
+    return indptr, columns.astype(np.uint32), values
+
+
+def to_bytes(name: str) -> bytes:
+    """A name as it stood in a file."""
+    return name.encode("utf-8", "surrogateescape")
+
+
+def to_name(raw: bytes) -> str:
+    """The name with these bytes, whatever they are."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def fingerprints(names: Iterable[str], seed: int) -> np.ndarray:
+    """64 bits for each name, the lower half its MurmurHash3 with this seed."""
+    raw = [to_bytes(name) for name in names]
+    ends = np.cumsum(np.fromiter(map(len, raw), np.int64, len(raw)))
+    text = np.frombuffer(b"".join(raw) + b"\n", np.uint8)
+    keys = np.empty(len(raw), np.uint64)
+    hash_all(U(text.ctypes.data), ends, U(seed), keys)
+    return keys
+
+
+@inlined
+def murmur(p: Any, n: Any, seed: Any) -> Any:
+    """MurmurHash3 (32 bits, x86) of n bytes."""
+    h, c1, c2, low = seed, U(0xCC9E2D51), U(0x1B873593), _LOW
+    k = U(0)
+    for i in range(n):
+        k |= U(peek(p + U(i))) << (U(8) * (U(i) & U(3)))
+        if U(i) & U(3) == U(3):
+            k = k * c1 & low
+            k = (k << U(15) | k >> U(17)) & low
+            h ^= k * c2 & low
+            h = ((h << U(13) | h >> U(19)) & low) * U(5) + U(0xE6546B64) & low
+            k = U(0)
+    k = k * c1 & low
+    k = (k << U(15) | k >> U(17)) & low
+    h ^= k * c2 & low
+    h ^= U(n)
+    h = (h ^ (h >> U(16))) * U(0x85EBCA6B) & low
+    h = (h ^ (h >> U(13))) * U(0xC2B2AE35) & low
+    return h ^ (h >> U(16))
+
+
+@inlined
+def fingerprint(p: Any, n: Any, seed: Any) -> Any:
+    """Two hashes in one word."""
+    return murmur(p, n, seed) | (murmur(p, n, seed ^ U(_SECOND)) << U(32))
+
+
+@kernel
+def hash_all(at, ends, seed, keys):
+    """The fingerprints of texts that lie one behind the other."""
+    start = U(0)
+    for i in range(ends.size):
+        keys[i] = fingerprint(at + start, ends[i] - np.int64(start), seed)
+        start = U(ends[i])

@@ -1,0 +1,193 @@
+"""Files, compressed or not, one or many, or standard input, as blocks of whole lines."""
+
+from __future__ import annotations
+
+import bz2
+import glob
+import gzip
+import lzma
+import os
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from .protocol import StreamError
+
+LONGEST_LINE = 1 << 28
+"""Bytes; a longer line is taken for a file that is no text."""
+COMPRESSIONS = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\x00", ".zst": b"\x28\xb5\x2f\xfd"}
+"""Suffixes, and how such files begin: the contents decide."""
+DAMAGED = (EOFError, ValueError, OverflowError, OSError, zlib.error, lzma.LZMAError)
+STDIN = "-"
+
+
+class Block(NamedTuple):
+    """Whole lines: they end with a newline, whatever the file does."""
+
+    text: bytes
+    file: int
+    offset: int
+    """Where the block ends in the decompressed file."""
+    read: int
+    """Bytes read of all files so far, as they lie on disk."""
+
+
+def paths_of(source: Any) -> list[str]:
+    """The files that a path, a pattern or a list of those means, each there; "-" is standard input."""
+    if isinstance(source, str | os.PathLike):
+        text = os.fspath(source)
+        if text == STDIN or os.path.exists(text):
+            return [text]
+        found = sorted(glob.glob(os.path.expanduser(text), recursive=True))
+        if not found:
+            raise FileNotFoundError(f"{text}: there is no such file, and no file that matches it as a pattern.")
+        return found
+    found = [path for each in source for path in paths_of(each)]
+    if not found:
+        raise ValueError("source is an empty list: name at least one file.")
+    return found
+
+
+def is_paths(source: Any) -> bool:
+    """Whether a source is a path or a list of paths."""
+    if isinstance(source, list | tuple):
+        return bool(source) and all(isinstance(each, str | os.PathLike) for each in source)
+    return isinstance(source, str | os.PathLike)
+
+
+def plain_suffix(path: str) -> str:
+    """A file's suffix in lower case, less that of its compression."""
+    stem, suffix = os.path.splitext(path.lower())
+    return os.path.splitext(stem)[1] if suffix in COMPRESSIONS else suffix
+
+
+@contextmanager
+def raw_file(path: str) -> Iterator[Any]:
+    """The file as it lies on disk, buffered."""
+    if path == STDIN:
+        yield sys.stdin.buffer
+    else:
+        with open(path, "rb") as raw:
+            yield raw
+
+
+def decompressed(raw: Any) -> Any:
+    """What a buffered file holds: how it is packed is seen at its first bytes."""
+    head = raw.peek(6)[:6]
+    kind = next((suffix for suffix, magic in COMPRESSIONS.items() if head.startswith(magic)), "")
+    if kind == ".gz":
+        return gzip.GzipFile(fileobj=raw)
+    if kind == ".bz2":
+        return bz2.BZ2File(raw)
+    if kind == ".xz":
+        return lzma.LZMAFile(raw)
+    if kind == ".zst":
+        arrow = needed("pyarrow", "zstd files")
+        return arrow.CompressedInputStream(arrow.PythonFile(raw, "r"), "zstd")
+    return raw
+
+
+def needed(package: str, what: str) -> Any:
+    """An optional package, or a sentence that says how to get it."""
+    import importlib
+
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        top = package.partition(".")[0]
+        raise ImportError(f"{what} are read by {top}, which is not installed: pip install {top}") from None
+
+
+@contextmanager
+def opened(path: Any, called: str = "") -> Iterator[Any]:
+    """The decompressed file; whatever is wrong with its contents becomes a StreamError that names it."""
+    try:
+        with raw_file(os.fspath(path)) as raw:
+            yield decompressed(raw)
+    except DAMAGED as error:
+        if isinstance(error, StreamError) or (isinstance(error, OSError) and error.errno is not None):
+            raise  # ours, or the system's; what gzip and bz2 say of damaged files has no number
+        raise StreamError(f"{called or path} cannot be read: {error}") from error
+
+
+class Files:
+    """Some files, read one after the other."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = list(paths)
+        self.repeatable = STDIN not in self.paths
+        sizes = [None if path == STDIN else os.stat(path).st_size for path in self.paths]
+        self.total = None if None in sizes else sum(size for size in sizes if size)
+
+    def identity(self) -> list[dict[str, Any]]:
+        """Names, sizes and times."""
+        if not self.repeatable:
+            raise ValueError("standard input has no identity: there is no telling whether it changed.")
+        stats = [(os.path.abspath(path), os.stat(path)) for path in self.paths]
+        return [{"path": path, "size": stat.st_size, "mtime_ns": stat.st_mtime_ns} for path, stat in stats]
+
+    def name(self, file: int) -> str:
+        """A file's name for messages."""
+        return "standard input" if self.paths[file] == STDIN else self.paths[file]
+
+    def blocks(self, size: int, file: int = 0, offset: int = 0) -> Iterator[Block]:
+        """Blocks of about ``size`` bytes from an offset in a file on."""
+        before = sum(os.stat(path).st_size for path in self.paths[:file] if path != STDIN)
+        for number in range(file, len(self.paths)):
+            with opened(self.paths[number], self.name(number)) as stream, _counted(stream) as done:
+                yield from self._lines(stream, size, number, offset if number == file else 0, before, done)
+                before += done()
+
+    def _lines(self, stream: Any, size: int, file: int, offset: int, before: int, done: Any) -> Iterator[Block]:
+        _skip(stream, offset, self.name(file))
+        rest = b""
+        while True:
+            fresh = stream.read(size)
+            if not fresh:
+                break
+            cut = fresh.rfind(b"\n") + 1
+            if cut:
+                text = rest + fresh[:cut]
+                rest = fresh[cut:]
+                offset += len(text)
+                yield Block(text, file, offset, before + done())
+            else:
+                rest += fresh
+                if len(rest) > LONGEST_LINE:
+                    raise StreamError(
+                        f"{self.name(file)}: from byte {offset} on there is no end of a line for {LONGEST_LINE} bytes: "
+                        "this is no text file of one row a line."
+                    )
+        if rest:
+            yield Block(rest + b"\n", file, offset + len(rest), before + done())
+
+
+@contextmanager
+def _counted(stream: Any) -> Iterator[Any]:
+    """How many bytes have been read of the file on disk."""
+    raw = getattr(stream, "fileobj", None) or getattr(stream, "_fp", None) or stream
+    try:
+        raw.tell()
+    except (OSError, ValueError, AttributeError):
+        yield lambda: 0
+    else:
+        yield raw.tell
+
+
+def _skip(stream: Any, offset: int, name: str) -> None:
+    """Go to an offset: by seeking where the file lies open, else by reading."""
+    if not offset:
+        return
+    try:
+        stream.seek(offset)
+        return
+    except (OSError, AttributeError, ValueError):
+        pass
+    left = offset
+    while left:
+        fresh = stream.read(min(left, 1 << 22))
+        if not fresh:
+            raise StreamError(f"{name} is shorter than {offset} bytes, where reading should go on: it has changed.")
+        left -= len(fresh)

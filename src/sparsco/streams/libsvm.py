@@ -1,0 +1,186 @@
+"""LIBSVM / SVMlight text: ``label index:value index:value ... # comment``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..dispatch import U, kernel
+from ..rows import LARGEST, MAX_FEATURES
+from ..slots import tidied
+from .numbers import BAD, HARD, boxed, number, peek, unbox
+from .text import Parsed, TextStream, any_by_row
+
+TAB, NEWLINE, SPACE, HASH, COLON = 9, 10, 32, 35, 58
+_LABEL, _INDEX, _VALUE, _ZERO, _REPEATED, _FAR, _HUGE = range(1, 8)
+_WIDEST = 1 << 62
+_BEYOND = "a number beyond what is computed with, 1e75: scale the column, or repair the number"
+
+_SENTENCES = {
+    _LABEL: "{token} is no label: a row begins with one number",
+    _INDEX: "{token} is no feature: write index:value, the index a whole number from 0 on",
+    _VALUE: "{token} has no number behind its colon: write index:value",
+    _ZERO: "{token} has the index 0, but zero_based=False counts from 1: leave zero_based at 'auto'",
+    _REPEATED: "{token} repeats an index of its row: every index may occur once",
+    _FAR: "{token} has an index beyond {limit}: give hash_bits= to hash indices, or wide=True to keep them",
+    _HUGE: "{token} has " + _BEYOND,
+}
+_HINTS = (
+    (_LABEL, b",", "{token} is a list of labels: rows with several labels are not supported, write a file for each"),
+    (_LABEL, b":", "the row has no label, it begins with {token}: put a number before it"),
+    (_LABEL, b"|", "{token} looks like a line of Vowpal Wabbit's: give format='vw'"),
+    (_INDEX, b"-", "{token} has a negative index: indices are whole numbers from 0 on"),
+)
+
+
+class LibsvmStream(TextStream):
+    """Rows of LIBSVM / SVMlight text.
+
+    ``zero_based="auto"`` (as "True") takes an index as it is written for the column: the names in a model are those of
+    the file, and in files that count from 1 column 0 stays empty.  Nothing is detected, since a stream could be refuted
+    by its last line.  ``zero_based=False`` is scikit-learn's and LIBSVM's own: index 1 is column 0, and an index 0 is
+    refused.  ``qid:`` and comments are skipped.  Rows out of order are sorted, a repeated index is refused.
+
+    ``wide=True`` keeps indices up to 2^62, as int64.
+    """
+
+    format = "libsvm"
+
+    def __init__(self, files: Any, *, zero_based: bool | str = "auto", wide: bool = False, **options: Any) -> None:
+        super().__init__(files, **options)
+        if zero_based not in (True, False, "auto"):
+            raise ValueError(f"zero_based must be True, False or 'auto', not {zero_based!r}.")
+        self.shift = 1 if zero_based is False else 0
+        self.wide = bool(wide)
+        self.width = 0
+
+    def settings(self) -> dict[str, Any]:
+        return {"shift": self.shift, "wide": self.wide}
+
+    def parse(self, text: bytes) -> Parsed:
+        buffer = np.frombuffer(text, np.uint8)
+        most, lines = int(np.count_nonzero(buffer == COLON)), int(np.count_nonzero(buffer == NEWLINE))
+        limit = _WIDEST if self.wide else MAX_FEATURES - 1 + self.shift
+        indptr, y = np.zeros(lines + 1, np.int64), np.empty(lines)
+        indices, data = np.empty(most, np.int64 if self.wide else np.uint32), np.empty(most)
+        rows, size, d, hard, unordered, code, at = parse_libsvm(
+            U(buffer.ctypes.data), U(len(text)), U(self.shift), U(limit), LARGEST, indptr, indices, data, y
+        )
+        if code:
+            return Parsed.wrong(text, at, _sentence(code, text, at, limit))
+        indptr, y, indices, data = indptr[: rows + 1], y[:rows], indices[:size], data[:size]
+        if hard:
+            unbox(y, text)
+            unbox(data, text)
+            wild = any_by_row(indptr, ~(np.abs(data) <= LARGEST)) | ~(np.abs(y) <= LARGEST)
+            if wild.any():
+                return Parsed.wrong_row(text, wild, "the row has " + _BEYOND, b"#")
+        if unordered or hard:
+            counts = np.diff(np.append(0, np.cumsum(data != 0.0))[indptr])
+            indptr, keys, data = tidied(np.diff(indptr), indices.astype(np.int64), data)
+            repeats = np.diff(indptr) < counts
+            if repeats.any():
+                return Parsed.wrong_row(text, repeats, "the row repeats an index: every index may occur once", b"#")
+            indices = keys.astype(indices.dtype)
+        return Parsed(lines, indptr, indices, data, y, d=d)
+
+
+def _sentence(code: int, text: bytes, at: int, limit: int) -> str:
+    """What is wrong with the token at an offset."""
+    stop = at
+    while text[stop : stop + 1] not in (b" ", b"\t", b"\n"):
+        stop += 1
+    token = text[at:stop]
+    lower = token.rpartition(b":")[2].lower().lstrip(b"+-")
+    if code in (_LABEL, _VALUE) and lower in (b"nan", b"inf", b"infinity"):
+        return f"{shown(token)} is not finite: leave the entry out, or repair the number"
+    for which, sign, hint in _HINTS:
+        if code == which and sign in token:
+            return hint.format(token=shown(token))
+    return _SENTENCES[code].format(token=shown(token), limit=limit)
+
+
+def shown(token: bytes) -> str:
+    """Text of a file for a message: short, and harmless on a terminal."""
+    text = token[:40].decode("utf-8", "backslashreplace")
+    return repr(text) + ("..." if len(token) > 40 else "")
+
+
+@kernel
+def parse_libsvm(at, size, shift, limit, largest, indptr, indices, data, y):
+    """All rows of a text that ends with a newline; what was found, and the code and place of the first mistake."""
+    p, end, one = at, at + size, U(1)
+    row, entry, width, hard, unordered = 0, 0, U(0), 0, 0
+    while p < end:
+        c = peek(p)
+        if c == SPACE or c == TAB or c == NEWLINE:
+            p += one
+            continue
+        if c == HASH:
+            while peek(p) != NEWLINE:
+                p += one
+            continue
+        value, stop, state = number(p)
+        c = peek(stop)
+        if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == HASH):
+            return row, entry, np.int64(width), hard, unordered, _LABEL, np.int64(p - at)
+        if not abs(value) <= largest:
+            return row, entry, np.int64(width), hard, unordered, _HUGE, np.int64(p - at)
+        if state == HARD:
+            value = boxed(p - at)
+            hard += 1
+        y[U(row)] = value
+        p, previous = stop, U(0)
+        while True:
+            c = peek(p)
+            while c == SPACE or c == TAB:
+                p += one
+                c = peek(p)
+            if c == NEWLINE:
+                break
+            if c == HASH:
+                while peek(p) != NEWLINE:
+                    p += one
+                break
+            first, j = p, U(0)
+            if c == 113 and peek(p + one) == 105 and peek(p + U(2)) == 100 and peek(p + U(3)) == COLON:  # qid:
+                value, p, state = number(p + U(4))
+                c = peek(p)
+                if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == HASH):
+                    return row, entry, np.int64(width), hard, unordered, _VALUE, np.int64(first - at)
+                continue
+            digit = U(c) - U(48)
+            while digit <= U(9):
+                j = j * U(10) + digit
+                p += one
+                digit = U(peek(p)) - U(48)
+            if p == first or peek(p) != COLON:
+                return row, entry, np.int64(width), hard, unordered, _INDEX, np.int64(first - at)
+            if p - first > U(19) or j > limit:
+                return row, entry, np.int64(width), hard, unordered, _FAR, np.int64(first - at)
+            if j < shift:
+                return row, entry, np.int64(width), hard, unordered, _ZERO, np.int64(first - at)
+            value, stop, state = number(p + one)
+            c = peek(stop)
+            if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == HASH):
+                return row, entry, np.int64(width), hard, unordered, _VALUE, np.int64(first - at)
+            if not abs(value) <= largest:
+                return row, entry, np.int64(width), hard, unordered, _HUGE, np.int64(first - at)
+            j = j - shift + one
+            if j == previous:
+                return row, entry, np.int64(width), hard, unordered, _REPEATED, np.int64(first - at)
+            unordered += j < previous
+            previous = j
+            width = max(width, j)
+            if state == HARD:
+                value = boxed(p + one - at)
+                hard += 1
+            if value != 0.0:
+                indices[U(entry)] = j - one
+                data[U(entry)] = value
+                entry += 1
+            p = stop
+        row += 1
+        indptr[U(row)] = entry
+    return row, entry, np.int64(width), hard, unordered, 0, 0

@@ -1,0 +1,83 @@
+"""What every reader gives: chunks of rows, and the places from which reading goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..rows import Matrix
+
+Position = dict[str, Any]
+"""A place between two chunks, opaque, made of what JSON has."""
+
+
+class StreamError(ValueError):
+    """The source says something that cannot be read; the message names file and line and says what to do."""
+
+
+class Chunk(NamedTuple):
+    """Some rows of a stream, as CSR: ``indices`` ascend within a row, ``data`` has no zeros and is finite.
+
+    ``y`` are labels as they stand in the source: float64, or an object array of strings; NaN or None where a row has
+    none.  ``first`` is the number of the first row, from 0.  ``position`` is where reading goes on behind this chunk,
+    and ``read`` how many bytes of the source (as it lies on disk) that is, or rows where it has no bytes.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    d: int
+    """Features known behind this chunk: more than the largest index."""
+    y: np.ndarray
+    weights: np.ndarray | None
+    tags: list[str] | None
+    first: int
+    position: Position
+    read: int
+    order: np.ndarray | None = None
+    """The order in which to learn the rows, where the stream is shuffled."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows."""
+        return len(self.indptr) - 1
+
+    @property
+    def matrix(self) -> Matrix:
+        """The rows as the engine takes them."""
+        return Matrix(self.indptr, self.indices, self.data, self.d)
+
+
+class Stream:
+    """Rows from somewhere, in memory that does not depend on how many there are.
+
+    ``iter(stream)`` is one pass over all chunks.  Where one chunk ends and the next begins means nothing: only their
+    concatenation does, to the bit.
+    """
+
+    repeatable = True
+    """Whether there can be a second pass; standard input and iterators have one."""
+    total: int | None = None
+    """What ``Chunk.read`` will be at the end, where that is known."""
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        """Names of features by their index, as far as they are known by now: all in a vocabulary, the first ones with
+        hashing, none where features are numbered columns."""
+        return {}
+
+    def identity(self) -> dict[str, Any]:
+        """What the rows depend on, made of what JSON has: files with sizes and times, format, options."""
+        raise NotImplementedError
+
+    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        """One pass from ``start``, a chunk's ``position`` in this or another process, or from the beginning.
+
+        With a growing vocabulary the stream must know the names that had been seen up to there (``names=``).
+        """
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return self.chunks()

@@ -1,0 +1,309 @@
+"""Vowpal Wabbit's text: ``label importance 'tag |namespace:scale name:value name ... |other ...``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..dispatch import U, kernel
+from ..rows import LARGEST
+from .features import encoder, fingerprint, rows_of, to_name
+from .libsvm import _BEYOND, COLON, NEWLINE, SPACE, TAB, shown
+from .numbers import BAD, HARD, boxed, number, peek, unbox
+from .text import Parsed, TextStream, any_by_row
+
+BAR, QUOTE, CARET, STAR = 124, 39, 94, 42
+_NO_BAR, _HEAD, _TOUCHES, _MANY, _INITIAL, _WEIGHT, _VALUE, _SCALE, _HUGE = range(1, 10)
+_SENTENCES = {
+    _NO_BAR: "the row has no bar: features begin behind a |",
+    _HEAD: "{token} is no number: label and importance stand before the first |, a tag begins with '",
+    _TOUCHES: "{token} touches the bar, so that it would be a tag and the row have no label: put a space before the |, or "
+    "a ' before a tag",
+    _MANY: "{token} is one word too many before the bar: there are a label, an importance and a tag",
+    _INITIAL: "{token} is an initial prediction, which is not supported: leave it out",
+    _WEIGHT: "{token} is no importance: it must be a number from 0 on",
+    _VALUE: "{token} has no finite number behind its colon: write name or name:value",
+    _SCALE: "{token} has no finite number behind its colon: write |namespace or |namespace:scale",
+    _HUGE: "{token} has " + _BEYOND,
+}
+
+
+class VWStream(TextStream):
+    """Rows of Vowpal Wabbit's text format: namespaces, importance weights, tags.
+
+    A feature's name is ``namespace^name``, or the name alone in a namespace without one.  ``quadratic`` are pairs of
+    namespaces by their first letters, as VW's ``-q``: ``["ab"]`` adds ``a...^x*b...^y`` for all pairs, ``["::"]`` all pairs
+    of features.  Repeated features are summed.  Rows without a label have NaN.  Columns are those of a growing
+    vocabulary, or hashed with ``hash_bits``.
+    """
+
+    format = "vw"
+
+    def __init__(
+        self, files: Any, *, quadratic: Sequence[str] = (), hash_bits: int | None = None, seed: int = 0,
+        signed: bool = True, names: Any = None, frozen: bool = False, **options: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(files, **options)
+        self.encoder = encoder(hash_bits, seed, signed, names, frozen)
+        pairs = [pair.encode() for pair in ([quadratic] if isinstance(quadratic, str) else quadratic)]
+        for pair in pairs:
+            if len(pair) != 2 or (b":" in pair and pair != b"::"):
+                raise ValueError(f"quadratic has {pair.decode()!r}: give two letters, or '::' for all pairs.")
+        self.pairs = np.array([list(pair) for pair in pairs], np.uint8).reshape(-1, 2)
+
+    @property
+    def names(self) -> Any:
+        return self.encoder.names
+
+    def settings(self) -> dict[str, Any]:
+        return {"quadratic": self.pairs.tolist()} | self.encoder.settings()
+
+    def go_to(self, place: Any) -> None:
+        self.encoder.cut(place["d"])
+
+    def placed(self, parsed: Parsed) -> Any:
+        rows = rows_of(self.encoder, np.diff(parsed.indptr), parsed.indices, parsed.data, parsed.names)
+        return *rows, len(self.encoder)
+
+    def parse(self, text: bytes) -> Parsed:
+        buffer = np.frombuffer(text, np.uint8)
+        lines = int(np.count_nonzero(buffer == NEWLINE))
+        most = np.count_nonzero(buffer == SPACE) + np.count_nonzero(buffer == TAB)
+        indptr, y, weights = np.zeros(lines + 1, np.int64), np.empty(lines), np.empty(lines)
+        tags, where = np.zeros((lines, 2), np.int32), np.empty((most, 4), np.int32)
+        data, scales = np.empty(most), np.empty(most)
+        at = U(buffer.ctypes.data)
+        rows, size, hard, scaled, longest, code, place = parse_vw(
+            at, U(len(text)), LARGEST, indptr, where, data, scales, y, weights, tags
+        )
+        if code:
+            return Parsed.wrong(text, place, _sentence(code, text, place))
+        indptr, y, weights, tags = indptr[: rows + 1], y[:rows], weights[:rows], tags[:rows]
+        where, data, scales = where[:size], data[:size], scales[:size]
+        if hard:
+            for values in (y, weights, data, scales):
+                unbox(values, text)
+        if scaled:
+            data = data * scales
+        if len(self.pairs):
+            indptr, where, data = self._with_pairs(at, indptr, where, data)
+        if hard or scaled or len(self.pairs):
+            wild = any_by_row(indptr, ~(np.abs(data) <= LARGEST)) | (np.abs(y) > LARGEST) | (weights > LARGEST)
+            if wild.any():
+                return Parsed.wrong_row(text, wild, "the row has " + _BEYOND)
+        keys = np.empty(data.size, np.uint64)
+        scratch = np.empty(2 * longest + 64, np.uint8)
+        hash_names(at, where, U(self.encoder.seed), U(scratch.ctypes.data), scratch, keys)
+        return Parsed(
+            lines, indptr, keys, data, y, weights,
+            [to_name(text[start:stop]) for start, stop in tags.tolist()] if tags.any() else None,
+            names=lambda entries: [_name(text, where, entry) for entry in entries.tolist()],
+        )  # fmt: skip
+
+    def _with_pairs(self, at: Any, indptr: np.ndarray, where: np.ndarray, data: np.ndarray) -> Any:
+        nothing = np.empty((0, 4), np.int32), np.empty(0)
+        longer = np.zeros_like(indptr)
+        add_pairs(at, self.pairs, indptr, where, data, False, longer, *nothing)
+        more = np.empty((longer[-1], 4), np.int32), np.empty(longer[-1])
+        add_pairs(at, self.pairs, indptr, where, data, True, longer, *more)
+        return longer, *more
+
+
+def _name(text: bytes, where: np.ndarray, entry: int) -> str:
+    """The name of an entry: of the features of a pair, or namespace and name."""
+    a, b, c, d = where[entry].tolist()
+    if b < 0:
+        return f"{_name(text, where, a)}*{_name(text, where, c)}"
+    name = to_name(text[c:d]) if c >= 0 else str(-c - 1)
+    return f"{to_name(text[a:b])}^{name}" if a < b else name
+
+
+def _sentence(code: int, text: bytes, at: int) -> str:
+    stop = at
+    while text[stop : stop + 1] not in (b" ", b"\t", b"\n", b"|"):
+        stop += 1
+    return _SENTENCES[code].format(token=shown(text[at:stop]))
+
+
+@kernel
+def parse_vw(at, size, largest, indptr, where, data, scales, y, weights, tags):
+    """All rows of a text that ends with a newline; ``where`` says for each entry where namespace and name begin and end.
+
+    An entry without a name has -1 - k for the k-th such of its namespace.
+    """
+    p, end, one = at, at + size, U(1)
+    row, entry, hard, scaled, longest = 0, 0, 0, False, 0
+    while p < end:
+        c = peek(p)
+        if c == SPACE or c == TAB or c == NEWLINE:
+            p += one
+            continue
+        # the words before the bar
+        words, y[U(row)], weights[U(row)] = 0, np.nan, 1.0
+        tag, tag_end = U(0), U(0)
+        while c != BAR:
+            if c == NEWLINE:
+                return row, entry, hard, scaled, longest, _NO_BAR, np.int64(p - at)
+            first = p
+            while not (c == SPACE or c == TAB or c == NEWLINE or c == BAR):
+                p += one
+                c = peek(p)
+            if tag != U(0):
+                return row, entry, hard, scaled, longest, _HEAD, np.int64(tag - at)
+            if c == BAR or peek(first) == QUOTE:
+                tag, tag_end = first, p
+            else:
+                value, stop, state = number(first)
+                if state == BAD or stop != p:
+                    return row, entry, hard, scaled, longest, _HEAD, np.int64(first - at)
+                if not abs(value) <= largest:
+                    return row, entry, hard, scaled, longest, _HUGE, np.int64(first - at)
+                if state == HARD:
+                    value = boxed(first - at)
+                    hard += 1
+                if words == 0:
+                    y[U(row)] = value
+                elif words == 1:
+                    if value < 0.0:
+                        return row, entry, hard, scaled, longest, _WEIGHT, np.int64(first - at)
+                    weights[U(row)] = value
+                elif words == 2:
+                    if value != 0.0:
+                        return row, entry, hard, scaled, longest, _INITIAL, np.int64(first - at)
+                else:
+                    return row, entry, hard, scaled, longest, _MANY, np.int64(first - at)
+                words += 1
+            while c == SPACE or c == TAB:
+                p += one
+                c = peek(p)
+        if tag != U(0):
+            if peek(tag) == QUOTE:
+                tag += one
+            elif words == 0:
+                value, stop, state = number(tag)
+                if state != BAD and stop == tag_end:
+                    return row, entry, hard, scaled, longest, _TOUCHES, np.int64(tag - at)
+            tags[U(row), 0], tags[U(row), 1] = tag - at, tag_end - at
+        # namespaces
+        while c == BAR:
+            p += one
+            space, scale, unnamed = p, 1.0, 0
+            c = peek(p)
+            while not (c == SPACE or c == TAB or c == NEWLINE or c == BAR or c == COLON):
+                p += one
+                c = peek(p)
+            space_end = p
+            if c == COLON:
+                scale, stop, state = number(p + one)
+                c = peek(stop)
+                if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == BAR):
+                    return row, entry, hard, scaled, longest, _SCALE, np.int64(space - at)
+                if not abs(scale) <= largest:
+                    return row, entry, hard, scaled, longest, _HUGE, np.int64(space - at)
+                if state == HARD:
+                    scale = boxed(p + one - at)
+                    hard += 1
+                scaled = True
+                p = stop
+            while True:
+                while c == SPACE or c == TAB:
+                    p += one
+                    c = peek(p)
+                if c == NEWLINE or c == BAR:
+                    break
+                first, value = p, 1.0
+                while not (c == SPACE or c == TAB or c == NEWLINE or c == BAR or c == COLON):
+                    p += one
+                    c = peek(p)
+                name_end = p
+                if c == COLON:
+                    value, stop, state = number(p + one)
+                    c = peek(stop)
+                    if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == BAR):
+                        return row, entry, hard, scaled, longest, _VALUE, np.int64(first - at)
+                    if not abs(value) <= largest:
+                        return row, entry, hard, scaled, longest, _HUGE, np.int64(first - at)
+                    if state == HARD:
+                        value = boxed(p + one - at)
+                        hard += 1
+                    p = stop
+                e = U(entry)
+                where[e, 0], where[e, 1] = space - at, space_end - at
+                where[e, 2], where[e, 3] = first - at, name_end - at
+                if first == name_end:
+                    where[e, 2] = -1 - unnamed
+                    unnamed += 1
+                data[e], scales[e] = value, scale
+                longest = max(longest, np.int64(space_end - space) + np.int64(name_end - first) + 24)
+                entry += 1
+        row += 1
+        indptr[U(row)] = entry
+    return row, entry, hard, scaled, longest, 0, 0
+
+
+@kernel
+def add_pairs(at, pairs, indptr, where, data, writes, longer, more_where, more_data):
+    """Rows with the products of pairs of their features behind them; how long they are, then what they hold."""
+    to = 0
+    for i in range(indptr.size - 1):
+        start, stop = indptr[i], indptr[i + 1]
+        if writes:
+            for p in range(start, stop):
+                for k in range(4):
+                    more_where[to + p - start, k] = where[p, k]
+                more_data[to + p - start] = data[p]
+        base = to
+        to += stop - start
+        for k in range(len(pairs)):
+            a, b = pairs[k, 0], pairs[k, 1]
+            for p in range(start, stop):
+                first = peek(at + U(where[p, 0])) if where[p, 0] < where[p, 1] else SPACE
+                if a != COLON and first != a:
+                    continue
+                for q in range(p if a == b else start, stop):
+                    second = peek(at + U(where[q, 0])) if where[q, 0] < where[q, 1] else SPACE
+                    if b != COLON and second != b:
+                        continue
+                    if writes:
+                        more_where[to, 0], more_where[to, 1] = base + p - start, -1
+                        more_where[to, 2], more_where[to, 3] = base + q - start, -1
+                        more_data[to] = data[p] * data[q]
+                    to += 1
+        longer[i + 1] = to
+
+
+@kernel
+def hash_names(at, where, seed, scratch_at, scratch, keys):
+    """The fingerprint of every entry's name, put together in ``scratch`` where it does not stand so in the text."""
+    for entry in range(len(where)):
+        n, parts = 0, 2 if where[entry, 1] < 0 else 1
+        for part in range(parts):
+            e = entry if parts == 1 else np.int64(where[entry, 2 * part])
+            if part == 1:
+                scratch[n] = STAR
+                n += 1
+            start, stop = where[e, 0], where[e, 1]
+            for k in range(start, stop):
+                scratch[n] = peek(at + U(k))
+                n += 1
+            if start < stop:
+                scratch[n] = CARET
+                n += 1
+            start, stop = where[e, 2], where[e, 3]
+            if start < 0:
+                left, digits = -1 - np.int64(start), 1
+                while left >= 10:
+                    left //= 10
+                    digits += 1
+                left = -1 - np.int64(start)
+                for k in range(digits):
+                    scratch[n + digits - 1 - k] = 48 + left % 10
+                    left //= 10
+                n += digits
+            else:
+                for k in range(start, stop):
+                    scratch[n] = peek(at + U(k))
+                    n += 1
+        keys[entry] = fingerprint(scratch_at, n, seed)
