@@ -23,11 +23,12 @@ from sklearn.utils.validation import (
 )
 
 from ._composition import check_parameters, most_models, named, new_runs, starting_point
+from .losses import value
 from .progress import Progress
 from .randomness import Purpose, uniform
 from .regularizers import strength
-from .rows import Matrix, as_matrix, check_numbers
-from .slots import Columns, Features, Names, SeenColumns
+from .rows import Matrix, as_matrix, check_numbers, margins
+from .slots import Columns, Features, Names, SeenColumns, without
 from .solve import Run
 
 _CHECKED_ROWS = 20_000
@@ -37,6 +38,8 @@ _FIXED = (
 )  # fmt: skip
 """Parameters that cannot change while a stream is under way."""
 _SLICE = 1 << 16
+_MANY_CELLS = 1 << 26
+"""Above this, weights are not laid out for every feature to predict from."""
 _NOTED = 1024
 """Examples of ``learn_one`` that are learned at once."""
 
@@ -106,6 +109,12 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         """Targets as numbers and the rows' weights, where ``fit`` sees all of them."""
         raise NotImplementedError
 
+    def _encoded(
+        self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """The same for the next rows of a stream."""
+        raise NotImplementedError
+
     def _models(self) -> list[Any]:
         """The targets of each run."""
         raise NotImplementedError
@@ -169,23 +178,46 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
             self._solved()
         return self
 
-    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, encode: Any) -> Self:
-        """Learn the rows in their order; ``encode(y, weights, first)`` gives numeric targets and the rows' weights."""
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+        """Learn the rows in their order."""
         with self._unchanged_on_error():
-            first = not self._goes_on()
-            if first:
-                check_parameters(self)
-            if self.early_stopping:
-                raise ValueError("early_stopping=True needs all rows at once, which partial_fit never sees.")
-            self._flush()
+            first = self._begins("partial_fit")
             matrix, y, weights = self._validated(X, y, sample_weight, reset=first, grows=True)
-            y, weights = encode(y, weights, first)
-            _check_some_weight(weights)
-            matrix = self._placed(matrix, anew=first)
-            if first:
-                self._begin_stream(matrix.d)
-            self._learn_rows(matrix, y, weights)
+            self._learn_next(matrix, y, weights, first, classes)
         return self
+
+    def take_rows(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, *, classes: Any = None,
+        again: bool = False,
+    ) -> Self:  # fmt: skip
+        """``partial_fit`` for rows of a reader, who has checked them; ``again`` for those of a further pass."""
+        if weights is not None and not weights.any():
+            return self
+        with self._unchanged_on_error():
+            first = self._begins("a stream")
+            self.n_features_in_ = matrix.d if first else max(matrix.d, self.n_features_in_)
+            self._learn_next(matrix, y, weights, first, classes, again)
+        return self
+
+    def _begins(self, what: str) -> bool:
+        """Whether the coming rows are the first of a stream."""
+        first = not self._goes_on()
+        if first:
+            check_parameters(self)
+        if self.early_stopping:
+            raise ValueError(f"early_stopping=True needs all rows at once, which {what} never sees.")
+        self._flush()
+        return first
+
+    def _learn_next(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any, again: bool = False
+    ) -> None:
+        y, weights = self._encoded(y, weights, first, classes)
+        _check_some_weight(weights)
+        matrix = self._placed(matrix, anew=first)
+        if first:
+            self._begin_stream(matrix.d)
+        self._learn_rows(matrix, y, weights, again)
 
     def _begin_stream(self, d: int, one_by_one: bool = False) -> None:
         runs = self._begin(d, one_by_one=one_by_one)
@@ -193,17 +225,43 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
             run.rehearse()
         self._runs, self._model, self.n_iter_, self._layout = runs, None, 1, "dense"
 
-    def _learn_rows(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
+    def _learn_rows(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, again: bool = False) -> None:
         """The next rows of the stream, whatever features and classes they bring."""
         for run in self._runs:
             run.grow(matrix.d)
         rows, at = np.arange(len(matrix)), 0
         for code, first in self._new_classes(y):
-            self._feed(matrix, y, weights, rows[at:first], again=False)
+            self._feed(matrix, y, weights, rows[at:first], again)
             self._add_class(code)
             at = first
-        self._feed(matrix, y, weights, rows[at:], again=False)
+        self._feed(matrix, y, weights, rows[at:], again)
         self._model, self._streaming = None, True
+
+    def judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float] | None:
+        """The iterate on rows that it has not learned: the sums of the loss and of ``_mistakes`` over the rows; None
+        before there is an iterate."""
+        if any(run.pilot is None for run in self._runs):
+            return None
+        rows = self._features.find(matrix)
+        features, places = np.unique(rows.indices, return_inverse=True)
+        parts, total = [], 0.0
+        codes, scale = self._codes_now(y), np.ones(len(matrix)) if weights is None else weights
+        for run in self._runs:
+            w, b = run.weights_at(features.astype(np.int64))
+            p = margins(rows.indptr, places, rows.data, w, b)
+            targets, scaled = run.lanes_of(codes, scale)
+            total += float((scaled * value(run.problem.loss, p, targets)).sum())
+            parts.append(p)
+        p = self._arranged(np.concatenate(parts, 1).T).T
+        return total, float((scale * self._mistakes(p, y)).sum())
+
+    def _codes_now(self, y: np.ndarray) -> np.ndarray:
+        """Targets as numbers; nothing new is made of what is new."""
+        return y
+
+    def _mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """For each row of margins how wrong it is: 0 or 1 for a label, the squared distance for a number."""
+        raise NotImplementedError
 
     # ---- one example at a time -------------------------------------------------------------------------------------
 
@@ -548,6 +606,21 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         mask = np.zeros(self.n_features_in_, bool)
         mask[used] = True
         return mask
+
+    def margins_of(self, matrix: Matrix) -> np.ndarray:
+        """Margins of rows of a reader, (rows, models); features that the model does not know are left out."""
+        model, rows = self._solved(), self._features.find(matrix)
+        used, columns = np.unique(model.coef.indices, return_inverse=True)
+        if len(self._features) * len(model.intercept) > _MANY_CELLS:  # only those with a weight
+            place = np.searchsorted(used, rows.indices)
+            place[place == len(used)] = 0
+            kept = used[place] == rows.indices if len(used) else np.zeros(len(place), bool)
+            rows = without(Matrix(rows.indptr, place, rows.data, len(used)), kept, len(used))
+            w = np.zeros((max(len(used), 1), len(model.intercept)))
+            w[columns, np.repeat(np.arange(len(model.intercept)), np.diff(model.coef.indptr))] = model.coef.data
+        else:
+            w = np.ascontiguousarray(model.coef.toarray().T)
+        return margins(rows.indptr, rows.indices, rows.data, w, np.ascontiguousarray(model.intercept))
 
     def _margins(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

@@ -287,29 +287,36 @@ or a conversion record
         first 1000 rows learns from its first row on, by a model of its own; where a softmax or the penalty ties classes
         together it joins the others from there on, and the loss of a row is over the classes that had appeared by then.
         """
+        return self._partial_fit(X, y, sample_weight, classes)
 
-        def encode(
-            y: np.ndarray, weights: np.ndarray | None, first: bool
-        ) -> tuple[np.ndarray, np.ndarray | None]:
-            self._refuse_balanced("partial_fit")
-            if first:
-                self._open, self._codes_of = classes is None, {}
-            if self._open:
-                if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-                    raise ValueError("classes= belongs to the first call: this stream finds its classes itself.")
-                codes = self._found(y, weights)
-                scale = self._class_weights(codes)
-                weights = weights if scale is None else scale if weights is None else weights * scale
-                return codes.astype(np.float64), weights
-            if classes is not None:
-                given, _ = _two_or_more(np.asarray(classes), "classes")
-                if not first and not np.array_equal(given, self.classes_):
-                    raise ValueError(f"classes differ from those of the first call, {self.classes_.tolist()}.")
-                self.classes_ = given
-            codes = self._codes(y)
-            return codes.astype(np.float64), self._weighted(codes, weights, self.class_weight)
+    def _encoded(
+        self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        self._refuse_balanced("partial_fit")
+        if first:
+            self._open, self._codes_of = classes is None, {}
+        if self._open:
+            if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+                raise ValueError("classes= belongs to the first call: this stream finds its classes itself.")
+            codes = self._found(y, weights)
+            scale = self._class_weights(codes)
+            weights = weights if scale is None else scale if weights is None else weights * scale
+            return codes.astype(np.float64), weights
+        if classes is not None:
+            given, _ = _two_or_more(np.asarray(classes), "classes")
+            if not first and not np.array_equal(given, self.classes_):
+                raise ValueError(f"classes differ from those of the first call, {self.classes_.tolist()}.")
+            self.classes_ = given
+        codes = self._codes(y)
+        return codes.astype(np.float64), self._weighted(codes, weights, self.class_weight)
 
-        return self._partial_fit(X, y, sample_weight, encode)
+    def _codes_now(self, y: np.ndarray) -> np.ndarray:
+        if not self._open:
+            return self._codes(y).astype(np.float64)
+        return np.array([self._codes_of.get(label, -1) for label in y.tolist()], np.float64)
+
+    def _mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return (self._best(p) != y).astype(np.float64)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Margins: one column per class, or one value per row for two classes."""
@@ -412,9 +419,19 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the rows in their order; they may have more columns than before, and never fewer."""
-        return self._partial_fit(
-            X, y, sample_weight, lambda y, weights, first: (self._targets(y, not first), weights)
-        )
+        return self._partial_fit(X, y, sample_weight)
+
+    def _encoded(
+        self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        return self._targets(y, not first), weights
+
+    def _mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.square(self._predicted(p) - y)
+
+    def _predicted(self, p: np.ndarray) -> np.ndarray:
+        p, loss = p[:, 0] if self._outputs is None else p, self._loss()
+        return loss.predicted(p) if hasattr(loss, "predicted") else p
 
     @property
     def coef_(self) -> Any:
@@ -443,9 +460,7 @@ class SparseRegressor(RegressorMixin, SparseLinearModel):
 
     def predict(self, X: Any) -> np.ndarray:
         """The predicted target of each row, (rows,) or (rows, outputs)."""
-        p, loss = self._margins(X), self._loss()
-        p = p[:, 0] if self._outputs is None else p
-        return loss.predicted(p) if hasattr(loss, "predicted") else p
+        return self._predicted(self._margins(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

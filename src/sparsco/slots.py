@@ -102,7 +102,7 @@ class Columns:
 
     def find(self, matrix: Matrix) -> Matrix:
         """The rows with slots for columns, those without a slot left out."""
-        return _without(matrix, matrix.indices < self.width, self.width)
+        return without(matrix, matrix.indices < self.width, self.width)
 
     def only(self, slots: np.ndarray) -> Columns:
         """For a model that learns no more and uses these slots."""
@@ -153,7 +153,7 @@ class SeenColumns(Columns):
 
     def find(self, matrix: Matrix) -> Matrix:
         slots = self.slots_of(matrix.indices.astype(np.int64, copy=False))
-        return _without(Matrix(matrix.indptr, slots, matrix.data, self._used), slots >= 0, self._used)
+        return without(Matrix(matrix.indptr, slots, matrix.data, self._used), slots >= 0, self._used)
 
     def only(self, slots: np.ndarray) -> SeenColumns:
         return SeenColumns().of(self._of_slot[slots], self.width)
@@ -282,7 +282,7 @@ def _checked(matrix: Matrix) -> Matrix:
     return matrix
 
 
-def _without(matrix: Matrix, kept: np.ndarray, d: int) -> Matrix:
+def without(matrix: Matrix, kept: np.ndarray, d: int) -> Matrix:
     """The rows with some of their entries, slots as uint32."""
     ends = np.append(0, np.cumsum(kept))[matrix.indptr]
     return Matrix(ends.astype(np.int64), matrix.indices[kept].astype(np.uint32), matrix.data[kept], d)
