@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 
 class _Line:
@@ -84,3 +84,36 @@ def duration(seconds: float) -> str:
     if whole < 60:
         return f"{whole} s"
     return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+class Live(_Line):
+    """A training run as it goes on: nothing by default; ``shown`` writes a live line and a table on stderr."""
+
+    HEADER = f"{'rows':>12} {'loss':>9} {'mean':>9} {'mistakes':>9} {'mean':>9} {'nonzeros':>9}"
+
+    def __init__(self, shown: bool = False) -> None:
+        super().__init__()
+        self.shown, self.began, self.last, self.headed = shown, time.monotonic(), 0.0, False
+
+    def show(self, read: int, total: int | None, rows: int, epoch: int, passes: int) -> None:
+        """Rows per second and time left, at a terminal twice a second."""
+        now = time.monotonic()
+        if not (self.shown and self.rewrites) or now - self.last < 0.5 or now - self.began < 1.0:
+            return
+        self.last, spent = now, now - self.began
+        share = (epoch + read / total) / passes if total else 0.0
+        left = f", {duration(spent * (1.0 - share) / share)} left" if share else ""
+        self.say(f"{rows:>12,} rows, {rows / spent:,.0f} rows/s{left}\x1b[K")
+
+    def line(self, line: Sequence[float]) -> None:
+        """A line of the table of progressive validation."""
+        if not self.shown:
+            return
+        if self.open:
+            print("\r\x1b[K", end="", file=sys.stderr)
+            self.open = False
+        if not self.headed:
+            print(self.HEADER, file=sys.stderr)
+            self.headed = True
+        rows, *numbers, nonzeros = line
+        print(f"{rows:>12,} " + " ".join(f"{x:>9.5f}" for x in numbers) + f" {nonzeros:>9,}", file=sys.stderr)

@@ -1,0 +1,361 @@
+"""A file to a model: rows from a stream, judged before they are learned, and a run that can be cut off at any time.
+
+    trained = train("data.svm")
+    trained.model, trained.table
+
+Everything that is done depends on the rows' numbers, never on how a reader cuts them or when a checkpoint is taken: a
+run that was cut off and resumed gives the same bits as one that was not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import archive, models
+from .estimators import SparseClassifier, SparseRegressor
+from .progress import Live
+from .rows import Matrix, stack
+from .solve import PILOT_ROWS
+from .streams import Chunk, Stream, open_stream
+
+JUDGED = 256
+"""Rows that are judged before they are learned, at every mark."""
+EVERY = 8192
+MANY_CLASSES = 100
+_BINARY = ({-1, 1}, {0, 1}, {1, 2})
+_PIECE = 1 << 15
+"""Rows learned between two looks at the clock."""
+
+
+class Stopped(Exception):
+    """The caller asked to end; a checkpoint was written if there is a place for one."""
+
+
+class Line(NamedTuple):
+    """A line of the table of progressive validation: of rows that had not been learned when they were judged."""
+
+    rows: int
+    loss: float
+    """The mean loss of the rows judged since the line before."""
+    mean_loss: float
+    """Of all rows judged so far."""
+    mistake: float
+    """Since the line before: the share of wrong labels, or the root mean squared error."""
+    mean_mistake: float
+    nonzeros: int
+
+
+class Trained(NamedTuple):
+    """A model and how it came about."""
+
+    model: Any
+    stream: Stream
+    table: list[Line]
+    rows: int
+    """Rows of a pass."""
+    seconds: float
+    notes: list[str]
+    """What was chosen where nothing was said."""
+
+
+class Checkpoints(NamedTuple):
+    """Where the state of a run is kept, in two generations, and after how many rows or seconds a new one is due."""
+
+    path: Path
+    rows: int | None = None
+    seconds: float | None = 60.0
+
+    @property
+    def previous(self) -> Path:
+        return self.path.with_name(self.path.name + ".previous")
+
+    def write(self, content: dict[str, Any]) -> None:
+        """The newest; the one before it stays until this one is on disk."""
+        with contextlib.suppress(FileNotFoundError):
+            self.path.replace(self.previous)
+        archive.write(self.path, "checkpoint", content)
+
+    def read(self) -> dict[str, Any]:
+        """The newest that is whole."""
+        problem: Exception = FileNotFoundError(f"{self.path}: there is no checkpoint to resume from.")
+        for path in (self.path, self.previous):
+            try:
+                content = archive.read(path, "checkpoint")
+            except (archive.ArchiveError, FileNotFoundError) as error:
+                problem = error if isinstance(error, archive.ArchiveError) else problem
+                continue
+            if path == self.previous and isinstance(problem, archive.ArchiveError):
+                warnings.warn(f"{problem} The one before it is taken.", stacklevel=3)
+            return content
+        raise problem
+
+    def remove(self) -> None:
+        """Of a run that ended well."""
+        for path in (self.path, self.previous):
+            path.unlink(missing_ok=True)
+
+    def exist(self) -> bool:
+        """Whether there is one."""
+        return self.path.exists() or self.previous.exists()
+
+
+def train(
+    source: Any, model: Any = None, *, passes: int = 1, reader: Mapping[str, Any] | None = None, classes: Any = None,
+    checkpoints: Checkpoints | None = None, resume: bool = False, stop: Callable[[], bool] = bool,
+    live: Live | None = None,
+) -> Trained:  # fmt: skip
+    """Learn the rows of a file, a table or anything else that :func:`sparsco.streams.open_stream` takes.
+
+    ``model`` is an estimator, new or with a stream under way; without one the labels of the first rows decide between
+    :class:`SparseClassifier` and :class:`SparseRegressor`.  ``reader`` are options of ``open_stream``.
+    """
+    run = _Training(source, model, passes, dict(reader or {}), classes, checkpoints, stop, live or Live())
+    return run.resumed() if resume else run.whole()
+
+
+def next_mark(row: int) -> int:
+    """The first row at which some are judged, from ``row`` on: 1024, 2048, ..., 8192, 16384, 24576, ..."""
+    step = 1024 if row <= EVERY else EVERY
+    return max(-(-row // step) * step, step)
+
+
+class Part(NamedTuple):
+    """Some rows, as an estimator takes them."""
+
+    matrix: Matrix
+    y: np.ndarray
+    weights: np.ndarray | None
+
+    @classmethod
+    def of(cls, chunk: Chunk) -> Part:
+        """All rows of a chunk, in the order in which to learn them."""
+        part = cls(chunk.matrix, chunk.y, chunk.weights)
+        if chunk.order is None:
+            return part
+        weights = None if chunk.weights is None else chunk.weights[chunk.order]
+        return cls(part.matrix.take(chunk.order), chunk.y[chunk.order], weights)
+
+    def cut(self, start: int, stop: int) -> Part:
+        """Rows start, ..., stop - 1; nothing is copied."""
+        first, last = self.matrix.indptr[start], self.matrix.indptr[stop]
+        indptr = self.matrix.indptr[start : stop + 1] - first
+        rows = Matrix(indptr, self.matrix.indices[first:last], self.matrix.data[first:last], self.matrix.d)
+        return Part(rows, self.y[start:stop], None if self.weights is None else self.weights[start:stop])
+
+    @classmethod
+    def joined(cls, parts: list[Part]) -> Part:
+        """One below the other."""
+        weights = None
+        if any(part.weights is not None for part in parts):
+            every = [np.ones(len(part.y)) if part.weights is None else part.weights for part in parts]
+            weights = np.concatenate(every)
+        return cls(stack([part.matrix for part in parts]), np.concatenate([part.y for part in parts]), weights)
+
+
+class _Training:
+    """One call of ``train``: what it was asked for, where it is, what it has seen."""
+
+    def __init__(
+        self, source: Any, model: Any, passes: int, reader: dict[str, Any], classes: Any,
+        checkpoints: Checkpoints | None, stop: Callable[[], bool], live: Live,
+    ) -> None:  # fmt: skip
+        self.source, self.model, self.passes, self.reader, self.classes = source, model, passes, reader, classes
+        self.checkpoints, self.stop, self.live = checkpoints, stop, live
+        settings = None if model is None else (type(model).__name__, sorted(model.get_params().items()))
+        self.asked = repr((passes, sorted(reader.items()), settings, classes))
+        """To be compared with what a checkpoint's run was asked for."""
+        self.stream: Stream
+        self.epoch, self.row = 0, 0
+        """The pass, from 0, and how many of its rows have been learned."""
+        self.behind: tuple[Any, int] = (None, 0)
+        """A place to read on from, a chunk's beginning, and the number of the row there."""
+        self.judged = np.zeros((2, 3))
+        """Weight, losses and mistakes of judged rows: since the last line of the table, and of all."""
+        self.table: list[Line] = []
+        self.notes: list[str] = []
+        self.rows, self.seconds, self.began = 0, 0.0, time.monotonic()
+        self.kept = time.monotonic(), 0
+        """When the last checkpoint was written, and how many rows had been learned by then."""
+
+    # ---- beginning -------------------------------------------------------------------------------------------------
+
+    def whole(self) -> Trained:
+        """From the first row on."""
+        self.stream = open_stream(self.source, **self.reader)
+        return self._to_the_end()
+
+    def resumed(self) -> Trained:
+        """From the last checkpoint on."""
+        if self.checkpoints is None:
+            raise ValueError("resume=True needs checkpoints= to resume from.")
+        path, content = self.checkpoints.path, self.checkpoints.read()
+        names = {"names": content["names"]} if content["names"] else {}
+        self.stream = open_stream(self.source, **(self.reader | names))
+        if content["asked"] != self.asked:
+            raise ValueError(f"{path} belongs to a run with other settings: repeat those, or do not resume.")
+        if content["identity"] != self._identity():
+            raise ValueError(f"the data changed since {path} was written: train anew, without resuming.")
+        for sentence in models.differences(content["environment"]):
+            warnings.warn(f"{path} was written with {sentence}: the model may differ in the last bits.", stacklevel=3)
+        self.model, self.classes, self.notes = content["model"], content["classes"], content["notes"]
+        self.epoch, self.row, self.behind, self.rows = (content[name] for name in ("epoch", "row", "behind", "rows"))
+        self.judged, self.seconds = content["judged"], content["seconds"]
+        self.table = [Line(*line) for line in content["table"]]
+        self.kept = time.monotonic(), self._learned()
+        return self._to_the_end()
+
+    def _identity(self) -> Any:
+        """What the rows depend on; None where nobody can tell."""
+        return self.stream.identity() if self.stream.repeatable else None
+
+    def _decide(self, y: np.ndarray) -> None:
+        """What labels like those of the first rows are for, where nothing was said."""
+        found = labels(y)
+        distinct = np.unique(found) if found.dtype.kind != "O" else np.array(sorted(set(found.tolist())))
+        if self.model is None:
+            is_task = found.dtype.kind != "f" and len(distinct) <= MANY_CLASSES
+            self.model = (SparseClassifier if is_task else SparseRegressor)()
+            what = f"classification: {len(distinct)} labels" if is_task else "regression: labels are numbers"
+            self.notes.append(f"{what} in the first {len(y)} rows")
+        if isinstance(self.model, SparseClassifier) and self.classes is None and not hasattr(self.model, "classes_"):
+            if found.dtype.kind == "i" and set(distinct.tolist()) in _BINARY:
+                self.classes = distinct.tolist()
+                self.notes.append(f"two classes, {self.classes[0]} and {self.classes[1]}; another would be refused")
+
+    # ---- the passes ------------------------------------------------------------------------------------------------
+
+    def _to_the_end(self) -> Trained:
+        if self.passes > 1 and not self.stream.repeatable:
+            raise ValueError("standard input and iterators can be read once only: set passes to 1, or give a file.")
+        while self.epoch < self.passes:
+            for part, is_judged in self._parts():
+                self._learn(part, is_judged)
+                self._pause()
+            self.rows = max(self.rows, self.row)
+            if not self.rows:
+                raise ValueError("the source has no rows: there is nothing to learn from.")
+            self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
+        self.model.n_iter_ = self.passes
+        self._line()
+        self.live.close()
+        return Trained(self.model, self.stream, self.table, self.rows, self._elapsed(), self.notes)
+
+    def _parts(self) -> Iterator[tuple[Part, bool]]:
+        """The rest of a pass in parts, and whether a part is judged before it is learned: the rows at a mark are, all
+        together, wherever the reader cuts."""
+        held: list[Part] = []
+        position = self.behind[0]
+        for chunk in self._chunks(position):
+            rows, here, position = Part.of(chunk), (position, chunk.first), chunk.position
+            at = max(self.row - chunk.first, 0)
+            if not held:
+                self.behind = here
+            while at < chunk.rows:
+                row, mark = chunk.first + at, next_mark(self.row) if self.epoch == 0 else 1 << 62
+                n = min(chunk.rows - at, (mark if row < mark else mark + JUDGED) - row, _PIECE)
+                part = rows.cut(at, at + n)
+                at += n
+                if row < mark:
+                    yield part, False
+                    continue
+                held.append(part)
+                if row + n == mark + JUDGED:
+                    yield Part.joined(held), True
+                    held, self.behind = [], here
+            self.live.show(chunk.read, self.stream.total, self._learned(), self.epoch, self.passes)
+        if held:
+            yield Part.joined(held), True
+
+    def _chunks(self, position: Any) -> Iterator[Chunk]:
+        """Those of the stream; what the first rows decide is decided before they are handed out."""
+        chunks = self.stream.chunks(position)
+        if position is None and self.epoch == 0:
+            first, rows = [], 0
+            while rows < PILOT_ROWS and (chunk := next(chunks, None)) is not None:
+                first.append(chunk)
+                rows += chunk.rows
+            if rows:
+                self._decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
+            yield from first
+        yield from chunks
+
+    def _learn(self, part: Part, is_judged: bool) -> None:
+        matrix, y, weights = part
+        missing = np.array([label is None for label in y.tolist()]) if y.dtype.kind == "O" else np.isnan(y)
+        if missing.any():
+            raise ValueError(f"row {self.row + int(missing.argmax()) + 1} has no label: there is nothing to learn from.")
+        if isinstance(self.model, SparseClassifier):
+            y = labels(y)
+        if is_judged:
+            self._judge(matrix, y, weights)
+        self.model.take_rows(matrix, y, weights, classes=self.classes, again=self.epoch > 0)
+        self.row += len(y)
+
+    def _judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
+        found = self.model.judge(matrix, y, weights) if self.model.__sklearn_is_fitted__() else None
+        if found is not None:
+            self.judged += [float(len(y) if weights is None else weights.sum()), *found]
+        if self.row >= EVERY // 8 and self.row & (self.row - 1) == 0:
+            self._line()
+
+    def _line(self) -> None:
+        """A line of the table: at powers of two, and at the end."""
+        if self.judged[0, 0] <= 0.0:
+            return
+        (recent, *sums), (total, *all_sums) = self.judged.tolist()
+        root = (lambda x: x) if isinstance(self.model, SparseClassifier) else np.sqrt
+        loss, mistake = (x / recent for x in sums)
+        mean_loss, mean_mistake = (x / total for x in all_sums)
+        nonzeros = sum(int(np.count_nonzero(run.weights()[0])) for run in self.model._runs)
+        rows = self.row or self.rows
+        line = Line(rows, loss, mean_loss, float(root(mistake)), float(root(mean_mistake)), nonzeros)
+        self.table.append(line)
+        self.judged[0] = 0.0
+        self.live.line(line)
+
+    # ---- being cut off ---------------------------------------------------------------------------------------------
+
+    def _pause(self) -> None:
+        """Between two parts: write a checkpoint where one is due, end where that was asked for."""
+        if self.stop():
+            self.checkpoint()
+            raise Stopped(f"stopped behind row {self.row} of pass {self.epoch + 1}")
+        if self.checkpoints is not None:
+            when, learned = self.kept
+            rows, seconds = self.checkpoints[1:]
+            late = seconds is not None and time.monotonic() - when >= seconds
+            if late or (rows is not None and self._learned() - learned >= rows):
+                self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Write where the run is."""
+        if self.checkpoints is None:
+            return
+        self.checkpoints.write({
+            "asked": self.asked, "identity": self._identity(), "environment": models.environment(),
+            "names": dict(self.stream.names), "model": self.model, "classes": self.classes, "epoch": self.epoch,
+            "row": self.row, "rows": self.rows, "behind": self.behind, "judged": self.judged,
+            "seconds": self._elapsed(), "table": [tuple(line) for line in self.table], "notes": self.notes,
+        })  # fmt: skip
+        self.kept = time.monotonic(), self._learned()
+
+    def _learned(self) -> int:
+        return self.epoch * self.rows + self.row
+
+    def _elapsed(self) -> float:
+        return self.seconds + time.monotonic() - self.began
+
+
+def labels(y: np.ndarray) -> np.ndarray:
+    """Labels as classes: whole numbers as integers, words as they are."""
+    if y.dtype.kind != "f":
+        return y
+    whole = y.astype(np.int64)
+    return whole if np.array_equal(whole, y) else y
