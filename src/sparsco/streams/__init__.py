@@ -21,13 +21,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from .arrays import ArrayStream, ExampleStream, NpzStream
+from .cache import CachedStream, CacheStream, default_folder, is_cache
+from .cache import convert as write_cache
 from .files import Files, is_paths, paths_of, plain_suffix
 from .libsvm import LibsvmStream
 from .protocol import Chunk, Position, Stream, StreamError
 from .tables import ArrowFileStream, CsvStream, TableStream, first_line, is_table
 from .vw import VWStream
 
-__all__ = ["Chunk", "Position", "Stream", "StreamError", "open_stream"]
+__all__ = ["CacheStream", "CachedStream", "Chunk", "Position", "Stream", "StreamError", "convert", "open_stream"]
 
 _SUFFIXES = {
     ".svm": "libsvm", ".libsvm": "libsvm", ".svmlight": "libsvm", ".vw": "vw", ".csv": "csv", ".tsv": "tsv",
@@ -45,7 +47,9 @@ _FORMATS: dict[str, Callable[..., Stream]] = {
 }
 
 
-def open_stream(source: Any, format: str | None = None, **options: Any) -> Stream:
+def open_stream(
+    source: Any, format: str | None = None, *, cache: bool | str | os.PathLike[str] | None = None, **options: Any
+) -> Stream:
     """A stream of the rows in ``source``.
 
     That is a path, a pattern (``part-*.svm.gz``) or a list of those, "-" for standard input; a table of pyarrow, pandas
@@ -55,8 +59,34 @@ def open_stream(source: Any, format: str | None = None, **options: Any) -> Strea
     ``format`` is "libsvm", "vw", "csv", "tsv", "parquet", "arrow" or "npz"; by default the files' suffix decides, and
     where that says nothing their first line.  Files may be packed by gzip, bzip2, xz or zstd.  The options are those of
     the format's class; docs/files.md lists them.
+
+    ``cache``: a folder into which the first whole pass writes the rows as binary blocks, from which later passes, in
+    later processes too, are read; True for one below the user's cache folder.  A folder that `convert` wrote is a source
+    itself.
     """
+    stream = _opened(source, format, **options)
+    if not cache or isinstance(stream, CacheStream):
+        return stream
+    return CachedStream(stream, default_folder(stream.identity()) if cache is True else cache)
+
+
+def convert(
+    source: Any, folder: str | os.PathLike[str], format: str | None = None, *, progress: Any = None, **options: Any
+) -> CacheStream:
+    """Write the rows of a source to a folder as binary blocks, whole or not at all; ``progress`` is called with each
+    chunk."""
+    return write_cache(source if isinstance(source, Stream) else open_stream(source, format, **options), folder, progress)
+
+
+def _opened(source: Any, format: str | None, **options: Any) -> Stream:
     opener: Callable[..., Stream]
+    if format is None and isinstance(source, str | os.PathLike) and is_cache(os.fspath(source)):
+        stored = CacheStream(source)
+        if options:
+            raise ValueError(f"a cache has no options, but {', '.join(options)} are given: they belong to `convert`.")
+        if stored.is_stale():
+            raise StreamError(f"{stored.folder}: the source has changed since it was converted: convert it again.")
+        return stored
     if is_paths(source):
         paths = paths_of(source)
         format = format or _format_of(paths[0])
@@ -73,7 +103,8 @@ def open_stream(source: Any, format: str | None = None, **options: Any) -> Strea
     elif isinstance(source, Iterable) or callable(source):
         opener, what, format = ExampleStream, source, "an iterator"
     else:
-        raise ValueError(f"source is a {type(source).__name__}: give paths, a table, an array or an iterable of examples.")
+        what = type(source).__name__
+        raise ValueError(f"source is a {what}: give paths, a table, an array or an iterable of examples.")
     try:
         return opener(what, **options)
     except TypeError as error:

@@ -53,7 +53,7 @@ class ArrayStream(Pieces):
 
 
 class NpzStream(ArrayStream):
-    """A matrix written by ``scipy.sparse.save_npz``, or an array ``X``, with ``y`` and ``weights`` in the same .npz file
+    """A matrix written by ``scipy.sparse.save_npz``, or an array ``X``; ``y`` and ``weights`` from the same .npz file
     where they are not given."""
 
     def __init__(self, files: Files, y: Any = None, weights: Any = None) -> None:
@@ -92,6 +92,8 @@ class ExampleStream(Pieces):
         self.total = len(source) if hasattr(source, "__len__") else None
         self.asked = encoder(hash_bits, seed, signed, names, frozen)
         self._kind: type | None = None
+        if hash_bits is not None or names is not None:
+            self.encoder = self.asked
 
     def pieces(self, place: Position) -> Iterator[Piece]:
         start = place.get("offset", 0)

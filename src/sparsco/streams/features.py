@@ -7,6 +7,7 @@ hashes: among a million names two are mistaken for one with a chance of 10^-7.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -35,6 +36,7 @@ class Vocabulary:
     def __init__(self, names: Iterable[str] = (), frozen: bool = False) -> None:
         self._columns, self._names = SeenColumns(), list(names)
         self.frozen, self._marks = frozen, np.empty(0, np.int32)
+        self._began = hashlib.sha256("\n".join(self._names).encode("utf-8", "surrogateescape")).hexdigest()
         keys = (fingerprints(self._names, self.seed) & U(_FINGERPRINT)).view(np.int64)
         if len(self._add(keys)) and len(self._columns) < len(self._names):
             raise ValueError("names has one of its names twice: each must be another feature.")
@@ -49,7 +51,7 @@ class Vocabulary:
 
     def settings(self) -> dict[str, Any]:
         """What columns depend on."""
-        return {"names": self._names} if self.frozen else {}
+        return {"frozen": self.frozen, "names": self._began}
 
     def cut(self, d: int) -> None:
         """Forget all but the first d names."""
@@ -164,7 +166,8 @@ def rows_of(
         kept = columns >= 0
         lengths = np.diff(np.append(0, np.cumsum(kept))[np.append(0, np.cumsum(lengths))])
         columns, values = columns[kept], values[kept]
-    indptr, indices, data = np.zeros(len(lengths) + 1, np.int64), np.empty(len(columns), np.uint32), np.empty(len(columns))
+    n, indptr = columns.size, np.zeros(len(lengths) + 1, np.int64)
+    indices, data = np.empty(n, np.uint32), np.empty(n)
     size = merge(lengths, columns, values, encoder.marks(), indptr, indices, data)
     return indptr, indices[:size], data[:size]
 

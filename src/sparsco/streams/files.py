@@ -112,6 +112,11 @@ def opened(path: Any, called: str = "") -> Iterator[Any]:
         raise StreamError(f"{called or path} cannot be read: {error}") from error
 
 
+def files_of(identity: dict[str, Any]) -> list[dict[str, Any]]:
+    """The files, with sizes and times, in what a stream says of itself."""
+    return identity["source"]
+
+
 class Files:
     """Some files, read one after the other."""
 
@@ -157,8 +162,8 @@ class Files:
                 yield text[:cut], offset
             elif len(rest) > LONGEST_LINE:
                 raise StreamError(
-                    f"{name}: from byte {offset} on there is no end of a line for {LONGEST_LINE} bytes: this is no text "
-                    "of one row a line."
+                    f"{name}: from byte {offset} on there is no end of a line for {LONGEST_LINE} bytes: this is no "
+                    "text of one row a line."
                 )
         if rest:
             yield rest + b"\n", offset + len(rest)

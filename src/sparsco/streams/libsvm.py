@@ -95,7 +95,7 @@ class LibsvmStream(TextStream):
             return Parsed(lines, indptr, indices, data, y, d=d)
         keys, digits = np.empty(indices.size, np.uint64), np.empty(20, np.uint8)
         hash_columns(indices, U(self.encoder.seed), U(digits.ctypes.data), digits, keys)
-        return Parsed(lines, indptr, keys, data, y, names_of=lambda entries: [str(j) for j in indices[entries].tolist()])
+        return Parsed(lines, indptr, keys, data, y, names_of=lambda entries: list(map(str, indices[entries].tolist())))
 
 
 def _sentence(code: int, text: bytes, at: int, limit: int) -> str:

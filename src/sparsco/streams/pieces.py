@@ -88,15 +88,15 @@ class Pieces(Stream):
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         row = line = 0
-        place: Position = {}
+        begin: Position = {}
         if start is not None:
-            place, row, line, d = start["place"], start["row"], start["line"], start["d"]
+            begin, row, line, d = start["place"], start["row"], start["line"], start["d"]
             if self.encoder is None:
                 self.width = d
             else:
                 self.encoder.cut(d)
-        file = place.get("file", 0)
-        for parsed, name, place, read in self.pieces(place):
+        file = begin.get("file", 0)
+        for parsed, name, place, read in self.pieces(begin):
             if place.get("file", 0) != file:
                 file, line = place["file"], 0
             if parsed.error:

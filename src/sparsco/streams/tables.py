@@ -44,8 +44,8 @@ class Tabular(Pieces):
 
     ``target`` names the column to predict (by default the one called target, label, y or class; None for none),
     ``weight`` and ``tag`` others with a role.  ``schema`` says for columns by name whether they are "numeric",
-    "categorical" or to "ignore"; the others are what their type, in text their first megabyte, says.  A missing category
-    has no entry; a missing number is refused unless ``missing="zero"``.
+    "categorical" or to "ignore"; the others are what their type, in text their first megabyte, says.  A missing
+    category has no entry; a missing number is refused unless ``missing="zero"``.
     """
 
     layout: Layout
@@ -120,8 +120,8 @@ class Tabular(Pieces):
             if layout.weight is not None:
                 weights = _numbers(batch.column(layout.columns.index(layout.weight)), layout.weight)
                 if (weights < 0.0).any():
-                    raise _WrongCell(int(np.argmax(weights < 0.0)), f"column {layout.weight!r} has a negative weight")
-        except _WrongCell as wrong:
+                    raise _CellError(int(np.argmax(weights < 0.0)), f"column {layout.weight!r} has a negative weight")
+        except _CellError as wrong:
             return Parsed.none((wrong.row + 1, wrong.sentence))
         tags = None
         if layout.tag is not None:
@@ -141,7 +141,7 @@ class Tabular(Pieces):
         return Parsed(lines, indptr, keys[kept], values[kept], y, weights, tags, names_of=names_of)
 
 
-class _WrongCell(Exception):
+class _CellError(Exception):
     def __init__(self, row: int, sentence: str) -> None:
         super().__init__(sentence)
         self.row, self.sentence = row, sentence
@@ -164,18 +164,18 @@ def _numbers(column: Any, name: str, missing: str = "refuse") -> np.ndarray:
     if column.null_count:
         if missing != "zero":
             row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-            raise _WrongCell(row, f"column {name!r} is empty: fill it, or give missing='zero' where it is a feature")
+            raise _CellError(row, f"column {name!r} is empty: fill it, or give missing='zero' where it is a feature")
         column = compute.fill_null(column, arrow.scalar(0, column.type))
     if arrow.types.is_boolean(column.type):
         column = column.cast(arrow.int8())
     try:
         numbers = column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
     except arrow.ArrowException as error:
-        raise _WrongCell(0, f"column {name!r} cannot be read as numbers: {error}") from error
+        raise _CellError(0, f"column {name!r} cannot be read as numbers: {error}") from error
     good = np.abs(numbers) <= LARGEST
     if not good.all():
         row = int(np.argmin(good))
-        raise _WrongCell(row, f"column {name!r} has {numbers[row]}: numbers must be finite and at most 1e75")
+        raise _CellError(row, f"column {name!r} has {numbers[row]}: numbers must be finite and at most 1e75")
     return numbers
 
 
@@ -195,7 +195,7 @@ def _text(value: Any) -> str:
 def _labels(column: Any, name: str) -> np.ndarray:
     codes, values = _categories(column)
     if (codes < 0).any():
-        raise _WrongCell(int(np.argmin(codes)), f"column {name!r} is empty: every row needs a label")
+        raise _CellError(int(np.argmin(codes)), f"column {name!r} is empty: every row needs a label")
     return np.array(values, object)[codes]
 
 

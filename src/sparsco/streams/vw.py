@@ -35,9 +35,9 @@ class VWStream(TextStream):
     """Rows of Vowpal Wabbit's text format: namespaces, importance weights, tags.
 
     A feature's name is ``namespace^name``, or the name alone in a namespace without one.  ``quadratic`` are pairs of
-    namespaces by their first letters, as VW's ``-q``: ``["ab"]`` adds ``a...^x*b...^y`` for all pairs, ``["::"]`` for all
-    pairs of features.  Repeated features are summed.  Rows without a label have NaN.  Columns are those of a growing
-    vocabulary, or hashed with ``hash_bits``.
+    namespaces by their first letters, as VW's ``-q``: ``["ab"]`` adds ``a...^x*b...^y`` for all pairs, ``["::"]`` for
+    all pairs of features.  Repeated features are summed.  Rows without a label have NaN.  Columns are those of a
+    growing vocabulary, or hashed with ``hash_bits``.
     """
 
     format = "vw"
