@@ -61,8 +61,8 @@ def open_stream(
     the format's class; docs/files.md lists them.
 
     ``cache``: a folder into which the first whole pass writes the rows as binary blocks, from which later passes, in
-    later processes too, are read; True for one below the user's cache folder.  A folder that `convert` wrote is a source
-    itself.
+    later processes too, are read; True for one below the user's cache folder.  A folder that `convert` wrote is a
+    source itself.
     """
     stream = _opened(source, format, **options)
     if not cache or isinstance(stream, CacheStream):
@@ -75,7 +75,8 @@ def convert(
 ) -> CacheStream:
     """Write the rows of a source to a folder as binary blocks, whole or not at all; ``progress`` is called with each
     chunk."""
-    return write_cache(source if isinstance(source, Stream) else open_stream(source, format, **options), folder, progress)
+    stream = source if isinstance(source, Stream) else open_stream(source, format, **options)
+    return write_cache(stream, folder, progress)
 
 
 def _opened(source: Any, format: str | None, **options: Any) -> Stream:

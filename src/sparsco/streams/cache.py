@@ -23,11 +23,14 @@ import numpy as np
 from ..dispatch import U, inlined, kernel
 from ..folders import cache_folder
 from ..randomness import Purpose, bits
+from ..rows import stack
 from .files import files_of
 from .protocol import Chunk, Position, Stream, StreamError
 
 VERSION = 1
 MANIFEST, ROWS, NAMES = "manifest.json", "rows.bin", "names.json"
+BLOCK_BYTES = 1 << 23
+"""Bytes of values from which on chunks are a block."""
 _PAGE = max(mmap.ALLOCATIONGRANULARITY, 4096)
 _LINE = 64
 _POPULATE_READ = 22
@@ -139,6 +142,7 @@ class Writer:
         self.partial.mkdir()
         self._file = open(self.partial / ROWS, "wb")  # noqa: SIM115
         self._blocks: list[dict[str, Any]] = []
+        self._waiting: list[Chunk] = []
         self._labels: dict[str, int] = {}
         self._d, self._rows, self._read = 0, 0, 0
 
@@ -149,7 +153,15 @@ class Writer:
                 shutil.rmtree(path, ignore_errors=True)
 
     def add(self, chunk: Chunk) -> None:
-        """Append a chunk."""
+        """Append a chunk; small ones wait for the next, to be one block with them."""
+        self._waiting.append(chunk)
+        if sum(each.data.nbytes for each in self._waiting) >= BLOCK_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        chunk, self._waiting = _joined(self._waiting), []
         y = chunk.y
         if y.dtype == object:
             codes = [-1 if label is None else self._labels.setdefault(label, len(self._labels)) for label in y]
@@ -185,6 +197,7 @@ class Writer:
 
     def finish(self, identity: dict[str, Any], names: Mapping[int, str]) -> None:
         """Write what says where everything lies, make sure that all is on disk, and move the folder to its place."""
+        self._flush()
         _synced(self._file)
         text = json.dumps(dict(names)).encode()
         manifest = {
@@ -204,6 +217,19 @@ class Writer:
         """Leave nothing behind."""
         self._file.close()
         shutil.rmtree(self.partial, ignore_errors=True)
+
+
+def _joined(chunks: list[Chunk]) -> Chunk:
+    """Several chunks as one."""
+    rows, last = stack([chunk.matrix for chunk in chunks]), chunks[-1]
+    weights, tags = None, None
+    if any(chunk.weights is not None for chunk in chunks):
+        each = [np.ones(chunk.rows) if chunk.weights is None else chunk.weights for chunk in chunks]
+        weights = np.concatenate(each)
+    if any(chunk.tags is not None for chunk in chunks):
+        tags = [tag for chunk in chunks for tag in (chunk.tags or [""] * chunk.rows)]
+    y = np.concatenate([chunk.y for chunk in chunks])
+    return Chunk(*tuple(rows)[:3], last.d, y, weights, tags, chunks[0].first, last.position, last.read)
 
 
 class CachedStream(Stream):
