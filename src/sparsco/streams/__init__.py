@@ -13,26 +13,125 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
+from .arrays import ArrayStream, ExampleStream, NpzStream
+from .cache import CachedStream, CacheStream, default_folder, is_cache
+from .cache import convert as write_cache
 from .files import Files, is_paths, paths_of, plain_suffix
 from .libsvm import LibsvmStream
 from .protocol import Chunk, Position, Stream, StreamError
+from .tables import ArrowFileStream, CsvStream, TableStream, first_line, is_table
 from .vw import VWStream
 
-__all__ = ["Chunk", "Position", "Stream", "StreamError", "open_stream"]
+__all__ = ["CacheStream", "CachedStream", "Chunk", "Position", "Stream", "StreamError", "convert", "open_stream"]
 
-_SUFFIXES = {"svm": "libsvm", "libsvm": "libsvm", "svmlight": "libsvm", "vw": "vw"}
-_FORMATS = {"libsvm": LibsvmStream, "vw": VWStream}
+_SUFFIXES = {
+    ".svm": "libsvm", ".libsvm": "libsvm", ".svmlight": "libsvm", ".vw": "vw", ".csv": "csv", ".tsv": "tsv",
+    ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
+    ".npz": "npz",
+}  # fmt: skip
+_FORMATS: dict[str, Callable[..., Stream]] = {
+    "libsvm": LibsvmStream,
+    "vw": VWStream,
+    "csv": CsvStream,
+    "tsv": lambda files, **options: CsvStream(files, **{"delimiter": "\t"} | options),
+    "parquet": ArrowFileStream,
+    "arrow": lambda files, **options: ArrowFileStream(files, format="arrow", **options),
+    "npz": NpzStream,
+}
 
 
-def open_stream(source: Any, format: str | None = None, **options: Any) -> Stream:
-    """A stream of the rows in ``source``: a path, a pattern or a list of those, or "-" for standard input.
+def open_stream(
+    source: Any, format: str | None = None, *, cache: bool | str | os.PathLike[str] | None = None, **options: Any
+) -> Stream:
+    """A stream of the rows in ``source``.
 
-    ``format`` is "libsvm" or "vw"; by default the files' suffix decides.
+    That is a path, a pattern (``part-*.svm.gz``) or a list of those, "-" for standard input; a table of pyarrow, pandas
+    or polars; an array or a scipy sparse matrix (with ``y=`` and ``weights=``); or an iterable of examples (x, y), or a
+    function that gives a new one at each call.
+
+    ``format`` is "libsvm", "vw", "csv", "tsv", "parquet", "arrow" or "npz"; by default the files' suffix decides, and
+    where that says nothing their first line.  Files may be packed by gzip, bzip2, xz or zstd.  The options are those of
+    the format's class; docs/files.md lists them.
+
+    ``cache``: a folder into which the first whole pass writes the rows as binary blocks, from which later passes, in
+    later processes too, are read; True for one below the user's cache folder.  A folder that `convert` wrote is a
+    source itself.
     """
-    if not is_paths(source):
-        raise ValueError(f"source is a {type(source).__name__}, which holds no rows that are known how to read.")
-    paths = paths_of(source)
-    format = format or _SUFFIXES.get(plain_suffix(paths[0]).lstrip("."), "libsvm")
-    return _FORMATS[format](Files(paths), **options)
+    stream = _opened(source, format, **options)
+    if not cache or isinstance(stream, CacheStream):
+        return stream
+    return CachedStream(stream, default_folder(stream.identity()) if cache is True else cache)
+
+
+def convert(
+    source: Any, folder: str | os.PathLike[str], format: str | None = None, *, progress: Any = None, **options: Any
+) -> CacheStream:
+    """Write the rows of a source to a folder as binary blocks, whole or not at all; ``progress`` is called with each
+    chunk."""
+    stream = source if isinstance(source, Stream) else open_stream(source, format, **options)
+    return write_cache(stream, folder, progress)
+
+
+def _opened(source: Any, format: str | None, **options: Any) -> Stream:
+    opener: Callable[..., Stream]
+    if format is None and isinstance(source, str | os.PathLike) and is_cache(os.fspath(source)):
+        stored = CacheStream(source)
+        if options:
+            raise ValueError(f"a cache has no options, but {', '.join(options)} are given: they belong to `convert`.")
+        if stored.is_stale():
+            raise StreamError(f"{stored.folder}: the source has changed since it was converted: convert it again.")
+        return stored
+    if is_paths(source):
+        paths = paths_of(source)
+        format = format or _format_of(paths[0])
+        if format not in _FORMATS:
+            raise ValueError(f"format must be one of {', '.join(_FORMATS)}, not {format!r}.")
+        what: Any = Files(paths)
+        opener = _FORMATS[format]
+    elif format is not None:
+        raise ValueError(f"format={format!r} is for files: source is a {type(source).__name__}.")
+    elif is_table(source):
+        opener, what, format = TableStream, source, "a table"
+    elif sp.issparse(source) or isinstance(source, np.ndarray):
+        opener, what, format = ArrayStream, source, "an array"
+    elif isinstance(source, Iterable) or callable(source):
+        opener, what, format = ExampleStream, source, "an iterator"
+    else:
+        what = type(source).__name__
+        raise ValueError(f"source is a {what}: give paths, a table, an array or an iterable of examples.")
+    try:
+        return opener(what, **options)
+    except TypeError as error:
+        if "unexpected keyword argument" not in str(error):
+            raise
+        raise ValueError(f"{format} has no option {str(error).rpartition(' ')[2]}.") from None
+
+
+def _format_of(path: str) -> str:
+    """By the suffix, or by the first line."""
+    known = _SUFFIXES.get(plain_suffix(path))
+    if known:
+        return known
+    if os.path.isdir(path):
+        raise ValueError(f"{path} is a folder: give a pattern for the files in it.")
+    head = first_line(path).split()
+    if any(b"|" in word for word in head):
+        return "vw"
+    if head and all(b":" in word for word in head[1:] if not word.startswith(b"#")) and _is_number(head[0]):
+        return "libsvm"
+    raise ValueError(f"{path}: neither its name nor its first line says what it holds: give format=.")
+
+
+def _is_number(word: bytes) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -7,6 +7,7 @@ hashes: among a million names two are mistaken for one with a chance of 10^-7.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from ..dispatch import U, inlined, kernel
 from ..rows import Matrix
-from ..slots import SeenColumns, tidied
+from ..slots import SeenColumns
 from .numbers import peek
 
 MAX_NAMES = 1 << 20
@@ -34,7 +35,8 @@ class Vocabulary:
 
     def __init__(self, names: Iterable[str] = (), frozen: bool = False) -> None:
         self._columns, self._names = SeenColumns(), list(names)
-        self.frozen = frozen
+        self.frozen, self._marks = frozen, np.empty(0, np.int32)
+        self._began = hashlib.sha256("\n".join(self._names).encode("utf-8", "surrogateescape")).hexdigest()
         keys = (fingerprints(self._names, self.seed) & U(_FINGERPRINT)).view(np.int64)
         if len(self._add(keys)) and len(self._columns) < len(self._names):
             raise ValueError("names has one of its names twice: each must be another feature.")
@@ -49,7 +51,7 @@ class Vocabulary:
 
     def settings(self) -> dict[str, Any]:
         """What columns depend on."""
-        return {"names": self._names} if self.frozen else {}
+        return {"frozen": self.frozen, "names": self._began}
 
     def cut(self, d: int) -> None:
         """Forget all but the first d names."""
@@ -61,6 +63,12 @@ class Vocabulary:
         if not self.frozen and d < len(self._names):
             self._names = self._names[:d]
             self._columns = self._columns.only(np.arange(d))
+
+    def marks(self) -> np.ndarray:
+        """Room for a number per column, whatever it holds."""
+        if self._marks.size < len(self):
+            self._marks = np.empty(2 * len(self), np.int32)
+        return self._marks
 
     def place(self, keys: np.ndarray, names_of: NamesOf) -> tuple[np.ndarray, None]:
         """Columns of the entries, -1 for those left out."""
@@ -93,6 +101,7 @@ class Hashed:
             raise ValueError(f"seed must be a whole number from 0 to 2^32 - 1, not {seed!r}.")
         self.bits, self.seed, self.signed = int(bits), int(seed), bool(signed)
         self.names: dict[int, str] = dict(names or {})
+        self._marks = np.empty(len(self), np.int32)
         self._seen = np.zeros(1 << min(self.bits, _SEEN_BITS), bool)
         self._seen[np.fromiter(self.names, np.int64) & (self._seen.size - 1)] = True
 
@@ -105,6 +114,10 @@ class Hashed:
 
     def cut(self, d: int) -> None:
         """Columns do not depend on what was seen."""
+
+    def marks(self) -> np.ndarray:
+        """Room for a number per column, whatever it holds."""
+        return self._marks
 
     def place(self, keys: np.ndarray, names_of: NamesOf) -> tuple[np.ndarray, np.ndarray | None]:
         """Columns of the entries, and the signs of their values."""
@@ -146,15 +159,17 @@ def encoder(
 def rows_of(
     encoder: Encoder, lengths: np.ndarray, keys: np.ndarray, values: np.ndarray, names_of: NamesOf
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """CSR of entries one row behind the other: sorted, repeated features summed, zeros dropped."""
+    """CSR of entries one row behind the other, in their order: repeated features summed, zeros dropped."""
     columns, signs = encoder.place(keys, names_of)
     values = values * signs if signs is not None else values
     if encoder.frozen and (columns < 0).any():
         kept = columns >= 0
         lengths = np.diff(np.append(0, np.cumsum(kept))[np.append(0, np.cumsum(lengths))])
         columns, values = columns[kept], values[kept]
-    indptr, columns, values = tidied(lengths, columns, values)
-    return indptr, columns.astype(np.uint32), values
+    n, indptr = columns.size, np.zeros(len(lengths) + 1, np.int64)
+    indices, data = np.empty(n, np.uint32), np.empty(n)
+    size = merge(lengths, columns, values, encoder.marks(), indptr, indices, data)
+    return indptr, indices[:size], data[:size]
 
 
 def to_bytes(name: str) -> bytes:
@@ -178,31 +193,66 @@ def fingerprints(names: Iterable[str], seed: int) -> np.ndarray:
 
 
 @inlined
-def murmur(p: Any, n: Any, seed: Any) -> Any:
-    """MurmurHash3 (32 bits, x86) of n bytes."""
-    h, c1, c2, low = seed, U(0xCC9E2D51), U(0x1B873593), _LOW
-    k = U(0)
-    for i in range(n):
-        k |= U(peek(p + U(i))) << (U(8) * (U(i) & U(3)))
-        if U(i) & U(3) == U(3):
-            k = k * c1 & low
-            k = (k << U(15) | k >> U(17)) & low
-            h ^= k * c2 & low
-            h = ((h << U(13) | h >> U(19)) & low) * U(5) + U(0xE6546B64) & low
-            k = U(0)
-    k = k * c1 & low
-    k = (k << U(15) | k >> U(17)) & low
-    h ^= k * c2 & low
-    h ^= U(n)
-    h = (h ^ (h >> U(16))) * U(0x85EBCA6B) & low
-    h = (h ^ (h >> U(13))) * U(0xC2B2AE35) & low
+def _scrambled(k: Any) -> Any:
+    """What four bytes of text contribute to MurmurHash3, whatever the seed."""
+    k = k * U(0xCC9E2D51) & _LOW
+    return ((k << U(15) | k >> U(17)) & _LOW) * U(0x1B873593) & _LOW
+
+
+@inlined
+def _stirred(h: Any) -> Any:
+    return ((h << U(13) | h >> U(19)) & _LOW) * U(5) + U(0xE6546B64) & _LOW
+
+
+@inlined
+def _finished(h: Any) -> Any:
+    h = (h ^ (h >> U(16))) * U(0x85EBCA6B) & _LOW
+    h = (h ^ (h >> U(13))) * U(0xC2B2AE35) & _LOW
     return h ^ (h >> U(16))
 
 
 @inlined
 def fingerprint(p: Any, n: Any, seed: Any) -> Any:
-    """Two hashes in one word."""
-    return murmur(p, n, seed) | (murmur(p, n, seed ^ U(_SECOND)) << U(32))
+    """MurmurHash3 (32 bits, x86) of n bytes, and above it the same with another seed."""
+    h, g, end = seed, seed ^ U(_SECOND), p + (U(n) & ~U(3))
+    while p < end:
+        k = U(peek(p)) | U(peek(p + U(1))) << U(8) | U(peek(p + U(2))) << U(16) | U(peek(p + U(3))) << U(24)
+        k = _scrambled(k)
+        h, g, p = _stirred(h ^ k), _stirred(g ^ k), p + U(4)
+    k, left = U(0), U(n) & U(3)
+    if left > U(2):
+        k = U(peek(p + U(2))) << U(16)
+    if left > U(1):
+        k |= U(peek(p + U(1))) << U(8)
+    if left > U(0):
+        k = _scrambled(k | U(peek(p)))
+    return _finished(h ^ k ^ U(n)) | _finished(g ^ k ^ U(n)) << U(32)
+
+
+@kernel
+def merge(lengths, columns, values, marks, indptr, indices, data):
+    """Entries to CSR; ``marks`` tells where a column was put, which is believed if it is there in this row."""
+    at = to = 0
+    for i in range(lengths.size):
+        start = to
+        for p in range(at, at + lengths[i]):
+            c = U(columns[U(p)])
+            m = marks[c]
+            if m >= start and m < to and indices[U(m)] == c:
+                data[U(m)] += values[U(p)]
+            else:
+                marks[c] = to
+                indices[U(to)], data[U(to)] = c, values[U(p)]
+                to += 1
+        at += lengths[i]
+        kept = start
+        for p in range(start, to):
+            if data[U(p)] != 0.0:
+                indices[U(kept)], data[U(kept)] = indices[U(p)], data[U(p)]
+                kept += 1
+        to = kept
+        indptr[U(i + 1)] = to
+    return to
 
 
 @kernel

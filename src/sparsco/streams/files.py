@@ -112,6 +112,11 @@ def opened(path: Any, called: str = "") -> Iterator[Any]:
         raise StreamError(f"{called or path} cannot be read: {error}") from error
 
 
+def files_of(identity: dict[str, Any]) -> list[dict[str, Any]]:
+    """The files, with sizes and times, in what a stream says of itself."""
+    return identity["source"]
+
+
 class Files:
     """Some files, read one after the other."""
 
@@ -132,36 +137,36 @@ class Files:
         """A file's name for messages."""
         return "standard input" if self.paths[file] == STDIN else self.paths[file]
 
-    def blocks(self, size: int, file: int = 0, offset: int = 0) -> Iterator[Block]:
-        """Blocks of about ``size`` bytes from an offset in a file on."""
+    def blocks(self, size: int, file: int = 0, offset: int = 0, quoted: bool = False) -> Iterator[Block]:
+        """Blocks of about ``size`` bytes from an offset in a file on, not cut inside of quotes where ``quoted``."""
         before = sum(os.stat(path).st_size for path in self.paths[:file] if path != STDIN)
         for number in range(file, len(self.paths)):
             with opened(self.paths[number], self.name(number)) as stream, _counted(stream) as done:
-                yield from self._lines(stream, size, number, offset if number == file else 0, before, done)
+                start = offset if number == file else 0
+                _skip(stream, start, self.name(number))
+                for text, end in self._lines(stream, size, self.name(number), start, quoted):
+                    yield Block(text, number, end, before + done())
                 before += done()
 
-    def _lines(self, stream: Any, size: int, file: int, offset: int, before: int, done: Any) -> Iterator[Block]:
-        _skip(stream, offset, self.name(file))
+    def _lines(self, stream: Any, size: int, name: str, offset: int, quoted: bool) -> Iterator[tuple[bytes, int]]:
+        """Texts of whole lines, and where they end."""
         rest = b""
-        while True:
-            fresh = stream.read(size)
-            if not fresh:
-                break
-            cut = fresh.rfind(b"\n") + 1
+        while fresh := stream.read(size):
+            text = rest + fresh
+            cut = text.rfind(b"\n") + 1
+            while quoted and cut and text.count(b'"', 0, cut) % 2:
+                cut = text.rfind(b"\n", 0, cut - 1) + 1
+            rest = text[cut:]
             if cut:
-                text = rest + fresh[:cut]
-                rest = fresh[cut:]
-                offset += len(text)
-                yield Block(text, file, offset, before + done())
-            else:
-                rest += fresh
-                if len(rest) > LONGEST_LINE:
-                    raise StreamError(
-                        f"{self.name(file)}: from byte {offset} on there is no end of a line for {LONGEST_LINE} bytes: "
-                        "this is no text file of one row a line."
-                    )
+                offset += cut
+                yield text[:cut], offset
+            elif len(rest) > LONGEST_LINE:
+                raise StreamError(
+                    f"{name}: from byte {offset} on there is no end of a line for {LONGEST_LINE} bytes: this is no "
+                    "text of one row a line."
+                )
         if rest:
-            yield Block(rest + b"\n", file, offset + len(rest), before + done())
+            yield rest + b"\n", offset + len(rest)
 
 
 @contextmanager

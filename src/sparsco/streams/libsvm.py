@@ -9,8 +9,10 @@ import numpy as np
 from ..dispatch import U, kernel
 from ..rows import LARGEST, MAX_FEATURES
 from ..slots import tidied
+from .features import encoder, fingerprint
 from .numbers import BAD, HARD, boxed, number, peek, unbox
-from .text import Parsed, TextStream, any_by_row
+from .pieces import Parsed, any_by_row
+from .text import TextStream
 
 TAB, NEWLINE, SPACE, HASH, COLON = 9, 10, 32, 35, 58
 _LABEL, _INDEX, _VALUE, _ZERO, _REPEATED, _FAR, _HUGE = range(1, 8)
@@ -42,23 +44,29 @@ class LibsvmStream(TextStream):
     by its last line.  ``zero_based=False`` is scikit-learn's and LIBSVM's own: index 1 is column 0, and an index 0 is
     refused.  ``qid:`` and comments are skipped.  Rows out of order are sorted, a repeated index is refused.
 
-    ``wide=True`` keeps indices up to 2^62, as int64.
+    ``wide=True`` keeps indices up to 2^62, as int64; ``hash_bits`` hashes them, as names of decimal digits.
     """
 
     format = "libsvm"
 
-    def __init__(self, files: Any, *, zero_based: bool | str = "auto", wide: bool = False, **options: Any) -> None:
+    def __init__(
+        self, files: Any, *, zero_based: bool | str = "auto", wide: bool = False, hash_bits: int | None = None,
+        seed: int = 0, signed: bool = True, names: Any = None, **options: Any,
+    ) -> None:  # fmt: skip
         super().__init__(files, **options)
         if zero_based not in (True, False, "auto"):
             raise ValueError(f"zero_based must be True, False or 'auto', not {zero_based!r}.")
         self.shift = 1 if zero_based is False else 0
-        self.wide = bool(wide)
-        self.width = 0
+        if hash_bits is not None:
+            self.encoder = encoder(hash_bits, seed, signed, names)
+        elif names:
+            raise ValueError("names are for hashed or named features: columns of LIBSVM text have numbers.")
+        self.wide = bool(wide) or hash_bits is not None
 
     def settings(self) -> dict[str, Any]:
         return {"shift": self.shift, "wide": self.wide}
 
-    def parse(self, text: bytes) -> Parsed:
+    def parse(self, text: bytes, begins: bool) -> Parsed:
         buffer = np.frombuffer(text, np.uint8)
         most, lines = int(np.count_nonzero(buffer == COLON)), int(np.count_nonzero(buffer == NEWLINE))
         limit = _WIDEST if self.wide else MAX_FEATURES - 1 + self.shift
@@ -83,7 +91,11 @@ class LibsvmStream(TextStream):
             if repeats.any():
                 return Parsed.wrong_row(text, repeats, "the row repeats an index: every index may occur once", b"#")
             indices = keys.astype(indices.dtype)
-        return Parsed(lines, indptr, indices, data, y, d=d)
+        if self.encoder is None:
+            return Parsed(lines, indptr, indices, data, y, d=d)
+        keys, digits = np.empty(indices.size, np.uint64), np.empty(20, np.uint8)
+        hash_columns(indices, U(self.encoder.seed), U(digits.ctypes.data), digits, keys)
+        return Parsed(lines, indptr, keys, data, y, names_of=lambda entries: list(map(str, indices[entries].tolist())))
 
 
 def _sentence(code: int, text: bytes, at: int, limit: int) -> str:
@@ -184,3 +196,18 @@ def parse_libsvm(at, size, shift, limit, largest, indptr, indices, data, y):
         row += 1
         indptr[U(row)] = entry
     return row, entry, np.int64(width), hard, unordered, 0, 0
+
+
+@kernel
+def hash_columns(columns, seed, at, digits, keys):
+    """The fingerprints of column numbers, written out in decimal."""
+    for i in range(columns.size):
+        left, n = columns[i], 1
+        while left >= 10:
+            left //= 10
+            n += 1
+        left = columns[i]
+        for k in range(n):
+            digits[n - 1 - k] = 48 + left % 10
+            left //= 10
+        keys[i] = fingerprint(at, n, seed)

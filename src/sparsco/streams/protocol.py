@@ -18,7 +18,7 @@ class StreamError(ValueError):
 
 
 class Chunk(NamedTuple):
-    """Some rows of a stream, as CSR: ``indices`` ascend within a row, ``data`` has no zeros and is finite.
+    """Some rows of a stream, as CSR: no index twice in a row, ``data`` finite and without zeros.
 
     ``y`` are labels as they stand in the source: float64, or an object array of strings; NaN or None where a row has
     none.  ``first`` is the number of the first row, from 0.  ``position`` is where reading goes on behind this chunk,

@@ -9,18 +9,19 @@ import numpy as np
 
 from ..dispatch import U, kernel
 from ..rows import LARGEST
-from .features import encoder, fingerprint, rows_of, to_name
+from .features import encoder, fingerprint, to_name
 from .libsvm import _BEYOND, COLON, NEWLINE, SPACE, TAB, shown
 from .numbers import BAD, HARD, boxed, number, peek, unbox
-from .text import Parsed, TextStream, any_by_row
+from .pieces import Parsed, any_by_row
+from .text import TextStream
 
 BAR, QUOTE, CARET, STAR = 124, 39, 94, 42
 _NO_BAR, _HEAD, _TOUCHES, _MANY, _INITIAL, _WEIGHT, _VALUE, _SCALE, _HUGE = range(1, 10)
 _SENTENCES = {
     _NO_BAR: "the row has no bar: features begin behind a |",
     _HEAD: "{token} is no number: label and importance stand before the first |, a tag begins with '",
-    _TOUCHES: "{token} touches the bar, so that it would be a tag and the row have no label: put a space before the |, or "
-    "a ' before a tag",
+    _TOUCHES: "{token} touches the bar, so that it would be a tag and the row have no label: put a space before the |, "
+    "or a ' before a tag",
     _MANY: "{token} is one word too many before the bar: there are a label, an importance and a tag",
     _INITIAL: "{token} is an initial prediction, which is not supported: leave it out",
     _WEIGHT: "{token} is no importance: it must be a number from 0 on",
@@ -34,9 +35,9 @@ class VWStream(TextStream):
     """Rows of Vowpal Wabbit's text format: namespaces, importance weights, tags.
 
     A feature's name is ``namespace^name``, or the name alone in a namespace without one.  ``quadratic`` are pairs of
-    namespaces by their first letters, as VW's ``-q``: ``["ab"]`` adds ``a...^x*b...^y`` for all pairs, ``["::"]`` all pairs
-    of features.  Repeated features are summed.  Rows without a label have NaN.  Columns are those of a growing
-    vocabulary, or hashed with ``hash_bits``.
+    namespaces by their first letters, as VW's ``-q``: ``["ab"]`` adds ``a...^x*b...^y`` for all pairs, ``["::"]`` for
+    all pairs of features.  Repeated features are summed.  Rows without a label have NaN.  Columns are those of a
+    growing vocabulary, or hashed with ``hash_bits``.
     """
 
     format = "vw"
@@ -47,27 +48,17 @@ class VWStream(TextStream):
     ) -> None:  # fmt: skip
         super().__init__(files, **options)
         self.encoder = encoder(hash_bits, seed, signed, names, frozen)
+        self.seed = self.encoder.seed
         pairs = [pair.encode() for pair in ([quadratic] if isinstance(quadratic, str) else quadratic)]
         for pair in pairs:
             if len(pair) != 2 or (b":" in pair and pair != b"::"):
                 raise ValueError(f"quadratic has {pair.decode()!r}: give two letters, or '::' for all pairs.")
         self.pairs = np.array([list(pair) for pair in pairs], np.uint8).reshape(-1, 2)
 
-    @property
-    def names(self) -> Any:
-        return self.encoder.names
-
     def settings(self) -> dict[str, Any]:
-        return {"quadratic": self.pairs.tolist()} | self.encoder.settings()
+        return {"quadratic": self.pairs.tolist()}
 
-    def go_to(self, place: Any) -> None:
-        self.encoder.cut(place["d"])
-
-    def placed(self, parsed: Parsed) -> Any:
-        rows = rows_of(self.encoder, np.diff(parsed.indptr), parsed.indices, parsed.data, parsed.names)
-        return *rows, len(self.encoder)
-
-    def parse(self, text: bytes) -> Parsed:
+    def parse(self, text: bytes, begins: bool) -> Parsed:
         buffer = np.frombuffer(text, np.uint8)
         lines = int(np.count_nonzero(buffer == NEWLINE))
         most = np.count_nonzero(buffer == SPACE) + np.count_nonzero(buffer == TAB)
@@ -95,11 +86,11 @@ class VWStream(TextStream):
                 return Parsed.wrong_row(text, wild, "the row has " + _BEYOND)
         keys = np.empty(data.size, np.uint64)
         scratch = np.empty(2 * longest + 64, np.uint8)
-        hash_names(at, where, U(self.encoder.seed), U(scratch.ctypes.data), scratch, keys)
+        hash_names(at, where, U(self.seed), U(scratch.ctypes.data), scratch, keys)
         return Parsed(
             lines, indptr, keys, data, y, weights,
             [to_name(text[start:stop]) for start, stop in tags.tolist()] if tags.any() else None,
-            names=lambda entries: [_name(text, where, entry) for entry in entries.tolist()],
+            names_of=lambda entries: [_name(text, where, entry) for entry in entries.tolist()],
         )  # fmt: skip
 
     def _with_pairs(self, at: Any, indptr: np.ndarray, where: np.ndarray, data: np.ndarray) -> Any:
@@ -129,7 +120,7 @@ def _sentence(code: int, text: bytes, at: int) -> str:
 
 @kernel
 def parse_vw(at, size, largest, indptr, where, data, scales, y, weights, tags):
-    """All rows of a text that ends with a newline; ``where`` says for each entry where namespace and name begin and end.
+    """All rows of a text that ends with a newline; ``where`` has for each entry where namespace and name begin and end.
 
     An entry without a name has -1 - k for the k-th such of its namespace.
     """
@@ -142,21 +133,22 @@ def parse_vw(at, size, largest, indptr, where, data, scales, y, weights, tags):
             continue
         # the words before the bar
         words, y[U(row)], weights[U(row)] = 0, np.nan, 1.0
-        tag, tag_end = U(0), U(0)
+        tag, tag_end, is_number = U(0), U(0), False
         while c != BAR:
             if c == NEWLINE:
                 return row, entry, hard, scaled, longest, _NO_BAR, np.int64(p - at)
+            if tag != U(0):
+                return row, entry, hard, scaled, longest, _HEAD, np.int64(tag - at)
             first = p
             while not (c == SPACE or c == TAB or c == NEWLINE or c == BAR):
                 p += one
                 c = peek(p)
-            if tag != U(0):
-                return row, entry, hard, scaled, longest, _HEAD, np.int64(tag - at)
+            value, stop, state = number(first)
+            is_number = state != BAD and stop == p
             if c == BAR or peek(first) == QUOTE:
                 tag, tag_end = first, p
             else:
-                value, stop, state = number(first)
-                if state == BAD or stop != p:
+                if not is_number:
                     return row, entry, hard, scaled, longest, _HEAD, np.int64(first - at)
                 if not abs(value) <= largest:
                     return row, entry, hard, scaled, longest, _HUGE, np.int64(first - at)
@@ -179,56 +171,38 @@ def parse_vw(at, size, largest, indptr, where, data, scales, y, weights, tags):
                 p += one
                 c = peek(p)
         if tag != U(0):
+            if is_number and words == 0:
+                return row, entry, hard, scaled, longest, _TOUCHES, np.int64(tag - at)
             if peek(tag) == QUOTE:
                 tag += one
-            elif words == 0:
-                value, stop, state = number(tag)
-                if state != BAD and stop == tag_end:
-                    return row, entry, hard, scaled, longest, _TOUCHES, np.int64(tag - at)
             tags[U(row), 0], tags[U(row), 1] = tag - at, tag_end - at
-        # namespaces
-        while c == BAR:
-            p += one
-            space, scale, unnamed = p, 1.0, 0
-            c = peek(p)
+        # namespaces: what touches a bar is a namespace, all else a feature
+        space, space_end, scale, unnamed = p, p, 1.0, 0
+        while c != NEWLINE:
+            opens = c == BAR
+            if opens:
+                p += one
+                c = peek(p)
+            first, value = p, 1.0
             while not (c == SPACE or c == TAB or c == NEWLINE or c == BAR or c == COLON):
                 p += one
                 c = peek(p)
-            space_end = p
+            name_end = p
             if c == COLON:
-                scale, stop, state = number(p + one)
+                value, stop, state = number(p + one)
                 c = peek(stop)
                 if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == BAR):
-                    return row, entry, hard, scaled, longest, _SCALE, np.int64(space - at)
-                if not abs(scale) <= largest:
-                    return row, entry, hard, scaled, longest, _HUGE, np.int64(space - at)
+                    return row, entry, hard, scaled, longest, _SCALE if opens else _VALUE, np.int64(first - at)
+                if not abs(value) <= largest:
+                    return row, entry, hard, scaled, longest, _HUGE, np.int64(first - at)
                 if state == HARD:
-                    scale = boxed(p + one - at)
+                    value = boxed(p + one - at)
                     hard += 1
-                scaled = True
                 p = stop
-            while True:
-                while c == SPACE or c == TAB:
-                    p += one
-                    c = peek(p)
-                if c == NEWLINE or c == BAR:
-                    break
-                first, value = p, 1.0
-                while not (c == SPACE or c == TAB or c == NEWLINE or c == BAR or c == COLON):
-                    p += one
-                    c = peek(p)
-                name_end = p
-                if c == COLON:
-                    value, stop, state = number(p + one)
-                    c = peek(stop)
-                    if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == BAR):
-                        return row, entry, hard, scaled, longest, _VALUE, np.int64(first - at)
-                    if not abs(value) <= largest:
-                        return row, entry, hard, scaled, longest, _HUGE, np.int64(first - at)
-                    if state == HARD:
-                        value = boxed(p + one - at)
-                        hard += 1
-                    p = stop
+            if opens:
+                space, space_end, scale, unnamed = first, name_end, value, 0
+                scaled |= value != 1.0
+            else:
                 e = U(entry)
                 where[e, 0], where[e, 1] = space - at, space_end - at
                 where[e, 2], where[e, 3] = first - at, name_end - at
@@ -238,6 +212,9 @@ def parse_vw(at, size, largest, indptr, where, data, scales, y, weights, tags):
                 data[e], scales[e] = value, scale
                 longest = max(longest, np.int64(space_end - space) + np.int64(name_end - first) + 24)
                 entry += 1
+            while c == SPACE or c == TAB:
+                p += one
+                c = peek(p)
         row += 1
         indptr[U(row)] = entry
     return row, entry, hard, scaled, longest, 0, 0

@@ -1,0 +1,172 @@
+"""Arrays, sparse matrices and examples from Python as streams."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..rows import LARGEST, MAX_FEATURES, as_matrix
+from .features import encoder, fingerprints
+from .files import STDIN, Files
+from .pieces import Parsed, Piece, Pieces
+from .protocol import Position, StreamError
+
+_ROWS = 1 << 13
+_EXAMPLES = 1 << 10
+
+
+class ArrayStream(Pieces):
+    """Rows of a dense array or a scipy sparse matrix, with targets and weights of their length."""
+
+    format, line = "arrays in memory", "row"
+
+    def __init__(self, X: Any, y: Any = None, weights: Any = None) -> None:
+        self.X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+        if self.X.ndim != 2:
+            raise ValueError(f"source has {self.X.ndim} dimensions; it must have 2: one row per example.")
+        n = self.total = self.X.shape[0]
+        if self.X.shape[1] > MAX_FEATURES:
+            raise ValueError(f"source has {self.X.shape[1]} columns; at most {MAX_FEATURES} are supported.")
+        self.y = np.full(n, np.nan) if y is None else np.asarray(y)
+        self.weights = None if weights is None else np.asarray(weights, np.float64)
+        if self.y.dtype.kind in "biuf":
+            self.y = self.y.astype(np.float64)
+        for name, array in (("y", self.y), ("weights", self.weights)):
+            if array is not None and array.shape != (n,):
+                raise ValueError(f"{name} has shape {array.shape}; it must be ({n},), one for each row.")
+
+    def pieces(self, place: Position) -> Iterator[Piece]:
+        for start in range(place.get("offset", 0), int(self.X.shape[0]), _ROWS):
+            rows = slice(start, start + _ROWS)
+            try:
+                matrix = as_matrix(self.X[rows])
+            except ValueError as error:
+                raise StreamError(f"{self.format}, rows {start + 1} to {start + _ROWS}: {error}") from error
+            y, weights = self.y[rows], None if self.weights is None else self.weights[rows]
+            end = start + len(y)
+            parsed = Parsed(len(y), matrix.indptr, matrix.indices, matrix.data, y, weights, d=matrix.d)
+            yield Piece(parsed, self.format, {"offset": end}, end)
+
+
+class NpzStream(ArrayStream):
+    """A matrix written by ``scipy.sparse.save_npz``, or an array ``X``; ``y`` and ``weights`` from the same .npz file
+    where they are not given."""
+
+    def __init__(self, files: Files, y: Any = None, weights: Any = None) -> None:
+        if len(files.paths) != 1 or files.paths[0] == STDIN:
+            raise ValueError("an .npz file is read as a whole: give one, not a list, a pattern or standard input.")
+        self.files, self.path = files, files.paths[0]
+        self.has_own = y is not None or weights is not None
+        try:
+            with np.load(self.path, allow_pickle=False) as held:
+                arrays = {name: held[name] for name in ("X", "y", "weights") if name in held}
+                X = arrays["X"] if "X" in arrays else sp.load_npz(self.path)
+        except (ValueError, KeyError, EOFError) as error:
+            raise StreamError(f"{self.path} cannot be read as .npz: {error}") from error
+        super().__init__(X, arrays.get("y") if y is None else y, arrays.get("weights") if weights is None else weights)
+        self.format = self.path
+
+    def origin(self) -> Any:
+        return super().origin() if self.has_own else self.files.identity()
+
+
+class ExampleStream(Pieces):
+    """Examples (x, y) or (x, y, weight) one at a time, as River's data sets give them.
+
+    x is a dict of values by name (a text ``v`` under ``name`` is the feature ``name=v``), a list of tokens, or a tuple
+    (columns, values).  A function that gives a new iterator at each call can be read more than once, as can a list.
+    """
+
+    format, line = "the iterator", "example"
+
+    def __init__(
+        self, source: Iterable[Any] | Callable[[], Iterable[Any]], *, hash_bits: int | None = None, seed: int = 0,
+        signed: bool = True, names: Any = None, frozen: bool = False,
+    ) -> None:  # fmt: skip
+        self.source = source
+        self.repeatable = callable(source) or not isinstance(source, Iterator)
+        self.total = len(source) if hasattr(source, "__len__") else None
+        self.asked = encoder(hash_bits, seed, signed, names, frozen)
+        self._kind: type | None = None
+        if hash_bits is not None or names is not None:
+            self.encoder = self.asked
+
+    def pieces(self, place: Position) -> Iterator[Piece]:
+        start = place.get("offset", 0)
+        examples = iter(self.source() if callable(self.source) else self.source)
+        next(itertools.islice(examples, start - 1, start), None) if start else None
+        while batch := list(itertools.islice(examples, _EXAMPLES)):
+            start += len(batch)
+            yield Piece(self._parsed(batch), self.format, {"offset": start}, start)
+
+    def _parsed(self, batch: list[Any]) -> Parsed:
+        labels, weights, lengths = [], [], []
+        names: list[Any] = []
+        values: list[float] = []
+        named = None
+        for number, example in enumerate(batch, 1):
+            try:
+                x, y, weight = example if len(example) == 3 else (*example, 1.0)
+                entries, named = _entries(x)
+                labels.append(self._label(y))
+                weights.append(float(weight))
+                if (self.encoder is not None) != named and (self.encoder is not None or self.width):
+                    raise ValueError("examples have either names or columns, not now these, now those")
+                if named and self.encoder is None:
+                    self.encoder = self.asked
+                self.width = self.width if named else max(self.width, 1)
+                names += [name for name, _ in entries]
+                values += [value for _, value in entries]
+                lengths.append(len(entries))
+                if not all(abs(value) <= LARGEST for _, value in entries) or not 0.0 <= weights[-1] <= LARGEST:
+                    raise ValueError("numbers must be finite and at most 1e75, weights not negative")
+            except (TypeError, ValueError) as error:
+                return Parsed.none((number, str(error).rstrip(".")))
+        data, ends = np.array(values, np.float64), np.append(0, np.cumsum(lengths))
+        y = np.array(labels, object if self._kind is str else np.float64)
+        w = np.array(weights)
+        if named:
+            keys = fingerprints(names, self.asked.seed)
+            return Parsed(
+                len(batch), ends, keys, data, y, w, names_of=lambda entries: [names[k] for k in entries.tolist()]
+            )
+        matrix = as_matrix(_csr(data, names, ends))
+        return Parsed(len(batch), matrix.indptr, matrix.indices, matrix.data, y, w, d=matrix.d)
+
+    def _label(self, y: Any) -> Any:
+        kind = str if isinstance(y, str) else float
+        if self._kind is None and y is not None:
+            self._kind = kind
+        if y is None:
+            return None if self._kind is str else np.nan
+        if kind is not self._kind:
+            raise ValueError(f"the label {y!r} is {'text' if kind is str else 'no text'}, unlike those before")
+        return y if kind is str else float(y)
+
+
+def _entries(x: Any) -> tuple[list[tuple[Any, float]], bool]:
+    """Names or columns and values of an example; whether they are names."""
+    if isinstance(x, Mapping):
+        texts = [
+            (f"{name}={value}", 1.0) if isinstance(value, str) else (str(name), float(value))
+            for name, value in x.items()
+            if value is not None
+        ]
+        return texts, True
+    if isinstance(x, list):
+        return [(str(token), 1.0) for token in x], True
+    if isinstance(x, tuple) and len(x) == 2:
+        columns = np.asarray(x[0])
+        if columns.size and (columns.dtype.kind not in "iu" or columns.min() < 0 or columns.max() >= MAX_FEATURES):
+            raise ValueError(f"columns must be whole numbers from 0 to {MAX_FEATURES - 1}")
+        return list(zip(columns.tolist(), np.asarray(x[1], float).tolist(), strict=True)), False
+    raise ValueError(f"x is a {type(x).__name__}: give a dict, a list of tokens or a tuple (columns, values)")
+
+
+def _csr(data: np.ndarray, columns: list[int], ends: np.ndarray) -> sp.csr_array:
+    indices = np.array(columns, np.int64)
+    return sp.csr_array((data, indices, ends), shape=(len(ends) - 1, int(indices.max(initial=-1)) + 1))

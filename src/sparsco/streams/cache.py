@@ -1,0 +1,451 @@
+"""The binary cache: rows as they are learned from, in blocks that are mapped into memory.
+
+A cache is a folder with ``rows.bin`` (the arrays of one chunk after the other), ``names.json`` and ``manifest.json``:
+what lies where, with checksums, and what the source was.  It is written beside its place and moved there when whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import mmap
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..dispatch import U, inlined, kernel
+from ..folders import cache_folder
+from ..randomness import Purpose, bits
+from ..rows import stack
+from .files import files_of
+from .protocol import Chunk, Position, Stream, StreamError
+
+VERSION = 1
+MANIFEST, ROWS, NAMES = "manifest.json", "rows.bin", "names.json"
+BLOCK_BYTES = 1 << 23
+"""Bytes of values from which on chunks are a block."""
+_PAGE = max(mmap.ALLOCATIONGRANULARITY, 4096)
+_LINE = 64
+_POPULATE_READ = 22
+"""madvise: make the pages of a range present without copying them (Linux)."""
+_KEYS = 1 << 40
+_FIELDS = ("indptr", "indices", "data", "y", "weights", "tags", "tag_ends")
+
+
+class CacheStream(Stream):
+    """The rows of a cache.  Each block's checksum is compared once, when it is first read."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.manifest = _read_manifest(self.folder)
+        names = _read(self.folder, NAMES)
+        if hashlib.sha256(names).hexdigest() != self.manifest["names"]:
+            raise self._damaged()
+        self._names = {int(column): name for column, name in json.loads(names).items()}
+        size = os.stat(self.folder / ROWS).st_size
+        if size != self.manifest["size"]:
+            raise self._damaged()
+        self.blocks = self.manifest["blocks"]
+        self.total = self.blocks[-1]["read"] if self.blocks else 0
+        self._checked = np.zeros(len(self.blocks), bool)
+        self._labels = np.array([*self.manifest["labels"], None], object) if self.manifest["labels"] else None
+
+    def _damaged(self) -> StreamError:
+        return StreamError(f"{self.folder} is damaged: remove it and convert the source again.")
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        return self._names
+
+    def identity(self) -> dict[str, Any]:
+        return self.manifest["identity"]
+
+    def is_stale(self) -> bool:
+        """Whether a file of the source is there and is not what it was."""
+        return any(not is_same(file) for file in files_of(self.identity()) if os.path.exists(file["path"]))
+
+    def chunks(self, start: Position | None = None, shuffle: tuple[int, int] | None = None) -> Iterator[Chunk]:
+        """One pass; ``shuffle=(seed, number of the pass)`` in the random order of blocks, and of rows in them
+        (``Chunk.order``), that these two give."""
+        done = 0
+        if start is not None and "shuffle" in start:
+            done, shuffle = start["done"], tuple(start["shuffle"])
+        elif start is not None:
+            done = self.find(start) + 1
+        order = np.arange(len(self.blocks))
+        if shuffle is not None:
+            order = np.argsort(bits(shuffle[0], Purpose.SHUFFLE, -1 - order - _KEYS * shuffle[1]))
+        read = sum(self.blocks[k]["bytes"] for k in order[:done])
+        with open(self.folder / ROWS, "rb") as file:
+            for number in range(done, len(order)):
+                k = int(order[number])
+                chunk = self._chunk(file, k)
+                if shuffle is not None:
+                    rows = chunk.first + np.arange(chunk.rows) + _KEYS * shuffle[1]
+                    read += self.blocks[k]["bytes"]
+                    chunk = chunk._replace(
+                        order=np.argsort(bits(shuffle[0], Purpose.SHUFFLE, rows)), d=self.manifest["d"], read=read,
+                        position={"shuffle": list(shuffle), "done": number + 1},
+                    )  # fmt: skip
+                yield chunk
+
+    def find(self, position: Position) -> int:
+        """The block that ends at a position of the source; ValueError if there is none."""
+        row = position.get("row")
+        for k, block in enumerate(self.blocks):
+            if block["position"]["row"] == row and block["position"] == position:
+                return k
+        raise ValueError(f"{self.folder} has no block that ends at the position given: it is another source's.")
+
+    def _chunk(self, file: Any, k: int) -> Chunk:
+        block = self.blocks[k]
+        size = block["size"]
+        try:
+            mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY, offset=block["at"])
+        except (ValueError, OSError) as error:
+            raise StreamError(f"{self.folder} cannot be mapped: {error}") from error
+        with contextlib.suppress(OSError):
+            mapped.madvise(_POPULATE_READ)
+        if not self._checked[k]:
+            if int(checksum(np.frombuffer(mapped, np.uint64), U(0))) != block["sum"]:
+                raise self._damaged()
+            self._checked[k] = True
+        held = {
+            name: np.frombuffer(mapped, dtype, length, at) for name, (dtype, length, at) in block["arrays"].items()
+        }
+        y = held["y"] if self._labels is None else self._labels[held["y"]]
+        tags = None
+        if "tags" in held:
+            text, ends = held["tags"].tobytes(), [0, *held["tag_ends"].tolist()]
+            tags = [text[a:b].decode("utf-8", "surrogateescape") for a, b in zip(ends, ends[1:], strict=False)]
+        return Chunk(
+            held["indptr"], held["indices"], held["data"], block["d"], y, held.get("weights"), tags,
+            block["first"], block["position"], block["read"],
+        )  # fmt: skip
+
+
+class Writer:
+    """Chunks into a cache that appears at its place when ``finish`` is called, whole or not at all."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(os.path.abspath(folder))
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        self._clear_remains()
+        self.partial = self.folder.parent / f".{self.folder.name}.partial-{os.getpid()}-{os.urandom(4).hex()}"
+        self.partial.mkdir()
+        self._file = open(self.partial / ROWS, "wb")  # noqa: SIM115
+        self._blocks: list[dict[str, Any]] = []
+        self._waiting: list[Chunk] = []
+        self._labels: dict[str, int] = {}
+        self._d, self._rows, self._read = 0, 0, 0
+
+    def _clear_remains(self) -> None:
+        """Remove what writers that were killed left behind."""
+        for path in self.folder.parent.glob(f".{self.folder.name}.partial-*-*"):
+            if not _is_alive(path.name.rsplit("-", 2)[1]):
+                shutil.rmtree(path, ignore_errors=True)
+
+    def add(self, chunk: Chunk) -> None:
+        """Append a chunk; small ones wait for the next, to be one block with them."""
+        self._waiting.append(chunk)
+        if sum(each.data.nbytes for each in self._waiting) >= BLOCK_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        chunk, self._waiting = _joined(self._waiting), []
+        y = chunk.y
+        if y.dtype == object:
+            codes = [-1 if label is None else self._labels.setdefault(label, len(self._labels)) for label in y]
+            y = np.array(codes, np.int64)
+        arrays = {"indptr": chunk.indptr, "indices": chunk.indices, "data": chunk.data, "y": y}
+        if chunk.weights is not None:
+            arrays["weights"] = chunk.weights
+        if chunk.tags is not None:
+            raw = [tag.encode("utf-8", "surrogateescape") for tag in chunk.tags]
+            arrays["tags"] = np.frombuffer(b"".join(raw), np.uint8)
+            arrays["tag_ends"] = np.cumsum([len(tag) for tag in raw], dtype=np.int64)
+        places, parts, size = {}, [], 0
+        for name in _FIELDS:
+            if name in arrays:
+                array = np.ascontiguousarray(arrays[name])
+                places[name] = [array.dtype.str, array.size, size]
+                parts.append(array.tobytes() + bytes(-array.nbytes % _LINE))
+                size += len(parts[-1])
+        raw_block = b"".join(parts)
+        padding = -size % _PAGE
+        self._file.write(raw_block)
+        self._file.write(bytes(padding))
+        self._blocks.append(
+            {
+                "at": self._blocks[-1]["end"] if self._blocks else 0, "size": size, "arrays": places,
+                "sum": int(checksum(np.frombuffer(raw_block, np.uint64), U(0))), "d": int(chunk.d),
+                "first": int(chunk.first), "position": chunk.position, "read": int(chunk.read),
+                "bytes": int(chunk.read) - self._read,
+            }
+        )  # fmt: skip
+        self._blocks[-1]["end"] = self._blocks[-1]["at"] + size + padding
+        self._d, self._rows, self._read = max(self._d, int(chunk.d)), self._rows + chunk.rows, int(chunk.read)
+
+    def finish(self, identity: dict[str, Any], names: Mapping[int, str]) -> None:
+        """Write what says where everything lies, make sure that all is on disk, and move the folder to its place."""
+        self._flush()
+        _synced(self._file)
+        text = json.dumps(dict(names)).encode()
+        manifest = {
+            "format": "sparsco-rows", "version": VERSION, "byteorder": sys.byteorder, "identity": identity,
+            "rows": self._rows, "d": self._d, "labels": list(self._labels), "blocks": self._blocks,
+            "size": self._blocks[-1]["end"] if self._blocks else 0, "names": hashlib.sha256(text).hexdigest(),
+        }  # fmt: skip
+        for name, raw in ((NAMES, text), (MANIFEST, _sealed(manifest))):
+            with open(self.partial / name, "wb") as file:
+                file.write(raw)
+                _synced(file)
+        _sync_folder(self.partial)
+        _put(self.partial, self.folder)
+        _sync_folder(self.folder.parent)
+
+    def abort(self) -> None:
+        """Leave nothing behind."""
+        self._file.close()
+        shutil.rmtree(self.partial, ignore_errors=True)
+
+
+def _joined(chunks: list[Chunk]) -> Chunk:
+    """Several chunks as one."""
+    rows, last = stack([chunk.matrix for chunk in chunks]), chunks[-1]
+    weights, tags = None, None
+    if any(chunk.weights is not None for chunk in chunks):
+        each = [np.ones(chunk.rows) if chunk.weights is None else chunk.weights for chunk in chunks]
+        weights = np.concatenate(each)
+    if any(chunk.tags is not None for chunk in chunks):
+        tags = [tag for chunk in chunks for tag in (chunk.tags or [""] * chunk.rows)]
+    y = np.concatenate([chunk.y for chunk in chunks])
+    return Chunk(*tuple(rows)[:3], last.d, y, weights, tags, chunks[0].first, last.position, last.read)
+
+
+class CachedStream(Stream):
+    """A stream that is written to a cache during its first whole pass, and read from there afterwards."""
+
+    def __init__(self, source: Stream, folder: str | os.PathLike[str]) -> None:
+        self.source, self.folder = source, Path(folder)
+        self.repeatable = True
+        self._identity = source.identity()
+        self._cache = self._open()
+
+    def _open(self) -> CacheStream | None:
+        """The cache, if it is there, whole, and of this source as it is now."""
+        try:
+            cache = CacheStream(self.folder)
+        except (StreamError, OSError):
+            return None
+        return cache if cache.identity() == self.source.identity() else None
+
+    @property
+    def total(self) -> int | None:  # type: ignore[override]
+        return self.source.total
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        return self.source.names if self._cache is None else self._cache.names
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether the next pass is read from the cache."""
+        return self._cache is not None
+
+    def identity(self) -> dict[str, Any]:
+        return self._identity
+
+    def chunks(self, start: Position | None = None, shuffle: tuple[int, int] | None = None) -> Iterator[Chunk]:
+        """One pass; ``shuffle`` as in a `CacheStream`, which has to be complete for it."""
+        if self._cache is None and (shuffle is not None or (start is not None and "shuffle" in start)):
+            self._convert()
+        if self._cache is not None:
+            if start is not None and "shuffle" not in start:
+                try:
+                    self._cache.find(start)
+                except ValueError:  # of a pass in other blocks
+                    return (yield from self.source.chunks(start))
+            return (yield from self._cache.chunks(start, shuffle))
+        if start is not None:
+            return (yield from self.source.chunks(start))
+        yield from self._written()
+
+    def _convert(self) -> None:
+        for _ in self._written():
+            pass
+        if self._cache is None:
+            raise OSError(f"{self.folder} could not be written, without which rows are not shuffled.")
+
+    def _written(self) -> Iterator[Chunk]:
+        """A pass over the source that writes the cache; if that fails, reading goes on all the same."""
+        writer: Writer | None = None
+        try:
+            try:
+                writer = Writer(self.folder)
+            except OSError as error:
+                _warn(self.folder, error)
+            for chunk in self.source.chunks():
+                if writer is not None:
+                    try:
+                        writer.add(chunk)
+                    except OSError as error:
+                        _warn(self.folder, error)
+                        writer = writer.abort()
+                yield chunk
+            if writer is not None:
+                try:
+                    _finish(writer, self.source, self._identity)
+                    writer, self._cache = None, self._open()
+                except OSError as error:
+                    _warn(self.folder, error)
+        finally:
+            if writer is not None:
+                writer.abort()
+
+
+def convert(source: Stream, folder: str | os.PathLike[str], progress: Any = None) -> CacheStream:
+    """Write a stream's rows to a cache; ``progress`` is called with each chunk.
+
+    A stream without an identity (standard input, an iterator) gives a cache that never grows stale.
+    """
+    try:
+        identity = source.identity()
+    except ValueError:
+        identity = {"format": "unknown", "source": [], "options": {}}
+    writer = Writer(folder)
+    try:
+        for chunk in source.chunks():
+            writer.add(chunk)
+            if progress is not None:
+                progress(chunk)
+        _finish(writer, source, identity)
+    except BaseException:
+        writer.abort()
+        raise
+    return CacheStream(folder)
+
+
+def default_folder(identity: dict[str, Any]) -> Path:
+    """Where the cache of a source lies if nobody said where."""
+    paths = [file["path"] for file in files_of(identity)]
+    what = json.dumps([paths, identity["format"], identity["options"]], sort_keys=True)
+    return cache_folder("rows") / hashlib.sha256(what.encode()).hexdigest()[:24]
+
+
+def is_cache(path: str) -> bool:
+    """Whether a path is a cache's folder."""
+    return os.path.isfile(os.path.join(path, MANIFEST))
+
+
+def is_same(file: dict[str, Any]) -> bool:
+    """Whether a file has the size and time noted."""
+    stat = os.stat(file["path"])
+    return (stat.st_size, stat.st_mtime_ns) == (file["size"], file["mtime_ns"])
+
+
+def _finish(writer: Writer, source: Stream, identity: dict[str, Any]) -> None:
+    for file in files_of(identity):
+        if not is_same(file):
+            raise StreamError(f"{file['path']} changed while it was read: no cache of it was written.")
+    writer.finish(identity, source.names)
+
+
+def _warn(folder: Path, error: OSError) -> None:
+    warnings.warn(f"no cache was written to {folder}: {error.strerror or error}", RuntimeWarning, stacklevel=4)
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    raw = _read(folder, MANIFEST)
+    seal, _, body = raw.partition(b"\n")
+    if hashlib.sha256(body).hexdigest().encode() != seal:
+        raise StreamError(f"{folder} is damaged: remove it and convert the source again.")
+    manifest = json.loads(body)
+    if (manifest["format"], manifest["version"], manifest["byteorder"]) != ("sparsco-rows", VERSION, sys.byteorder):
+        raise StreamError(f"{folder} was written by another version or machine: convert the source again.")
+    return manifest
+
+
+def _sealed(manifest: dict[str, Any]) -> bytes:
+    """The manifest below its own checksum."""
+    body = json.dumps(manifest).encode()
+    return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def _read(folder: Path, name: str) -> bytes:
+    try:
+        return (folder / name).read_bytes()
+    except FileNotFoundError:
+        raise StreamError(f"{folder} is no cache, or not a whole one: it has no {name}.") from None
+
+
+def _put(partial: Path, folder: Path) -> None:
+    """Move a folder to its place; one that was there goes."""
+    for _ in range(3):  # another process may put its own there in between
+        with contextlib.suppress(FileNotFoundError):
+            old = folder.with_name(f".{folder.name}.partial-{os.getpid()}-old{os.urandom(4).hex()}")
+            os.rename(folder, old)
+            shutil.rmtree(old, ignore_errors=True)
+        try:
+            os.rename(partial, folder)
+            return
+        except OSError as error:
+            last = error
+    raise last
+
+
+def _synced(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+    file.close()
+
+
+def _sync_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError, AttributeError):  # not every system has folders that can be synced
+        at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(at)
+        finally:
+            os.close(at)
+
+
+def _is_alive(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, ValueError, OverflowError):
+        pass
+    return True
+
+
+@inlined
+def _mixed(h: Any, word: Any) -> Any:
+    """A bijection of both: a change of one word is never lost."""
+    h = h ^ word
+    return (h << U(29) | h >> U(35)) * U(0x9E3779B97F4A7C15)
+
+
+@kernel
+def checksum(words, seed):
+    """64 bits of some words, a multiple of eight; every change of one word changes them."""
+    a, b, c, d = seed, seed + U(1), seed + U(2), seed + U(3)
+    e, f, g, h = seed + U(4), seed + U(5), seed + U(6), seed + U(7)
+    for i in range(words.size // 8):  # eight chains that do not wait for each other
+        k = U(8 * i)
+        a, b = _mixed(a, words[k]), _mixed(b, words[k + U(1)])
+        c, d = _mixed(c, words[k + U(2)]), _mixed(d, words[k + U(3)])
+        e, f = _mixed(e, words[k + U(4)]), _mixed(f, words[k + U(5)])
+        g, h = _mixed(g, words[k + U(6)]), _mixed(h, words[k + U(7)])
+    a = _mixed(_mixed(_mixed(_mixed(a, b), c), d), U(words.size))
+    a = _mixed(_mixed(_mixed(_mixed(a, e), f), g), h)
+    return a ^ (a >> U(32))

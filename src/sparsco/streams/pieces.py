@@ -1,0 +1,119 @@
+"""Pieces of any source to chunks: rows numbered, names turned into columns, mistakes given their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .features import Encoder, NamesOf, rows_of
+from .protocol import Chunk, Position, Stream, StreamError
+
+
+class Parsed(NamedTuple):
+    """Some rows with columns of their entries, or keys of their names; or what is wrong in which line (from 1)."""
+
+    lines: int
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray | None = None
+    tags: list[str] | None = None
+    d: int = 0
+    names_of: NamesOf | None = None
+    error: tuple[int, str] | None = None
+
+    @classmethod
+    def none(cls, error: tuple[int, str] | None = None) -> Parsed:
+        """No rows, and perhaps a mistake."""
+        nothing = np.zeros(0)
+        return cls(0, np.zeros(1, np.int64), nothing, nothing, nothing, error=error)
+
+    @classmethod
+    def wrong(cls, text: bytes, at: int, sentence: str) -> Parsed:
+        """A mistake at an offset of the block."""
+        return cls.none((text.count(b"\n", 0, at) + 1, sentence))
+
+    @classmethod
+    def wrong_row(cls, text: bytes, wrong: np.ndarray, sentence: str, comment: bytes = b"\n") -> Parsed:
+        """A mistake in the first of the rows marked as wrong; lines that begin with ``comment`` are none."""
+        lines = enumerate(text.split(b"\n"), 1)
+        rows = [number for number, line in lines if line.strip(b" \t")[:1] not in (b"", comment)]
+        return cls.none((rows[int(np.argmax(wrong))], sentence))
+
+
+def any_by_row(indptr: np.ndarray, marked: np.ndarray) -> np.ndarray:
+    """Which rows have an entry that is marked."""
+    return np.diff(np.append(0, np.cumsum(marked))[indptr]) > 0
+
+
+class Piece(NamedTuple):
+    """Parsed rows, where they came from, and where reading goes on (what `Pieces.pieces` asks for)."""
+
+    parsed: Parsed
+    source: str
+    place: Position
+    read: int
+
+
+class Pieces(Stream):
+    """A stream made of pieces; features are numbered columns where there is no encoder."""
+
+    format = ""
+    encoder: Encoder | None = None
+    line = "line"
+    width = 0
+
+    def pieces(self, place: Position) -> Iterator[Piece]:
+        """Pieces from a place on, an empty one for the beginning."""
+        raise NotImplementedError
+
+    def settings(self) -> dict[str, Any]:
+        """Options that the rows depend on, beside those of the encoder."""
+        return {}
+
+    def origin(self) -> Any:
+        """What the rows come from, with what tells that it changed."""
+        raise ValueError(f"{self.format} have no identity: there is no telling whether they changed.")
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        return {} if self.encoder is None else self.encoder.names
+
+    def identity(self) -> dict[str, Any]:
+        options = self.settings() | (self.encoder.settings() if self.encoder is not None else {})
+        return {"format": self.format, "source": self.origin(), "options": options}
+
+    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        row = line = 0
+        begin: Position = {}
+        if start is not None:
+            begin, row, line, d = start["place"], start["row"], start["line"], start["d"]
+            if self.encoder is None:
+                self.width = d
+            else:
+                self.encoder.cut(d)
+        file = begin.get("file", 0)
+        for parsed, name, place, read in self.pieces(begin):
+            if place.get("file", 0) != file:
+                file, line = place["file"], 0
+            if parsed.error:
+                number, sentence = parsed.error
+                raise StreamError(f"{name}, {self.line} {line + number}: {sentence}.")
+            line += parsed.lines
+            if len(parsed.y):
+                arrays, d = self._placed(parsed)
+                first, row = row, row + len(parsed.y)
+                position = {"place": place, "row": row, "line": line, "d": d}
+                yield Chunk(*arrays, d, parsed.y, parsed.weights, parsed.tags, first, position, read)
+
+    def _placed(self, parsed: Parsed) -> tuple[Any, int]:
+        """CSR arrays and the number of features; called in order, since features may be added."""
+        indptr, indices, data = parsed.indptr, parsed.indices, parsed.data
+        if self.encoder is None:
+            self.width = max(self.width, parsed.d)
+            return (indptr, indices, data), self.width
+        assert parsed.names_of
+        return rows_of(self.encoder, np.diff(indptr), indices, data, parsed.names_of), len(self.encoder)

@@ -1,0 +1,448 @@
+"""Tables: CSV and TSV text, Parquet and Arrow files, tables of pyarrow, pandas and polars, all through pyarrow.
+
+A numeric column is a feature of its name; a categorical one has a feature ``name=value`` for each of its values.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..rows import LARGEST
+from .features import encoder, fingerprints
+from .files import STDIN, Block, Files, needed, opened, raw_file
+from .libsvm import shown
+from .pieces import Parsed, Piece, Pieces
+from .protocol import Position, StreamError
+from .text import TextStream
+
+NUMERIC, CATEGORICAL, IGNORE = "numeric", "categorical", "ignore"
+TARGETS = ("target", "label", "y", "class")
+"""A column of such a name is the target where none is given."""
+_SAMPLE = 1 << 20
+_ROWS = 1 << 13
+
+
+class Layout(NamedTuple):
+    """What the columns of a table are: their names, a kind for each feature, and the columns with another role."""
+
+    columns: tuple[str, ...]
+    kinds: dict[str, str]
+    target: str | None
+    target_kind: str
+    weight: str | None
+    tag: str | None
+
+
+class Tabular(Pieces):
+    """Rows of tables.
+
+    ``target`` names the column to predict (by default the one called target, label, y or class; None for none),
+    ``weight`` and ``tag`` others with a role.  ``schema`` says for columns by name whether they are "numeric",
+    "categorical" or to "ignore"; the others are what their type, in text their first megabyte, says.  A missing
+    category has no entry; a missing number is refused unless ``missing="zero"``.
+    """
+
+    layout: Layout
+    line = "row"
+
+    def __init__(
+        self, *, target: str | None = "auto", weight: str | None = None, tag: str | None = None,
+        schema: Mapping[str, str] | None = None, missing: str = "refuse", hash_bits: int | None = None, seed: int = 0,
+        signed: bool = True, names: Any = None, frozen: bool = False,
+    ) -> None:  # fmt: skip
+        if missing not in ("refuse", "zero"):
+            raise ValueError(f"missing must be 'refuse' or 'zero', not {missing!r}.")
+        self.asked = target, weight, tag, dict(schema or {})
+        self.missing = missing
+        self.encoder = encoder(hash_bits, seed, signed, names, frozen)
+        self.seed = self.encoder.seed
+
+    def settings(self) -> dict[str, Any]:
+        return {"asked": list(self.asked), "missing": self.missing}
+
+    def lay_out(self, types: dict[str, Any], source: str) -> Layout:
+        """Roles and kinds of columns of these Arrow types."""
+        target, weight, tag, schema = self.asked
+        if target == "auto":
+            found = [name for name in types if name.lower() in TARGETS]
+            if len(found) != 1:
+                raise StreamError(
+                    f"{source}: there is no telling which column is the target: give target= one of "
+                    f"{', '.join(types)}, or None."
+                )
+            target = found[0]
+        roles = [("target", target), ("weight", weight), ("tag", tag), *(("schema", name) for name in schema)]
+        for role, name in roles:
+            if name is not None and name not in types:
+                raise StreamError(f"{source}: {role} names the column {name!r}, but there are {', '.join(types)}.")
+        kinds = {}
+        for name, type in types.items():
+            if name not in (target, weight, tag):
+                kinds[name] = schema.get(name) or _kind(type)
+                if kinds[name] not in (NUMERIC, CATEGORICAL, IGNORE):
+                    raise StreamError(
+                        f"{source}: column {name!r} is of type {type}, which is no number and no category: give "
+                        f"schema={{{name!r}: 'ignore'}}, or 'numeric' or 'categorical' where it can be read so."
+                    )
+        kind = NUMERIC if target is None else schema.get(target) or _kind(types[target])
+        return Layout(tuple(types), kinds, target, kind, weight, tag)
+
+    def parsed(self, batch: Any, lines: int) -> Parsed:
+        """The rows of a record batch; a mistake is in a row, counted from 1."""
+        n, layout = batch.num_rows, self.layout
+        features = [(name, kind) for name, kind in layout.kinds.items() if kind != IGNORE]
+        keys = np.empty((n, len(features)), np.uint64)
+        values, kept = np.ones((n, len(features))), np.ones((n, len(features)), bool)
+        texts: list[Any] = []
+        try:
+            for k, (name, kind) in enumerate(features):
+                column = batch.column(layout.columns.index(name))
+                if kind == NUMERIC:
+                    values[:, k] = _numbers(column, name, self.missing)
+                    keys[:, k], label = fingerprints([name], self.seed)[0], (name, None)
+                else:
+                    codes, categories = _categories(column)
+                    kept[:, k], label = codes >= 0, (name, (codes, categories))
+                    known = fingerprints([f"{name}={category}" for category in categories], self.seed)
+                    keys[:, k] = np.append(known, np.uint64(0))[codes]
+                texts.append(label)
+            y = np.full(n, np.nan)
+            if layout.target is not None:
+                read = _numbers if layout.target_kind == NUMERIC else _labels
+                y = read(batch.column(layout.columns.index(layout.target)), layout.target)
+            weights = None
+            if layout.weight is not None:
+                weights = _numbers(batch.column(layout.columns.index(layout.weight)), layout.weight)
+                if (weights < 0.0).any():
+                    raise _CellError(int(np.argmax(weights < 0.0)), f"column {layout.weight!r} has a negative weight")
+        except _CellError as wrong:
+            return Parsed.none((wrong.row + 1, wrong.sentence))
+        tags = None
+        if layout.tag is not None:
+            column = batch.column(layout.columns.index(layout.tag))
+            tags = ["" if tag is None else str(tag) for tag in column.to_pylist()]
+        kept &= values != 0.0
+        indptr, entry_of = np.append(0, np.cumsum(kept.sum(1))), np.flatnonzero(kept)
+
+        def names_of(entries: np.ndarray) -> list[str]:
+            found = []
+            for cell in entry_of[entries].tolist():
+                row, k = divmod(cell, len(features))
+                name, coded = texts[k]
+                found.append(name if coded is None else f"{name}={coded[1][coded[0][row]]}")
+            return found
+
+        return Parsed(lines, indptr, keys[kept], values[kept], y, weights, tags, names_of=names_of)
+
+
+class _CellError(Exception):
+    def __init__(self, row: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.row, self.sentence = row, sentence
+
+
+def _kind(type: Any) -> str:
+    """What a column of an Arrow type is; "" where it must be told."""
+    is_ = needed("pyarrow.types", "tables")
+    if is_.is_integer(type) or is_.is_floating(type) or is_.is_boolean(type) or is_.is_decimal(type):
+        return NUMERIC
+    if is_.is_null(type):
+        return IGNORE
+    views = is_.is_string(type) or is_.is_large_string(type) or is_.is_string_view(type)
+    return CATEGORICAL if views or is_.is_dictionary(type) else ""
+
+
+def _numbers(column: Any, name: str, missing: str = "refuse") -> np.ndarray:
+    """A column as float64."""
+    arrow, compute = needed("pyarrow", "tables"), needed("pyarrow.compute", "tables")
+    if column.null_count:
+        if missing != "zero":
+            row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+            raise _CellError(row, f"column {name!r} is empty: fill it, or give missing='zero' where it is a feature")
+        column = compute.fill_null(column, arrow.scalar(0, column.type))
+    if arrow.types.is_boolean(column.type):
+        column = column.cast(arrow.int8())
+    try:
+        numbers = column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
+    except arrow.ArrowException as error:
+        raise _CellError(0, f"column {name!r} cannot be read as numbers: {error}") from error
+    good = np.abs(numbers) <= LARGEST
+    if not good.all():
+        row = int(np.argmin(good))
+        raise _CellError(row, f"column {name!r} has {numbers[row]}: numbers must be finite and at most 1e75")
+    return numbers
+
+
+def _categories(column: Any) -> tuple[np.ndarray, list[str]]:
+    """Codes of a column's values, -1 where it is missing, and the values as text."""
+    arrow = needed("pyarrow", "tables")
+    if not arrow.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    codes = column.indices.fill_null(-1).cast(arrow.int64()).to_numpy(zero_copy_only=False)
+    return codes, [_text(value) for value in column.dictionary.to_pylist()]
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+
+
+def _labels(column: Any, name: str) -> np.ndarray:
+    codes, values = _categories(column)
+    if (codes < 0).any():
+        raise _CellError(int(np.argmin(codes)), f"column {name!r} is empty: every row needs a label")
+    return np.array(values, object)[codes]
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+
+class CsvStream(TextStream, Tabular):
+    """Rows of CSV or TSV text, the options those of tables; ``header=False`` for files without one, whose columns are
+    called 0, 1, 2, ...; ``delimiter`` one character; ``missing_values`` are texts of cells that are missing."""
+
+    format, quoted, line = "csv", True, "line"
+
+    def __init__(
+        self, files: Files, *, delimiter: str = ",", header: bool = True, missing_values: Sequence[str] = ("",),
+        block_bytes: int = 1 << 21, threads: int | None = None, **options: Any,
+    ) -> None:  # fmt: skip
+        TextStream.__init__(self, files, block_bytes=max(block_bytes, _SAMPLE), threads=threads)
+        Tabular.__init__(self, **options)
+        if len(delimiter) != 1:
+            raise ValueError(f"delimiter must be one character, not {delimiter!r}.")
+        self.delimiter, self.header, self.missing_values = delimiter, bool(header), list(missing_values)
+        self._arrow, self._csv = needed("pyarrow", "CSV files"), needed("pyarrow.csv", "CSV files")
+
+    def settings(self) -> dict[str, Any]:
+        return super().settings() | {
+            "delimiter": self.delimiter, "header": self.header, "missing_values": self.missing_values,
+        }  # fmt: skip
+
+    def prepare(self, block: Block) -> None:
+        if not hasattr(self, "layout"):
+            if block.file or block.offset > len(block.text):  # reading goes on somewhere inside
+                if not self.repeatable:
+                    raise ValueError("CSV from standard input cannot be resumed: give files.")
+                block = next(self.files.blocks(self.block_bytes, quoted=True))
+            self._look(block.text.replace(b"\r\n", b"\n"))
+
+    def parse(self, text: bytes, begins: bool) -> Parsed:
+        lines, skipped = text.count(b"\n"), 0
+        if begins and self.header:
+            names, used = self._first_row(text)
+            if tuple(names) != self.layout.columns:
+                return Parsed.none((1, f"the columns are {', '.join(names)}, not those of the first file"))
+            skipped = text.count(b"\n", 0, used)
+            text = text[used:]
+        if not text.strip(b"\n"):
+            return Parsed.none()._replace(lines=lines)
+        table = self._read(text)
+        if isinstance(table, str):
+            found = re.search(r"Row #(\d+): ", table)
+            sentence = self._explained(table.replace(found[0], "") if found else table)
+            return Parsed.none((skipped + self._line(text, int(found[1]) if found else 1), sentence))
+        parsed = self.parsed(table.combine_chunks().to_batches()[0], lines)
+        if parsed.error:
+            row, sentence = parsed.error
+            return Parsed.none((skipped + self._line(text, row), sentence))
+        return parsed
+
+    def _first_row(self, text: bytes) -> tuple[list[str], int]:
+        """The header's names, and how many bytes it takes."""
+        stop = text.find(b"\n") + 1
+        while text.count(b'"', 0, stop) % 2 and 0 < stop < len(text):
+            stop = text.find(b"\n", stop) + 1
+        row = text[:stop].decode("utf-8", "surrogateescape").rstrip("\n")
+        names = next(csv.reader([row], delimiter=self.delimiter), [])
+        return names if self.header else [str(k) for k in range(len(names))], stop
+
+    def _look(self, text: bytes) -> None:
+        """See what the columns are, from the first megabyte."""
+        text = text.removeprefix(b"\xef\xbb\xbf")
+        columns, used = self._first_row(text)
+        if len(set(columns)) < len(columns):
+            raise StreamError(f"{self.files.name(0)}, line 1: two columns have the same name: rename one.")
+        sample = text[used if self.header else 0 : _SAMPLE]
+        sample = sample[: sample.rfind(b"\n") + 1] if len(text) > _SAMPLE else sample
+        types = dict.fromkeys(columns, self._arrow.string())
+        if sample.strip(b"\n"):
+            table = self._read(sample, columns)
+            if not isinstance(table, str):  # otherwise the parser will say where
+                types = dict(zip(columns, table.schema.types, strict=True))
+        dates = needed("pyarrow.types", "CSV files").is_temporal
+        types = {name: self._arrow.string() if dates(type) else type for name, type in types.items()}
+        self.layout = self.lay_out(types, self.files.name(0))
+
+    def _read(self, text: bytes, columns: Sequence[str] = ()) -> Any:
+        """A table of these columns, their types inferred, or of the layout's; what pyarrow says where it cannot."""
+        types = None if columns else {name: self._type(name) for name in self.layout.columns}
+        try:
+            return self._csv.read_csv(
+                self._arrow.BufferReader(text),
+                read_options=self._csv.ReadOptions(
+                    column_names=list(columns or self.layout.columns), use_threads=False, block_size=len(text) + 1
+                ),
+                parse_options=self._csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                convert_options=self._csv.ConvertOptions(
+                    column_types=types, null_values=self.missing_values, strings_can_be_null=True,
+                    true_values=["true", "True", "TRUE"], false_values=["false", "False", "FALSE"],
+                ),
+            )  # fmt: skip
+        except self._arrow.ArrowInvalid as error:
+            return str(error)
+
+    def _type(self, name: str) -> Any:
+        layout = self.layout
+        kinds = layout.kinds | {layout.target: layout.target_kind, layout.weight: NUMERIC}
+        kind = kinds.get(name)
+        return self._arrow.float64() if kind == NUMERIC else self._arrow.string()
+
+    def _explained(self, sentence: str) -> str:
+        columns = self.layout.columns
+        pattern = r"In CSV column #(\d+): CSV conversion error to \S+: invalid value '(.*)'"
+        found = re.search(pattern, sentence, re.DOTALL)
+        if found:
+            name = columns[int(found[1])]
+            return (
+                f"column {name!r} has {shown(found[2].encode())}, which is no number: repair it, name it among "
+                f"missing_values, or give schema={{{name!r}: 'categorical'}}"
+            )
+        found = re.search(r"Expected (\d+) columns, got (\d+)", sentence)
+        if found:
+            return f"the row has {found[2]} cells, the others have {found[1]}: repair it, or see if delimiter is right"
+        return f"it cannot be read as CSV ({shown(sentence.encode())})"
+
+    def _line(self, text: bytes, row: int) -> int:
+        """The line on which a row (from 1) begins, within a block."""
+        reader = csv.reader(io.StringIO(text.decode("utf-8", "replace"), newline=""), delimiter=self.delimiter)
+        before = 0
+        for cells in reader:
+            if cells:
+                row -= 1
+                if not row:
+                    break
+            before = reader.line_num
+        return before + 1
+
+
+# --- binary files and tables ------------------------------------------------------------------------------------------
+
+
+class TableStream(Tabular):
+    """Rows of a table in memory: pyarrow's, pandas', polars', or anything with ``__arrow_c_stream__``."""
+
+    format = "tables in memory"
+
+    def __init__(self, table: Any, **options: Any) -> None:
+        super().__init__(**options)
+        self.table = _as_arrow(table)
+        self.total = self.table.num_rows
+        self.layout = self.lay_out(_types(self.table.schema), "the table")
+
+    def pieces(self, place: Position) -> Iterator[Piece]:
+        yield from _pieces_of(self, iter([(0, self.table)]), place.get("offset", 0), 0, 0, "the table")
+
+
+class ArrowFileStream(Tabular):
+    """Rows of Parquet or Arrow (Feather, IPC) files."""
+
+    def __init__(self, files: Files, *, format: str = "parquet", **options: Any) -> None:
+        super().__init__(**options)
+        if STDIN in files.paths:
+            raise ValueError(f"{format} cannot be read from standard input, only from files.")
+        self.files, self.format = files, format
+        needed("pyarrow", f"{format} files")
+        schemas, rows = zip(*(self._opened(path)[:2] for path in files.paths), strict=True)
+        for path, schema in zip(files.paths, schemas, strict=True):
+            if _types(schema) != _types(schemas[0]):
+                raise StreamError(f"{path}: the columns or their types are not those of {files.paths[0]}.")
+        self._rows, self.total = rows, sum(rows)
+        self.layout = self.lay_out(_types(schemas[0]), files.paths[0])
+
+    def origin(self) -> Any:
+        return self.files.identity()
+
+    def pieces(self, place: Position) -> Iterator[Piece]:
+        first, offset = place.get("file", 0), place.get("offset", 0)
+        for number in range(first, len(self.files.paths)):
+            path, before = self.files.paths[number], sum(self._rows[:number])
+            tables = self._opened(path)[2]
+            yield from _pieces_of(self, tables, offset if number == first else 0, number, before, path)
+
+    def _opened(self, path: str) -> tuple[Any, int, Iterator[tuple[int, Any]]]:
+        """The schema, the number of rows, and parts with the number of their first row."""
+        arrow = needed("pyarrow", "tables")
+        try:
+            if self.format == "parquet":
+                file = needed("pyarrow.parquet", "Parquet files").ParquetFile(path)
+                return file.schema_arrow, file.metadata.num_rows, _groups(file)
+            reader = arrow.ipc.open_file(arrow.memory_map(path))
+            rows = [reader.get_batch(k).num_rows for k in range(reader.num_record_batches)]
+            starts = np.append(0, np.cumsum(rows)).tolist()
+            return reader.schema, starts[-1], ((starts[k], reader.get_batch(k)) for k in range(len(rows)))
+        except (arrow.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise StreamError(f"{path} cannot be read as {self.format}: {error}") from error
+
+
+def _groups(file: Any) -> Iterator[tuple[int, Any]]:
+    first = 0
+    for k in range(file.num_row_groups):
+        at = first
+        for batch in file.iter_batches(_ROWS, row_groups=[k], use_threads=False):
+            yield at, batch
+            at += batch.num_rows
+        first += file.metadata.row_group(k).num_rows
+
+
+def _pieces_of(
+    stream: Tabular, parts: Iterator[tuple[int, Any]], offset: int, file: int, before: int, source: str
+) -> Iterator[Piece]:
+    """Pieces of at most _ROWS rows of a file's parts, from a row on."""
+    arrow = needed("pyarrow", "tables")
+    try:
+        for first, part in parts:
+            for start in range(max(offset - first, 0), part.num_rows, _ROWS):
+                batch = part.slice(start, _ROWS)
+                if isinstance(batch, arrow.Table):
+                    batch = batch.combine_chunks().to_batches()[0]
+                end = first + start + batch.num_rows
+                yield Piece(stream.parsed(batch, batch.num_rows), source, {"file": file, "offset": end}, before + end)
+    except arrow.ArrowException as error:
+        raise StreamError(f"{source} cannot be read: {error}") from error
+
+
+def _types(schema: Any) -> dict[str, Any]:
+    return dict(zip(schema.names, schema.types, strict=True))
+
+
+def is_table(source: Any) -> bool:
+    """Whether a source is a table in memory."""
+    return hasattr(source, "__arrow_c_stream__") or type(source).__module__.partition(".")[0] in ("pandas", "polars")
+
+
+def _as_arrow(table: Any) -> Any:
+    arrow = needed("pyarrow", "tables")
+    if isinstance(table, arrow.Table):
+        return table
+    if type(table).__module__.partition(".")[0] == "pandas":
+        return arrow.Table.from_pandas(table.rename(columns=str), preserve_index=False)
+    return arrow.table(table)
+
+
+def first_line(path: str) -> bytes:
+    """The first line that says anything, to see what a file of unknown suffix holds."""
+    if path == STDIN:  # look without taking
+        with raw_file(path) as raw:
+            text = raw.peek(1 << 12)
+    else:
+        with opened(path) as stream:
+            text = stream.read(1 << 16)
+    return next((line for line in text.splitlines() if line.strip()), b"")
