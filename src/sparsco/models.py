@@ -36,11 +36,15 @@ _PLAIN = (bool, int, float, str, type(None), np.generic, np.ndarray, list, tuple
 
 def save(
     model: SparseLinearModel, path: str | Path, *, training: bool = False, names: Mapping[int, str] | None = None,
-    extra: dict[str, Any] | None = None,
+    by_name: bool = False, extra: dict[str, Any] | None = None,
 ) -> Path:  # fmt: skip
-    """Write a fitted model.  ``names`` are names of columns, of which those with a weight are kept; ``extra`` is kept
-    with it: anything made of numbers, strings, lists, dicts and arrays."""
-    content = contents(model, names) | {"extra": extra or {}}
+    """Write a fitted model.
+
+    ``names`` are names of columns, of which those with a weight are kept; ``by_name`` says that the names are the
+    features and the columns' numbers mean nothing.  ``extra`` is kept with it: anything made of numbers, strings,
+    lists, dicts and arrays.
+    """
+    content = contents(model, names, by_name) | {"extra": extra or {}}
     if training:
         if getattr(model, "_runs", None) is None or not (model._streaming or model.warm_start):
             raise ValueError(
@@ -72,7 +76,9 @@ def going_on(content: dict[str, Any], path: str | Path) -> Any:
     return state["model"]
 
 
-def contents(model: SparseLinearModel, names: Mapping[int, str] | None = None) -> dict[str, Any]:
+def contents(
+    model: SparseLinearModel, names: Mapping[int, str] | None = None, by_name: bool = False
+) -> dict[str, Any]:
     """The fields of the format."""
     solved, features = model._solved(), model._features
     coef, columns = solved.coef, features.to_columns(solved.coef.indices)
@@ -82,10 +88,14 @@ def contents(model: SparseLinearModel, names: Mapping[int, str] | None = None) -
         every = dict(enumerate(features.names))
     elif names is None and hasattr(model, "feature_names_in_"):
         every = dict(enumerate(model.feature_names_in_.tolist()))
+    kind, width = next(name for name, kind in _FEATURES.items() if type(features) is kind), int(model.n_features_in_)
+    if by_name or kind == "names":
+        kind, width, columns = "names", len(used), np.searchsorted(used, columns)
+        every, used = {k: every[column] for k, column in enumerate(used.tolist())}, np.arange(len(used))
     return {
         "task": "classification" if is_classifier else "regression",
-        "features": next(name for name, kind in _FEATURES.items() if type(features) is kind),
-        "n_features": int(model.n_features_in_),
+        "features": kind,
+        "n_features": width,
         "coef": {
             "data": coef.data.astype(np.float64), "columns": np.asarray(columns, np.int64),
             "ends": coef.indptr.astype(np.int64),

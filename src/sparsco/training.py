@@ -10,6 +10,7 @@ run that was cut off and resumed gives the same bits as one that was not.
 from __future__ import annotations
 
 import contextlib
+import numbers
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,8 @@ from .progress import Live
 from .rows import Matrix, stack
 from .solve import PILOT_ROWS
 from .streams import Chunk, Stream, open_stream
+from .streams.cache import CachedStream, CacheStream
+from .streams.features import Vocabulary
 
 JUDGED = 256
 """Rows that are judged before they are learned, at every mark."""
@@ -34,7 +37,7 @@ _PIECE = 1 << 15
 """Rows learned between two looks at the clock."""
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """The caller asked to end; a checkpoint was written if there is a place for one."""
 
 
@@ -107,17 +110,27 @@ class Checkpoints(NamedTuple):
 
 
 def train(
-    source: Any, model: Any = None, *, passes: int = 1, reader: Mapping[str, Any] | None = None, classes: Any = None,
+    source: Any, model: Any = None, *, passes: int = 1, shuffle: bool = True, reader: Mapping[str, Any] | None = None,
+    classes: Any = None, settings: Mapping[str, Any] | None = None, names: Mapping[int, str] | None = None,
     checkpoints: Checkpoints | None = None, resume: bool = False, stop: Callable[[], bool] = bool,
     live: Live | None = None,
 ) -> Trained:  # fmt: skip
     """Learn the rows of a file, a table or anything else that :func:`sparsco.streams.open_stream` takes.
 
     ``model`` is an estimator, new or with a stream under way; without one the labels of the first rows decide between
-    :class:`SparseClassifier` and :class:`SparseRegressor`.  ``reader`` are options of ``open_stream``.
+    :class:`SparseClassifier` and :class:`SparseRegressor`, made with ``settings``.  ``classes`` are all there are,
+    "any" where they may appear at any time, None where the first rows decide.  ``reader`` are options of
+    ``open_stream``, and ``names`` those of features that a stream under way has seen.  A further pass is read in a
+    random order of blocks where rows are cached.  ``stop`` is asked now and then whether to end here.
     """
-    run = _Training(source, model, passes, dict(reader or {}), classes, checkpoints, stop, live or Live())
-    return run.resumed() if resume else run.whole()
+    if not isinstance(passes, numbers.Integral) or passes < 1:
+        raise ValueError(f"passes={passes!r}: it must be a whole number of at least 1.")
+    run = _Training(model, int(passes), bool(shuffle), dict(reader or {}), classes, dict(settings or {}))
+    run.checkpoints, run.stop, run.live = checkpoints, stop, live or Live()
+    run.stream = open_stream(source, **(run.reader | ({"names": dict(names)} if names else {})))
+    if resume:
+        run.recall()
+    return run.whole()
 
 
 def next_mark(row: int) -> int:
@@ -162,16 +175,22 @@ class Part(NamedTuple):
 class _Training:
     """One call of ``train``: what it was asked for, where it is, what it has seen."""
 
+    checkpoints: Checkpoints | None
+    stop: Callable[[], bool]
+    live: Live
+    stream: Stream
+
     def __init__(
-        self, source: Any, model: Any, passes: int, reader: dict[str, Any], classes: Any,
-        checkpoints: Checkpoints | None, stop: Callable[[], bool], live: Live,
-    ) -> None:  # fmt: skip
-        self.source, self.model, self.passes, self.reader, self.classes = source, model, passes, reader, classes
-        self.checkpoints, self.stop, self.live = checkpoints, stop, live
-        settings = None if model is None else (type(model).__name__, sorted(model.get_params().items()))
-        self.asked = repr((passes, sorted(reader.items()), settings, classes))
+        self, model: Any, passes: int, shuffle: bool, reader: dict[str, Any], classes: Any, settings: dict[str, Any]
+    ) -> None:
+        self.model, self.passes, self.shuffle, self.reader = model, passes, shuffle, reader
+        self.classes, self.settings = classes, settings
+        if model is not None:
+            settings = model.get_params() | {"type": type(model).__name__}
+        self.asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items())))
         """To be compared with what a checkpoint's run was asked for."""
-        self.stream: Stream
+        self.seed = settings.get("random_state")
+        self.seed = self.seed if isinstance(self.seed, int) else 0
         self.epoch, self.row = 0, 0
         """The pass, from 0, and how many of its rows have been learned."""
         self.behind: tuple[Any, int] = (None, 0)
@@ -186,34 +205,29 @@ class _Training:
 
     # ---- beginning -------------------------------------------------------------------------------------------------
 
-    def whole(self) -> Trained:
-        """From the first row on."""
-        self.stream = open_stream(self.source, **self.reader)
-        return self._to_the_end()
-
-    def resumed(self) -> Trained:
-        """From the last checkpoint on."""
+    def recall(self) -> None:
+        """Be where the last checkpoint was written."""
         if self.checkpoints is None:
             raise ValueError("resume=True needs checkpoints= to resume from.")
         path, content = self.checkpoints.path, self.checkpoints.read()
-        names = {"names": content["names"]} if content["names"] else {}
-        self.stream = open_stream(self.source, **(self.reader | names))
         if content["asked"] != self.asked:
             raise ValueError(f"{path} belongs to a run with other settings: repeat those, or do not resume.")
         if content["identity"] != self._identity():
             raise ValueError(f"the data changed since {path} was written: train anew, without resuming.")
         for sentence in models.differences(content["environment"]):
             warnings.warn(f"{path} was written with {sentence}: the model may differ in the last bits.", stacklevel=3)
+        self.stream.recall(content["names"])
         self.model, self.classes, self.notes = content["model"], content["classes"], content["notes"]
         self.epoch, self.row, self.behind, self.rows = (content[name] for name in ("epoch", "row", "behind", "rows"))
         self.judged, self.seconds = content["judged"], content["seconds"]
         self.table = [Line(*line) for line in content["table"]]
         self.kept = time.monotonic(), self._learned()
-        return self._to_the_end()
 
     def _identity(self) -> Any:
         """What the rows depend on; None where nobody can tell."""
-        return self.stream.identity() if self.stream.repeatable else None
+        with contextlib.suppress(ValueError):
+            return self.stream.identity()
+        return None
 
     def _decide(self, y: np.ndarray) -> None:
         """What labels like those of the first rows are for, where nothing was said."""
@@ -221,17 +235,21 @@ class _Training:
         distinct = np.unique(found) if found.dtype.kind != "O" else np.array(sorted(set(found.tolist())))
         if self.model is None:
             is_task = found.dtype.kind != "f" and len(distinct) <= MANY_CLASSES
-            self.model = (SparseClassifier if is_task else SparseRegressor)()
+            self.model = (SparseClassifier if is_task else SparseRegressor)(**self.settings)
             what = f"classification: {len(distinct)} labels" if is_task else "regression: labels are numbers"
             self.notes.append(f"{what} in the first {len(y)} rows")
-        if isinstance(self.model, SparseClassifier) and self.classes is None and not hasattr(self.model, "classes_"):
+        is_new = isinstance(self.model, SparseClassifier) and not hasattr(self.model, "classes_")
+        if isinstance(self.classes, str):  # "any"
+            self.classes = None
+        elif is_new and self.classes is None:
             if found.dtype.kind == "i" and set(distinct.tolist()) in _BINARY:
                 self.classes = distinct.tolist()
                 self.notes.append(f"two classes, {self.classes[0]} and {self.classes[1]}; another would be refused")
 
     # ---- the passes ------------------------------------------------------------------------------------------------
 
-    def _to_the_end(self) -> Trained:
+    def whole(self) -> Trained:
+        """From where the run is to its end."""
         if self.passes > 1 and not self.stream.repeatable:
             raise ValueError("standard input and iterators can be read once only: set passes to 1, or give a file.")
         while self.epoch < self.passes:
@@ -251,14 +269,14 @@ class _Training:
         """The rest of a pass in parts, and whether a part is judged before it is learned: the rows at a mark are, all
         together, wherever the reader cuts."""
         held: list[Part] = []
-        position = self.behind[0]
+        position, first = self.behind
         for chunk in self._chunks(position):
-            rows, here, position = Part.of(chunk), (position, chunk.first), chunk.position
-            at = max(self.row - chunk.first, 0)
+            rows, here, position = Part.of(chunk), (position, first), chunk.position
+            at = max(self.row - first, 0)
             if not held:
                 self.behind = here
             while at < chunk.rows:
-                row, mark = chunk.first + at, next_mark(self.row) if self.epoch == 0 else 1 << 62
+                row, mark = first + at, next_mark(self.row) if self.epoch == 0 else 1 << 62
                 n = min(chunk.rows - at, (mark if row < mark else mark + JUDGED) - row, _PIECE)
                 part = rows.cut(at, at + n)
                 at += n
@@ -269,13 +287,16 @@ class _Training:
                 if row + n == mark + JUDGED:
                     yield Part.joined(held), True
                     held, self.behind = [], here
+            first += chunk.rows
             self.live.show(chunk.read, self.stream.total, self._learned(), self.epoch, self.passes)
         if held:
             yield Part.joined(held), True
 
     def _chunks(self, position: Any) -> Iterator[Chunk]:
         """Those of the stream; what the first rows decide is decided before they are handed out."""
-        chunks = self.stream.chunks(position)
+        in_order = self.epoch == 0 and not isinstance(self.stream, CacheStream)
+        shuffled = {"shuffle": (self.seed, self.epoch)} if self.shuffle and self._can_shuffle() and not in_order else {}
+        chunks = self.stream.chunks(position, **shuffled)
         if position is None and self.epoch == 0:
             first, rows = [], 0
             while rows < PILOT_ROWS and (chunk := next(chunks, None)) is not None:
@@ -286,13 +307,23 @@ class _Training:
             yield from first
         yield from chunks
 
+    def _can_shuffle(self) -> bool:
+        return isinstance(self.stream, CacheStream | CachedStream)
+
     def _learn(self, part: Part, is_judged: bool) -> None:
         matrix, y, weights = part
         missing = np.array([label is None for label in y.tolist()]) if y.dtype.kind == "O" else np.isnan(y)
         if missing.any():
-            raise ValueError(f"row {self.row + int(missing.argmax()) + 1} has no label: there is nothing to learn from.")
+            raise ValueError(f"row {self.row + int(missing.argmax()) + 1} has no label: every row must have one.")
         if isinstance(self.model, SparseClassifier):
             y = labels(y)
+            unknown = ~np.isin(y, self.classes) if self.classes is not None else np.zeros(0, bool)
+            if unknown.any():
+                at = int(unknown.argmax())
+                raise ValueError(
+                    f"row {self.row + at + 1} has the label {y[at]}, which is none of the classes {self.classes}: name "
+                    "all classes, or 'any' to let them appear."
+                )
         if is_judged:
             self._judge(matrix, y, weights)
         self.model.take_rows(matrix, y, weights, classes=self.classes, again=self.epoch > 0)
@@ -326,7 +357,7 @@ class _Training:
         """Between two parts: write a checkpoint where one is due, end where that was asked for."""
         if self.stop():
             self.checkpoint()
-            raise Stopped(f"stopped behind row {self.row} of pass {self.epoch + 1}")
+            raise StoppedError(f"stopped behind row {self.row} of pass {self.epoch + 1}")
         if self.checkpoints is not None:
             when, learned = self.kept
             rows, seconds = self.checkpoints[1:]
@@ -357,5 +388,14 @@ def labels(y: np.ndarray) -> np.ndarray:
     """Labels as classes: whole numbers as integers, words as they are."""
     if y.dtype.kind != "f":
         return y
-    whole = y.astype(np.int64)
+    with np.errstate(invalid="ignore"):
+        whole = y.astype(np.int64)
     return whole if np.array_equal(whole, y) else y
+
+
+def by_name(stream: Stream) -> bool:
+    """Whether columns are numbers that names got as they appeared, so that only the names mean anything elsewhere."""
+    if isinstance(stream, CacheStream):
+        return bool(stream.names) and "hash_bits" not in stream.identity()["options"]
+    source = stream.source if isinstance(stream, CachedStream) else stream
+    return isinstance(getattr(source, "encoder", None), Vocabulary)

@@ -262,6 +262,9 @@ class CachedStream(Stream):
         """Whether the next pass is read from the cache."""
         return self._cache is not None
 
+    def recall(self, names: Mapping[int, str]) -> None:
+        self.source.recall(names)
+
     def identity(self) -> dict[str, Any]:
         return self._identity
 

@@ -53,6 +53,12 @@ class Vocabulary:
         """What columns depend on."""
         return {"frozen": self.frozen, "names": self._began}
 
+    def recall(self, names: Mapping[int, str]) -> None:
+        """Know the names that an earlier reading had given columns to, those it began with among them."""
+        began, frozen = self._began, self.frozen
+        self.__init__([names[column] for column in range(len(names))], frozen)  # type: ignore[misc]
+        self._began = began
+
     def cut(self, d: int) -> None:
         """Forget all but the first d names."""
         if d > len(self._names):
@@ -111,6 +117,10 @@ class Hashed:
     def settings(self) -> dict[str, Any]:
         """What columns depend on."""
         return {"hash_bits": self.bits, "seed": self.seed, "signed": self.signed}
+
+    def recall(self, names: Mapping[int, str]) -> None:
+        """Know the names that an earlier reading had kept."""
+        self.names.update(names)
 
     def cut(self, d: int) -> None:
         """Columns do not depend on what was seen."""

@@ -82,6 +82,10 @@ class Pieces(Stream):
     def names(self) -> Mapping[int, str]:
         return {} if self.encoder is None else self.encoder.names
 
+    def recall(self, names: Mapping[int, str]) -> None:
+        if self.encoder is not None:
+            self.encoder.recall(names)
+
     def identity(self) -> dict[str, Any]:
         options = self.settings() | (self.encoder.settings() if self.encoder is not None else {})
         return {"format": self.format, "source": self.origin(), "options": options}

@@ -68,6 +68,9 @@ class Stream:
         hashing, none where features are numbered columns."""
         return {}
 
+    def recall(self, names: Mapping[int, str]) -> None:
+        """Know the ``names`` of an earlier reading of the same source, to go on from one of its positions."""
+
     def identity(self) -> dict[str, Any]:
         """What the rows depend on, made of what JSON has: files with sizes and times, format, options."""
         raise NotImplementedError
@@ -75,7 +78,7 @@ class Stream:
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         """One pass from ``start``, a chunk's ``position`` in this or another process, or from the beginning.
 
-        With a growing vocabulary the stream must know the names that had been seen up to there (``names=``).
+        With a growing vocabulary the stream must know the names that had been seen up to there (``recall``).
         """
         raise NotImplementedError
 

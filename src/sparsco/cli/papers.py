@@ -1,98 +1,24 @@
-"""The command line ``sparsco``: each command is one function here that calls the library and says what came out.
-
-Exit codes: 0 fine; 1 the outcome is not what was expected (a cell differs for no known reason); 2 a bad argument, bad
-or missing input; 3 a file could not be read or written; 4 a computation failed (training diverged, a worker process was
-killed); 130 interrupted, 143 asked to end.  Results go to stdout, progress and complaints to stderr.
-"""
+"""Commands on papers: ``reproduce`` and ``datasets``."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import sys
-import threading
-from collections.abc import Sequence
-from pathlib import Path
 
-from . import __version__
-
-FINE, UNEXPECTED, BAD_INPUT, BAD_FILE, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
+from .options import FINE, UNEXPECTED, check_outputs, command, cores, positive
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the one place where exceptions become exit codes."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal without Greek letters
-    parser = _parser()
-    parsed = parser.parse_args(arguments)
-    if "run" not in parsed:
-        parser.print_help()
-        return BAD_INPUT
-    try:
-        return parsed.run(parsed)
-    except KeyboardInterrupt as stop:
-        return _complain(str(stop) or "interrupted", INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FINE
-    except (ValueError, FileNotFoundError) as error:
-        return _complain(str(error), BAD_INPUT)
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return _complain(f"{where}{error.strerror or error}", BAD_FILE)
-    except (ArithmeticError, MemoryError, RuntimeError) as error:
-        return _complain(str(error), FAILED)
-
-
-def run() -> None:
-    """The process: after an interruption it ends soon, whatever threads still wait for."""
-    try:
-        code = main()
-    except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else FINE if stop.code is None else BAD_INPUT
-    with contextlib.suppress(OSError):
-        sys.stdout.flush()
-        sys.stderr.flush()
-    if code in (FAILED, INTERRUPTED, TERMINATED):
-        others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
-        for thread in others:
-            thread.join(timeout=2.0)
-        if any(thread.is_alive() for thread in others):
-            os._exit(code)
-    sys.exit(code)
-
-
-def _complain(sentence: str, code: int) -> int:
-    print(f"sparsco: {sentence}", file=sys.stderr)
-    return code
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="sparsco", description="Exactly sparse linear models by stochastic composite optimization.",
-        epilog="`sparsco COMMAND --help` shows a worked example.",
-    )  # fmt: skip
-    parser.add_argument("--version", action="version", version=f"sparsco {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+def add(commands: argparse._SubParsersAction) -> None:
+    """All commands of this module."""
     _add_reproduce(commands)
     _add_datasets(commands)
-    return parser
-
-
-def _command(commands: argparse._SubParsersAction, name: str, what: str, example: str) -> argparse.ArgumentParser:
-    return commands.add_parser(
-        name, help=what, description=what[0].upper() + what[1:] + ".", epilog="example:\n" + example,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
 
 
 # --- reproduce --------------------------------------------------------------------------------------------------------
 
 
 def _add_reproduce(commands: argparse._SubParsersAction) -> None:
-    add = _command(
+    add = command(
         commands, "reproduce", "rerun tables and figures of the papers and compare them cell by cell",
         "  sparsco reproduce --list\n"
         "  sparsco reproduce aaai-table-1 --trials 40 --report table.html\n"
@@ -104,8 +30,8 @@ def _add_reproduce(commands: argparse._SubParsersAction) -> None:
     add.add_argument("keys", nargs="*", metavar="KEY", help="tables and figures, a paper's name, or all")
     add.add_argument("--list", action="store_true", help="name all keys and stop")
     add.add_argument("--quick", action="store_true", help="shorter streams and two trials; no cell is judged")
-    add.add_argument("--trials", type=_positive, metavar="N", help="independent repetitions (default: the file's)")
-    add.add_argument("--jobs", type=_positive, metavar="N", default=_cores(), help="processes (default: %(default)s)")
+    add.add_argument("--trials", type=positive, metavar="N", help="independent repetitions (default: the file's)")
+    add.add_argument("--jobs", type=positive, metavar="N", default=cores(), help="processes (default: %(default)s)")
     add.add_argument("--pairs", nargs="+", type=_pair, metavar="A,B", help="other pairs of digits, or `all` 45")
     add.add_argument("--json", metavar="FILE", help="write all cells there; - is stdout, instead of the tables")
     add.add_argument("--report", metavar="FILE.html", help="write tables and plots as one HTML file")
@@ -114,13 +40,13 @@ def _add_reproduce(commands: argparse._SubParsersAction) -> None:
 
 
 def _reproduce(given: argparse.Namespace) -> int:
-    from .datasets import MissingDataError
-    from .experiments import definition, present, verdicts
-    from .experiments.run import Workers, results_of
-    from .experiments.store import Stores
-    from .folders import cache_folder
-    from .progress import Bar
-    from .report import write_text
+    from ..datasets import MissingDataError
+    from ..experiments import definition, present, verdicts
+    from ..experiments.run import Workers, results_of
+    from ..experiments.store import Stores
+    from ..folders import cache_folder
+    from ..progress import Bar
+    from ..report import write_text
 
     if given.list:
         for key in definition.keys():
@@ -129,7 +55,7 @@ def _reproduce(given: argparse.Namespace) -> int:
     if not given.keys:
         raise ValueError("name a table or figure, a paper or all; `sparsco reproduce --list` shows them.")
     keys, pairs = definition.chosen(given.keys), [pair for each in given.pairs or () for pair in each]
-    _check_outputs(given.json, given.report)
+    check_outputs(given.json, given.report)
     experiments = []
     for key in keys:  # everything that can be wrong is found before anything is run
         own = pairs if key in given.keys or definition.has_pairs(key) else []
@@ -167,31 +93,9 @@ def _reproduce(given: argparse.Namespace) -> int:
     return UNEXPECTED if present.unexplained(written) else FINE
 
 
-def _check_outputs(cells: str | None, report: str | None) -> None:
-    """Refuse files that cannot be written, before anything is run."""
-    paths = [Path(path).resolve() for path in (cells, report) if path not in (None, "-")]
-    if "" in (cells, report) or report == "-":
-        raise ValueError("--json and --report need the name of a file; only --json may be -, stdout.")
-    if len(set(paths)) < len(paths):
-        raise ValueError(f"--json and --report are the same file, {paths[0]}.")
-    for path in paths:
-        if path.is_dir():
-            raise ValueError(f"{path} is a folder: name a file in it.")
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"there is no folder {path.parent} for {path.name}.")
-        if not os.access(path.parent, os.W_OK):
-            raise PermissionError(13, "this folder cannot be written to", str(path.parent))
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
-    return int(text)
-
-
 def _pair(text: str) -> list[tuple[int, int]]:
     """A pair of digits such as 2,3; all of them for "all"."""
-    from .experiments.definition import all_pairs
+    from ..experiments.definition import all_pairs
 
     if text == "all":
         return all_pairs()
@@ -201,15 +105,11 @@ def _pair(text: str) -> list[tuple[int, int]]:
     return [(digits[0], digits[1])]
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 # --- datasets ---------------------------------------------------------------------------------------------------------
 
 
 def _add_datasets(commands: argparse._SubParsersAction) -> None:
-    add = _command(
+    add = command(
         commands, "datasets", "list, fetch and check the real data sets that experiments use",
         "  sparsco datasets list\n"
         "  SPARSCO_DATA=~/data sparsco datasets download mnist\n"
@@ -225,8 +125,8 @@ def _add_datasets(commands: argparse._SubParsersAction) -> None:
 
 
 def _datasets(given: argparse.Namespace) -> int:
-    from . import datasets
-    from .progress import Bar
+    from .. import datasets
+    from ..progress import Bar
 
     if given.action == "list":
         for line in datasets.listing():
@@ -250,7 +150,3 @@ def _datasets(given: argparse.Namespace) -> int:
             checked = "verified" if copy.verified else f"SHA-256 {copy.sha256}, no checksum known to compare with"
             print(f"{copy.path}: {checked}")
     return FINE
-
-
-if __name__ == "__main__":
-    run()

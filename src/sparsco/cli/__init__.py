@@ -1,0 +1,80 @@
+"""The command line ``sparsco``: each command is one function here that calls the library and says what came out.
+
+Exit codes: 0 fine; 1 the outcome is not what was expected (a cell differs for no known reason); 2 a bad argument, bad
+or missing input; 3 a file could not be read or written; 4 a computation failed (training diverged, a worker process was
+killed); 130 interrupted, 143 asked to end.  Results go to stdout, progress and complaints to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Sequence
+
+from .. import __version__
+from . import papers, train, use
+from .options import BAD_FILE, BAD_INPUT, FAILED, FINE, INTERRUPTED, TERMINATED
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the one place where exceptions become exit codes."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without Greek letters
+    parser = _parser()
+    parsed = parser.parse_args(arguments)
+    if "run" not in parsed:
+        parser.print_help()
+        return BAD_INPUT
+    try:
+        return parsed.run(parsed)
+    except KeyboardInterrupt as stop:
+        return _complain(str(stop) or "interrupted", INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+    except (ValueError, FileNotFoundError) as error:
+        return _complain(str(error), BAD_INPUT)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _complain(f"{where}{error.strerror or error}", BAD_FILE)
+    except (ArithmeticError, MemoryError, RuntimeError) as error:
+        return _complain(str(error), FAILED)
+
+
+def run() -> None:
+    """The process: after an interruption it ends soon, whatever threads still wait for."""
+    try:
+        code = main()
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else FINE if stop.code is None else BAD_INPUT
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    if code in (FAILED, INTERRUPTED, TERMINATED):
+        others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
+        for thread in others:
+            thread.join(timeout=2.0)
+        if any(thread.is_alive() for thread in others):
+            os._exit(code)
+    sys.exit(code)
+
+
+def _complain(sentence: str, code: int) -> int:
+    print(f"sparsco: {sentence}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sparsco", description="Exactly sparse linear models by stochastic composite optimization.",
+        epilog="`sparsco COMMAND --help` shows a worked example.",
+    )  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"sparsco {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for module in (train, use, papers):
+        module.add(commands)
+    return parser

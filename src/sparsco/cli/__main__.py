@@ -1,0 +1,6 @@
+"""``python -m sparsco.cli``."""
+
+from . import run
+
+if __name__ == "__main__":
+    run()

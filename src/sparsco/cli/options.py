@@ -1,0 +1,85 @@
+"""What commands share: exit codes, the look of their help, how data is read, where results go."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+FINE, UNEXPECTED, BAD_INPUT, BAD_FILE, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
+
+
+def command(commands: argparse._SubParsersAction, name: str, what: str, example: str) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name, help=what, description=what[0].upper() + what[1:] + ".", epilog="example:\n" + example,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+
+
+def check_outputs(cells: str | None, report: str | None) -> None:
+    """Refuse files that cannot be written, before anything is run."""
+    paths = [Path(path).resolve() for path in (cells, report) if path not in (None, "-")]
+    if "" in (cells, report) or report == "-":
+        raise ValueError("--json and --report need the name of a file; only --json may be -, stdout.")
+    if len(set(paths)) < len(paths):
+        raise ValueError(f"--json and --report are the same file, {paths[0]}.")
+    for path in paths:
+        check_writable(path)
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a file that cannot be written."""
+    path = path.resolve()
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file in it.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} for {path.name}.")
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(13, "this folder cannot be written to", str(path.parent))
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return int(text)
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def add_reading(to: argparse.ArgumentParser) -> None:
+    """Options of readers."""
+    group = to.add_argument_group("how data is read (docs/files.md)")
+    formats = ("libsvm", "vw", "csv", "tsv", "parquet", "arrow", "npz")
+    group.add_argument("--format", choices=formats, help="(default: the suffix decides, or the first line)")
+    group.add_argument("--hash-bits", type=positive, metavar="B", help="hash names into 2^B columns")
+    group.add_argument("-q", "--quadratic", action="append", metavar="AB", help="vw: pairs of two namespaces' features")
+    group.add_argument("--one-based", action="store_true", help="libsvm: index 1 is column 0, index 0 is refused")
+    group.add_argument("--target", metavar="COLUMN", help="tables: the column to predict; none for none")
+    group.add_argument("--weight", metavar="COLUMN", help="tables: weights of rows")
+    group.add_argument("--tag", metavar="COLUMN", help="tables: a name for each row")
+    group.add_argument("--schema", action="append", metavar="COLUMN=KIND", default=[],
+                       help="tables: numeric, categorical or ignore")  # fmt: skip
+    group.add_argument("--missing", choices=("refuse", "zero"), help="tables: what a missing number is")
+    group.add_argument("--delimiter", metavar="C", help="csv: one character")
+    group.add_argument("--no-header", action="store_true", help="csv: columns are called 0, 1, 2, ...")
+
+
+def reading(given: argparse.Namespace) -> dict[str, Any]:
+    """Options of ``open_stream``, those that were given."""
+    names = ("format", "hash_bits", "quadratic", "target", "weight", "tag", "missing", "delimiter")
+    options = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
+    if options.get("target") == "none":
+        options["target"] = None
+    if given.one_based:
+        options["zero_based"] = False
+    if given.no_header:
+        options["header"] = False
+    if given.schema:
+        pairs = [pair.rpartition("=") for pair in given.schema]
+        options["schema"] = {name: kind for name, _, kind in pairs}
+        if "" in options["schema"]:
+            raise ValueError("--schema needs COLUMN=KIND, a kind being numeric, categorical or ignore.")
+    return options

@@ -1,0 +1,239 @@
+"""``sparsco train``: a file to a model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .options import FINE, INTERRUPTED, TERMINATED, add_reading, check_writable, command, positive, reading
+
+_EXAMPLE = """  sparsco train data.svm                              chooses what is left open, and says what
+  sparsco train data.svm.gz -m spam.model --test test.svm --loss hinge --alpha 1e-4
+  sparsco train 'logs/part-*.vw' -m clicks.model --hash-bits 22 -q ui --checkpoint-every 10m
+  sparsco train table.csv --target price --task regression --passes 3
+  zcat data.svm.gz | sparsco train - -m model
+
+exit code: 0 fine, 2 bad argument or input, 3 a file could not be read or written, 4 training diverged, 130 interrupted
+and 143 asked to end: a checkpoint was kept, from which --resume goes on to the same model, bit for bit"""
+
+
+def add(commands: argparse._SubParsersAction) -> None:
+    """The command."""
+    to = command(commands, "train", "learn a sparse model from files, in constant memory", _EXAMPLE)
+    to.add_argument("data", nargs="+", metavar="DATA", help="files, patterns, or - for standard input")
+    to.add_argument("-m", "--model", metavar="FILE", help="where to write it (default: DATA's name with .model)")
+    to.add_argument("--test", metavar="FILE", nargs="+", help="files to judge the model on at the end")
+    add_learning(to)
+    to.add_argument("--passes", type=positive, default=1, metavar="N",
+                    help="over the data (default: 1); later ones from a cache, blocks in a random order")  # fmt: skip
+    to.add_argument("--no-shuffle", action="store_true", help="later passes in the rows' order, too")
+    to.add_argument("--no-cache", action="store_true", help="do not keep the rows for later passes")
+    to.add_argument("--update", metavar="MODEL", help="go on with this model, saved with --save-state")
+    to.add_argument("--save-state", action="store_true", help="keep all that --update needs in the model file")
+    to.add_argument("--checkpoint-every", type=_interval, default=(None, 60.0), metavar="N|TIME",
+                    help="rows, or a time such as 30s, 10m, 2h; 0 for never (default: 60s)")  # fmt: skip
+    to.add_argument("--resume", action="store_true", help="go on from the checkpoint of a run that was cut off")
+    to.add_argument("--restart", action="store_true", help="begin anew although there is such a checkpoint")
+    add_reading(to)
+    to.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
+    to.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    to.set_defaults(run=_train)
+
+
+def add_learning(to: argparse.ArgumentParser) -> None:
+    """Options of the estimators."""
+    group = to.add_argument_group("what is learned")
+    group.add_argument("--task", choices=("classification", "regression"), help="(default: the labels decide)")
+    group.add_argument("--loss", help="logistic, hinge, squared-hinge, multinomial; squared, huber, quantile, ...")
+    group.add_argument("--penalty", help="elasticnet (default), row-group, trace, nonnegative")
+    group.add_argument("--alpha", type=float, help="strength of the penalty (default: 5%% of what selects nothing)")
+    group.add_argument("--l1-ratio", type=float, metavar="R", help="share of the L1 term, 0 to 1 (default: 1)")
+    group.add_argument("--l1", type=float, metavar="LAM", help="strength of the L1 term, in place of alpha")
+    group.add_argument("--l2", type=float, metavar="RHO", help="strength of the L2 term, in place of alpha")
+    group.add_argument("--optimizer", help="auto, nftrl, ftrl, fobos, rda, sgd, orda, truncated-gradient, ...")
+    group.add_argument("--conversion", help="auto, last, average, suffix, average-sl, optimal-sl, last-sl, ocmdi, ...")
+    group.add_argument("--step-size", type=_number_or_name, metavar="ETA", help="a number, or the name of a rule")
+    group.add_argument("--classes", type=_labels, metavar="A,B,...", help="all labels there are, or any")
+    group.add_argument("--class-weight", type=_class_weight, metavar="LABEL=W,...", help="weights of rows by label")
+    group.add_argument("--no-intercept", action="store_true")
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="of everything random (default: 0)")
+
+
+def learning(given: argparse.Namespace) -> dict[str, Any]:
+    """Parameters of an estimator, those that were given."""
+    names = ("loss", "penalty", "alpha", "l1_ratio", "optimizer", "conversion", "step_size")
+    settings = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
+    if given.l1 is not None or given.l2 is not None:
+        if given.alpha is not None or given.l1_ratio is not None:
+            raise ValueError("--l1 and --l2 take the place of --alpha and --l1-ratio: give one or the other.")
+        l1, l2 = given.l1 or 0.0, given.l2 or 0.0
+        if not (l1 >= 0.0 and l2 >= 0.0):
+            raise ValueError("--l1 and --l2 must be at least 0.")
+        settings |= {"alpha": l1 + l2, "l1_ratio": l1 / (l1 + l2) if l1 + l2 else 1.0}
+    return settings | {"fit_intercept": not given.no_intercept, "random_state": given.seed}
+
+
+def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    """The estimator that was asked for, None where the labels are to decide, and its parameters."""
+    from ..estimators import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, SparseClassifier, SparseRegressor
+
+    settings, task = learning(given), given.task
+    if task is None and given.loss in CLASSIFIER_LOSSES and given.loss not in REGRESSOR_LOSSES:
+        task = "classification"
+    if task is None and given.loss in REGRESSOR_LOSSES and given.loss not in CLASSIFIER_LOSSES:
+        task = "regression"
+    if task is None and given.loss is not None and given.loss not in CLASSIFIER_LOSSES:
+        known = ", ".join(dict.fromkeys([*CLASSIFIER_LOSSES, *REGRESSOR_LOSSES]))
+        raise ValueError(f"--loss {given.loss} is not known: choose from {known}.")
+    if task is None and (given.classes is not None or given.class_weight is not None):
+        task = "classification"
+    if task == "regression" and (given.classes is not None or given.class_weight is not None):
+        raise ValueError("--classes and --class-weight are for a classification.")
+    if task == "classification" and given.class_weight is not None:
+        settings["class_weight"] = given.class_weight
+    kind = {"classification": SparseClassifier, "regression": SparseRegressor, None: None}[task]
+    return (None if kind is None else kind(**settings)), settings
+
+
+def _train(given: argparse.Namespace) -> int:
+    from .. import models, scoring
+    from ..inspection import as_text, summary
+    from ..progress import Live
+    from ..streams import open_stream
+    from ..training import Checkpoints, StoppedError, by_name, train
+
+    source = given.data[0] if len(given.data) == 1 else given.data
+    path = Path(given.model or given.update or _default_name(given.data[0]))
+    check_writable(path)
+    reader, names, content = reading(given), None, None
+    if given.update:
+        content = models.read(given.update)
+        model, settings = models.going_on(content, given.update), {}
+        reader, names = content["extra"]["reader"] | reader, content["extra"].get("names")
+    else:
+        model, settings = estimator(given)
+    if given.passes > 1 and not given.no_cache and source != "-":
+        reader["cache"] = True
+    if given.test:  # what can be wrong with it is found now
+        open_stream(given.test, **{name: option for name, option in reader.items() if name != "cache"})
+    rows, seconds = given.checkpoint_every
+    checkpoints = Checkpoints(path.with_name(path.name + ".checkpoint"), rows, seconds)
+    if checkpoints.exist() and not (given.resume or given.restart):
+        raise ValueError(
+            f"{checkpoints.path} is of a run that was cut off: --resume goes on from there, --restart begins anew."
+        )
+    live = Live(not given.quiet)
+    with stopping() as asked:
+        try:
+            trained = train(
+                source, model, passes=given.passes, shuffle=not given.no_shuffle, reader=reader, names=names,
+                classes=given.classes, settings=settings, resume=given.resume, live=live,
+                checkpoints=checkpoints if rows or seconds else None, stop=lambda: bool(asked),
+            )  # fmt: skip
+        except StoppedError as stopped:
+            live.close()
+            kept = f"{checkpoints.path} is kept, --resume goes on" if rows or seconds else "nothing was kept"
+            print(f"sparsco: {stopped}; {kept}.", file=sys.stderr)
+            return INTERRUPTED if asked[0] == signal.SIGINT else TERMINATED
+        except Exception:
+            live.close()
+            if checkpoints.exist():
+                print(f"sparsco: the last checkpoint, {checkpoints.path}, is kept: --resume goes on.", file=sys.stderr)
+            raise
+    extra = {"reader": {name: option for name, option in reader.items() if name != "cache"}}
+    if given.save_state:
+        extra["names"] = dict(trained.stream.names)
+    outcome = summary(trained)
+    if given.test:
+        saved = models.contents(trained.model, trained.stream.names, by_name(trained.stream)) | {"extra": extra}
+        outcome["test"] = scoring.evaluate(*scoring.opened_for(saved, given.test))
+    models.save(
+        trained.model, path, training=given.save_state, names=trained.stream.names, by_name=by_name(trained.stream),
+        extra=extra | {"training": outcome},
+    )  # fmt: skip
+    checkpoints.remove()
+    outcome["model"] = str(path)
+    print(json.dumps(outcome, default=str) if given.json else as_text(outcome))
+    return FINE
+
+
+@contextmanager
+def stopping() -> Iterator[list[int]]:
+    """A list that the first Ctrl-C or SIGTERM is noted in, so that work ends where its state is whole; a second Ctrl-C
+    ends at once."""
+    asked: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def note(number: int, frame: Any) -> None:
+        asked.append(number)
+        if len(asked) > 1 and number == signal.SIGINT:
+            raise KeyboardInterrupt("interrupted at once")
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _default_name(data: str) -> str:
+    """The name of the first file, less its suffixes; "sparsco" where there is none."""
+    stem = Path(data).name.partition(".")[0]
+    return (stem if stem and stem.replace("-", "").isidentifier() else "sparsco") + ".model"
+
+
+def _interval(text: str) -> tuple[int | None, float | None]:
+    """Rows or seconds."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    try:
+        if text[-1:] in units:
+            seconds = float(text[:-1]) * units[text[-1]]
+            if 0.0 < seconds < float("inf"):
+                return None, seconds
+        elif int(text) >= 0:
+            return int(text) or None, None
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of rows, and no time such as 30s, 10m or 2h")
+
+
+def _number_or_name(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _label(text: str) -> Any:
+    """A label as readers give it: a whole number, or a word."""
+    try:
+        return int(float(text)) if float(text).is_integer() else text
+    except ValueError:
+        return text
+
+
+def _labels(text: str) -> Any:
+    if text == "any":
+        return text
+    found = [_label(part) for part in text.split(",")]
+    if len(set(found)) < 2 or "" in found or len({type(label) for label in found}) > 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of at least two labels such as 0,1, and not any")
+    return found
+
+
+def _class_weight(text: str) -> dict[Any, float]:
+    try:
+        pairs = [part.rsplit("=", 1) for part in text.split(",")]
+        return {_label(label): float(weight) for label, weight in pairs}
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list such as 1=10,-1=1") from None

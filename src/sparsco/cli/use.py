@@ -1,0 +1,144 @@
+"""Commands on models and data: ``predict``, ``evaluate``, ``inspect``, ``convert``, ``compare``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from .options import FINE, add_reading, check_writable, command, positive, reading
+
+
+def add(commands: argparse._SubParsersAction) -> None:
+    """All commands of this module."""
+    _add_predict(commands)
+    _add_evaluate(commands)
+    _add_inspect(commands)
+    _add_convert(commands)
+
+
+def _source(data: list[str]) -> Any:
+    return data[0] if len(data) == 1 else data
+
+
+def _add_predict(commands: argparse._SubParsersAction) -> None:
+    to = command(
+        commands, "predict", "predict the rows of files, one line each",
+        "  sparsco predict spam.model new.svm > labels.txt\n"
+        "  sparsco predict spam.model new.svm --probability -o probabilities.tsv\n"
+        "  cat new.svm | sparsco predict spam.model - --score\n"
+        "\nexit code: 0 fine, 2 bad argument, model or input, 3 a file could not be read or written",
+    )  # fmt: skip
+    to.add_argument("model", metavar="MODEL")
+    to.add_argument("data", nargs="+", metavar="DATA", help="files, patterns, or - for standard input")
+    kind = to.add_mutually_exclusive_group()
+    kind.add_argument("--score", dest="kind", action="store_const", const="score", help="margins")
+    kind.add_argument("--probability", dest="kind", action="store_const", const="probability", help="of each class")
+    to.add_argument("-o", "--output", metavar="FILE", help="write there (default: stdout)")
+    add_reading(to)
+    to.set_defaults(run=_predict, kind="label")
+
+
+def _predict(given: argparse.Namespace) -> int:
+    from .. import archive, models, scoring
+
+    if given.output:
+        check_writable(Path(given.output))
+    model, stream = scoring.opened_for(models.read(given.model), _source(given.data), **reading(given))
+    lines = scoring.lines(model, stream, given.kind)
+    if not given.output:
+        for block in lines:
+            sys.stdout.write(block)
+        return FINE
+    with archive.replacing(given.output) as file:
+        for block in lines:
+            file.write(block.encode())
+    return FINE
+
+
+def _add_evaluate(commands: argparse._SubParsersAction) -> None:
+    to = command(
+        commands, "evaluate", "judge a model on labelled rows",
+        "  sparsco evaluate spam.model test.svm\n"
+        "  sparsco evaluate spam.model test.svm --json\n"
+        "\nexit code: 0 fine, 2 bad argument, model or input, 3 a file could not be read",
+    )  # fmt: skip
+    to.add_argument("model", metavar="MODEL")
+    to.add_argument("data", nargs="+", metavar="DATA", help="files, patterns, or - for standard input")
+    to.add_argument("--json", action="store_true", help="the figures as JSON")
+    add_reading(to)
+    to.set_defaults(run=_evaluate)
+
+
+def _evaluate(given: argparse.Namespace) -> int:
+    from .. import models, scoring
+    from ..inspection import figures
+
+    found = scoring.evaluate(*scoring.opened_for(models.read(given.model), _source(given.data), **reading(given)))
+    print(json.dumps(found) if given.json else figures(found))
+    return FINE
+
+
+def _add_inspect(commands: argparse._SubParsersAction) -> None:
+    to = command(
+        commands, "inspect", "show a model: its features by name, how it was learned, what was chosen",
+        "  sparsco inspect spam.model --top 30\n"
+        "  sparsco inspect spam.model --html spam.html\n"
+        "  sparsco inspect spam.model --json\n"
+        "\nexit code: 0 fine, 2 bad argument or model, 3 a file could not be read or written",
+    )  # fmt: skip
+    to.add_argument("model", metavar="MODEL")
+    to.add_argument("--top", type=positive, default=20, metavar="N", help="features shown (default: 20; JSON: all)")
+    to.add_argument("--json", action="store_true", help="everything as JSON")
+    to.add_argument("--html", metavar="FILE", help="write one HTML page with plots")
+    to.set_defaults(run=_inspect)
+
+
+def _inspect(given: argparse.Namespace) -> int:
+    from .. import inspection, models
+
+    content = models.read(given.model)
+    if given.html:
+        check_writable(Path(given.html))
+        print(f"report: {inspection.write_page(given.html, content, max(given.top, 200))}", file=sys.stderr)
+    if given.json:
+        print(json.dumps(inspection.description(content), default=str))
+    elif not given.html:
+        print(inspection.described(content, given.top))
+    return FINE
+
+
+def _add_convert(commands: argparse._SubParsersAction) -> None:
+    to = command(
+        commands, "convert", "write rows to a folder of binary blocks, from which training reads many times faster",
+        "  sparsco convert data.svm.gz rows\n"
+        "  sparsco train rows -m model --passes 5\n"
+        "\nexit code: 0 fine, 2 bad argument or input, 3 a file could not be read or written; nothing half-written\n"
+        "is left",
+    )  # fmt: skip
+    to.add_argument("data", nargs="+", metavar="DATA", help="files, patterns, or - for standard input")
+    to.add_argument("folder", metavar="FOLDER", help="where to write it; what is there is replaced when all is written")
+    to.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    add_reading(to)
+    to.set_defaults(run=_convert)
+
+
+def _convert(given: argparse.Namespace) -> int:
+    from ..progress import Bar
+    from ..streams import convert, open_stream
+    from ..streams.cache import is_cache
+
+    folder = Path(given.folder)
+    if folder.exists() and not is_cache(str(folder)):
+        raise ValueError(f"{folder} exists and is no cache of rows: name a folder that is not there yet.")
+    stream, bar = open_stream(_source(given.data), **reading(given)), Bar("convert")
+    show = bar.show_late(2.0) if not given.quiet else lambda done, total: None
+    try:
+        cache = convert(stream, folder, progress=lambda chunk: show(chunk.read, stream.total))
+    finally:
+        bar.close()
+    rows, d = cache.manifest["rows"], cache.manifest["d"]
+    print(f"{folder}: {rows:,} rows, {d:,} columns, {cache.manifest['size'] / 2**20:,.1f} MiB")
+    return FINE

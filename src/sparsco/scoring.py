@@ -1,0 +1,150 @@
+"""A model on the rows of a stream, in constant memory: predictions, and how good they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from .losses import couples, value
+from .models import restored
+from .rows import Matrix
+from .slots import without
+from .streams import Chunk, Stream, open_stream
+from .streams.cache import is_cache
+from .training import labels
+
+KINDS = ("label", "score", "probability")
+_MOST_SCORES = 1 << 25
+"""Rows up to which the area under the curve is computed, for which all scores are kept."""
+
+
+def opened_for(content: Mapping[str, Any], source: Any, **options: Any) -> tuple[Any, Stream]:
+    """The model in a file, and a stream whose features are its columns: read with the options it was trained with."""
+    reader = content["extra"].get("reader", {}) | options
+    names = list(content["names"].values()) if content["features"] == "names" else None
+    if isinstance(source, str | os.PathLike) and is_cache(os.fspath(source)):
+        stream: Stream = open_stream(source)
+        return restored(dict(content)), stream if names is None else _Renamed(stream, names)
+    if names is not None:
+        reader |= {"names": names, "frozen": True}
+    return restored(dict(content)), open_stream(source, **reader)
+
+
+class _Renamed(Stream):
+    """A cache of rows whose columns have names, with the columns of a model that has names of its own."""
+
+    def __init__(self, stream: Stream, names: list[str]) -> None:
+        self.stream, self.total, self.d = stream, stream.total, len(names)
+        place = {name: column for column, name in enumerate(names)}
+        self.column = np.full(max(stream.names, default=-1) + 1, -1, np.int64)
+        for column, name in stream.names.items():
+            self.column[column] = place.get(name, -1)
+
+    def chunks(self, start: Any = None) -> Iterator[Chunk]:
+        for chunk in self.stream.chunks(start):
+            columns = self.column[chunk.indices]
+            rows = without(Matrix(chunk.indptr, columns, chunk.data, self.d), columns >= 0, self.d)
+            yield chunk._replace(indptr=rows.indptr, indices=rows.indices, data=rows.data, d=self.d)
+
+
+def predictions(model: Any, stream: Stream, kind: str = "label") -> Iterator[tuple[Chunk, np.ndarray]]:
+    """For each chunk labels (numbers for a regression), scores or probabilities."""
+    classifies = hasattr(model, "classes_")
+    if kind not in KINDS:
+        raise ValueError(f"{kind!r} is no kind of prediction: choose {', '.join(KINDS)}.")
+    if kind == "probability" and not hasattr(model, "predict_proba"):
+        raise ValueError("this model has no probabilities: it needs a classifier with logistic or multinomial loss.")
+    for chunk in stream:
+        p = model.margins_of(chunk.matrix)
+        if kind == "probability":
+            yield chunk, model._probabilities(p)
+        elif kind == "score":
+            yield chunk, p[:, 0] if p.shape[1] == 1 else p
+        else:
+            yield chunk, model._best(p) if classifies else model._predicted(p)
+
+
+def lines(model: Any, stream: Stream, kind: str = "label") -> Iterator[str]:
+    """Predictions as text: a line for each row, numbers to the last bit, columns apart by tabs, a row's tag behind
+    them; probabilities and scores of several classes have a first line that names these."""
+    several = kind == "probability" or (kind == "score" and len(model.intercept_) > 1)
+    if several:
+        names = model.classes_.tolist() if hasattr(model, "classes_") else range(len(model.intercept_))
+        yield "\t".join(map(str, names)) + "\n"
+    for chunk, found in predictions(model, stream, kind):
+        rows = found.tolist()
+        texts = ["\t".join(map(str, row)) if isinstance(row, list) else str(row) for row in rows]
+        if chunk.tags is not None:
+            texts = [f"{text}\t{tag}" if tag else text for text, tag in zip(texts, chunk.tags, strict=True)]
+        yield "".join(text + "\n" for text in texts)
+
+
+def evaluate(model: Any, stream: Stream) -> dict[str, float]:
+    """Of a classifier the share of wrong labels, the loss and, for two classes, the area under the curve; of a
+    regression the root mean squared and the mean absolute error, and the share of variance explained."""
+    total = _Classified(model) if hasattr(model, "classes_") else _Measured(model)
+    rows = 0
+    for chunk in stream:
+        unknown = np.array([y is None for y in chunk.y.tolist()]) if chunk.y.dtype.kind == "O" else np.isnan(chunk.y)
+        if unknown.any():
+            raise ValueError(f"row {chunk.first + int(unknown.argmax()) + 1} has no label to compare with.")
+        weights = np.ones(chunk.rows) if chunk.weights is None else chunk.weights
+        total.add(model.margins_of(chunk.matrix), chunk.y, weights)
+        rows += chunk.rows
+    if not rows:
+        raise ValueError("the source has no rows: there is nothing to evaluate on.")
+    return {"rows": rows, **total.figures()}
+
+
+class _Classified:
+    def __init__(self, model: Any) -> None:
+        self.model, self.sums, self.scores = model, np.zeros(3), []
+        self.binary = len(model.classes_) == 2
+
+    def add(self, p: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
+        model, y = self.model, labels(y)
+        wrong = model._best(p) != y
+        codes = np.searchsorted(model.classes_, y)
+        codes[codes == len(model.classes_)] = 0
+        known = model.classes_[codes] == y
+        loss = model._loss()
+        signs = np.where(codes == 1, 1.0, -1.0)[:, None]
+        if p.shape[1] > 1:
+            signs = np.where(np.arange(p.shape[1]) == codes[:, None], 1.0, 0.0 if couples(loss) else -1.0)
+        losses = value(loss, p, signs).sum(1) if p.shape[1] > 1 or not couples(loss) else np.zeros(len(y))
+        self.sums += [weights.sum(), (weights * wrong).sum(), (weights * np.where(known, losses, 0.0)).sum()]
+        if self.binary and len(self.scores) * len(y) <= _MOST_SCORES:
+            margin = p[:, 0] if p.shape[1] == 1 else p[:, 1] - p[:, 0]
+            self.scores.append((margin[known], codes[known] == 1, weights[known]))
+
+    def figures(self) -> dict[str, float]:
+        n, wrong, loss = self.sums.tolist()
+        found = {"error": wrong / n, "loss": loss / n}
+        if self.binary and self.scores:
+            from sklearn.metrics import roc_auc_score
+
+            margin, positive, weights = (np.concatenate(parts) for parts in zip(*self.scores, strict=True))
+            if positive.any() and not positive.all():
+                found["auc"] = float(roc_auc_score(positive, margin, sample_weight=weights))
+        return found
+
+
+class _Measured:
+    def __init__(self, model: Any) -> None:
+        self.model, self.sums = model, np.zeros(6)
+
+    def add(self, p: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
+        if y.dtype.kind == "O":
+            raise ValueError("the model is a regression, and the labels of this source are words.")
+        gap = self.model._predicted(p) - y
+        losses = value(self.model._loss(), p, y[:, None])[:, 0]
+        self.sums += [(weights * x).sum() for x in (np.ones(len(y)), gap**2, np.abs(gap), y, y**2, losses)]
+
+    def figures(self) -> dict[str, float]:
+        n, squares, absolute, y, y2, loss = self.sums.tolist()
+        variance = y2 / n - (y / n) ** 2
+        found = {"rmse": (squares / n) ** 0.5, "mae": absolute / n, "loss": loss / n}
+        return found | ({"r2": 1.0 - squares / n / variance} if variance > 0.0 else {})

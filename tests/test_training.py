@@ -1,0 +1,416 @@
+"""From a file to a model: by the library, by the command in this process, and by a real process that is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+from sparsco import SparseClassifier, SparseRegressor, archive, cli, load, models, scoring
+from sparsco.streams import open_stream
+from sparsco.training import Checkpoints, StoppedError, next_mark, train
+
+
+def write_rows(path, n=3000, d=30, seed=0, labels=("+1", "-1"), regression=False):
+    rng = np.random.default_rng(seed)
+    w = rng.normal(size=d) * (np.arange(d) < 5)
+    with open(path, "w") as file:
+        for _ in range(n):
+            columns = np.sort(rng.choice(d, 6, replace=False))
+            x = rng.normal(size=6).round(3)
+            p = float(x @ w[columns])
+            label = f"{p:.4f}" if regression else labels[int(p < 0.0)]
+            file.write(label + "".join(f" {j + 1}:{v}" for j, v in zip(columns, x, strict=True)) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_rows(tmp_path_factory.mktemp("data") / "data.svm")
+
+
+def bits(model):
+    return model.sparsify().coef_.toarray().tobytes() + model.intercept_.tobytes()
+
+
+# ---- the library -----------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_gives_the_bits_of_partial_fit_however_it_is_cut(data):
+    trained = train(data, settings={"alpha": 0.01, "random_state": 0})
+    chunks = list(open_stream(data))
+    X, y = np.vstack([chunk.matrix.to_scipy().toarray() for chunk in chunks]), np.concatenate([c.y for c in chunks])
+    whole = SparseClassifier(alpha=0.01, random_state=0).partial_fit(X, y, classes=[-1, 1])
+    assert bits(trained.model) == bits(whole) and trained.rows == 3000
+    for block_bytes in (500, 3001, 20_000):
+        cut = train(data, settings={"alpha": 0.01, "random_state": 0}, reader={"block_bytes": block_bytes})
+        assert bits(cut.model) == bits(whole) and cut.table == trained.table
+
+
+def test_rows_are_judged_before_they_are_learned(data):
+    trained = train(data, settings={"alpha": 0.01, "random_state": 0})
+    assert [line.rows for line in trained.table] == [1024, 2048]
+    chunk = next(iter(open_stream(data)))
+    model = SparseClassifier(alpha=0.01, random_state=0)
+    losses, mistakes, n = 0.0, 0, 0
+    X, y = chunk.matrix.to_scipy().toarray(), chunk.y.astype(int)
+    for mark in (1024, 2048):
+        model = SparseClassifier(alpha=0.01, random_state=0, conversion="last").partial_fit(X[:mark], y[:mark], [-1, 1])
+        p = model.decision_function(X[mark : mark + 256])
+        losses += np.log1p(np.exp(-p * y[mark : mark + 256])).sum()
+        mistakes += (np.where(p > 0, 1, -1) != y[mark : mark + 256]).sum()
+        n += 256
+    assert trained.table[-1].mean_loss == pytest.approx(losses / n, rel=1e-9)
+    assert trained.table[-1].mean_mistake == mistakes / n
+
+
+def test_marks():
+    assert [next_mark(row) for row in (0, 1, 1024, 1280, 8192, 8448, 16384, 20000)] == [
+        1024, 1024, 1024, 2048, 8192, 16384, 16384, 24576,
+    ]  # fmt: skip
+
+
+def test_what_labels_decide(tmp_path):
+    numbers = train(write_rows(tmp_path / "r.svm", 1500, regression=True))
+    assert isinstance(numbers.model, SparseRegressor) and "regression" in numbers.notes[0]
+    assert numbers.table[-1].mean_mistake < 1.0
+    three = tmp_path / "three.svm"
+    three.write_text("".join(f"{k % 3} {k % 3 + 1}:1\n" for k in range(1500)))
+    assert train(three, settings={"random_state": 0}).model.classes_.tolist() == [0, 1, 2]
+    words = tmp_path / "words.csv"
+    words.write_text("label,x\n" + "".join(f"{('ham', 'spam')[k % 2]},{k % 2 + 0.5}\n" for k in range(1500)))
+    pytest.importorskip("pyarrow")
+    trained = train(words, settings={"random_state": 0})
+    assert trained.model.classes_.tolist() == ["ham", "spam"] and trained.table[-1].mean_mistake == 0.0
+
+
+def test_bad_rows_are_named(tmp_path):
+    path = tmp_path / "x.svm"
+    lines = [f"{k % 2} 1:{k % 7}\n" for k in range(1200)]
+    path.write_text("".join(lines) + "2 1:1\n")
+    with pytest.raises(ValueError, match=r"row 1201 has the label 2, which is none of the classes \[0, 1\]"):
+        train(path)
+    assert train(path, classes="any").model.classes_.tolist() == [0, 1, 2]
+    path.write_text("".join(lines) + "1 1:x\n")
+    with pytest.raises(ValueError, match="x.svm, line 1201"):
+        train(path)
+    path.write_text("")
+    with pytest.raises(ValueError, match="no rows"):
+        train(path)
+    vw = tmp_path / "x.vw"
+    vw.write_text("1 | a\n-1 | b\n | c\n")
+    with pytest.raises(ValueError, match="row 3 has no label"):
+        train(vw)
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+@pytest.mark.parametrize("name", ["data.svm", "data.vw"])
+def test_a_run_that_is_stopped_and_resumed_gives_the_same_bits(data, tmp_path, passes, name, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    source = data
+    if name == "data.vw":
+        source = tmp_path / name
+        source.write_text("".join(line.replace(" ", " | ", 1) for line in open(data)))
+    given = {"settings": {"alpha": 0.01, "random_state": 0}, "passes": passes}
+    reader = {"block_bytes": 4000, **({"cache": tmp_path / "rows"} if passes > 1 else {})}
+    whole = train(source, **given, reader=reader | ({"cache": tmp_path / "other"} if passes > 1 else {}))
+    kept = Checkpoints(tmp_path / "c", 500, None)
+    stops, resume = random.Random(passes), False
+    for _ in range(50):
+        left = [stops.randrange(1, 12)]
+
+        def stop(left=left):
+            left[0] -= 1
+            return left[0] < 0
+
+        try:
+            trained = train(source, **given, reader=reader, checkpoints=kept, resume=resume, stop=stop)
+            break
+        except StoppedError:
+            resume = kept.exist()
+    assert bits(trained.model) == bits(whole.model)
+    assert trained.table == whole.table and trained.model.report_["lam"] == whole.model.report_["lam"]
+
+
+def test_checkpoints_have_two_generations(tmp_path):
+    kept = Checkpoints(tmp_path / "c")
+    with pytest.raises(FileNotFoundError, match="no checkpoint"):
+        kept.read()
+    kept.write({"n": 1})
+    kept.write({"n": 2})
+    assert kept.read() == {"n": 2} and archive.read(kept.previous, "checkpoint") == {"n": 1}
+    damaged = bytearray(kept.path.read_bytes())
+    damaged[-1] ^= 1
+    kept.path.write_bytes(damaged)
+    with pytest.warns(UserWarning, match="is damaged.*The one before it is taken"):
+        assert kept.read() == {"n": 1}
+    kept.path.unlink()
+    assert kept.read() == {"n": 1}
+    kept.previous.write_bytes(b"x")
+    with pytest.raises(archive.ArchiveError):
+        kept.read()
+
+
+def test_a_checkpoint_of_another_run_is_refused(data, tmp_path):
+    kept = Checkpoints(tmp_path / "c", 100, None)
+    copy = tmp_path / "copy.svm"
+    copy.write_text(data.read_text())
+    with pytest.raises(StoppedError):
+        train(copy, checkpoints=kept, stop=lambda: True)
+    with pytest.raises(ValueError, match="other settings"):
+        train(copy, checkpoints=kept, resume=True, passes=2)
+    copy.write_text(data.read_text() + "1 1:1\n")
+    with pytest.raises(ValueError, match="the data changed"):
+        train(copy, checkpoints=kept, resume=True)
+
+
+# ---- predictions -----------------------------------------------------------------------------------------------------
+
+
+def test_predictions_and_figures_of_a_stream(data, tmp_path):
+    trained = train(data, settings={"alpha": 0.01, "random_state": 0})
+    models.save(trained.model, tmp_path / "m", extra={"reader": {}})
+    model, stream = scoring.opened_for(models.read(tmp_path / "m"), data, block_bytes=5000)
+    X = np.vstack([chunk.matrix.to_scipy().toarray()[:, :31] for chunk in [next(iter(open_stream(data)))]])
+    y = next(iter(open_stream(data))).y.astype(int)
+    for kind, expected in (
+        ("label", trained.model.predict(X)), ("score", trained.model.decision_function(X)),
+        ("probability", trained.model.predict_proba(X)),
+    ):  # fmt: skip
+        found = np.concatenate([part for _, part in scoring.predictions(model, stream, kind)])
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    figures = scoring.evaluate(model, stream)
+    assert figures["rows"] == 3000 and figures["error"] == pytest.approx(np.mean(trained.model.predict(X) != y))
+    p = trained.model.decision_function(X)
+    assert figures["loss"] == pytest.approx(np.log1p(np.exp(-p * y)).mean())
+
+
+def test_wide_models_predict_from_the_features_that_have_a_weight(monkeypatch):
+    from sparsco import _linear
+    from sparsco.rows import as_matrix
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((800, 40)) * (rng.random((800, 40)) < 0.3)
+    for y in (X[:, 30] - X[:, 2], np.zeros(800)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = SparseRegressor(alpha=0.05, random_state=0).fit(X, y)
+        expected = model.margins_of(as_matrix(X))
+        monkeypatch.setattr(_linear, "_MANY_CELLS", 1)
+        assert np.array_equal(model.margins_of(as_matrix(X)), expected)
+        monkeypatch.undo()
+
+
+# ---- the command, in this process ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, data):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "data.svm").write_text(data.read_text())
+    return tmp_path
+
+
+def run(*arguments):
+    return cli.main([str(argument) for argument in arguments])
+
+
+def test_a_file_alone_is_enough(here, capsys):
+    assert run("train", "data.svm") == 0
+    out, err = capsys.readouterr()
+    assert "data.model: classification" in out and "nftrl" in out.lower() and "1,024" in err
+    assert run("inspect", "data.model") == 0
+    assert "feature" in capsys.readouterr().out
+    assert run("evaluate", "data.model", "data.svm", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["error"] < 0.15
+    assert run("predict", "data.model", "data.svm") == 0
+    labels = capsys.readouterr().out.split()
+    assert len(labels) == 3000 and set(labels) == {"-1", "1"}
+
+
+def test_json_and_every_option(here, capsys):
+    arguments = ["--loss", "hinge", "--l1", "0.001", "--l2", "0.001", "--optimizer", "fobos", "--conversion", "average"]
+    arguments += ["--step-size", "0.1", "--classes", "1,-1", "--class-weight", "1=2,-1=1", "--no-intercept"]
+    arguments += ["--seed", "3", "--passes", "2", "--json", "--quiet", "--test", "data.svm"]
+    assert run("train", "data.svm", "-m", "m", *arguments) == 0
+    outcome = json.loads(capsys.readouterr().out)
+    assert outcome["passes"] == 2 and outcome["test"]["error"] < 0.2 and "FOBOS" in outcome["chosen"]["optimizer"]
+    model = load("m")
+    assert model.intercept_[0] == 0.0 and model.loss == "hinge" and model.alpha == 0.002 and model.l1_ratio == 0.5
+    assert run("inspect", "m", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["training"]["test"] == outcome["test"]
+
+
+def test_names_and_html(here, capsys):
+    text = re.sub(r" (\d+):", r" <b>\1&:", (here / "data.svm").read_text())
+    (here / "d.vw").write_text(text.replace("1 ", "1 | "))
+    assert run("train", "d.vw", "-m", "m", "--quiet", "--alpha", "0.01") == 0
+    assert run("inspect", "m", "--html", "m.html", "--top", "3") == 0
+    page = (here / "m.html").read_text()
+    assert "&lt;b&gt;" in page and "<b>" not in page
+    names = list(models.read("m")["names"].values())
+    assert names and all(name.startswith("<b>") for name in names)
+    (here / "new.vw").write_text(f"| {names[0]}:5 unheard\n")
+    assert run("predict", "m", "new.vw", "--score") == 0
+    weight = load("m").coef_[0][0] * 5 + load("m").intercept_[0]
+    assert float(capsys.readouterr().out.split()[-1]) == pytest.approx(weight)
+    assert run("convert", "d.vw", "rows") == 0
+    assert run("train", "rows", "-m", "again", "--quiet", "--alpha", "0.01") == 0
+    capsys.readouterr()
+    for source in ("d.vw", "rows"):
+        for model in ("m", "again"):
+            assert run("evaluate", model, source) == 0
+    figures = capsys.readouterr().out.splitlines()
+    assert figures[0] == figures[2] and figures[1] == figures[3]
+
+
+def test_hashed_names(here, capsys):
+    (here / "d.vw").write_text("".join(f"{1 if k % 2 else -1} |w good{k % 2} noise{k % 5}\n" for k in range(1500)))
+    assert run("train", "d.vw", "-m", "m", "--hash-bits", "12", "--quiet", "--alpha", "0.01") == 0
+    assert {"w^good0", "w^good1"} >= set(models.read("m")["names"].values()) != set()
+    assert run("evaluate", "m", "d.vw", "--json") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["error"] == 0.0
+
+
+def test_update_goes_on_where_a_model_stopped(here, capsys):
+    lines = (here / "data.svm").read_text().splitlines(True)
+    (here / "a.svm").write_text("".join(lines[:1700]))
+    (here / "b.svm").write_text("".join(lines[1700:]))
+    common = ["--quiet", "--alpha", "0.01"]
+    assert run("train", "data.svm", "-m", "whole", *common) == 0
+    assert run("train", "a.svm", "-m", "part", "--save-state", *common) == 0
+    assert run("train", "b.svm", "--update", "part", "-m", "both", "--quiet") == 0
+    assert bits(load("both")) == bits(load("whole"))
+    assert run("train", "b.svm", "--update", "both", "--quiet") == 2
+    assert "--save-state" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["train", "none.svm"], 2, "none.svm: there is no such file"),
+        (["train", "data.svm", "-m", "no/m"], 2, "there is no folder"),
+        (["train", "data.svm", "-m", "."], 2, "is a folder"),
+        (["train", "data.svm", "--l1", "1", "--alpha", "1"], 2, "give one or the other"),
+        (["train", "data.svm", "--loss", "hunge"], 2, "--loss hunge is not known"),
+        (["train", "data.svm", "--task", "regression", "--classes", "1,2"], 2, "are for a classification"),
+        (["train", "data.svm", "--optimizer", "sdg"], 2, "did you mean"),
+        (["train", "data.svm", "--test", "none.svm"], 2, "none.svm"),
+        (["train", "data.svm", "--resume"], 2, "no checkpoint"),
+        (["train", "data.svm", "--alpha", "nan"], 2, "alpha"),
+        (["predict", "data.svm", "data.svm"], 2, "is not a file of sparsco's"),
+        (["predict", "none", "data.svm"], 2, "none"),
+        (["inspect", "data.svm"], 2, "is not a file of sparsco's"),
+        (["convert", "data.svm", "."], 2, "is no cache of rows"),
+        (["train", "data.svm", "--format", "vw"], 2, "line 1"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_one_line(here, capsys, arguments, code, sentence):
+    before = sorted(path.name for path in here.iterdir())
+    assert run(*arguments, *(["--quiet"] if arguments[0] == "train" else [])) == code
+    err = capsys.readouterr().err.strip()
+    assert sentence in err and "\n" not in err and err.startswith("sparsco: ")
+    assert sorted(path.name for path in here.iterdir()) == before
+
+
+def test_a_run_that_was_cut_off_is_not_lost(here, capsys):
+    checkpoint = here / "data.model.checkpoint"
+    kept = Checkpoints(checkpoint, 500, None)
+    from sparsco.cli.options import reading  # noqa: F401  the same options as the command's
+
+    with pytest.raises(StoppedError):
+        train("data.svm", settings={"fit_intercept": True, "random_state": 0}, checkpoints=kept, stop=lambda: True)
+    assert run("train", "data.svm", "--quiet") == 2
+    assert "--resume goes on from there, --restart begins anew" in capsys.readouterr().err
+    assert run("train", "data.svm", "--quiet", "--resume") == 0 and not checkpoint.exists()
+    resumed = (here / "data.model").read_bytes()
+    assert run("train", "data.svm", "--quiet") == 0
+    ours, theirs = load("data.model"), models.restored(models.read("data.model"))
+    assert bits(ours) == bits(theirs) and len(resumed) > 500
+
+
+# ---- real processes --------------------------------------------------------------------------------------------------
+
+
+def start(folder, *arguments):
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "sparsco.cli", *map(str, arguments)], cwd=folder, env=environment,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+
+
+KILLS = int(os.environ.get("SPARSCO_KILLS", "20"))
+
+
+def test_killed_at_random_and_resumed_to_the_same_bits(tmp_path):
+    """kill -9 while learning, while checkpoints and caches are written; every resumed run ends with the same model."""
+    write_rows(tmp_path / "data.svm", 30_000)
+    arguments = ["train", "data.svm", "-m", "m", "--quiet", "--alpha", "0.01", "--passes", "2"]
+    arguments += ["--checkpoint-every", "2000"]
+    assert start(tmp_path, *arguments).wait() == 0
+    expected = bits(load(tmp_path / "m"))
+    chance, kills, ended = random.Random(0), 0, 0
+    longest = 0.0
+    while kills < KILLS or not ended:
+        (tmp_path / "m").unlink(missing_ok=True)
+        for path in (tmp_path / "cache").glob("**/*"):
+            if path.is_file() and kills % 3 == 0:
+                path.unlink()
+        resume = False
+        while True:
+            process, began = start(tmp_path, *arguments, *(["--resume"] if resume else ["--restart"])), time.monotonic()
+            try:
+                limit = chance.uniform(0.5, max(longest, 2.5)) if kills < KILLS else 300.0
+                code = process.wait(limit)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                kills += 1
+                resume = any(tmp_path.glob("m.checkpoint*"))
+                continue
+            longest = max(longest, time.monotonic() - began)
+            assert code == 0, process.stderr.read()
+            break
+        assert bits(load(tmp_path / "m")) == expected
+        ended += 1
+    assert not list(tmp_path.glob("*.part")) or kills
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_asked_to_end_it_ends_with_a_checkpoint(tmp_path, number, code):
+    os.mkfifo(tmp_path / "pipe.svm")
+    write_rows(tmp_path / "data.svm", 3000)
+    process = start(tmp_path, "train", "-", "-m", "m", "--quiet", "--format", "libsvm")
+    process.kill()
+    process.wait()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sparsco.cli", "train", "-", "-m", "m", "--quiet", "--format", "libsvm"], cwd=tmp_path,
+        stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    text = (tmp_path / "data.svm").read_bytes()
+    began, told = time.monotonic(), False
+    try:
+        while process.poll() is None and time.monotonic() - began < 120:
+            process.stdin.write(text)
+            process.stdin.flush()
+            if not told and time.monotonic() - began > 8:
+                process.send_signal(number)
+                told = True
+    except BrokenPipeError:
+        pass
+    error = process.stderr.read().decode()
+    assert process.wait() == code, error
+    assert "--resume goes on" in error and (tmp_path / "m.checkpoint").exists() and not (tmp_path / "m").exists()
