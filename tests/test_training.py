@@ -339,6 +339,18 @@ def test_a_run_that_was_cut_off_is_not_lost(here, capsys):
     assert bits(ours) == bits(theirs) and len(resumed) > 500
 
 
+def test_compare(here, capsys):
+    arguments = ["--methods", "fobos", "rda", "--strengths", "0.5", "2", "--test", "data.svm", "--report", "c.html"]
+    assert run("compare", "data.svm", *arguments, "--json") == 0
+    outcomes = json.loads(capsys.readouterr().out)
+    assert [each["method"] for each in outcomes] == ["fobos", "fobos", "rda", "rda"]
+    for weak, strong in (outcomes[:2], outcomes[2:]):
+        assert strong["alpha"] == 4.0 * weak["alpha"] and strong["nonzeros"] <= weak["nonzeros"]
+        assert weak["test"] < 0.3 and weak["progressive"] < 0.3
+    assert "<svg" in (here / "c.html").read_text()
+    assert run("compare", "data.svm", "--methods", "magic") == 2 and "'magic'" in capsys.readouterr().err
+
+
 # ---- real processes --------------------------------------------------------------------------------------------------
 
 

@@ -231,7 +231,7 @@ class _Training:
 
     def _decide(self, y: np.ndarray) -> None:
         """What labels like those of the first rows are for, where nothing was said."""
-        found = labels(y)
+        found = labels(y[[label is not None and label == label for label in y.tolist()]])  # NaN is not itself
         distinct = np.unique(found) if found.dtype.kind != "O" else np.array(sorted(set(found.tolist())))
         if self.model is None:
             is_task = found.dtype.kind != "f" and len(distinct) <= MANY_CLASSES

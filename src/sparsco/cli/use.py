@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .options import FINE, add_reading, check_writable, command, positive, reading
+from .train import add_learning, estimator
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -17,6 +18,7 @@ def add(commands: argparse._SubParsersAction) -> None:
     _add_evaluate(commands)
     _add_inspect(commands)
     _add_convert(commands)
+    _add_compare(commands)
 
 
 def _source(data: list[str]) -> Any:
@@ -141,4 +143,52 @@ def _convert(given: argparse.Namespace) -> int:
         bar.close()
     rows, d = cache.manifest["rows"], cache.manifest["d"]
     print(f"{folder}: {rows:,} rows, {d:,} columns, {cache.manifest['size'] / 2**20:,.1f} MiB")
+    return FINE
+
+
+def _add_compare(commands: argparse._SubParsersAction) -> None:
+    to = command(
+        commands, "compare", "train several methods on the same files: one table, one plot of error against nonzeros",
+        "  sparsco compare data.svm --test test.svm --report compared.html\n"
+        "  sparsco compare data.svm --methods default fobos rda --strengths 0.1 1 10\n"
+        "\nStrengths are multiples of --alpha, or of the one that is found on the first rows.\n"
+        "exit code: 0 fine, 2 bad argument or input, 3 a file could not be read or written",
+    )  # fmt: skip
+    to.add_argument("data", nargs="+", metavar="DATA", help="files or patterns")
+    to.add_argument("--test", metavar="FILE", nargs="+", help="files to judge the models on")
+    to.add_argument("--methods", nargs="+", metavar="NAME", help="(default: some usual ones)")
+    to.add_argument("--strengths", nargs="+", type=float, default=[0.3, 1.0, 3.0], metavar="X")
+    to.add_argument("--passes", type=positive, default=1, metavar="N")
+    add_learning(to)
+    add_reading(to)
+    to.add_argument("--json", action="store_true", help="the table as JSON")
+    to.add_argument("--report", metavar="FILE.html", help="write table and plot as one HTML file")
+    to.set_defaults(run=_compare)
+
+
+def _compare(given: argparse.Namespace) -> int:
+    from ..comparison import USUAL, as_text, compare, write_page
+    from ..progress import Bar
+
+    if given.optimizer or given.conversion:
+        raise ValueError("--optimizer and --conversion are what is compared: choose --methods.")
+    if "-" in given.data:
+        raise ValueError("standard input can be read once only: compare needs files.")
+    if not all(0.0 < strength < float("inf") for strength in given.strengths):
+        raise ValueError("--strengths are multiples of alpha, positive numbers.")
+    if given.report:
+        check_writable(Path(given.report))
+    model, settings = estimator(given)
+    bar = Bar("compare")
+    try:
+        outcomes = compare(
+            _source(given.data), methods=given.methods or USUAL, strengths=given.strengths, test=given.test,
+            passes=given.passes, reader=reading(given) | {"cache": True}, settings=settings, classes=given.classes,
+            model=model, progress=bar.show_late(2.0),
+        )  # fmt: skip
+    finally:
+        bar.close()
+    print(json.dumps([outcome._asdict() for outcome in outcomes]) if given.json else as_text(outcomes))
+    if given.report:
+        print(f"report: {write_page(given.report, outcomes)}", file=sys.stderr)
     return FINE

@@ -1,0 +1,135 @@
+"""Several methods on the same file: one table, one plot of error against nonzeros."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from . import models, scoring
+from . import report as html
+from .solve import DivergenceError
+from .training import by_name, train
+
+METHODS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "nftrl": {"optimizer": "nftrl", "conversion": "last"},
+    "ftrl": {"optimizer": "ftrl", "conversion": "last"},
+    "fobos": {"optimizer": "fobos", "conversion": "last"},
+    "rda": {"optimizer": "rda", "conversion": "last"},
+    "truncated-gradient": {"optimizer": "truncated-gradient", "conversion": "last"},
+    "adagrad": {"optimizer": "adagrad-rda", "conversion": "last"},
+    "average": {"optimizer": "fobos", "conversion": "average"},
+    "average-sl": {"optimizer": "fobos", "conversion": "average-sl"},
+    "optimal-sl": {"optimizer": "fobos", "conversion": "optimal-sl"},
+    "ocmdi": {"optimizer": "fobos", "conversion": "ocmdi"},
+}
+"""Names and parameters of an estimator."""
+USUAL = ("default", "nftrl", "fobos", "rda", "average", "average-sl")
+
+
+class Outcome(NamedTuple):
+    """One method with one strength of the penalty."""
+
+    method: str
+    alpha: float
+    nonzeros: int | None
+    progressive: float | None
+    """Of rows judged before they were learned: the share of wrong labels, or the root mean squared error."""
+    test: float | None
+    seconds: float | None
+    note: str = ""
+
+
+def compare(
+    source: Any, *, methods: Sequence[str] = USUAL, strengths: Sequence[float] = (0.3, 1.0, 3.0), test: Any = None,
+    passes: int = 1, reader: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None,
+    classes: Any = None, model: Any = None, progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Outcome]:  # fmt: skip
+    """Train every method with every strength, a multiple of the ``alpha`` that is given or that the first run finds.
+
+    A method that diverges or cannot be is in the table with a note that says so.
+    """
+    unknown = [name for name in methods if name not in METHODS]
+    if unknown:
+        raise ValueError(f"there is no method {unknown[0]!r}: choose from {', '.join(METHODS)}.")
+    given, options = dict(settings or {}), dict(reader or {})
+    alpha, outcomes = given.pop("alpha", None), []
+    if alpha is None:
+        first = train(source, _like(model, given), passes=1, reader=options, settings=given, classes=classes)
+        alpha = first.model.report_["lam"] + first.model.report_["rho"]
+    for method in methods:
+        for strength in strengths:
+            own = given | METHODS[method] | {"alpha": alpha * strength}
+            progress(len(outcomes), len(methods) * len(strengths))
+            outcomes.append(_outcome(method, own, source, test, passes, options, classes, model))
+    progress(len(outcomes), len(outcomes))
+    return outcomes
+
+
+def _like(model: Any, settings: dict[str, Any]) -> Any:
+    return None if model is None else type(model)(**settings)
+
+
+def _outcome(
+    method: str, settings: dict[str, Any], source: Any, test: Any, passes: int, reader: dict[str, Any], classes: Any,
+    model: Any,
+) -> Outcome:  # fmt: skip
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trained = train(
+                source, _like(model, settings), passes=passes, reader=reader, settings=settings, classes=classes
+            )
+            nonzeros = int(trained.model.n_nonzero_)
+    except DivergenceError:
+        return Outcome(method, settings["alpha"], None, None, None, None, "diverged")
+    progressive = trained.table[-1].mean_mistake if trained.table else None
+    judged = None
+    if test is not None:
+        content = models.contents(trained.model, trained.stream.names, by_name(trained.stream))
+        own = {name: option for name, option in reader.items() if name != "cache"}
+        figures = scoring.evaluate(*scoring.opened_for(content | {"extra": {"reader": own}}, test))
+        judged = figures.get("error", figures.get("rmse"))
+    return Outcome(method, settings["alpha"], nonzeros, progressive, judged, trained.seconds)
+
+
+def as_text(outcomes: Sequence[Outcome]) -> str:
+    """The table."""
+    lines = [f"{'method':20} {'alpha':>10} {'nonzeros':>10} {'progressive':>12} {'test':>10} {'seconds':>8}"]
+    for each in outcomes:
+        cells = [
+            f"{each.alpha:>10.3g}", f"{'' if each.nonzeros is None else f'{each.nonzeros:,}':>10}",
+            f"{_cell(each.progressive):>12}", f"{_cell(each.test):>10}",
+            f"{'' if each.seconds is None else f'{each.seconds:.1f}':>8}",
+        ]  # fmt: skip
+        lines.append(f"{each.method:20} " + " ".join(cells) + (f"  {each.note}" if each.note else ""))
+    return "\n".join(lines)
+
+
+def _cell(x: float | None) -> str:
+    return "" if x is None else f"{x:.5f}"
+
+
+def write_page(path: str | Path, outcomes: Sequence[Outcome]) -> Path:
+    """The table and the plot as one HTML file."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4))
+    axes = figure.subplots()
+    has_test = any(each.test is not None for each in outcomes)
+    for method in dict.fromkeys(each.method for each in outcomes):
+        points = [
+            (each.nonzeros, each.test if has_test else each.progressive)
+            for each in outcomes
+            if each.method == method and each.nonzeros is not None
+        ]
+        points = sorted(point for point in points if point[1] is not None)
+        if points:
+            axes.plot(*zip(*points, strict=True), "o-", label=method)
+    axes.set(xscale="symlog", xlabel="nonzero weights", ylabel="test error" if has_test else "progressive error")
+    axes.legend()
+    figure.tight_layout()
+    blocks = [html.figure(figure, "Error against nonzeros."), html.table(Outcome._fields, outcomes)]
+    return html.write(path, "Methods compared", blocks)
