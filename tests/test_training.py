@@ -73,6 +73,19 @@ def test_rows_are_judged_before_they_are_learned(data):
     assert trained.table[-1].mean_mistake == mistakes / n
 
 
+def test_the_order_of_features_in_a_row_means_nothing(tmp_path):
+    """And what alpha="auto" finds means the same when it is given: looking at rows does not change them."""
+    rng = np.random.default_rng(0)
+    text = ""
+    for _ in range(1500):
+        words = [f"w{k}:{rng.integers(1, 4)}" for k in rng.choice(40, 6, replace=False)]
+        text += f"{1 if 'w1:' in ' '.join(words) else -1} | {' '.join(words)}\n"
+    (tmp_path / "a.vw").write_text(text)
+    found = train(tmp_path / "a.vw", settings={"random_state": 0}).model
+    given = train(tmp_path / "a.vw", settings={"random_state": 0, "alpha": found.report_["lam"]}).model
+    assert bits(found) == bits(given)
+
+
 def test_marks():
     assert [next_mark(row) for row in (0, 1, 1024, 1280, 8192, 8448, 16384, 20000)] == [
         1024, 1024, 1024, 2048, 8192, 16384, 16384, 24576,

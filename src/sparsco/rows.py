@@ -34,9 +34,14 @@ class Matrix(NamedTuple):
         return Matrix(indptr, self.indices[where], self.data[where], self.d)
 
     def to_scipy(self) -> sp.csr_array:
-        """The same rows as a scipy array."""
+        """The same rows as a scipy array.
+
+        Where indices do not ascend it is a copy: scipy may sort them, in place and together with the data, of which it
+        may have copied the one and not the other.
+        """
         indices = self.indices.view(np.int32) if self.d < 2**31 else self.indices.astype(np.int64)
-        return sp.csr_array((self.data, indices, self.indptr), shape=(len(self), self.d))
+        rows = sp.csr_array((self.data, indices, self.indptr), shape=(len(self), self.d))
+        return rows if rows.has_sorted_indices else rows.copy()
 
 
 def stack(parts: list[Matrix]) -> Matrix:

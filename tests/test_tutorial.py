@@ -1,0 +1,37 @@
+"""The tutorial runs as it stands, and what it shows is what comes out, but for the numbers."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+def shape(line: str) -> str:
+    """A line without its numbers, which depend on the machine in the last digits."""
+    return re.sub(r"\s+", " ", re.sub(r"-?\d[\d,.]*(e-?\d+)?", "#", line)).strip()
+
+
+def test_the_tutorial_runs_as_it_stands(tmp_path):
+    blocks = re.findall(r"```(sh|text)\n(.*?)```", (REPOSITORY / "docs/tutorial.md").read_text(), re.DOTALL)
+    folder = Path(sys.executable).parent
+    environment = os.environ | {
+        "PATH": f"{folder}:{os.environ['PATH']}", "REPOSITORY": str(REPOSITORY), "XDG_CACHE_HOME": str(tmp_path / "c"),
+    }  # fmt: skip
+    outputs: list[str] = []
+    for kind, text in blocks:
+        if kind == "sh":
+            done = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", text], cwd=tmp_path, env=environment, text=True, capture_output=True,
+            )  # fmt: skip
+            assert done.returncode == 0, f"{text}\n{done.stderr}"
+            outputs = (done.stderr + done.stdout).splitlines()
+        else:
+            assert [shape(line) for line in text.splitlines()] == [shape(line) for line in outputs], "\n".join(outputs)
+    error = re.search(r"error ([\d.]+)%", outputs[0] if outputs else "")
+    assert error is None or float(error[1]) < 5.0
+    assert "<svg" in (tmp_path / "compared.html").read_text()
