@@ -188,15 +188,16 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
 
     def take_rows(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, *, classes: Any = None,
-        again: bool = False,
+        order: np.ndarray | None = None, again: bool = False,
     ) -> Self:  # fmt: skip
-        """``partial_fit`` for rows of a reader, who has checked them; ``again`` for those of a further pass."""
+        """``partial_fit`` for rows of a reader, who has checked them, or for some of them in an ``order``; ``again`` in
+        a further pass."""
         if weights is not None and not weights.any():
             return self
         with self._unchanged_on_error():
             first = self._begins("a stream")
             self.n_features_in_ = matrix.d if first else max(matrix.d, self.n_features_in_)
-            self._learn_next(matrix, y, weights, first, classes, again)
+            self._learn_next(matrix, y, weights, first, classes, again, order)
         return self
 
     def _begins(self, what: str) -> bool:
@@ -210,14 +211,15 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         return first
 
     def _learn_next(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any, again: bool = False
-    ) -> None:
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any, again: bool = False,
+        order: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
         y, weights = self._encoded(y, weights, first, classes)
         _check_some_weight(weights)
         matrix = self._placed(matrix, anew=first)
         if first:
             self._begin_stream(matrix.d)
-        self._learn_rows(matrix, y, weights, again)
+        self._learn_rows(matrix, y, weights, again, order)
 
     def _begin_stream(self, d: int, one_by_one: bool = False) -> None:
         runs = self._begin(d, one_by_one=one_by_one)
@@ -225,12 +227,15 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
             run.rehearse()
         self._runs, self._model, self.n_iter_, self._layout = runs, None, 1, "dense"
 
-    def _learn_rows(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, again: bool = False) -> None:
+    def _learn_rows(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, again: bool = False,
+        order: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
         """The next rows of the stream, whatever features and classes they bring."""
         for run in self._runs:
             run.grow(matrix.d)
-        rows, at = np.arange(len(matrix)), 0
-        for code, first in self._new_classes(y):
+        rows, at = np.arange(len(matrix)) if order is None else order, 0
+        for code, first in self._new_classes(y[rows]):
             self._feed(matrix, y, weights, rows[at:first], again)
             self._add_class(code)
             at = first

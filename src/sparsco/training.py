@@ -145,18 +145,18 @@ class Part(NamedTuple):
     matrix: Matrix
     y: np.ndarray
     weights: np.ndarray | None
+    order: np.ndarray | None = None
+    """In which to learn them, where it is another."""
 
     @classmethod
     def of(cls, chunk: Chunk) -> Part:
-        """All rows of a chunk, in the order in which to learn them."""
-        part = cls(chunk.matrix, chunk.y, chunk.weights)
-        if chunk.order is None:
-            return part
-        weights = None if chunk.weights is None else chunk.weights[chunk.order]
-        return cls(part.matrix.take(chunk.order), chunk.y[chunk.order], weights)
+        """All rows of a chunk."""
+        return cls(chunk.matrix, chunk.y, chunk.weights, chunk.order)
 
     def cut(self, start: int, stop: int) -> Part:
-        """Rows start, ..., stop - 1; nothing is copied."""
+        """Rows start, ..., stop - 1 in the order in which they are learned; nothing is copied."""
+        if self.order is not None:
+            return self._replace(order=self.order[start:stop])
         first, last = self.matrix.indptr[start], self.matrix.indptr[stop]
         indptr = self.matrix.indptr[start : stop + 1] - first
         rows = Matrix(indptr, self.matrix.indices[first:last], self.matrix.data[first:last], self.matrix.d)
@@ -170,6 +170,11 @@ class Part(NamedTuple):
             every = [np.ones(len(part.y)) if part.weights is None else part.weights for part in parts]
             weights = np.concatenate(every)
         return cls(stack([part.matrix for part in parts]), np.concatenate([part.y for part in parts]), weights)
+
+    @property
+    def rows(self) -> int:
+        """How many are learned."""
+        return len(self.y) if self.order is None else len(self.order)
 
 
 class _Training:
@@ -294,8 +299,8 @@ class _Training:
 
     def _chunks(self, position: Any) -> Iterator[Chunk]:
         """Those of the stream; what the first rows decide is decided before they are handed out."""
-        in_order = self.epoch == 0 and not isinstance(self.stream, CacheStream)
-        shuffled = {"shuffle": (self.seed, self.epoch)} if self.shuffle and self._can_shuffle() and not in_order else {}
+        can_shuffle = isinstance(self.stream, CacheStream | CachedStream)
+        shuffled = {"shuffle": (self.seed, self.epoch)} if self.shuffle and can_shuffle and self.epoch > 0 else {}
         chunks = self.stream.chunks(position, **shuffled)
         if position is None and self.epoch == 0:
             first, rows = [], 0
@@ -307,27 +312,33 @@ class _Training:
             yield from first
         yield from chunks
 
-    def _can_shuffle(self) -> bool:
-        return isinstance(self.stream, CacheStream | CachedStream)
-
     def _learn(self, part: Part, is_judged: bool) -> None:
-        matrix, y, weights = part
+        matrix, y, weights, order = part
+        if self.epoch == 0:
+            self._check(y)
+        if isinstance(self.model, SparseClassifier):
+            y = labels(y)
+        if is_judged:
+            self._judge(matrix, y, weights)
+        classes = self.classes if self.row == 0 and self.epoch == 0 else None
+        self.model.take_rows(matrix, y, weights, classes=classes, order=order, again=self.epoch > 0)
+        self.row += part.rows
+
+    def _check(self, y: np.ndarray) -> None:
+        """Refuse rows without a label, and labels that are none of the classes."""
         missing = np.array([label is None for label in y.tolist()]) if y.dtype.kind == "O" else np.isnan(y)
         if missing.any():
             raise ValueError(f"row {self.row + int(missing.argmax()) + 1} has no label: every row must have one.")
-        if isinstance(self.model, SparseClassifier):
-            y = labels(y)
-            unknown = ~np.isin(y, self.classes) if self.classes is not None else np.zeros(0, bool)
+        if self.classes is not None:
+            unknown = ~np.isin(y, self.classes) if y.dtype.kind == "O" else np.ones(len(y), bool)
+            for label in self.classes if y.dtype.kind != "O" else ():
+                unknown &= y != label
             if unknown.any():
                 at = int(unknown.argmax())
                 raise ValueError(
-                    f"row {self.row + at + 1} has the label {y[at]}, which is none of the classes {self.classes}: name "
-                    "all classes, or 'any' to let them appear."
+                    f"row {self.row + at + 1} has the label {labels(y[at : at + 1])[0]}, which is none of the classes "
+                    f"{self.classes}: name all classes, or 'any' to let them appear."
                 )
-        if is_judged:
-            self._judge(matrix, y, weights)
-        self.model.take_rows(matrix, y, weights, classes=self.classes, again=self.epoch > 0)
-        self.row += len(y)
 
     def _judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
         found = self.model.judge(matrix, y, weights) if self.model.__sklearn_is_fitted__() else None
