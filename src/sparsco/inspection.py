@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,22 @@ def as_text(outcome: Mapping[str, Any]) -> str:
             what = "rows judged before they were learned" if name == "progressive" else "test rows"
             lines.append(f"{what}: " + figures(outcome[name]))
     lines += [f"chosen: {note}" for note in outcome["notes"]]
-    lines += [f"{name.replace('_', ' ')}: {value}" for name, value in outcome["chosen"].items()]
+    lines.append(method(outcome["chosen"]))
     return "\n".join(lines + [f"warning: {sentence}" for sentence in outcome["warnings"]])
+
+
+def method(chosen: Mapping[str, str]) -> str:
+    """What was learned with, in a line.
+
+    >>> method({"optimizer": "NFTRL(alpha=2.0)", "conversion": "AverageSL(alpha=0.5)", "metric": "newton",
+    ...         "regularizer": "ElasticNet(lam=0.0123456, rho=0.0)"})
+    'method: NFTRL, AverageSL (newton), ElasticNet(lam=0.01235, rho=0)'
+    """
+    names = [chosen[name].partition("(")[0] for name in ("optimizer", "conversion") if name in chosen]
+    if "metric" in chosen:
+        names[-1] += f" ({chosen['metric']})"
+    numbers = re.sub(r"\d+\.\d+(e-?\d+)?", lambda found: f"{float(found[0]):.4g}", chosen.get("regularizer", ""))
+    return "method: " + ", ".join([*names, numbers])
 
 
 def figures(found: Mapping[str, float]) -> str:
@@ -116,7 +131,7 @@ def described(content: Mapping[str, Any], top: int) -> str:
     for name in ("progressive", "test"):
         if name in outcome:
             lines.append(f"{name}: {figures(outcome[name])}")
-    lines += [f"{name.replace('_', ' ')}: {value}" for name, value in outcome.get("chosen", {}).items()]
+    lines += [method(outcome["chosen"])] if "chosen" in outcome else []
     lines += [f"warning: {sentence}" for sentence in outcome.get("warnings", ())]
     lines += ["intercept: " + ", ".join(f"{name} {value:.6g}" for name, value in found["intercept"].items()), ""]
     outputs = _outputs(content)
