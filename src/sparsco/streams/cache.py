@@ -221,7 +221,8 @@ class Writer:
 
 def _joined(chunks: list[Chunk]) -> Chunk:
     """Several chunks as one."""
-    rows, last = stack([chunk.matrix for chunk in chunks]), chunks[-1]
+    indptr, indices, data, _ = stack([chunk.matrix for chunk in chunks])
+    last = chunks[-1]
     weights, tags = None, None
     if any(chunk.weights is not None for chunk in chunks):
         each = [np.ones(chunk.rows) if chunk.weights is None else chunk.weights for chunk in chunks]
@@ -229,7 +230,7 @@ def _joined(chunks: list[Chunk]) -> Chunk:
     if any(chunk.tags is not None for chunk in chunks):
         tags = [tag for chunk in chunks for tag in (chunk.tags or [""] * chunk.rows)]
     y = np.concatenate([chunk.y for chunk in chunks])
-    return Chunk(*tuple(rows)[:3], last.d, y, weights, tags, chunks[0].first, last.position, last.read)
+    return Chunk(indptr, indices, data, last.d, y, weights, tags, chunks[0].first, last.position, last.read)
 
 
 class CachedStream(Stream):
@@ -300,7 +301,8 @@ class CachedStream(Stream):
                         writer.add(chunk)
                     except OSError as error:
                         _warn(self.folder, error)
-                        writer = writer.abort()
+                        writer.abort()
+                        writer = None
                 yield chunk
             if writer is not None:
                 try:
@@ -436,7 +438,7 @@ def _mixed(h: Any, word: Any) -> Any:
 
 
 @kernel
-def checksum(words, seed):
+def checksum(words: Any, seed: Any) -> Any:
     """64 bits of some words, a multiple of eight; every change of one word changes them."""
     a, b, c, d = seed, seed + U(1), seed + U(2), seed + U(3)
     e, f, g, h = seed + U(4), seed + U(5), seed + U(6), seed + U(7)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import glob
 import gzip
+import io
 import lzma
 import os
 import sys
@@ -73,10 +74,12 @@ def raw_file(path: str) -> Iterator[Any]:
             yield raw
 
 
-def decompressed(raw: Any) -> Any:
-    """What a buffered file holds: how it is packed is seen at its first bytes."""
+def decompressed(raw: Any, suffix: str = "") -> Any:
+    """What a buffered file holds: how it is packed is seen at its first bytes, which may not belie its name."""
     head = raw.peek(6)[:6]
-    kind = next((suffix for suffix, magic in COMPRESSIONS.items() if head.startswith(magic)), "")
+    kind = next((kind for kind, magic in COMPRESSIONS.items() if head.startswith(magic)), "")
+    if suffix in COMPRESSIONS and kind != suffix:
+        raise ValueError(f"its name ends with {suffix}, but its contents are not packed like that")
     if kind == ".gz":
         return gzip.GzipFile(fileobj=raw)
     if kind == ".bz2":
@@ -105,7 +108,7 @@ def opened(path: Any, called: str = "") -> Iterator[Any]:
     """The decompressed file; whatever is wrong with its contents becomes a StreamError that names it."""
     try:
         with raw_file(os.fspath(path)) as raw:
-            yield decompressed(raw)
+            yield decompressed(raw, os.path.splitext(os.fspath(path))[1].lower())
     except DAMAGED as error:
         if isinstance(error, StreamError) or (isinstance(error, OSError) and error.errno is not None):
             raise  # ours, or the system's; what gzip and bz2 say of damaged files has no number
@@ -186,13 +189,21 @@ def _skip(stream: Any, offset: int, name: str) -> None:
     if not offset:
         return
     try:
+        if isinstance(stream, io.BufferedReader) and stream.seek(0, os.SEEK_END) < offset:
+            raise _shorter(name, offset)
         stream.seek(offset)
         return
+    except StreamError:
+        raise
     except (OSError, AttributeError, ValueError):
         pass
     left = offset
     while left:
         fresh = stream.read(min(left, 1 << 22))
         if not fresh:
-            raise StreamError(f"{name} is shorter than {offset} bytes, where reading should go on: it has changed.")
+            raise _shorter(name, offset)
         left -= len(fresh)
+
+
+def _shorter(name: str, offset: int) -> StreamError:
+    return StreamError(f"{name} is shorter than {offset} bytes, where reading should go on: it has changed.")

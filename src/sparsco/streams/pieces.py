@@ -104,10 +104,12 @@ class Pieces(Stream):
                 raise StreamError(f"{name}, {self.line} {line + number}: {sentence}.")
             line += parsed.lines
             if len(parsed.y):
-                arrays, d = self._placed(parsed)
+                (indptr, indices, data), d = self._placed(parsed)
                 first, row = row, row + len(parsed.y)
                 position = {"place": place, "row": row, "line": line, "d": d}
-                yield Chunk(*arrays, d, parsed.y, parsed.weights, parsed.tags, first, position, read)
+                yield Chunk(
+                    indptr, indices, data, d, parsed.y, parsed.weights, parsed.tags, first, position, read
+                )
 
     def _placed(self, parsed: Parsed) -> tuple[Any, int]:
         """CSR arrays and the number of features; called in order, since features may be added."""

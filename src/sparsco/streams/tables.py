@@ -100,6 +100,7 @@ class Tabular(Pieces):
         keys = np.empty((n, len(features)), np.uint64)
         values, kept = np.ones((n, len(features))), np.ones((n, len(features)), bool)
         texts: list[Any] = []
+        label: Any
         try:
             for k, (name, kind) in enumerate(features):
                 column = batch.column(layout.columns.index(name))
