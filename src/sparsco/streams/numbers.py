@@ -95,7 +95,7 @@ def high_product(a: Any, b: Any) -> Any:
 def rounded(w: Any, q: Any) -> Any:
     """w 10^q as a double, and whether that is certain: Lemire's algorithm, w nonzero."""
     if q < _LOWEST or q > _HIGHEST:
-        return 0.0, HARD
+        return (0.0 if q < 0 else np.inf), GOOD
     zeros, one = U(0), U(1)
     top = w
     for step in (32, 16, 8, 4, 2, 1):
@@ -177,7 +177,9 @@ def number(p: Any) -> Any:
             return 0.0, start, BAD
         q += -e if down else e
     value = 0.0
-    if state == GOOD and w != U(0):
+    if state == HARD and (digits + q > 350 or digits + q < -350):
+        value, state = np.inf if digits + q > 0 else 0.0, GOOD
+    elif state == GOOD and w != U(0):
         if w <= U(1 << 53) and q >= -22 and q <= 22:
             value = np.float64(w) / _TENS[U(-q)] if q < 0 else np.float64(w) * _TENS[U(q)]
         else:
