@@ -106,9 +106,16 @@ def needed(package: str, what: str) -> Any:
 @contextmanager
 def opened(path: Any, called: str = "") -> Iterator[Any]:
     """The decompressed file; whatever is wrong with its contents becomes a StreamError that names it."""
+    with _both(os.fspath(path), called) as (_, stream):
+        yield stream
+
+
+@contextmanager
+def _both(path: str, called: str) -> Iterator[tuple[Any, Any]]:
+    """The file as it lies on disk, and decompressed."""
     try:
-        with raw_file(os.fspath(path)) as raw:
-            yield decompressed(raw, os.path.splitext(os.fspath(path))[1].lower())
+        with raw_file(path) as raw:
+            yield raw, decompressed(raw, os.path.splitext(path)[1].lower())
     except DAMAGED as error:
         if isinstance(error, StreamError) or (isinstance(error, OSError) and error.errno is not None):
             raise  # ours, or the system's; what gzip and bz2 say of damaged files has no number
@@ -144,12 +151,12 @@ class Files:
         """Blocks of about ``size`` bytes from an offset in a file on, not cut inside of quotes where ``quoted``."""
         before = sum(os.stat(path).st_size for path in self.paths[:file] if path != STDIN)
         for number in range(file, len(self.paths)):
-            with opened(self.paths[number], self.name(number)) as stream, _counted(stream) as done:
+            with _both(self.paths[number], self.name(number)) as (raw, stream):
                 start = offset if number == file else 0
                 _skip(stream, start, self.name(number))
                 for text, end in self._lines(stream, size, self.name(number), start, quoted):
-                    yield Block(text, number, end, before + done())
-                before += done()
+                    yield Block(text, number, end, before + _told(raw))
+                before += _told(raw)
 
     def _lines(self, stream: Any, size: int, name: str, offset: int, quoted: bool) -> Iterator[tuple[bytes, int]]:
         """Texts of whole lines, and where they end."""
@@ -172,16 +179,12 @@ class Files:
             yield rest + b"\n", offset + len(rest)
 
 
-@contextmanager
-def _counted(stream: Any) -> Iterator[Any]:
-    """How many bytes have been read of the file on disk."""
-    raw = getattr(stream, "fileobj", None) or getattr(stream, "_fp", None) or stream
+def _told(raw: Any) -> int:
+    """How many bytes have been read of a file on disk, 0 where it does not tell."""
     try:
-        raw.tell()
-    except (OSError, ValueError, AttributeError):
-        yield lambda: 0
-    else:
-        yield raw.tell
+        return raw.tell()
+    except OSError:
+        return 0
 
 
 def _skip(stream: Any, offset: int, name: str) -> None:

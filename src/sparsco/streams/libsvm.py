@@ -77,7 +77,7 @@ class LibsvmStream(TextStream):
         if unordered and not code:
             size = parse_libsvm(*given, True, indptr, indices, data, y)[1]
         if code:
-            return Parsed.wrong(text, at, _sentence(code, text, at, limit))
+            return self.first_wrong(text, at, _sentence(code, text, at, limit), bool(hard or unordered))
         indptr, y, indices, data = indptr[: rows + 1], y[:rows], indices[:size], data[:size]
         if hard:
             unbox(y, text)

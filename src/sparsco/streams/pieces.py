@@ -32,11 +32,6 @@ class Parsed(NamedTuple):
         return cls(0, np.zeros(1, np.int64), nothing, nothing, nothing, error=error)
 
     @classmethod
-    def wrong(cls, text: bytes, at: int, sentence: str) -> Parsed:
-        """A mistake at an offset of the block."""
-        return cls.none((text.count(b"\n", 0, at) + 1, sentence))
-
-    @classmethod
     def wrong_row(cls, text: bytes, wrong: np.ndarray, sentence: str, comment: bytes = b"\n") -> Parsed:
         """A mistake in the first of the rows marked as wrong; lines that begin with ``comment`` are none."""
         lines = enumerate(text.split(b"\n"), 1)

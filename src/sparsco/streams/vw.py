@@ -70,7 +70,7 @@ class VWStream(TextStream):
             at, U(len(text)), LARGEST, indptr, where, data, scales, y, weights, tags
         )
         if code:
-            return Parsed.wrong(text, place, _sentence(code, text, place))
+            return self.first_wrong(text, place, _sentence(code, text, place), bool(hard or scaled or len(self.pairs)))
         indptr, y, weights, tags = indptr[: rows + 1], y[:rows], weights[:rows], tags[:rows]
         where, data, scales = where[:size], data[:size], scales[:size]
         if hard:
