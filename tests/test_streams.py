@@ -229,7 +229,8 @@ CORPUS = {
     "vw": [
         b"", b"|", b"||", b"1 |", b"| |", b"|:301e752| w", b"|a:2|b:3 x", b"'|", b"'", b"' |", b"1 ''|a", b"x|",
         b"a b|", b"1 2| y", b"1 |a:2:3 x", b"|a x:1e-400 x:1", b"|:2 x", b"| :1 :1 0 1", b"1 1 0 t| a", b"\t|",
-        b"1 1e-400 | a", b"1 -0 | a", b"| a|b|", b"|a^b c |a b^c", b"|\xff \xfe:2", b"1e400 | a", b"| a:1e76\n1|", b"|a x:1 x:-1",
+        b"1 1e-400 | a", b"1 -0 | a", b"| a|b|", b"|a^b c |a b^c", b"|\xff \xfe:2", b"1e400 | a",
+        b"| a:1e76\n1|", b"|a x:1 x:-1",
         b"0 |n \x00", b"|a\r\n|b c\r\n", b"1 'a'b | c", b"|a:1e40 x:1e40\n1 x", b"1 |a x:" + b"9" * 30,
     ],
 }  # fmt: skip
