@@ -597,6 +597,11 @@ def test_the_first_pass_writes_and_the_second_reads(source, tmp_path):
     assert whole(first) == expected and stream.is_cached and whole(stream) == expected
     later = open_stream(path, cache=tmp_path / "cache", **options)
     assert later.is_cached and later.names == stream.names
+    if names := dict(list(stream.names.items())[:9]):  # as after a checkpoint
+        assert open_stream(path, cache=tmp_path / "cache", names=names, **options).is_cached
+        for other in (names | {3: "unknown"}, {0: names[1], 1: names[0]}):
+            assert not open_stream(path, cache=tmp_path / "cache", names=other, **options).is_cached
+        assert not open_stream(path, cache=tmp_path / "cache", names=names, frozen=True, **options).is_cached
     assert whole(first[:2] + list(later.chunks(first[1].position))) == expected
     path.write_bytes(path.read_bytes() + path.read_bytes()[-40:].split(b"\n", 1)[1])
     changed = open_stream(path, cache=tmp_path / "cache", **options)

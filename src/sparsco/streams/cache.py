@@ -248,7 +248,7 @@ class CachedStream(Stream):
             cache = CacheStream(self.folder)
         except (StreamError, OSError):
             return None
-        return cache if cache.identity() == self.source.identity() else None
+        return cache if _is_of(cache, self.source) else None
 
     @property
     def total(self) -> int | None:  # type: ignore[override]
@@ -342,6 +342,23 @@ def default_folder(identity: dict[str, Any]) -> Path:
     paths = [file["path"] for file in files_of(identity)]
     what = json.dumps([paths, identity["format"], identity["options"]], sort_keys=True)
     return cache_folder("rows") / hashlib.sha256(what.encode()).hexdigest()[:24]
+
+
+def _is_of(cache: CacheStream, source: Stream) -> bool:
+    """Whether a cache has the rows of a source as it is now.
+
+    A source may begin with more names than the cache did, as when reading goes on, if those are the cache's first ones:
+    then both give every name the same column.
+    """
+    theirs, ours = cache.identity(), source.identity()
+    if theirs == ours:
+        return True
+    began, known = theirs["options"].get("names"), source.names
+    if not began or ours["options"].get("frozen") or len(known) < began[0]:
+        return False
+    if any(cache.names.get(column) != name for column, name in known.items()):
+        return False
+    return theirs == ours | {"options": ours["options"] | {"names": began}}
 
 
 def is_cache(path: str) -> bool:
