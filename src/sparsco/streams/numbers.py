@@ -114,6 +114,8 @@ def rounded(w: Any, q: Any) -> Any:
     bit = upper >> U(63)
     mantissa = upper >> (bit + U(9))
     exponent = ((217706 * q) >> 16) + 63 + np.int64(bit) - np.int64(zeros) + 1023
+    if exponent <= -53:  # less than half of the least double
+        return 0.0, GOOD
     if exponent <= 0 or exponent >= 2046:  # subnormal or nearly infinite
         return 0.0, HARD
     if lower <= one and q >= -4 and q <= 23 and mantissa & U(3) == one and mantissa << (bit + U(9)) == upper:
