@@ -261,6 +261,25 @@ def test_hashes_and_hashed_dicts_are_scikit_learns():
     np.testing.assert_allclose(matrix_of([chunk], 2**6)[0].toarray(), expected, rtol=1e-15, atol=1e-15)
 
 
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_kernels_are_the_plain_python_they_are_written_in(tmp_path):
+    (tmp_path / "x.svm").write_bytes(LIBSVM[:300].rpartition(b"\n")[0] + b"\n1 9:1 3:-2.5e-9\n")
+    (tmp_path / "x.vw").write_bytes(VW[:300].rpartition(b"\n")[0] + b"\n1 |c:2 :3 \n")
+    for name, options in [("x.svm", {}), ("x.svm", {"hash_bits": 9}), ("x.vw", {"quadratic": ["ab"]})]:
+        compiled = whole(open_stream(tmp_path / name, **options))
+        with plain_python(), np.errstate(over="ignore"):
+            assert whole(open_stream(tmp_path / name, threads=1, **options)) == compiled
+
+
+def test_names_kept_with_hashing_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr("sparsco.streams.features.MAX_NAMES", 10)
+    (tmp_path / "x.vw").write_bytes(VW)
+    stream = open_stream(tmp_path / "x.vw", hash_bits=12)
+    assert len(list(stream)) == 1 and len(stream.names) == 10
+    for column, name in stream.names.items():
+        assert abs(murmurhash3_32(name)) % 2**12 == column
+
+
 def test_a_vocabulary_grows_is_cut_and_frozen(tmp_path):
     path = tmp_path / "x.vw"
     path.write_bytes(b"1 | a b\n0 | c a\n1 | d\n")

@@ -128,6 +128,7 @@ class Hashed:
             new = np.flatnonzero(~self._seen[columns & (self._seen.size - 1)])
             if new.size:
                 found, at = np.unique(columns[new], return_index=True)
+                found, at = found[: MAX_NAMES - len(self.names)], at[: MAX_NAMES - len(self.names)]
                 self.names.update(zip(found.tolist(), names_of(new[at]), strict=True))
                 self._seen[found & (self._seen.size - 1)] = True
         return columns, np.where(hashes >= 0, 1.0, -1.0) if self.signed else None
