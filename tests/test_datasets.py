@@ -72,7 +72,7 @@ def test_generated_files_of_the_real_shape(folder, name, suffix):
     dataset = REGISTRY[name]
     for part, (file,) in dataset.parts.items():
         columns = rng.integers(dataset.features, size=file.rows)
-        values = np.round(rng.normal(size=file.rows), 3)
+        values = np.round(rng.normal(size=file.rows), 3) + 5.0  # no zeros: those are dropped
         targets = rng.choice([-1, 1], file.rows) if dataset.labels else np.round(rng.normal(size=file.rows), 3)
         lines = (f"{y} {j + 1}:{v!r}\n" for y, j, v in zip(targets.tolist(), columns, values.tolist(), strict=True))
         put(folder, file.path + suffix, PACKERS[suffix]("".join(lines).encode()))
@@ -132,16 +132,15 @@ def test_the_cache_folder_comes_second_and_plain_files_before_packed_ones(tiny, 
         (b"1 1:1\n-1 2:1\n", "holds 2 rows of 4 features, expected were 3 rows of 4 features"),
         (TINY + b"1 1:1\n", "holds 4 rows of 4 features"),
         (b"", "holds 0 rows"),
-        (b"1 1:1\n-1 5:1\n1\n", "cannot be read: .*4.*5 features"),
-        (b"1 0:1\n-1 2:1\n1\n", "cannot be read: Invalid index 0"),
-        (b"1 2:1 2:1\n-1\n1\n", "cannot be read: .*sorted and unique"),
-        (b"1 3:1 2:1\n-1\n1\n", "cannot be read: .*sorted and unique"),
-        (b"1 1:1\n-1 2:1 3\n1\n", "cannot be read"),
-        (b"1 1:one\n-1\n1\n", "cannot be read"),
-        (b"1 99999999999999999999999:1\n-1\n1\n", "cannot be read"),
-        (b"<html>\n-1\n1\n", "cannot be read: could not convert"),
-        (b"1 1:nan\n-1\n1\n", "holds numbers that are not finite"),
-        (b"inf 1:1\n-1\n1\n", "holds numbers that are not finite"),
+        (b"1 1:1\n-1 5:1\n1\n", "has a feature 5, expected were 4 features"),
+        (b"1 0:1\n-1 2:1\n1\n", "line 1: '0:1' has the index 0"),
+        (b"1 2:1 2:1\n-1\n1\n", "line 1: '2:1' repeats an index"),
+        (b"1 1:1\n-1 2:1 3\n1\n", "line 2: '3' is no feature"),
+        (b"1 1:one\n-1\n1\n", "line 1: '1:one' has no number"),
+        (b"1 99999999999999999999999:1\n-1\n1\n", "line 1: .* has an index beyond"),
+        (b"<html>\n-1\n1\n", "line 1: '<html>' is no label"),
+        (b"1 1:nan\n-1\n1\n", "line 1: '1:nan' is not finite"),
+        (b"inf 1:1\n-1\n1\n", "line 1: 'inf' is not finite"),
         (b"1 1:1\n0 2:1\n1\n", "holds the label 0, expected were -1, 1"),
         (b"1 1:1\n0.5 2:1\n1\n", "holds the label 0.5"),
     ],
@@ -318,7 +317,7 @@ def test_without_a_checksum_the_one_found_is_told(tiny, server, monkeypatch):
         ("chunked", "IncompleteRead"),
         ("other", "the file received is damaged or another version: SHA-256 [0-9a-f]{64}, expected"),
         ("cut.gz", "the file received cannot be read: Compressed file ended"),
-        ("page.gz", "the file received cannot be read: Not a gzipped file"),
+        ("page.gz", "the file received cannot be read: its name ends with .gz"),
     ],
 )
 def test_a_failed_download_leaves_nothing_behind(tiny, tmp_path, server, monkeypatch, path, sentence):

@@ -76,7 +76,7 @@ _HOMES = {
     "SCMDI": "individual",
     "OCMDI": "individual",
 }
-_MODULES = ("datasets", "metrics", "presets", "projections", "tomography")
+_MODULES = ("datasets", "metrics", "presets", "projections", "streams", "tomography")
 
 __all__ = sorted([*_HOMES, *_MODULES])
 

@@ -13,16 +13,12 @@ Files are looked for below the folder named by ``SPARSCO_DATA``, then in the use
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import hashlib
-import lzma
 import math
 import os
 import tempfile
-import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,7 +30,7 @@ from scipy.sparse import csr_matrix
 
 from .folders import cache_folder
 
-_OPENERS: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_PACKED = ("", ".gz", ".bz2", ".xz")
 Progress = Callable[[int, int | None], None]
 
 
@@ -49,24 +45,25 @@ class DownloadError(OSError):
 # --- reading files ----------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _opened(path: Path, called: str = "") -> Iterator[Any]:
+def _opened(path: Path, called: str = "") -> AbstractContextManager[Any]:
     """The decompressed file; whatever is wrong with its contents becomes a ValueError that names it."""
-    try:
-        with _OPENERS.get(path.suffix, open)(path, "rb") as stream:
-            yield stream
-    except (EOFError, ValueError, OverflowError, OSError, zlib.error, lzma.LZMAError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # the system's own; what gzip and bz2 say of damaged files has no number
-        raise ValueError(f"{called or path} cannot be read: {error}") from error
+    from .streams.files import opened
+
+    return opened(path, called)
 
 
 def read_libsvm(paths: Sequence[Path], features: int) -> tuple[csr_matrix, np.ndarray]:
     """A LIBSVM text file, columns counted from 1; targets from a second file, one a line, where there is one."""
-    from sklearn.datasets import load_svmlight_file  # a second of imports that listing and fetching can do without
+    from .rows import Matrix, stack
+    from .streams import open_stream  # a second of imports that listing and fetching can do without
 
-    with _opened(paths[0]) as text:
-        X, y = load_svmlight_file(text, n_features=features, zero_based=False)
+    chunks = list(open_stream(paths[0], "libsvm", zero_based=False))
+    d = max((chunk.d for chunk in chunks), default=0)
+    if d > features:
+        raise ValueError(f"{paths[0]} has a feature {d}, expected were {features} features")
+    rows = stack([Matrix(np.zeros(1, np.int64), np.zeros(0, np.uint32), np.zeros(0), 0), *(c.matrix for c in chunks)])
+    X = csr_matrix((rows.data, rows.indices.view(np.int32), rows.indptr), shape=(len(rows), features))
+    y = np.concatenate([np.zeros(0), *(chunk.y for chunk in chunks)])
     if len(paths) > 1:
         with _opened(paths[1]) as text:
             y = np.loadtxt(text, ndmin=1)
@@ -217,7 +214,7 @@ def _files(name: str, part: str | None = None) -> list[File]:
 
 def _lookup(file: File, places: Sequence[Path]) -> Path | None:
     """The first copy of a file, the plain one before compressed ones."""
-    candidates = (place / (file.path + suffix) for place in places for suffix in _OPENERS)
+    candidates = (place / (file.path + suffix) for place in places for suffix in _PACKED)
     return next((path for path in candidates if path.is_file()), None)
 
 
@@ -290,13 +287,13 @@ def _checked(path: Path, file: File, called: str = "") -> Copy:
 def _fetch(file: File, folder: Path, root: str | None, progress: Progress | None) -> Copy:
     """Into a temporary folder beside the target, which goes whatever happens, and by one renaming to its place."""
     target = folder / file.path
-    known = [f"{root.rstrip('/')}/{file.path}{suffix}" for suffix in _OPENERS] if root else [str(file.address)]
+    known = [f"{root.rstrip('/')}/{file.path}{suffix}" for suffix in _PACKED] if root else [str(file.address)]
     try:
         address, body = _open_first(known)
         with body:
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as temporary:
-                suffix = next(suffix for suffix in reversed(_OPENERS) if address.endswith(suffix))
+                suffix = next(suffix for suffix in reversed(_PACKED) if address.endswith(suffix))
                 received = Path(temporary) / (target.name + suffix)
                 _receive(body, received, progress)
                 copy = _checked(received, file, called="the file received")

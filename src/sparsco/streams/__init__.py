@@ -5,10 +5,10 @@
 >>> import tempfile, pathlib
 >>> from sparsco.streams import open_stream
 >>> path = pathlib.Path(tempfile.mkdtemp()) / "tiny.svm"
->>> _ = path.write_text("+1 1:0.5 7:2 # a comment\\n-1 2:1e-3\\n")
+>>> _ = path.write_text("+1 1:0.5 7:2 # a comment\\n-1 2:-25e-2\\n")
 >>> for chunk in open_stream(path):
 ...     print(chunk.first, chunk.rows, chunk.d, chunk.y, chunk.indices, chunk.data)
-0 2 8 [ 1. -1.] [1 7 2] [0.5   2.    0.001]
+0 2 8 [ 1. -1.] [1 7 2] [ 0.5   2.   -0.25]
 """
 
 from __future__ import annotations

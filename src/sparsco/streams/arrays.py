@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ class ExampleStream(Pieces):
     ) -> None:  # fmt: skip
         self.source = source
         self.repeatable = callable(source) or not isinstance(source, Iterator)
-        self.total = len(source) if hasattr(source, "__len__") else None
+        self.total = len(source) if isinstance(source, Sized) else None
         self.asked = encoder(hash_bits, seed, signed, names, frozen)
         self._kind: type | None = None
         if hash_bits is not None or names is not None:

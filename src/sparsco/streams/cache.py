@@ -221,7 +221,8 @@ class Writer:
 
 def _joined(chunks: list[Chunk]) -> Chunk:
     """Several chunks as one."""
-    rows, last = stack([chunk.matrix for chunk in chunks]), chunks[-1]
+    indptr, indices, data, _ = stack([chunk.matrix for chunk in chunks])
+    last = chunks[-1]
     weights, tags = None, None
     if any(chunk.weights is not None for chunk in chunks):
         each = [np.ones(chunk.rows) if chunk.weights is None else chunk.weights for chunk in chunks]
@@ -229,7 +230,7 @@ def _joined(chunks: list[Chunk]) -> Chunk:
     if any(chunk.tags is not None for chunk in chunks):
         tags = [tag for chunk in chunks for tag in (chunk.tags or [""] * chunk.rows)]
     y = np.concatenate([chunk.y for chunk in chunks])
-    return Chunk(*tuple(rows)[:3], last.d, y, weights, tags, chunks[0].first, last.position, last.read)
+    return Chunk(indptr, indices, data, last.d, y, weights, tags, chunks[0].first, last.position, last.read)
 
 
 class CachedStream(Stream):
@@ -247,7 +248,7 @@ class CachedStream(Stream):
             cache = CacheStream(self.folder)
         except (StreamError, OSError):
             return None
-        return cache if cache.identity() == self.source.identity() else None
+        return cache if _is_of(cache, self.source) else None
 
     @property
     def total(self) -> int | None:  # type: ignore[override]
@@ -303,7 +304,8 @@ class CachedStream(Stream):
                         writer.add(chunk)
                     except OSError as error:
                         _warn(self.folder, error)
-                        writer = writer.abort()
+                        writer.abort()
+                        writer = None
                 yield chunk
             if writer is not None:
                 try:
@@ -343,6 +345,23 @@ def default_folder(identity: dict[str, Any]) -> Path:
     paths = [file["path"] for file in files_of(identity)]
     what = json.dumps([paths, identity["format"], identity["options"]], sort_keys=True)
     return cache_folder("rows") / hashlib.sha256(what.encode()).hexdigest()[:24]
+
+
+def _is_of(cache: CacheStream, source: Stream) -> bool:
+    """Whether a cache has the rows of a source as it is now.
+
+    A source may begin with more names than the cache did, as when reading goes on, if those are the cache's first ones:
+    then both give every name the same column.
+    """
+    theirs, ours = cache.identity(), source.identity()
+    if theirs == ours:
+        return True
+    began, known = theirs["options"].get("names"), source.names
+    if not began or ours["options"].get("frozen") or len(known) < began[0]:
+        return False
+    if any(cache.names.get(column) != name for column, name in known.items()):
+        return False
+    return theirs == ours | {"options": ours["options"] | {"names": began}}
 
 
 def is_cache(path: str) -> bool:
@@ -439,7 +458,7 @@ def _mixed(h: Any, word: Any) -> Any:
 
 
 @kernel
-def checksum(words, seed):
+def checksum(words: Any, seed: Any) -> Any:
     """64 bits of some words, a multiple of eight; every change of one word changes them."""
     a, b, c, d = seed, seed + U(1), seed + U(2), seed + U(3)
     e, f, g, h = seed + U(4), seed + U(5), seed + U(6), seed + U(7)

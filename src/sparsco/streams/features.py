@@ -36,7 +36,8 @@ class Vocabulary:
     def __init__(self, names: Iterable[str] = (), frozen: bool = False) -> None:
         self._columns, self._names = SeenColumns(), list(names)
         self.frozen, self._marks = frozen, np.empty(0, np.int32)
-        self._began = hashlib.sha256("\n".join(self._names).encode("utf-8", "surrogateescape")).hexdigest()
+        digest = hashlib.sha256("\n".join(self._names).encode("utf-8", "surrogateescape")).hexdigest()
+        self._began = [len(self._names), digest]
         keys = (fingerprints(self._names, self.seed) & U(_FINGERPRINT)).view(np.int64)
         if len(self._add(keys)) and len(self._columns) < len(self._names):
             raise ValueError("names has one of its names twice: each must be another feature.")
@@ -137,6 +138,7 @@ class Hashed:
             new = np.flatnonzero(~self._seen[columns & (self._seen.size - 1)])
             if new.size:
                 found, at = np.unique(columns[new], return_index=True)
+                found, at = found[: MAX_NAMES - len(self.names)], at[: MAX_NAMES - len(self.names)]
                 self.names.update(zip(found.tolist(), names_of(new[at]), strict=True))
                 self._seen[found & (self._seen.size - 1)] = True
         return columns, np.where(hashes >= 0, 1.0, -1.0) if self.signed else None

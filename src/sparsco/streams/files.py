@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import glob
 import gzip
+import io
 import lzma
 import os
 import sys
@@ -73,10 +74,12 @@ def raw_file(path: str) -> Iterator[Any]:
             yield raw
 
 
-def decompressed(raw: Any) -> Any:
-    """What a buffered file holds: how it is packed is seen at its first bytes."""
+def decompressed(raw: Any, suffix: str = "") -> Any:
+    """What a buffered file holds: how it is packed is seen at its first bytes, which may not belie its name."""
     head = raw.peek(6)[:6]
-    kind = next((suffix for suffix, magic in COMPRESSIONS.items() if head.startswith(magic)), "")
+    kind = next((kind for kind, magic in COMPRESSIONS.items() if head.startswith(magic)), "")
+    if suffix in COMPRESSIONS and kind != suffix:
+        raise ValueError(f"its name ends with {suffix}, but its contents are not packed like that")
     if kind == ".gz":
         return gzip.GzipFile(fileobj=raw)
     if kind == ".bz2":
@@ -103,9 +106,16 @@ def needed(package: str, what: str) -> Any:
 @contextmanager
 def opened(path: Any, called: str = "") -> Iterator[Any]:
     """The decompressed file; whatever is wrong with its contents becomes a StreamError that names it."""
+    with _both(os.fspath(path), called) as (_, stream):
+        yield stream
+
+
+@contextmanager
+def _both(path: str, called: str) -> Iterator[tuple[Any, Any]]:
+    """The file as it lies on disk, and decompressed."""
     try:
-        with raw_file(os.fspath(path)) as raw:
-            yield decompressed(raw)
+        with raw_file(path) as raw:
+            yield raw, decompressed(raw, os.path.splitext(path)[1].lower())
     except DAMAGED as error:
         if isinstance(error, StreamError) or (isinstance(error, OSError) and error.errno is not None):
             raise  # ours, or the system's; what gzip and bz2 say of damaged files has no number
@@ -141,12 +151,12 @@ class Files:
         """Blocks of about ``size`` bytes from an offset in a file on, not cut inside of quotes where ``quoted``."""
         before = sum(os.stat(path).st_size for path in self.paths[:file] if path != STDIN)
         for number in range(file, len(self.paths)):
-            with opened(self.paths[number], self.name(number)) as stream, _counted(stream) as done:
+            with _both(self.paths[number], self.name(number)) as (raw, stream):
                 start = offset if number == file else 0
                 _skip(stream, start, self.name(number))
                 for text, end in self._lines(stream, size, self.name(number), start, quoted):
-                    yield Block(text, number, end, before + done())
-                before += done()
+                    yield Block(text, number, end, before + _told(raw))
+                before += _told(raw)
 
     def _lines(self, stream: Any, size: int, name: str, offset: int, quoted: bool) -> Iterator[tuple[bytes, int]]:
         """Texts of whole lines, and where they end."""
@@ -169,16 +179,12 @@ class Files:
             yield rest + b"\n", offset + len(rest)
 
 
-@contextmanager
-def _counted(stream: Any) -> Iterator[Any]:
-    """How many bytes have been read of the file on disk."""
-    raw = getattr(stream, "fileobj", None) or getattr(stream, "_fp", None) or stream
+def _told(raw: Any) -> int:
+    """How many bytes have been read of a file on disk, 0 where it does not tell."""
     try:
-        raw.tell()
-    except (OSError, ValueError, AttributeError):
-        yield lambda: 0
-    else:
-        yield raw.tell
+        return raw.tell()
+    except OSError:
+        return 0
 
 
 def _skip(stream: Any, offset: int, name: str) -> None:
@@ -186,13 +192,21 @@ def _skip(stream: Any, offset: int, name: str) -> None:
     if not offset:
         return
     try:
+        if isinstance(stream, io.BufferedReader) and stream.seek(0, os.SEEK_END) < offset:
+            raise _shorter(name, offset)
         stream.seek(offset)
         return
+    except StreamError:
+        raise
     except (OSError, AttributeError, ValueError):
         pass
     left = offset
     while left:
         fresh = stream.read(min(left, 1 << 22))
         if not fresh:
-            raise StreamError(f"{name} is shorter than {offset} bytes, where reading should go on: it has changed.")
+            raise _shorter(name, offset)
         left -= len(fresh)
+
+
+def _shorter(name: str, offset: int) -> StreamError:
+    return StreamError(f"{name} is shorter than {offset} bytes, where reading should go on: it has changed.")

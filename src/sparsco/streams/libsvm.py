@@ -72,11 +72,12 @@ class LibsvmStream(TextStream):
         limit = _WIDEST if self.wide else MAX_FEATURES - 1 + self.shift
         indptr, y = np.zeros(lines + 1, np.int64), np.empty(lines)
         indices, data = np.empty(most, np.int64 if self.wide else np.uint32), np.empty(most)
-        rows, size, d, hard, unordered, code, at = parse_libsvm(
-            U(buffer.ctypes.data), U(len(text)), U(self.shift), U(limit), LARGEST, indptr, indices, data, y
-        )
+        given = U(buffer.ctypes.data), U(len(text)), U(self.shift), U(limit), LARGEST
+        rows, size, d, hard, unordered, code, at = parse_libsvm(*given, False, indptr, indices, data, y)
+        if unordered and not code:
+            size = parse_libsvm(*given, True, indptr, indices, data, y)[1]
         if code:
-            return Parsed.wrong(text, at, _sentence(code, text, at, limit))
+            return self.first_wrong(text, at, _sentence(code, text, at, limit), bool(hard or unordered))
         indptr, y, indices, data = indptr[: rows + 1], y[:rows], indices[:size], data[:size]
         if hard:
             unbox(y, text)
@@ -85,11 +86,11 @@ class LibsvmStream(TextStream):
             if wild.any():
                 return Parsed.wrong_row(text, wild, "the row has " + _BEYOND, b"#")
         if unordered or hard:
-            counts = np.diff(np.append(0, np.cumsum(data != 0.0))[indptr])
-            indptr, keys, data = tidied(np.diff(indptr), indices.astype(np.int64), data)
-            repeats = np.diff(indptr) < counts
+            lengths, keys = np.diff(indptr), indices.astype(np.int64)
+            repeats = np.diff(tidied(lengths, keys.copy(), np.ones(size))[0]) < lengths
             if repeats.any():
                 return Parsed.wrong_row(text, repeats, "the row repeats an index: every index may occur once", b"#")
+            indptr, keys, data = tidied(lengths, keys, data)
             indices = keys.astype(indices.dtype)
         if self.encoder is None:
             return Parsed(lines, indptr, indices, data, y, d=d)
@@ -120,7 +121,7 @@ def shown(token: bytes) -> str:
 
 
 @kernel
-def parse_libsvm(at, size, shift, limit, largest, indptr, indices, data, y):
+def parse_libsvm(at, size, shift, limit, largest, keeps_zeros, indptr, indices, data, y):
     """All rows of a text that ends with a newline; what was found, and the code and place of the first mistake."""
     p, end, one = at, at + size, U(1)
     row, entry, width, hard, unordered = 0, 0, U(0), 0, 0
@@ -188,7 +189,7 @@ def parse_libsvm(at, size, shift, limit, largest, indptr, indices, data, y):
             if state == HARD:
                 value = boxed(p + one - at)
                 hard += 1
-            if value != 0.0:
+            if value != 0.0 or keeps_zeros:
                 indices[U(entry)] = j - one
                 data[U(entry)] = value
                 entry += 1

@@ -95,7 +95,7 @@ def high_product(a: Any, b: Any) -> Any:
 def rounded(w: Any, q: Any) -> Any:
     """w 10^q as a double, and whether that is certain: Lemire's algorithm, w nonzero."""
     if q < _LOWEST or q > _HIGHEST:
-        return 0.0, HARD
+        return (0.0 if q < 0 else np.inf), GOOD
     zeros, one = U(0), U(1)
     top = w
     for step in (32, 16, 8, 4, 2, 1):
@@ -114,6 +114,8 @@ def rounded(w: Any, q: Any) -> Any:
     bit = upper >> U(63)
     mantissa = upper >> (bit + U(9))
     exponent = ((217706 * q) >> 16) + 63 + np.int64(bit) - np.int64(zeros) + 1023
+    if exponent <= -53:  # less than half of the least double
+        return 0.0, GOOD
     if exponent <= 0 or exponent >= 2046:  # subnormal or nearly infinite
         return 0.0, HARD
     if lower <= one and q >= -4 and q <= 23 and mantissa & U(3) == one and mantissa << (bit + U(9)) == upper:
@@ -177,7 +179,9 @@ def number(p: Any) -> Any:
             return 0.0, start, BAD
         q += -e if down else e
     value = 0.0
-    if state == GOOD and w != U(0):
+    if state == HARD and (digits + q > 350 or digits + q < -350):
+        value, state = np.inf if digits + q > 0 else 0.0, GOOD
+    elif state == GOOD and w != U(0):
         if w <= U(1 << 53) and q >= -22 and q <= 22:
             value = np.float64(w) / _TENS[U(-q)] if q < 0 else np.float64(w) * _TENS[U(q)]
         else:

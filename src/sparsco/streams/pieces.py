@@ -32,11 +32,6 @@ class Parsed(NamedTuple):
         return cls(0, np.zeros(1, np.int64), nothing, nothing, nothing, error=error)
 
     @classmethod
-    def wrong(cls, text: bytes, at: int, sentence: str) -> Parsed:
-        """A mistake at an offset of the block."""
-        return cls.none((text.count(b"\n", 0, at) + 1, sentence))
-
-    @classmethod
     def wrong_row(cls, text: bytes, wrong: np.ndarray, sentence: str, comment: bytes = b"\n") -> Parsed:
         """A mistake in the first of the rows marked as wrong; lines that begin with ``comment`` are none."""
         lines = enumerate(text.split(b"\n"), 1)
@@ -108,10 +103,12 @@ class Pieces(Stream):
                 raise StreamError(f"{name}, {self.line} {line + number}: {sentence}.")
             line += parsed.lines
             if len(parsed.y):
-                arrays, d = self._placed(parsed)
+                (indptr, indices, data), d = self._placed(parsed)
                 first, row = row, row + len(parsed.y)
                 position = {"place": place, "row": row, "line": line, "d": d}
-                yield Chunk(*arrays, d, parsed.y, parsed.weights, parsed.tags, first, position, read)
+                yield Chunk(
+                    indptr, indices, data, d, parsed.y, parsed.weights, parsed.tags, first, position, read
+                )
 
     def _placed(self, parsed: Parsed) -> tuple[Any, int]:
         """CSR arrays and the number of features; called in order, since features may be added."""

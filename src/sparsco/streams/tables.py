@@ -100,6 +100,7 @@ class Tabular(Pieces):
         keys = np.empty((n, len(features)), np.uint64)
         values, kept = np.ones((n, len(features))), np.ones((n, len(features)), bool)
         texts: list[Any] = []
+        label: Any
         try:
             for k, (name, kind) in enumerate(features):
                 column = batch.column(layout.columns.index(name))
@@ -127,7 +128,6 @@ class Tabular(Pieces):
         if layout.tag is not None:
             column = batch.column(layout.columns.index(layout.tag))
             tags = ["" if tag is None else str(tag) for tag in column.to_pylist()]
-        kept &= values != 0.0
         indptr, entry_of = np.append(0, np.cumsum(kept.sum(1))), np.flatnonzero(kept)
 
         def names_of(entries: np.ndarray) -> list[str]:
@@ -277,6 +277,7 @@ class CsvStream(TextStream, Tabular):
                 types = dict(zip(columns, table.schema.types, strict=True))
         dates = needed("pyarrow.types", "CSV files").is_temporal
         types = {name: self._arrow.string() if dates(type) else type for name, type in types.items()}
+        self._booleans = {name for name, type in types.items() if type == self._arrow.bool_()}
         self.layout = self.lay_out(types, self.files.name(0))
 
     def _read(self, text: bytes, columns: Sequence[str] = ()) -> Any:
@@ -301,6 +302,8 @@ class CsvStream(TextStream, Tabular):
         layout = self.layout
         kinds = layout.kinds | {layout.target: layout.target_kind, layout.weight: NUMERIC}
         kind = kinds.get(name)
+        if kind == NUMERIC and name in self._booleans:
+            return self._arrow.bool_()
         return self._arrow.float64() if kind == NUMERIC else self._arrow.string()
 
     def _explained(self, sentence: str) -> str:
@@ -438,11 +441,11 @@ def _as_arrow(table: Any) -> Any:
 
 
 def first_line(path: str) -> bytes:
-    """The first line that says anything, to see what a file of unknown suffix holds."""
+    """The first line that is not empty or a comment, to see what a file of unknown suffix holds."""
     if path == STDIN:  # look without taking
         with raw_file(path) as raw:
             text = raw.peek(1 << 12)
     else:
         with opened(path) as stream:
             text = stream.read(1 << 16)
-    return next((line for line in text.splitlines() if line.strip()), b"")
+    return next((line for line in text.splitlines() if line.strip() and not line.startswith(b"#")), b"")

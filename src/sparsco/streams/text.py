@@ -35,6 +35,15 @@ class TextStream(Pieces):
         """The rows of a block of whole lines; whether a file begins with it."""
         raise NotImplementedError
 
+    def first_wrong(self, text: bytes, at: int, sentence: str, may_be_more: bool) -> Parsed:
+        """A mistake at an offset, or an earlier one of those that are seen only when all rows are there."""
+        line = text.rfind(b"\n", 0, at) + 1
+        if may_be_more and line:
+            before = self.parse(text[:line], False)
+            if before.error:
+                return before
+        return Parsed.none((text.count(b"\n", 0, at) + 1, sentence))
+
     def prepare(self, block: Block) -> None:
         """Look at the first block of a pass before any is parsed."""
 

@@ -61,23 +61,24 @@ class VWStream(TextStream):
     def parse(self, text: bytes, begins: bool) -> Parsed:
         buffer = np.frombuffer(text, np.uint8)
         lines = int(np.count_nonzero(buffer == NEWLINE))
-        most = np.count_nonzero(buffer == SPACE) + np.count_nonzero(buffer == TAB)
+        most = int(np.count_nonzero(buffer <= SPACE)) - lines  # a feature has a blank before it
         indptr, y, weights = np.zeros(lines + 1, np.int64), np.empty(lines), np.empty(lines)
         tags, where = np.zeros((lines, 2), np.int32), np.empty((most, 4), np.int32)
-        data, scales = np.empty(most), np.empty(most)
-        at = U(buffer.ctypes.data)
-        rows, size, hard, scaled, longest, code, place = parse_vw(
-            at, U(len(text)), LARGEST, indptr, where, data, scales, y, weights, tags
-        )
+        data, scales, at = np.empty(most), np.empty(0), U(buffer.ctypes.data)
+        arrays = indptr, where, data, y, weights, tags
+        rows, size, hard, scaled, longest, code, place = parse_vw(at, U(len(text)), LARGEST, scales, *arrays)
+        if hard and scaled and not code:  # numbers that are not known yet cannot be multiplied
+            scales = np.empty(most)
+            parse_vw(at, U(len(text)), LARGEST, scales, *arrays)
         if code:
-            return Parsed.wrong(text, place, _sentence(code, text, place))
+            return self.first_wrong(text, place, _sentence(code, text, place), bool(hard or scaled or len(self.pairs)))
         indptr, y, weights, tags = indptr[: rows + 1], y[:rows], weights[:rows], tags[:rows]
-        where, data, scales = where[:size], data[:size], scales[:size]
+        where, data = where[:size], data[:size]
         if hard:
-            for values in (y, weights, data, scales):
+            for values in (y, weights, data, scales[:size]):
                 unbox(values, text)
-        if scaled:
-            data = data * scales
+            if scaled:
+                data = data * scales[:size]
         if len(self.pairs):
             indptr, where, data = self._with_pairs(at, indptr, where, data)
         if hard or scaled or len(self.pairs):
@@ -119,10 +120,11 @@ def _sentence(code: int, text: bytes, at: int) -> str:
 
 
 @kernel
-def parse_vw(at, size, largest, indptr, where, data, scales, y, weights, tags):
+def parse_vw(at, size, largest, scales, indptr, where, data, y, weights, tags):
     """All rows of a text that ends with a newline; ``where`` has for each entry where namespace and name begin and end.
 
-    An entry without a name has -1 - k for the k-th such of its namespace.
+    An entry without a name has -1 - k for the k-th such of its namespace.  Values are multiplied by their namespace's
+    scale, or the scales kept beside them where there is room.
     """
     p, end, one = at, at + size, U(1)
     row, entry, hard, scaled, longest = 0, 0, 0, False, 0
@@ -209,7 +211,10 @@ def parse_vw(at, size, largest, indptr, where, data, scales, y, weights, tags):
                 if first == name_end:
                     where[e, 2] = -1 - unnamed
                     unnamed += 1
-                data[e], scales[e] = value, scale
+                if scales.size:
+                    data[e], scales[e] = value, scale
+                else:
+                    data[e] = value * scale
                 longest = max(longest, np.int64(space_end - space) + np.int64(name_end - first) + 24)
                 entry += 1
             while c == SPACE or c == TAB:
