@@ -8,14 +8,14 @@ from __future__ import annotations
 import random
 import sys
 
-HAM = """see you at home tonight|are we still on for lunch|the meeting moved to friday|can you call me later|happy birthday
-|did you feed the cat|running late sorry|the train is late again|thanks for dinner it was lovely|what time is the film
-|mum says hello|i left my keys at the office|shall we walk by the river on sunday|the report is nearly done
-|pick up some milk please|good luck with the exam""".replace("\n", "").split("|")
-SPAM = """you have won a prize call now|free entry in our weekly draw|claim your cash reward today|urgent reply to this text
-|cheap loans with no credit check|win a holiday for two|your account has a bonus waiting|txt stop to end
-|exclusive offer only for you|congratulations you were selected""".replace("\n", "").split("|")
-FILLER = "ok so well just really maybe today tomorrow now then still here there yes no please thanks hey hi lol x".split()
+HAM = """see you at home tonight|are we still on for lunch|the meeting moved to friday|can you call me later|
+happy birthday|did you feed the cat|running late sorry|the train is late again|thanks for dinner it was lovely|
+what time is the film|mum says hello|i left my keys at the office|shall we walk by the river on sunday|
+the report is nearly done|pick up some milk please|good luck with the exam""".replace("\n", "").split("|")
+SPAM = """you have won a prize call now|free entry in our weekly draw|claim your cash reward today|
+urgent reply to this text|cheap loans with no credit check|win a holiday for two|your account has a bonus waiting|
+txt stop to end|exclusive offer only for you|congratulations you were selected""".replace("\n", "").split("|")
+FILLER = "ok so well just really maybe today tomorrow now then still here there yes no please thanks hey hi x".split()
 NAMES = [f"{first}{last}" for first in "anna ben carla dev elif finn".split() for last in range(60)]
 
 
