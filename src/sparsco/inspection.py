@@ -95,8 +95,11 @@ def features(content: Mapping[str, Any], top: int | None = None) -> list[dict[st
         name = content["names"].get(column, str(column))
         entry = by_column.setdefault(column, {"column": column, "name": name, "weights": {}})
         entry["weights"][called[k]] = weight
-    largest = sorted(by_column.values(), key=lambda entry: -max(abs(w) for w in entry["weights"].values()))
-    return largest[:top]
+
+    def rank(entry: dict[str, Any]) -> Any:  # weights that look alike are in the order of their names
+        return -float(f"{max(abs(weight) for weight in entry['weights'].values()):.5g}"), entry["name"]
+
+    return sorted(by_column.values(), key=rank)[:top]
 
 
 def _outputs(content: Mapping[str, Any]) -> list[str]:
