@@ -32,6 +32,7 @@ from test_lazy import (
 from sparsco import conversions, optimizers, steps
 from sparsco.dispatch import plain_python
 from sparsco.losses import Logistic, Squared
+from sparsco.records import Iterates, tracks
 from sparsco.regularizers import ElasticNet
 from sparsco.rows import as_matrix
 from sparsco.solve import Run
@@ -45,13 +46,21 @@ def stream(n=300, d=6, classify=True, seed=0, density=0.5):
     return Stream(X, np.where(y > 0.0, 1.0, -1.0) if classify else y, None)
 
 
+ROUNDED = ("threshold", "top-k")
+
+
 def covering():
     """Every optimizer with every conversion, the three basic losses and the penalties going round, out of step with
-    both and each other; every other loss with every kind of kernel."""
+    both and each other; every other loss with every kind of kernel.
+
+    A kernel is compiled for a loss and for what is watched: conversions that watch the same thing share a loss, so that
+    an optimizer is compiled four times and not twelve.
+    """
     losses_ = ("logistic", "squared", "hinge")
     for i, optimizer in enumerate(OPTIMIZERS):
         for j, conversion in enumerate(CONVERSIONS):
-            loss, penalty = losses_[(i + j) % 3], ("l1", "elastic-net")[(i + j // 2) % 2]
+            watched = CONVERSIONS[conversion](10).watch(LOSSES["squared"]) if conversion not in ROUNDED else Iterates()
+            loss, penalty = losses_[(i + tracks(watched)) % 3], ("l1", "elastic-net")[(i + j // 2) % 2]
             if conversion.endswith("diagonal") and loss == "hinge":
                 loss = "squared"
             if not sensible(optimizer, "auto", penalty):
