@@ -51,6 +51,7 @@ _HOMES = {
     "AdaGradRDA": "optimizers",
     "TruncatedGradient": "optimizers",
     "EpochGD": "optimizers",
+    "EpochSGD": "optimizers",
     "MirrorDescent": "optimizers",
     "Euclidean": "mirrors",
     "PNorm": "mirrors",
