@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel, plain_python
-from ..lanes import maximum, minimum
+from ..lanes import maximum, minimum, where
 from ..losses import curvature, derivative
 from ..projections import l1_ball, l1_ball_near
 from ..records import Block, Layout, Problem, State, tracks
@@ -34,7 +34,7 @@ from .epoch import EpochLayout, InEpochs, begin_epoch, check_epochs, ends_epoch,
 
 _LONGEST = 1 << 14
 """Steps after which the cells are settled and Theta starts again from 0: sums lose digits as it grows."""
-_DIGITS = 30
+_BITS, _LISTS = 28, 16 * 14
 _EPOCH, _THETA, _COUNT, _C, _W, _N, _W2, _X, _X0, _CC = range(10)
 """The clock: the epoch's start; Theta, n, C; W, N; for the distance from the epoch's start c the sums over the nonzero
 weights of w^2, of w c and of sign(w) c, and c's squared norm."""
@@ -54,6 +54,7 @@ class Queue(NamedTuple):
     unit: float
     near: float
     fresh: np.ndarray
+    size: np.ndarray
 
 
 class Schedule(NamedTuple):
@@ -69,7 +70,7 @@ class BallBlock(Block):
 
     def __init__(self) -> None:
         super().__init__(1)
-        self.head = np.zeros(64, np.uint32)
+        self.head = np.zeros(_LISTS, np.uint32)
         self.after, self.before, self.place = np.zeros(0, np.uint32), np.zeros(0, np.uint32), np.zeros(0, np.uint8)
 
     def grow(self, d: int) -> None:
@@ -162,7 +163,7 @@ class EpochSGD(NamedTuple):
         bias_eta = eta if problem.intercept else 0.0 * eta
         queue = Queue(
             eta, bias_eta, block.head, block.after, block.before, block.place, _unit(problem.regularizer.radius),
-            self._near(state, 1e-9), block.noted,
+            self._near(state, 1e-9), block.noted, block.level,
         )  # fmt: skip
         return Schedule(np.ones(len(eta)), queue, functools.partial(self.keep_near, problem, state, block))
 
@@ -183,42 +184,15 @@ class EpochSGD(NamedTuple):
         block.start, block.full = t, False
 
     def _close(self, problem: Problem, state: State) -> None:
-        """v = w, the sums complete."""
-        _, lanes, _ = self.layout.views(problem, state)
-        v, clock = lanes[:, 0, 0], state.clock
-        alive = np.abs(v) > clock[_THETA]
-        (A, _), _ = self.layout.epoch(problem, state)
-        A[alive, 0] += np.copysign(np.abs(v[alive]) * clock[_COUNT] - clock[_C], v[alive])
-        v[:] = _iterate(v, clock[_THETA])
-        clock[_THETA] = clock[_COUNT] = clock[_C] = 0.0
+        """v = w and Theta = 0, the sums complete."""
+        close(state.cell, state.clock, self.layout.stride(problem), self.layout.lane)
 
     def _link(self, problem: Problem, state: State, block: BallBlock) -> None:
         """The queue and the sums over nonzero weights anew, for cells that are settled."""
         block.grow(problem.d)
-        _, lanes, _ = self.layout.views(problem, state)
-        alive = np.flatnonzero(lanes[:, 0, 0])
-        w = lanes[alive, 0, 0]
-        c = lanes[alive, 1, 0] if self.rho1 < math.inf else 0.0 * w
-        state.clock[_W : _CC + 1] = (
-            np.abs(w).sum(), len(w), w @ w, w @ c, np.sign(w) @ c, c @ c + self._start_outside(lanes, alive),
-        )  # fmt: skip
-        block.head[:], block.place[:] = 0, 0
-        level = np.frexp(np.floor(np.minimum(np.abs(w) * _unit(problem.regularizer.radius), _MOST)))[1]
-        block.place[alive] = level + 1
-        order = np.argsort(level, kind="stable")
-        feature, ends = alive[order] + 1, np.flatnonzero(np.diff(level[order], append=-1))
-        block.after[feature - 1], block.before[feature - 1] = np.append(feature[1:], 0), np.append(0, feature[:-1])
-        starts = np.append(0, ends[:-1] + 1) if len(ends) else ends
-        block.after[feature[ends] - 1], block.before[feature[starts] - 1] = 0, 0
-        block.head[level[order][starts]] = feature[starts]
-
-    def _start_outside(self, lanes: np.ndarray, alive: np.ndarray) -> float:
-        """The squared norm of the epoch's start where the weight is zero."""
-        if self.rho1 == math.inf:
-            return 0.0
-        start = lanes[:, 1, 0].copy()
-        start[alive] = 0.0
-        return float(start @ start)
+        queue = block.head, block.after, block.before, block.place
+        shape = self.layout.stride(problem), self.layout.lane, _unit(problem.regularizer.radius)
+        link(state.cell, state.clock, *queue, *shape)
 
     def keep_near(self, problem: Problem, state: State, block: BallBlock) -> None:
         """Finish a step by the projection onto both balls at once, over all features."""
@@ -246,7 +220,7 @@ _MOST = 2.0**52
 
 def _unit(radius: float) -> float:
     """Digits count from radius / 2^30, rounded to a power of two."""
-    return math.ldexp(1.0, _DIGITS - math.frexp(radius)[1])
+    return math.ldexp(1.0, _BITS - math.frexp(radius)[1])
 
 
 class Learn:
@@ -279,9 +253,49 @@ def _digits(u, unit):
 
 
 @inlined
-def _list(a, b):
-    """The list of what differs from b in this binary digit first; 0 where it does not."""
-    return U(math.frexp(float(a ^ b))[1])
+def _list(q, here):
+    """The list of q > here: by the first digit in which they differ, and what q has there; 0 where none does."""
+    bits = np.float64(q ^ here).view(np.int64) >> 52  # the exponent, 1023 + the place of the first binary digit
+    differ = np.int64(bits > 0)
+    level = (bits - 1023) * differ >> 2
+    return U(((level << 4) + ((q >> (level << 2)) & 15)) * differ)
+
+
+@kernel
+def close(cell, clock, numbers, lane):
+    """Every weight and its sum of iterates brought up to date: v = w, Theta = 0."""
+    stride, first = U(numbers), U(lane)
+    theta, n, C = clock[1], clock[2], clock[3]
+    for j in range(U(cell.size) // stride):
+        at = j * stride
+        v, u = cell[at], abs(cell[at])
+        cell[at + first] += where(u > theta, math.copysign(u * n - C, v), 0.0)
+        cell[at] = where(u > theta, math.copysign(u - theta, v), 0.0)
+    clock[1], clock[2], clock[3] = 0.0, 0.0, 0.0
+
+
+@kernel
+def link(cell, clock, head, after, before, place, numbers, lane, unit):
+    """The queue of all nonzero weights, and the sums over them, where Theta = 0."""
+    stride, one, is_near, here = U(numbers), U(1), lane > 1, np.int64(0)
+    W, N, W2, X, X0, CC = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for level in range(head.size):
+        head[level] = 0
+    for j in range(U(cell.size) // stride):
+        at = j * stride
+        v, start = cell[at], 0.0
+        if is_near:
+            start = cell[at + one]
+        W, N, W2, X = W + abs(v), N + 1.0 * (v != 0.0), W2 + v * v, X + v * start
+        X0, CC = X0 + where(v != 0.0, math.copysign(1.0, v), 0.0) * start, CC + start * start
+        place[j] = 0
+        if v != 0.0:
+            to = _list(_digits(abs(v), unit), here)
+            a = U(head[to])
+            if a > U(0):
+                before[a - one] = j + one
+            head[to], after[j], before[j], place[j] = j + one, a, U(0), to + one
+    clock[4], clock[5], clock[6], clock[7], clock[8], clock[9] = W, N, W2, X, X0, CC
 
 
 @kernel
@@ -290,7 +304,7 @@ def learn_ball(rows, order, queue, method, state):
     last one is left to ``keep_near``."""
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, _ = method
-    eta, bias_eta, head, after, before, place, unit, near, fresh = queue
+    eta, bias_eta, head, after, before, place, unit, near, fresh, size = queue
     cell, bias, clock = state
     sums, one, is_near, leaves = U(tracks(watch)), U(1), near < np.inf, False
     first = one + U(is_near)  # where the sums begin in a cell
@@ -305,8 +319,7 @@ def learn_ball(rows, order, queue, method, state):
         margin = b
         for p in range(start, stop):
             v = cell[U(indices[p]) * stride]
-            size = maximum(abs(v) - theta, 0.0)
-            margin += (size if v > 0.0 else -size) * data[p]
+            margin += math.copysign(maximum(abs(v) - theta, 0.0), v) * data[p]
         g = weights[k] * derivative(loss, margin, targets[k])
         c, newborn, curve = eta[k] * g, U(0), 0.0
         if sums > 2:
@@ -316,44 +329,34 @@ def learn_ball(rows, order, queue, method, state):
         for p in range(start, stop):  # the gradient step; who was zero is not in the queue yet
             j = U(indices[p])
             at = j * stride
-            v, w = cell[at], 0.0
-            u = abs(v)
-            if u > theta:
-                w = u - theta if v > 0.0 else theta - u
-                W, N = W - (u - theta), N - 1.0
-                through = u * n - C
-                cell[at + first] += through if v > 0.0 else -through
-                if is_near:
-                    W2, X = W2 - w * w, X - w * cell[at + one]
-                    X0 -= cell[at + one] if w > 0.0 else -cell[at + one]
-            w -= c * data[p]
-            u = abs(w) + theta
-            cell[at] = 0.0
-            if u > theta:
-                cell[at] = u if w > 0.0 else -u
-                W, N = W + (u - theta), N + 1.0
-                if is_near:
-                    W2, X = W2 + w * w, X + w * cell[at + one]
-                    X0 += cell[at + one] if w > 0.0 else -cell[at + one]
-                if place[j] == 0:
-                    fresh[newborn] = j
-                    newborn += one
+            v, u = cell[at], abs(cell[at])
+            w = math.copysign(maximum(u - theta, 0.0), v) - c * data[p]
+            now = abs(w) + theta
+            was, lives, queued = u > theta, now > theta, place[j] > 0
+            W += (now - theta) - maximum(u - theta, 0.0)
+            N += 1.0 * lives - 1.0 * was
+            cell[at] = where(lives, math.copysign(now, w), 0.0)
+            closed, opened = math.copysign(u * n - C, v), math.copysign(now * n - C, w)
+            cell[at + first] += where(was, closed, 0.0) - where(lives & queued, opened, 0.0)
+            if is_near:
+                old, start_j = math.copysign(maximum(u - theta, 0.0), v), cell[at + one]
+                W2, X = W2 + (w * w - old * old), X + (w - old) * start_j
+                X0 += (math.copysign(1.0 * lives, w) - math.copysign(1.0 * was, v)) * start_j
+            fresh[newborn], size[newborn] = j, now
+            newborn += U(lives & (not queued))
+            to = _list(_digits(now, unit), here)
+            if lives & (to + one < U(place[j])):  # it would be found too late: out of its list, into a lower one
+                a, z = U(after[j]), U(before[j])
+                if z > U(0):
+                    after[z - one] = a
                 else:
-                    through = u * n - C
-                    cell[at + first] -= through if w > 0.0 else -through
-                    to = _list(_digits(u, unit), here)
-                    if to + one < U(place[j]):  # it would be found too late: out of its list, into a lower one
-                        a, z = U(after[j]), U(before[j])
-                        if z > U(0):
-                            after[z - one] = a
-                        else:
-                            head[U(place[j]) - one] = a
-                        if a > U(0):
-                            before[a - one] = z
-                        a = U(head[to])
-                        if a > U(0):
-                            before[a - one] = j + one
-                        head[to], after[j], before[j], place[j] = j + one, a, U(0), to + one
+                    head[U(place[j]) - one] = a
+                if a > U(0):
+                    before[a - one] = z
+                a = U(head[to])
+                if a > U(0):
+                    before[a - one] = j + one
+                head[to], after[j], before[j], place[j] = j + one, a, U(0), to + one
             if sums > 1:
                 cell[at + first + one] += g * data[p]
             if sums > 2:
@@ -370,18 +373,17 @@ def learn_ball(rows, order, queue, method, state):
             while falling & (N > 0.0):  # who is at most tau leaves, which raises tau, until nobody does
                 tau, falling, alive = theta + (W - radius) / N, False, U(0)
                 for e in range(newborn):
-                    at = U(fresh[e]) * stride
-                    u = abs(cell[at])
-                    fresh[alive] = fresh[e]
+                    at, u = U(fresh[e]) * stride, size[e]
+                    fresh[alive], size[alive] = fresh[e], u
                     alive += U(u > tau)
                     if u <= tau:
                         W, N, falling = W - (u - theta), N - 1.0, True
                         if is_near:
-                            w = u - theta if cell[at] > 0.0 else theta - u
+                            w = math.copysign(u - theta, cell[at])
                             W2, X = W2 - w * w, X - w * cell[at + one]
-                            X0 -= cell[at + one] if w > 0.0 else -cell[at + one]
+                            X0 -= cell[at + one] * math.copysign(1.0, w)
                 newborn, there = alive, _digits(tau, unit)
-                for level in range(_list(here, there) + one):
+                for level in range(_list(there, here) + one):
                     nxt = U(head[level])
                     head[level] = 0
                     while nxt > U(0):
@@ -400,11 +402,11 @@ def learn_ball(rows, order, queue, method, state):
                             if v != 0.0:
                                 W, N, falling = W - (u - theta), N - 1.0, True
                                 through = u * n - C
-                                cell[at + first] += through if v > 0.0 else -through
+                                cell[at + first] += math.copysign(through, v)
                                 if is_near:
-                                    w = u - theta if v > 0.0 else theta - u
+                                    w = math.copysign(u - theta, v)
                                     W2, X = W2 - w * w, X - w * cell[at + one]
-                                    X0 -= cell[at + one] if w > 0.0 else -cell[at + one]
+                                    X0 -= cell[at + one] * math.copysign(1.0, w)
                 here = there
             fall = tau - theta
             W2, X = W2 - fall * (2.0 * W - fall * N), X - fall * X0
@@ -415,7 +417,7 @@ def learn_ball(rows, order, queue, method, state):
             v = cell[at]
             u = abs(v)
             through = u * n - C
-            cell[at + first] -= through if v > 0.0 else -through
+            cell[at + first] -= math.copysign(through, v)
             to = _list(_digits(u, unit), here)
             a = U(head[to])
             if a > U(0):
