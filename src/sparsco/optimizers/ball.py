@@ -41,20 +41,21 @@ weights of w^2, of w c and of sign(w) c, and c's squared norm."""
 
 
 class Queue(NamedTuple):
-    """Per row the steps of the weights and of the intercept.  The first feature of each list; of each feature the next,
-    the one before and the list's number; all counted from 1, 0 is none.  ``unit``: digits of |v|; ``near``: the squared
+    """Per row the steps of the weights and of the intercept.  The first feature of each list; of each feature the next
+    in its list and the one before, and the list itself; all counted from 1, 0 is none.  ``unit``: digits of |v|; ``near``: the squared
     distance from the epoch's start below which the L1 ball alone counts; scratch."""
 
     eta: np.ndarray
     bias_eta: np.ndarray
     head: np.ndarray
-    after: np.ndarray
-    before: np.ndarray
+    links: np.ndarray
     place: np.ndarray
     unit: float
     near: float
     fresh: np.ndarray
     size: np.ndarray
+    some: np.ndarray
+    its: np.ndarray
 
 
 class Schedule(NamedTuple):
@@ -70,16 +71,16 @@ class BallBlock(Block):
 
     def __init__(self) -> None:
         super().__init__(1)
-        self.head = np.zeros(_LISTS, np.uint32)
-        self.after, self.before, self.place = np.zeros(0, np.uint32), np.zeros(0, np.uint32), np.zeros(0, np.uint8)
+        self.head, self.links = np.zeros(_LISTS, np.uint32), np.zeros(0, np.uint32)
+        self.place = np.zeros(0, np.uint8)
+        self.some, self.its = np.zeros(256, np.uint32), np.zeros(256)
 
     def grow(self, d: int) -> None:
         """Room for d features."""
         more = d - len(self.place)
         if more > 0:
-            self.after, self.before, self.place = (
-                np.append(part, np.zeros(more, part.dtype)) for part in (self.after, self.before, self.place)
-            )
+            self.links = np.append(self.links, np.zeros(2 * more, np.uint32))
+            self.place = np.append(self.place, np.zeros(more, np.uint8))
 
 
 class EpochSGD(NamedTuple):
@@ -162,8 +163,8 @@ class EpochSGD(NamedTuple):
         block.full = block.full or t + len(eta) == end
         bias_eta = eta if problem.intercept else 0.0 * eta
         queue = Queue(
-            eta, bias_eta, block.head, block.after, block.before, block.place, _unit(problem.regularizer.radius),
-            self._near(state, 1e-9), block.noted, block.level,
+            eta, bias_eta, block.head, block.links, block.place, _unit(problem.regularizer.radius), self._near(state, 1e-9),
+            block.noted, block.level, block.some, block.its,
         )  # fmt: skip
         return Schedule(np.ones(len(eta)), queue, functools.partial(self.keep_near, problem, state, block))
 
@@ -190,9 +191,8 @@ class EpochSGD(NamedTuple):
     def _link(self, problem: Problem, state: State, block: BallBlock) -> None:
         """The queue and the sums over nonzero weights anew, for cells that are settled."""
         block.grow(problem.d)
-        queue = block.head, block.after, block.before, block.place
         shape = self.layout.stride(problem), self.layout.lane, _unit(problem.regularizer.radius)
-        link(state.cell, state.clock, *queue, *shape)
+        link(state.cell, state.clock, block.head, block.links, block.place, *shape)
 
     def keep_near(self, problem: Problem, state: State, block: BallBlock) -> None:
         """Finish a step by the projection onto both balls at once, over all features."""
@@ -275,9 +275,10 @@ def close(cell, clock, numbers, lane):
 
 
 @kernel
-def link(cell, clock, head, after, before, place, numbers, lane, unit):
+def link(cell, clock, head, links, place, numbers, lane, unit):
     """The queue of all nonzero weights, and the sums over them, where Theta = 0."""
-    stride, one, is_near, here = U(numbers), U(1), lane > 1, np.int64(0)
+    stride, is_near, here = U(numbers), lane > 1, np.int64(0)
+    one, two = U(1), U(2)
     W, N, W2, X, X0, CC = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for level in range(head.size):
         head[level] = 0
@@ -291,10 +292,10 @@ def link(cell, clock, head, after, before, place, numbers, lane, unit):
         place[j] = 0
         if v != 0.0:
             to = _list(_digits(abs(v), unit), here)
-            a = U(head[to])
+            q, a = two * j, U(head[to])
             if a > U(0):
-                before[a - one] = j + one
-            head[to], after[j], before[j], place[j] = j + one, a, U(0), to + one
+                links[two * a - one] = j + one
+            head[to], links[q], links[q + one], place[j] = j + one, a, U(0), to + one
     clock[4], clock[5], clock[6], clock[7], clock[8], clock[9] = W, N, W2, X, X0, CC
 
 
@@ -304,9 +305,10 @@ def learn_ball(rows, order, queue, method, state):
     last one is left to ``keep_near``."""
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, _ = method
-    eta, bias_eta, head, after, before, place, unit, near, fresh, size = queue
+    eta, bias_eta, head, links, place, unit, near, fresh, size, some, its = queue
     cell, bias, clock = state
-    sums, one, is_near, leaves = U(tracks(watch)), U(1), near < np.inf, False
+    sums, is_near, leaves = U(tracks(watch)), near < np.inf, False
+    one, two = U(1), U(2)
     first = one + U(is_near)  # where the sums begin in a cell
     stride, radius, b, learned = first + sums + one, reg.radius, bias[0], 0
     theta, n, C, W, N = clock[1], clock[2], clock[3], clock[4], clock[5]
@@ -346,21 +348,21 @@ def learn_ball(rows, order, queue, method, state):
             newborn += U(lives & (not queued))
             to = _list(_digits(now, unit), here)
             if lives & (to + one < U(place[j])):  # it would be found too late: out of its list, into a lower one
-                a, z = U(after[j]), U(before[j])
+                a, z = U(links[two * j]), U(links[two * j + one])
                 if z > U(0):
-                    after[z - one] = a
+                    links[two * (z - one)] = a
                 else:
                     head[U(place[j]) - one] = a
                 if a > U(0):
-                    before[a - one] = z
-                a = U(head[to])
+                    links[two * a - one] = z
+                q, a = two * j, U(head[to])
                 if a > U(0):
-                    before[a - one] = j + one
-                head[to], after[j], before[j], place[j] = j + one, a, U(0), to + one
+                    links[two * a - one] = j + one
+                head[to], links[q], links[q + one], place[j] = j + one, a, U(0), to + one
             if sums > 1:
                 cell[at + first + one] += g * data[p]
             if sums > 2:
-                cell[at + first + U(2)] += curve * data[p] * data[p]
+                cell[at + first + two] += curve * data[p] * data[p]
         bias[1] += b
         if sums > 1:
             bias[2] += g
@@ -376,37 +378,42 @@ def learn_ball(rows, order, queue, method, state):
                     at, u = U(fresh[e]) * stride, size[e]
                     fresh[alive], size[alive] = fresh[e], u
                     alive += U(u > tau)
-                    if u <= tau:
-                        W, N, falling = W - (u - theta), N - 1.0, True
-                        if is_near:
+                    W, N = W - where(u > tau, 0.0, u - theta), N - 1.0 * (u <= tau)
+                    if is_near:
+                        if u <= tau:
                             w = math.copysign(u - theta, cell[at])
                             W2, X = W2 - w * w, X - w * cell[at + one]
                             X0 -= cell[at + one] * math.copysign(1.0, w)
+                falling = alive < newborn
                 newborn, there = alive, _digits(tau, unit)
                 for level in range(_list(there, here) + one):
                     nxt = U(head[level])
                     head[level] = 0
                     while nxt > U(0):
-                        j = nxt - one
-                        at, nxt = j * stride, U(after[j])
-                        v = cell[at]
-                        u = abs(v)
-                        if u > tau:
-                            to = _list(_digits(u, unit), there)
-                            a = U(head[to])
-                            if a > U(0):
-                                before[a - one] = j + one
-                            head[to], after[j], before[j], place[j] = j + one, a, U(0), to + one
-                        else:
-                            place[j] = 0
-                            if v != 0.0:
-                                W, N, falling = W - (u - theta), N - 1.0, True
-                                through = u * n - C
-                                cell[at + first] += math.copysign(through, v)
-                                if is_near:
-                                    w = math.copysign(u - theta, v)
-                                    W2, X = W2 - w * w, X - w * cell[at + one]
-                                    X0 -= cell[at + one] * math.copysign(1.0, w)
+                        n_some = U(0)
+                        while (nxt > U(0)) & (n_some < U(some.size)):  # first read, then decide: memory is slow
+                            j = nxt - one
+                            some[n_some], its[n_some] = j, cell[j * stride]
+                            n_some += one
+                            nxt = U(links[two * j])
+                        for e in range(n_some):
+                            j, v = U(some[e]), its[e]
+                            at, u = j * stride, abs(v)
+                            if u > tau:
+                                to = _list(_digits(u, unit), there)
+                                q, a = two * j, U(head[to])
+                                if a > U(0):
+                                    links[two * a - one] = j + one
+                                head[to], links[q], links[q + one], place[j] = j + one, a, U(0), to + one
+                            else:
+                                place[j] = 0
+                                if v != 0.0:
+                                    W, N, falling = W - (u - theta), N - 1.0, True
+                                    cell[at + first] += math.copysign(u * n - C, v)
+                                    if is_near:
+                                        w = math.copysign(u - theta, v)
+                                        W2, X = W2 - w * w, X - w * cell[at + one]
+                                        X0 -= cell[at + one] * math.copysign(1.0, w)
                 here = there
             fall = tau - theta
             W2, X = W2 - fall * (2.0 * W - fall * N), X - fall * X0
@@ -416,13 +423,12 @@ def learn_ball(rows, order, queue, method, state):
             at = j * stride
             v = cell[at]
             u = abs(v)
-            through = u * n - C
-            cell[at + first] -= math.copysign(through, v)
+            cell[at + first] -= math.copysign(u * n - C, v)
             to = _list(_digits(u, unit), here)
-            a = U(head[to])
+            q, a = two * j, U(head[to])
             if a > U(0):
-                before[a - one] = j + one
-            head[to], after[j], before[j], place[j] = j + one, a, U(0), to + one
+                links[two * a - one] = j + one
+            head[to], links[q], links[q + one], place[j] = j + one, a, U(0), to + one
         learned += 1
     bias[0], clock[1], clock[2], clock[3], clock[4], clock[5] = b, theta, n, C, W, N
     clock[6], clock[7], clock[8] = W2, X, X0
