@@ -15,6 +15,7 @@ _HOMES = {
     "SparseClassifier": "estimators",
     "SparseRegressor": "estimators",
     "kaczmarz": "systems",
+    "sparsify_random": "sparsify",
     "Run": "solve",
     "DivergenceError": "solve",
     "Squared": "losses",
@@ -69,13 +70,14 @@ _HOMES = {
     "LastEpoch": "conversions",
     "Threshold": "conversions",
     "TopK": "conversions",
+    "Sparsify": "conversions",
     "OptimalSL": "conversions",
     "LastSL": "conversions",
     "AverageSL": "conversions",
     "SCMDI": "individual",
     "OCMDI": "individual",
 }
-_MODULES = ("datasets", "metrics", "presets", "projections", "tomography")
+_MODULES = ("datasets", "metrics", "presets", "projections", "sparsify", "tomography")
 
 __all__ = sorted([*_HOMES, *_MODULES])
 

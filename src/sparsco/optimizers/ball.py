@@ -83,6 +83,19 @@ class BallBlock(Block):
             self.place = np.append(self.place, np.zeros(more, np.uint8))
 
 
+class BallSteps(NamedTuple):
+    """Halving steps, capped, by default from eta1 = 1 / L_mean in an epoch of twice the pilot's rows: nothing here is
+    strongly convex, so there is no length by which an error would halve."""
+
+    T1: int | None = None
+    eta1: float | None = None
+
+    def resolve(self, problem: Problem, pilot: Any) -> Halving:
+        """With the open ones filled in."""
+        T1 = 2 * max(pilot.n, 1) if self.T1 is None else int(self.T1)
+        return Halving(T1, 1.0 / pilot.L_mean if self.eta1 is None else float(self.eta1))
+
+
 class EpochSGD(NamedTuple):
     """Projected SGD in epochs: ``T1`` examples with steps ``eta1``, then twice as many with steps half as large from the
     mean of the iterates, and so on; both from the pilot where None.
@@ -121,9 +134,9 @@ class EpochSGD(NamedTuple):
         if not self.rho1 > 0.0:
             raise ValueError(f"EpochSGD(rho1={self.rho1!r}): the distance must be positive, or infinite for none.")
 
-    def default_rule(self, problem: Problem) -> Halving:
+    def default_rule(self, problem: Problem) -> BallSteps:
         """The steps where the user gives no rule."""
-        return Halving(self.T1, self.eta1)
+        return BallSteps(self.T1, self.eta1)
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> EpochSGD:
         """The record with T1 and eta1 filled in."""
