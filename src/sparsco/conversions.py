@@ -395,8 +395,8 @@ class Sparsify(NamedTuple):
     """After another conversion at most ``k`` features of each model, or as many as a target needs.
 
     ``how``: "top-k" keeps the largest |w_j| rms(x_j); "dd" and "mg" draw features at random, with probabilities in
-    proportion to that or to |w_j|, and keep the best of ``trials`` draws on held-out rows.  ``target`` = (eps, delta): as
-    many draws as keep the excess risk below eps with probability 1 - delta (Theorem 3; see ``sparsify.draws_for``).
+    proportion to that or to |w_j|, and keep the best of ``trials`` on held-out rows.  ``target``, (eps, delta): as many
+    draws as keep the excess risk below eps with probability 1 - delta (Theorem 3; see ``sparsify.draws_for``).
     ``refit``: the kept weights are learned anew, with an L2 term chosen on held-out rows.  All of it on a sample of the
     stream of at most four million nonzeros.
     """

@@ -136,8 +136,8 @@ def check_target(target: Any) -> None:
     good = isinstance(target, tuple | list) and len(target) == 2 and all(isinstance(x, numbers.Real) for x in target)
     if not (good and target[0] > 0.0 and 0.0 < target[1] < 1.0):
         raise ValueError(
-            f"target {target!r}: it is a pair (eps, delta), the excess risk to keep below, above 0, and the probability "
-            "of failing to, between 0 and 1."
+            f"target_excess_risk={target!r}: it is a pair (eps, delta), an excess risk to stay below, above 0, and the "
+            "probability of failing to, between 0 and 1."
         )
 
 

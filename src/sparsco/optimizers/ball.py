@@ -42,8 +42,8 @@ weights of w^2, of w c and of sign(w) c, and c's squared norm."""
 
 class Queue(NamedTuple):
     """Per row the steps of the weights and of the intercept.  The first feature of each list; of each feature the next
-    in its list and the one before, and the list itself; all counted from 1, 0 is none.  ``unit``: digits of |v|; ``near``: the squared
-    distance from the epoch's start below which the L1 ball alone counts; scratch."""
+    in its list and the one before, and the list itself; all counted from 1, 0 is none.  ``unit``: digits of |v|;
+    ``near``: the squared distance from the epoch's start below which the L1 ball alone counts; scratch."""
 
     eta: np.ndarray
     bias_eta: np.ndarray
@@ -97,8 +97,8 @@ class BallSteps(NamedTuple):
 
 
 class EpochSGD(NamedTuple):
-    """Projected SGD in epochs: ``T1`` examples with steps ``eta1``, then twice as many with steps half as large from the
-    mean of the iterates, and so on; both from the pilot where None.
+    """Projected SGD in epochs: ``T1`` examples with steps ``eta1``, then twice as many with steps half as large from
+    the mean of the iterates, and so on; both from the pilot where None.
 
     It learns with ``L1Ball(radius)``, whose radius may be open too; each model has a ball of its own.  ``rho1`` < inf
     also keeps the first epoch's iterates within that distance of its start, later ones within rho1 / sqrt(2)^(k - 1):
@@ -176,8 +176,8 @@ class EpochSGD(NamedTuple):
         block.full = block.full or t + len(eta) == end
         bias_eta = eta if problem.intercept else 0.0 * eta
         queue = Queue(
-            eta, bias_eta, block.head, block.links, block.place, _unit(problem.regularizer.radius), self._near(state, 1e-9),
-            block.noted, block.level, block.some, block.its,
+            eta, bias_eta, block.head, block.links, block.place, _unit(problem.regularizer.radius),
+            self._near(state, 1e-9), block.noted, block.level, block.some, block.its,
         )  # fmt: skip
         return Schedule(np.ones(len(eta)), queue, functools.partial(self.keep_near, problem, state, block))
 
