@@ -77,7 +77,7 @@ _HOMES = {
     "SCMDI": "individual",
     "OCMDI": "individual",
 }
-_MODULES = ("datasets", "metrics", "presets", "projections", "sparsify", "tomography")
+_MODULES = ("datasets", "metrics", "plots", "presets", "projections", "sparsify", "tomography")
 
 __all__ = sorted([*_HOMES, *_MODULES])
 

@@ -257,21 +257,24 @@ def _minimum(
     return minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 200, "maxcor": 20}).x
 
 
-def _moments(second_moments: Any, d: int) -> np.ndarray:
+def second_moments(X: Any) -> np.ndarray:
+    """E[x_j^2] over the rows X, dense or sparse."""
+    if not sp.issparse(X):
+        return np.square(np.asarray(X, dtype=np.float64)).mean(0)
+    rows = X.tocsr()
+    return np.bincount(rows.indices, np.square(rows.data), rows.shape[1]) / max(rows.shape[0], 1)
+
+
+def _moments(given: Any, d: int) -> np.ndarray:
     """E[x_j^2], given or taken from rows."""
-    if sp.issparse(second_moments):
-        rows = second_moments.tocsr()
-        return np.asarray(rows.multiply(rows).sum(0)).ravel() / max(rows.shape[0], 1)
-    given = np.asarray(second_moments, dtype=np.float64)
-    if given.ndim == 2:
-        given = np.square(given).mean(0)
+    given = second_moments(given) if np.ndim(given) == 2 else np.asarray(given, dtype=np.float64)
     if given.shape != (d,) or not np.all(given >= 0.0) or not np.all(np.isfinite(given)):
         raise ValueError(f"second_moments must be {d} finite numbers of at least 0, one per feature, or rows of them.")
     return given
 
 
-def _rms(second_moments: Any, d: int) -> np.ndarray:
-    return np.ones(d) if second_moments is None else np.sqrt(_moments(second_moments, d))
+def _rms(given: Any, d: int) -> np.ndarray:
+    return np.ones(d) if given is None else np.sqrt(_moments(given, d))
 
 
 def _vector(w: Any) -> np.ndarray:
