@@ -425,7 +425,9 @@ def _tuned(problem: SVM, trial: int) -> float:
 
 
 GENERATED, UNEVEN = "generated-rcv1", "generated-moments"
-PROBLEMS = {"synthetic": Synthetic, "classification": Classification, "tomography": Tomography, "svm": SVM, "ratings": Ratings}
+PROBLEMS = {
+    "synthetic": Synthetic, "classification": Classification, "tomography": Tomography, "svm": SVM, "ratings": Ratings,
+}  # fmt: skip
 
 
 def make(fields: dict[str, Any]) -> Synthetic | Classification | Tomography | SVM | Ratings:
