@@ -92,7 +92,7 @@ def test_a_thousand_features_do_not_diverge_with_our_gamma(preset, variance):
     y = A @ truth + np.sqrt(variance) * rng.normal(size=n)
 
     def reached(preset):
-        stream = Run(Squared(), ElasticNet(lam, rho), *preset, d=d, intercept=False)
+        stream = Run(Squared(), ElasticNet(lam, rho), *preset[:3], d=d, intercept=False)
         stream.feed(as_matrix(A), y)
         w = stream.finish().w[:, 0]
         return np.square(w - truth).sum() / 6 + variance / 2 + rho / 2 * w @ w + lam * np.abs(w).sum()

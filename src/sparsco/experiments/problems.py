@@ -17,11 +17,12 @@ from .. import datasets, metrics, tomography
 from ..conversions import Last
 from ..generators import text_like, uneven_moments
 from ..losses import Hinge, Logistic, Squared, value
-from ..optimizers import FOBOS, EpochSGD
+from ..optimizers import FOBOS
+from ..presets import PRESETS
 from ..regularizers import L1, ElasticNet, L1Ball, WeightedElasticNet
 from ..rows import Matrix, as_matrix, squared_norms
 from ..solve import DivergenceError, Run
-from ..steps import Halving, InverseTime
+from ..steps import InverseTime
 from .optimum import optimum
 
 _ENTRIES = 4_000_000
@@ -374,7 +375,8 @@ def _tuned_ball(problem: Ratings, preset: str) -> tuple[float, int]:
     half = np.random.default_rng(problem.seed).permutation(len(y)) % 2
     found = {}
     for eta, T1 in choices:
-        optimizer, rule = EpochSGD(), Halving(T1 if preset == "TwoStage" else 1 << 40, eta, cap=False)
+        constants = {"eta1": eta, "T1": T1} if preset == "TwoStage" else {"eta": eta}
+        optimizer, _, rule, _ = PRESETS[preset](paper=True, **constants)
         errors = []
         for part in (0, 1):
             run = Run(problem.loss, problem.regularizer, optimizer, Last(), rule, d=problem.d, intercept=False)

@@ -139,8 +139,8 @@ class EpochSGD(NamedTuple):
         return BallSteps(self.T1, self.eta1)
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> EpochSGD:
-        """The record with T1 and eta1 filled in."""
-        return with_steps(self, rule)
+        """The record with T1 and eta1 filled in; where T1 is given any rule will do."""
+        return self if self.T1 is not None and not isinstance(rule, Halving) else with_steps(self, rule)
 
     def next_epoch(self, t: int) -> int:
         """The number of examples at which the epoch that is under way after t examples ends."""
