@@ -197,7 +197,7 @@ def TwoStage(  # noqa: N802
 def BallSGD(  # noqa: N802
     B: float | None = None, eta: float | None = None, strategy: str = "last", *, paper: bool = False
 ) -> Preset:
-    """Projected SGD in an L1 ball, steps eta / sqrt(t) (by default those of the convex rule): the single-stage way to few
+    """Projected SGD in an L1 ball, steps eta / sqrt(t) (None: those of the convex rule), the single-stage way to few
     features."""
     rule = steps.Convex() if eta is None else steps.InverseSqrt(eta, cap=not paper)
     return Preset(optimizers.EpochSGD(_ONE_EPOCH), STRATEGIES[strategy](None), rule, L1Ball(B))

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from .losses import derivative, value
+from .losses import Squared, derivative, value
 from .randomness import Purpose, uniform
 
 RIDGES = tuple(10.0**power for power in np.arange(-5.0, 0.5, 0.5))
@@ -117,8 +117,6 @@ def refit(
 
     Squared loss unless told.  Of a vector the weights are returned, of a model a copy whose intercept is learned, too.
     """
-    from .losses import Squared
-
     X, y = sp.csr_array(X), np.asarray(y, dtype=np.float64)
     scale = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=np.float64)
     found: list[float] = []
@@ -151,9 +149,10 @@ def thinned(
     held = _held_out(n, seed)
     report: dict[str, Any] = {"from": int(np.count_nonzero(w)), "rows": n}
     if how.target is not None:
-        # of a loss with curvature at most h: excess <= h / 2 E<w' - w, x>^2; of squared loss the risk is twice the loss
-        of_loss = draws_for(w, *how.target, moments, of="loss") * loss.smoothness
-        report["K"] = K = max(1, math.ceil(of_loss * (2.0 if _is_squared(loss) else 1.0)))
+        eps, delta = how.target
+        if not isinstance(loss, Squared):  # of curvature at most h the loss grows by at most h / 2 E<w' - w, x>^2
+            eps = 2.0 * eps / loss.smoothness
+        report["K"] = K = draws_for(w, eps, delta, moments)
         k = d
     else:
         K, k = None, how.k
@@ -174,12 +173,6 @@ def thinned(
 
 
 # ---- pieces ----------------------------------------------------------------------------------------------------------
-
-
-def _is_squared(loss: Any) -> bool:
-    from .losses import Squared
-
-    return isinstance(loss, Squared)
 
 
 def _check_count(name: str, count: Any) -> None:
