@@ -221,11 +221,53 @@ class EpochGD(FOBOS):
 
     def step(self, x: Array, c: float, eta: float) -> None:
         self.epoch.append((self.w, self.b))
-        super().step(x, c, eta)
+        self.move(x, c, eta)
         if len(self.epoch) == self.length:
             self.w = np.mean([w for w, _ in self.epoch], axis=0)
             self.b = float(np.mean([b for _, b in self.epoch]))
             self.length, self.epoch = 2 * self.length, []
+            self.begin()
+
+    def move(self, x: Array, c: float, eta: float) -> None:
+        super().step(x, c, eta)
+
+    def begin(self) -> None:
+        """A new epoch."""
+
+
+class EpochSGD(EpochGD):
+    """Projected SGD in the same epochs: w <- the point nearest w - eta c x with ||w||_1 <= B that lies within
+    rho1 / sqrt(2)^(k-1) of the start of epoch k."""
+
+    def __init__(self, problem: Problem, T1: int, B: float, rho1: float = math.inf):
+        super().__init__(problem, T1)
+        self.B, self.rho, self.start = B, rho1, self.w
+
+    def move(self, x: Array, c: float, eta: float) -> None:
+        target = self.w - eta * c * x
+        self.w = into_l1_ball(target, self.B)
+        if np.linalg.norm(self.w - self.start) > self.rho:
+            low, high = 0.0, 1.0
+            while low < 0.5 * (low + high) < high:
+                middle = 0.5 * (low + high)
+                w = into_l1_ball(self.start + middle * (target - self.start), self.B)
+                if np.linalg.norm(w - self.start) <= self.rho:
+                    low, self.w = middle, w
+                else:
+                    high = middle
+        self.b = self.b - eta * c
+
+    def begin(self) -> None:
+        self.start, self.rho = self.w, self.rho / math.sqrt(2.0)
+
+
+def into_l1_ball(v: Array, B: float) -> Array:
+    """By sorting: the largest threshold that leaves as many weights above it as it was computed from."""
+    size = np.sort(np.abs(v))[::-1]
+    if size.sum() <= B:
+        return v.copy()
+    tau = (np.cumsum(size) - B) / np.arange(1, len(v) + 1)
+    return soft(v, tau[np.flatnonzero(size > tau)[-1]])
 
 
 class SGD:
@@ -485,6 +527,7 @@ OPTIMIZERS: dict[str, Callable[..., Any]] = {
     "adagrad-rda": AdaGradRDA,
     "truncated-gradient": TruncatedGradient,
     "epoch-gd": EpochGD,
+    "epoch-sgd": EpochSGD,
     "orda": ORDA,
     "ssg": SSG,
 }

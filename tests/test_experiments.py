@@ -220,7 +220,7 @@ def test_a_trial_is_a_run_of_the_preset_on_the_stream(monkeypatch):
         ("AverageSL", lambda T: presets.AverageSL(0.3, T, 5.0, paper=True, sweep=True)),
     ):
         for k, T in enumerate(at):
-            alone = Run(problem.loss, problem.regularizer, *make(T), d=10, intercept=False)
+            alone = Run(problem.loss, problem.regularizer, *make(T)[:3], d=10, intercept=False)
             alone.feed(as_matrix(X[:T]), y[:T])
             expected = problem.measures(alone.finish().w[:, 0])
             assert {metric: found[name][metric][k] for metric in expected} == expected, (name, T)

@@ -92,7 +92,7 @@ def test_a_thousand_features_do_not_diverge_with_our_gamma(preset, variance):
     y = A @ truth + np.sqrt(variance) * rng.normal(size=n)
 
     def reached(preset):
-        stream = Run(Squared(), ElasticNet(lam, rho), *preset, d=d, intercept=False)
+        stream = Run(Squared(), ElasticNet(lam, rho), *preset[:3], d=d, intercept=False)
         stream.feed(as_matrix(A), y)
         w = stream.finish().w[:, 0]
         return np.square(w - truth).sum() / 6 + variance / 2 + rho / 2 * w @ w + lam * np.abs(w).sum()
@@ -158,8 +158,9 @@ def test_presets_are_compositions():
             assert solved.fit(X, X[:, 0]).score(X, X[:, 0]) > 0.9
             continue
         alpha, l1_ratio = (0.05, 1.0) if name in ("FTRL", "NFTRL") else (0.1, 0.5)
-        passes = 2 if name == "EpochGD" else 1  # the first epoch, some 360 examples, must come to its end
-        model = SparseClassifier(
-            alpha=alpha, l1_ratio=l1_ratio, max_iter=passes, random_state=0, **preset().parameters()
-        )
+        passes = 2 if name in ("EpochGD", "TwoStage") else 1  # the first epoch must come to its end
+        parameters = preset().parameters()
+        if "penalty" not in parameters:
+            parameters |= {"alpha": alpha, "l1_ratio": l1_ratio}
+        model = SparseClassifier(max_iter=passes, random_state=0, **parameters)
         assert model.fit(X, y).score(X, y) > 0.9, name

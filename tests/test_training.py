@@ -264,6 +264,14 @@ def test_json_and_every_option(here, capsys):
     assert json.loads(capsys.readouterr().out)["training"]["test"] == outcome["test"]
 
 
+def test_a_budget_and_a_preset(here, capsys):
+    assert run("train", "data.svm", "-m", "m", "--budget", "3", "--quiet") == 0
+    assert load("m").n_nonzero_ == 3 and load("m").budget == 3
+    assert run("train", "data.svm", "-m", "m", "--preset", "two-stage", "--task", "regression", "--quiet") == 0
+    assert "EpochSGD" in capsys.readouterr().out
+    assert run("train", "data.svm", "-m", "m", "--preset", "three-stage", "--quiet") == 2
+
+
 def test_names_and_html(here, capsys):
     text = re.sub(r" (\d+):", r" <b>\1&:", (here / "data.svm").read_text())
     (here / "d.vw").write_text(text.replace("1 ", "1 | "))

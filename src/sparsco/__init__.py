@@ -17,6 +17,7 @@ _HOMES = {
     "kaczmarz": "systems",
     "load": "models",
     "save": "models",
+    "sparsify_random": "sparsify",
     "Run": "solve",
     "DivergenceError": "solve",
     "Squared": "losses",
@@ -53,6 +54,7 @@ _HOMES = {
     "AdaGradRDA": "optimizers",
     "TruncatedGradient": "optimizers",
     "EpochGD": "optimizers",
+    "EpochSGD": "optimizers",
     "MirrorDescent": "optimizers",
     "Euclidean": "mirrors",
     "PNorm": "mirrors",
@@ -70,13 +72,14 @@ _HOMES = {
     "LastEpoch": "conversions",
     "Threshold": "conversions",
     "TopK": "conversions",
+    "Sparsify": "conversions",
     "OptimalSL": "conversions",
     "LastSL": "conversions",
     "AverageSL": "conversions",
     "SCMDI": "individual",
     "OCMDI": "individual",
 }
-_MODULES = ("datasets", "metrics", "presets", "projections", "streams", "tomography")
+_MODULES = ("datasets", "metrics", "plots", "presets", "projections", "sparsify", "streams", "tomography")
 
 __all__ = sorted([*_HOMES, *_MODULES])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import numbers
+import re
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils import check_random_state
 from . import conversions, individual, steps
 from .losses import couples
 from .optimizers import OPTIMIZERS
+from .presets import PRESETS, Preset
 from .regularizers import (
     Auto,
     AutoElasticNet,
@@ -29,6 +31,7 @@ from .regularizers import (
 )
 from .rows import check_numbers
 from .solve import Run
+from .sparsify import check_target
 
 CONVERSIONS = {
     "last": conversions.Last(),
@@ -48,6 +51,28 @@ MAX_LANES = 32
 """One-vs-rest models that are learned in one read; more classes are more runs."""
 AUTO_FRACTION = 0.05
 """alpha="auto": this share of the smallest L1 weight that selects nothing on the first 1000 rows."""
+
+
+def asked(model: Any, name: str) -> Any:
+    """A parameter, or what the preset says where the parameter is left open."""
+    own = getattr(model, name)
+    is_open = isinstance(own, str) and own == ("elasticnet" if name == "penalty" else "auto")
+    return _preset(model).get(name, own) if is_open and model.preset is not None else own
+
+
+def _preset(model: Any) -> dict[str, Any]:
+    """The parameters of the estimator's preset: "two-stage" is ``presets.TwoStage()``."""
+    if isinstance(model.preset, Preset):
+        return model.preset.parameters()
+    table = {_dashed(name): preset for name, preset in PRESETS.items()}
+    if not isinstance(model.preset, str):
+        raise ValueError(f"preset={model.preset!r}: it is a preset of sparsco.presets or one of {', '.join(table)}.")
+    return named("preset", model.preset, table, "parameters")().parameters()
+
+
+def _dashed(name: str) -> str:
+    """TwoStage as two-stage, AverageSL as average-sl."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 
 def check_parameters(model: Any) -> None:
@@ -75,6 +100,11 @@ def check_parameters(model: Any) -> None:
             f"penalty={type(model.penalty).__name__}(...) has something for every column, which storage='seen' does "
             "not list: leave storage at 'all'."
         )
+    must("budget", model.budget is None or _is_count(model.budget), "None or a whole number of features, at least 1")
+    if model.target_excess_risk is not None:
+        if model.budget is not None:
+            raise ValueError("budget and target_excess_risk both say how many features remain: leave one at None.")
+        check_target(model.target_excess_risk)
     must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
     must("validation_fraction", _is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
 
@@ -82,10 +112,13 @@ def check_parameters(model: Any) -> None:
 def most_models(model: Any) -> int | None:
     """How many models a run may learn at most; None for all, where something ties them together."""
     loss = named("loss", model.loss, model._losses, "derivative")
-    penalty = named("penalty", model.penalty, PENALTIES, "strength")
+    penalty, optimizer = named("penalty", asked(model, "penalty"), PENALTIES, "strength"), asked(model, "optimizer")
+    optimizer = OPTIMIZERS.get(optimizer, optimizer) if isinstance(optimizer, str) else optimizer
+    if hasattr(optimizer, "kinds") and getattr(optimizer, "models", None) == 1:
+        return 1  # each model has a ball of its own
     if kind(penalty) != "separable" or couples(loss):
         return None
-    return 1 if is_followed(model.conversion) or getattr(model.optimizer, "models", None) == 1 else MAX_LANES
+    return 1 if is_followed(asked(model, "conversion")) or getattr(optimizer, "models", None) == 1 else MAX_LANES
 
 
 def is_followed(conversion: Any) -> bool:
@@ -95,11 +128,11 @@ def is_followed(conversion: Any) -> bool:
 
 
 def _regularizer(model: Any, d: int) -> Any:
-    pen = model.feature_weights
-    penalty = named("penalty", model.penalty, PENALTIES, "strength")
+    pen, wanted = model.feature_weights, asked(model, "penalty")
+    penalty = named("penalty", wanted, PENALTIES, "strength")
     if penalty is not ElasticNet and pen is not None:
-        raise ValueError(f"feature_weights are weights of the L1 norm, which penalty={model.penalty!r} has not.")
-    if isinstance(model.penalty, tuple):
+        raise ValueError(f"feature_weights are weights of the L1 norm, which penalty={wanted!r} has not.")
+    if isinstance(wanted, tuple):
         if not (isinstance(model.alpha, str) and model.l1_ratio == 1.0):
             raise ValueError("a penalty record carries its own strength: leave alpha at 'auto' and l1_ratio at 1.")
         return penalty
@@ -133,9 +166,9 @@ def parts(
             "partial_fit."
         )
     curved = model.l1_ratio < 1.0 and model.alpha != 0.0
-    if isinstance(model.penalty, tuple):
+    if isinstance(asked(model, "penalty"), tuple):
         curved = regularizer.rho > 0.0
-    step, optimizer, conversion = _step(model), model.optimizer, model.conversion
+    step, optimizer, conversion = _step(model), asked(model, "optimizer"), asked(model, "conversion")
     if is_followed(conversion) and isinstance(optimizer, str) and optimizer == "auto":
         optimizer = "fobos"  # which tells the Bregman differences of its steps
     if isinstance(optimizer, str) and optimizer == "auto":
@@ -162,22 +195,29 @@ def parts(
             f"step_size={model.step_size!r} has no meaning for {type(optimizer).__name__}, which finds its own: "
             "leave it at 'auto' or choose optimizer='fobos' or 'sgd'."
         )
-    return loss, optimizer, named("conversion", conversion, CONVERSIONS, "check", "watch round"), step
+    conversion = named("conversion", conversion, CONVERSIONS, "check", "watch round")
+    if model.budget is not None or model.target_excess_risk is not None:
+        if hasattr(conversion, "round"):
+            raise ValueError(f"{type(conversion).__name__} decides itself how many features remain: give no budget.")
+        how = "top-k" if model.target_excess_risk is None else "dd"
+        conversion = conversions.Sparsify(model.budget, conversion, how, model.target_excess_risk)
+    return loss, optimizer, conversion, step
 
 
 def _step(model: Any) -> Any:
-    if isinstance(model.step_size, str):
-        if model.step_size == "auto":
+    size = asked(model, "step_size")
+    if isinstance(size, str):
+        if size == "auto":
             return None
-        rule = named("step_size", model.step_size, {"auto": None, **steps.RULES}, "sizes")
+        rule = named("step_size", size, {"auto": None, **steps.RULES}, "sizes")
         if rule in (steps.StronglyConvex, steps.Convex):
             return rule()
-        raise ValueError(f"step_size={model.step_size!r} needs its constant: pass sparsco.{rule.__name__}(...).")
-    if isinstance(model.step_size, numbers.Real):
-        if not (_is_number(model.step_size) and model.step_size > 0.0):
-            raise ValueError(f"step_size={model.step_size!r}: a constant step must be a positive number.")
-        return steps.Constant(float(model.step_size))
-    return named("step_size", model.step_size, steps.RULES, "sizes")
+        raise ValueError(f"step_size={size!r} needs its constant: pass sparsco.{rule.__name__}(...).")
+    if isinstance(size, numbers.Real):
+        if not (_is_number(size) and size > 0.0):
+            raise ValueError(f"step_size={size!r}: a constant step must be a positive number.")
+        return steps.Constant(float(size))
+    return named("step_size", size, steps.RULES, "sizes")
 
 
 def new_runs(

@@ -34,7 +34,7 @@ from .solve import Run
 _CHECKED_ROWS = 20_000
 _FIXED = (
     "loss", "alpha", "l1_ratio", "penalty", "optimizer", "conversion", "step_size", "fit_intercept", "feature_weights",
-    "storage",
+    "storage", "preset", "budget", "target_excess_risk",
 )  # fmt: skip
 """Parameters that cannot change while a stream is under way."""
 _SLICE = 1 << 16
@@ -77,7 +77,8 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         conversion: Any = "auto", step_size: Any = "auto", max_iter: int = 5, tol: float | None = 1e-3,
         n_iter_no_change: int = 1, early_stopping: bool = False, validation_fraction: float = 0.1,
         shuffle: bool = True, random_state: Any = None, fit_intercept: bool = True,
-        feature_weights: Any = None, storage: str = "all", warm_start: bool = False, n_jobs: int | None = None,
+        feature_weights: Any = None, storage: str = "all", preset: Any = None, budget: int | None = None,
+        target_excess_risk: tuple[float, float] | None = None, warm_start: bool = False, n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:  # fmt: skip
         self.loss = loss
@@ -97,6 +98,9 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         self.fit_intercept = fit_intercept
         self.feature_weights = feature_weights
         self.storage = storage
+        self.preset = preset
+        self.budget = budget
+        self.target_excess_risk = target_excess_risk
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -408,6 +412,17 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         """
         self._drop_training("finalize() dropped the training state")
         return self
+
+    def with_weights(self, coef: Any, intercept: Any) -> Self:
+        """A copy with these weights, in the shapes of ``coef_`` and ``intercept_``; it learns no further."""
+        if self._features.seen:
+            raise ValueError("with_weights has a number for every column, which this model does not list.")
+        twin = copy.deepcopy(self)
+        twin._drop_training("with_weights() left the training state behind")
+        twin._model = self._solved()._replace(
+            coef=sp.csr_array(np.atleast_2d(coef)), intercept=np.atleast_1d(np.asarray(intercept, dtype=np.float64))
+        )
+        return twin
 
     def _drop_training(self, why: str) -> None:
         model = self._solved()

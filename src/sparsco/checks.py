@@ -21,7 +21,7 @@ from .lanes import lanes_for, load, store
 from .losses import Logistic, couples, curvature, derivative, value
 from .optimizers import FOBOS, NFTRL, RDA, EpochGD
 from .records import Problem
-from .regularizers import ElasticNet, falls, penalty, prox, prox_all, strength
+from .regularizers import ElasticNet, L1Ball, falls, penalty, prox, prox_all, strength
 from .rows import as_matrix
 from .solve import Run
 from .steps import Constant, Pilot
@@ -348,18 +348,24 @@ def _same(record: Any, a: Any, b: Any, what: str) -> None:
     _must(np.array_equal(a.w, b.w) and np.array_equal(a.b, b.b), record, what)
 
 
+def _penalty_of(optimizer: Any) -> Any:
+    """One that the optimizer is made for."""
+    return L1Ball(1.0) if getattr(optimizer, "kinds", ()) == ("global",) else _REG
+
+
 def _any_cut(record: Any, optimizer: Any, conversion: Any, step: Any = None) -> None:
     data = _data(Logistic(), n=_LONG)
-    whole = _learned(data, Logistic(), _REG, optimizer, conversion, step)
+    reg = _penalty_of(optimizer)
+    whole = _learned(data, Logistic(), reg, optimizer, conversion, step)
     _must(np.all(np.isfinite(whole.w)), record, "the model is not finite.")
     for cuts in ((1100,), (64, 1001, 1024, 1025), tuple(range(7, _LONG, 41))):
-        cut = _learned(data, Logistic(), _REG, optimizer, conversion, step, cuts)
+        cut = _learned(data, Logistic(), reg, optimizer, conversion, step, cuts)
         _same(record, whole, cut, f"a stream cut at {cuts[:4]} gives another model than the whole one.")
 
 
 def _reading(record: Any, optimizer: Any, conversion: Any) -> None:
     data = _data(Logistic(), n=_LONG)
-    read, unread = (Run(Logistic(), _REG, optimizer, conversion, d=data.X.shape[1]) for _ in range(2))
+    read, unread = (Run(Logistic(), _penalty_of(optimizer), optimizer, conversion, d=data.X.shape[1]) for _ in range(2))
     for part in np.split(np.arange(_LONG), 7):
         for run in (read, unread):
             run.feed(as_matrix(data.X[part]), data.y[part])

@@ -16,6 +16,7 @@ import numpy as np
 from . import curvature, joint
 from .randomness import Purpose, uniform
 from .records import Curvatures, Gradients, Iterates, Nothing, is_coupled, padded
+from .sparsify import check_target, keep_largest, thinned
 
 if TYPE_CHECKING:
     from .solve import Run
@@ -370,8 +371,8 @@ class Threshold(NamedTuple):
             raise ValueError(f"Threshold(level={self.level}): the level must be at least 0.")
         _check_base(self)
 
-    def round(self, w: np.ndarray) -> np.ndarray:
-        return np.where(np.abs(w) > self.level, w, 0.0)
+    def round(self, answer: Answer, run: Run) -> Answer:
+        return answer._replace(w=np.where(np.abs(answer.w) > self.level, answer.w, 0.0))
 
 
 class TopK(NamedTuple):
@@ -385,13 +386,54 @@ class TopK(NamedTuple):
             raise ValueError(f"TopK(k={self.k!r}): k is a whole number of features, at least one.")
         _check_base(self)
 
-    def round(self, w: np.ndarray) -> np.ndarray:
-        if self.k >= len(w):
-            return w.copy()
-        order = np.argsort(-np.abs(w), axis=0, kind="stable")  # ties keep the lower index
-        kept = np.zeros_like(w)
-        np.put_along_axis(kept, order[: self.k], np.take_along_axis(w, order[: self.k], 0), 0)
-        return kept
+    def round(self, answer: Answer, run: Run) -> Answer:
+        kept = [keep_largest(w, self.k) for w in answer.w.T]
+        return answer._replace(w=np.stack(kept, 1))
+
+
+class Sparsify(NamedTuple):
+    """After another conversion at most ``k`` features of each model, or as many as a target needs.
+
+    ``how``: "top-k" keeps the largest |w_j| rms(x_j); "dd" and "mg" draw features at random, with probabilities in
+    proportion to that or to |w_j|, and keep the best of ``trials`` on held-out rows.  ``target``, (eps, delta): as many
+    draws as keep the excess risk below eps with probability 1 - delta (Theorem 3; see ``sparsify.draws_for``).
+    ``refit``: the kept weights are learned anew, with an L2 term chosen on held-out rows.  All of it on a sample of the
+    stream of at most four million nonzeros.
+    """
+
+    k: int | None = None
+    base: Any = Last()
+    how: str = "top-k"
+    target: tuple[float, float] | None = None
+    trials: int = 10
+    refit: bool = True
+
+    samples = True
+    sample_nonzeros = 4_000_000
+
+    def check(self) -> None:
+        if (self.k is None) == (self.target is None):
+            raise ValueError("Sparsify needs either k, a number of features, or target=(eps, delta).")
+        if self.k is not None and (not isinstance(self.k, numbers.Integral) or self.k < 1):
+            raise ValueError(f"Sparsify(k={self.k!r}): k is a whole number of features, at least one.")
+        if self.how not in ("top-k", "dd", "mg"):
+            raise ValueError(f"Sparsify(how={self.how!r}): choose 'top-k', 'dd' or 'mg'.")
+        if self.target is not None:
+            check_target(self.target)
+        if not isinstance(self.trials, numbers.Integral) or self.trials < 1:
+            raise ValueError(f"Sparsify(trials={self.trials!r}): at least one draw is needed.")
+        _check_base(self)
+
+    def round(self, answer: Answer, run: Run) -> Answer:
+        sample, problem = run.sample(), run.problem
+        models = [
+            thinned(
+                self, answer.w[:, q], float(answer.b[q]), problem.loss, sample.R.lane(q), run.seed, problem.intercept
+            )
+            for q in range(answer.w.shape[1])
+        ]
+        w, b, reports = zip(*models, strict=True)
+        return Answer(np.stack(w, 1), np.array(b), {**answer.report, "sparsified": list(reports)})
 
 
 METRICS = ("auto", "newton", "diagonal", "scalar")

@@ -61,8 +61,8 @@ class SparseClassifier(ClassifierMixin, SparseLinearModel):
         own strength.  "trace" and the records without a lazy form are learned by mini-batches.
     optimizer : str or an optimizer record
         "auto", or one of "sgd", "fobos", "rda", "ftrl", "nftrl", "adagrad-fobos", "adagrad-rda", "truncated-gradient",
-        "epoch-gd", "orda", "ssg", "batch-fobos", "batch-rda".  "auto": the normalised FTRL, which needs no step size;
-        for squared loss with an L2 term FOBOS; for penalties without a lazy form
+        "epoch-gd", "epoch-sgd", "orda", "ssg", "batch-fobos", "batch-rda".  "auto": the normalised FTRL, which needs no
+        step size; for squared loss with an L2 term FOBOS; for penalties without a lazy form
         dual averaging or FOBOS on mini-batches.
     conversion : {"auto", "last", "average", "weighted", "suffix", "random", "optimal-sl", "last-sl", "average-sl"} \
 or a conversion record
@@ -88,6 +88,15 @@ or a conversion record
     storage : {"all", "seen"}
         "all": the training state has room for every column of X.  "seen": only for columns that occurred, whose numbers
         may go up to 2^62; ``coef_`` is then sparse.
+    preset : str or a preset, optional
+        An algorithm of :mod:`sparsco.presets` by name, such as "two-stage": its optimizer, conversion, step size and
+        penalty, wherever these parameters are left open.
+    budget : int, optional
+        At most so many features in each model: those of largest |weight| times root mean square, learned anew with an
+        L2 term chosen on held-out rows.  See docs/two-stage.md.
+    target_excess_risk : (eps, delta), optional
+        As few features as random draws need to lose at most eps (of the mean squared error; for other losses of the
+        mean loss) with probability 1 - delta, then learned anew.
 
     Notes
     -----
@@ -121,7 +130,8 @@ or a conversion record
         optimizer: Any = "auto", conversion: Any = "auto", step_size: Any = "auto", max_iter: int = 5,
         tol: float | None = 1e-3, n_iter_no_change: int = 1, early_stopping: bool = False,
         validation_fraction: float = 0.1, shuffle: bool = True, random_state: Any = None, fit_intercept: bool = True,
-        class_weight: Any = None, feature_weights: Any = None, storage: str = "all", warm_start: bool = False,
+        class_weight: Any = None, feature_weights: Any = None, storage: str = "all", preset: Any = None,
+        budget: int | None = None, target_excess_risk: tuple[float, float] | None = None, warm_start: bool = False,
         n_jobs: int | None = None, verbose: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(
@@ -129,7 +139,8 @@ or a conversion record
             step_size=step_size, max_iter=max_iter, tol=tol, n_iter_no_change=n_iter_no_change,
             early_stopping=early_stopping, validation_fraction=validation_fraction, shuffle=shuffle,
             random_state=random_state, fit_intercept=fit_intercept, feature_weights=feature_weights, storage=storage,
-            warm_start=warm_start, n_jobs=n_jobs, verbose=verbose,
+            preset=preset, budget=budget, target_excess_risk=target_excess_risk, warm_start=warm_start, n_jobs=n_jobs,
+            verbose=verbose,
         )  # fmt: skip
         self.class_weight = class_weight
 

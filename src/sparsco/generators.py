@@ -28,6 +28,17 @@ def zipf_rows(n: int, d: int, k: int, rng: np.random.Generator) -> csr_matrix:
     return csr_matrix((values.ravel(), indices.ravel(), np.arange(0, n * k + 1, k, dtype=np.int32)), shape=(n, d))
 
 
+def uneven_moments(n: int, d: int, relevant: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Gaussian features whose scales span two powers of ten, and a linear target in a share of them, its weights of
+    norm 1000, plus noise: large weights are often those of small features, so that magnitudes mislead."""
+    scale = 10.0 ** rng.uniform(-1.0, 1.0, d)
+    truth = rng.standard_normal(d) * (rng.random(d) < relevant) / scale ** rng.uniform(0.0, 1.0, d)
+    truth *= 1000.0 / np.abs(truth).sum()
+    X = rng.standard_normal((n, d)) * scale
+    y = X @ truth
+    return X, y + 0.5 * y.std() * rng.standard_normal(n)
+
+
 def text_like(
     n: int, d: int, k: int, relevant: int, scale: float, rng: np.random.Generator
 ) -> tuple[csr_matrix, np.ndarray]:

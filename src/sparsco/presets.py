@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import conversions, individual, mirrors, optimizers, steps
+from .regularizers import L1Ball
 
 
 class Preset(NamedTuple):
@@ -20,11 +21,14 @@ class Preset(NamedTuple):
     optimizer: Any
     conversion: Any
     step_size: Any = None
+    penalty: Any = None
+    """Of its own, where the algorithm is about one."""
 
     def parameters(self) -> dict[str, Any]:
         """Keyword arguments for an estimator."""
         step = "auto" if self.step_size is None else self.step_size
-        return {"optimizer": self.optimizer, "conversion": self.conversion, "step_size": step}
+        own = {} if self.penalty is None else {"penalty": self.penalty}
+        return {"optimizer": self.optimizer, "conversion": self.conversion, "step_size": step, **own}
 
 
 def _paper_steps(t0: float | None) -> steps.StronglyConvex:
@@ -174,10 +178,38 @@ def SVM(  # noqa: N802
     return Preset(optimizers.FOBOS(l2_in), STRATEGIES[strategy](T), steps.InverseTime(mu / rho, cap=False))
 
 
+def TwoStage(  # noqa: N802
+    B: float | None = None, T1: int | None = None, eta1: float | None = None, rho1: float = math.inf, *,
+    paper: bool = False,
+) -> Preset:  # fmt: skip
+    """Stage one of two: Epoch-SGD in the L1 ball of radius B, the mean over the last complete epoch.  Stage two is an
+    estimator's ``budget``, or the conversion ``Sparsify``.
+
+    Its paper tunes T1 and eta1 on a grid and takes B = max |y|, which is far too small for text; with ``paper=True``
+    steps have no cap, as printed, and B, T1 and eta1 are those with which its figures come out on film reviews.
+    """
+    if paper:
+        B, T1, eta1 = B or 1000.0, T1 or 500, eta1 or 2.0
+    steps_ = steps.Halving(T1, eta1, cap=False) if paper else None
+    return Preset(optimizers.EpochSGD(T1, eta1, rho1), conversions.LastEpoch(), steps_, L1Ball(B))
+
+
+def BallSGD(  # noqa: N802
+    B: float | None = None, eta: float | None = None, strategy: str = "last", *, paper: bool = False
+) -> Preset:
+    """Projected SGD in an L1 ball, steps eta / sqrt(t) (None: those of the convex rule), the single-stage way to few
+    features."""
+    rule = steps.Convex() if eta is None else steps.InverseSqrt(eta, cap=not paper)
+    return Preset(optimizers.EpochSGD(_ONE_EPOCH), STRATEGIES[strategy](None), rule, L1Ball(B))
+
+
+_ONE_EPOCH = 1 << 40
+"""Longer than any stream."""
+
 PRESETS = {
     preset.__name__: preset
     for preset in (
         AlphaSGD, FOBOS, RDA, ORDA, SSG, FTRL, NFTRL, TruncatedGradient, EpochGD, AdaGradFOBOS, AdaGradRDA, AverageSL,
-        LastSL, OptimalSL, Kaczmarz, SVM,
+        LastSL, OptimalSL, Kaczmarz, SVM, TwoStage, BallSGD,
     )
 }  # fmt: skip

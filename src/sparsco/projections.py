@@ -21,6 +21,34 @@ def l1_ball(v: np.ndarray, radius: float) -> np.ndarray:
     return np.copysign(np.maximum(size - _level(size.ravel(), radius), 0.0), v)
 
 
+def l1_ball_near(v: np.ndarray, radius: float, center: np.ndarray, distance: float, tol: float = 1e-10) -> np.ndarray:
+    """The nearest point with ||u||_1 <= radius and ||u - center||_2 <= distance, for a center in the L1 ball.
+
+    It is the projection of a point between v and the center onto the L1 ball; which one, bisection finds.  Of the last
+    interval the feasible end is returned, within ``tol`` times the distance of the other ball's surface (0: to the last
+    bit).
+    """
+    if not np.abs(center).sum() <= radius * (1.0 + 1e-9):
+        raise ValueError("l1_ball_near: the center must lie in the L1 ball.")
+    u = l1_ball(v, radius)
+    if np.linalg.norm(u - center) <= distance:
+        return u
+    low, high, u = 0.0, 1.0, np.array(center, dtype=np.float64)
+    for _ in range(1100):  # the smallest double is 2^-1074
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
+        between = l1_ball(center + middle * (v - center), radius)
+        gap = distance - float(np.linalg.norm(between - center))
+        if gap < 0.0:
+            high = middle
+            continue
+        low, u = middle, between
+        if gap <= tol * distance:
+            break
+    return u
+
+
 def l2_ball(v: np.ndarray, radius: float) -> np.ndarray:
     """The nearest point with ||u||_2 <= radius."""
     norm = float(np.linalg.norm(v))

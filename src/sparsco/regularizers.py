@@ -89,7 +89,7 @@ def checked(regularizer: Any, d: int) -> Any:
     for field, value in zip(regularizer._fields, regularizer, strict=True):
         if isinstance(value, list | tuple):
             lists[field] = np.asarray(value)
-        if isinstance(value, str) or value is None:
+        if isinstance(value, str) or (value is None and not hasattr(regularizer, "resolve")):
             raise ValueError(f"{name}({field}={value!r}): it must be a number.")
     regularizer = regularizer._replace(**lists)
     for field in ("lam", "rho"):
@@ -342,9 +342,12 @@ class SparseGroup(NamedTuple):
 
 
 class L1Ball(NamedTuple):
-    """||W||_1 <= radius over all weights together, and (rho / 2) ||W||^2."""
+    """||W||_1 <= radius over all weights together, and (rho / 2) ||W||^2.
 
-    radius: float
+    Where the radius is None it is that of a ridge regression on the pilot rows.
+    """
+
+    radius: float | None
     rho: float = 0.0
 
     lam = 0.0
@@ -352,7 +355,12 @@ class L1Ball(NamedTuple):
     cost = "O(features) per mini-batch"
 
     def check(regularizer, d):
-        _check_radius(regularizer)
+        if regularizer.radius is not None:
+            _check_radius(regularizer)
+
+    def resolve(regularizer, norm):
+        """The record with its radius; ``norm()`` gives the L1 norm of a ridge regression."""
+        return regularizer._replace(radius=norm() or 1.0) if regularizer.radius is None else regularizer
 
     def prox_all(regularizer, W, s):
         return projections.l1_ball(W, regularizer.radius)

@@ -8,6 +8,7 @@ depend on the method alone, never on the chunks, so that any cut of a stream giv
 from __future__ import annotations
 
 import copy
+import functools
 import warnings
 from typing import Any
 
@@ -18,7 +19,7 @@ from .fixed_point import FixedPoint
 from .lanes import WIDTHS
 from .losses import value
 from .optimizers.follow import following
-from .pilot import gradient_at_zero, lam_max, largest_eigenvalue, largest_slope
+from .pilot import gradient_at_zero, lam_max, largest_eigenvalue, largest_slope, ridge_norm
 from .records import Means, Nothing, Problem, Rows, State, check_room, padded, widened
 from .regularizers import AutoElasticNet, checked, is_absolute, is_lazy, is_of_fixed_width, kind, strength
 from .reservoir import Reservoir
@@ -29,6 +30,8 @@ from .targets import Values
 PILOT_ROWS = 1000
 MANY_FEATURES = 100_000
 """Above this, work of O(d) per example is worth a warning."""
+SAMPLE_NONZEROS = 1_000_000
+"""Of the reservoir, where a rounding does not ask for more."""
 _CHUNK = 1 << 14
 _OFFERED = 1 << 16
 """Rows offered to the reservoir at a time: the more, the fewer are copied only to be dropped."""
@@ -257,6 +260,10 @@ class Run:
                 )
                 largest = guess
             problem = problem._replace(regularizer=auto.at(largest))
+        if hasattr(problem.regularizer, "resolve"):
+            every = self.targets.all_models(y, weights)
+            norm = functools.partial(ridge_norm, problem.loss, matrix, *every, problem.intercept)
+            problem = problem._replace(regularizer=problem.regularizer.resolve(norm))
         check_fits(self.optimizer, problem)
         self.optimizer.check(problem)
         pilot = self.pilot
@@ -293,7 +300,10 @@ class Run:
                     f"{type(self.optimizer).__name__}, whose iterate is a function of gradient sums."
                 )
             self.optimizer.place(problem, self.state, *self.initial)
-        self.reservoir = Reservoir(self.seed, m) if getattr(self.conversion, "samples", False) else None
+        self.reservoir = None
+        if getattr(self.conversion, "samples", False) or getattr(self.rounding, "samples", False):
+            nonzeros = getattr(self.rounding, "sample_nonzeros", SAMPLE_NONZEROS)
+            self.reservoir = Reservoir(self.seed, m, nonzeros)
         self._pilot_rows, self._pilot_given = (matrix, targets, scaled), (y, weights)
         self.previous: tuple[np.ndarray, np.ndarray, float] | None = None
         self.window_weight, self.watched = 0.0, 0
@@ -552,13 +562,13 @@ class Run:
             answer = early.finish()
             return answer._replace(report={**answer.report, "run": early})
         answer = self.conversion.finish(self)
-        w = answer.w if self.rounding is None else self.rounding.round(answer.w)
+        w = answer.w
         if not (np.all(np.isfinite(w)) and np.all(np.isfinite(answer.b))):
             self._diverged()
         zero = self._pilot_objective(np.zeros_like(w), np.zeros_like(answer.b))
         if self._pilot_objective(w, answer.b) > 1e3 * zero > 0.0:
             self._diverged()
-        return Answer(w, answer.b, answer.report)
+        return answer if self.rounding is None else self.rounding.round(answer, self)
 
 
 def _block_end(start: int) -> int:

@@ -60,6 +60,8 @@ def add_learning(to: argparse.ArgumentParser) -> None:
     group.add_argument("--optimizer", help="auto, nftrl, ftrl, fobos, rda, sgd, orda, truncated-gradient, ...")
     group.add_argument("--conversion", help="auto, last, average, suffix, average-sl, optimal-sl, last-sl, ocmdi, ...")
     group.add_argument("--step-size", type=_number_or_name, metavar="ETA", help="a number, or the name of a rule")
+    group.add_argument("--preset", metavar="NAME", help="a method by its name, such as two-stage (docs/two-stage.md)")
+    group.add_argument("--budget", type=positive, metavar="K", help="at most so many features, learned anew")
     group.add_argument("--classes", type=_labels, metavar="A,B,...", help="all labels there are, or any")
     group.add_argument("--class-weight", type=_class_weight, metavar="LABEL=W,...", help="weights of rows by label")
     group.add_argument("--no-intercept", action="store_true")
@@ -68,7 +70,7 @@ def add_learning(to: argparse.ArgumentParser) -> None:
 
 def learning(given: argparse.Namespace) -> dict[str, Any]:
     """Parameters of an estimator, those that were given."""
-    names = ("loss", "penalty", "alpha", "l1_ratio", "optimizer", "conversion", "step_size")
+    names = ("loss", "penalty", "alpha", "l1_ratio", "optimizer", "conversion", "step_size", "preset", "budget")
     settings = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     if given.l1 is not None or given.l2 is not None:
         if given.alpha is not None or given.l1_ratio is not None:

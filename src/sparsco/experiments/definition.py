@@ -21,10 +21,13 @@ from . import problems
 PAPERS = {
     "individual": "Optimal Stochastic and Online Learning with Individual Iterates (NeurIPS 2019)",
     "aaai": "Sparse Learning for Stochastic Composite Optimization (AAAI 2014)",
+    "two": "A Two-stage Approach for Learning a Sparse Model with Sharp Excess Risk Analysis (AAAI 2017)",
     "tpami": "Sparse Learning with Stochastic Composite Optimization (TPAMI 2017)",
 }
 SPECIAL = ("exact", "default")
 """Methods that are no presets: the exact optimum, and an estimator with everything left at its default."""
+INGREDIENTS = ("round", "to", "sparsify")
+"""Fields of a method that name another one whose model it is made of."""
 UNJUDGED = "not judged"
 
 
@@ -86,7 +89,7 @@ class Experiment(NamedTuple):
     key: str
     title: str
     kind: str
-    """"table", "curves" or "images"."""
+    """"table", "curves", "images" or "features" (a table with a plot of RMSE against features)."""
     notes: tuple[str, ...]
     studies: tuple[Study, ...]
     rows: tuple[str, ...]
@@ -213,11 +216,13 @@ def _study(key: str, runs: dict[str, Any], quick: bool, trials: int | None, pair
     allowed = {"name", "trials", "problem", "examples", "points", "keep_weights", "quick", "settings", "methods"}
     _only(key, runs, allowed)
     problem, examples, count = dict(runs["problem"]), int(runs["examples"]), int(runs["trials"])
+    methods = dict(runs["methods"])
     settings = {each["name"]: {k: v for k, v in each.items() if k != "name"} for each in runs["settings"]}
     if quick:
         examples, count = int(runs["quick"]["examples"]), 2
         problem |= runs["quick"].get("problem", {})
         settings = {name: {k: v for k, v in each.items() if k != "examples"} for name, each in settings.items()}
+        methods = {name: method | {"draws": 5} if "sparsify" in method else method for name, method in methods.items()}
     if pairs:
         if "pair" not in problem:
             raise DefinitionError(f"{key} has no pairs of digits: leave --pairs out.")
@@ -225,7 +230,7 @@ def _study(key: str, runs: dict[str, Any], quick: bool, trials: int | None, pair
     for name, method in runs["methods"].items():
         _check_method(f"{key}: method {name!r}", method, runs["methods"])
     return Study(
-        key, runs.get("name", ""), problem, settings, dict(runs["methods"]), examples,
+        key, runs.get("name", ""), problem, settings, methods, examples,
         tuple(runs.get("points", [1.0])), trials or count, bool(runs.get("keep_weights", False)),
     )  # fmt: skip
 
@@ -255,16 +260,16 @@ def _restricted(study: Study, rows: Sequence[str], columns: Sequence[str]) -> St
     wanted = set(rows)
     for row in rows:
         method = study.methods.get(row, {})
-        wanted |= {method[name] for name in ("round", "to") if name in method}
+        wanted |= {method[name] for name in INGREDIENTS if name in method}
     methods = {name: method for name, method in study.methods.items() if name in wanted}
     settings = {name: value for name, value in study.settings.items() if not columns or name in columns}
     return study._replace(methods=methods, settings=settings)
 
 
 def _check_method(where: str, method: dict[str, Any], others: dict[str, Any]) -> None:
-    if "round" in method:
-        _only(where, method, {"round", "to", "level"})
-        for name in ("round", "to"):
+    if "round" in method or "sparsify" in method:
+        _only(where, method, {"round", "to", "level"} if "round" in method else {"sparsify", "how", "K", "draws"})
+        for name in INGREDIENTS:
             if name in method and "preset" not in others.get(method[name], {}):
                 raise DefinitionError(f"{where}: {method[name]!r} is no other method with a preset.")
         return

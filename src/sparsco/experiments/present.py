@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import report
+from .. import plots, report
 from .definition import PAPERS, UNJUDGED, Experiment
 from .run import Results
 from .verdicts import AGREES, DIFFERS, DIVERGED, EXTRA, Cell
@@ -142,6 +142,8 @@ def _plots(experiment: Experiment, cells: Sequence[Cell], results: Results) -> l
         import matplotlib  # noqa: F401
     except ImportError:
         return [report.text("No plots: matplotlib is not installed (pip install 'sparsco[plots]').")]
+    if experiment.kind == "features":
+        return _risks(cells)
     if experiment.kind == "images":
         return _images(experiment, results, selected, "First trial: white where a weight is positive, grey where it is "
                        "negative, black where it is zero.")  # fmt: skip
@@ -149,6 +151,24 @@ def _plots(experiment: Experiment, cells: Sequence[Cell], results: Results) -> l
     if experiment.studies[0].keeps_weights:
         drawn += _images(experiment, results, pixels, "First trial: the weights as pixels, black is 0 and white is 1.")
     return drawn
+
+
+def _risks(cells: Sequence[Cell]) -> list[str]:
+    """RMSE against features, one figure for each column; rows that differ in what follows the comma are one curve."""
+    from matplotlib.figure import Figure
+
+    out = []
+    for column, lines in _grouped(cells):
+        curves: plots.Curves = {}
+        for row, found in lines:
+            by = {cell.metric: cell.ours for cell in found}
+            features, error = by.get("features"), by.get("RMSE")
+            if features is not None and error is not None:
+                curves.setdefault(row.partition(", ")[0], []).append((features, error))
+        figure = Figure(figsize=(5.0, 3.6))
+        plots.draw(figure.add_subplot(title=column), curves)
+        out.append(report.figure(figure, f"{column}: test error against the number of features."))
+    return out
 
 
 def _curves(experiment: Experiment, cells: Sequence[Cell]) -> list[str]:

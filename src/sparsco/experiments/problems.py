@@ -15,12 +15,13 @@ import scipy.sparse as sp
 
 from .. import datasets, metrics, tomography
 from ..conversions import Last
-from ..generators import text_like
+from ..generators import text_like, uneven_moments
 from ..losses import Hinge, Logistic, Squared, value
 from ..optimizers import FOBOS
-from ..regularizers import L1, ElasticNet, WeightedElasticNet
+from ..presets import PRESETS
+from ..regularizers import L1, ElasticNet, L1Ball, WeightedElasticNet
 from ..rows import Matrix, as_matrix, squared_norms
-from ..solve import Run
+from ..solve import DivergenceError, Run
 from ..steps import InverseTime
 from .optimum import optimum
 
@@ -278,6 +279,116 @@ class SVM(NamedTuple):
         return w
 
 
+class Ratings(NamedTuple):
+    """Squared loss in an L1 ball; targets are centred.  Of word counts the logarithms are taken, weighed by rarity
+    (idf), and rows brought to norm one.
+
+    Step (over the rows' mean squared norm) and first epoch are those of ``grid`` and ``epochs`` that are best after one
+    pass, by cross-validation on two halves of the training rows.
+    """
+
+    source: str
+    radius: float
+    grid: tuple[float, ...] = ()
+    """Steps that are tried."""
+    epochs: tuple[int, ...] = ()
+    """First epochs that are tried."""
+    rows: int = 0
+    """Of each part, the first ones; 0: all."""
+    seed: int = 0
+
+    loss = Squared()
+
+    @property
+    def d(self) -> int:
+        return self._parts()[0].d
+
+    def _parts(self) -> tuple[Matrix, Any, np.ndarray, Any, np.ndarray]:
+        return _ratings(self.source, self.rows)
+
+    @property
+    def regularizer(self) -> L1Ball:
+        return L1Ball(self.radius)
+
+    def steps(self, preset: str) -> dict[str, Any]:
+        """What a preset of Epoch-SGD or of SGD in the ball is told, where the data file does not say."""
+        eta1, T1 = _tuned_ball(self, preset)
+        return {"B": self.radius, "eta1": eta1, "T1": T1, "eta": eta1, "paper": True}
+
+    def stream(self, trial: int, examples: int) -> Iterator[Chunk]:
+        """As many passes as it takes, each in an order of its own."""
+        matrix, _, y, _, _ = self._parts()
+        for first in range(0, examples, len(y)):
+            order = np.random.default_rng([self.seed, trial, first]).permutation(len(y))
+            yield Chunk(matrix, y, order[: examples - first], first > 0)
+
+    def training(self) -> tuple[Any, np.ndarray]:
+        """The training rows."""
+        _, X, y, _, _ = self._parts()
+        return X, y
+
+    def measures(self, w: np.ndarray, trial: int = 0) -> dict[str, float]:
+        """The root mean squared error on the test rows, and the number of features."""
+        _, _, _, X_test, y_test = self._parts()
+        error = float(np.sqrt(np.mean(np.square(X_test @ w - y_test))))
+        return {"RMSE": error, "features": float(np.count_nonzero(w))}
+
+    def data(self) -> list[str]:
+        """The checksums of what is read; where a file is missing, that is said here."""
+        return [] if self.source == UNEVEN else _checksums(self.source)
+
+    def weights(self, w: np.ndarray) -> np.ndarray:
+        """All."""
+        return w
+
+
+@functools.lru_cache(maxsize=4)
+def _ratings(source: str, rows: int) -> tuple[Matrix, Any, np.ndarray, Any, np.ndarray]:
+    """Training rows for the kernels and for products, their targets; test rows and targets."""
+    if source == UNEVEN:
+        X, y = uneven_moments(15_000, 500, 0.4, np.random.default_rng(0))
+        parts = [(sp.csr_array(X[:10_000]), y[:10_000]), (sp.csr_array(X[10_000:]), y[10_000:])]
+    else:
+        parts = [datasets.load(source, part) for part in ("train", "test")]
+    (X, y), (X_test, y_test) = ((X[: rows or None], y[: rows or None]) for X, y in parts)
+    if source == "imdb-rating":
+        rarity = np.log((1.0 + X.shape[0]) / (1.0 + np.bincount(X.indices, minlength=X.shape[1]))) + 1.0
+        X, X_test = (_unit_rows(sp.csr_array(np.log1p(part) @ sp.diags_array(rarity))) for part in (X, X_test))
+    X, X_test, mean = sp.csr_array(X), sp.csr_array(X_test), float(np.mean(y))
+    return as_matrix(X), X, y - mean, X_test, y_test - mean
+
+
+def _unit_rows(X: Any) -> Any:
+    norms = np.sqrt(np.asarray(X.multiply(X).sum(1)).ravel())
+    return sp.csr_array(sp.diags_array(1.0 / np.where(norms > 0.0, norms, 1.0)) @ X)
+
+
+@functools.lru_cache(maxsize=16)
+def _tuned_ball(problem: Ratings, preset: str) -> tuple[float, int]:
+    """By the mean squared error after one pass over one half of the training rows on the other, both ways."""
+    epochs = problem.epochs if preset == "TwoStage" else problem.epochs[:1]
+    matrix, X, y, _, _ = problem._parts()
+    norm = float(squared_norms(matrix.indptr, matrix.data, np.arange(len(matrix))).mean())
+    choices = [(eta / norm, T1) for eta in problem.grid for T1 in epochs]
+    if len(choices) == 1:
+        return choices[0]
+    half = np.random.default_rng(problem.seed).permutation(len(y)) % 2
+    found = {}
+    for eta, T1 in choices:
+        constants = {"eta1": eta, "T1": T1} if preset == "TwoStage" else {"eta": eta}
+        optimizer, _, rule, _ = PRESETS[preset](paper=True, **constants)
+        errors = []
+        for part in (0, 1):
+            run = Run(problem.loss, problem.regularizer, optimizer, Last(), rule, d=problem.d, intercept=False)
+            try:
+                run.feed(matrix, y, order=np.flatnonzero(half == part))
+                errors.append(np.mean(np.square(X[half != part] @ run.finish().w[:, 0] - y[half != part])))
+            except DivergenceError:
+                errors.append(np.inf)
+        found[eta, T1] = np.mean(errors)
+    return min(found, key=found.__getitem__)
+
+
 @functools.cache
 def _two_classes(name: str) -> tuple[Any, np.ndarray]:
     """All rows of the training part; of several labels the first half against the second; columns in [-1, 1]."""
@@ -315,11 +426,13 @@ def _tuned(problem: SVM, trial: int) -> float:
     return 2.0 ** min(found, key=found.__getitem__)
 
 
-GENERATED = "generated-rcv1"
-PROBLEMS = {"synthetic": Synthetic, "classification": Classification, "tomography": Tomography, "svm": SVM}
+GENERATED, UNEVEN = "generated-rcv1", "generated-moments"
+PROBLEMS = {
+    "synthetic": Synthetic, "classification": Classification, "tomography": Tomography, "svm": SVM, "ratings": Ratings,
+}  # fmt: skip
 
 
-def make(fields: dict[str, Any]) -> Synthetic | Classification | Tomography | SVM:
+def make(fields: dict[str, Any]) -> Synthetic | Classification | Tomography | SVM | Ratings:
     """The problem that a data file names."""
     given = {name: tuple(field) if isinstance(field, list) else field for name, field in fields.items()}
     return PROBLEMS[given.pop("name")](**given)

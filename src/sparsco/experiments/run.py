@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from threadpoolctl import threadpool_limits
 
 from . import problems
-from .definition import Experiment, Study
+from .definition import INGREDIENTS, Experiment, Study
 from .store import Stores, name_of
 from .trial import Result, measure
 
@@ -82,13 +82,13 @@ def _tasks(study: Study, number: int) -> Iterator[Task]:
 
 def _ingredients(method: dict[str, Any], study: Study) -> list[dict[str, Any]]:
     """What a rounded model is made of."""
-    return [study.methods[method[name]] for name in ("round", "to") if name in method]
+    return [study.methods[method[name]] for name in INGREDIENTS if name in method]
 
 
 def _without(task: Task, found: dict[str, Any]) -> Task | None:
     """The task without what is on disk; None where that is all."""
     names = {method: name for method, name in task.names.items() if name not in found}
-    wanted = {*names, *(task.methods[k][part] for k in names for part in ("round", "to") if part in task.methods[k])}
+    wanted = {*names, *(task.methods[k][part] for k in names for part in INGREDIENTS if part in task.methods[k])}
     methods = {k: method for k, method in task.methods.items() if k in wanted}
     return task._replace(methods=methods, names=names, cost=task.cost * len(methods)) if names else None
 

@@ -14,6 +14,7 @@ from ..estimators import SparseClassifier, SparseRegressor
 from ..metrics import support
 from ..presets import PRESETS, Preset
 from ..solve import DivergenceError, Run
+from ..sparsify import keep_largest, refit, second_moments, sparsify_random
 from . import problems
 
 Result = dict[str, Any]
@@ -44,11 +45,13 @@ def measure(
         for name, method in methods.items():
             if name in asked:
                 models[name] = [learner.models.get(T) for learner, T in zip(asked[name], at, strict=True)]
-            elif "round" not in method:
+            elif "preset" in method:
                 models[name] = [problem.exact()] * len(at)
     for name, method in methods.items():
         if "round" in method:
             models[name] = [_rounded(problem, method, models, k) for k in range(len(at))]
+        if "sparsify" in method:
+            models[name] = [_sparsified(problem, method, models[method["sparsify"]][k], trial) for k in range(len(at))]
     results = {name: _measured(problem, each, trial) for name, each in models.items()}
     for name, each in asked.items():
         results[name]["time"] = each[-1].seconds
@@ -112,7 +115,7 @@ def _warm_up(problem: Any, kind: str, methods: dict[str, dict[str, Any]]) -> Non
 
 def _learns(method: dict[str, Any]) -> bool:
     """Whether a method has runs of its own."""
-    return "round" not in method and method["preset"] != "exact"
+    return method.get("preset", "exact") != "exact"
 
 
 def _learn(problem: Any, learners: list[_Learner], trial: int, examples: int) -> None:
@@ -132,6 +135,8 @@ def _composition(problem: Any, method: dict[str, Any], T: int, trial: int) -> Pr
         constants["T"] = T
     if "largest_row" in wanted:
         constants["largest_row"] = problem.largest_row
+    if hasattr(problem, "steps"):
+        constants = {name: x for name, x in problem.steps(method["preset"]).items() if name in wanted} | constants
     if "mu" in wanted:
         constants |= {"mu": problem.mu(trial), "rho": problem.rho, "l2_in": problem.l2_in}
     return make(**constants)
@@ -140,7 +145,9 @@ def _composition(problem: Any, method: dict[str, Any], T: int, trial: int) -> Pr
 def _run(problem: Any, what: Preset | str, trial: int) -> Run:
     initial = problem.initial(trial) if hasattr(problem, "initial") else None
     if isinstance(what, Preset):
-        return Run(problem.loss, problem.regularizer, *what, d=problem.d, intercept=False, seed=trial, initial=initial)
+        *method, penalty = what
+        penalty = problem.regularizer if penalty is None else penalty
+        return Run(problem.loss, penalty, *method, d=problem.d, intercept=False, seed=trial, initial=initial)
     kind = SparseClassifier if problem.loss.classifies else SparseRegressor
     model = kind(loss=problem.loss, penalty=problem.regularizer)
     _, *chosen = parts(model, problem.regularizer)
@@ -163,10 +170,29 @@ def _rounded(problem: Any, method: dict[str, Any], models: dict[str, Any], k: in
     return w
 
 
+def _sparsified(problem: Any, method: dict[str, Any], w: np.ndarray | None, trial: int) -> np.ndarray | None:
+    """Several random draws of a model's features, one below the other; or its largest, as they are or learned anew."""
+    if w is None:
+        return None
+    X, y = problem.training()
+    moments, how, K = second_moments(X), method["how"], int(method["K"])
+    if how in ("dd", "mg"):
+        seeds = range(1000 * trial, 1000 * trial + int(method.get("draws", 100)))
+        return np.stack([sparsify_random(w, K, how, moments, seed=seed) for seed in seeds])
+    largest = keep_largest(w, K, moments)
+    return largest if how == "top-k" else refit(largest, X, y, intercept=False, seed=trial)
+
+
 def _measured(problem: Any, models: list[np.ndarray | None], trial: int) -> Result:
-    found = [None if w is None else problem.measures(w, trial) for w in models]
+    found = [None if w is None else _means(problem, np.atleast_2d(w), trial) for w in models]
     names = next((each for each in found if each is not None), {})
     return {name: [None if each is None else each[name] for each in found] for name in names}
+
+
+def _means(problem: Any, models: np.ndarray, trial: int) -> dict[str, float]:
+    """The measures of a model, or their means over several."""
+    found = [problem.measures(w, trial) for w in models]
+    return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
 
 
 def _sparse(w: np.ndarray) -> dict[str, Any]:

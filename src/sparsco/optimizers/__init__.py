@@ -1,6 +1,7 @@
 """Phase one: one file per update rule."""
 
 from .adagrad import AdaGradFOBOS, AdaGradRDA
+from .ball import EpochSGD
 from .batch import BatchFOBOS, BatchRDA
 from .epoch import EpochGD
 from .fobos import FOBOS
@@ -23,6 +24,7 @@ OPTIMIZERS = {
     "adagrad-rda": AdaGradRDA,
     "truncated-gradient": TruncatedGradient,
     "epoch-gd": EpochGD,
+    "epoch-sgd": EpochSGD,
     "mirror-descent": MirrorDescent,
     "orda": ORDA,
     "ssg": SSG,
@@ -31,6 +33,6 @@ OPTIMIZERS = {
 }
 
 __all__ = [
-    "AdaGradFOBOS", "AdaGradRDA", "BatchFOBOS", "BatchRDA", "EpochGD", "FOBOS", "FTRL", "MirrorDescent", "NFTRL",
-    "OPTIMIZERS", "ORDA", "RDA", "SGD", "SSG", "TruncatedGradient",
+    "AdaGradFOBOS", "AdaGradRDA", "BatchFOBOS", "BatchRDA", "EpochGD", "EpochSGD", "FOBOS", "FTRL", "MirrorDescent",
+    "NFTRL", "OPTIMIZERS", "ORDA", "RDA", "SGD", "SSG", "TruncatedGradient",
 ]  # fmt: skip

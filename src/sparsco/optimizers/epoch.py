@@ -34,8 +34,8 @@ class InEpochs(NamedTuple):
         return 1
 
 
-class _Layout(Layout):
-    """FOBOS' with A in place even where nothing is watched, and E at the end, of cells and of the intercept."""
+class EpochLayout(Layout):
+    """An optimizer's with A in place even where nothing is watched, and E at the end, of cells and of the intercept."""
 
     __slots__ = ()
 
@@ -84,7 +84,7 @@ class EpochGD(NamedTuple):
     T1: int | None = None
     eta1: float | None = None
 
-    layout = _Layout(shared=1, lane=1, bias=1, clock=1)
+    layout = EpochLayout(shared=1, lane=1, bias=1, clock=1)
     columns = FOBOS.columns
     uses_steps = True
     takes = ("separable", "grouped")
@@ -100,10 +100,7 @@ class EpochGD(NamedTuple):
                 "EpochGD needs rho > 0 (l1_ratio < 1), by which its epochs are measured: without an L2 term choose "
                 "optimizer='nftrl' or 'fobos'."
             )
-        if self.T1 is not None and not (isinstance(self.T1, numbers.Integral) and self.T1 >= 1):
-            raise ValueError(f"EpochGD(T1={self.T1!r}): T1 is a whole number of examples, at least 1.")
-        if self.eta1 is not None and not 0.0 < self.eta1 < np.inf:
-            raise ValueError(f"EpochGD(eta1={self.eta1!r}): eta1 must be a positive number.")
+        check_epochs(self)
 
     def default_rule(self, problem: Problem) -> Halving:
         """The steps where the user gives no rule."""
@@ -111,12 +108,7 @@ class EpochGD(NamedTuple):
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> EpochGD:
         """The record with T1 and eta1 filled in."""
-        if not isinstance(rule, Halving):
-            raise ValueError(
-                f"EpochGD has its own steps, halved with every epoch, not {type(rule).__name__}: leave step_size at "
-                "'auto' and give EpochGD(T1=..., eta1=...)."
-            )
-        return EpochGD(rule.T1, rule.eta1)
+        return with_steps(self, rule)
 
     def next_epoch(self, t: int) -> int:
         """The number of examples at which the epoch that is under way after t examples ends."""
@@ -141,23 +133,49 @@ class EpochGD(NamedTuple):
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Bring every coordinate and its sums up to date, start a new block and, where one ended, a new epoch."""
         fobos.settle_block(_own(problem), state, block, t)
-        if self._ends(state, t):
-            _, lanes, bias = self.layout.views(problem, state)
-            for start, (A, E) in zip((lanes[:, 0], bias[0]), self.layout.epoch(problem, state), strict=True):
-                start[:] = (E + A) / (t - state.clock[0])
-                E[:] = -A
-            state.clock[0] = t
+        if ends_epoch(self, state, t):
+            begin_epoch(self.layout, problem, state, t)
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
         """The iterate after t examples, at an epoch's end the mean of its iterates."""
-        if self._ends(state, t):
+        if ends_epoch(self, state, t):
             state, block = state.copy(), copy.deepcopy(block)
             self.settle(problem, state, block, t)
         return fobos.iterate(self.layout, problem, state, block, t)
 
-    def _ends(self, state: State, t: int) -> bool:
-        """Whether an epoch ends here whose successor has not begun; the clock holds the epoch's start."""
-        return t == self.next_epoch(int(state.clock[0]))
+
+def check_epochs(optimizer: Any) -> None:
+    """Refuse a first epoch that cannot be."""
+    name, T1, eta1 = type(optimizer).__name__, optimizer.T1, optimizer.eta1
+    if T1 is not None and not (isinstance(T1, numbers.Integral) and T1 >= 1):
+        raise ValueError(f"{name}(T1={T1!r}): T1 is a whole number of examples, at least 1.")
+    if eta1 is not None and not 0.0 < eta1 < np.inf:
+        raise ValueError(f"{name}(eta1={eta1!r}): eta1 must be a positive number.")
+
+
+def with_steps(optimizer: Any, rule: Any) -> Any:
+    """The optimizer with the first epoch of its own rule filled in; other rules are refused."""
+    if not isinstance(rule, Halving):
+        name = type(optimizer).__name__
+        raise ValueError(
+            f"{name} has its own steps, halved with every epoch, not {type(rule).__name__}: leave step_size at 'auto' "
+            f"and give {name}(T1=..., eta1=...)."
+        )
+    return optimizer._replace(T1=rule.T1, eta1=rule.eta1)
+
+
+def ends_epoch(optimizer: Any, state: State, t: int) -> bool:
+    """Whether an epoch ends here whose successor has not begun; the clock begins with the epoch's start."""
+    return t == optimizer.next_epoch(int(state.clock[0]))
+
+
+def begin_epoch(layout: EpochLayout, problem: Problem, state: State, t: int) -> None:
+    """Every iterate's first number becomes the mean of the epoch that ends, in cells that are settled."""
+    _, lanes, bias = layout.views(problem, state)
+    for start, (A, E) in zip((lanes[:, 0], bias[0]), layout.epoch(problem, state), strict=True):
+        start[:] = (E + A) / (t - state.clock[0])
+        E[:] = -A
+    state.clock[0] = t
 
 
 def _own(problem: Problem) -> Problem:

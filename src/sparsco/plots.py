@@ -1,0 +1,85 @@
+"""Plots of your own data; they need matplotlib (pip install 'sparsco[plots]')."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import sparsify
+
+Curves = dict[str, list[tuple[float, float]]]
+"""By name: (features, risk) points."""
+
+
+def risk_vs_features(
+    X: Any, y: Any, X_test: Any, y_test: Any, *, sizes: Iterable[int] = (10, 30, 100, 300, 1000), model: Any = None,
+    trials: int = 20, radii: Sequence[float] = (0.05, 0.2, 0.5), axes: Any = None, random_state: int = 0,
+) -> Any:  # fmt: skip
+    """Draw what it costs to have few features: root mean squared error on the test rows against their number.
+
+    One curve each for our budgeted model (the largest, learned anew), the largest alone, random draws by both
+    distributions (means of ``trials``), and SGD in small L1 balls (``radii`` times that of the full model).  ``model``
+    is a fitted regression to start from, by default ``SparseRegressor(preset="two-stage")``.  Returns the axes.
+    """
+    figure = _figure() if axes is None else None
+    axes = figure.add_subplot() if axes is None else axes
+    how = {"sizes": sizes, "model": model, "trials": trials, "radii": radii, "random_state": random_state}
+    draw(axes, risks(X, y, X_test, y_test, **how))
+    return axes
+
+
+def risks(
+    X: Any, y: Any, X_test: Any, y_test: Any, *, sizes: Iterable[int] = (10, 30, 100, 300, 1000), model: Any = None,
+    trials: int = 20, radii: Sequence[float] = (0.05, 0.2, 0.5), random_state: int = 0,
+) -> Curves:  # fmt: skip
+    """The numbers of :func:`risk_vs_features`."""
+    from .estimators import SparseRegressor
+    from .presets import BallSGD
+
+    if model is None:
+        model = SparseRegressor(preset="two-stage", random_state=random_state).fit(X, y)
+    full, moments = int(np.count_nonzero(model.coef_)), sparsify.second_moments(X)
+    out: Curves = {name: [] for name in ("budget", "top-k", "DD", "MG", "small ball", "full model")}
+    for k in sorted({min(int(k), full) for k in sizes} - {0}):
+        largest = sparsify.keep_largest(model, k, moments)
+        out["top-k"].append(_point(largest, X_test, y_test))
+        out["budget"].append(_point(sparsify.refit(largest, X, y, seed=random_state), X_test, y_test))
+        for name in ("dd", "mg"):
+            drawn = [sparsify.sparsify_random(model, k, name, moments, seed=random_state + i) for i in range(trials)]
+            found = np.mean([_point(each, X_test, y_test) for each in drawn], axis=0)
+            out[name.upper()].append((float(found[0]), float(found[1])))
+    radius = float(np.abs(model.coef_).sum())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for share in sorted(radii) if radius > 0.0 else ():
+            small = SparseRegressor(preset=BallSGD(share * radius), random_state=random_state).fit(X, y)
+            out["small ball"].append(_point(small, X_test, y_test))
+    out["full model"].append(_point(model, X_test, y_test))
+    return out
+
+
+def draw(axes: Any, curves: Curves) -> None:
+    """Curves of risk against features, on the axes of a figure."""
+    for name, points in curves.items():
+        if points:
+            features, risk = np.array(sorted(points)).T
+            axes.plot(features, risk, "*" if len(points) == 1 else ".-", label=name, linewidth=1.2)
+    axes.set(xlabel="features", ylabel="root mean squared error", xscale="log")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+
+
+def _point(model: Any, X: Any, y: Any) -> tuple[float, float]:
+    error = float(np.sqrt(np.mean(np.square(model.predict(X) - np.asarray(y)))))
+    return float(np.count_nonzero(model.coef_)), error
+
+
+def _figure() -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("plots need matplotlib, which is not installed: pip install 'sparsco[plots]'.") from None
+    return Figure(figsize=(5.0, 3.6))
