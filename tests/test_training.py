@@ -94,7 +94,7 @@ def test_marks():
 
 def test_what_labels_decide(tmp_path):
     numbers = train(write_rows(tmp_path / "r.svm", 1500, regression=True))
-    assert isinstance(numbers.model, SparseRegressor) and "regression" in numbers.notes[0]
+    assert isinstance(numbers.estimator, SparseRegressor) and "regression" in numbers.notes[0]
     assert numbers.table[-1].mean_mistake < 1.0
     three = tmp_path / "three.svm"
     three.write_text("".join(f"{k % 3} {k % 3 + 1}:1\n" for k in range(1500)))
@@ -196,14 +196,14 @@ def test_predictions_and_figures_of_a_stream(data, tmp_path):
     X = np.vstack([chunk.matrix.to_scipy().toarray()[:, :31] for chunk in [next(iter(open_stream(data)))]])
     y = next(iter(open_stream(data))).y.astype(int)
     for kind, expected in (
-        ("label", trained.model.predict(X)), ("score", trained.model.decision_function(X)),
-        ("probability", trained.model.predict_proba(X)),
+        ("label", trained.estimator.predict(X)), ("score", trained.estimator.decision_function(X)),
+        ("probability", trained.estimator.predict_proba(X)),
     ):  # fmt: skip
         found = np.concatenate([part for _, part in scoring.predictions(model, stream, kind)])
         np.testing.assert_allclose(found, expected, rtol=1e-12)
     figures = scoring.evaluate(model, stream)
-    assert figures["rows"] == 3000 and figures["error"] == pytest.approx(np.mean(trained.model.predict(X) != y))
-    p = trained.model.decision_function(X)
+    assert figures["rows"] == 3000 and figures["error"] == pytest.approx(np.mean(trained.estimator.predict(X) != y))
+    p = trained.estimator.decision_function(X)
     assert figures["loss"] == pytest.approx(np.log1p(np.exp(-p * y)).mean())
 
 

@@ -18,6 +18,7 @@ _HOMES = {
     "load": "models",
     "save": "models",
     "sparsify_random": "sparsify",
+    "train": "training",
     "Run": "solve",
     "DivergenceError": "solve",
     "Squared": "losses",

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import is_classifier
-from sklearn.utils import check_random_state
 
 from . import conversions, individual, steps
 from .losses import couples
 from .optimizers import OPTIMIZERS
 from .presets import PRESETS, Preset
+from .randomness import seed_of
 from .regularizers import (
     Auto,
     AutoElasticNet,
@@ -155,9 +154,9 @@ def parts(
 ) -> tuple[Any, Any, Any, Any]:
     """Loss, optimizer, conversion and step-size rule, with every "auto" decided."""
     loss = model._loss()
-    if loss.classifies and not is_classifier(model):
+    if loss.classifies and not model.classifies:
         raise ValueError(f"loss={model.loss!r} is for labels: a regression needs a loss of numbers such as 'squared'.")
-    if is_classifier(model) and not loss.classifies:
+    if model.classifies and not loss.classifies:
         raise ValueError(f"loss={model.loss!r} is for numbers: a classifier needs a loss of labels such as 'logistic'.")
     if one_by_one and is_of_fixed_width(regularizer):
         what = type(regularizer).__name__ if model.feature_weights is None else "feature_weights"
@@ -226,7 +225,7 @@ def new_runs(
     """One run for each of ``model._models()``, nothing learned yet; ``one_by_one``: for a stream of ``learn_one``."""
     regularizer = _regularizer(model, d)
     loss, optimizer, conversion, step = parts(model, regularizer, init is not None, one_by_one)
-    seed = int(check_random_state(model.random_state).randint(np.iinfo(np.int32).max))
+    seed = seed_of(model.random_state)
     runs, first = [], 0
     for targets in model._models():
         part = slice(first, first + targets.m)

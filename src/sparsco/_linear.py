@@ -1,33 +1,24 @@
-"""What the scikit-learn estimators share: rows and targets in, passes over them, the model out."""
+"""A linear model being learned: rows and targets in, passes over them, the model out.  Nothing here needs scikit-learn,
+whose import takes longer than most commands; `estimators` adds its contract."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
-from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import (
-    _check_feature_names_in,
-    _check_sample_weight,
-    _get_feature_names,
-    check_is_fitted,
-    validate_data,
-)
 
-from ._composition import check_parameters, most_models, named, new_runs, starting_point
+from ._composition import check_parameters, most_models, named, new_runs
 from .losses import value
 from .progress import Progress
 from .randomness import Purpose, uniform
 from .regularizers import strength
-from .rows import Matrix, as_matrix, check_numbers, margins
+from .rows import Matrix, margins
 from .slots import Columns, Features, Names, SeenColumns, without
 from .solve import Run
 
@@ -61,12 +52,13 @@ class Solved(NamedTuple):
     report: dict[str, Any]
 
 
-class SparseLinearModel(SelectorMixin, BaseEstimator):
+class LinearModel:
     """What the classifier and the regressor share."""
 
     _losses: dict[str, Any]
     _takes_columns = False
     """Whether y may have several columns."""
+    classifies = False
     _runs: Any
     _model: Any
     _features: Any
@@ -104,6 +96,11 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    def settings(self) -> dict[str, Any]:
+        """The parameters of ``__init__``."""
+        names = inspect.signature(type(self).__init__).parameters
+        return {name: getattr(self, name) for name in names if name != "self"}
 
     # ---- what the classifier and the regressor say themselves ------------------------------------------------------
 
@@ -152,44 +149,6 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
 
     # ---- learning --------------------------------------------------------------------------------------------------
 
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, coef_init: Any = None, intercept_init: Any = None
-    ) -> Self:
-        """Learn from rows X and targets y, in up to ``max_iter`` passes.
-
-        ``coef_init`` and ``intercept_init`` are where to start, in the shapes of ``coef_`` and ``intercept_``.
-        """
-        with self._unchanged_on_error():
-            check_parameters(self)
-            goes_on = bool(self.warm_start) and self._goes_on()
-            self._flush()
-            matrix, y, weights = self._validated(X, y, sample_weight, reset=not goes_on)
-            y, weights = self._all_targets(y, weights, goes_on)
-            _check_some_weight(weights)
-            matrix = self._placed(matrix, anew=not goes_on)
-            if goes_on:
-                if coef_init is not None or intercept_init is not None:
-                    raise ValueError("coef_init and intercept_init mean nothing where warm_start goes on: leave them.")
-                runs = copy.deepcopy(self._runs)
-                for run in runs:
-                    run.grow(matrix.d)
-            else:
-                m = sum(targets.m for targets in self._models())
-                runs = self._begin(matrix.d, starting_point(coef_init, intercept_init, matrix.d, m))
-                self.n_iter_, self._layout = 0, "dense"
-            self._runs, self._model, self._streaming, self._noting = runs, None, False, False
-            self._passes(matrix, y, weights)
-            self._solved()
-        return self
-
-    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
-        """Learn the rows in their order."""
-        with self._unchanged_on_error():
-            first = self._begins("partial_fit")
-            matrix, y, weights = self._validated(X, y, sample_weight, reset=first, grows=True)
-            self._learn_next(matrix, y, weights, first, classes)
-        return self
-
     def take_rows(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, *, classes: Any = None,
         order: np.ndarray | None = None, again: bool = False,
@@ -219,7 +178,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         order: np.ndarray | None = None,
     ) -> None:  # fmt: skip
         y, weights = self._encoded(y, weights, first, classes)
-        _check_some_weight(weights)
+        check_some_weight(weights)
         matrix = self._placed(matrix, anew=first)
         if first:
             self._begin_stream(matrix.d)
@@ -332,7 +291,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
 
     def _margins_one(self, x: Any) -> np.ndarray:
         """Margins of one example, one per model: those of the iterate while a stream is under way."""
-        check_is_fitted(self)
+        self.check_fitted()
         self._flush()
         row = self._features.row(x)
         if not self._streaming:
@@ -352,6 +311,8 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         if len(self._runs) == 1:
             self._runs[0].feed(matrix, y, weights, order, again)
         else:
+            from joblib import Parallel, delayed
+
             work = (delayed(run.feed)(matrix, y, weights, order, again) for run in self._runs)
             Parallel(n_jobs=self.n_jobs, require="sharedmem")(work)
 
@@ -444,7 +405,7 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         model._drop_training(
             "a pickle made after fit holds no training state (warm_start=True before fit would have kept it)"
         )
-        return BaseEstimator.__getstate__(model)
+        return super(LinearModel, model).__getstate__()
 
     def __deepcopy__(self, memo: dict) -> Self:
         twin = object.__new__(type(self))
@@ -499,50 +460,21 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
             self._features.width = self.n_features_in_
         return self._features.place(matrix)
 
-    def _widen(self, X: Any) -> None:
-        """Let X have more columns than the stream had so far."""
-        if self.feature_weights is not None:
-            raise ValueError(
-                f"X has {X.shape[1]} columns and feature_weights {self.n_features_in_} numbers: a stream that grows "
-                "has no weights."
-            )
-        names, before = _get_feature_names(X), getattr(self, "feature_names_in_", None)
-        if before is not None and names is not None:
-            if not np.array_equal(names[: len(before)], before):
-                return  # for scikit-learn to complain
-            self.feature_names_in_ = names
-        self.n_features_in_ = X.shape[1]
-
-    def _validated(
-        self, X: Any, y: Any, sample_weight: Any, reset: bool, grows: bool = False
-    ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
-        if grows and not reset and isinstance(self._features, Columns):
-            shape: Any = getattr(X, "shape", ())
-            if len(shape) == 2 and shape[1] > self.n_features_in_:
-                self._widen(X)
-        # whether numbers are finite is for as_matrix and check_numbers to say, who look at their size as well
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=[np.float64, np.float32],
-            ensure_all_finite=False, reset=reset, multi_output=self._takes_columns,
-        )  # fmt: skip
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        matrix = as_matrix(X, wide=self.storage == "seen")
-        for name, data in (("y", y), ("sample_weight", weights)):
-            if data is not None and data.dtype.kind == "f":
-                check_numbers(data, name)
-        return matrix, y, weights
-
     # ---- reading the model -----------------------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
         return getattr(self, "_runs", None) is not None or getattr(self, "_model", None) is not None
 
+    def check_fitted(self) -> None:
+        """Refuse to answer before anything was learned."""
+        if not self.__sklearn_is_fitted__():
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
+
     def _solved(self) -> Solved:
         """The converted model, computed when first asked for after learning."""
-        if not self.__sklearn_is_fitted__():
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
+        self.check_fitted()
         self._flush()
         if self._model is None:
             model = solve(self._runs)
@@ -591,41 +523,17 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         """What was chosen: optimizer, step, metric, guard, warnings."""
         return self._solved().report
 
-    @property
-    def feature_names_(self) -> np.ndarray:
-        """The names of a stream's features, by column of ``coef_``; where features are columns, those of X."""
-        check_is_fitted(self)
-        self._flush()
-        if isinstance(self._features, Names):
-            names = np.empty(len(self._features), object)
-            names[:] = self._features.names
-            return names
-        return _check_feature_names_in(self)
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The names of the features whose weight is not zero."""
-        if self.__sklearn_is_fitted__() and isinstance(self._features, Names):
-            return self.feature_names_[self.get_support()]
-        return super().get_feature_names_out(input_features)
-
     def sparsify(self) -> Self:
         """``coef_`` as a scipy sparse array from now on; learning goes on as before."""
-        check_is_fitted(self)
+        self.check_fitted()
         self._layout = "sparse"
         return self
 
     def densify(self) -> Self:
         """``coef_`` as a dense array again."""
-        check_is_fitted(self)
+        self.check_fitted()
         self._layout = "dense"
         return self
-
-    def _get_support_mask(self) -> np.ndarray:
-        coef = self._solved().coef
-        used = self._features.to_columns(coef.indices)
-        mask = np.zeros(self.n_features_in_, bool)
-        mask[used] = True
-        return mask
 
     def margins_of(self, matrix: Matrix) -> np.ndarray:
         """Margins of rows of a reader, (rows, models); features that the model does not know are left out."""
@@ -641,21 +549,6 @@ class SparseLinearModel(SelectorMixin, BaseEstimator):
         else:
             w = np.ascontiguousarray(model.coef.toarray().T)
         return margins(rows.indptr, rows.indices, rows.data, w, np.ascontiguousarray(model.intercept))
-
-    def _margins(self, X: Any) -> np.ndarray:
-        check_is_fitted(self)
-        model = self._solved()
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        if isinstance(self._features, SeenColumns):
-            X = self._features.find(as_matrix(X, wide=True)).to_scipy()
-        p = X @ model.coef.T
-        return (p.toarray() if sp.issparse(p) else p) + model.intercept
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 def solve(runs: list[Run]) -> Solved:
     """The models of all runs as one."""
@@ -693,6 +586,6 @@ def solve(runs: list[Run]) -> Solved:
     )
 
 
-def _check_some_weight(weights: np.ndarray | None) -> None:
+def check_some_weight(weights: np.ndarray | None) -> None:
     if weights is not None and not weights.any():
         raise ValueError("the weights of all rows are zero: there is nothing to learn from.")

@@ -198,9 +198,9 @@ def _supports(first: Any, second: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _loss(name: str) -> Any:
-    from . import estimators  # here, so that this module stays light: the records bring the compiler with them
+    from . import _tasks  # here, so that this module stays light: the records bring the compiler with them
 
-    tables = estimators.CLASSIFIER_LOSSES | estimators.REGRESSOR_LOSSES
+    tables = _tasks.CLASSIFIER_LOSSES | _tasks.REGRESSOR_LOSSES
     known = {key: loss for key, loss in tables.items() if not loss.couples}
     if name not in known:
         raise ValueError(f"Unknown loss {name!r}; known are {', '.join(known)}.")

@@ -25,17 +25,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import __version__, archive
-from ._linear import Solved, SparseLinearModel
-from .estimators import SparseClassifier, SparseRegressor
+from ._linear import LinearModel, Solved
+from ._tasks import LinearClassifier, LinearRegressor
 from .slots import Columns, Names, SeenColumns
 
-_TASKS = {"classification": SparseClassifier, "regression": SparseRegressor}
+_TASKS = {"classification": LinearClassifier, "regression": LinearRegressor}
 _FEATURES = {"columns": Columns, "seen": SeenColumns, "names": Names}
 _PLAIN = (bool, int, float, str, type(None), np.generic, np.ndarray, list, tuple, dict)
 
 
 def save(
-    model: SparseLinearModel, path: str | Path, *, training: bool = False, names: Mapping[int, str] | None = None,
+    model: LinearModel, path: str | Path, *, training: bool = False, names: Mapping[int, str] | None = None,
     by_name: bool = False, extra: dict[str, Any] | None = None,
 ) -> Path:  # fmt: skip
     """Write a fitted model.
@@ -57,8 +57,10 @@ def save(
 
 def load(path: str | Path, *, training: bool = False) -> Any:
     """The model in a file, ready to predict; with ``training`` ready to go on learning where it stopped."""
+    from .estimators import as_estimator
+
     content = archive.read(path, "model")
-    return going_on(content, path) if training else restored(content)
+    return as_estimator(going_on(content, path) if training else restored(content))
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -67,7 +69,7 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def going_on(content: dict[str, Any], path: str | Path) -> Any:
-    """The estimator with its training state."""
+    """The model with its training state."""
     state = content.get("training")
     if state is None:
         raise ValueError(f"{path} holds no training state: save it with training=True (`train --save-state`) to go on.")
@@ -77,12 +79,12 @@ def going_on(content: dict[str, Any], path: str | Path) -> Any:
 
 
 def contents(
-    model: SparseLinearModel, names: Mapping[int, str] | None = None, by_name: bool = False
+    model: LinearModel, names: Mapping[int, str] | None = None, by_name: bool = False
 ) -> dict[str, Any]:
     """The fields of the format."""
     solved, features = model._solved(), model._features
     coef, columns = solved.coef, features.to_columns(solved.coef.indices)
-    used, is_classifier = np.unique(columns), isinstance(model, SparseClassifier)
+    used, is_classifier = np.unique(columns), model.classifies
     every: Any = names or {}
     if isinstance(features, Names):
         every = dict(enumerate(features.names))
@@ -106,7 +108,7 @@ def contents(
         "classes": model.classes_ if is_classifier else None,
         "outputs": None if is_classifier else model._outputs,
         "loss": model._loss(),
-        "settings": {name: value for name, value in model.get_params(deep=False).items() if name != "random_state"},
+        "settings": {name: value for name, value in model.settings().items() if name != "random_state"},
         "summary": {
             "examples": int(solved.t), "passes": int(model.n_iter_), "nonzeros": int(coef.count_nonzero()),
             "history": solved.history, "report": _described(solved.report), "sparsco": __version__,
@@ -123,8 +125,8 @@ def _described(value: Any) -> Any:
     return value if isinstance(value, _PLAIN) and not hasattr(value, "_fields") else str(value)
 
 
-def restored(content: dict[str, Any]) -> Any:
-    """An estimator that predicts what the saved one did."""
+def restored(content: Mapping[str, Any]) -> Any:
+    """A linear model that predicts what the saved one did."""
     model, coef = _TASKS[content["task"]](**content["settings"]), content["coef"]
     features, columns, width = _FEATURES[content["features"]](), coef["columns"], content["n_features"]
     if isinstance(features, Names) or features.seen:  # slots for what has a weight

@@ -5,6 +5,7 @@ So a draw does not depend on how a stream was cut into chunks, on what was drawn
 
 from __future__ import annotations
 
+import numbers
 from enum import IntEnum
 from typing import Any
 
@@ -56,3 +57,14 @@ def bits(seed: int, purpose: int, numbers: ArrayLike) -> np.ndarray:
 def uniform(seed: int, purpose: int, numbers: ArrayLike) -> np.ndarray:
     """A float64 in [0, 1) for each number."""
     return (bits(seed, purpose, numbers) >> np.uint64(11)) * 2.0**-53
+
+
+def seed_of(random_state: Any) -> int:
+    """A seed by scikit-learn's convention: from a number, a ``RandomState``, or for None NumPy's global one."""
+    if isinstance(random_state, numbers.Integral):
+        random_state = np.random.RandomState(int(random_state))
+    elif random_state is None:
+        random_state = np.random
+    elif not isinstance(random_state, np.random.RandomState) and random_state is not np.random:
+        raise ValueError(f"random_state={random_state!r}: give a whole number, a numpy.random.RandomState or None.")
+    return int(random_state.randint(np.iinfo(np.int32).max))

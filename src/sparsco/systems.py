@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_random_state
 
 from ._composition import CONVERSIONS, named
 from .losses import Squared
 from .mirrors import SparseKaczmarz
 from .optimizers import MirrorDescent
 from .progress import Bar
+from .randomness import seed_of
 from .regularizers import L1
 from .rows import Matrix, as_matrix, check_numbers, squared_norms
 from .solve import DivergenceError, Run
@@ -203,7 +203,7 @@ def _residual(chunk: _Chunk, w: np.ndarray) -> float:
 def _seed(random_state: Any) -> int:
     if isinstance(random_state, numbers.Integral):
         return int(random_state)
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    return seed_of(random_state)
 
 
 def _vector(start: Any, d: int) -> np.ndarray:

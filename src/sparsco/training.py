@@ -1,7 +1,7 @@
 """A file to a model: rows from a stream, judged before they are learned, and a run that can be cut off at any time.
 
     trained = train("data.svm")
-    trained.model, trained.table
+    trained.estimator.predict(X), trained.table
 
 Everything that is done depends on the rows' numbers, never on how a reader cuts them or when a checkpoint is taken: a
 run that was cut off and resumed gives the same bits as one that was not.
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import archive, models
-from .estimators import SparseClassifier, SparseRegressor
+from ._tasks import LinearClassifier, LinearRegressor
 from .progress import Live
 from .rows import Matrix, stack
 from .solve import PILOT_ROWS
@@ -66,6 +66,13 @@ class Trained(NamedTuple):
     seconds: float
     notes: list[str]
     """What was chosen where nothing was said."""
+
+    @property
+    def estimator(self) -> Any:
+        """The model as a scikit-learn estimator."""
+        from .estimators import as_estimator
+
+        return as_estimator(self.model)
 
 
 class Checkpoints(NamedTuple):
@@ -118,7 +125,7 @@ def train(
     """Learn the rows of a file, a table or anything else that :func:`sparsco.streams.open_stream` takes.
 
     ``model`` is an estimator, new or with a stream under way; without one the labels of the first rows decide between
-    :class:`SparseClassifier` and :class:`SparseRegressor`, made with ``settings``.  ``classes`` are all there are,
+    a classifier and a regression, made with ``settings``.  ``classes`` are all there are,
     "any" where they may appear at any time, None where the first rows decide.  ``reader`` are options of
     ``open_stream``, and ``names`` those of features that a stream under way has seen.  A further pass is read in a
     random order of blocks where rows are cached.  ``stop`` is asked now and then whether to end here.
@@ -191,7 +198,7 @@ class _Training:
         self.model, self.passes, self.shuffle, self.reader = model, passes, shuffle, reader
         self.classes, self.settings = classes, settings
         if model is not None:
-            settings = model.get_params() | {"type": type(model).__name__}
+            settings = model.settings() | {"type": type(model).__name__}
         self.asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items())))
         """To be compared with what a checkpoint's run was asked for."""
         self.seed = settings.get("random_state")
@@ -240,10 +247,10 @@ class _Training:
         distinct = np.unique(found) if found.dtype.kind != "O" else np.array(sorted(set(found.tolist())))
         if self.model is None:
             is_task = found.dtype.kind != "f" and len(distinct) <= MANY_CLASSES
-            self.model = (SparseClassifier if is_task else SparseRegressor)(**self.settings)
+            self.model = (LinearClassifier if is_task else LinearRegressor)(**self.settings)
             what = f"classification: {len(distinct)} labels" if is_task else "regression: labels are numbers"
             self.notes.append(f"{what} in the first {len(y)} rows")
-        is_new = isinstance(self.model, SparseClassifier) and not hasattr(self.model, "classes_")
+        is_new = self.model.classifies and not hasattr(self.model, "classes_")
         if isinstance(self.classes, str):  # "any"
             self.classes = None
         elif is_new and self.classes is None:
@@ -316,7 +323,7 @@ class _Training:
         matrix, y, weights, order = part
         if self.epoch == 0:
             self._check(y)
-        if isinstance(self.model, SparseClassifier):
+        if self.model.classifies:
             y = labels(y)
         if is_judged:
             self._judge(matrix, y, weights)
@@ -352,7 +359,7 @@ class _Training:
         if self.judged[0, 0] <= 0.0:
             return
         (recent, *sums), (total, *all_sums) = self.judged.tolist()
-        root = (lambda x: x) if isinstance(self.model, SparseClassifier) else np.sqrt
+        root = (lambda x: x) if self.model.classifies else np.sqrt
         loss, mistake = (x / recent for x in sums)
         mean_loss, mean_mistake = (x / total for x in all_sums)
         nonzeros = sum(int(np.count_nonzero(run.weights()[0])) for run in self.model._runs)

@@ -84,7 +84,7 @@ def learning(given: argparse.Namespace) -> dict[str, Any]:
 
 def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     """The estimator that was asked for, None where the labels are to decide, and its parameters."""
-    from ..estimators import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, SparseClassifier, SparseRegressor
+    from .._tasks import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, LinearClassifier, LinearRegressor
 
     settings, task = learning(given), given.task
     if task is None and given.loss in CLASSIFIER_LOSSES and given.loss not in REGRESSOR_LOSSES:
@@ -100,7 +100,7 @@ def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
         raise ValueError("--classes and --class-weight are for a classification.")
     if task == "classification" and given.class_weight is not None:
         settings["class_weight"] = given.class_weight
-    kind = {"classification": SparseClassifier, "regression": SparseRegressor, None: None}[task]
+    kind = {"classification": LinearClassifier, "regression": LinearRegressor, None: None}[task]
     return (None if kind is None else kind(**settings)), settings
 
 
