@@ -15,7 +15,7 @@ from typing import Any
 from .options import FINE, INTERRUPTED, TERMINATED, add_reading, check_writable, command, positive, reading
 
 _EXAMPLE = """  sparsco train data.svm                              chooses what is left open, and says what
-  sparsco train data.svm.gz -m spam.model --test test.svm --loss hinge --alpha 1e-4
+  sparsco train data.svm.gz -m spam.model --test test.svm --alpha 1e-3 --l1-ratio 0.9
   sparsco train 'logs/part-*.vw' -m clicks.model --hash-bits 22 -q ui --checkpoint-every 10m
   sparsco train table.csv --target price --task regression --passes 3
   zcat data.svm.gz | sparsco train - -m model
@@ -62,6 +62,8 @@ def add_learning(to: argparse.ArgumentParser) -> None:
     group.add_argument("--step-size", type=_number_or_name, metavar="ETA", help="a number, or the name of a rule")
     group.add_argument("--preset", metavar="NAME", help="a method by its name, such as two-stage (docs/two-stage.md)")
     group.add_argument("--budget", type=positive, metavar="K", help="at most so many features, learned anew")
+    group.add_argument("--storage", choices=("all", "seen"), help="room for all columns, or for those that occur "
+                       "(default: all; with --hash-bits above 18 seen)")  # fmt: skip
     group.add_argument("--classes", type=_labels, metavar="A,B,...", help="all labels there are, or any")
     group.add_argument("--class-weight", type=_class_weight, metavar="LABEL=W,...", help="weights of rows by label")
     group.add_argument("--no-intercept", action="store_true")
@@ -79,7 +81,8 @@ def learning(given: argparse.Namespace) -> dict[str, Any]:
         if not (l1 >= 0.0 and l2 >= 0.0):
             raise ValueError("--l1 and --l2 must be at least 0.")
         settings |= {"alpha": l1 + l2, "l1_ratio": l1 / (l1 + l2) if l1 + l2 else 1.0}
-    return settings | {"fit_intercept": not given.no_intercept, "random_state": given.seed}
+    storage = given.storage or ("seen" if (given.hash_bits or 0) > 18 else "all")
+    return settings | {"fit_intercept": not given.no_intercept, "random_state": given.seed, "storage": storage}
 
 
 def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
