@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -353,6 +354,26 @@ def test_a_run_that_was_cut_off_is_not_lost(here, capsys):
     assert run("train", "data.svm", "--quiet") == 2
     assert "--resume goes on from there, --restart begins anew" in capsys.readouterr().err
     assert run("train", "data.svm", "--quiet", "--resume") == 0 and not checkpoint.exists()
+    assert bits(load("data.model")) == bits(load("whole"))
+
+
+def test_a_full_disk_ends_the_run_and_leaves_the_checkpoint_before(here, capsys, monkeypatch):
+    write, count = archive.write, [0]
+
+    def full(path, kind, content):
+        count[0] += 1
+        if count[0] > 1:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return write(path, kind, content)
+
+    monkeypatch.setattr(archive, "write", full)
+    assert run("train", "data.svm", "--quiet", "--checkpoint-every", "1000") == 3
+    err = capsys.readouterr().err
+    assert "No space left on device" in err and "--resume goes on" in err and not (here / "data.model").exists()
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    assert run("train", "data.svm", "--quiet", "--checkpoint-every", "1000", "--resume") == 0
+    assert run("train", "data.svm", "-m", "whole", "--quiet") == 0
     assert bits(load("data.model")) == bits(load("whole"))
 
 

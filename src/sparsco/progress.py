@@ -94,6 +94,7 @@ class Live(_Line):
     def __init__(self, shown: bool = False) -> None:
         super().__init__()
         self.shown, self.began, self.last, self.headed = shown, time.monotonic(), 0.0, False
+        self.nonzeros = ""
 
     def show(self, read: int, total: int | None, rows: int, epoch: int, passes: int) -> None:
         """Rows per second and time left, at a terminal twice a second."""
@@ -103,7 +104,7 @@ class Live(_Line):
         self.last, spent = now, now - self.began
         share = (epoch + read / total) / passes if total else 0.0
         left = f", {duration(spent * (1.0 - share) / share)} left" if share else ""
-        self.say(f"{rows:>12,} rows, {rows / spent:,.0f} rows/s{left}\x1b[K")
+        self.say(f"{rows:>12,} rows, {rows / spent:,.0f} rows/s{self.nonzeros}{left}\x1b[K")
 
     def line(self, line: Sequence[float]) -> None:
         """A line of the table of progressive validation."""
@@ -116,4 +117,5 @@ class Live(_Line):
             print(self.HEADER, file=sys.stderr)
             self.headed = True
         rows, *numbers, nonzeros = line
+        self.nonzeros = f", {nonzeros:,} nonzeros at {rows:,}"
         print(f"{rows:>12,} " + " ".join(f"{x:>9.5f}" for x in numbers) + f" {nonzeros:>9,}", file=sys.stderr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,18 @@ def opened_for(content: Mapping[str, Any], source: Any, **options: Any) -> tuple
     if names is not None:
         reader |= {"names": names, "frozen": True}
     return restored(content), open_stream(source, **reader)
+
+
+class Watched(Stream):
+    """A stream that tells how much of it was read: ``progress(read, total)`` for each chunk."""
+
+    def __init__(self, stream: Stream, progress: Callable[[float, float | None], None]) -> None:
+        self.stream, self.total, self.progress = stream, stream.total, progress
+
+    def chunks(self, start: Any = None) -> Iterator[Chunk]:
+        for chunk in self.stream.chunks(start):
+            yield chunk
+            self.progress(chunk.read, self.total)
 
 
 class _Renamed(Stream):

@@ -45,18 +45,23 @@ def _add_predict(commands: argparse._SubParsersAction) -> None:
 
 def _predict(given: argparse.Namespace) -> int:
     from .. import archive, models, scoring
+    from ..progress import Bar
 
     if given.output:
         check_writable(Path(given.output))
     model, stream = scoring.opened_for(models.read(given.model), _source(given.data), **reading(given))
-    lines = scoring.lines(model, stream, given.kind)
-    if not given.output:
-        for block in lines:
-            sys.stdout.write(block)
-        return FINE
-    with archive.replacing(given.output) as file:
-        for block in lines:
-            file.write(block.encode())
+    bar = Bar("predict")
+    try:
+        lines = scoring.lines(model, scoring.Watched(stream, bar.show_late(2.0)), given.kind)
+        if not given.output:
+            for block in lines:
+                sys.stdout.write(block)
+            return FINE
+        with archive.replacing(given.output) as file:
+            for block in lines:
+                file.write(block.encode())
+    finally:
+        bar.close()
     return FINE
 
 
@@ -77,8 +82,14 @@ def _add_evaluate(commands: argparse._SubParsersAction) -> None:
 def _evaluate(given: argparse.Namespace) -> int:
     from .. import models, scoring
     from ..inspection import figures
+    from ..progress import Bar
 
-    found = scoring.evaluate(*scoring.opened_for(models.read(given.model), _source(given.data), **reading(given)))
+    model, stream = scoring.opened_for(models.read(given.model), _source(given.data), **reading(given))
+    bar = Bar("evaluate")
+    try:
+        found = scoring.evaluate(model, scoring.Watched(stream, bar.show_late(2.0)))
+    finally:
+        bar.close()
     print(json.dumps(found) if given.json else figures(found))
     return FINE
 
