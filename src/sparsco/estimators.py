@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from . import losses
 from ._composition import most_models
 from ._linear import SparseLinearModel
+from ._margins import MarginClassifier, has_probabilities
 from .rows import LARGEST
 from .solve import check_lanes
 from .targets import Classes, OneVsRest, Values
@@ -40,7 +41,7 @@ REGRESSOR_LOSSES = {
 }
 
 
-class SparseClassifier(ClassifierMixin, SparseLinearModel):
+class SparseClassifier(MarginClassifier, SparseLinearModel):
     """A sparse linear classifier, learned one example at a time.
 
     Parameters
@@ -311,17 +312,6 @@ or a conversion record
 
         return self._partial_fit(X, y, sample_weight, encode)
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Margins: one column per class, or one value per row for two classes."""
-        p = self._margins(X)
-        if len(self.classes_) > 2:
-            return p
-        return p[:, 0] if p.shape[1] == 1 else p[:, 1] - p[:, 0]
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most likely label of each row."""
-        return self._best(self._margins(X))
-
     def predict_one(self, x: Any) -> Any:
         """The most likely label of one example, given as to ``learn_one``.
 
@@ -330,39 +320,11 @@ or a conversion record
         """
         return self._best(self._margins_one(x)[None]).tolist()[0]
 
-    def _best(self, p: np.ndarray) -> np.ndarray:
-        """The most likely class for each row of margins."""
-        alone = p.shape[1] == 1 and len(self.classes_) == 2
-        return self.classes_[(p[:, 0] > 0.0).astype(int) if alone else p.argmax(1)]
-
-    def _has_probabilities(self) -> bool:
-        if not hasattr(self._loss(), "probabilities"):
-            raise AttributeError(f"predict_proba needs loss='logistic' or 'multinomial', not {self.loss!r}.")
-        return True
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (rows, classes); with more than two classes the softmax of "multinomial", otherwise each
-        class's own, scaled to sum to one."""
-        return self._probabilities(self._margins(X))
-
-    @available_if(_has_probabilities)
+    @available_if(has_probabilities)
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """The probability of each label for one example, given as to ``learn_one``; see ``predict_one``."""
         p = self._probabilities(self._margins_one(x)[None])[0]
         return dict(zip(self.classes_.tolist(), p.tolist(), strict=True))
-
-    def _probabilities(self, p: np.ndarray) -> np.ndarray:
-        if len(self.classes_) == 1:
-            return np.ones_like(p)
-        loss = self._loss()
-        return (losses.Logistic() if p.shape[1] == 1 and losses.couples(loss) else loss).probabilities(p)
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of ``predict_proba``."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
 
 
 class SparseRegressor(RegressorMixin, SparseLinearModel):

@@ -1,0 +1,468 @@
+"""Stable selections as scikit-learn estimators."""
+
+from __future__ import annotations
+
+import copy
+import math
+import numbers
+import warnings
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from .._composition import named
+from .._margins import MarginClassifier
+from ..dispatch import cast
+from ..estimators import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, _as_numbers, _two_or_more
+from ..losses import couples
+from ..rows import Matrix, as_matrix, check_numbers
+from ..solve import DivergenceError
+from .bursts import Bursts, Stabilized
+from .kept import Kept, purge_by_stage
+from .paths import Examples, Threads
+from .prepare import KINDS, Preparation
+from .sts import STS, Plan, Stage, Validated, choose_size, fit_stages, margins_of, sizes_of_stages
+
+METHODS = {"sts": STS(), "paper": Stabilized()}
+FLOOR = 1000
+"""Features that a stream with n_features="auto" does not go below before it keeps fewer rows."""
+
+
+class Answer(NamedTuple):
+    """A model on a stable set, and how it came about."""
+
+    model: Stage
+    path: list[Stage]
+    stages: list[dict[str, Any]]
+    probabilities: np.ndarray
+    validated: Validated | None
+
+
+class StableLinearModel(SelectorMixin, BaseEstimator):
+    """What the classifier and the regressor share."""
+
+    _losses: dict[str, Any]
+    _takes_columns = False
+
+    def __init__(
+        self, n_features: Any = "auto", *, loss: Any = "squared", method: Any = "sts", prepare: Any = "auto",
+        fit_intercept: bool = True, n_jobs: int | None = None, random_state: Any = None,
+    ) -> None:  # fmt: skip
+        self.n_features = n_features
+        self.loss = loss
+        self.method = method
+        self.prepare = prepare
+        self.fit_intercept = fit_intercept
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # ---- what the classifier and the regressor say themselves ------------------------------------------------------
+
+    def _coded(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """y as numbers (rows, columns) and the rows' weights."""
+        raise NotImplementedError
+
+    def _targets(self, y: np.ndarray) -> np.ndarray:
+        """(models, rows) of coded y."""
+        raise NotImplementedError
+
+    # ---- learning --------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows X and targets y."""
+        before = dict(vars(self))
+        try:
+            self._begin()
+            matrix, y, weights = self._validated(X, y, sample_weight, reset=True)
+            self._new_classes(y, None)
+            self._add(matrix, *self._coded(y, weights), room=math.inf)
+            self._answer = self._solve()
+            self._kept = self._running = None
+        except BaseException:
+            self._restore(before)
+            raise
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+        before = copy.deepcopy(vars(self))
+        try:
+            anew = getattr(self, "_kept", None) is None
+            if anew:
+                self._begin()
+            matrix, y, weights = self._validated(X, y, sample_weight, reset=anew)
+            self._new_classes(y, classes, anew)
+            self._add(matrix, *self._coded(y, weights), room=getattr(self._method(), "memory", math.inf))
+            self._answer = None
+        except BaseException:
+            self._restore(before)
+            raise
+        return self
+
+    def _restore(self, before: dict[str, Any]) -> None:
+        vars(self).clear()
+        vars(self).update(before)
+
+    def _begin(self) -> None:
+        self._loss(), self._method().check()
+        k, method = self.n_features, self._method()
+        is_size = isinstance(k, numbers.Integral) and not isinstance(k, bool) and k >= 1
+        is_share = isinstance(k, numbers.Real) and not isinstance(k, numbers.Integral) and 0.0 < k <= 1.0
+        if not (is_size or is_share or (isinstance(k, str) and k == "auto")):
+            raise ValueError(f"n_features={k!r}: it must be a whole number, a share between 0 and 1, or 'auto'.")
+        if isinstance(method, Stabilized) and not isinstance(k, str):
+            raise ValueError(f"n_features={k!r} is for method='sts': the paper's method decides by its pi0.")
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise ValueError(f"fit_intercept={self.fit_intercept!r}: it must be True or False.")
+        if self.prepare != "auto" and self.prepare not in KINDS:
+            raise ValueError(f"prepare={self.prepare!r}: it must be 'auto', 'rows', 'columns' or None.")
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._kept: Kept | None = None
+        self._running: list[Bursts] | None = None
+        self._answer: Answer | None = None
+
+    def _validated(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Matrix, np.ndarray, np.ndarray]:
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=[np.float64, np.float32],
+            ensure_all_finite=False, reset=reset, multi_output=self._takes_columns,
+        )  # fmt: skip
+        weights = np.ones(len(y))
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        matrix = as_matrix(X)
+        if y.dtype.kind == "f":
+            check_numbers(y, "y")
+        check_numbers(weights, "sample_weight")
+        return matrix, y, weights
+
+    def _new_classes(self, y: np.ndarray, classes: Any, anew: bool = True) -> None:
+        """What y may be."""
+
+    def _add(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, room: float) -> None:
+        counted = np.flatnonzero(weights)
+        if not len(counted):
+            raise ValueError("the weights of all rows are zero: there is nothing to learn from.")
+        if len(counted) < len(weights):
+            matrix, y, weights = matrix.take(counted), y[counted], weights[counted]
+        if self._kept is None:
+            self._kept = Kept(self._preparation_for(matrix), room, self._seed)
+        self._kept.add(matrix, y, weights, self._least(), self._purge)
+
+    def _preparation_for(self, matrix: Matrix) -> str | None:
+        if self.prepare != "auto":
+            return self.prepare
+        sparse = len(matrix.data) < 0.5 * len(matrix) * matrix.d
+        return "rows" if sparse and self._loss().classifies and not isinstance(self._method(), Stabilized) else "columns"
+
+    def _least(self) -> int:
+        return FLOOR if isinstance(self.n_features, str) else self._size(self.n_features_in_)
+
+    def _size(self, most: int) -> int:
+        """n_features as a number of features."""
+        k = self.n_features
+        wanted = int(k) if isinstance(k, numbers.Integral) else max(1, round(k * self.n_features_in_))
+        return min(wanted, most)
+
+    def _examples(self, kept: Kept) -> Examples:
+        return Examples(kept.prepared(), np.ascontiguousarray(self._targets(kept.y)), kept.weights)
+
+    def _purge(self, kept: Kept) -> np.ndarray:
+        with Threads(self.n_jobs) as threads:
+            return purge_by_stage(self._examples(kept), kept.columns, self._least(), self._plan(), threads)
+
+    def _plan(self) -> Plan:
+        return Plan(cast(self._loss()), self._method(), self._seed, bool(self.fit_intercept))
+
+    def _solve(self) -> Answer:
+        kept = self._kept
+        assert kept is not None
+        with Threads(self.n_jobs) as threads:
+            answer = (self._staged if isinstance(self._method(), STS) else self._burst)(kept, threads)
+        self._preparation = kept.preparation
+        if not (np.all(np.isfinite(answer.model.coef)) and np.all(np.isfinite(answer.model.intercept))):
+            raise DivergenceError("training diverged: scale the targets, or choose a loss that is less steep.")
+        if not answer.model.coef.any():
+            warnings.warn(
+                "no feature was selected: every feature was purged, or none has anything to say.", UserWarning, 2
+            )
+        return answer
+
+    def _staged(self, kept: Kept, threads: Threads) -> Answer:
+        plan, columns = self._plan(), kept.columns
+        if not len(columns):
+            raise ValueError("X has no nonzero: there is nothing to select.")
+        validated = None
+        if isinstance(self.n_features, str):
+            validated = choose_size(self._examples(kept), columns, plan, threads)
+        k = validated.chosen if validated is not None else self._size(len(columns))
+        sizes = sizes_of_stages(len(columns), plan.method.keep, k)
+        path = fit_stages(self._examples(kept), columns, sizes, plan, threads)
+        probabilities = np.zeros(self.n_features_in_)
+        for stage in path[:-1] or path:
+            probabilities[stage.features] = stage.chosen
+        stages = [
+            {"size": len(stage.features), "step": stage.step, "gravity": 0.0, "rejection": 1.0 - following / size,
+             "kappa": stage.kappa}
+            for stage, size, following in zip(path, sizes, [*sizes[1:], sizes[-1]], strict=True)
+        ]  # fmt: skip
+        return Answer(path[-1], path, stages, probabilities, validated)
+
+    def _burst(self, kept: Kept, threads: Threads) -> Answer:
+        plan, examples, p = self._plan(), self._examples(kept), self.n_features_in_
+        runs = []
+        for model in range(len(examples.targets)):
+            run = Bursts(plan.method, plan.loss, kept.columns, p, self._seed + model, plan.intercept)
+            run.learn(examples, model, int(plan.method.passes), threads)
+            runs.append(run)
+        w = np.zeros((len(runs), p))
+        for model, run in enumerate(runs):
+            w[model, run.columns] = run.weights
+        features = np.flatnonzero(w.any(axis=0))
+        b = np.array([run.b.mean() for run in runs])
+        answer = Stage(features, w[:, features], b, float(plan.method.eta), 1.0, np.ones(len(features)))
+        probabilities = np.where(w.any(axis=0), np.max([run.probability for run in runs], axis=0), 0.0)
+        stages = [stage | {"model": model} for model, run in enumerate(runs) for stage in run.stages]
+        return Answer(answer, [answer], stages, probabilities, None)
+
+    # ---- reading the model -----------------------------------------------------------------------------------------
+
+    def _loss(self) -> Any:
+        loss = named("loss", self.loss, self._losses, "derivative")
+        if hasattr(loss, "check"):
+            loss.check()
+        return loss
+
+    def _method(self) -> Any:
+        return named("method", self.method, METHODS, "passes")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return getattr(self, "_answer", None) is not None or getattr(self, "_kept", None) is not None
+
+    def _solved(self) -> Answer:
+        """The model; in a stream it is learned when first asked for."""
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
+        if self._answer is None:
+            self._answer = self._solve()
+        return self._answer
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights (models, features) of the columns given, or of the prepared ones with ``prepare="rows"``."""
+        model = self._solved().model
+        w = np.zeros((len(model.coef), self.n_features_in_))
+        w[:, model.features] = model.coef
+        if self._preparation.kind == "columns":
+            w[:, model.features] /= self._preparation.scales[model.features]
+        return w
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Intercepts, one per model."""
+        return self._solved().model.intercept
+
+    @property
+    def n_nonzero_(self) -> int:
+        """Features with a weight."""
+        return int(self._get_support_mask().sum())
+
+    @property
+    def stages_(self) -> list[dict[str, Any]]:
+        """Of each stage: the size of the stable set, the gravity, the rejection rate; of STS also the step and kappa,
+        the mean agreement of two paths on the next set."""
+        return self._solved().stages
+
+    @property
+    def selection_probabilities_(self) -> np.ndarray:
+        """Of each feature: the share of paths that would keep it (the paper's method: of bursts that it survived) when
+        it was last judged; 0 where it never occurred."""
+        return self._solved().probabilities
+
+    @property
+    def size_path_(self) -> list[dict[str, Any]]:
+        """The nested sets, the largest first: size, features, coef (of prepared columns), intercept."""
+        return [
+            {"size": len(stage.features), "features": stage.features, "coef": stage.coef, "intercept": stage.intercept}
+            for stage in self._solved().path
+        ]
+
+    @property
+    def validation_path_(self) -> dict[str, Any] | None:
+        """With ``n_features="auto"``: sizes, their cross-validated errors, the standard error, the size chosen."""
+        validated = self._solved().validated
+        return None if validated is None else validated._asdict()
+
+    def at_size(self, k: int) -> Self:
+        """A copy with the largest set of the path that has at most k features."""
+        answer = self._solved()
+        fits = [stage for stage in answer.path if len(stage.features) <= k]
+        if not fits:
+            sizes = [len(stage.features) for stage in answer.path]
+            raise ValueError(f"k={k}: the path has the sizes {sizes}; fit with a smaller n_features.")
+        twin = copy.copy(self)
+        twin._answer, twin._kept = answer._replace(model=fits[0]), None
+        return twin
+
+    def _get_support_mask(self) -> np.ndarray:
+        model = self._solved().model
+        mask = np.zeros(self.n_features_in_, bool)
+        mask[model.features[model.coef.any(axis=0)]] = True
+        return mask
+
+    def _margins(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        model = self._solved().model
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return margins_of(self._preparation.applied(as_matrix(X)), model)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class StableSparseClassifier(MarginClassifier, StableLinearModel):
+    """A linear classifier on few features that hold under other orders and samples of the rows.
+
+    Parameters
+    ----------
+    n_features : int, float or "auto"
+        How many features to keep: a number, a share of all columns, or by cross-validation the fewest within one
+        standard error of the best.
+    loss : {"logistic", "hinge", "squared-hinge", "squared"} or a loss record
+        More than two classes are learned one against the rest, on one set of features for all.
+    method : {"sts", "paper"} or a record
+        "sts": staged learning on many paths (:class:`sparsco.STS` has its constants).  "paper": stabilized truncated
+        SGD (:class:`sparsco.Stabilized`), which decides the number of features itself.
+    prepare : {"auto", "rows", "columns", None}
+        "columns" divides columns by the root mean square of their nonzeros.  "rows" also takes square roots and brings
+        rows to one norm, which suits text; ``coef_`` are then weights of what was prepared.  "auto": "rows" where most
+        entries are zero (of "sts"), else "columns".
+    class_weight, fit_intercept, random_state
+        As in scikit-learn.
+    n_jobs : int, optional
+        Threads for the paths; the result does not depend on it.
+
+    Notes
+    -----
+    ``partial_fit`` keeps the rows of a stream on the features that are still in question, at most ``STS.memory``
+    nonzeros; while it can keep all of them the model is that of ``fit``.  See docs/stable.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsco import StableSparseClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 50))
+    >>> y = X[:, 3] - X[:, 7] + 0.3 * rng.normal(size=1000) > 0
+    >>> model = StableSparseClassifier(n_features=2, random_state=0).fit(X, y)
+    >>> np.flatnonzero(model.get_support())
+    array([3, 7])
+    """
+
+    _losses = {name: loss for name, loss in CLASSIFIER_LOSSES.items() if not couples(loss)}
+
+    def __init__(
+        self, n_features: Any = "auto", *, loss: Any = "logistic", method: Any = "sts", prepare: Any = "auto",
+        fit_intercept: bool = True, class_weight: Any = None, n_jobs: int | None = None, random_state: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            n_features, loss=loss, method=method, prepare=prepare, fit_intercept=fit_intercept, n_jobs=n_jobs,
+            random_state=random_state,
+        )  # fmt: skip
+        self.class_weight = class_weight
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn further rows.  Without ``classes`` in the first call, new ones may come in any call."""
+        return self._partial_fit(X, y, sample_weight, classes)
+
+    def _new_classes(self, y: np.ndarray, classes: Any, anew: bool = True) -> None:
+        if anew:
+            self._labels: list[Any] = []
+            self._declared = classes is not None
+        if isinstance(self.class_weight, str) and self._kept is not None:
+            raise ValueError(f"class_weight={self.class_weight!r} needs all labels at once: pass a dict.")
+        if self._declared:
+            known, _ = _two_or_more(np.asarray(classes), "classes") if classes is not None else (self.classes_, None)
+            if not anew and not np.array_equal(known, self.classes_):
+                raise ValueError(f"classes differ from those of the first call, {self.classes_.tolist()}.")
+            unknown = np.setdiff1d(y, known)
+            if len(unknown):
+                raise ValueError(f"y has the label {unknown[0]!r}, which is not among the classes {known.tolist()}.")
+            self.classes_ = known
+        elif anew:
+            self.classes_, _ = _two_or_more(y, "y")
+        else:
+            self.classes_ = np.union1d(self.classes_, y)
+        # rows are kept with codes by order of appearance, so that a new class changes none
+        self._labels += [label for label in self.classes_.tolist() if label not in self._labels]
+
+    def _coded(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        places = np.searchsorted(self.classes_, y)
+        if self.class_weight is not None:
+            scale = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=weights)
+            weights = weights * scale[places]
+        codes = np.array([self._labels.index(label) for label in self.classes_.tolist()], np.float64)
+        return codes[places][:, None], weights
+
+    def _targets(self, y: np.ndarray) -> np.ndarray:
+        codes = [self._labels.index(label) for label in self.classes_.tolist()]
+        models = codes[1:] if len(codes) == 2 else codes
+        return np.where(y[:, 0] == np.array(models)[:, None], 1.0, -1.0)
+
+
+class StableSparseRegressor(RegressorMixin, StableLinearModel):
+    """A linear regression on few features that hold under other orders and samples of the rows.
+
+    Parameters as in :class:`StableSparseClassifier`, without ``class_weight``; ``loss`` is "squared", "huber",
+    "epsilon-insensitive", "quantile" or a record, and ``prepare="auto"`` is "columns".  ``y`` may have several columns,
+    with one set of features for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsco import StableSparseRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 50))
+    >>> y = 2.0 * X[:, 3] - X[:, 7] + 0.3 * rng.normal(size=1000)
+    >>> model = StableSparseRegressor(n_features=2, random_state=0).fit(X, y)
+    >>> np.flatnonzero(model.coef_), model.coef_[[3, 7]].round(1)
+    (array([3, 7]), array([ 2., -1.]))
+    """
+
+    _losses = {name: loss for name, loss in REGRESSOR_LOSSES.items() if name != "poisson"}
+    _takes_columns = True
+    _outputs: int | None
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn further rows."""
+        return self._partial_fit(X, y, sample_weight)
+
+    def _coded(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        self._outputs = y.shape[1] if y.ndim == 2 else None
+        y = _as_numbers(y)
+        return y[:, None] if y.ndim == 1 else y, weights
+
+    def _targets(self, y: np.ndarray) -> np.ndarray:
+        return y.T
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights (features,), or (outputs, features) where y has columns."""
+        coef = super().coef_
+        return coef if self._outputs is not None else coef.ravel()
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The predicted target of each row, (rows,) or (rows, outputs)."""
+        p, loss = self._margins(X), self._loss()
+        p = p[:, 0] if self._outputs is None else p
+        return loss.predicted(p) if hasattr(loss, "predicted") else p
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
