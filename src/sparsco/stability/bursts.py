@@ -1,9 +1,9 @@
 """Stabilized truncated SGD (Ma and Zheng): bursts, informative truncation, purging, annealed gravity.
 
-Their algorithms 1 to 4 with the misprints resolved as docs/notation.md says.  A burst is K plain SGD steps on the stable
-set and then a pull w_j <- S(w_j, g0 k_j), k_j the number of its examples that have feature j.  A stage is n_K bursts on
-each of M paths; then features whose weight survived too few of the bursts that they appeared in are purged, and the
-gravity g0 becomes the beta-quantile of |dw_j| / k_j, beta annealed as the model gets sparse.
+Their algorithms 1 to 4 with the misprints resolved as docs/notation.md says.  A burst is K plain SGD steps on the
+stable set and then a pull w_j <- S(w_j, g0 k_j), k_j the number of its examples that have feature j.  A stage is n_K
+bursts on each of M paths; then features whose weight survived too few of the bursts that they appeared in are purged,
+and the gravity g0 becomes the beta-quantile of |dw_j| / k_j, beta annealed as the model gets sparse.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Stabilized(NamedTuple):
 def annealed(d: Any, beta0: float, gamma: float) -> Any:
     """The rejection rate at density d: beta0 at 1, 0 at 0; the larger gamma, the faster it falls.
 
-    >>> [annealed(d, 0.7, 0.0) for d in (0.0, 1.0)], round(annealed(0.5, 0.7, 5.0), 3), round(annealed(0.5, 0.7, -5.0), 3)
-    ([0.0, 0.7], 0.055, 0.489)
+    >>> float(annealed(0.0, 0.7, 0.0)), float(annealed(1.0, 0.7, 0.0)), float(annealed(0.5, 0.7, 0.0))
+    (0.0, 0.7, 0.35)
     """
     u = 1.0 - d
     if gamma >= 0.0:

@@ -91,12 +91,16 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         before = copy.deepcopy(vars(self))
         try:
-            anew = getattr(self, "_kept", None) is None
+            anew = not self._is_streaming
             if anew:
                 self._begin()
             matrix, y, weights = self._validated(X, y, sample_weight, reset=anew)
             self._new_classes(y, classes, anew)
-            self._add(matrix, *self._coded(y, weights), room=getattr(self._method(), "memory", math.inf))
+            rows = matrix, *self._coded(y, weights)
+            if isinstance(self._method(), Stabilized):
+                self._burst_through(*_counted(*rows))
+            else:
+                self._add(*rows, room=self._method().memory)
             self._answer = None
         except BaseException:
             self._restore(before)
@@ -143,20 +147,37 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         """What y may be."""
 
     def _add(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, room: float) -> None:
-        counted = np.flatnonzero(weights)
-        if not len(counted):
-            raise ValueError("the weights of all rows are zero: there is nothing to learn from.")
-        if len(counted) < len(weights):
-            matrix, y, weights = matrix.take(counted), y[counted], weights[counted]
+        matrix, y, weights = _counted(matrix, y, weights)
         if self._kept is None:
             self._kept = Kept(self._preparation_for(matrix), room, self._seed)
         self._kept.add(matrix, y, weights, self._least(), self._purge)
 
+    def _burst_through(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> None:
+        """The paper's method over a chunk: every path has its rows in an order of its own, once."""
+        if self._running is None:
+            self._preparation = Preparation(self._preparation_for(matrix), matrix.d)
+            self._running = self._new_bursts(np.arange(matrix.d), len(self._targets(y)))
+        examples = Examples(self._preparation.learn(matrix), np.ascontiguousarray(self._targets(y)), weights)
+        if len(examples.targets) != len(self._running):
+            raise ValueError("y has a new class, which method='paper' cannot learn later: name classes= at first.")
+        with Threads(self.n_jobs) as threads:
+            for model, run in enumerate(self._running):
+                run.learn(examples, model, 1, threads)
+
+    def _new_bursts(self, columns: np.ndarray, models: int) -> list[Bursts]:
+        plan, p = self._plan(), self.n_features_in_
+        return [Bursts(plan.method, plan.loss, columns, p, self._seed + k, plan.intercept) for k in range(models)]
+
+    @property
+    def _is_streaming(self) -> bool:
+        return getattr(self, "_kept", None) is not None or getattr(self, "_running", None) is not None
+
     def _preparation_for(self, matrix: Matrix) -> str | None:
         if self.prepare != "auto":
             return self.prepare
-        sparse = len(matrix.data) < 0.5 * len(matrix) * matrix.d
-        return "rows" if sparse and self._loss().classifies and not isinstance(self._method(), Stabilized) else "columns"
+        is_sparse = len(matrix.data) < 0.5 * len(matrix) * matrix.d
+        staged = isinstance(self._method(), STS)
+        return "rows" if is_sparse and staged and self._loss().classifies else "columns"
 
     def _least(self) -> int:
         return FLOOR if isinstance(self.n_features, str) else self._size(self.n_features_in_)
@@ -179,10 +200,12 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
 
     def _solve(self) -> Answer:
         kept = self._kept
-        assert kept is not None
-        with Threads(self.n_jobs) as threads:
-            answer = (self._staged if isinstance(self._method(), STS) else self._burst)(kept, threads)
-        self._preparation = kept.preparation
+        if kept is None:
+            answer = self._burst_answer(self._running or [])
+        else:
+            self._preparation = kept.preparation
+            with Threads(self.n_jobs) as threads:
+                answer = (self._staged if isinstance(self._method(), STS) else self._burst)(kept, threads)
         if not (np.all(np.isfinite(answer.model.coef)) and np.all(np.isfinite(answer.model.intercept))):
             raise DivergenceError("training diverged: scale the targets, or choose a loss that is less steep.")
         if not answer.model.coef.any():
@@ -212,18 +235,20 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         return Answer(path[-1], path, stages, probabilities, validated)
 
     def _burst(self, kept: Kept, threads: Threads) -> Answer:
-        plan, examples, p = self._plan(), self._examples(kept), self.n_features_in_
-        runs = []
-        for model in range(len(examples.targets)):
-            run = Bursts(plan.method, plan.loss, kept.columns, p, self._seed + model, plan.intercept)
-            run.learn(examples, model, int(plan.method.passes), threads)
-            runs.append(run)
-        w = np.zeros((len(runs), p))
+        examples = self._examples(kept)
+        runs = self._new_bursts(kept.columns, len(examples.targets))
+        for model, run in enumerate(runs):
+            run.learn(examples, model, int(self._method().passes), threads)
+        return self._burst_answer(runs)
+
+    def _burst_answer(self, runs: list[Bursts]) -> Answer:
+        """The mean over paths; every model has its own set."""
+        w = np.zeros((len(runs), self.n_features_in_))
         for model, run in enumerate(runs):
             w[model, run.columns] = run.weights
         features = np.flatnonzero(w.any(axis=0))
         b = np.array([run.b.mean() for run in runs])
-        answer = Stage(features, w[:, features], b, float(plan.method.eta), 1.0, np.ones(len(features)))
+        answer = Stage(features, w[:, features], b, float(self._method().eta), 1.0, np.ones(len(features)))
         probabilities = np.where(w.any(axis=0), np.max([run.probability for run in runs], axis=0), 0.0)
         stages = [stage | {"model": model} for model, run in enumerate(runs) for stage in run.stages]
         return Answer(answer, [answer], stages, probabilities, None)
@@ -240,7 +265,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         return named("method", self.method, METHODS, "passes")
 
     def __sklearn_is_fitted__(self) -> bool:
-        return getattr(self, "_answer", None) is not None or getattr(self, "_kept", None) is not None
+        return getattr(self, "_answer", None) is not None or self._is_streaming
 
     def _solved(self) -> Answer:
         """The model; in a stream it is learned when first asked for."""
@@ -304,7 +329,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
             sizes = [len(stage.features) for stage in answer.path]
             raise ValueError(f"k={k}: the path has the sizes {sizes}; fit with a smaller n_features.")
         twin = copy.copy(self)
-        twin._answer, twin._kept = answer._replace(model=fits[0]), None
+        twin._answer, twin._kept, twin._running = answer._replace(model=fits[0]), None, None
         return twin
 
     def _get_support_mask(self) -> np.ndarray:
@@ -323,6 +348,14 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _counted(matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> tuple[Matrix, np.ndarray, np.ndarray]:
+    """The rows of positive weight."""
+    here = np.flatnonzero(weights)
+    if not len(here):
+        raise ValueError("the weights of all rows are zero: there is nothing to learn from.")
+    return (matrix, y, weights) if len(here) == len(weights) else (matrix.take(here), y[here], weights[here])
 
 
 class StableSparseClassifier(MarginClassifier, StableLinearModel):
@@ -384,7 +417,7 @@ class StableSparseClassifier(MarginClassifier, StableLinearModel):
         if anew:
             self._labels: list[Any] = []
             self._declared = classes is not None
-        if isinstance(self.class_weight, str) and self._kept is not None:
+        if isinstance(self.class_weight, str) and not anew:
             raise ValueError(f"class_weight={self.class_weight!r} needs all labels at once: pass a dict.")
         if self._declared:
             known, _ = _two_or_more(np.asarray(classes), "classes") if classes is not None else (self.classes_, None)

@@ -67,7 +67,7 @@ class Threads:
 
 
 def rows_of_paths(n: int, paths: int, subsample: float, seed: int, first: int = 0) -> list[np.ndarray]:
-    """The rows of each path: paths 2i and 2i + 1 share out all rows by coin flips; with ``subsample`` 1 all have all."""
+    """The rows of each path: paths 2i and 2i + 1 share out all rows by coin flips; ``subsample`` 1 gives all to all."""
     if subsample == 1.0:
         return [np.arange(n)] * paths
     numbers, out = np.arange(first, first + n), []
@@ -109,7 +109,7 @@ def run_path(
 
 @kernel
 def learn(indptr, indices, data, y, weights, steps, order, loss, intercept, cell, bias, t):
-    """Plain SGD: cell holds w and A = sum of t eta c x, so that the mean of the iterates before each step is w + A/T."""
+    """Plain SGD; cell holds w and A = sum of t eta c x, so that the mean of the T iterates before a step is w + A/T."""
     for k in range(order.size):
         i = U(order[k])
         start, stop = U(indptr[i]), U(indptr[i + U(1)])

@@ -15,11 +15,12 @@ KINDS = ("rows", "columns", None)
 
 
 class Preparation:
-    """The sums that scale rows: per column the number of nonzeros and the sum of their squares, and those of all."""
+    """The sums that scale rows: per column the number of nonzeros and the sum of their squares; of all the number of
+    rows, of nonzeros, and the sum of squares."""
 
     def __init__(self, kind: str | None, d: int) -> None:
         self.kind = kind
-        self.counts, self.squares, self.totals = np.zeros(d), np.zeros(d), np.zeros(2)
+        self.counts, self.squares, self.totals = np.zeros(d), np.zeros(d), np.zeros(3)
 
     def grow(self, d: int) -> None:
         """Room for more columns."""
@@ -32,7 +33,7 @@ class Preparation:
         return self._run(matrix, True, np.zeros(len(matrix)))
 
     def applied(self, matrix: Matrix, elsewhere: np.ndarray | None = None) -> Matrix:
-        """Rows prepared with the sums as they are; a column that was never seen counts as empty.
+        """Rows prepared with the sums as they are; a column that was never seen has the scale of all.
 
         ``elsewhere`` are the squared norms of what the rows have in other columns.
         """
@@ -40,10 +41,9 @@ class Preparation:
 
     def _run(self, matrix: Matrix, learns: bool, elsewhere: np.ndarray) -> Matrix:
         data = matrix.data.astype(np.float64)
-        scale_rows(
-            matrix.indptr, matrix.indices, data, elsewhere, self.counts, self.squares, self.totals, learns,
-            -1 if self.kind is None else int(self.kind == "rows"),
-        )  # fmt: skip
+        sums = map(_own, (self.counts, self.squares, self.totals))
+        roots = -1 if self.kind is None else int(self.kind == "rows")
+        scale_rows(matrix.indptr, matrix.indices, data, elsewhere, *sums, learns, roots)
         return Matrix(matrix.indptr, matrix.indices, data, matrix.d)
 
     @property
@@ -52,6 +52,11 @@ class Preparation:
         if self.kind is None:
             return np.ones(len(self.counts))
         return np.where(self.counts > 0.0, np.sqrt(self.squares / np.maximum(self.counts, 1.0)), 1.0)
+
+
+def _own(array: np.ndarray) -> np.ndarray:
+    """A copy of what may not be written to: a memory map of a pickle."""
+    return array if array.flags.writeable else array.copy()
 
 
 @kernel
@@ -68,15 +73,14 @@ def scale_rows(indptr, indices, data, elsewhere, counts, squares, totals, learns
             for r in range(start, stop):
                 counts[U(indices[r])] += 1.0
                 squares[U(indices[r])] += data[r] * data[r]
+                totals[2] += data[r] * data[r]
         if roots < 0:
             continue
         norm = elsewhere[U(i)]
         for r in range(start, stop):
             j, x = U(indices[r]), data[r]
-            v = 0.0
-            if squares[j] > 0.0:
-                s = np.sqrt(squares[j] / counts[j])
-                v = x / s if roots == 0 else np.copysign(np.sqrt(abs(x) / np.sqrt(s)), x)
+            s = np.sqrt(squares[j] / counts[j] if squares[j] > 0.0 else totals[2] / totals[1])
+            v = x / s if roots == 0 else np.copysign(np.sqrt(abs(x) / np.sqrt(s)), x)
             data[r] = v
             norm += v * v
         if roots == 1 and norm > 0.0:

@@ -1,7 +1,8 @@
 """STS: staged learning on many paths with a target size.
 
-A stage learns every path from zero on the stable set, averages over iterates and paths, and keeps the share ``keep`` of
-features with the largest effect on the margin and the most consistent sign.  Sets are nested; rows are cut down to them.
+A stage learns every path from zero on the stable set, averages over iterates and paths, and keeps the share ``keep``
+of features with the largest effect on the margin and the most consistent sign.  Sets are nested; rows are cut down to
+them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class STS(NamedTuple):
         if not 0.0 < self.keep < 1.0:
             raise ValueError(f"STS(keep={self.keep!r}): the share to keep must lie between 0 and 1, both excluded.")
         if self.subsample not in (0.5, 1.0):
-            raise ValueError(f"STS(subsample={self.subsample!r}): it must be 0.5 (halves) or 1 (all rows on all paths).")
+            raise ValueError(f"STS(subsample={self.subsample!r}): it must be 0.5 (halves) or 1 (all rows).")
 
     def passes_over(self, n: int) -> int:
         """Passes in a stage."""
@@ -169,6 +170,8 @@ def choose_size(examples: Examples, columns: np.ndarray, plan: Plan, threads: Th
     """The smallest size whose cross-validated error is within one standard error of the least; folds are repeated
     where rows are few."""
     n = examples.n
+    if n < 2:
+        raise ValueError("n_features='auto' needs two rows at least and there is one sample only: give a number.")
     if n < FEW_ROWS:
         warnings.warn(
             f"n_features='auto' chooses by cross-validation, which {n} rows are few for (fewer than {FEW_ROWS}): give "
@@ -208,4 +211,4 @@ def margins_of(rows: Matrix, stage: Stage) -> np.ndarray:
     """Of prepared rows, (rows, models)."""
     w = np.zeros((rows.d, len(stage.coef)))
     w[stage.features] = stage.coef.T
-    return margins(*rows[:3], w, stage.intercept)
+    return margins(*rows[:3], w, np.array(stage.intercept))
