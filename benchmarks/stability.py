@@ -106,7 +106,7 @@ def real(names: list[str]) -> None:
         repeats = 10 if data[0].nnz < 1e6 else 5
         preparation = Preparation("rows" if data[0].nnz < 0.5 * np.prod(data[0].shape) else "columns", data[0].shape[1])
         train, test = as_matrix(data[0]), as_matrix(data[2])
-        preparation.learn(train)
+        preparation.add(train)
         X, X_test = (narrow(preparation.applied(part)) for part in (train, test))
         rival = l1_of_size(X, data[1], bar.k)
         rival_error = 100.0 * np.mean(rival.predict(X_test) != data[3])

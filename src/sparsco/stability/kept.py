@@ -40,18 +40,21 @@ class Kept:
             rest = np.arange(at, len(matrix))
             ends = len(self.rows.data) + np.cumsum(np.diff(matrix.indptr)[rest])
             taken = rest[: int(np.searchsorted(ends, self.room)) + 1]
-            self._append(matrix.take(taken), y[taken], weights[taken])
+            whole = len(taken) == len(matrix)
+            self._append(matrix if whole else matrix.take(taken), y[taken], weights[taken])
             at += len(taken)
             while len(self.rows.data) > self.room:
                 self._forget(least, purge)
 
     def _append(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> None:
-        self.preparation.learn(matrix)
+        self.preparation.add(matrix)
         numbers = np.arange(self.seen, self.seen + len(matrix))
         self.seen += len(matrix)
         here = np.flatnonzero(self._draws(numbers) <= self.level)
-        matrix, elsewhere = self._without(matrix.take(here), np.zeros(len(here)))
-        self.rows = Matrix(*stack([self.rows, matrix])[:3], len(self.purged))
+        matrix = matrix if len(here) == len(matrix) else matrix.take(here)
+        matrix, elsewhere = self._without(matrix, np.zeros(len(here)))
+        parts = [self.rows, matrix] if len(self.rows) else [matrix]
+        self.rows = Matrix(*stack(parts)[:3], len(self.purged))
         if not len(self.y):
             self.y = np.zeros((0, y.shape[1]))
         self.y, self.weights = np.r_[self.y, y[here]], np.r_[self.weights, weights[here]]

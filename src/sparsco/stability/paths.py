@@ -13,6 +13,7 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from ..dispatch import U, kernel
+from ..lanes import prefetch
 from ..losses import derivative, units
 from ..randomness import Purpose, bits, draw, key
 from ..rows import Matrix, squared_norms
@@ -84,11 +85,13 @@ def starting_intercepts(loss: Any, targets: np.ndarray) -> tuple[np.ndarray, flo
     return b, max(1.0 / loss.smoothness, float(ratio.max(initial=0.0)))
 
 
-def step_sizes(examples: Examples, loss: Any, factor: float) -> np.ndarray:
-    """factor / (1 + mean ||x||^2) for every row; a regression's rows at most 1 / (h (1 + ||x||^2)): none overshoots."""
+def step_sizes(examples: Examples, mean_square: float, loss: Any, factor: float) -> np.ndarray:
+    """factor / (1 + mean ||x||^2) for every row; a regression's rows at most factor / (1 + ||x||^2): none overshoots."""
+    steps = np.full(examples.n, factor / (1.0 + mean_square))
+    if loss.classifies:
+        return steps
     norms = squared_norms(examples.rows.indptr, examples.rows.data, np.arange(examples.n))
-    steps = np.full(examples.n, factor / (1.0 + norms.mean()))
-    return steps if loss.classifies else np.minimum(steps, factor / (1.0 + norms))
+    return np.minimum(steps, factor / (1.0 + norms))
 
 
 def run_path(
@@ -112,6 +115,9 @@ def learn(indptr, indices, data, y, weights, steps, order, loss, intercept, cell
     """Plain SGD; cell holds w and A = sum of t eta c x, so that the mean of the T iterates before a step is w + A/T."""
     for k in range(order.size):
         i = U(order[k])
+        ahead = U(indptr[U(order[min(k + 3, order.size - 1)])])
+        prefetch(indices, ahead)
+        prefetch(data, ahead)
         start, stop = U(indptr[i]), U(indptr[i + U(1)])
         p = bias[0]
         for r in range(start, stop):
@@ -128,6 +134,13 @@ def learn(indptr, indices, data, y, weights, steps, order, loss, intercept, cell
                 bias[0] -= c
                 bias[1] += late
     return t
+
+
+@kernel
+def sum_squares(indices, data, out):
+    """Add the squares of each column."""
+    for r in range(U(data.size)):
+        out[U(indices[r])] += data[r] * data[r]
 
 
 @kernel

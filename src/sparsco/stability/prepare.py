@@ -28,8 +28,13 @@ class Preparation:
             more = np.zeros(d - len(self.counts))
             self.counts, self.squares = np.r_[self.counts, more], np.r_[self.squares, more]
 
-    def learn(self, matrix: Matrix) -> Matrix:
-        """Add these rows to the sums; returns them prepared, each with the sums up to itself: the same in any cut."""
+    def add(self, matrix: Matrix) -> None:
+        """Add these rows to the sums."""
+        data = matrix.data.astype(np.float64, copy=False)
+        scale_rows(matrix.indptr, matrix.indices, data, data, self.counts, self.squares, self.totals, True, -1)
+
+    def streamed(self, matrix: Matrix) -> Matrix:
+        """Add these rows; returns them prepared, each with the sums up to itself: the same in any cut."""
         return self._run(matrix, True, np.zeros(len(matrix)))
 
     def applied(self, matrix: Matrix, elsewhere: np.ndarray | None = None) -> Matrix:

@@ -17,7 +17,7 @@ import numpy as np
 from ..losses import value
 from ..randomness import Purpose, bits
 from ..rows import Matrix, margins
-from .paths import Examples, Threads, rows_of_paths, run_path, starting_intercepts, step_sizes
+from .paths import Examples, Threads, rows_of_paths, run_path, starting_intercepts, step_sizes, sum_squares
 
 FEW_ROWS = 200
 """With fewer, cross-validation cannot tell sizes apart."""
@@ -28,7 +28,7 @@ class STS(NamedTuple):
     the number of rows); a stage keeps the share ``keep`` of its features.  A stream keeps ``memory`` nonzeros."""
 
     paths: int = 16
-    keep: float = 0.6
+    keep: float = 0.3
     subsample: float = 0.5
     passes: int | None = None
     memory: int = 1_000_000
@@ -89,6 +89,9 @@ def fit_stages(
     """Nested stable sets of these sizes among ``columns``; the examples' arrays are overwritten."""
     examples, found = examples.only(columns), []
     for s, following in enumerate([*sizes[1:], sizes[-1]]):
+        if s == len(sizes) - 1:  # nothing is left to choose, so that every path may have all rows
+            fewer = plan.method._replace(subsample=1.0, paths=(int(plan.method.paths) + 1) // 2)
+            plan = plan._replace(method=fewer if plan.method.subsample < 1.0 else plan.method)
         stage, kept = run_stage(examples, columns, following, s, plan, threads)
         found.append(stage)
         if len(kept) < len(columns):
@@ -105,7 +108,9 @@ def run_stage(
     passes = method.passes_over(n)
     halves = rows_of_paths(n, M, method.subsample, seed)
     start, factor = starting_intercepts(loss, examples.targets)
-    steps = step_sizes(examples, loss, factor)
+    squares = np.zeros(q)
+    sum_squares(examples.rows.indices, examples.rows.data, squares)
+    steps = step_sizes(examples, squares.sum() / n, loss, factor)
     W, B = np.zeros((M, m, q)), np.zeros((M, m))
 
     def run(task: tuple[int, int]) -> None:
@@ -117,7 +122,7 @@ def run_stage(
 
     threads.each(run, [(path, model) for path in range(M) for model in range(m)])
     w, b = W.mean(axis=0), B.mean(axis=0)
-    scale = np.sqrt(np.bincount(examples.rows.indices, np.square(examples.rows.data), q) / n)
+    scale = np.sqrt(squares / n)
     chosen, kappa = own_choices(effect(W, scale), following)
     kept = best(effect(w * np.abs(np.sign(W).mean(axis=0)), scale), following)
     return Stage(columns, w, b, float(steps.max(initial=0.0)), kappa, chosen), kept
