@@ -86,7 +86,7 @@ def starting_intercepts(loss: Any, targets: np.ndarray) -> tuple[np.ndarray, flo
 
 
 def step_sizes(examples: Examples, mean_square: float, loss: Any, factor: float) -> np.ndarray:
-    """factor / (1 + mean ||x||^2) for every row; a regression's rows at most factor / (1 + ||x||^2): none overshoots."""
+    """factor / (1 + mean ||x||^2) for every row; a regression's at most factor / (1 + ||x||^2): none overshoots."""
     steps = np.full(examples.n, factor / (1.0 + mean_square))
     if loss.classifies:
         return steps
