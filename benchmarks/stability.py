@@ -1,11 +1,12 @@
 """Stable selections: the bars on real and on generated data, and their speed.  ``make bench-stability``
 
-Real data is found through SPARSCO_DATA.  ``python benchmarks/stability.py real|rivals|generated|speed [name ...]``; no
+Real data is found through SPARSCO_DATA.  ``python benchmarks/stability.py real|paper|generated|speed [name ...]``; no
 argument runs all.  Each line ends in a verdict where there is a bar.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 import warnings
@@ -13,10 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
-from sparsco import STS, StableSparseClassifier, datasets, metrics
-from sparsco.generators import add_probes, text_like
+from sparsco import STS, StableSparseClassifier, metrics
+from sparsco.experiments.selection import two_classes
+from sparsco.generators import zipf_rows
 from sparsco.rows import as_matrix
 from sparsco.stability.paths import Threads
 from sparsco.stability.prepare import Preparation
@@ -46,20 +49,6 @@ BARS = [
     Bar("arcene", 367),
     Bar("madelon", 20),
 ]
-
-
-def load(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
-    """Training and test rows; where there are no test rows, 30% drawn at random."""
-    if name == "mnist-probes":
-        (X, y), (X_test, y_test) = (datasets.mnist_pair(4, 9, part) for part in ("train", "test"))
-        X, X_test = add_probes(X, X_test, total=5000, rng=np.random.default_rng(0))
-        return X, y, X_test, y_test
-    X, y = datasets.load(name, "train")
-    if "test" in datasets.REGISTRY[name].parts:
-        return X, y, *datasets.load(name, "test")
-    order = np.random.default_rng(0).permutation(len(y))
-    test, train = np.split(order, [3 * len(y) // 10])
-    return X[train], y[train], X[test], y[test]
 
 
 def runs(model: StableSparseClassifier, data: Any, repeats: int, share: float = 1.0) -> tuple[float, float, float, Any]:
@@ -102,7 +91,7 @@ def real(names: list[str]) -> None:
     for bar in BARS:
         if names and bar.name not in names:
             continue
-        data = load(bar.name)
+        data = two_classes(bar.name)
         repeats = 10 if data[0].nnz < 1e6 else 5
         preparation = Preparation("rows" if data[0].nnz < 0.5 * np.prod(data[0].shape) else "columns", data[0].shape[1])
         train, test = as_matrix(data[0]), as_matrix(data[2])
@@ -110,7 +99,8 @@ def real(names: list[str]) -> None:
         X, X_test = (narrow(preparation.applied(part)) for part in (train, test))
         rival = l1_of_size(X, data[1], bar.k)
         rival_error = 100.0 * np.mean(rival.predict(X_test) != data[3])
-        print(f"{bar.name}: L1 logistic regression, {np.count_nonzero(rival.coef_)} features: {rival_error:.2f}%", flush=True)
+        size = np.count_nonzero(rival.coef_)
+        print(f"{bar.name}: L1 logistic regression, {size} features: {rival_error:.2f}%", flush=True)
         for loss in ("hinge", "logistic"):
             model = StableSparseClassifier(bar.k, loss=loss)
             start = time.process_time()
@@ -131,87 +121,77 @@ def real(names: list[str]) -> None:
 
 def paper(_: list[str]) -> None:
     """Stabilized truncated SGD on Dexter against the figures measured for the corrected algorithm."""
-    data = load("dexter")
+    data = two_classes("dexter")
     for loss, error_bar, share_bar in (("hinge", 7.33, 6.0), ("logistic", 6.6, 33.9)):
         model = StableSparseClassifier(loss=loss, method="paper", fit_intercept=False)
         error, kappa, _, chosen = runs(model, data, 10)
         share = 100.0 * np.mean(chosen)
         holds = verdict(abs(error - error_bar) <= 1.0, abs(share - share_bar) <= 1.5) if loss == "hinge" else "no bar"
-        print(f"paper, dexter {loss}: error {error:.2f}%  nonzeros {share:.2f}%  kappa {kappa:.3f}  {holds}", flush=True)
+        print(f"paper, {loss}: error {error:.2f}%  features {share:.2f}%  kappa {kappa:.3f}  {holds}", flush=True)
 
 
-TRUE = 373
+TRUE, SCALE = 373, 2.5
 
 
 def generated_set() -> tuple[Any, np.ndarray, Any, np.ndarray, np.ndarray]:
-    """50,000 rows of 39 of 2^18 features, 373 of them relevant; 20,000 more to test on; and which are relevant."""
-    rng = np.random.default_rng(0)
-    X, y = text_like(70_000, 2**18, 39, relevant=TRUE, scale=SCALE, rng=rng)
-    again = np.random.default_rng(0)
-    from sparsco.generators import zipf_rows
-
-    zipf_rows(70_000, 2**18, 39, again)
-    relevant = zipf_rows(1, 2**18, TRUE, again).indices
-    return X[:50_000], y[:50_000], X[50_000:], y[50_000:], relevant
-
-
-SCALE = 12.0
+    """50,000 rows of 39 of 2^18 features, 373 of them relevant (Bayes error 30%); 20,000 more to test on; and which
+    are relevant."""
+    rng, n, d = np.random.default_rng(0), 50_000, 2**18
+    X = zipf_rows(n + 20_000, d, 39, rng)
+    relevant = zipf_rows(1, d, TRUE, rng).indices
+    truth = np.zeros(d)
+    truth[relevant] = SCALE * rng.standard_normal(TRUE)
+    p = 1.0 / (1.0 + np.exp(-(X @ truth)))
+    print(f"Bayes error {100.0 * np.minimum(p, 1.0 - p)[n:].mean():.2f}%")
+    y = np.where(rng.random(len(p)) < p, 1, -1)
+    return X[:n], y[:n], X[n:], y[n:], relevant
 
 
 def generated(_: list[str]) -> None:
-    """Two shuffles of a text-like set: STS in a few passes, in one read with bounded memory, and scikit-learn."""
-    *data, relevant = generated_set()
-    X, y, X_test, y_test = data
+    """Shuffles of a text-like set: STS in a few passes, in one read with bounded memory, and scikit-learn."""
+    X, y, X_test, y_test, relevant = generated_set()
     orders = [np.random.default_rng(r).permutation(len(y)) for r in range(4)]
 
-    def show(name: str, fit: Any, bar: float | None = None, error_bar: float | None = None) -> float:
-        models, start = [], time.process_time()
-        for r, order in enumerate(orders):
-            models.append(fit(X[order], y[order], r))
-        seconds = (time.process_time() - start) / len(orders)
+    def show(name: str, fit: Any, bar: float | None = None, most: float = 100.0) -> float:
+        start = time.process_time()
+        models = [fit(X[order], y[order], r) for r, order in enumerate(orders)]
         chosen = [model.coef_.ravel() != 0.0 for model in models]
+        seconds = (time.process_time() - start) / len(orders)
         error = 100.0 * float(np.mean([np.mean(model.predict(X_test) != y_test) for model in models]))
         jaccard = metrics.pairwise(chosen, metrics.jaccard)
-        hits = np.mean([mask[relevant].sum() for mask in chosen])
-        says = "" if bar is None else verdict(jaccard >= bar, error <= (error_bar or 100.0))
-        print(
-            f"{name:44} features {np.mean([mask.sum() for mask in chosen]):6.0f}  true {hits:4.0f}  Jaccard {jaccard:.3f}"
-            f"  error {error:.2f}%  {seconds:.1f} s of CPU  {says}", flush=True,
-        )  # fmt: skip
+        size, hits = np.mean([mask.sum() for mask in chosen]), np.mean([mask[relevant].sum() for mask in chosen])
+        says = "" if bar is None else verdict(jaccard >= bar, error <= most)
+        print(f"{name:46} features {size:5.0f}  true {hits:4.0f}  Jaccard {jaccard:.3f}  error {error:.2f}%  "
+              f"{seconds:.1f} s of CPU  {says}", flush=True)  # fmt: skip
         return error
 
-    worst = 100.0
+    least = 100.0
     for alpha in (1e-5, 1e-4, 2e-4, 3e-4, 5e-4):
         sgd = SGDClassifier(loss="log_loss", penalty="l1", alpha=alpha, max_iter=1, tol=None, shuffle=False)
-        worst = min(worst, show(f"scikit-learn SGD, one epoch, alpha {alpha:g}", lambda X, y, r, m=sgd: _clone(m, r).fit(X, y)))
-    for loss in ("hinge", "logistic"):
-        show(f"STS {loss}", lambda X, y, r, loss=loss: StableSparseClassifier(TRUE, loss=loss, random_state=r).fit(X, y),
-             0.75, worst)  # fmt: skip
+        error = show(f"scikit-learn SGD, one epoch, alpha {alpha:g}", lambda X, y, r, m=sgd: clone(m).fit(X, y))
+        least = min(least, error)
 
-    def one_read(X: Any, y: np.ndarray, r: int, memory: int, loss: str) -> StableSparseClassifier:
-        model = StableSparseClassifier(TRUE, loss=loss, random_state=r, method=STS(memory=memory))
+    def staged(X: Any, y: np.ndarray, r: int, **parameters: Any) -> StableSparseClassifier:
+        return StableSparseClassifier(TRUE, random_state=r, **parameters).fit(X, y)
+
+    def one_read(X: Any, y: np.ndarray, r: int, memory: int) -> StableSparseClassifier:
+        model = StableSparseClassifier(TRUE, random_state=r, method=STS(memory=memory))
         for first in range(0, len(y), 5000):
             model.partial_fit(X[first : first + 5000], y[first : first + 5000])
         return model
 
+    for loss in ("hinge", "logistic"):
+        show(f"STS {loss}", functools.partial(staged, loss=loss), 0.75, least)
     for memory in (1_000_000, 500_000, 250_000):
-        show(f"STS logistic, one read, {memory:,} nonzeros kept",
-             lambda X, y, r, memory=memory: one_read(X, y, r, memory, "logistic"), 0.35, worst)  # fmt: skip
+        show(f"STS, one read, {memory:,} nonzeros kept", functools.partial(one_read, memory=memory), 0.35, least)
     single = STS(passes=1, keep=1e-9)
-    show("STS logistic, one pass, one purge, one refit pass",
-         lambda X, y, r: StableSparseClassifier(TRUE, method=single, random_state=r).fit(X, y), 0.35, worst)  # fmt: skip
-
-
-def _clone(model: Any, r: int) -> Any:
-    from sklearn.base import clone
-
-    return clone(model).set_params(random_state=r)
+    show("STS, one pass, one purge, one pass on the rest", functools.partial(staged, method=single), 0.35, least)
 
 
 def speed(_: list[str]) -> None:
     """Whole fits over their first stages, imdb, and two threads over one."""
     for name, k in (("imdb", 500), ("amazon-reviews", 500), ("rcv1-small", 406)):
-        X, y, *_rest = load(name)
+        X, y, *_rest = two_classes(name)
         model = StableSparseClassifier(k, random_state=0)
         model.fit(X, y)  # compiled
         ratios = []
@@ -224,7 +204,7 @@ def speed(_: list[str]) -> None:
         whole, ratio = min(r[0] for r in ratios), float(np.median([r[1] for r in ratios]))
         print(f"{name}: a fit {whole:.2f} s of CPU, {ratio:.2f} times its first stage  "
               f"{verdict(ratio <= 3.0, name != 'imdb' or whole <= 12.0)}", flush=True)  # fmt: skip
-    X, y, *_rest = load("imdb")
+    X, y, *_rest = two_classes("imdb")
     walls: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(5):
         for threads in walls:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,29 +66,46 @@ class Selection(NamedTuple):
             learn = SELECTORS[method["preset"]]
             constants = self._tuned(method["preset"])
             start = time.perf_counter()
-            w = learn(self, train, y, constants, trial)
+            learned = learn(self, train, y, constants, trial)
             seconds = time.perf_counter() - start
-            if w is None:
+            if learned is None:
                 out[name] = {"TE": [None] * len(at), "NNZ": [None] * len(at), "time": seconds}
             elif self.view == "updates":
                 out[name] = {"NNZ": along(self, method["preset"], train, y, constants, trial, at), "time": seconds}
             elif self.view == "density":
-                out[name] = {"selected": by_density(train, w, at), "time": seconds}
+                out[name] = {"selected": by_density(train, learned.w, at), "time": seconds}
             else:
-                out[name] = self._judged(w, test, y_test) | {"time": seconds}
+                out[name] = judged(learned, test, y_test) | {"time": seconds}
         return out
-
-    def _judged(self, w: np.ndarray, test: Any, y_test: np.ndarray) -> dict[str, Any]:
-        chosen = np.flatnonzero(w[:-1])
-        return {
-            "TE": [100.0 * float(np.mean(np.where(test @ w[:-1] + w[-1] > 0.0, 1.0, -1.0) != y_test))],
-            "NNZ": [100.0 * len(chosen) / (len(w) - 1)],
-            "features": [chosen.tolist()],
-            "width": len(w) - 1,
-        }
 
     def _tuned(self, preset: str) -> Constants:
         return _tuned(self, preset)
+
+
+class Learned(NamedTuple):
+    """Weights, and the margins that the model gives rows."""
+
+    w: np.ndarray
+    margins: Callable[[Any], np.ndarray]
+
+
+def judged(learned: Learned, test: Any, y_test: np.ndarray) -> dict[str, Any]:
+    """Test error and share of features selected, in percent, and which."""
+    chosen = np.flatnonzero(learned.w)
+    return {
+        "TE": [100.0 * _error(learned, test, y_test)],
+        "NNZ": [100.0 * len(chosen) / len(learned.w)],
+        "features": [chosen.tolist()],
+        "width": len(learned.w),
+    }
+
+
+def _error(learned: Learned, X: Any, y: np.ndarray) -> float:
+    return float(np.mean(np.where(learned.margins(X) > 0.0, 1.0, -1.0) != y))
+
+
+def _linear(w: np.ndarray) -> Learned:
+    return Learned(w, lambda X: X @ w)
 
 
 class Annealing(NamedTuple):
@@ -157,7 +175,7 @@ def prepared(name: str, rows: int) -> tuple[Matrix, np.ndarray, Any, np.ndarray]
 
 
 def _online(optimizer: Any, lam: float, step: Any) -> Any:
-    """A learner of several passes whose weights are the last iterate; the intercept's place holds 0."""
+    """A learner of several passes whose weights are the last iterate."""
 
     def learn(problem: Selection, rows: Matrix, y: np.ndarray, passes: int, trial: int, watch: Any = None) -> Any:
         loss = CLASSIFIER_LOSSES[problem.loss]
@@ -167,7 +185,7 @@ def _online(optimizer: Any, lam: float, step: Any) -> Any:
                 run.feed(rows, y, order=_order(problem, trial, k, len(y)), again=k > 0)
                 if watch is not None:
                     watch(k + 1, run)
-            return np.r_[run.finish().w[:, 0], 0.0]
+            return _linear(run.finish().w[:, 0])
         except DivergenceError:
             return None
 
@@ -182,7 +200,7 @@ def _order(problem: Selection, trial: int, k: int, n: int) -> np.ndarray:
 FAMILIES: dict[str, Any] = {
     "sgd": ("eta", (0.1, 0.2, 0.3, 0.4, 0.5), lambda eta: _online(SGD(), 0.0, Constant(eta))),
     "truncated": ("g0", TRUNCATED, lambda g0: _online(TruncatedGradient(BURST), g0 / STEP, Constant(STEP))),
-    "rda": ("lam", None, lambda lam: _online(RDA(gamma=5000.0, r=0.005), lam, None)),
+    "rda": ("lam", None, lambda lam: _online(RDA(), lam, None)),
     "fobos": ("lam", None, lambda lam: _online(FOBOS(), lam, InverseSqrt(1.0))),
 }
 """Of each online method its parameter, the grid (None: the problem's), and the learner."""
@@ -190,29 +208,28 @@ FAMILIES: dict[str, Any] = {
 
 def _learn_online(
     family: str, problem: Selection, rows: Matrix, y: np.ndarray, constants: Constants, trial: int
-) -> np.ndarray | None:
+) -> Learned | None:
     name, _, make = FAMILIES[family]
     return make(constants[name])(problem, rows, y, int(constants["passes"]), trial)
 
 
 def _bursts(
     problem: Selection, rows: Matrix, y: np.ndarray, constants: Constants, trial: int, watch: Any = None
-) -> np.ndarray:
+) -> Learned:
     method = Stabilized(gamma=constants["gamma"], pi0=constants["pi0"], passes=int(constants["passes"]))
     examples = Examples(rows, y[None], np.ones(len(y)))
     run = Bursts(method, CLASSIFIER_LOSSES[problem.loss], np.arange(rows.d), rows.d, trial, False)
     with Threads(1) as threads:
         run.learn(examples, 0, method.passes, threads, watch)
-    w = np.zeros(rows.d + 1)
+    w = np.zeros(rows.d)
     w[run.columns] = run.weights
-    return w
+    return _linear(w)
 
 
-def _sts(problem: Selection, rows: Matrix, y: np.ndarray, constants: Constants, trial: int) -> np.ndarray:
-    """Ours, on the rows as they are prepared for the others."""
-    model = StableSparseClassifier(problem.size, loss=problem.loss, prepare=None, random_state=trial)
-    model.fit(rows.to_scipy(), y)
-    return np.r_[model.coef_[0], model.intercept_]
+def _sts(problem: Selection, rows: Matrix, y: np.ndarray, constants: Constants, trial: int) -> Learned:
+    """Ours, with its own preparation on top."""
+    model = StableSparseClassifier(problem.size, loss=problem.loss, random_state=trial).fit(rows.to_scipy(), y)
+    return Learned(model.coef_[0], model.decision_function)
 
 
 SELECTORS: dict[str, Any] = {name: functools.partial(_learn_online, name) for name in FAMILIES}
@@ -229,22 +246,22 @@ def _tuned(problem: Selection, preset: str) -> Constants:
     held, kept = np.split(order, [3 * len(y) // 10])
     part, labels, out = rows.take(kept), y[kept], rows.take(held).to_scipy()
 
-    def score(w: np.ndarray) -> tuple[float, int]:
-        return float(np.mean(np.where(out @ w > 0.0, 1.0, -1.0) != y[held])), int(np.count_nonzero(w))
+    def score(learned: Learned) -> tuple[float, int]:
+        return _error(learned, out, y[held]), int(np.count_nonzero(learned.w))
 
     found: dict[tuple[tuple[str, float], ...], tuple[float, int]] = {}
     if preset == "stabilized":
         passes = max(p for p in problem.passes if p <= 20 or p == min(problem.passes))
         for gamma, pi0 in itertools.product(problem.gammas, problem.pi0s):
             constants = {"gamma": gamma, "pi0": pi0, "passes": float(passes)}
-            found[tuple(constants.items())] = score(_bursts(problem, part, labels, constants, 0)[:-1])
+            found[tuple(constants.items())] = score(_bursts(problem, part, labels, constants, 0))
     else:
         name, grid, make = FAMILIES[preset]
         for constant in grid or problem.lams:
 
             def watch(done: int, run: Run, constant: float = constant) -> None:
                 if done in problem.passes:
-                    found[(name, constant), ("passes", float(done))] = score(run.finish().w[:, 0])
+                    found[(name, constant), ("passes", float(done))] = score(_linear(run.finish().w[:, 0]))
 
             make(constant)(problem, part, labels, max(problem.passes), 0, watch)
     return dict(min(found, key=found.__getitem__))
@@ -283,5 +300,5 @@ def by_density(rows: Matrix, w: np.ndarray, at: tuple[int, ...]) -> list[float |
     out: list[float | None] = []
     for low, high in itertools.pairwise((0, *at)):
         here = (density > low) & (density <= high)
-        out.append(100.0 * float(np.mean(w[:-1][here] != 0.0)) if here.any() else None)
+        out.append(100.0 * float(np.mean(w[here] != 0.0)) if here.any() else None)
     return out

@@ -28,6 +28,8 @@ class Kept:
         self.rows = Matrix(np.zeros(1, np.int64), np.zeros(0, np.uint32), np.zeros(0), 0)
         self.y, self.weights, self.elsewhere = np.zeros((0, 1)), np.zeros(0), np.zeros(0)
         self.numbers, self.seen = np.zeros(0, np.int64), 0
+        self.scales = np.zeros(0)
+        """Of the columns when some were last purged."""
         self.level = np.uint64(2**64 - 1)
         """Rows with larger draws are not in the sample."""
 
@@ -68,21 +70,20 @@ class Kept:
         if not self.purged.any():
             return matrix, elsewhere
         gone = self.purged[matrix.indices]
-        lost = np.where(gone, self._before_norm(matrix), 0.0)
-        elsewhere = elsewhere + squared_norms(matrix.indptr, lost, np.arange(len(matrix)))
+        if self.preparation.kind == "rows":
+            known = np.r_[self.scales, np.ones(len(self.purged) - len(self.scales))]
+            lost = np.where(gone, np.sqrt(np.abs(matrix.data) / np.sqrt(known[matrix.indices])), 0.0)
+            elsewhere = elsewhere + squared_norms(matrix.indptr, lost, np.arange(len(matrix)))
         counts = np.add.reduceat(np.r_[~gone, False].astype(np.int64), matrix.indptr[:-1]) if len(matrix) else []
         counts = np.where(np.diff(matrix.indptr) > 0, counts, 0)
         indptr = np.r_[0, np.cumsum(counts)].astype(np.int64)
         return Matrix(indptr, matrix.indices[~gone], matrix.data[~gone], len(self.purged)), elsewhere
 
-    def _before_norm(self, matrix: Matrix) -> np.ndarray:
-        scales = self.preparation.scales[matrix.indices]
-        return np.sqrt(np.abs(matrix.data) / np.sqrt(scales)) if self.preparation.kind == "rows" else matrix.data
-
     def _forget(self, least: int, purge: Any) -> None:
         columns = self.columns
         if len(columns) > least:
             self.purged[purge(self)] = True
+            self.scales = self.preparation.scales
             self.rows, self.elsewhere = self._without(self.rows, self.elsewhere)
         else:
             draws = self._draws(self.numbers)
