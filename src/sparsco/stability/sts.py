@@ -25,10 +25,10 @@ FEW_ROWS = 200
 
 class STS(NamedTuple):
     """``paths`` learn a random half of the rows each (``subsample`` 1: all), ``passes`` times a stage (None: 2 to 5, by
-    the number of rows); a stage keeps the share ``keep`` of its features.  A stream keeps ``memory`` nonzeros."""
+    the number of rows); a stage keeps about the share ``keep`` of its features.  A stream keeps ``memory`` nonzeros."""
 
     paths: int = 16
-    keep: float = 0.3
+    keep: float = 0.25
     subsample: float = 0.5
     passes: int | None = None
     memory: int = 1_000_000
@@ -63,15 +63,16 @@ class Stage(NamedTuple):
 
 
 def sizes_of_stages(q: int, keep: float, k: int) -> list[int]:
-    """q, and each time the share ``keep`` of it, down to k.
+    """From q to k, each about the share ``keep`` of the one before: equal shares, in whole numbers of stages.
 
-    >>> sizes_of_stages(100, 0.6, 20)
-    [100, 60, 36, 22, 20]
+    >>> sizes_of_stages(1000, 0.25, 20)
+    [1000, 272, 74, 20]
     """
-    sizes = [q]
-    while sizes[-1] > k:
-        sizes.append(max(k, min(math.ceil(keep * sizes[-1]), sizes[-1] - 1)))
-    return sizes
+    if k >= q:
+        return [q]
+    purges = max(1, round(math.log(k / q) / math.log(keep)))
+    sizes = [math.ceil(round(q * (k / q) ** (s / purges), 6)) for s in range(purges)]
+    return [*dict.fromkeys(size for size in sizes if size > k), k]
 
 
 class Plan(NamedTuple):
