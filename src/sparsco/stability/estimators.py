@@ -15,7 +15,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from .._composition import named
+from .._composition import _is_count, _is_number, named
 from .._margins import MarginClassifier
 from ..dispatch import cast
 from ..estimators import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, _as_numbers, _two_or_more
@@ -48,6 +48,12 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
 
     _losses: dict[str, Any]
     _takes_columns = False
+    _kept: Kept | None
+    """The rows of a stream."""
+    _running: list[Bursts] | None
+    """A stream of the paper's method."""
+    _answer: Answer | None
+    _preparation: Preparation
 
     def __init__(
         self, n_features: Any = "auto", *, loss: Any = "squared", method: Any = "sts", prepare: Any = "auto",
@@ -75,7 +81,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows X and targets y."""
-        before = dict(vars(self))
+        before = dict(self.__dict__)
         try:
             self._begin()
             matrix, y, weights = self._validated(X, y, sample_weight, reset=True)
@@ -89,7 +95,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         return self
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
-        before = copy.deepcopy(vars(self))
+        before = self._snapshot()
         try:
             anew = not self._is_streaming
             if anew:
@@ -107,16 +113,23 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
             raise
         return self
 
+    def _snapshot(self) -> dict[str, Any]:
+        """The state of a stream, to go back to where rows turn out to be bad."""
+        before = dict(self.__dict__)
+        if before.get("_kept") is not None:
+            before["_kept"] = before["_kept"].snapshot()
+        before["_running"] = copy.deepcopy(before.get("_running"))
+        return before
+
     def _restore(self, before: dict[str, Any]) -> None:
-        vars(self).clear()
-        vars(self).update(before)
+        self.__dict__.clear()
+        self.__dict__.update(before)
 
     def _begin(self) -> None:
         self._loss(), self._method().check()
         k, method = self.n_features, self._method()
-        is_size = isinstance(k, numbers.Integral) and not isinstance(k, bool) and k >= 1
-        is_share = isinstance(k, numbers.Real) and not isinstance(k, numbers.Integral) and 0.0 < k <= 1.0
-        if not (is_size or is_share or (isinstance(k, str) and k == "auto")):
+        is_share = not isinstance(k, numbers.Integral) and _is_number(k, 0.0, 1.0) and k > 0.0
+        if not (_is_count(k) or is_share or (isinstance(k, str) and k == "auto")):
             raise ValueError(f"n_features={k!r}: it must be a whole number, a share between 0 and 1, or 'auto'.")
         if isinstance(method, Stabilized) and not isinstance(k, str):
             raise ValueError(f"n_features={k!r} is for method='sts': the paper's method decides by its pi0.")
@@ -125,9 +138,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         if self.prepare != "auto" and self.prepare not in KINDS:
             raise ValueError(f"prepare={self.prepare!r}: it must be 'auto', 'rows', 'columns' or None.")
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self._kept: Kept | None = None
-        self._running: list[Bursts] | None = None
-        self._answer: Answer | None = None
+        self._kept = self._running = self._answer = None
 
     def _validated(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Matrix, np.ndarray, np.ndarray]:
         X, y = validate_data(
@@ -165,8 +176,8 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
                 run.learn(examples, model, 1, threads)
 
     def _new_bursts(self, columns: np.ndarray, models: int) -> list[Bursts]:
-        plan, p = self._plan(), self.n_features_in_
-        return [Bursts(plan.method, plan.loss, columns, p, self._seed + k, plan.intercept) for k in range(models)]
+        plan, method, p = self._plan(), self._method(), self.n_features_in_
+        return [Bursts(method, plan.loss, columns, p, self._seed + k, plan.intercept) for k in range(models)]
 
     @property
     def _is_streaming(self) -> bool:

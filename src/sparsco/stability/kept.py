@@ -1,12 +1,13 @@
 """Rows that a stream keeps: all of them while there is room, then fewer features of each, then fewer rows.
 
 A stage of STS only needs rows on its own set.  So when the rows kept have more nonzeros than there is room for, stages
-are run on them and what these purge is forgotten, until half of the room is free.  At the least number of features it
+are run on them and what these purge is forgotten, until the rest fits.  At the least number of features it
 is a uniform sample of the rows that is kept.  What is kept depends on the rows and the seed, not on the cuts.
 """
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,12 @@ class Kept:
         """Of the columns when some were last purged."""
         self.level = np.uint64(2**64 - 1)
         """Rows with larger draws are not in the sample."""
+
+    def snapshot(self) -> Kept:
+        """A copy that further rows do not change."""
+        twin = copy.copy(self)
+        twin.preparation, twin.purged = copy.deepcopy(self.preparation), self.purged.copy()
+        return twin
 
     def add(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, least: int, purge: Any) -> None:
         """Keep further rows; ``purge(kept)`` says which columns to drop where they have more than ``least``."""

@@ -121,7 +121,7 @@ def _selected(model: Any) -> np.ndarray:
         raise ValueError(f"{type(last).__name__} has no coef_: its selection cannot be compared.")
     coef = last.coef_
     width = coef.shape[-1]
-    return support(coef).reshape(-1, width).any(axis=0)
+    return np.any(support(coef).reshape(-1, width), axis=0)
 
 
 def _summary(fits: list[tuple[np.ndarray, float]]) -> Repeated:

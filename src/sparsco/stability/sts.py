@@ -97,7 +97,16 @@ def fit_stages(
         found.append(stage)
         if len(kept) < len(columns):
             columns, examples = columns[kept], examples.only(kept)
-    return found
+    return _without_zeros(found)
+
+
+def _without_zeros(found: list[Stage]) -> list[Stage]:
+    """A chosen feature whose rows never called for a step in the last stage has the weight of the stage before."""
+    last, zero = found[-1], ~found[-1].coef.any(axis=0)
+    if len(found) < 2 or not zero.any():
+        return found
+    before = found[-2].coef[:, np.searchsorted(found[-2].features, last.features)]
+    return [*found[:-1], last._replace(coef=np.where(zero, before, last.coef))]
 
 
 def run_stage(
