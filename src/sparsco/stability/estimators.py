@@ -168,7 +168,8 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         if self._running is None:
             self._preparation = Preparation(self._preparation_for(matrix), matrix.d)
             self._running = self._new_bursts(np.arange(matrix.d), len(self._targets(y)))
-        examples = Examples(self._preparation.streamed(matrix), np.ascontiguousarray(self._targets(y)), weights)
+        self._preparation.add(matrix)
+        examples = Examples(self._preparation.applied(matrix), np.ascontiguousarray(self._targets(y)), weights)
         if len(examples.targets) != len(self._running):
             raise ValueError("y has a new class, which method='paper' cannot learn later: name classes= at first.")
         with Threads(self.n_jobs) as threads:

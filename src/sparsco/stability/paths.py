@@ -36,6 +36,8 @@ class Examples(NamedTuple):
 
     def only(self, columns: np.ndarray) -> Examples:
         """With these columns alone, in ascending order, renumbered; the row arrays are overwritten."""
+        if len(columns) == self.rows.d:
+            return self
         new = np.full(self.rows.d, -1, np.int64)
         new[columns] = np.arange(len(columns))
         indptr, indices, data, _ = self.rows

@@ -29,66 +29,57 @@ class Preparation:
             self.counts, self.squares = np.r_[self.counts, more], np.r_[self.squares, more]
 
     def add(self, matrix: Matrix) -> None:
-        """Add these rows to the sums."""
+        """Add these rows to the sums: the same in any cut."""
         data = matrix.data.astype(np.float64, copy=False)
-        scale_rows(matrix.indptr, matrix.indices, data, data, self.counts, self.squares, self.totals, True, -1)
-
-    def streamed(self, matrix: Matrix) -> Matrix:
-        """Add these rows; returns them prepared, each with the sums up to itself: the same in any cut."""
-        return self._run(matrix, True, np.zeros(len(matrix)))
+        add_to_sums(matrix.indptr, matrix.indices, data, self.counts, self.squares, self.totals)
 
     def applied(self, matrix: Matrix, elsewhere: np.ndarray | None = None) -> Matrix:
         """Rows prepared with the sums as they are; a column that was never seen has the scale of all.
 
-        ``elsewhere`` are the squared norms of what the rows have in other columns.
+        ``elsewhere`` are the squared norms, before rows are brought to one, of what they have in other columns.
         """
-        return self._run(matrix, False, np.zeros(len(matrix)) if elsewhere is None else elsewhere)
-
-    def _run(self, matrix: Matrix, learns: bool, elsewhere: np.ndarray) -> Matrix:
         data = matrix.data.astype(np.float64)
-        sums = map(_own, (self.counts, self.squares, self.totals))
-        roots = -1 if self.kind is None else int(self.kind == "rows")
-        scale_rows(matrix.indptr, matrix.indices, data, elsewhere, *sums, learns, roots)
+        rest = np.zeros(len(matrix)) if elsewhere is None else elsewhere
+        if self.kind == "columns":
+            data /= self.scales[matrix.indices]
+        elif self.kind == "rows":
+            norm = np.sqrt(self.totals[1] / max(self.totals[0], 1.0))
+            scale_rows(matrix.indptr, matrix.indices, data, 1.0 / np.sqrt(self.scales), rest, norm)
         return Matrix(matrix.indptr, matrix.indices, data, matrix.d)
 
     @property
     def scales(self) -> np.ndarray:
-        """What a weight of the prepared column is divided by to become one of the given column (not for "rows")."""
-        if self.kind is None:
-            return np.ones(len(self.counts))
-        return np.where(self.counts > 0.0, np.sqrt(self.squares / np.maximum(self.counts, 1.0)), 1.0)
-
-
-def _own(array: np.ndarray) -> np.ndarray:
-    """A copy of what may not be written to: a memory map of a pickle."""
-    return array if array.flags.writeable else array.copy()
+        """The root mean square of each column's nonzeros."""
+        common = np.sqrt(self.totals[2] / self.totals[1]) if self.totals[2] > 0.0 else 1.0
+        known = self.squares > 0.0
+        return np.where(known, np.sqrt(self.squares / np.where(known, self.counts, 1.0)), common)
 
 
 @kernel
-def scale_rows(indptr, indices, data, elsewhere, counts, squares, totals, learns, roots):
-    """Scale rows in place: roots 1 for "rows", 0 for "columns", -1 for none; where ``learns``, add each row first.
-
-    A row's norm before it is brought to one has ``elsewhere`` added to it.
-    """
+def add_to_sums(indptr, indices, data, counts, squares, totals):
+    """Of each column the number of nonzeros and the sum of squares; of all the rows, the nonzeros, the squares."""
     for i in range(indptr.size - 1):
         start, stop = U(indptr[U(i)]), U(indptr[U(i + 1)])
-        if learns and stop > start:
-            totals[0] += 1.0
-            totals[1] += np.float64(stop - start)
-            for r in range(start, stop):
-                counts[U(indices[r])] += 1.0
-                squares[U(indices[r])] += data[r] * data[r]
-                totals[2] += data[r] * data[r]
-        if roots < 0:
-            continue
-        norm = elsewhere[U(i)]
+        totals[0] += stop > start
         for r in range(start, stop):
-            j, x = U(indices[r]), data[r]
-            s = np.sqrt(squares[j] / counts[j] if squares[j] > 0.0 else totals[2] / totals[1])
-            v = x / s if roots == 0 else np.copysign(np.sqrt(abs(x) / np.sqrt(s)), x)
-            data[r] = v
-            norm += v * v
-        if roots == 1 and norm > 0.0:
-            scale = np.sqrt(totals[1] / totals[0] / norm)
+            j, square = U(indices[r]), data[r] * data[r]
+            counts[j] += 1.0
+            squares[j] += square
+            totals[1] += 1.0
+            totals[2] += square
+
+
+@kernel
+def scale_rows(indptr, indices, data, factors, rest, norm):
+    """In place: signed roots of |x_j| factor_j, then rows to the given norm, ``rest`` being part of their square."""
+    for i in range(indptr.size - 1):
+        start, stop = U(indptr[U(i)]), U(indptr[U(i + 1)])
+        square = rest[U(i)]
+        for r in range(start, stop):
+            v = abs(data[r]) * factors[U(indices[r])]
+            square += v
+            data[r] = np.copysign(np.sqrt(v), data[r])
+        if square > 0.0:
+            scale = norm / np.sqrt(square)
             for r in range(start, stop):
                 data[r] *= scale
