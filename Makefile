@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed-from-pyproject
 PYTEST_FLAGS ?= -n 2 --dist worksteal
 REPORT ?= sparsco-demo.html
 
-.PHONY: help demo test lint bench bench-quality reproduce clean
+.PHONY: help demo test lint bench bench-quality bench-stability reproduce clean
 
 help:
 	@echo "make demo           train on generated data, print a table, write $(REPORT)"
@@ -15,6 +15,7 @@ help:
 	@echo "make lint           ruff and mypy"
 	@echo "make bench          speed, as ratios measured in one interleaved run"
 	@echo "make bench-quality  untuned quality on real data found through SPARSCO_DATA"
+	@echo "make bench-stability stable selections on real data found through SPARSCO_DATA, and on generated data"
 	@echo "make reproduce      the papers' tables and figures with 10 trials, ten to twenty minutes; writes reproduce.html"
 	@echo "make clean          remove the environment, caches and reports"
 
@@ -39,6 +40,9 @@ bench: $(STAMP)
 
 bench-quality: $(STAMP)
 	$(BIN)/python benchmarks/quality.py
+
+bench-stability: $(STAMP)
+	$(BIN)/python benchmarks/stability.py
 
 reproduce: $(STAMP)
 	$(BIN)/sparsco reproduce all --trials 10 --resume --report reproduce.html

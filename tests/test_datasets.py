@@ -213,9 +213,17 @@ def test_the_registry_is_consistent():
         assert name == dataset.name and "train" in dataset.parts and dataset.source.startswith("http")
         for file in (file for files in dataset.parts.values() for file in files):
             assert file.sha256 is None or len(file.sha256) == 64
-            assert file.sha256 or file.address  # either a copy was at hand or anyone can get one
+            # either a copy was at hand or anyone can get one
+            assert file.sha256 or file.address or "by hand" in dataset.notes
             assert file.address is None or file.address.rsplit("/")[-1].startswith(file.path.rsplit("/")[-1] + ".")
     assert {REGISTRY[name].task for name in ("rcv1", "mnist", "cpusmall")} == {"binary", "classes", "regression"}
+
+
+def test_index_lists_are_rows_of_ones(folder):
+    put(folder, "dorothea/dorothea_train.data", b"1 3 \n" * 799 + b"100000\n")
+    put(folder, "dorothea/dorothea_train.labels", b"1\n" * 799 + b"-1\n")
+    X, y = datasets.load("dorothea")
+    assert X.shape == (800, 100_000) and X.nnz == 2 * 799 + 1 and X[0, 2] == 1.0 and y[[0, -1]].tolist() == [1, -1]
 
 
 # --- fetching ---------------------------------------------------------------------------------------------------------

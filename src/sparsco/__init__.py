@@ -14,6 +14,11 @@ __version__ = "0.1.0.dev0"
 _HOMES = {
     "SparseClassifier": "estimators",
     "SparseRegressor": "estimators",
+    "StableSparseClassifier": "stability.estimators",
+    "StableSparseRegressor": "stability.estimators",
+    "STS": "stability.sts",
+    "Stabilized": "stability.bursts",
+    "stability_report": "stability.report",
     "kaczmarz": "systems",
     "load": "models",
     "save": "models",

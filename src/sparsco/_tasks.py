@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from . import losses
 from ._composition import most_models
 from ._linear import LinearModel
+from ._margins import Margins
 from .rows import LARGEST
 from .solve import check_lanes
 from .targets import Classes, OneVsRest, Values
@@ -36,7 +37,7 @@ REGRESSOR_LOSSES = {
 }
 
 
-class LinearClassifier(LinearModel):
+class LinearClassifier(Margins, LinearModel):
     """Labels; more than two are learned one against the rest, or by one softmax."""
 
     _losses = CLASSIFIER_LOSSES
@@ -86,7 +87,7 @@ class LinearClassifier(LinearModel):
         if goes_on:
             codes = self._codes(y)
         else:
-            (self.classes_, codes), self._open = _two_or_more(y, "y"), False
+            (self.classes_, codes), self._open = two_or_more(y, "y"), False
         weights = self._weighted(codes, weights, self.class_weight)
         if weights is not None and weights.any() and len(np.unique(codes[weights > 0.0])) < 2:
             raise ValueError("only one class has rows of positive weight: a classifier needs at least two classes.")
@@ -223,7 +224,7 @@ class LinearClassifier(LinearModel):
             weights = weights if scale is None else scale if weights is None else weights * scale
             return codes.astype(np.float64), weights
         if classes is not None:
-            given, _ = _two_or_more(np.asarray(classes), "classes")
+            given, _ = two_or_more(np.asarray(classes), "classes")
             if not first and not np.array_equal(given, self.classes_):
                 raise ValueError(f"classes differ from those of the first call, {self.classes_.tolist()}.")
             self.classes_ = given
@@ -245,17 +246,6 @@ class LinearClassifier(LinearModel):
         the converted model.  After ``fit`` and ``finalize`` they are one.
         """
         return self._best(self._margins_one(x)[None]).tolist()[0]
-
-    def _best(self, p: np.ndarray) -> np.ndarray:
-        """The most likely class for each row of margins."""
-        alone = p.shape[1] == 1 and len(self.classes_) == 2
-        return self.classes_[(p[:, 0] > 0.0).astype(int) if alone else p.argmax(1)]
-
-    def _probabilities(self, p: np.ndarray) -> np.ndarray:
-        if len(self.classes_) == 1:
-            return np.ones_like(p)
-        loss = self._loss()
-        return (losses.Logistic() if p.shape[1] == 1 and losses.couples(loss) else loss).probabilities(p)
 
 class LinearRegressor(LinearModel):
     """Numbers, in one column or several."""
@@ -280,7 +270,7 @@ class LinearRegressor(LinearModel):
         if goes_on and outputs != self._outputs:
             raise ValueError(f"y has {outputs or 'no'} columns; the stream began with {self._outputs or 'none'}.")
         self._outputs = outputs
-        y, loss = _as_numbers(y), self._loss()
+        y, loss = as_numbers(y), self._loss()
         if hasattr(loss, "refuse"):
             loss.refuse(y)
         return y
@@ -336,7 +326,7 @@ def _unknown(label: Any, classes: np.ndarray) -> str:
     )
 
 
-def _two_or_more(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+def two_or_more(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
     """The classes in y, sorted, and every label's place among them."""
     try:
         classes = np.unique(y[:1000])
@@ -358,7 +348,7 @@ def _places(classes: np.ndarray, y: np.ndarray) -> np.ndarray | None:
     return codes if np.array_equal(classes[codes], y) else None
 
 
-def _as_numbers(y: np.ndarray) -> np.ndarray:
+def as_numbers(y: np.ndarray) -> np.ndarray:
     if np.asarray(y).dtype.kind in "mM":
         raise ValueError(f"y must be numbers for a regression, not {np.asarray(y).dtype}: convert dates yourself.")
     try:

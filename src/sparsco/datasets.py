@@ -70,6 +70,16 @@ def read_libsvm(paths: Sequence[Path], features: int) -> tuple[csr_matrix, np.nd
     return X, y
 
 
+def read_index_lists(paths: Sequence[Path], features: int) -> tuple[csr_matrix, np.ndarray]:
+    """A line for each row with the columns, counted from 1, whose entry is 1; labels in a second file, one a line."""
+    with _opened(paths[0]) as text:
+        rows = [np.array(line.split(), np.int64) - 1 for line in text]
+    with _opened(paths[1]) as text:
+        y = np.loadtxt(text, ndmin=1)
+    indptr = np.cumsum([0, *map(len, rows)])
+    return csr_matrix((np.ones(indptr[-1]), np.concatenate(rows), indptr), (len(rows), features)), y
+
+
 def read_mnist(paths: Sequence[Path], features: int) -> tuple[csr_matrix, np.ndarray]:
     """Images and labels as idx files, pixels left at 0 to 255."""
     images, labels = (_read_idx(path, axes) for path, axes in zip(paths, (3, 1), strict=True))
@@ -400,6 +410,10 @@ def _mnist(part: str, rows: int) -> tuple[File, ...]:
     return tuple(_file(f"mnist/{part}-{kind}-ubyte", rows, address) for kind in ("images-idx3", "labels-idx1"))
 
 
+def _dorothea(part: str, rows: int) -> tuple[File, ...]:
+    return tuple(_file(f"dorothea/dorothea_{part}.{kind}", rows) for kind in ("data", "labels"))
+
+
 def _imdb(part: str) -> tuple[File, ...]:
     return tuple(_file(f"imdb/{file}", 25_000) for file in (f"imdb_bow.{part}.libsvm", f"imdb_rating.{part}.txt"))
 
@@ -431,6 +445,9 @@ _ALL = (
     Dataset("arcene", 10_000, _BINARY, f"{_UCI}/167",
             _parts(_file("arcene/arcene_train.libsvm", 100), _file("arcene/arcene_valid.libsvm", 100)),
             "NIPS-2003 feature selection, tested on its validation part"),
+    Dataset("dorothea", 100_000, _BINARY, f"{_UCI}/169",
+            {"train": _dorothea("train", 800), "test": _dorothea("valid", 350)},
+            "NIPS-2003 feature selection, tested on its validation part; to be fetched by hand", read_index_lists),
     Dataset("madelon", 500, _BINARY, f"{_UCI}/171",
             _parts(_file("madelon/madelon_train.libsvm", 2_000), _file("madelon/madelon_valid.libsvm", 600)),
             "NIPS-2003 feature selection, tested on its validation part; not linearly separable, by design"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from sklearn.utils.validation import (
 
 from ._composition import check_parameters, starting_point
 from ._linear import LinearModel, check_some_weight
+from ._margins import Margins
 from ._tasks import LinearClassifier, LinearRegressor
 from .rows import Matrix, as_matrix, check_numbers
 from .slots import Columns, Names, SeenColumns
@@ -140,7 +142,43 @@ class Estimator(LinearModel, SelectorMixin, BaseEstimator):
         return tags
 
 
-class SparseClassifier(ClassifierMixin, LinearClassifier, Estimator):
+def has_probabilities(model: Any) -> bool:
+    """Whether the model's loss gives any; an AttributeError says why not."""
+    if not hasattr(model._loss(), "probabilities"):
+        raise AttributeError(f"predict_proba needs loss='logistic' or 'multinomial', not {model.loss!r}.")
+    return True
+
+
+class MarginClassifier(ClassifierMixin, Margins):
+    """A scikit-learn classifier that has ``_margins(X)``."""
+
+    _margins: Callable[[Any], np.ndarray]
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Margins: one column per class, or one value per row for two classes."""
+        p = self._margins(X)
+        if len(self.classes_) > 2:
+            return p
+        return p[:, 0] if p.shape[1] == 1 else p[:, 1] - p[:, 0]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most likely label of each row."""
+        return self._best(self._margins(X))
+
+    @available_if(has_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (rows, classes); with more than two classes the softmax of "multinomial", otherwise each
+        class's own, scaled to sum to one."""
+        return self._probabilities(self._margins(X))
+
+    @available_if(has_probabilities)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of ``predict_proba``."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+
+class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     """A sparse linear classifier, learned one example at a time.
 
     Parameters
@@ -233,39 +271,11 @@ or a conversion record
         """
         return self._partial_fit(X, y, sample_weight, classes)
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Margins: one column per class, or one value per row for two classes."""
-        p = self._margins(X)
-        if len(self.classes_) > 2:
-            return p
-        return p[:, 0] if p.shape[1] == 1 else p[:, 1] - p[:, 0]
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most likely label of each row."""
-        return self._best(self._margins(X))
-
-    def _has_probabilities(self) -> bool:
-        if not hasattr(self._loss(), "probabilities"):
-            raise AttributeError(f"predict_proba needs loss='logistic' or 'multinomial', not {self.loss!r}.")
-        return True
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (rows, classes); with more than two classes the softmax of "multinomial", otherwise each
-        class's own, scaled to sum to one."""
-        return self._probabilities(self._margins(X))
-
-    @available_if(_has_probabilities)
+    @available_if(has_probabilities)
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """The probability of each label for one example, given as to ``learn_one``; see ``predict_one``."""
         p = self._probabilities(self._margins_one(x)[None])[0]
         return dict(zip(self.classes_.tolist(), p.tolist(), strict=True))
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of ``predict_proba``."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
 
 
 class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, hstack
 
 
 def zipf_rows(n: int, d: int, k: int, rng: np.random.Generator) -> csr_matrix:
@@ -48,3 +48,20 @@ def text_like(
     chosen = zipf_rows(1, d, relevant, rng).indices
     truth[chosen] = scale * rng.standard_normal(relevant)
     return X, np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-(X @ truth))), 1, -1)
+
+
+def add_probes(*parts: csr_matrix, total: int, rng: np.random.Generator) -> list[csr_matrix]:
+    """The same rows with random probes up to ``total`` columns: copies of columns, the rows of each shuffled anew.
+
+    The probes of every part are copies of the same columns, distributed like them and without any information.
+    """
+    d = parts[0].shape[1]
+    copied = rng.integers(d, size=total - d)
+    out = []
+    for X in parts:
+        columns = X.tocsc()[:, copied]
+        for j in range(total - d):
+            span = slice(columns.indptr[j], columns.indptr[j + 1])
+            columns.indices[span] = rng.choice(X.shape[0], span.stop - span.start, replace=False)
+        out.append(csr_matrix(hstack([X, columns.tocsr()])))
+    return out

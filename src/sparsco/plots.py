@@ -24,8 +24,7 @@ def risk_vs_features(
     distributions (means of ``trials``), and SGD in small L1 balls (``radii`` times that of the full model).  ``model``
     is a fitted regression to start from, by default ``SparseRegressor(preset="two-stage")``.  Returns the axes.
     """
-    figure = _figure() if axes is None else None
-    axes = figure.add_subplot() if axes is None else axes
+    axes = _figure().add_subplot() if axes is None else axes
     how = {"sizes": sizes, "model": model, "trials": trials, "radii": radii, "random_state": random_state}
     draw(axes, risks(X, y, X_test, y_test, **how))
     return axes
@@ -83,3 +82,20 @@ def _figure() -> Any:
     except ImportError:
         raise ImportError("plots need matplotlib, which is not installed: pip install 'sparsco[plots]'.") from None
     return Figure(figsize=(5.0, 3.6))
+
+
+def selection_frequencies(report: Any, ax: Any = None) -> Any:
+    """How often each feature of a stability report is selected, most often first: a step from 1 to 0 is stable."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(figsize=(6.0, 3.5))[1]
+    for name, repeated in (("other orders", report.permutations), ("other rows", report.subsamples)):
+        shares = np.sort(repeated.frequency[repeated.frequency > 0.0])[::-1]
+        kappa = float(np.mean(repeated.kappa))
+        ax.step(np.arange(1, len(shares) + 1), shares, where="mid", label=f"{name}, kappa {kappa:.2f}")
+    ax.set_xlabel("features, most often selected first")
+    ax.set_ylabel("share of fits")
+    ax.set_ylim(0.0, 1.05)
+    ax.legend()
+    return ax

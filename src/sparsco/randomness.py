@@ -27,6 +27,9 @@ class Purpose(IntEnum):
     VALIDATION = 4
     ITERATE = 5
     WINDOW = 6
+    HALF = 7
+    PATH = 8
+    FOLD = 9
 
 
 @inlined

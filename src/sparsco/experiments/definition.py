@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 
 from ..presets import PRESETS
 from . import problems
+from .selection import SELECTORS
 
 PAPERS = {
     "individual": "Optimal Stochastic and Online Learning with Individual Iterates (NeurIPS 2019)",
     "aaai": "Sparse Learning for Stochastic Composite Optimization (AAAI 2014)",
     "two": "A Two-stage Approach for Learning a Sparse Model with Sharp Excess Risk Analysis (AAAI 2017)",
+    "stabilized": "Stabilized Sparse Online Learning for Sparse Data",
     "tpami": "Sparse Learning with Stochastic Composite Optimization (TPAMI 2017)",
 }
 SPECIAL = ("exact", "default")
@@ -103,6 +105,8 @@ class Experiment(NamedTuple):
     is_judged: bool
     """Whether cells are: not on other data than the paper's."""
     is_quick: bool
+    axis: str
+    """What curves are drawn over."""
 
     def check_data(self) -> None:
         """MissingDataError where a file is not there."""
@@ -162,7 +166,7 @@ def load(
     text = _read(key)
     allowed = {
         "title", "kind", "notes", "runs", "rows", "columns", "metrics", "published", "tolerances", "differs", "claims",
-        "judged",
+        "judged", "axis",
     }  # fmt: skip
     _only(key, text, allowed)
     sources = [key] if isinstance(text["runs"], dict) else text["runs"]
@@ -195,6 +199,7 @@ def load(
         key, text["title"], text["kind"], tuple(text.get("notes", ())), studies, rows, columns,
         tuple(text["metrics"]), published, text.get("tolerances", {}),
         tuple(text.get("differs", ())), claims, bool(text.get("judged", True)) and not quick, quick,
+        text.get("axis", "examples"),
     )  # fmt: skip
 
 
@@ -220,8 +225,10 @@ def _study(key: str, runs: dict[str, Any], quick: bool, trials: int | None, pair
     settings = {each["name"]: {k: v for k, v in each.items() if k != "name"} for each in runs["settings"]}
     if quick:
         examples, count = int(runs["quick"]["examples"]), 2
-        problem |= runs["quick"].get("problem", {})
-        settings = {name: {k: v for k, v in each.items() if k != "examples"} for name, each in settings.items()}
+        smaller, shown = runs["quick"].get("problem", {}), runs["quick"].get("settings", list(settings))
+        problem |= smaller
+        own = {"examples", *smaller}
+        settings = {name: {k: v for k, v in settings[name].items() if k not in own} for name in shown}
         methods = {name: method | {"draws": 5} if "sparsify" in method else method for name, method in methods.items()}
     if pairs:
         if "pair" not in problem:
@@ -274,7 +281,9 @@ def _check_method(where: str, method: dict[str, Any], others: dict[str, Any]) ->
                 raise DefinitionError(f"{where}: {method[name]!r} is no other method with a preset.")
         return
     preset = method.get("preset")
-    if preset in SPECIAL:
+    if preset in SELECTORS or preset == "annealed":
+        _only(where, method, {"preset", "gamma"})
+    elif preset in SPECIAL:
         _only(where, method, {"preset"})
     elif preset in PRESETS:
         of_problem = {"T", "largest_row", "rho", "l2_in", "mu"}

@@ -192,7 +192,7 @@ def _curves(experiment: Experiment, cells: Sequence[Cell]) -> list[str]:
                 color, (t, mean, spread) = f"C{experiment.rows.index(row) % 10}", np.array(line).T
                 axes.plot(t, mean, ".-", color=color, label=row, linewidth=1.2)
                 axes.fill_between(t, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
-            axes.set(title=place, xlabel="examples", ylabel=metric, xscale="log")
+            axes.set(title=place, xlabel=experiment.axis, ylabel=metric, xscale="log")
             axes.grid(alpha=0.3)
             if metric == "Obj":  # far above at first: the range of the second half of the points
                 late = [mean for line in lines.values() for _, mean, _ in line[len(line) // 2 :]]
@@ -200,7 +200,8 @@ def _curves(experiment: Experiment, cells: Sequence[Cell]) -> list[str]:
         for axes in grid[len(panels) :]:
             axes.set_visible(False)
         figure.legend(*grid[0].get_legend_handles_labels(), loc="center left", bbox_to_anchor=(0.92, 0.5), fontsize=8)
-        out.append(report.figure(figure, f"{metric} over examples; the band is one standard deviation over trials."))
+        caption = f"{metric} over {experiment.axis}; the band is one standard deviation over trials."
+        out.append(report.figure(figure, caption))
     return out
 
 

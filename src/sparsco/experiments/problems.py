@@ -24,6 +24,7 @@ from ..rows import Matrix, as_matrix, squared_norms
 from ..solve import DivergenceError, Run
 from ..steps import InverseTime
 from .optimum import optimum
+from .selection import Annealing, Selection, checksums
 
 _ENTRIES = 4_000_000
 """Numbers generated at a time."""
@@ -148,7 +149,7 @@ class Classification(NamedTuple):
 
     def data(self) -> list[str]:
         """The checksums of what is read; where a file is missing, that is said here."""
-        return [] if self.source == GENERATED else _checksums(self.source)
+        return [] if self.source == GENERATED else checksums(self.source)
 
     def exact(self) -> np.ndarray:
         """The minimum of the objective on all training rows."""
@@ -272,7 +273,7 @@ class SVM(NamedTuple):
 
     def data(self) -> list[str]:
         """The checksums of what is read; where a file is missing, that is said here."""
-        return _checksums(self.source)
+        return checksums(self.source)
 
     def weights(self, w: np.ndarray) -> np.ndarray:
         """All."""
@@ -335,7 +336,7 @@ class Ratings(NamedTuple):
 
     def data(self) -> list[str]:
         """The checksums of what is read; where a file is missing, that is said here."""
-        return [] if self.source == UNEVEN else _checksums(self.source)
+        return [] if self.source == UNEVEN else checksums(self.source)
 
     def weights(self, w: np.ndarray) -> np.ndarray:
         """All."""
@@ -429,18 +430,14 @@ def _tuned(problem: SVM, trial: int) -> float:
 GENERATED, UNEVEN = "generated-rcv1", "generated-moments"
 PROBLEMS = {
     "synthetic": Synthetic, "classification": Classification, "tomography": Tomography, "svm": SVM, "ratings": Ratings,
+    "selection": Selection, "annealing": Annealing,
 }  # fmt: skip
 
 
-def make(fields: dict[str, Any]) -> Synthetic | Classification | Tomography | SVM | Ratings:
+def make(fields: dict[str, Any]) -> Any:
     """The problem that a data file names."""
     given = {name: tuple(field) if isinstance(field, list) else field for name, field in fields.items()}
     return PROBLEMS[given.pop("name")](**given)
-
-
-@functools.cache
-def _checksums(name: str) -> list[str]:
-    return [copy.sha256 for copy in datasets.verify(name)]
 
 
 @functools.cache

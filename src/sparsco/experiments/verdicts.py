@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..metrics import cohen_kappa
 from .definition import UNJUDGED, Claim, Experiment
 from .run import Results
 from .trial import Result
 
 AGREES, DIFFERS, EXTRA, DIVERGED = "agrees", "differs", "extra", "diverged"
 PAPER_TRIALS = 100
+MAY_BE_MISSING = ("time", "Var", "kappa", "selected")
+"""Metrics that do not say of every point that training diverged."""
 LEAST_TRIALS = 5
 """With fewer the spread is hardly known, and no cell is judged."""
 
@@ -77,7 +81,7 @@ def _cell(experiment: Experiment, point: Point, metric: str) -> Cell:
     paper = experiment.published.get(column, {}).get(row, {}).get(metric)
     reason = experiment.reason(row, column, metric)
     if paper is None:
-        verdict = DIVERGED if ours is None and metric not in ("time", "Var") else EXTRA
+        verdict = DIVERGED if ours is None and metric not in MAY_BE_MISSING else EXTRA
     elif not experiment.is_judged or metric == "time" or len(trials) < LEAST_TRIALS:
         verdict = UNJUDGED
     else:
@@ -91,6 +95,8 @@ def _summary(metric: str, k: int, trials: list[Result]) -> tuple[float | None, f
     if metric == "time":
         seconds = [trial["time"] for trial in trials if "time" in trial]
         return (min(seconds), float(np.std(seconds))) if seconds else (None, None)
+    if metric == "kappa":
+        return _agreement(k, trials)
     values = [trial.get("Obj" if metric == "Var" else metric, [None] * (k + 1))[k] for trial in trials]
     if any(x is None for x in values):
         return None, None
@@ -98,6 +104,17 @@ def _summary(metric: str, k: int, trials: list[Result]) -> tuple[float | None, f
     if metric == "Var":  # the variance of the objective, and the standard error of that estimate
         return (None, None) if spread is None else (spread**2, spread**2 * math.sqrt(2.0 / (len(values) - 1)))
     return float(np.mean(values)), spread
+
+
+def _agreement(k: int, trials: list[Result]) -> tuple[float | None, float | None]:
+    """Mean and spread of Cohen's kappa over pairs of trials."""
+    if len(trials) < 2 or any("features" not in trial for trial in trials):
+        return None, None
+    masks = np.zeros((len(trials), trials[0]["width"]), bool)
+    for mask, trial in zip(masks, trials, strict=True):
+        mask[trial["features"][k]] = True
+    pairs = [cohen_kappa(a, b) for a, b in combinations(masks, 2)]
+    return float(np.mean(pairs)), float(np.std(pairs))
 
 
 def _is_close(ours: float, spread: float | None, paper: float, tolerance: dict[str, float], trials: int) -> bool:
