@@ -77,8 +77,7 @@ def read_numbers(at, starts, values, states):
 
 
 def numbers_of(words):
-    text = ("\n".join(words) + "\n").encode()
-    buffer = np.frombuffer(text, np.uint8)
+    buffer = np.frombuffer(files.padded(("\n".join(words) + "\n").encode()), np.uint8)
     starts = np.append(0, np.flatnonzero(buffer == 10)[:-1] + 1)
     values, states = np.empty(len(words)), np.empty(len(words), np.int64)
     read_numbers(U(buffer.ctypes.data), starts, values, states)

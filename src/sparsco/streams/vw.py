@@ -10,8 +10,9 @@ import numpy as np
 from ..dispatch import U, kernel
 from ..rows import LARGEST
 from .features import encoder, fingerprint, to_name
+from .files import Text
 from .libsvm import _BEYOND, COLON, NEWLINE, SPACE, TAB, shown
-from .numbers import BAD, HARD, boxed, number, peek, unbox
+from .numbers import BAD, HARD, boxed, counts, number, peek, unbox
 from .pieces import Parsed, any_by_row
 from .text import TextStream
 
@@ -58,20 +59,21 @@ class VWStream(TextStream):
     def settings(self) -> dict[str, Any]:
         return {"quadratic": self.pairs.tolist()}
 
-    def parse(self, text: bytes, begins: bool) -> Parsed:
-        buffer = np.frombuffer(text, np.uint8)
-        lines = int(np.count_nonzero(buffer == NEWLINE))
-        most = int(np.count_nonzero(buffer <= SPACE)) - lines  # a feature has a blank before it
+    def parse(self, text: Text, begins: bool) -> Parsed:
+        at, length = U(np.frombuffer(text, np.uint8).ctypes.data), U(len(text))
+        lines, _, blanks = counts(at, length)
+        most = blanks - lines  # a feature has a blank before it
         indptr, y, weights = np.zeros(lines + 1, np.int64), np.empty(lines), np.empty(lines)
         tags, where = np.zeros((lines, 2), np.int32), np.empty((most, 4), np.int32)
-        data, scales, at = np.empty(most), np.empty(0), U(buffer.ctypes.data)
+        data, scales = np.empty(most), np.empty(0)
         arrays = indptr, where, data, y, weights, tags
-        rows, size, hard, scaled, longest, code, place = parse_vw(at, U(len(text)), LARGEST, scales, *arrays)
+        rows, size, hard, scaled, longest, code, place = parse_vw(at, length, LARGEST, scales, *arrays)
         if hard and scaled and not code:  # numbers that are not known yet cannot be multiplied
             scales = np.empty(most)
-            parse_vw(at, U(len(text)), LARGEST, scales, *arrays)
+            parse_vw(at, length, LARGEST, scales, *arrays)
         if code:
-            return self.first_wrong(text, place, _sentence(code, text, place), bool(hard or scaled or len(self.pairs)))
+            may_be_more = bool(hard or scaled or len(self.pairs))
+            return self.first_wrong(text, place, _sentence(code, bytes(text), place), may_be_more)
         indptr, y, weights, tags = indptr[: rows + 1], y[:rows], weights[:rows], tags[:rows]
         where, data = where[:size], data[:size]
         if hard:
@@ -90,7 +92,7 @@ class VWStream(TextStream):
         hash_names(at, where, U(self.seed), U(scratch.ctypes.data), scratch, keys)
         return Parsed(
             lines, indptr, keys, data, y, weights,
-            [to_name(text[start:stop]) for start, stop in tags.tolist()] if tags.any() else None,
+            [to_name(bytes(text[start:stop])) for start, stop in tags.tolist()] if tags.any() else None,
             names_of=lambda entries: [_name(text, where, entry) for entry in entries.tolist()],
         )  # fmt: skip
 
@@ -103,13 +105,13 @@ class VWStream(TextStream):
         return longer, *more
 
 
-def _name(text: bytes, where: np.ndarray, entry: int) -> str:
+def _name(text: Text, where: np.ndarray, entry: int) -> str:
     """The name of an entry: of the features of a pair, or namespace and name."""
     a, b, c, d = where[entry].tolist()
     if b < 0:
         return f"{_name(text, where, a)}*{_name(text, where, c)}"
-    name = to_name(text[c:d]) if c >= 0 else str(-c - 1)
-    return f"{to_name(text[a:b])}^{name}" if a < b else name
+    name = to_name(bytes(text[c:d])) if c >= 0 else str(-c - 1)
+    return f"{to_name(bytes(text[a:b]))}^{name}" if a < b else name
 
 
 def _sentence(code: int, text: bytes, at: int) -> str:
