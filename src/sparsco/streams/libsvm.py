@@ -13,13 +13,14 @@ from .features import encoder, fingerprint
 from .files import Text
 from .numbers import (
     BAD,
+    GOOD,
     HARD,
     boxed,
     counts,
     digits_behind,
     few_digits,
     next_stop,
-    no_digits,
+    stops_of,
     number,
     peek,
     short_number,
@@ -158,7 +159,7 @@ def parse_libsvm(at, size, shift, limit, largest, keeps_zeros, indptr, indices, 
             value = boxed(p - at)
             hard += 1
         y[U(row)] = value
-        p, base, stops, previous = stop, stop + one, no_digits(stop + one), U(0)
+        p, base, stops, previous = stop, stop + one, stops_of(stop + one), U(0)
         while c != NEWLINE:
             while c == SPACE or c == TAB:  # what is usual: entries in order, of some digits each
                 first = p + one
@@ -167,7 +168,7 @@ def parse_libsvm(at, size, shift, limit, largest, keeps_zeros, indptr, indices, 
                     break
                 j = few_digits(first, q - first)
                 value, stop, base, stops, state = short_number(q + one, base, stops)
-                if state == BAD or j - shift + one <= previous or j > limit or value == 0.0:
+                if state != GOOD or j - shift + one <= previous or j > limit or value == 0.0:
                     break
                 after = peek(stop)
                 if not (after == SPACE or after == TAB or after == NEWLINE):
@@ -198,7 +199,7 @@ def parse_libsvm(at, size, shift, limit, largest, keeps_zeros, indptr, indices, 
                 return row, entry, np.int64(width), hard, unordered, _ZERO, np.int64(first - at)
             value, p, state = number(q + one)
             c = peek(p)
-            base, stops = p + one, no_digits(p + one)
+            base, stops = p + one, stops_of(p + one)
             if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == HASH):
                 return row, entry, np.int64(width), hard, unordered, _VALUE, np.int64(first - at)
             if is_query:

@@ -123,6 +123,12 @@ def no_colons(x: Any) -> Any:
     return _plain_outside(x, 58, 1)
 
 
+@_primitive(types.uint64, _outside(45, 1))
+def no_minus(x: Any) -> Any:
+    """The same for minus signs."""
+    return _plain_outside(x, 45, 1)
+
+
 @_primitive(types.uint64, _outside(10, 1))
 def no_newlines(x: Any) -> Any:
     """The same for newlines."""
@@ -223,14 +229,20 @@ def digits_behind(w: Any, p: Any) -> Any:
 
 
 @_always_inlined
+def stops_of(p: Any) -> Any:
+    """Which of the 64 bytes from p on are no digits; a minus behind a colon counts as one."""
+    return no_digits(p) & (no_minus(p) | no_colons(p - U(1)))
+
+
+@_always_inlined
 def next_stop(base: Any, stops: Any) -> Any:
-    """Where the next byte that is no digit lies, ``stops`` telling those of the 64 from ``base`` on; what is left.
+    """Where the next stop lies, ``stops`` telling those of the 64 bytes from ``base`` on; what is left.
 
     Where bytes are looked at does not depend on what was found before: a processor does it ahead of the conversions.
     """
     while stops == U(0):
         base += U(64)
-        stops = no_digits(base)
+        stops = stops_of(base)
     return base + lowest(stops), base, stops & (stops - U(1))
 
 
@@ -247,34 +259,32 @@ def scaled(w: Any, q: Any) -> Any:
 
 @_always_inlined
 def short_number(p: Any, base: Any, stops: Any) -> Any:
-    """As `number`, by `next_stop`, for up to 8 digits and perhaps a point and up to 8 more; BAD where it is none such.
+    """As `number`, by `next_stop`, for at most 19 digits, 1 to 8 of them before the point if there is one; else BAD.
 
-    Whoever calls sees to it that no exponent follows.
+    It stands behind a colon, and whoever calls sees to it that no exponent follows.
     """
     stop, base, stops = next_stop(base, stops)
-    c, negative = peek(stop), stop == p
-    if negative:
-        if c != 45:
-            return 0.0, p, base, stops, BAD
-        p += U(1)
-        stop, base, stops = next_stop(base, stops)
-        c = peek(stop)
-    n = stop - p
-    if n - U(1) > U(7):
-        return 0.0, p, base, stops, BAD
-    w = U(peek(p)) - U(48) if n == U(1) else few_digits(p, n)
-    n = U(0)
-    if c == 46:
+    minus = U(peek(p) == 45)
+    p += minus
+    digits = stop - p
+    if digits - U(1) > U(7):
+        return 0.0, stop, base, stops, BAD
+    w, places = U(peek(p)) - U(48) if digits == U(1) else few_digits(p, digits), U(0)
+    if peek(stop) == 46:
         p = stop + U(1)
         stop, base, stops = next_stop(base, stops)
-        n = stop - p
-        if n - U(1) > U(7):
-            return 0.0, p, base, stops, BAD
-        w = w * _WHOLE_TENS[n] + few_digits(p, n)
-    if w > U(1 << 53):
-        return 0.0, p, base, stops, BAD
-    value = np.float64(np.int64(w)) / _TENS[n]
-    return -value if negative else value, stop, base, stops, GOOD
+        places = stop - p
+        if places - U(1) <= U(7):
+            w = w * _WHOLE_TENS[places] + few_digits(p, places)
+        elif places + digits > U(19):
+            return 0.0, stop, base, stops, BAD
+        else:
+            w, p = digits_behind(w, p)
+    if w <= U(1 << 53):
+        sign = -np.int64(minus)
+        return np.float64((np.int64(w) ^ sign) - sign) / _TENS[places], stop, base, stops, GOOD
+    value, state = rounded(w, -np.int64(places))
+    return -value if minus else value, stop, base, stops, state
 
 
 @inlined
