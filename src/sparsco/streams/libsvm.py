@@ -10,7 +10,7 @@ from ..dispatch import U, kernel
 from ..rows import LARGEST, MAX_FEATURES
 from ..slots import tidied
 from .features import encoder, fingerprint
-from .files import Text
+from .files import PADDING, Text
 from .numbers import (
     BAD,
     GOOD,
@@ -20,10 +20,10 @@ from .numbers import (
     digits_behind,
     few_digits,
     next_stop,
-    stops_of,
     number,
     peek,
     short_number,
+    stops_of,
     unbox,
 )
 from .pieces import Parsed, any_by_row
@@ -109,7 +109,7 @@ class LibsvmStream(TextStream):
             indices = keys.astype(indices.dtype)
         if self.encoder is None:
             return Parsed(lines, indptr, indices, data, y, d=d)
-        keys, digits = np.empty(indices.size, np.uint64), np.empty(20, np.uint8)
+        keys, digits = np.empty(indices.size, np.uint64), np.empty(20 + PADDING, np.uint8)
         hash_columns(indices, U(self.encoder.seed), U(digits.ctypes.data), digits, keys)
         return Parsed(lines, indptr, keys, data, y, names_of=lambda entries: list(map(str, indices[entries].tolist())))
 

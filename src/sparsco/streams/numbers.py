@@ -67,7 +67,7 @@ def _primitive(result: Any, emit: Callable[[Any, Any], Any]) -> Callable[[Callab
     return decorate
 
 
-def _always_inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+def always_inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """As `inlined`, however long the function is: a call costs as much as a usual number."""
 
     @overload(function, strict=False, jit_options=_INNER | {"forceinline": True})
@@ -84,19 +84,23 @@ def _load(kind: Any) -> Callable[[Any, Any], Any]:
     return lambda builder, x: builder.load(builder.inttoptr(x, kind.as_pointer()), align=1)
 
 
-def _outside(low: int, count: int) -> Callable[[Any, Any], Any]:
-    """Code for a bit for each of 64 bytes: whether it is none of low, ..., low + count - 1."""
+def _all_but(low: int, count: int = 1) -> Any:
+    """A function that says which of the 64 bytes from an address on are none of low, ..., low + count - 1: a bit for
+    each, the first one lowest."""
 
     def emit(builder: Any, x: Any) -> Any:
         text = builder.sub(_load(_BYTES)(builder, x), ir.Constant(_BYTES, [low] * PADDING))
         return builder.bitcast(builder.icmp_unsigned(">=", text, ir.Constant(_BYTES, [count] * PADDING)), _WORD)
 
-    return emit
+    def plain(x: Any) -> Any:
+        text = np.frombuffer(ctypes.string_at(int(x), PADDING), np.uint8)
+        return np.packbits(text - np.uint8(low) >= count, bitorder="little").view("<u8")[0]
+
+    return _primitive(types.uint64, emit)(plain)
 
 
-def _plain_outside(x: Any, low: int, count: int) -> Any:
-    text = np.frombuffer(ctypes.string_at(int(x), PADDING), np.uint8)
-    return np.packbits(text - np.uint8(low) >= count, bitorder="little").view("<u8")[0]
+no_digits, no_minus, no_colons, no_bars = _all_but(48, 10), _all_but(45), _all_but(58), _all_but(124)
+no_newlines, no_tabs_or_newlines, no_spaces = _all_but(10), _all_but(9, 2), _all_but(32)
 
 
 @_primitive(types.uint8, _load(_BYTE))
@@ -109,36 +113,6 @@ def peek(x: Any) -> Any:
 def word(x: Any) -> Any:
     """The eight bytes from an address on, the first one lowest."""
     return U(int.from_bytes(ctypes.string_at(int(x), 8), "little"))
-
-
-@_primitive(types.uint64, _outside(48, 10))
-def no_digits(x: Any) -> Any:
-    """Which of the 64 bytes from an address on are no digits, a bit for each, the first one lowest."""
-    return _plain_outside(x, 48, 10)
-
-
-@_primitive(types.uint64, _outside(58, 1))
-def no_colons(x: Any) -> Any:
-    """The same for colons."""
-    return _plain_outside(x, 58, 1)
-
-
-@_primitive(types.uint64, _outside(45, 1))
-def no_minus(x: Any) -> Any:
-    """The same for minus signs."""
-    return _plain_outside(x, 45, 1)
-
-
-@_primitive(types.uint64, _outside(10, 1))
-def no_newlines(x: Any) -> Any:
-    """The same for newlines."""
-    return _plain_outside(x, 10, 1)
-
-
-@_primitive(types.uint64, _outside(0, 33))
-def no_blanks(x: Any) -> Any:
-    """The same for blanks, newlines and all that does not print."""
-    return _plain_outside(x, 0, 33)
 
 
 @_primitive(types.uint64, lambda builder, x: builder.cttz(x, ir.Constant(ir.IntType(1), 0)))
@@ -204,7 +178,7 @@ def rounded(w: Any, q: Any) -> Any:
     return as_float((mantissa & U((1 << 52) - 1)) | (U(exponent) << U(52))), GOOD
 
 
-@_always_inlined
+@always_inlined
 def few_digits(p: Any, n: Any) -> Any:
     """The number that n digits from p on mean, n from 1 to 8: neighbours are joined to pairs, and so on."""
     x = (word(p) ^ U(0x3030303030303030)) << (U(64) - U(8) * n & U(63))
@@ -228,13 +202,13 @@ def digits_behind(w: Any, p: Any) -> Any:
     return w, p
 
 
-@_always_inlined
+@always_inlined
 def stops_of(p: Any) -> Any:
     """Which of the 64 bytes from p on are no digits; a minus behind a colon counts as one."""
     return no_digits(p) & (no_minus(p) | no_colons(p - U(1)))
 
 
-@_always_inlined
+@always_inlined
 def next_stop(base: Any, stops: Any) -> Any:
     """Where the next stop lies, ``stops`` telling those of the 64 bytes from ``base`` on; what is left.
 
@@ -257,7 +231,7 @@ def scaled(w: Any, q: Any) -> Any:
     return rounded(w, q)
 
 
-@_always_inlined
+@always_inlined
 def short_number(p: Any, base: Any, stops: Any) -> Any:
     """As `number`, by `next_stop`, for at most 19 digits, 1 to 8 of them before the point if there is one; else BAD.
 
@@ -341,13 +315,14 @@ def number(p: Any) -> Any:
 
 @kernel
 def counts(p: Any, size: Any) -> Any:
-    """How many newlines, colons and blanks (newlines among them) a text has."""
+    """How many newlines, colons and other blanks a text has."""
     newlines, colons, blanks, end = U(0), U(0), U(0), p + size
     while p < end:
         beyond = U(0) if end - p >= U(64) else U(0xFFFFFFFFFFFFFFFF) << (end - p)
-        newlines += ones(~(no_newlines(p) | beyond))
+        new = ones(~(no_newlines(p) | beyond))
+        newlines += new
         colons += ones(~(no_colons(p) | beyond))
-        blanks += ones(~(no_blanks(p) | beyond))
+        blanks += ones(~(no_tabs_or_newlines(p) & no_spaces(p) | beyond)) - new
         p += U(64)
     return np.int64(newlines), np.int64(colons), np.int64(blanks)
 

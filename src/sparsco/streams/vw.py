@@ -10,9 +10,25 @@ import numpy as np
 from ..dispatch import U, kernel
 from ..rows import LARGEST
 from .features import encoder, fingerprint, to_name
-from .files import Text
+from .files import PADDING, Text
 from .libsvm import _BEYOND, COLON, NEWLINE, SPACE, TAB, shown
-from .numbers import BAD, HARD, boxed, counts, number, peek, unbox
+from .numbers import (
+    BAD,
+    HARD,
+    always_inlined,
+    boxed,
+    counts,
+    lowest,
+    no_bars,
+    no_colons,
+    no_spaces,
+    no_tabs_or_newlines,
+    number,
+    peek,
+    short_number,
+    stops_of,
+    unbox,
+)
 from .pieces import Parsed, any_by_row
 from .text import TextStream
 
@@ -61,8 +77,7 @@ class VWStream(TextStream):
 
     def parse(self, text: Text, begins: bool) -> Parsed:
         at, length = U(np.frombuffer(text, np.uint8).ctypes.data), U(len(text))
-        lines, _, blanks = counts(at, length)
-        most = blanks - lines  # a feature has a blank before it
+        lines, _, most = counts(at, length)  # a feature has a blank before it
         indptr, y, weights = np.zeros(lines + 1, np.int64), np.empty(lines), np.empty(lines)
         tags, where = np.zeros((lines, 2), np.int32), np.empty((most, 4), np.int32)
         data, scales = np.empty(most), np.empty(0)
@@ -88,7 +103,7 @@ class VWStream(TextStream):
             if wild.any():
                 return Parsed.wrong_row(text, wild, "the row has " + _BEYOND)
         keys = np.empty(data.size, np.uint64)
-        scratch = np.empty(2 * longest + 64, np.uint8)
+        scratch = np.empty(2 * longest + PADDING, np.uint8)
         hash_names(at, where, U(self.seed), U(scratch.ctypes.data), scratch, keys)
         return Parsed(
             lines, indptr, keys, data, y, weights,
@@ -119,6 +134,21 @@ def _sentence(code: int, text: bytes, at: int) -> str:
     while text[stop : stop + 1] not in (b" ", b"\t", b"\n", b"|"):
         stop += 1
     return _SENTENCES[code].format(token=shown(text[at:stop]))
+
+
+@always_inlined
+def delimiters_of(p: Any) -> Any:
+    """Which of the 64 bytes from p on end a name or a number, a bit for each."""
+    return ~(no_tabs_or_newlines(p) & no_spaces(p) & no_colons(p) & no_bars(p))
+
+
+@always_inlined
+def next_delimiter(base: Any, stops: Any) -> Any:
+    """As `next_stop`."""
+    while stops == U(0):
+        base += U(64)
+        stops = delimiters_of(base)
+    return base + lowest(stops), base, stops & (stops - U(1))
 
 
 @kernel
@@ -182,27 +212,26 @@ def parse_vw(at, size, largest, scales, indptr, where, data, y, weights, tags):
             tags[U(row), 0], tags[U(row), 1] = tag - at, tag_end - at
         # namespaces: what touches a bar is a namespace, all else a feature
         space, space_end, scale, unnamed = p, p, 1.0, 0
+        base, stops = p + one, delimiters_of(p + one)
         while c != NEWLINE:
-            opens = c == BAR
-            if opens:
-                p += one
-                c = peek(p)
-            first, value = p, 1.0
-            while not (c == SPACE or c == TAB or c == NEWLINE or c == BAR or c == COLON):
-                p += one
-                c = peek(p)
-            name_end = p
+            opens, first, value = c == BAR, p + one, 1.0
+            p, base, stops = next_delimiter(base, stops)
+            c, name_end = peek(p), p
+            if p == first and not opens and c != COLON:
+                continue
             if c == COLON:
-                value, stop, state = number(p + one)
-                c = peek(stop)
-                if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == BAR):
+                value, stop, _, _, state = short_number(p + one, p + one, stops_of(p + one))
+                p, base, stops = next_delimiter(base, stops)
+                c = peek(p)
+                if state == BAD or stop != p:
+                    value, stop, state = number(name_end + one)
+                if state == BAD or stop != p or c == COLON:
                     return row, entry, hard, scaled, longest, _SCALE if opens else _VALUE, np.int64(first - at)
                 if not abs(value) <= largest:
                     return row, entry, hard, scaled, longest, _HUGE, np.int64(first - at)
                 if state == HARD:
-                    value = boxed(p + one - at)
+                    value = boxed(name_end + one - at)
                     hard += 1
-                p = stop
             if opens:
                 space, space_end, scale, unnamed = first, name_end, value, 0
                 scaled |= value != 1.0
@@ -219,9 +248,6 @@ def parse_vw(at, size, largest, scales, indptr, where, data, y, weights, tags):
                     data[e] = value * scale
                 longest = max(longest, np.int64(space_end - space) + np.int64(name_end - first) + 24)
                 entry += 1
-            while c == SPACE or c == TAB:
-                p += one
-                c = peek(p)
         row += 1
         indptr[U(row)] = entry
     return row, entry, hard, scaled, longest, 0, 0
@@ -262,6 +288,9 @@ def add_pairs(at, pairs, indptr, where, data, writes, longer, more_where, more_d
 def hash_names(at, where, seed, scratch_at, scratch, keys):
     """The fingerprint of every entry's name, put together in ``scratch`` where it does not stand so in the text."""
     for entry in range(len(where)):
+        if where[entry, 0] == where[entry, 1] and where[entry, 2] >= 0:
+            keys[entry] = fingerprint(at + U(where[entry, 2]), where[entry, 3] - where[entry, 2], seed)
+            continue
         n, parts = 0, 2 if where[entry, 1] < 0 else 1
         for part in range(parts):
             e = entry if parts == 1 else np.int64(where[entry, 2 * part])
