@@ -108,6 +108,42 @@ def test_numbers_are_pythons_own_to_the_bit():
     assert np.array_equal(values, compiled[0]) and np.array_equal(states, compiled[1])
 
 
+def test_decimals_of_every_length_are_pythons_own_to_the_bit(tmp_path):
+    """Where entries are read many bytes at a time: all lengths before and behind the point, signs, long indices."""
+    rng = np.random.default_rng(1)
+    draw = "".join(map(str, rng.integers(0, 10, 60_000)))
+    digits = iter(range(0, 60_000, 21))
+    words = [
+        sign + draw[at : at + whole] + ("." + draw[at + whole : at + whole + places] if places else "")
+        for whole in range(1, 12) for places in range(20) for sign in ("", "-", "+") for at in [next(digits)]
+    ]  # fmt: skip
+    for blank in (" ", "\t", "  "):
+        order = rng.permutation(len(words))
+        columns = np.cumsum(10 ** rng.integers(0, 7, len(words)))
+        rows = [f"1 {blank.join(f'{columns[i]}:{words[k]}' for i, k in enumerate(order))}\n"]
+        for i, k in enumerate(order, 1):
+            rows.append(f"{words[k]}{blank}{10**9 - i}:{words[k]}{blank}{10**9 + i}:{words[k]}\n")
+        (tmp_path / "x.svm").write_text("".join(rows))
+        (tmp_path / "x.vw").write_text("1 | " + " ".join(f"w{i}:{words[k]}" for i, k in enumerate(order)) + "\n")
+        exact = np.array([float(words[k]) for k in order])
+        kept = exact[exact != 0.0]
+        (chunk,) = open_stream(tmp_path / "x.svm")
+        assert np.array_equal(chunk.data[: kept.size], kept) and np.array_equal(chunk.data[kept.size :: 2], kept)
+        assert np.array_equal(chunk.y[1:], exact) and np.array_equal(chunk.indices[: kept.size], columns[exact != 0.0])
+        (chunk,) = open_stream(tmp_path / "x.vw")
+        assert np.array_equal(chunk.data, kept)
+
+
+def test_what_lies_behind_a_block_is_never_taken_for_its_text(tmp_path):
+    """Texts end anywhere within the bytes that are looked at together, with buffers that hold older text behind."""
+    lines = [b"%d %d:%d.%d\n" % (i, i + 1, i, 10**k) for k in range(19) for i in range(1, 40)]
+    (tmp_path / "x.svm").write_bytes(b"".join(lines)[:-1])
+    expected = whole(open_stream(tmp_path / "x.svm"))
+    assert expected["data"] == [float(line.partition(b":")[2]) for line in lines]
+    for size in (*range(1, 30), 63, 64, 65, 127, 128, 129, 500):
+        assert whole(open_stream(tmp_path / "x.svm", block_bytes=size, threads=2)) == expected
+
+
 # --- LIBSVM -----------------------------------------------------------------------------------------------------------
 
 

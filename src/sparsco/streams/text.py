@@ -26,7 +26,7 @@ class TextStream(Pieces):
         if block_bytes < 1:
             raise ValueError(f"block_bytes must be positive, not {block_bytes!r}.")
         self.files, self.block_bytes = files, int(block_bytes)
-        self.threads = min(4, os.cpu_count() or 1) if threads is None else int(threads)
+        self.threads = min(4, _cores()) if threads is None else int(threads)
         if self.threads < 1:
             raise ValueError(f"threads must be positive, not {threads!r}.")
         self.repeatable, self.total = files.repeatable, files.total
@@ -85,3 +85,8 @@ class TextStream(Pieces):
         if begins and text[: len(codecs.BOM_UTF8)] == codecs.BOM_UTF8:
             text = text[len(codecs.BOM_UTF8) :]
         return self.parse(text, begins)
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
