@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ from .text import TextStream
 
 BAR, QUOTE, CARET, STAR = 124, 39, 94, 42
 _NO_BAR, _HEAD, _TOUCHES, _MANY, _INITIAL, _WEIGHT, _VALUE, _SCALE, _HUGE = range(1, 10)
+_SCALE_TEXT = re.compile(rb"\|[^ \t\n|:]*:([^ \t\n|]*)")
 _SENTENCES = {
     _NO_BAR: "the row has no bar: features begin behind a |",
     _HEAD: "{token} is no number: label and importance stand before the first |, a tag begins with '",
@@ -100,8 +102,10 @@ class VWStream(TextStream):
             indptr, where, data = self._with_pairs(at, indptr, where, data)
         if hard or scaled or len(self.pairs):
             wild = any_by_row(indptr, ~(np.abs(data) <= LARGEST)) | (np.abs(y) > LARGEST) | (weights > LARGEST)
-            if wild.any():
-                return Parsed.wrong_row(text, wild, "the row has " + _BEYOND)
+            wrong = [Parsed.wrong_row(text, wild, "the row has " + _BEYOND)] if wild.any() else []
+            wrong += _huge_scales(bytes(text)) if hard and scaled else []
+            if wrong:
+                return min(wrong, key=lambda parsed: parsed.error or (0, ""))
         keys = np.empty(data.size, np.uint64)
         scratch = np.empty(2 * longest + PADDING, np.uint8)
         hash_names(at, where, U(self.seed), U(scratch.ctypes.data), scratch, keys)
@@ -118,6 +122,14 @@ class VWStream(TextStream):
         more = np.empty((longer[-1], 4), np.int32), np.empty(longer[-1])
         add_pairs(at, self.pairs, indptr, where, data, True, longer, *more)
         return longer, *more
+
+
+def _huge_scales(text: bytes) -> list[Parsed]:
+    """The first scale that is too large among those which only `float` can read: it may have no feature to show in."""
+    for scale in _SCALE_TEXT.finditer(text):
+        if not abs(float(scale[1])) <= LARGEST:
+            return [Parsed.none((text.count(b"\n", 0, scale.start()) + 1, "the row has " + _BEYOND))]
+    return []
 
 
 def _name(text: Text, where: np.ndarray, entry: int) -> str:
