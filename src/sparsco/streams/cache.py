@@ -460,7 +460,7 @@ def _mixed(h: Any, word: Any) -> Any:
 
 
 def checksum(words: np.ndarray) -> int:
-    """64 bits of some words; every change of one word changes them."""
+    """64 bits of some words; a change of one word changes its sum, and is lost in mixing with a chance of 2^-64."""
     regions = words[: words.size - words.size % (_REGIONS * _LANES)].reshape(_REGIONS, -1, _LANES)
     sums = np.zeros((2, _REGIONS, _LANES), np.uint64)
     add_up(regions, *sums)
