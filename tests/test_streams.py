@@ -77,8 +77,7 @@ def read_numbers(at, starts, values, states):
 
 
 def numbers_of(words):
-    text = ("\n".join(words) + "\n").encode()
-    buffer = np.frombuffer(text, np.uint8)
+    buffer = np.frombuffer(files.padded(("\n".join(words) + "\n").encode()), np.uint8)
     starts = np.append(0, np.flatnonzero(buffer == 10)[:-1] + 1)
     values, states = np.empty(len(words)), np.empty(len(words), np.int64)
     read_numbers(U(buffer.ctypes.data), starts, values, states)
@@ -107,6 +106,42 @@ def test_numbers_are_pythons_own_to_the_bit():
         values, states = numbers_of(some)
     compiled = numbers_of(some)
     assert np.array_equal(values, compiled[0]) and np.array_equal(states, compiled[1])
+
+
+def test_decimals_of_every_length_are_pythons_own_to_the_bit(tmp_path):
+    """Where entries are read many bytes at a time: all lengths before and behind the point, signs, long indices."""
+    rng = np.random.default_rng(1)
+    draw = "".join(map(str, rng.integers(0, 10, 60_000)))
+    digits = iter(range(0, 60_000, 21))
+    words = [
+        sign + draw[at : at + whole] + ("." + draw[at + whole : at + whole + places] if places else "")
+        for whole in range(1, 12) for places in range(20) for sign in ("", "-", "+") for at in [next(digits)]
+    ]  # fmt: skip
+    for blank in (" ", "\t", "  "):
+        order = rng.permutation(len(words))
+        columns = np.cumsum(10 ** rng.integers(0, 7, len(words)))
+        rows = [f"1 {blank.join(f'{columns[i]}:{words[k]}' for i, k in enumerate(order))}\n"]
+        for i, k in enumerate(order, 1):
+            rows.append(f"{words[k]}{blank}{10**9 - i}:{words[k]}{blank}{10**9 + i}:{words[k]}\n")
+        (tmp_path / "x.svm").write_text("".join(rows))
+        (tmp_path / "x.vw").write_text("1 | " + " ".join(f"w{i}:{words[k]}" for i, k in enumerate(order)) + "\n")
+        exact = np.array([float(words[k]) for k in order])
+        kept = exact[exact != 0.0]
+        (chunk,) = open_stream(tmp_path / "x.svm")
+        assert np.array_equal(chunk.data[: kept.size], kept) and np.array_equal(chunk.data[kept.size :: 2], kept)
+        assert np.array_equal(chunk.y[1:], exact) and np.array_equal(chunk.indices[: kept.size], columns[exact != 0.0])
+        (chunk,) = open_stream(tmp_path / "x.vw")
+        assert np.array_equal(chunk.data, kept)
+
+
+def test_what_lies_behind_a_block_is_never_taken_for_its_text(tmp_path):
+    """Texts end anywhere within the bytes that are looked at together, with buffers that hold older text behind."""
+    lines = [b"%d %d:%d.%d\n" % (i, i + 1, i, 10**k) for k in range(19) for i in range(1, 40)]
+    (tmp_path / "x.svm").write_bytes(b"".join(lines)[:-1])
+    expected = whole(open_stream(tmp_path / "x.svm"))
+    assert expected["data"] == [float(line.partition(b":")[2]) for line in lines]
+    for size in (*range(1, 30), 63, 64, 65, 127, 128, 129, 500):
+        assert whole(open_stream(tmp_path / "x.svm", block_bytes=size, threads=2)) == expected
 
 
 # --- LIBSVM -----------------------------------------------------------------------------------------------------------
@@ -231,6 +266,8 @@ CORPUS = {
         b"a b|", b"1 2| y", b"1 |a:2:3 x", b"|a x:1e-400 x:1", b"|:2 x", b"| :1 :1 0 1", b"1 1 0 t| a", b"\t|",
         b"1 1e-400 | a", b"1 -0 | a", b"| a|b|", b"|a^b c |a b^c", b"|\xff \xfe:2", b"1e400 | a",
         b"| a:1e76\n1|", b"|a x:1 x:-1",
+        b"1 |a:123456789012345678901e75", b"1 |a:123456789012345678901e75 x:0 | b\n1 x",
+        b"1 |:" + b"1" * 25 + b" x\n1 |a:1e76",
         b"0 |n \x00", b"|a\r\n|b c\r\n", b"1 'a'b | c", b"|a:1e40 x:1e40\n1 x", b"1 |a x:" + b"9" * 30,
     ],
 }  # fmt: skip

@@ -16,7 +16,8 @@ import numpy as np
 from ..dispatch import U, inlined, kernel
 from ..rows import Matrix
 from ..slots import SeenColumns
-from .numbers import peek
+from .files import padded
+from .numbers import word
 
 MAX_NAMES = 1 << 20
 _SECOND = 0x9747B28C
@@ -132,16 +133,14 @@ class Hashed:
 
     def place(self, keys: np.ndarray, names_of: NamesOf) -> tuple[np.ndarray, np.ndarray | None]:
         """Columns of the entries, and the signs of their values."""
-        hashes = keys.astype(np.uint32).view(np.int32).astype(np.int64)
-        columns = np.abs(hashes) & (len(self) - 1)
-        if len(self.names) < MAX_NAMES:
-            new = np.flatnonzero(~self._seen[columns & (self._seen.size - 1)])
-            if new.size:
-                found, at = np.unique(columns[new], return_index=True)
-                found, at = found[: MAX_NAMES - len(self.names)], at[: MAX_NAMES - len(self.names)]
-                self.names.update(zip(found.tolist(), names_of(new[at]), strict=True))
-                self._seen[found & (self._seen.size - 1)] = True
-        return columns, np.where(hashes >= 0, 1.0, -1.0) if self.signed else None
+        columns, signs, new = np.empty(keys.size, np.int64), np.empty(keys.size), np.empty(keys.size, np.int64)
+        new = new[: hash_to_columns(keys, len(self), self._seen, columns, signs, new)]
+        if new.size and len(self.names) < MAX_NAMES:
+            found, at = np.unique(columns[new], return_index=True)
+            found, at = found[: MAX_NAMES - len(self.names)], at[: MAX_NAMES - len(self.names)]
+            self.names.update(zip(found.tolist(), names_of(new[at]), strict=True))
+            self._seen[found & (self._seen.size - 1)] = True
+        return columns, signs if self.signed else None
 
 
 Encoder = Vocabulary | Hashed
@@ -198,7 +197,7 @@ def fingerprints(names: Iterable[str], seed: int) -> np.ndarray:
     """64 bits for each name, the lower half its MurmurHash3 with this seed."""
     raw = [to_bytes(name) for name in names]
     ends = np.cumsum(np.fromiter(map(len, raw), np.int64, len(raw)))
-    text = np.frombuffer(b"".join(raw) + b"\n", np.uint8)
+    text = np.frombuffer(padded(b"".join(raw) + b"\n"), np.uint8)
     keys = np.empty(len(raw), np.uint64)
     hash_all(U(text.ctypes.data), ends, U(seed), keys)
     return keys
@@ -225,20 +224,28 @@ def _finished(h: Any) -> Any:
 
 @inlined
 def fingerprint(p: Any, n: Any, seed: Any) -> Any:
-    """MurmurHash3 (32 bits, x86) of n bytes, and above it the same with another seed."""
+    """MurmurHash3 (32 bits, x86) of n bytes, and above it the same with another seed; `PADDING` bytes may follow."""
     h, g, end = seed, seed ^ U(_SECOND), p + (U(n) & ~U(3))
     while p < end:
-        k = U(peek(p)) | U(peek(p + U(1))) << U(8) | U(peek(p + U(2))) << U(16) | U(peek(p + U(3))) << U(24)
-        k = _scrambled(k)
+        k = _scrambled(word(p) & _LOW)
         h, g, p = _stirred(h ^ k), _stirred(g ^ k), p + U(4)
-    k, left = U(0), U(n) & U(3)
-    if left > U(2):
-        k = U(peek(p + U(2))) << U(16)
-    if left > U(1):
-        k |= U(peek(p + U(1))) << U(8)
-    if left > U(0):
-        k = _scrambled(k | U(peek(p)))
+    k = _scrambled(word(p) & ((U(1) << U(8) * (U(n) & U(3))) - U(1)))
     return _finished(h ^ k ^ U(n)) | _finished(g ^ k ^ U(n)) << U(32)
+
+
+@kernel
+def hash_to_columns(keys, d, seen, columns, signs, new):
+    """Columns and signs of keys; the entries whose columns are not marked as seen, and how many these are."""
+    count = 0
+    for i in range(keys.size):
+        h = np.int64(keys[i] & _LOW)
+        positive = h < 1 << 31
+        c = (h if positive else (1 << 32) - h) & (d - 1)
+        columns[i], signs[i] = c, 1.0 if positive else -1.0
+        if not seen[c & (seen.size - 1)]:
+            new[count] = i
+            count += 1
+    return count
 
 
 @kernel

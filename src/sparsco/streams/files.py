@@ -24,10 +24,16 @@ DAMAGED = (EOFError, ValueError, OverflowError, OSError, zlib.error, lzma.LZMAEr
 STDIN = "-"
 
 
-class Block(NamedTuple):
-    """Whole lines: they end with a newline, whatever the file does."""
+PADDING = 64
+"""Bytes behind a text that may be read, whatever they are."""
+Text = memoryview
+"""Whole lines, which end with a newline, and `PADDING` bytes of memory behind them."""
 
-    text: bytes
+
+class Block(NamedTuple):
+    """Some lines of a file."""
+
+    text: Text
     file: int
     offset: int
     """Where the block ends in the decompressed file."""
@@ -147,36 +153,55 @@ class Files:
         """A file's name for messages."""
         return "standard input" if self.paths[file] == STDIN else self.paths[file]
 
-    def blocks(self, size: int, file: int = 0, offset: int = 0, quoted: bool = False) -> Iterator[Block]:
-        """Blocks of about ``size`` bytes from an offset in a file on, not cut inside of quotes where ``quoted``."""
+    def blocks(
+        self, size: int, file: int = 0, offset: int = 0, quoted: bool = False, spare: list[bytearray] | None = None
+    ) -> Iterator[Block]:
+        """Blocks of about ``size`` bytes from an offset in a file on, not cut inside of quotes where ``quoted``.
+
+        ``spare`` are buffers for texts, to be used again: whoever is done with a block adds its text's there.
+        """
+        spare = [] if spare is None else spare
         before = sum(os.stat(path).st_size for path in self.paths[:file] if path != STDIN)
         for number in range(file, len(self.paths)):
             with _both(self.paths[number], self.name(number)) as (raw, stream):
                 start = offset if number == file else 0
                 _skip(stream, start, self.name(number))
-                for text, end in self._lines(stream, size, self.name(number), start, quoted):
+                for text, end in self._lines(stream, size, self.name(number), start, quoted, spare):
                     yield Block(text, number, end, before + _told(raw))
                 before += _told(raw)
 
-    def _lines(self, stream: Any, size: int, name: str, offset: int, quoted: bool) -> Iterator[tuple[bytes, int]]:
+    def _lines(
+        self, stream: Any, size: int, name: str, offset: int, quoted: bool, spare: list[bytearray]
+    ) -> Iterator[tuple[Text, int]]:
         """Texts of whole lines, and where they end."""
         rest = b""
-        while fresh := stream.read(size):
-            text = rest + fresh
-            cut = text.rfind(b"\n") + 1
-            while quoted and cut and text.count(b'"', 0, cut) % 2:
-                cut = text.rfind(b"\n", 0, cut - 1) + 1
-            rest = text[cut:]
+        while True:
+            room = len(rest) + size + PADDING
+            buffer = spare.pop() if spare and len(spare[-1]) >= room else bytearray(room)
+            buffer[: len(rest)] = rest
+            fresh = stream.readinto(memoryview(buffer)[len(rest) : len(rest) + size])
+            if not fresh:
+                break
+            end = len(rest) + fresh
+            cut = buffer.rfind(b"\n", 0, end) + 1
+            while quoted and cut and buffer.count(b'"', 0, cut) % 2:
+                cut = buffer.rfind(b"\n", 0, cut - 1) + 1
+            rest = bytes(memoryview(buffer)[cut:end])
             if cut:
                 offset += cut
-                yield text[:cut], offset
+                yield memoryview(buffer)[:cut], offset
             elif len(rest) > LONGEST_LINE:
                 raise StreamError(
                     f"{name}: from byte {offset} on there is no end of a line for {LONGEST_LINE} bytes: this is no "
                     "text of one row a line."
                 )
         if rest:
-            yield rest + b"\n", offset + len(rest)
+            yield padded(rest + b"\n"), offset + len(rest)
+
+
+def padded(raw: bytes) -> Text:
+    """Lines that lie somewhere else, as a text."""
+    return memoryview(raw + bytes(PADDING))[: len(raw)]
 
 
 def _told(raw: Any) -> int:

@@ -10,7 +10,22 @@ from ..dispatch import U, kernel
 from ..rows import LARGEST, MAX_FEATURES
 from ..slots import tidied
 from .features import encoder, fingerprint
-from .numbers import BAD, HARD, boxed, number, peek, unbox
+from .files import PADDING, Text
+from .numbers import (
+    BAD,
+    GOOD,
+    HARD,
+    boxed,
+    counts,
+    digits_behind,
+    few_digits,
+    next_stop,
+    number,
+    peek,
+    short_number,
+    stops_of,
+    unbox,
+)
 from .pieces import Parsed, any_by_row
 from .text import TextStream
 
@@ -66,18 +81,18 @@ class LibsvmStream(TextStream):
     def settings(self) -> dict[str, Any]:
         return {"shift": self.shift, "wide": self.wide}
 
-    def parse(self, text: bytes, begins: bool) -> Parsed:
-        buffer = np.frombuffer(text, np.uint8)
-        most, lines = int(np.count_nonzero(buffer == COLON)), int(np.count_nonzero(buffer == NEWLINE))
+    def parse(self, text: Text, begins: bool) -> Parsed:
+        at, length = U(np.frombuffer(text, np.uint8).ctypes.data), U(len(text))
+        lines, most, _ = counts(at, length)
         limit = _WIDEST if self.wide else MAX_FEATURES - 1 + self.shift
         indptr, y = np.zeros(lines + 1, np.int64), np.empty(lines)
         indices, data = np.empty(most, np.int64 if self.wide else np.uint32), np.empty(most)
-        given = U(buffer.ctypes.data), U(len(text)), U(self.shift), U(limit), LARGEST
-        rows, size, d, hard, unordered, code, at = parse_libsvm(*given, False, indptr, indices, data, y)
+        given = at, length, U(self.shift), U(limit), LARGEST
+        rows, size, d, hard, unordered, code, place = parse_libsvm(*given, False, indptr, indices, data, y)
         if unordered and not code:
             size = parse_libsvm(*given, True, indptr, indices, data, y)[1]
         if code:
-            return self.first_wrong(text, at, _sentence(code, text, at, limit), bool(hard or unordered))
+            return self.first_wrong(text, place, _sentence(code, bytes(text), place, limit), bool(hard or unordered))
         indptr, y, indices, data = indptr[: rows + 1], y[:rows], indices[:size], data[:size]
         if hard:
             unbox(y, text)
@@ -94,7 +109,7 @@ class LibsvmStream(TextStream):
             indices = keys.astype(indices.dtype)
         if self.encoder is None:
             return Parsed(lines, indptr, indices, data, y, d=d)
-        keys, digits = np.empty(indices.size, np.uint64), np.empty(20, np.uint8)
+        keys, digits = np.empty(indices.size, np.uint64), np.empty(20 + PADDING, np.uint8)
         hash_columns(indices, U(self.encoder.seed), U(digits.ctypes.data), digits, keys)
         return Parsed(lines, indptr, keys, data, y, names_of=lambda entries: list(map(str, indices[entries].tolist())))
 
@@ -144,40 +159,51 @@ def parse_libsvm(at, size, shift, limit, largest, keeps_zeros, indptr, indices, 
             value = boxed(p - at)
             hard += 1
         y[U(row)] = value
-        p, previous = stop, U(0)
-        while True:
-            c = peek(p)
+        p, base, stops, previous = stop, stop + one, stops_of(stop + one), U(0)
+        while c != NEWLINE:
+            while c == SPACE or c == TAB:  # what is usual: entries in order, of some digits each
+                first = p + one
+                q, base, stops = next_stop(base, stops)
+                if peek(q) != COLON or q - first - one > U(7):
+                    break
+                j = few_digits(first, q - first)
+                value, stop, base, stops, state = short_number(q + one, base, stops)
+                if state != GOOD or j - shift + one <= previous or j > limit or value == 0.0:
+                    break
+                after = peek(stop)
+                if not (after == SPACE or after == TAB or after == NEWLINE):
+                    break
+                previous = j - shift + one
+                indices[U(entry)] = j - shift
+                data[U(entry)] = value
+                entry += 1
+                p, c = stop, after
+            width = max(width, previous)
             while c == SPACE or c == TAB:
                 p += one
                 c = peek(p)
+            if c == HASH:
+                while c != NEWLINE:
+                    p += one
+                    c = peek(p)
             if c == NEWLINE:
                 break
-            if c == HASH:
-                while peek(p) != NEWLINE:
-                    p += one
-                break
-            first, j = p, U(0)
-            if c == 113 and peek(p + one) == 105 and peek(p + U(2)) == 100 and peek(p + U(3)) == COLON:  # qid:
-                value, p, state = number(p + U(4))
-                c = peek(p)
-                if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == HASH):
-                    return row, entry, np.int64(width), hard, unordered, _VALUE, np.int64(first - at)
-                continue
-            digit = U(c) - U(48)
-            while digit <= U(9):
-                j = j * U(10) + digit
-                p += one
-                digit = U(peek(p)) - U(48)
-            if p == first or peek(p) != COLON:
+            first = p
+            is_query = c == 113 and peek(p + one) == 105 and peek(p + U(2)) == 100 and peek(p + U(3)) == COLON
+            j, q = (U(0), p + U(3)) if is_query else digits_behind(U(0), p)
+            if q == first or peek(q) != COLON:
                 return row, entry, np.int64(width), hard, unordered, _INDEX, np.int64(first - at)
-            if p - first > U(19) or j > limit:
+            if q - first > U(19) or j > limit:
                 return row, entry, np.int64(width), hard, unordered, _FAR, np.int64(first - at)
-            if j < shift:
+            if j < shift and not is_query:
                 return row, entry, np.int64(width), hard, unordered, _ZERO, np.int64(first - at)
-            value, stop, state = number(p + one)
-            c = peek(stop)
+            value, p, state = number(q + one)
+            c = peek(p)
+            base, stops = p + one, stops_of(p + one)
             if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == HASH):
                 return row, entry, np.int64(width), hard, unordered, _VALUE, np.int64(first - at)
+            if is_query:
+                continue
             if not abs(value) <= largest:
                 return row, entry, np.int64(width), hard, unordered, _HUGE, np.int64(first - at)
             j = j - shift + one
@@ -187,13 +213,12 @@ def parse_libsvm(at, size, shift, limit, largest, keeps_zeros, indptr, indices, 
             previous = j
             width = max(width, j)
             if state == HARD:
-                value = boxed(p + one - at)
+                value = boxed(q + one - at)
                 hard += 1
             if value != 0.0 or keeps_zeros:
                 indices[U(entry)] = j - one
                 data[U(entry)] = value
                 entry += 1
-            p = stop
         row += 1
         indptr[U(row)] = entry
     return row, entry, np.int64(width), hard, unordered, 0, 0

@@ -1,7 +1,8 @@
 """Decimal text to doubles, correctly rounded: what ``float`` would give, at a fraction of its time.
 
 Text is read through addresses, not arrays: a helper with an array argument and a loop costs atomic reference counts at
-every call.  Whoever calls sees to it that the text ends with a newline, which no number contains.
+every call.  Whoever calls sees to it that the text ends with a newline, which no number contains, and that `PADDING`
+bytes behind it may be read: digits are found and converted many at a time.
 """
 
 from __future__ import annotations
@@ -9,19 +10,23 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
-from ..dispatch import _INNER, U, inlined
+from ..dispatch import _INNER, U, inlined, kernel
+from .files import PADDING, Text
 
 GOOD, BAD, HARD = 0, 1, 2
 """What `number` says: a number was read; there is none; only Python's own ``float`` can tell."""
 
 _TENS = 10.0 ** np.arange(23)
 """The powers of ten that are doubles."""
+_WHOLE_TENS = 10 ** np.arange(20, dtype=np.uint64)
 _LOWEST, _HIGHEST = -342, 308
 """Exponents of ten beyond which 19 digits are zero or infinite."""
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -45,41 +50,87 @@ def _powers() -> np.ndarray:
 _FIVES = _powers()
 
 
-def peek(p: Any) -> Any:
+def _primitive(result: Any, emit: Callable[[Any, Any], Any]) -> Callable[[Callable[[Any], Any]], Any]:
+    """A function of one word: plain Python as it is written, and compiled to what ``emit`` builds."""
+
+    @intrinsic
+    def built(typing: Any, x: Any) -> Any:
+        return result(types.uint64), lambda context, builder, signature, args: emit(builder, args[0])
+
+    def decorate(function: Callable[[Any], Any]) -> Any:
+        @overload(function, strict=False, jit_options=_INNER)
+        def _compiled(x: Any) -> Any:
+            return lambda x: built(x)
+
+        return function
+
+    return decorate
+
+
+def always_inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As `inlined`, however long the function is: a call costs as much as a usual number."""
+
+    @overload(function, strict=False, jit_options=_INNER | {"forceinline": True})
+    def _compiled(*args: Any) -> Any:
+        return function
+
+    return function
+
+
+_BYTE, _WORD, _BYTES = ir.IntType(8), ir.IntType(64), ir.VectorType(ir.IntType(8), PADDING)
+
+
+def _load(kind: Any) -> Callable[[Any, Any], Any]:
+    return lambda builder, x: builder.load(builder.inttoptr(x, kind.as_pointer()), align=1)
+
+
+def _all_but(low: int, count: int = 1) -> Any:
+    """A function that says which of the 64 bytes from an address on are none of low, ..., low + count - 1: a bit for
+    each, the first one lowest."""
+
+    def emit(builder: Any, x: Any) -> Any:
+        text = builder.sub(_load(_BYTES)(builder, x), ir.Constant(_BYTES, [low] * PADDING))
+        return builder.bitcast(builder.icmp_unsigned(">=", text, ir.Constant(_BYTES, [count] * PADDING)), _WORD)
+
+    def plain(x: Any) -> Any:
+        text = np.frombuffer(ctypes.string_at(int(x), PADDING), np.uint8)
+        return np.packbits(text - np.uint8(low) >= count, bitorder="little").view("<u8")[0]
+
+    return _primitive(types.uint64, emit)(plain)
+
+
+no_digits, no_minus, no_colons, no_bars = _all_but(48, 10), _all_but(45), _all_but(58), _all_but(124)
+no_newlines, no_tabs_or_newlines, no_spaces = _all_but(10), _all_but(9, 2), _all_but(32)
+
+
+@_primitive(types.uint8, _load(_BYTE))
+def peek(x: Any) -> Any:
     """The byte at an address."""
-    return np.uint8(ctypes.c_uint8.from_address(int(p)).value)
+    return np.uint8(ctypes.c_uint8.from_address(int(x)).value)
 
 
-def as_float(bits: Any) -> Any:
+@_primitive(types.uint64, _load(_WORD))
+def word(x: Any) -> Any:
+    """The eight bytes from an address on, the first one lowest."""
+    return U(int.from_bytes(ctypes.string_at(int(x), 8), "little"))
+
+
+@_primitive(types.uint64, lambda builder, x: builder.cttz(x, ir.Constant(ir.IntType(1), 0)))
+def lowest(x: Any) -> Any:
+    """The place of the lowest bit that is set, 64 where none is."""
+    return U((int(x) & -int(x)).bit_length() - 1 if x else 64)
+
+
+@_primitive(types.uint64, lambda builder, x: builder.ctpop(x))
+def ones(x: Any) -> Any:
+    """How many bits are set."""
+    return U(int(x).bit_count())
+
+
+@_primitive(types.float64, lambda builder, x: builder.bitcast(x, ir.DoubleType()))
+def as_float(x: Any) -> Any:
     """The double with these 64 bits."""
-    return struct.unpack("d", struct.pack("Q", int(bits)))[0]
-
-
-@intrinsic
-def _peek(typing: Any, p: Any) -> Any:
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        byte = context.get_value_type(types.uint8)
-        return builder.load(builder.inttoptr(args[0], byte.as_pointer()))
-
-    return types.uint8(types.uint64), emit
-
-
-@intrinsic
-def _as_float(typing: Any, bits: Any) -> Any:
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(types.float64))
-
-    return types.float64(types.uint64), emit
-
-
-@overload(peek, strict=False, jit_options=_INNER)
-def _compiled_peek(p: Any) -> Any:
-    return lambda p: _peek(p)
-
-
-@overload(as_float, strict=False, jit_options=_INNER)
-def _compiled_as_float(bits: Any) -> Any:
-    return lambda bits: _as_float(bits)
+    return struct.unpack("d", struct.pack("Q", int(x)))[0]
 
 
 @inlined
@@ -127,6 +178,89 @@ def rounded(w: Any, q: Any) -> Any:
     return as_float((mantissa & U((1 << 52) - 1)) | (U(exponent) << U(52))), GOOD
 
 
+@always_inlined
+def few_digits(p: Any, n: Any) -> Any:
+    """The number that n digits from p on mean, n from 1 to 8: neighbours are joined to pairs, and so on."""
+    x = (word(p) ^ U(0x3030303030303030)) << (U(64) - U(8) * n & U(63))
+    x = x * U(10) + (x >> U(8))
+    x = (x & U(0x00FF00FF00FF00FF)) * U(6553601) >> U(16)
+    return (x & U(0x0000FFFF0000FFFF)) * U(42949672960001) >> U(32)
+
+
+@inlined
+def digits_behind(w: Any, p: Any) -> Any:
+    """The number w with all digits from p on behind it (modulo 2^64), and where they end."""
+    n = U(64)
+    while n == U(64):
+        n = lowest(no_digits(p))
+        left = n
+        while left > U(0):
+            few = min(left, U(8))
+            w = w * _WHOLE_TENS[few] + few_digits(p, few)
+            p += few
+            left -= few
+    return w, p
+
+
+@always_inlined
+def stops_of(p: Any) -> Any:
+    """Which of the 64 bytes from p on are no digits; a minus behind a colon counts as one."""
+    return no_digits(p) & (no_minus(p) | no_colons(p - U(1)))
+
+
+@always_inlined
+def next_stop(base: Any, stops: Any) -> Any:
+    """Where the next stop lies, ``stops`` telling those of the 64 bytes from ``base`` on; what is left.
+
+    Where bytes are looked at does not depend on what was found before: a processor does it ahead of the conversions.
+    """
+    while stops == U(0):
+        base += U(64)
+        stops = stops_of(base)
+    return base + lowest(stops), base, stops & (stops - U(1))
+
+
+@inlined
+def scaled(w: Any, q: Any) -> Any:
+    """w 10^q as a double, and whether that is certain."""
+    if w <= U(1 << 53) and q >= -22 and q <= 22:
+        value = np.float64(np.int64(w))
+        return value / _TENS[U(-q)] if q < 0 else value * _TENS[U(q)], GOOD
+    if w == U(0):
+        return 0.0, GOOD
+    return rounded(w, q)
+
+
+@always_inlined
+def short_number(p: Any, base: Any, stops: Any) -> Any:
+    """As `number`, by `next_stop`, for at most 19 digits, 1 to 8 of them before the point if there is one; else BAD.
+
+    It stands behind a colon, and whoever calls sees to it that no exponent follows.
+    """
+    stop, base, stops = next_stop(base, stops)
+    minus = U(peek(p) == 45)
+    p += minus
+    digits = stop - p
+    if digits - U(1) > U(7):
+        return 0.0, stop, base, stops, BAD
+    w, places = U(peek(p)) - U(48) if digits == U(1) else few_digits(p, digits), U(0)
+    if peek(stop) == 46:
+        p = stop + U(1)
+        stop, base, stops = next_stop(base, stops)
+        places = stop - p
+        if places - U(1) <= U(7):
+            w = w * _WHOLE_TENS[places] + few_digits(p, places)
+        elif places + digits > U(19):
+            return 0.0, stop, base, stops, BAD
+        else:
+            w, p = digits_behind(w, p)
+    if w <= U(1 << 53):
+        sign = -np.int64(minus)
+        return np.float64((np.int64(w) ^ sign) - sign) / _TENS[places], stop, base, stops, GOOD
+    value, state = rounded(w, -np.int64(places))
+    return -value if minus else value, stop, base, stops, state
+
+
 @inlined
 def number(p: Any) -> Any:
     """The number whose text begins at p, where its text ends, and one of GOOD, BAD, HARD."""
@@ -134,33 +268,25 @@ def number(p: Any) -> Any:
     negative = c == 45
     if c == 45 or c == 43:
         p += U(1)
-    first, w = p, U(0)
-    c = U(peek(p)) - U(48)
-    while c <= U(9):
-        w = w * U(10) + c
-        p += U(1)
-        c = U(peek(p)) - U(48)
-    digits, q = np.int64(p - first), 0
-    if c == U(0xFFFFFFFFFFFFFFFE):  # a point
+    first, q = p, 0
+    w, p = digits_behind(U(0), p)
+    digits = p - first
+    if peek(p) == 46:
         p += U(1)
         dot = p
-        c = U(peek(p)) - U(48)
-        while c <= U(9):
-            w = w * U(10) + c
-            p += U(1)
-            c = U(peek(p)) - U(48)
+        w, p = digits_behind(w, p)
         q = -np.int64(p - dot)
-        digits -= q
-    if digits == 0:
+        digits += p - dot
+    if digits == U(0):
         return 0.0, start, BAD
     state = GOOD
-    if digits > 19:
+    if digits > U(19):
         c = U(peek(first))
-        while digits > 0 and (c == U(48) or c == U(46)):
-            digits -= c == U(48)
+        while digits > U(0) and (c == U(48) or c == U(46)):
+            digits -= U(c == U(48))
             first += U(1)
             c = U(peek(first))
-        if digits > 19:
+        if digits > U(19):
             state = HARD
     c = U(peek(p))
     if c == U(101) or c == U(69):
@@ -179,14 +305,26 @@ def number(p: Any) -> Any:
             return 0.0, start, BAD
         q += -e if down else e
     value = 0.0
-    if state == HARD and (digits + q > 350 or digits + q < -350):
-        value, state = np.inf if digits + q > 0 else 0.0, GOOD
-    elif state == GOOD and w != U(0):
-        if w <= U(1 << 53) and q >= -22 and q <= 22:
-            value = np.float64(w) / _TENS[U(-q)] if q < 0 else np.float64(w) * _TENS[U(q)]
-        else:
-            value, state = rounded(w, q)
+    size = np.int64(digits) + q
+    if state == HARD and (size > 350 or size < -350):
+        value, state = np.inf if size > 0 else 0.0, GOOD
+    elif state == GOOD:
+        value, state = scaled(w, q)
     return -value if negative else value, p, state
+
+
+@kernel
+def counts(p: Any, size: Any) -> Any:
+    """How many newlines, colons and other blanks a text has."""
+    newlines, colons, blanks, end = U(0), U(0), U(0), p + size
+    while p < end:
+        beyond = U(0) if end - p >= U(64) else U(0xFFFFFFFFFFFFFFFF) << (end - p)
+        new = ones(~(no_newlines(p) | beyond))
+        newlines += new
+        colons += ones(~(no_colons(p) | beyond))
+        blanks += ones(~(no_tabs_or_newlines(p) & no_spaces(p) | beyond)) - new
+        p += U(64)
+    return np.int64(newlines), np.int64(colons), np.int64(blanks)
 
 
 @inlined
@@ -195,10 +333,10 @@ def boxed(offset: Any) -> Any:
     return as_float(_BOX | (U(offset) + U(1)))
 
 
-def unbox(values: np.ndarray, text: bytes) -> None:
+def unbox(values: np.ndarray, text: Text) -> None:
     """Read the hard numbers among ``values`` by Python's ``float``; kernels have seen to it that they are numbers."""
-    bits = values.view(np.uint64)
+    bits, raw = values.view(np.uint64), bytes(text)
     for k in np.flatnonzero(np.isnan(values) & (bits & _OFFSET != 0)):
-        found = _NUMBER.match(text, int(bits[k] & _OFFSET) - 1)
+        found = _NUMBER.match(raw, int(bits[k] & _OFFSET) - 1)
         assert found
         values[k] = float(found[0])

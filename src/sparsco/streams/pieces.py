@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .features import Encoder, NamesOf, rows_of
+from .files import Text
 from .protocol import Chunk, Position, Stream, StreamError
 
 
@@ -32,9 +33,9 @@ class Parsed(NamedTuple):
         return cls(0, np.zeros(1, np.int64), nothing, nothing, nothing, error=error)
 
     @classmethod
-    def wrong_row(cls, text: bytes, wrong: np.ndarray, sentence: str, comment: bytes = b"\n") -> Parsed:
+    def wrong_row(cls, text: Text, wrong: np.ndarray, sentence: str, comment: bytes = b"\n") -> Parsed:
         """A mistake in the first of the rows marked as wrong; lines that begin with ``comment`` are none."""
-        lines = enumerate(text.split(b"\n"), 1)
+        lines = enumerate(bytes(text).split(b"\n"), 1)
         rows = [number for number, line in lines if line.strip(b" \t")[:1] not in (b"", comment)]
         return cls.none((rows[int(np.argmax(wrong))], sentence))
 

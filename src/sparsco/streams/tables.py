@@ -230,9 +230,10 @@ class CsvStream(TextStream, Tabular):
                 if not self.repeatable:
                     raise ValueError("CSV from standard input cannot be resumed: give files.")
                 block = next(self.files.blocks(self.block_bytes, quoted=True))
-            self._look(block.text.replace(b"\r\n", b"\n"))
+            self._look(bytes(block.text).replace(b"\r\n", b"\n"))
 
-    def parse(self, text: bytes, begins: bool) -> Parsed:
+    def parse(self, text: Any, begins: bool) -> Parsed:
+        text = bytes(text)
         lines, skipped = text.count(b"\n"), 0
         if begins and self.header:
             names, used = self._first_row(text)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from .files import Block, Files
+from .files import Block, Files, Text, padded
 from .pieces import Parsed, Piece, Pieces
 from .protocol import Position
 
@@ -26,23 +26,24 @@ class TextStream(Pieces):
         if block_bytes < 1:
             raise ValueError(f"block_bytes must be positive, not {block_bytes!r}.")
         self.files, self.block_bytes = files, int(block_bytes)
-        self.threads = min(4, os.cpu_count() or 1) if threads is None else int(threads)
+        self.threads = min(4, _cores()) if threads is None else int(threads)
         if self.threads < 1:
             raise ValueError(f"threads must be positive, not {threads!r}.")
         self.repeatable, self.total = files.repeatable, files.total
 
-    def parse(self, text: bytes, begins: bool) -> Parsed:
+    def parse(self, text: Text, begins: bool) -> Parsed:
         """The rows of a block of whole lines; whether a file begins with it."""
         raise NotImplementedError
 
-    def first_wrong(self, text: bytes, at: int, sentence: str, may_be_more: bool) -> Parsed:
+    def first_wrong(self, text: Text, at: int, sentence: str, may_be_more: bool) -> Parsed:
         """A mistake at an offset, or an earlier one of those that are seen only when all rows are there."""
-        line = text.rfind(b"\n", 0, at) + 1
+        before_it = bytes(text[:at])
+        line = before_it.rfind(b"\n") + 1
         if may_be_more and line:
             before = self.parse(text[:line], False)
             if before.error:
                 return before
-        return Parsed.none((text.count(b"\n", 0, at) + 1, sentence))
+        return Parsed.none((before_it.count(b"\n") + 1, sentence))
 
     def prepare(self, block: Block) -> None:
         """Look at the first block of a pass before any is parsed."""
@@ -51,13 +52,16 @@ class TextStream(Pieces):
         return self.files.identity()
 
     def pieces(self, place: Position) -> Iterator[Piece]:
-        blocks = self.files.blocks(self.block_bytes, place.get("file", 0), place.get("offset", 0), self.quoted)
+        spare: list[bytearray] = []
+        blocks = self.files.blocks(self.block_bytes, place.get("file", 0), place.get("offset", 0), self.quoted, spare)
         ahead: deque[tuple[Block, Future[Parsed]]] = deque()
 
-        def first() -> Piece:
+        def first() -> Iterator[Piece]:
             block, parsed = ahead.popleft()
             place = {"file": block.file, "offset": block.offset}
-            return Piece(parsed.result(), self.files.name(block.file), place, block.read)
+            yield Piece(parsed.result(), self.files.name(block.file), place, block.read)
+            if isinstance(block.text.obj, bytearray):  # nobody looks at the text any more
+                spare.append(block.text.obj)
 
         with ThreadPoolExecutor(self.threads, "sparsco-parse") as pool:
             try:
@@ -66,15 +70,23 @@ class TextStream(Pieces):
                         self.prepare(block)
                     ahead.append((block, pool.submit(self._parse, block)))
                     if len(ahead) > self.threads:
-                        yield first()
+                        yield from first()
                 while ahead:
-                    yield first()
+                    yield from first()
             finally:
                 for _, parsed in ahead:
                     parsed.cancel()
 
     def _parse(self, block: Block) -> Parsed:
         text, begins = block.text, block.offset <= len(block.text)
-        if begins and text.startswith(codecs.BOM_UTF8):
+        buffer: Any = text.obj
+        if buffer.find(b"\r", 0, len(text)) >= 0:
+            text = padded(bytes(text).replace(b"\r\n", b"\n"))
+        if begins and text[: len(codecs.BOM_UTF8)] == codecs.BOM_UTF8:
             text = text[len(codecs.BOM_UTF8) :]
-        return self.parse(text.replace(b"\r\n", b"\n") if b"\r" in text else text, begins)
+        return self.parse(text, begins)
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

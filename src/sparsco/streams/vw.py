@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,13 +11,31 @@ import numpy as np
 from ..dispatch import U, kernel
 from ..rows import LARGEST
 from .features import encoder, fingerprint, to_name
+from .files import PADDING, Text
 from .libsvm import _BEYOND, COLON, NEWLINE, SPACE, TAB, shown
-from .numbers import BAD, HARD, boxed, number, peek, unbox
+from .numbers import (
+    BAD,
+    HARD,
+    always_inlined,
+    boxed,
+    counts,
+    lowest,
+    no_bars,
+    no_colons,
+    no_spaces,
+    no_tabs_or_newlines,
+    number,
+    peek,
+    short_number,
+    stops_of,
+    unbox,
+)
 from .pieces import Parsed, any_by_row
 from .text import TextStream
 
 BAR, QUOTE, CARET, STAR = 124, 39, 94, 42
 _NO_BAR, _HEAD, _TOUCHES, _MANY, _INITIAL, _WEIGHT, _VALUE, _SCALE, _HUGE = range(1, 10)
+_SCALE_TEXT = re.compile(rb"\|[^ \t\n|:]*:([^ \t\n|]*)")
 _SENTENCES = {
     _NO_BAR: "the row has no bar: features begin behind a |",
     _HEAD: "{token} is no number: label and importance stand before the first |, a tag begins with '",
@@ -58,20 +77,20 @@ class VWStream(TextStream):
     def settings(self) -> dict[str, Any]:
         return {"quadratic": self.pairs.tolist()}
 
-    def parse(self, text: bytes, begins: bool) -> Parsed:
-        buffer = np.frombuffer(text, np.uint8)
-        lines = int(np.count_nonzero(buffer == NEWLINE))
-        most = int(np.count_nonzero(buffer <= SPACE)) - lines  # a feature has a blank before it
+    def parse(self, text: Text, begins: bool) -> Parsed:
+        at, length = U(np.frombuffer(text, np.uint8).ctypes.data), U(len(text))
+        lines, _, most = counts(at, length)  # a feature has a blank before it
         indptr, y, weights = np.zeros(lines + 1, np.int64), np.empty(lines), np.empty(lines)
         tags, where = np.zeros((lines, 2), np.int32), np.empty((most, 4), np.int32)
-        data, scales, at = np.empty(most), np.empty(0), U(buffer.ctypes.data)
+        data, scales = np.empty(most), np.empty(0)
         arrays = indptr, where, data, y, weights, tags
-        rows, size, hard, scaled, longest, code, place = parse_vw(at, U(len(text)), LARGEST, scales, *arrays)
+        rows, size, hard, scaled, longest, code, place = parse_vw(at, length, LARGEST, scales, *arrays)
         if hard and scaled and not code:  # numbers that are not known yet cannot be multiplied
             scales = np.empty(most)
-            parse_vw(at, U(len(text)), LARGEST, scales, *arrays)
+            parse_vw(at, length, LARGEST, scales, *arrays)
         if code:
-            return self.first_wrong(text, place, _sentence(code, text, place), bool(hard or scaled or len(self.pairs)))
+            may_be_more = bool(hard or scaled or len(self.pairs))
+            return self.first_wrong(text, place, _sentence(code, bytes(text), place), may_be_more)
         indptr, y, weights, tags = indptr[: rows + 1], y[:rows], weights[:rows], tags[:rows]
         where, data = where[:size], data[:size]
         if hard:
@@ -83,14 +102,16 @@ class VWStream(TextStream):
             indptr, where, data = self._with_pairs(at, indptr, where, data)
         if hard or scaled or len(self.pairs):
             wild = any_by_row(indptr, ~(np.abs(data) <= LARGEST)) | (np.abs(y) > LARGEST) | (weights > LARGEST)
-            if wild.any():
-                return Parsed.wrong_row(text, wild, "the row has " + _BEYOND)
+            wrong = [Parsed.wrong_row(text, wild, "the row has " + _BEYOND)] if wild.any() else []
+            wrong += _huge_scales(bytes(text)) if hard and scaled else []
+            if wrong:
+                return min(wrong, key=lambda parsed: parsed.error or (0, ""))
         keys = np.empty(data.size, np.uint64)
-        scratch = np.empty(2 * longest + 64, np.uint8)
+        scratch = np.empty(2 * longest + PADDING, np.uint8)
         hash_names(at, where, U(self.seed), U(scratch.ctypes.data), scratch, keys)
         return Parsed(
             lines, indptr, keys, data, y, weights,
-            [to_name(text[start:stop]) for start, stop in tags.tolist()] if tags.any() else None,
+            [to_name(bytes(text[start:stop])) for start, stop in tags.tolist()] if tags.any() else None,
             names_of=lambda entries: [_name(text, where, entry) for entry in entries.tolist()],
         )  # fmt: skip
 
@@ -103,13 +124,21 @@ class VWStream(TextStream):
         return longer, *more
 
 
-def _name(text: bytes, where: np.ndarray, entry: int) -> str:
+def _huge_scales(text: bytes) -> list[Parsed]:
+    """The first scale that is too large among those which only `float` can read: it may have no feature to show in."""
+    for scale in _SCALE_TEXT.finditer(text):
+        if not abs(float(scale[1])) <= LARGEST:
+            return [Parsed.none((text.count(b"\n", 0, scale.start()) + 1, "the row has " + _BEYOND))]
+    return []
+
+
+def _name(text: Text, where: np.ndarray, entry: int) -> str:
     """The name of an entry: of the features of a pair, or namespace and name."""
     a, b, c, d = where[entry].tolist()
     if b < 0:
         return f"{_name(text, where, a)}*{_name(text, where, c)}"
-    name = to_name(text[c:d]) if c >= 0 else str(-c - 1)
-    return f"{to_name(text[a:b])}^{name}" if a < b else name
+    name = to_name(bytes(text[c:d])) if c >= 0 else str(-c - 1)
+    return f"{to_name(bytes(text[a:b]))}^{name}" if a < b else name
 
 
 def _sentence(code: int, text: bytes, at: int) -> str:
@@ -117,6 +146,21 @@ def _sentence(code: int, text: bytes, at: int) -> str:
     while text[stop : stop + 1] not in (b" ", b"\t", b"\n", b"|"):
         stop += 1
     return _SENTENCES[code].format(token=shown(text[at:stop]))
+
+
+@always_inlined
+def delimiters_of(p: Any) -> Any:
+    """Which of the 64 bytes from p on end a name or a number, a bit for each."""
+    return ~(no_tabs_or_newlines(p) & no_spaces(p) & no_colons(p) & no_bars(p))
+
+
+@always_inlined
+def next_delimiter(base: Any, stops: Any) -> Any:
+    """As `next_stop`."""
+    while stops == U(0):
+        base += U(64)
+        stops = delimiters_of(base)
+    return base + lowest(stops), base, stops & (stops - U(1))
 
 
 @kernel
@@ -180,27 +224,26 @@ def parse_vw(at, size, largest, scales, indptr, where, data, y, weights, tags):
             tags[U(row), 0], tags[U(row), 1] = tag - at, tag_end - at
         # namespaces: what touches a bar is a namespace, all else a feature
         space, space_end, scale, unnamed = p, p, 1.0, 0
+        base, stops = p + one, delimiters_of(p + one)
         while c != NEWLINE:
-            opens = c == BAR
-            if opens:
-                p += one
-                c = peek(p)
-            first, value = p, 1.0
-            while not (c == SPACE or c == TAB or c == NEWLINE or c == BAR or c == COLON):
-                p += one
-                c = peek(p)
-            name_end = p
+            opens, first, value = c == BAR, p + one, 1.0
+            p, base, stops = next_delimiter(base, stops)
+            c, name_end = peek(p), p
+            if p == first and not opens and c != COLON:
+                continue
             if c == COLON:
-                value, stop, state = number(p + one)
-                c = peek(stop)
-                if state == BAD or not (c == SPACE or c == TAB or c == NEWLINE or c == BAR):
+                value, stop, _, _, state = short_number(p + one, p + one, stops_of(p + one))
+                p, base, stops = next_delimiter(base, stops)
+                c = peek(p)
+                if state == BAD or stop != p:
+                    value, stop, state = number(name_end + one)
+                if state == BAD or stop != p or c == COLON:
                     return row, entry, hard, scaled, longest, _SCALE if opens else _VALUE, np.int64(first - at)
                 if not abs(value) <= largest:
                     return row, entry, hard, scaled, longest, _HUGE, np.int64(first - at)
                 if state == HARD:
-                    value = boxed(p + one - at)
+                    value = boxed(name_end + one - at)
                     hard += 1
-                p = stop
             if opens:
                 space, space_end, scale, unnamed = first, name_end, value, 0
                 scaled |= value != 1.0
@@ -217,9 +260,6 @@ def parse_vw(at, size, largest, scales, indptr, where, data, y, weights, tags):
                     data[e] = value * scale
                 longest = max(longest, np.int64(space_end - space) + np.int64(name_end - first) + 24)
                 entry += 1
-            while c == SPACE or c == TAB:
-                p += one
-                c = peek(p)
         row += 1
         indptr[U(row)] = entry
     return row, entry, hard, scaled, longest, 0, 0
@@ -260,6 +300,9 @@ def add_pairs(at, pairs, indptr, where, data, writes, longer, more_where, more_d
 def hash_names(at, where, seed, scratch_at, scratch, keys):
     """The fingerprint of every entry's name, put together in ``scratch`` where it does not stand so in the text."""
     for entry in range(len(where)):
+        if where[entry, 0] == where[entry, 1] and where[entry, 2] >= 0:
+            keys[entry] = fingerprint(at + U(where[entry, 2]), where[entry, 3] - where[entry, 2], seed)
+            continue
         n, parts = 0, 2 if where[entry, 1] < 0 else 1
         for part in range(parts):
             e = entry if parts == 1 else np.int64(where[entry, 2 * part])
