@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from .losses import couples, derivative, value
 from .rows import Matrix
@@ -85,6 +84,7 @@ def best_intercepts(loss: Any, targets: np.ndarray, weights: np.ndarray) -> np.n
     if not couples(loss):
         lanes = zip(targets.T, weights.T, strict=True)
         return np.array([best_intercept(loss, y, weight) for y, weight in lanes])
+    from scipy.optimize import minimize  # a third of a second that most runs can do without
 
     def mean(b: np.ndarray) -> tuple[float, np.ndarray]:
         p = np.broadcast_to(b, targets.shape)

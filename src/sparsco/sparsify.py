@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import minimize
 
 from .losses import Squared, derivative, value
 from .randomness import Purpose, uniform
@@ -239,6 +238,8 @@ def _refitted(
 def _minimum(
     start: np.ndarray, loss: Any, Z: Any, y: np.ndarray, weights: np.ndarray, ridge: float, intercept: bool
 ) -> np.ndarray:
+    from scipy.optimize import minimize  # a third of a second that most runs can do without
+
     strength = ridge * loss.smoothness
 
     def objective(v: np.ndarray) -> tuple[float, np.ndarray]:
