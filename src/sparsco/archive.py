@@ -9,15 +9,17 @@
 
 ``content`` is JSON; what JSON has not is an object whose first key says what it is: {"float": "nan"}, {"tuple": [...]},
 {"slice": [...]}, {"dict": [[key, value], ...]}, {"array": place in the list}, {"strings": [...], "shape": [...], "of":
-"U" or "O"}, {"scalar": [dtype, value]}, {"csr": [data, indices, indptr, shape]}; {"record": name, "fields": [...]} and
-{"object": name, "state": [[name, value], ...]} for classes of this package, {"same": number} for an object that came
-before.  Reading makes numbers, strings, arrays and bare instances of these classes and calls none of their
-constructors.  Sizes are compared with the file's before anything is allocated, the checksum before anything is used.
+"U" or "O"}, {"scalar": [dtype, value]}, {"csr": [data, indices, indptr, shape]}; {"record": name, "fields": [...]},
+{"object": name, "state": [[name, value], ...]} and {"class": name} for classes of this package, {"same": number} for
+an object that came before.  Reading makes numbers, strings, arrays and bare instances of these classes and calls none
+of their constructors.  Sizes are compared with the file's before anything is allocated, the checksum before anything is
+used.  What a model's fields say is checked as well; a training state is taken as it is, like a program.
 """
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import importlib
 import json
@@ -83,12 +85,17 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     """A file to write to that takes the place of ``path`` at the end, synchronised to disk; nothing is left of it where
     something goes wrong."""
     path = Path(path).resolve()
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is there and is no regular file: name another.")
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with open(part, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
+        for old in path.parent.glob(f".{glob.escape(path.name)}.*.part"):  # of processes that were killed
+            if old != part:
+                old.unlink(missing_ok=True)
         os.replace(part, path)
         sync_folder(path.parent)
     except OSError as error:
@@ -209,6 +216,8 @@ class _Encoder:
             return {"slice": [self.encode(item) for item in (x.start, x.stop, x.step)]}
         if isinstance(x, np.ndarray):
             return self._encode_array(x)
+        if isinstance(x, type):
+            return {"class": _name_of(x)}
         if isinstance(x, np.generic):
             return {"scalar": [x.dtype.str, self.encode(x.item())]}
         if type(x) is sp.csr_array:
@@ -249,6 +258,7 @@ class _Decoder:
             "slice": lambda x: slice(*self.decode(x["slice"])),
             "array": lambda x: self._arrays[x["array"]],
             "csr": self._csr,
+            "class": lambda x: _class_of(x["class"]),
             "same": lambda x: self._objects[x["same"]],
             "scalar": lambda x: np.array(self.decode(x["scalar"][1]), dtype=_known(x["scalar"][0]))[()],
             "strings": self._strings,
@@ -270,6 +280,8 @@ class _Decoder:
     def _strings(self, x: dict[str, Any]) -> np.ndarray:
         items = self.decode(x["strings"])
         if x["of"] == "U":
+            if len(items) * max(map(len, items), default=0) > 1000 + 64 * sum(map(len, items)):
+                raise ValueError("texts of very uneven lengths")  # each would take as much as the longest
             return np.array(items, dtype=str).reshape(x["shape"])
         objects = np.empty(len(items), object)
         objects[:] = items

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import models, scoring
+from . import archive, models, scoring
 from . import report as html
 from .solve import DivergenceError
-from .training import by_name, train
+from .training import by_name, reader_of, train
 
 METHODS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -85,12 +85,16 @@ def _outcome(
             nonzeros = int(trained.model.n_nonzero_)
     except DivergenceError:
         return Outcome(method, settings["alpha"], None, None, None, None, "diverged")
+    except archive.ArchiveError:
+        raise
+    except ValueError as error:  # a method that is not for this penalty or loss; bad rows ended the first run
+        return Outcome(method, settings["alpha"], None, None, None, None, str(error))
     progressive = trained.table[-1].mean_mistake if trained.table else None
     judged = None
     if test is not None:
         content = models.contents(trained.model, trained.stream.names, by_name(trained.stream))
-        own = {name: option for name, option in reader.items() if name != "cache"}
-        figures = scoring.evaluate(*scoring.opened_for(content | {"extra": {"reader": own}}, test))
+        extra = {"reader": reader_of(trained.stream, reader)}
+        figures = scoring.evaluate(*scoring.opened_for(content | {"extra": extra}, test))
         judged = figures.get("error", figures.get("rmse"))
     return Outcome(method, settings["alpha"], nonzeros, progressive, judged, trained.seconds)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import report as html
-from .progress import duration
+from .progress import duration, printable
 from .training import Trained
 
 _CHOSEN = ("optimizer", "conversion", "regularizer", "step_size")
@@ -106,7 +106,7 @@ def _outputs(content: Mapping[str, Any]) -> list[str]:
     """What each row of weights is for."""
     n, classes = len(content["intercept"]), content["classes"]
     if classes is not None:
-        return [str(classes[-1])] if n == 1 else [str(label) for label in classes.tolist()]
+        return [printable(str(label)) for label in (classes.tolist()[-1:] if n == 1 else classes.tolist())]
     return ["prediction"] if n == 1 else [f"output {k}" for k in range(n)]
 
 
@@ -138,12 +138,12 @@ def described(content: Mapping[str, Any], top: int) -> str:
     lines += [f"warning: {sentence}" for sentence in outcome.get("warnings", ())]
     lines += ["intercept: " + ", ".join(f"{name} {value:.6g}" for name, value in found["intercept"].items()), ""]
     outputs = _outputs(content)
-    width = max([len(each["name"]) for each in found["top"]] + [7])
-    lines.append(f"{'feature':{min(width, 60)}} " + " ".join(f"{name:>12}" for name in outputs))
+    width = max([len(shown(each["name"])) for each in found["top"]] + [7])
+    lines.append(f"{'feature':{width}} " + " ".join(f"{name:>12}" for name in outputs))
     for each in found["top"]:
         cells = [each["weights"].get(name) for name in outputs]
         lines.append(
-            f"{printable(each['name']):{min(width, 60)}} "
+            f"{shown(each['name']):{width}} "
             + " ".join(f"{'' if cell is None else f'{cell:.6g}':>12}" for cell in cells)
         )
     if found["selected"] > len(found["top"]):
@@ -151,9 +151,10 @@ def described(content: Mapping[str, Any], top: int) -> str:
     return "\n".join(lines)
 
 
-def printable(name: str) -> str:
-    """A feature's name that cannot move a terminal's cursor."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
+def shown(name: str) -> str:
+    """A feature's name for a terminal: printable, and not too long."""
+    text = printable(name)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def write_page(path: str | Path, content: Mapping[str, Any], top: int) -> Path:

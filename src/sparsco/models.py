@@ -9,8 +9,8 @@
 >>> np.array_equal(load(path).predict(X), model.predict(X)), path.stat().st_size < 5000
 (True, True)
 
-The fields are in docs/files.md.  With ``training=True`` the file also holds all that learning needs to go on; that part
-belongs to one version of sparsco.
+The fields are in docs/models.md.  With ``training=True`` the file also holds all that learning needs to go on; that
+part belongs to one version of sparsco.
 """
 
 from __future__ import annotations
@@ -127,6 +127,25 @@ def _described(value: Any) -> Any:
 
 def restored(content: Mapping[str, Any]) -> Any:
     """A linear model that predicts what the saved one did."""
+    try:
+        _check(content)
+        return _restored(content)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise archive.ArchiveError(f"the model has not the fields it should have: {error!r}.") from None
+
+
+def _check(content: Mapping[str, Any]) -> None:
+    """Refuse weights that would be looked up where there are none."""
+    data, columns, ends = (np.asarray(content["coef"][name]) for name in ("data", "columns", "ends"))
+    width, outputs = int(content["n_features"]), len(content["intercept"])
+    counts = np.diff(ends)
+    good = len(data) == len(columns) == ends[-1] and ends[0] == 0 and (counts >= 0).all() and len(counts) == outputs
+    inside = good and columns.dtype.kind == "i" and ((columns >= 0) & (columns < max(width, 1))).all()
+    if not (inside and outputs and np.isfinite(data).all() and np.isfinite(content["intercept"]).all()):
+        raise archive.ArchiveError("the model's weights do not fit together: the file was not written by sparsco.")
+
+
+def _restored(content: Mapping[str, Any]) -> Any:
     model, coef = _TASKS[content["task"]](**content["settings"]), content["coef"]
     features, columns, width = _FEATURES[content["features"]](), coef["columns"], content["n_features"]
     if isinstance(features, Names) or features.seen:  # slots for what has a weight

@@ -72,6 +72,15 @@ class Bar(_Line):
         return lambda done, total: self.show(done, total) if time.monotonic() - self.began > seconds else None
 
 
+def printable(name: str) -> str:
+    """A name that cannot move a terminal's cursor or break a line.
+
+    >>> printable("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
+
+
 def duration(seconds: float) -> str:
     """A time in words.
 

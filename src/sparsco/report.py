@@ -99,7 +99,7 @@ def write_text(path: str | Path, text: str) -> Path:
     path = Path(path).resolve()
     part = path.with_name(f".{path.name}.part")
     try:
-        part.write_text(text, encoding="utf-8")
+        part.write_bytes(text.encode("utf-8", "backslashreplace"))  # names of features may be any bytes
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

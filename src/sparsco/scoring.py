@@ -10,27 +10,59 @@ import numpy as np
 
 from .losses import couples, value
 from .models import restored
+from .progress import printable
 from .rows import Matrix
 from .slots import without
-from .streams import Chunk, Stream, open_stream
+from .streams import Chunk, Stream, StreamError, open_stream
 from .streams.cache import is_cache
-from .training import labels
+from .training import by_name, labels
 
 KINDS = ("label", "score", "probability")
 _MOST_SCORES = 1 << 25
 """Rows up to which the area under the curve is computed, for which all scores are kept."""
 
 
-def opened_for(content: Mapping[str, Any], source: Any, **options: Any) -> tuple[Any, Stream]:
-    """The model in a file, and a stream whose features are its columns: read with the options it was trained with."""
-    reader = content["extra"].get("reader", {}) | options
+def opened_for(
+    content: Mapping[str, Any], source: Any, labelled: bool = True, **options: Any
+) -> tuple[Any, Stream]:
+    """The model in a file, and a stream whose features are its columns: read with the options it was trained with.
+
+    Where the rows need not be ``labelled``, a table may lack the column of the target.
+    """
+    model, reader = restored(content), content["extra"].get("reader", {}) | options
     names = list(content["names"].values()) if content["features"] == "names" else None
+    source = source[0] if isinstance(source, list) and len(source) == 1 else source
     if isinstance(source, str | os.PathLike) and is_cache(os.fspath(source)):
         stream: Stream = open_stream(source)
-        return restored(content), stream if names is None else _Renamed(stream, names)
+        if stream.identity()["options"].get("hash_bits") != reader.get("hash_bits") or (names and not stream.names):
+            raise ValueError(f"{source} holds features of another kind than the model's: convert it with its options.")
+        if names is None and by_name(stream):
+            raise ValueError(f"{source} has names of features, and those of the model are numbered columns.")
+        return model, stream if names is None else _Renamed(stream, names)
     if names is not None:
         reader |= {"names": names, "frozen": True}
-    return restored(content), open_stream(source, **reader)
+    if not labelled and reader.get("target") is not None and "-" not in (source, *source):
+        reader = _without_target(source, reader)
+    try:
+        stream = open_stream(source, **reader)
+    except ValueError as error:
+        if names is not None and "has no option" in str(error):
+            raise ValueError(f"the features of the model are names, and those of {source} numbered columns.") from None
+        raise
+    if names is None and by_name(stream):
+        raise ValueError(f"{source} has names of features, and those of the model are numbered columns.")
+    return model, stream
+
+
+def _without_target(source: Any, reader: dict[str, Any]) -> dict[str, Any]:
+    """The options for a table that may lack its target."""
+    try:
+        next(iter(open_stream(source, **reader)), None)
+    except StreamError as error:
+        if "target names the column" in str(error):
+            schema = {name: kind for name, kind in reader.get("schema", {}).items() if name != reader["target"]}
+            return reader | {"target": None, "schema": schema}
+    return reader
 
 
 class Watched(Stream):
@@ -85,12 +117,12 @@ def lines(model: Any, stream: Stream, kind: str = "label") -> Iterator[str]:
     several = kind == "probability" or (kind == "score" and len(model.intercept_) > 1)
     if several:
         names = model.classes_.tolist() if hasattr(model, "classes_") else range(len(model.intercept_))
-        yield "\t".join(map(str, names)) + "\n"
+        yield "\t".join(printable(str(name)) for name in names) + "\n"
     for chunk, found in predictions(model, stream, kind):
         rows = found.tolist()
-        texts = ["\t".join(map(str, row)) if isinstance(row, list) else str(row) for row in rows]
+        texts = ["\t".join(map(str, row)) if isinstance(row, list) else printable(str(row)) for row in rows]
         if chunk.tags is not None:
-            texts = [f"{text}\t{tag}" if tag else text for text, tag in zip(texts, chunk.tags, strict=True)]
+            texts = [f"{text}\t{printable(tag)}" if tag else text for text, tag in zip(texts, chunk.tags, strict=True)]
         yield "".join(text + "\n" for text in texts)
 
 
@@ -125,48 +157,65 @@ def area(margin: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> float
 
 class _Classified:
     def __init__(self, model: Any) -> None:
-        self.model, self.sums, self.scores = model, np.zeros(3), []
-        self.binary = len(model.classes_) == 2
+        self.model, self.sums, self.unknown = model, np.zeros(4), 0
+        self.scores: list[Any] | None = [] if len(model.classes_) == 2 else None
+        self.rows = 0
 
     def add(self, p: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
-        model, y = self.model, labels(y)
+        model, y, classes = self.model, labels(y), self.model.classes_
+        if (y.dtype.kind == "O") != (classes.dtype.kind in "OU"):
+            words, other = ("words", "numbers") if y.dtype.kind == "O" else ("numbers", "words")
+            raise ValueError(f"the labels of this source are {words}, and the classes of the model {other}.")
         wrong = model._best(p) != y
-        codes = np.searchsorted(model.classes_, y)
-        codes[codes == len(model.classes_)] = 0
-        known = model.classes_[codes] == y
-        loss = model._loss()
+        codes = np.minimum(np.searchsorted(classes, y.astype(classes.dtype)), len(classes) - 1)
+        known, loss = classes[codes] == y, model._loss()
         signs = np.where(codes == 1, 1.0, -1.0)[:, None]
         if p.shape[1] > 1:
             signs = np.where(np.arange(p.shape[1]) == codes[:, None], 1.0, 0.0 if couples(loss) else -1.0)
-        losses = value(loss, p, signs).sum(1) if p.shape[1] > 1 or not couples(loss) else np.zeros(len(y))
-        self.sums += [weights.sum(), (weights * wrong).sum(), (weights * np.where(known, losses, 0.0)).sum()]
-        if self.binary and len(self.scores) * len(y) <= _MOST_SCORES:
+        losses = value(loss, p, signs).sum(1) if p.shape[1] > 1 or not couples(loss) else np.full(len(y), np.nan)
+        self.sums += [weights.sum(), (weights * wrong).sum(), weights[known].sum(), (weights * losses)[known].sum()]
+        self.unknown, self.rows = self.unknown + int((~known).sum()), self.rows + len(y)
+        if self.rows > _MOST_SCORES:
+            self.scores = None
+        if self.scores is not None:
             margin = p[:, 0] if p.shape[1] == 1 else p[:, 1] - p[:, 0]
             self.scores.append((margin[known], codes[known] == 1, weights[known]))
 
     def figures(self) -> dict[str, float]:
-        n, wrong, loss = self.sums.tolist()
-        found = {"error": wrong / n, "loss": loss / n}
-        if self.binary and self.scores:
+        n, wrong, m, loss = self.sums.tolist()
+        if not n > 0.0:
+            raise ValueError("the weights of all rows are zero: there is nothing to evaluate on.")
+        found = {"error": wrong / n}
+        if m > 0.0 and loss == loss:
+            found["loss"] = loss / m
+        if self.scores:
             margin, positive, weights = (np.concatenate(parts) for parts in zip(*self.scores, strict=True))
-            if positive.any() and not positive.all():
+            if (weights * positive).any() and (weights * ~positive).any():
                 found["auc"] = area(margin, positive, weights)
-        return found
+        return found | ({"unknown_labels": self.unknown} if self.unknown else {})
 
 
 class _Measured:
     def __init__(self, model: Any) -> None:
-        self.model, self.sums = model, np.zeros(6)
+        self.model, self.sums = model, np.zeros(4)
+        self.mean, self.spread = 0.0, 0.0
 
     def add(self, p: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
         if y.dtype.kind == "O":
             raise ValueError("the model is a regression, and the labels of this source are words.")
         gap = self.model._predicted(p) - y
         losses = value(self.model._loss(), p, y[:, None])[:, 0]
-        self.sums += [(weights * x).sum() for x in (np.ones(len(y)), gap**2, np.abs(gap), y, y**2, losses)]
+        n, before = float(weights.sum()), self.sums[0]
+        self.sums += [(weights * x).sum() for x in (np.ones(len(y)), gap**2, np.abs(gap), losses)]
+        if n > 0.0:  # means and squared distances from them, of parts put together
+            mean = float((weights * y).sum()) / n
+            self.spread += float((weights * np.square(y - mean)).sum())
+            self.spread += (mean - self.mean) ** 2 * before * n / (before + n)
+            self.mean += (mean - self.mean) * n / (before + n)
 
     def figures(self) -> dict[str, float]:
-        n, squares, absolute, y, y2, loss = self.sums.tolist()
-        variance = y2 / n - (y / n) ** 2
+        n, squares, absolute, loss = self.sums.tolist()
+        if not n > 0.0:
+            raise ValueError("the weights of all rows are zero: there is nothing to evaluate on.")
         found = {"rmse": (squares / n) ** 0.5, "mae": absolute / n, "loss": loss / n}
-        return found | ({"r2": 1.0 - squares / n / variance} if variance > 0.0 else {})
+        return found | ({"r2": 1.0 - squares / self.spread} if self.spread > 0.0 else {})

@@ -10,9 +10,11 @@ run that was cut off and resumed gives the same bits as one that was not.
 from __future__ import annotations
 
 import contextlib
+import glob
 import numbers
 import time
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,34 +88,42 @@ class Checkpoints(NamedTuple):
     def previous(self) -> Path:
         return self.path.with_name(self.path.name + ".previous")
 
+    @property
+    def newest(self) -> Path:
+        """For a moment only, until the others have moved."""
+        return self.path.with_name(self.path.name + ".newest")
+
     def write(self, content: dict[str, Any]) -> None:
-        """The newest; the one before it stays until this one is on disk."""
+        """The newest; the others move when it is on disk."""
+        archive.write(self.newest, "checkpoint", content)
         with contextlib.suppress(FileNotFoundError):
             self.path.replace(self.previous)
-        archive.write(self.path, "checkpoint", content)
+        self.newest.replace(self.path)
 
     def read(self) -> dict[str, Any]:
         """The newest that is whole."""
         problem: Exception = FileNotFoundError(f"{self.path}: there is no checkpoint to resume from.")
-        for path in (self.path, self.previous):
+        for path in (self.newest, self.path, self.previous):
             try:
                 content = archive.read(path, "checkpoint")
             except (archive.ArchiveError, FileNotFoundError) as error:
                 problem = error if isinstance(error, archive.ArchiveError) else problem
                 continue
-            if path == self.previous and isinstance(problem, archive.ArchiveError):
+            if isinstance(problem, archive.ArchiveError):
                 warnings.warn(f"{problem} The one before it is taken.", stacklevel=3)
             return content
         raise problem
 
     def remove(self) -> None:
         """Of a run that ended well."""
-        for path in (self.path, self.previous):
+        for path in (self.newest, self.path, self.previous):
             path.unlink(missing_ok=True)
+        for part in self.path.parent.glob(f".{glob.escape(self.path.name)}*.part"):  # of a process that was killed
+            part.unlink(missing_ok=True)
 
     def exist(self) -> bool:
         """Whether there is one."""
-        return self.path.exists() or self.previous.exists()
+        return any(path.exists() for path in (self.newest, self.path, self.previous))
 
 
 def train(
@@ -199,7 +209,8 @@ class _Training:
         self.classes, self.settings = classes, settings
         if model is not None:
             settings = model.settings() | {"type": type(model).__name__}
-        self.asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items())))
+        under_way = [zlib.crc32(run.state.cell) for run in getattr(model, "_runs", None) or () if run.pilot is not None]
+        self.asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items()), under_way))
         """To be compared with what a checkpoint's run was asked for."""
         self.seed = settings.get("random_state")
         self.seed = self.seed if isinstance(self.seed, int) else 0
@@ -221,6 +232,8 @@ class _Training:
         """Be where the last checkpoint was written."""
         if self.checkpoints is None:
             raise ValueError("resume=True needs checkpoints= to resume from.")
+        if not self.stream.repeatable:
+            raise ValueError("standard input and iterators cannot be resumed: nobody could tell whether they changed.")
         path, content = self.checkpoints.path, self.checkpoints.read()
         if content["asked"] != self.asked:
             raise ValueError(f"{path} belongs to a run with other settings: repeat those, or do not resume.")
@@ -342,9 +355,10 @@ class _Training:
                 unknown &= y != label
             if unknown.any():
                 at = int(unknown.argmax())
+                label = labels(y[at : at + 1]).tolist()[0]
                 raise ValueError(
-                    f"row {self.row + at + 1} has the label {labels(y[at : at + 1])[0]}, which is none of the classes "
-                    f"{self.classes}: name all classes, or 'any' to let them appear."
+                    f"row {self.row + at + 1} has the label {label!r}, which is none of the classes {self.classes}: "
+                    "name all classes, or 'any' to let them appear."
                 )
 
     def _judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
@@ -385,7 +399,7 @@ class _Training:
 
     def checkpoint(self) -> None:
         """Write where the run is."""
-        if self.checkpoints is None:
+        if self.checkpoints is None or not self.stream.repeatable:
             return
         self.checkpoints.write({
             "asked": self.asked, "identity": self._identity(), "environment": models.environment(),
@@ -409,6 +423,18 @@ def labels(y: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         whole = y.astype(np.int64)
     return whole if np.array_equal(whole, y) else y
+
+
+def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with which other files are read as this stream was: of tables what was found out, too."""
+    source = stream.source if isinstance(stream, CachedStream) else stream
+    found = {name: option for name, option in options.items() if name != "cache"}
+    layout = getattr(source, "layout", None)
+    if layout is not None:
+        found |= {"target": layout.target, "schema": dict(layout.kinds)}
+        if layout.target is not None:
+            found["schema"][layout.target] = layout.target_kind
+    return found
 
 
 def by_name(stream: Stream) -> bool:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import glob
+import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -28,11 +31,16 @@ def check_outputs(cells: str | None, report: str | None) -> None:
         check_writable(path)
 
 
-def check_writable(path: Path) -> None:
-    """Refuse a file that cannot be written."""
+def check_writable(path: Path, *inputs: str) -> None:
+    """Refuse a file that cannot be written, that is no file, or that is one of those which are read."""
     path = path.resolve()
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a file in it.")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is there and is no regular file: name another.")
+    read = {Path(each).resolve() for name in inputs for each in (name, *glob.glob(name)) if name != "-"}
+    if path in read:
+        raise ValueError(f"{path} would be written over and is read as well: name another file for the result.")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} for {path.name}.")
     if not os.access(path.parent, os.W_OK):
@@ -83,3 +91,18 @@ def reading(given: argparse.Namespace) -> dict[str, Any]:
         if "" in options["schema"]:
             raise ValueError("--schema needs COLUMN=KIND, a kind being numeric, categorical or ignore.")
     return options
+
+
+def to_json(found: Any) -> str:
+    """As every JSON parser reads it: numbers that are not finite are null."""
+
+    def plain(x: Any) -> Any:
+        if isinstance(x, dict):
+            return {str(key): plain(value) for key, value in x.items()}
+        if isinstance(x, list | tuple):
+            return [plain(item) for item in x]
+        if isinstance(x, float):
+            return x if math.isfinite(x) else None
+        return x
+
+    return json.dumps(plain(found), default=str, allow_nan=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 import threading
@@ -12,7 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .options import FINE, INTERRUPTED, TERMINATED, add_reading, check_writable, command, positive, reading
+from .options import FINE, INTERRUPTED, TERMINATED, add_reading, check_writable, command, positive, reading, to_json
+
+_LEARNING = (
+    "task", "loss", "penalty", "alpha", "l1_ratio", "l1", "l2", "optimizer", "conversion", "step_size", "preset",
+    "budget", "storage", "classes", "class_weight", "no_intercept",
+)  # fmt: skip
+"""Options that a model under way has decided."""
 
 _EXAMPLE = """  sparsco train data.svm                              chooses what is left open, and says what
   sparsco train data.svm.gz -m spam.model --test test.svm --alpha 1e-3 --l1-ratio 0.9
@@ -112,22 +117,27 @@ def _train(given: argparse.Namespace) -> int:
     from ..inspection import as_text, summary
     from ..progress import Live
     from ..streams import open_stream
-    from ..training import Checkpoints, StoppedError, by_name, train
+    from ..training import Checkpoints, StoppedError, by_name, reader_of, train
 
     source = given.data[0] if len(given.data) == 1 else given.data
     path = Path(given.model or given.update or _default_name(given.data[0]))
-    check_writable(path)
-    reader, names, content = reading(given), None, None
+    check_writable(path, *given.data, *(given.test or ()))
+    reader, names = reading(given), None
     if given.update:
+        given_too = [f"--{name.replace('_', '-')}" for name in _LEARNING if getattr(given, name) not in (None, False)]
+        if given_too:
+            raise ValueError(f"--update goes on as the model began: leave out {', '.join(given_too)}.")
         content = models.read(given.update)
         model, settings = models.going_on(content, given.update), {}
         reader, names = content["extra"]["reader"] | reader, content["extra"].get("names")
+        given.save_state |= path.resolve() == Path(given.update).resolve()  # what could go on can go on
     else:
         model, settings = estimator(given)
     if given.passes > 1 and not given.no_cache and source != "-":
         reader["cache"] = True
-    if given.test:  # what can be wrong with it is found now
-        open_stream(given.test, **{name: option for name, option in reader.items() if name != "cache"})
+    if given.test:  # what is wrong with its name is found now
+        open_stream(given.test if len(given.test) > 1 else given.test[0],
+                    **{name: option for name, option in reader.items() if name != "cache"})  # fmt: skip
     rows, seconds = given.checkpoint_every
     checkpoints = Checkpoints(path.with_name(path.name + ".checkpoint"), rows, seconds)
     if checkpoints.exist() and not (given.resume or given.restart):
@@ -144,7 +154,7 @@ def _train(given: argparse.Namespace) -> int:
             )  # fmt: skip
         except StoppedError as stopped:
             live.close()
-            kept = f"{checkpoints.path} is kept, --resume goes on" if rows or seconds else "nothing was kept"
+            kept = f"{checkpoints.path} is kept, --resume goes on" if checkpoints.exist() else "nothing was kept"
             print(f"sparsco: {stopped}; {kept}.", file=sys.stderr)
             return INTERRUPTED if asked[0] == signal.SIGINT else TERMINATED
         except Exception:
@@ -152,20 +162,28 @@ def _train(given: argparse.Namespace) -> int:
             if checkpoints.exist():
                 print(f"sparsco: the last checkpoint, {checkpoints.path}, is kept: --resume goes on.", file=sys.stderr)
             raise
-    extra = {"reader": {name: option for name, option in reader.items() if name != "cache"}}
+    outcome = summary(trained)
+    extra: dict[str, Any] = {"reader": reader_of(trained.stream, reader), "training": outcome}
     if given.save_state:
         extra["names"] = dict(trained.stream.names)
-    outcome = summary(trained)
-    if given.test:
-        saved = models.contents(trained.model, trained.stream.names, by_name(trained.stream)) | {"extra": extra}
-        outcome["test"] = scoring.evaluate(*scoring.opened_for(saved, given.test))
-    models.save(
-        trained.model, path, training=given.save_state, names=trained.stream.names, by_name=by_name(trained.stream),
-        extra=extra | {"training": outcome},
-    )  # fmt: skip
+
+    def save() -> None:
+        models.save(
+            trained.model, path, training=given.save_state, names=trained.stream.names,
+            by_name=by_name(trained.stream), extra=extra,
+        )  # fmt: skip
+
+    save()
     checkpoints.remove()
+    if given.test:
+        try:
+            outcome["test"] = scoring.evaluate(*scoring.opened_for(models.read(path), given.test))
+        except Exception:
+            print(f"sparsco: {path} is written; only the test failed.", file=sys.stderr)
+            raise
+        save()
     outcome["model"] = str(path)
-    print(json.dumps(outcome, default=str) if given.json else as_text(outcome))
+    print(to_json(outcome) if given.json else as_text(outcome))
     return FINE
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
-from .options import FINE, add_reading, check_writable, command, positive, reading
+from .options import FINE, add_reading, check_writable, command, positive, reading, to_json
 from .train import add_learning, estimator
 
 
@@ -48,8 +47,8 @@ def _predict(given: argparse.Namespace) -> int:
     from ..progress import Bar
 
     if given.output:
-        check_writable(Path(given.output))
-    model, stream = scoring.opened_for(models.read(given.model), _source(given.data), **reading(given))
+        check_writable(Path(given.output), given.model, *given.data)
+    model, stream = scoring.opened_for(models.read(given.model), _source(given.data), False, **reading(given))
     bar = Bar("predict")
     try:
         lines = scoring.lines(model, scoring.Watched(stream, bar.show_late(2.0)), given.kind)
@@ -90,7 +89,7 @@ def _evaluate(given: argparse.Namespace) -> int:
         found = scoring.evaluate(model, scoring.Watched(stream, bar.show_late(2.0)))
     finally:
         bar.close()
-    print(json.dumps(found) if given.json else figures(found))
+    print(to_json(found) if given.json else figures(found))
     return FINE
 
 
@@ -114,10 +113,10 @@ def _inspect(given: argparse.Namespace) -> int:
 
     content = models.read(given.model)
     if given.html:
-        check_writable(Path(given.html))
+        check_writable(Path(given.html), given.model)
         print(f"report: {inspection.write_page(given.html, content, max(given.top, 200))}", file=sys.stderr)
     if given.json:
-        print(json.dumps(inspection.description(content), default=str))
+        print(to_json(inspection.description(content)))
     elif not given.html:
         print(inspection.described(content, given.top))
     return FINE
@@ -188,7 +187,7 @@ def _compare(given: argparse.Namespace) -> int:
     if not all(0.0 < strength < float("inf") for strength in given.strengths):
         raise ValueError("--strengths are multiples of alpha, positive numbers.")
     if given.report:
-        check_writable(Path(given.report))
+        check_writable(Path(given.report), *given.data, *(given.test or ()))
     model, settings = estimator(given)
     bar = Bar("compare")
     try:
@@ -199,7 +198,7 @@ def _compare(given: argparse.Namespace) -> int:
         )  # fmt: skip
     finally:
         bar.close()
-    print(json.dumps([outcome._asdict() for outcome in outcomes]) if given.json else as_text(outcomes))
+    print(to_json([outcome._asdict() for outcome in outcomes]) if given.json else as_text(outcomes))
     if given.report:
         print(f"report: {write_page(given.report, outcomes)}", file=sys.stderr)
     return FINE

@@ -123,6 +123,7 @@ class Hashed:
     def recall(self, names: Mapping[int, str]) -> None:
         """Know the names that an earlier reading had kept."""
         self.names.update(names)
+        self._seen[np.fromiter(self.names, np.int64) & (self._seen.size - 1)] = True
 
     def cut(self, d: int) -> None:
         """Columns do not depend on what was seen."""
