@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from . import conversions, individual, steps
 from .losses import couples
 from .optimizers import OPTIMIZERS
+from .polish import TOLERANCE, check_polishable
 from .regularizers import (
     Auto,
     AutoElasticNet,
@@ -75,8 +76,24 @@ def check_parameters(model: Any) -> None:
             f"penalty={type(model.penalty).__name__}(...) has something for every column, which storage='seen' does "
             "not list: leave storage at 'all'."
         )
+    polish = model.polish
+    must("polish", isinstance(polish, bool | np.bool_) or (_is_number(polish) and polish > 0.0),
+         "True, False or a tolerance above 0")  # fmt: skip
+    if polish is not False and model.early_stopping:
+        raise ValueError("polish solves for all rows, of which early_stopping=True holds some back: choose one.")
     must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
     must("validation_fraction", _is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
+
+
+def tolerance(model: Any) -> float:
+    """What ``polish`` asks for; 0 for nothing."""
+    return TOLERANCE if model.polish is True else float(model.polish)
+
+
+def refuse_polish(model: Any, method: str) -> None:
+    """Where rows come once only."""
+    if tolerance(model):
+        raise ValueError(f"polish={model.polish!r} needs all rows several times, which {method} never sees: use fit.")
 
 
 def most_models(model: Any) -> int | None:
@@ -155,6 +172,7 @@ def parts(
     if isinstance(conversion, str) and conversion == "auto":
         # with births the objective counts from each feature's first appearance on: no average over all rows means it
         average = (loss.curved or curved) and not getattr(optimizer, "births", False)
+        average = average and not tolerance(model)  # which needs a start, not a sparse answer
         conversion = "average-sl" if average else "last"
     optimizer = named("optimizer", optimizer, {name: kind() for name, kind in OPTIMIZERS.items()}, "uses_steps")
     if step is not None and not optimizer.uses_steps:
@@ -162,7 +180,10 @@ def parts(
             f"step_size={model.step_size!r} has no meaning for {type(optimizer).__name__}, which finds its own: "
             "leave it at 'auto' or choose optimizer='fobos' or 'sgd'."
         )
-    return loss, optimizer, named("conversion", conversion, CONVERSIONS, "check", "watch round"), step
+    conversion = named("conversion", conversion, CONVERSIONS, "check", "watch round")
+    if tolerance(model):
+        check_polishable(loss, regularizer, conversion)
+    return loss, optimizer, conversion, step
 
 
 def _step(model: Any) -> Any:

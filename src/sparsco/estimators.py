@@ -88,6 +88,9 @@ or a conversion record
     storage : {"all", "seen"}
         "all": the training state has room for every column of X.  "seen": only for columns that occurred, whose numbers
         may go up to 2^62; ``coef_`` is then sparse.
+    polish : bool or float
+        ``fit`` makes one pass and then goes on to the exact optimum over all rows, until no optimality condition is
+        violated by more than this share of lam (True: 1e-4); ``gap_`` is what was reached.  See docs/optimum.md.
 
     Notes
     -----
@@ -122,14 +125,14 @@ or a conversion record
         tol: float | None = 1e-3, n_iter_no_change: int = 1, early_stopping: bool = False,
         validation_fraction: float = 0.1, shuffle: bool = True, random_state: Any = None, fit_intercept: bool = True,
         class_weight: Any = None, feature_weights: Any = None, storage: str = "all", warm_start: bool = False,
-        n_jobs: int | None = None, verbose: int = 0,
+        n_jobs: int | None = None, verbose: int = 0, polish: bool | float = False,
     ) -> None:  # fmt: skip
         super().__init__(
             loss, alpha=alpha, l1_ratio=l1_ratio, penalty=penalty, optimizer=optimizer, conversion=conversion,
             step_size=step_size, max_iter=max_iter, tol=tol, n_iter_no_change=n_iter_no_change,
             early_stopping=early_stopping, validation_fraction=validation_fraction, shuffle=shuffle,
             random_state=random_state, fit_intercept=fit_intercept, feature_weights=feature_weights, storage=storage,
-            warm_start=warm_start, n_jobs=n_jobs, verbose=verbose,
+            warm_start=warm_start, n_jobs=n_jobs, verbose=verbose, polish=polish,
         )  # fmt: skip
         self.class_weight = class_weight
 

@@ -24,7 +24,7 @@ from . import quadratic
 from .conversions import Answer
 from .curvature import dense_gram, descend_beside_intercept
 from .losses import curvature, derivative, value
-from .regularizers import is_absolute, strength
+from .regularizers import ElasticNet, WeightedElasticNet
 from .rows import Matrix, stack
 
 TOLERANCE = 1e-4
@@ -125,21 +125,22 @@ def finish(run: Any, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.nd
             f"polish={tol:g} was not reached in {found.passes} passes: the largest violation is {found.gaps.max():.2g} "
             "times lam; the model is the best one found."
         )
-    report = {name: np.asarray(field).tolist() for name, field in found._asdict().items() if name not in ("w", "b")}
-    report["working_sets"] = found.working_sets
+    told = {name: getattr(found, name) for name in ("objectives", "gaps", "duality_gaps")}
+    report = {name: figures.tolist() for name, figures in told.items()}
+    report |= {name: getattr(found, name) for name in ("working_sets", "steps", "passes")}
     return Answer(found.w, found.b, answer.report | {"polish": report | {"tolerance": tol}})
 
 
 def check_polishable(loss: Any, regularizer: Any, conversion: Any) -> None:
     """Refuse what has no certificate here."""
-    name = type(getattr(regularizer, "record", regularizer)).__name__
+    penalty = getattr(regularizer, "record", type(regularizer))
     if not loss.curved or getattr(loss, "couples", False):
         raise ValueError(
             f"polish needs a loss of one margin with a curvature (logistic, squared-hinge, squared, huber), which "
             f"{type(loss).__name__} is not."
         )
-    if hasattr(regularizer, "record") or not is_absolute(regularizer):
-        raise ValueError(f"polish is for the elastic net, and {name} is another penalty: leave polish=False.")
+    if penalty not in (ElasticNet, WeightedElasticNet):
+        raise ValueError(f"polish is for the elastic net, and {penalty.__name__} is another penalty: leave it False.")
     if getattr(regularizer, "lam", 1.0) <= 0.0 or getattr(regularizer, "l1_ratio", 1.0) <= 0.0:
         raise ValueError("polish measures by the L1 weight, which is 0 here: raise alpha or l1_ratio.")
     if hasattr(conversion, "round"):
