@@ -36,6 +36,8 @@ _SWEEPS = 10
 """Of coordinate descent, for a quadratic model that the next step replaces."""
 _LEFT = 0.3
 """A working set is left when its own violations are down to this share of those of all columns."""
+_KNOWN = 0.01
+"""The same where all violators had been in it before."""
 _SLACK = 0.2
 """A quadratic model is left when its violations are down to this share."""
 _STALE = 0.1
@@ -91,9 +93,9 @@ def polish(
         open_models = [model for model in open_models if model.violation > bound]
         if done == passes:
             break
-        chosen = [model.choose() for model in open_models]
-        for model, columns in zip(open_models, _columns(rows, models, open_models, chosen), strict=True):
-            model.solve(columns, max(_LEFT * model.violation, 0.3 * bound))
+        _copy_columns(rows, [model for model in open_models if model.choose()])
+        for model in open_models:
+            model.solve(0.3 * bound)
     return Polished(
         np.stack([model.w for model in models], 1),
         np.array([model.b for model in models]),
@@ -166,6 +168,7 @@ class _Model:
         self.pen, self.rho = regularizer.lam * regularizer.penalties(w.size), float(regularizer.rho)
         self.g, self.violations = np.empty_like(w), np.empty_like(w)
         self.p = self.y = self.share = np.empty(0)
+        self.chosen, self.knows = np.empty(0, np.int64), False
         self.working_sets: list[int] = []
         self.steps, self.floor, self.creeps = 0, 1e-2, False
         self.f, self.before = np.inf, (np.inf, w, b)
@@ -229,24 +232,38 @@ class _Model:
 
     # ---- between passes --------------------------------------------------------------------------------------------
 
-    def choose(self) -> np.ndarray:
-        """The working set: the support and the largest violators, twice as many columns as the support has."""
+    def choose(self) -> bool:
+        """Choose the working set: the support and the largest violators, twice as many columns as the support has.
+
+        Whether some are new; where none is, the columns at hand stay.
+        """
         inside = np.flatnonzero(self.w)
         room = max(_LEAST_COLUMNS - inside.size, inside.size)
         others = np.flatnonzero((self.violations > 0.0) & (self.w == 0.0))
         if others.size > room:
             others = others[np.argpartition(-self.violations[others], room - 1)[:room]]
-        self.chosen = np.sort(np.concatenate([inside, others]))
-        self.working_sets.append(self.chosen.size)
-        return self.chosen
+        chosen = np.sort(np.concatenate([inside, others]))
+        self.working_sets.append(chosen.size)
+        self.knows = bool(np.isin(chosen, self.chosen, assume_unique=True).all())
+        if not self.knows:
+            self.chosen = chosen
+        return not self.knows
 
-    def solve(self, rows: Matrix, tol: float) -> None:
-        """Newton steps in the columns chosen, which ``rows`` consist of, until violations are at most tol.
+    def places(self) -> np.ndarray:
+        """For each column its number among those chosen, -1 where it is not."""
+        place = np.full(self.w.size, -1, np.int32)
+        place[self.chosen] = np.arange(self.chosen.size)
+        return place
+
+    def solve(self, least: float) -> None:
+        """Newton steps in the columns chosen, until violations are well below those of the last pass.
 
         Where the loss is flat its curvature is raised to a floor, which rises when a step was too long and falls when
         it was not: a saturated row says nothing about how far the model holds.
         """
-        columns = _Columns(rows, self.creeps)
+        columns = self.columns
+        columns.forget()
+        tol = max((_KNOWN if self.knows else _LEFT) * self.violation, least)
         w, b, p, f = self.w[self.chosen], self.b, self.p, self.f
         pen, before = np.append(self.pen[self.chosen], 0.0), np.inf
         for _ in range(_STEPS):
@@ -272,8 +289,8 @@ class _Model:
             else:
                 break
             self.floor = max(self.floor / 4.0, 1e-12) if length == 1.0 else min(self.floor * 4.0, 1.0)
-            if length < 1.0:
-                before = 0.0  # and no old Gram matrix
+            if length < 1.0:  # far away: no work on one quadratic model is worth much
+                columns.creeps, before = False, 0.0
             w, b, p, f = at[:-1], float(at[-1]), p + length * dp, f_at
             self.steps += 1
         self.w[self.chosen], self.b, self.f, self.creeps = w, b, f, columns.creeps
@@ -335,18 +352,15 @@ def _look(rows: Rows, models: list[_Model], which: list[_Model]) -> None:
         models[q].looked(found[q])
 
 
-def _columns(rows: Rows, models: list[_Model], which: list[_Model], chosen: list[np.ndarray]) -> list[Matrix]:
-    """Another pass: for each model the rows in the columns that it has chosen."""
-    if not which:
-        return []
-    places = []
-    for columns in chosen:
-        place = np.full(models[0].w.size, -1, np.int32)
-        place[columns] = np.arange(columns.size)
-        places.append(place)
-    found: list[list[Matrix]] = [[] for _ in which]
+def _copy_columns(rows: Rows, models: list[_Model]) -> None:
+    """Another pass, where models want to have the rows in the columns that they have chosen."""
+    if not models:
+        return
+    found: list[list[Matrix]] = [[] for _ in models]
+    places = [model.places() for model in models]
     for part in rows():
         X = part.matrix
-        for parts, place, columns in zip(found, places, chosen, strict=True):
-            parts.append(Matrix(*quadratic.screened(X.indptr, X.indices, X.data, place), columns.size))
-    return [stack(parts) for parts in found]
+        for parts, place, model in zip(found, places, models, strict=True):
+            parts.append(Matrix(*quadratic.screened(X.indptr, X.indices, X.data, place), model.chosen.size))
+    for parts, model in zip(found, models, strict=True):
+        model.columns = _Columns(stack(parts), model.creeps)
