@@ -78,13 +78,13 @@ class Polished(NamedTuple):
 
 def polish(
     rows: Rows, w: np.ndarray, b: np.ndarray, *, loss: Any, regularizer: Any, intercept: bool = True,
-    tol: float = TOLERANCE, passes: int = PASSES,
+    tol: float = TOLERANCE, passes: int | None = None,
 ) -> Polished:  # fmt: skip
     """The minimum of phi for each model, from a start w (d, m), b (m,), until violations are at most tol * lam.
 
     ``passes`` bounds how often the gradient is computed; where it did not suffice ``gaps`` say so.
     """
-    bound = tol * regularizer.lam
+    bound, passes = tol * regularizer.lam, passes or PASSES
     models = [_Model(w[:, q].copy(), float(b[q]), loss, regularizer, intercept) for q in range(len(b))]
     done, open_models = 0, models
     while open_models and done < passes:
@@ -93,13 +93,14 @@ def polish(
         open_models = [model for model in open_models if model.violation > bound]
         if done == passes:
             break
-        _copy_columns(rows, [model for model in open_models if model.choose()])
-        for model in open_models:
+        confirmed = [model for model in open_models if np.isfinite(model.violation)]
+        _copy_columns(rows, [model for model in confirmed if model.choose()])
+        for model in confirmed:
             model.solve(0.3 * bound)
     return Polished(
-        np.stack([model.w for model in models], 1),
-        np.array([model.b for model in models]),
-        np.array([model.f for model in models]),
+        np.stack([model.confirmed[1] for model in models], 1),
+        np.array([model.confirmed[2] for model in models]),
+        np.array([model.confirmed[0] for model in models]),
         np.array([model.violation for model in models]) / regularizer.lam,
         np.array([model.duality_gap() for model in models]),
         [model.working_sets for model in models],
@@ -171,8 +172,8 @@ class _Model:
         self.chosen, self.knows = np.empty(0, np.int64), False
         self.working_sets: list[int] = []
         self.steps, self.floor, self.creeps = 0, 1e-2, False
-        self.f, self.before = np.inf, (np.inf, w, b)
-        """The objective, and where it was lowest at the beginning of a pass."""
+        self.f, self.confirmed = np.inf, (np.inf, w, b)
+        """The objective, and where it was lowest in a pass over all rows."""
 
     # ---- a pass ----------------------------------------------------------------------------------------------------
 
@@ -190,11 +191,11 @@ class _Model:
         self.share = a / n
         self.g /= n
         self.f = self.objective(self.p, self.w)
-        best, w, b = self.before
-        if self.f > best + 1e-9 * abs(best):  # what was computed from copied columns does not hold: half of the way
-            self.w, self.b = 0.5 * (self.w + w), 0.5 * (self.b + b)
-        else:
-            self.before = self.f, self.w.copy(), self.b
+        best, w, b = self.confirmed
+        if not self.f <= best + 1e-9 * abs(best):  # the rows do not say what their columns did: half of the way back
+            self.w, self.b, self.violation = 0.5 * (self.w + w), 0.5 * (self.b + b), np.inf
+            return
+        self.confirmed = self.f, self.w.copy(), self.b
         self.slope_b = self.slopes(self.p).sum() if self.intercept else 0.0
         worst = quadratic.violations(self.g, self.w, self.pen, self.rho, self.violations)
         self.violation = max(worst, abs(self.slope_b))
@@ -215,17 +216,15 @@ class _Model:
 
         The dual asks that slopes sum to zero where there is an intercept; what is left of their sum counts times b.
         """
-        if not hasattr(self.loss, "conjugate"):
+        if not hasattr(self.loss, "conjugate") or not np.isfinite(self.violation):
             return np.nan
-        used = self.pen > 0.0
-        scale, excess = 1.0, np.abs(self.g) - self.pen
-        if self.rho == 0.0:
-            if np.any(self.g[~used] != 0.0):
-                return np.nan
-            scale = min(1.0, 1.0 / max((np.abs(self.g[used]) / self.pen[used]).max(initial=0.0), 1e-300))
-            penalty = 0.0
+        scale, penalty, used = 1.0, 0.0, self.pen > 0.0
+        if self.rho > 0.0:
+            penalty = np.square(np.maximum(np.abs(self.g) - self.pen, 0.0)).sum() / (2.0 * self.rho)
+        elif used.all():
+            scale = 1.0 / max((np.abs(self.g) / self.pen).max(), 1.0)
         else:
-            penalty = np.square(np.maximum(excess, 0.0)).sum() / (2.0 * self.rho)
+            return np.nan
         slopes = scale * derivative(self.loss, self.p, self.y)
         dual = -(self.share * self.loss.conjugate(slopes, self.y)).sum() - penalty
         return float(max(self.f - dual, 0.0) + abs(scale * self.slope_b * self.b))
