@@ -32,8 +32,8 @@ from sparsco import SparseClassifier
 LEVELS = (1e-2, 1e-3)
 TOLERANCES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 1e-4)
 PASSES = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 130, 200, 400)
-PATIENCE = 30.0
-"""A solver's settings are given up when a fit takes this many times as long as ours to the same level, and a second."""
+PATIENCE = 10.0
+"""A solver's settings are given up when a fit takes this many times as long as ours to the same level, and half a second."""
 BARS = {"skglm": None, "celer": None, "saga": None, "liblinear": (1.3, 1.1)}
 
 
@@ -63,7 +63,7 @@ def ours(task: Task) -> Settings:
     """One pass alone, then with polish."""
     fixed = {"alpha": task.lam, "fit_intercept": task.intercept, "random_state": 0, "shuffle": False}
     alone = SparseClassifier(**fixed, max_iter=1, tol=None, conversion="last")
-    models = [alone, *(SparseClassifier(**fixed, polish=tol) for tol in TOLERANCES)]
+    models = [alone, *(SparseClassifier(**fixed, polish=tol) for tol in (300.0, 100.0, 30.0, *TOLERANCES))]
     return [[lambda model=model: model.fit(task.X, task.y) for model in models]]
 
 
@@ -176,7 +176,7 @@ def measured(task: Task, peers: list[str], rounds: int) -> dict[str, Any]:
     for name in peers:
         settings = PEERS[name](task)
         settings[0][0]()
-        fits[name] = cheapest(task, settings, max(PATIENCE * base, 1.0))
+        fits[name] = cheapest(task, settings, max(PATIENCE * base, 0.5))
     jobs = [(name, level, fit) for name, levels in fits.items() for level, fit in levels.items()]
     best: dict[tuple[str, float], float] = {}
     rng = np.random.default_rng(0)
@@ -248,6 +248,7 @@ def main() -> int:
     parser.add_argument("--optima", type=Path, help="another reference_optima.json")
     parser.add_argument("--problems", nargs="*", help="names of real data sets (default: all logistic ones)")
     parser.add_argument("--sizes", nargs="*", type=int, default=[20_000, 200_000], help="rows of generated sets")
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--markdown", type=Path)
@@ -258,15 +259,15 @@ def main() -> int:
             quality.REFERENCE[name]["optima"] = problem["optima"]
     names = [name for name, problem in quality.REFERENCE.items() if problem["loss"] == "logistic"]
     names = (names if given.problems is None else given.problems) if quality.REAL_DATA else []
-    there = [name for name in PEERS if name in ("liblinear", "saga") or importlib.util.find_spec(name)]
-    print("left out, not installed:", ", ".join(set(PEERS) - set(there)) or "none", file=sys.stderr)
+    there = [name for name in given.peers if name in ("liblinear", "saga") or importlib.util.find_spec(name)]
+    print("left out, not installed:", ", ".join(set(given.peers) - set(there)) or "none", file=sys.stderr)
     results = []
     for intercept in (True, False):
         peers = [name for name in there if (name == "celer") != intercept]
-        if peers:
-            results += [measured(task, peers, given.rounds) for task in tasks(names, given.sizes, intercept)]
-        if given.json:
-            given.json.write_text(json.dumps(results, indent=1))
+        for task in tasks(names, given.sizes, intercept) if peers else ():
+            results.append(measured(task, peers, given.rounds))
+            if given.json:
+                given.json.write_text(json.dumps(results, indent=1))
     text, missed = summary(results)
     print(text)
     if given.markdown:
