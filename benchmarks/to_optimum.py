@@ -33,7 +33,7 @@ LEVELS = (1e-2, 1e-3)
 TOLERANCES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 1e-4)
 PASSES = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 130, 200, 400)
 PATIENCE = 10.0
-"""A solver's settings are given up when a fit takes this many times as long as ours to the same level, and half a second."""
+"""A solver's settings are given up when a fit takes so many times as long as ours, and half a second."""
 BARS = {"skglm": None, "celer": None, "saga": None, "liblinear": (1.3, 1.1)}
 
 

@@ -14,7 +14,7 @@ from sparsco.models import load
 from sparsco.polish import Part, polish, slices
 from sparsco.regularizers import ElasticNet
 from sparsco.rows import Matrix, as_matrix
-from sparsco.training import train
+from sparsco.training import Checkpoints, StoppedError, train
 
 
 def rows(n=600, d=200, seed=0, mean=0.0):
@@ -157,6 +157,17 @@ def test_over_a_file_as_in_memory(tmp_path, words):
     np.testing.assert_allclose(np.ravel(trained.coef_), model.coef_[0, : trained.n_features_in_], atol=1e-6)
     np.testing.assert_array_equal(np.flatnonzero(trained.coef_), np.flatnonzero(model.coef_))
     assert trained.gap_ <= 1e-8
+
+
+def test_stopped_while_polishing_and_resumed(tmp_path):
+    X, y, _ = rows(n=1500)
+    file, asked = tmp_path / "rows.svm", []
+    dump_svmlight_file(X, y, str(file))
+    settings, kept = {"alpha": 0.01, "polish": 1e-8, "random_state": 0}, Checkpoints(tmp_path / "checkpoint")
+    with pytest.raises(StoppedError, match="polishing"):
+        train(file, settings=settings, checkpoints=kept, stop=lambda: bool(asked.append(None) or len(asked) > 6))
+    resumed = train(file, settings=settings, checkpoints=kept, resume=True).model
+    np.testing.assert_array_equal(resumed.coef_, train(file, settings=settings).model.coef_)
 
 
 def test_from_the_command_line(tmp_path, capsys):

@@ -271,6 +271,7 @@ class _Training:
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
         self.model.n_iter_ = self.passes
         if self.model.polish:
+            self.checkpoint()  # to resume here
             self.model.polish_on_chunks(self._again)
         self._line()
         self.live.close()
