@@ -192,12 +192,18 @@ def measured(task: Task, peers: list[str], rounds: int) -> dict[str, Any]:
     return {"problem": task.name, "lam": task.lam, "intercept": task.intercept, "ms": times}
 
 
+def reached(result: dict[str, Any], name: str, level: float) -> float | None:
+    """Milliseconds to the level: what reaches a stricter one reaches this one."""
+    times = [t for other, t in result["ms"][name].items() if t is not None and float(other) <= level]
+    return min(times, default=None)
+
+
 def ratios(results: list[dict[str, Any]], peer: str, level: float) -> dict[str, float]:
     """The peer's time over ours for each problem; infinite where it gave up."""
     out = {}
     for result in results:
         if peer in result["ms"]:
-            theirs, own = result["ms"][peer][str(level)], result["ms"]["ours"][str(level)]
+            theirs, own = reached(result, peer, level), reached(result, "ours", level)
             out[f"{result['problem']}, lam {result['lam']:.3g}"] = np.inf if theirs is None else theirs / own
     return out
 
@@ -235,8 +241,8 @@ def table(results: list[dict[str, Any]]) -> str:
     for result in results:
         cells = []
         for name in names:
-            times = result["ms"].get(name)
-            cells.append("" if times is None else " / ".join("–" if t is None else f"{t:.3g}" for t in times.values()))
+            times = [reached(result, name, level) for level in LEVELS] if name in result["ms"] else []
+            cells.append(" / ".join("–" if t is None else f"{t:.3g}" for t in times))
         name = result["problem"] + ("" if result["intercept"] else ", no intercept")
         lines.append(f"| {name} | {result['lam']:.3g} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
