@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from . import conversions, individual, steps
 from .losses import couples
 from .optimizers import OPTIMIZERS
+from .polish import TOLERANCE, check_polishable
 from .presets import PRESETS, Preset
 from .randomness import seed_of
 from .regularizers import (
@@ -104,8 +105,24 @@ def check_parameters(model: Any) -> None:
         if model.budget is not None:
             raise ValueError("budget and target_excess_risk both say how many features remain: leave one at None.")
         check_target(model.target_excess_risk)
+    polish = model.polish
+    must("polish", isinstance(polish, bool | np.bool_) or (_is_number(polish) and polish > 0.0),
+         "True, False or a tolerance above 0")  # fmt: skip
+    if polish is not False and model.early_stopping:
+        raise ValueError("polish solves for all rows, of which early_stopping=True holds some back: choose one.")
     must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
     must("validation_fraction", _is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
+
+
+def tolerance(model: Any) -> float:
+    """What ``polish`` asks for; 0 for nothing."""
+    return TOLERANCE if model.polish is True else float(model.polish)
+
+
+def refuse_polish(model: Any, method: str) -> None:
+    """Where rows come once only."""
+    if tolerance(model):
+        raise ValueError(f"polish={model.polish!r} needs all rows several times, which {method} never sees: use fit.")
 
 
 def most_models(model: Any) -> int | None:
@@ -187,6 +204,7 @@ def parts(
     if isinstance(conversion, str) and conversion == "auto":
         # with births the objective counts from each feature's first appearance on: no average over all rows means it
         average = (loss.curved or curved) and not getattr(optimizer, "births", False)
+        average = average and not tolerance(model)  # which needs a start, not a sparse answer
         conversion = "average-sl" if average else "last"
     optimizer = named("optimizer", optimizer, {name: kind() for name, kind in OPTIMIZERS.items()}, "uses_steps")
     if step is not None and not optimizer.uses_steps:
@@ -200,6 +218,8 @@ def parts(
             raise ValueError(f"{type(conversion).__name__} decides itself how many features remain: give no budget.")
         how = "top-k" if model.target_excess_risk is None else "dd"
         conversion = conversions.Sparsify(model.budget, conversion, how, model.target_excess_risk)
+    if tolerance(model):
+        check_polishable(loss, regularizer, conversion)
     return loss, optimizer, conversion, step
 
 

@@ -7,14 +7,16 @@ import contextlib
 import copy
 import inspect
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from ._composition import check_parameters, most_models, named, new_runs
+from ._composition import check_parameters, most_models, named, new_runs, refuse_polish, tolerance
+from .conversions import Answer
 from .losses import value
+from .polish import finish
 from .progress import Progress
 from .randomness import Purpose, uniform
 from .regularizers import strength
@@ -71,7 +73,7 @@ class LinearModel:
         shuffle: bool = True, random_state: Any = None, fit_intercept: bool = True,
         feature_weights: Any = None, storage: str = "all", preset: Any = None, budget: int | None = None,
         target_excess_risk: tuple[float, float] | None = None, warm_start: bool = False, n_jobs: int | None = None,
-        verbose: int = 0,
+        verbose: int = 0, polish: bool | float = False,
     ) -> None:  # fmt: skip
         self.loss = loss
         self.alpha = alpha
@@ -96,6 +98,7 @@ class LinearModel:
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.polish = polish
 
     def settings(self) -> dict[str, Any]:
         """The parameters of ``__init__``."""
@@ -148,6 +151,21 @@ class LinearModel:
         return models
 
     # ---- learning --------------------------------------------------------------------------------------------------
+
+    def polish_on(self, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]]) -> None:
+        """Turn what was learned into the optimum over all rows, given in passes: places, codes and weights."""
+        model = solve(self._runs, [finish(run, rows, tolerance(self)) for run in self._runs])
+        self._model = model._replace(coef=self._arranged(model.coef), intercept=self._arranged(model.intercept))
+
+    def polish_on_chunks(self, chunks: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray | None]]]) -> None:
+        """The same for rows of a reader, whose passes are those that were learned from."""
+
+        def rows() -> Iterator[tuple[Matrix, np.ndarray, np.ndarray]]:
+            for matrix, y, weights in chunks():
+                codes, scale = self._encoded(y, weights, False, None)
+                yield self._features.find(matrix), codes, np.ones(len(codes)) if scale is None else scale
+
+        self.polish_on(rows)
 
     def take_rows(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, *, classes: Any = None,
@@ -266,6 +284,7 @@ class LinearModel:
         self._begin_labels(anew)
         if anew:
             check_parameters(self)
+            refuse_polish(self, "learn_one")
             self._features = self._new_features() if type(x) is tuple else Names()
             self.n_features_in_ = 0
             self._begin_stream(0, one_by_one=True)
@@ -319,7 +338,7 @@ class LinearModel:
     def _passes(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
         seed = self._runs[0].seed
         learned = np.arange(len(matrix)) if weights is None else np.flatnonzero(weights)
-        check = None
+        check, passes = None, 1 if tolerance(self) else self.max_iter
         if self.early_stopping:
             held = uniform(seed, Purpose.VALIDATION, np.arange(len(learned))) < self.validation_fraction
             if held.all() or not held.any():
@@ -330,14 +349,14 @@ class LinearModel:
             check, learned = learned[held], learned[~held]
         elif self.tol is not None:
             check = learned[:: max(1, len(learned) // _CHECKED_ROWS)]
-        if check is not None and self.max_iter > 1:
+        if check is not None and passes > 1:
             looked_at = matrix.take(check), y[check], np.ones(len(check)) if weights is None else weights[check]
         for run in self._runs:
-            if run.expect(len(learned) * self.max_iter):
+            if run.expect(len(learned) * passes):
                 check = None  # a conversion that was told the length of the stream gets all of it
         best, stale = np.inf, 0
-        progress = Progress(type(self).__name__, len(learned), self.max_iter, self.verbose)
-        for epoch in range(1, self.max_iter + 1):
+        progress = Progress(type(self).__name__, len(learned), passes, self.verbose)
+        for epoch in range(1, passes + 1):
             order = learned
             if self.shuffle:
                 order = np.random.default_rng([seed, Purpose.SHUFFLE, self.n_iter_]).permutation(learned)
@@ -345,7 +364,7 @@ class LinearModel:
                 self._feed(matrix, y, weights, order[first : first + _SLICE], again=epoch > 1)
                 progress.show(epoch, min(first + _SLICE, len(order)))
             self.n_iter_ += 1
-            if check is None or epoch == self.max_iter:
+            if check is None or epoch == passes:
                 continue
             objective = self._objective(*looked_at, penalised=not self.early_stopping)
             stale = stale + 1 if objective > best - (self.tol or 0.0) * abs(objective) else 0
@@ -523,6 +542,15 @@ class LinearModel:
         """What was chosen: optimizer, step, metric, guard, warnings."""
         return self._solved().report
 
+    @property
+    def gap_(self) -> float:
+        """After ``polish``: the largest violation of an optimality condition over lam, the worst model's; NaN without.
+
+        ``report_["converted"]`` says more for each run: duality gaps, passes, sizes of working sets.
+        """
+        gaps = [gap for part in self.report_["converted"] for gap in part.get("polish", {}).get("gaps", [np.nan])]
+        return float(np.max(gaps))
+
     def sparsify(self) -> Self:
         """``coef_`` as a scipy sparse array from now on; learning goes on as before."""
         self.check_fitted()
@@ -550,9 +578,9 @@ class LinearModel:
             w = np.ascontiguousarray(model.coef.toarray().T)
         return margins(rows.indptr, rows.indices, rows.data, w, np.ascontiguousarray(model.intercept))
 
-def solve(runs: list[Run]) -> Solved:
-    """The models of all runs as one."""
-    answers = [run.finish() for run in runs]
+def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
+    """The models of all runs as one; ``answers`` where they are not simply what the runs say."""
+    answers = answers or [run.finish() for run in runs]
     runs = [answer.report.pop("run", run) for answer, run in zip(answers, runs, strict=True)]
     first = runs[0]
     w = np.concatenate([answer.w for answer in answers], axis=1)

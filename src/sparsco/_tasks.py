@@ -50,7 +50,7 @@ class LinearClassifier(Margins, LinearModel):
         validation_fraction: float = 0.1, shuffle: bool = True, random_state: Any = None, fit_intercept: bool = True,
         class_weight: Any = None, feature_weights: Any = None, storage: str = "all", preset: Any = None,
         budget: int | None = None, target_excess_risk: tuple[float, float] | None = None, warm_start: bool = False,
-        n_jobs: int | None = None, verbose: int = 0,
+        n_jobs: int | None = None, verbose: int = 0, polish: bool | float = False,
     ) -> None:  # fmt: skip
         super().__init__(
             loss, alpha=alpha, l1_ratio=l1_ratio, penalty=penalty, optimizer=optimizer, conversion=conversion,
@@ -58,7 +58,7 @@ class LinearClassifier(Margins, LinearModel):
             early_stopping=early_stopping, validation_fraction=validation_fraction, shuffle=shuffle,
             random_state=random_state, fit_intercept=fit_intercept, feature_weights=feature_weights, storage=storage,
             preset=preset, budget=budget, target_excess_risk=target_excess_risk, warm_start=warm_start, n_jobs=n_jobs,
-            verbose=verbose,
+            verbose=verbose, polish=polish,
         )  # fmt: skip
         self.class_weight = class_weight
 

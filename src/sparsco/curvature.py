@@ -294,10 +294,10 @@ def _minimum_of_model(
     pairs = np.square(np.diff(start)).sum()
     dense = x.size > 0.5 * h.size * k
     if k <= _GRAM_COLUMNS and (dense or pairs < 120 * x.size):  # the Gram matrix costs less than the sweeps it saves
-        G = _dense_gram(start, columns, x, h, k) if dense else quadratic.gram(start, columns, x, h, k)
+        G = dense_gram(start, columns, x, h, k) if dense else quadratic.gram(start, columns, x, h, k)
         G[np.diag_indices(k + 1)] += D + rho
         if fit_intercept and G[k, k] > 0.0:
-            _descend_beside_intercept(G, q, new, pen, tol)
+            descend_beside_intercept(G, q, new, pen, tol)
         else:
             quadratic.descend_gram(G[:k, :k].copy(), q[:k].copy(), new[:k], pen[:k], tol, 2 * _EPOCHS)
     else:
@@ -306,7 +306,7 @@ def _minimum_of_model(
     return new
 
 
-def _descend_beside_intercept(G: np.ndarray, q: np.ndarray, w: np.ndarray, pen: np.ndarray, tol: float) -> None:
+def descend_beside_intercept(G: np.ndarray, q: np.ndarray, w: np.ndarray, pen: np.ndarray, tol: float) -> None:
     """Coordinate descent on the weights with the intercept at its best for each: as if columns had mean zero.
 
     A coordinate of its own would creep where features have a large mean.
@@ -329,7 +329,7 @@ def _mean_loss(rows: SampleRows, loss: Any, p: np.ndarray) -> float:
     return float((rows.weights * value(loss, p, rows.targets)).mean())
 
 
-def _dense_gram(start: np.ndarray, columns: np.ndarray, x: np.ndarray, h: np.ndarray, k: int) -> np.ndarray:
+def dense_gram(start: np.ndarray, columns: np.ndarray, x: np.ndarray, h: np.ndarray, k: int) -> np.ndarray:
     """:func:`quadratic.gram` by one dense product."""
     X = np.zeros((h.size, k + 1))
     X[np.repeat(np.arange(h.size), np.diff(start)), columns] = x

@@ -19,10 +19,11 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from ._composition import check_parameters, starting_point
+from ._composition import check_parameters, refuse_polish, starting_point, tolerance
 from ._linear import LinearModel, check_some_weight
 from ._margins import Margins
 from ._tasks import LinearClassifier, LinearRegressor
+from .polish import slices
 from .rows import Matrix, as_matrix, check_numbers
 from .slots import Columns, Names, SeenColumns
 
@@ -57,12 +58,18 @@ class Estimator(LinearModel, SelectorMixin, BaseEstimator):
                 self.n_iter_, self._layout = 0, "dense"
             self._runs, self._model, self._streaming, self._noting = runs, None, False, False
             self._passes(matrix, y, weights)
+            if tolerance(self):
+                learned = slice(None) if weights is None else np.flatnonzero(weights)
+                every = np.ones(len(matrix)) if weights is None else weights
+                rows = matrix if weights is None else matrix.take(learned)
+                self.polish_on(lambda: slices(rows, y[learned], every[learned]))
             self._solved()
         return self
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """Learn the rows in their order."""
         with self._unchanged_on_error():
+            refuse_polish(self, "partial_fit")
             first = self._begins("partial_fit")
             matrix, y, weights = self._validated(X, y, sample_weight, reset=first, grows=True)
             self._learn_next(matrix, y, weights, first, classes)
@@ -235,6 +242,9 @@ or a conversion record
     target_excess_risk : (eps, delta), optional
         As few features as random draws need to lose at most eps (of the mean squared error; for other losses of the
         mean loss) with probability 1 - delta, then learned anew.
+    polish : bool or float
+        ``fit`` makes one pass and then goes on to the exact optimum over all rows, until no optimality condition is
+        violated by more than this share of lam (True: 1e-4); ``gap_`` is what was reached.  See docs/optimum.md.
 
     Notes
     -----

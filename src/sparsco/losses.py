@@ -14,8 +14,9 @@ a subgradient.  On its class a record says
   curvature is the Hessian's diagonal.
 
 It may also say ``check()`` (of its own constants), ``refuse(y)`` (targets it is not made for), ``resolve(targets,
-weights)`` (the record with its open scale filled in), ``units(mean, std)``, ``predicted(p)`` (regressions) and
-``probabilities(p)`` (classifiers).
+weights)`` (the record with its open scale filled in), ``units(mean, std)``, ``predicted(p)`` (regressions),
+``probabilities(p)`` (classifiers) and ``conjugate(c, y)`` (sup_p c p - loss(p, y) at slopes c that it has somewhere,
+for duality gaps).
 """
 
 from __future__ import annotations
@@ -82,6 +83,9 @@ class Squared(NamedTuple):
     def curvature(loss, p, y):  # noqa: N805
         return 0.0 * p + 1.0
 
+    def conjugate(self, c: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return c * (0.5 * c + y)
+
     def units(loss, mean, std):  # noqa: N805
         return mean, std, std
 
@@ -109,6 +113,9 @@ class Huber(NamedTuple):
 
     def curvature(loss, p, y):  # noqa: N805
         return where(abs(p - y) <= loss.epsilon, 1.0, 0.0 * p)
+
+    def conjugate(self, c: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return c * (0.5 * c + y)
 
 
 class EpsilonInsensitive(NamedTuple):
@@ -240,7 +247,8 @@ class Logistic(NamedTuple):
     couples = False
 
     def value(loss, p, y):  # noqa: N805
-        return np.logaddexp(0.0, -y * p)
+        z = y * p  # logaddexp says the same in four times the time
+        return np.maximum(-z, 0.0) + np.log1p(np.exp(-np.abs(z)))
 
     def derivative(loss, p, y):  # noqa: N805
         return -y / (1.0 + exp(y * p))
@@ -248,6 +256,10 @@ class Logistic(NamedTuple):
     def curvature(loss, p, y):  # noqa: N805
         e = exp(-abs(p))
         return e / ((1.0 + e) * (1.0 + e))
+
+    def conjugate(self, c: np.ndarray, y: np.ndarray) -> np.ndarray:
+        s = np.clip(-y * c, 0.0, 1.0)  # the other class's probability
+        return s * np.log(np.maximum(s, 1e-300)) + (1.0 - s) * np.log(np.maximum(1.0 - s, 1e-300))
 
     def probabilities(self, p: np.ndarray) -> np.ndarray:
         """Of each class; with more than two each class's own, scaled to sum to one."""
@@ -292,6 +304,9 @@ class SquaredHinge(NamedTuple):
 
     def curvature(loss, p, y):  # noqa: N805
         return where(y * p < 1.0, 2.0, 0.0 * p)
+
+    def conjugate(self, c: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return c * (0.25 * c + y)
 
 
 class Multinomial(NamedTuple):

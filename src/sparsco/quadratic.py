@@ -36,6 +36,45 @@ def moments(indptr, indices, data, c, h, d):
 
 
 @kernel
+def add_gradient(indptr, indices, data, c, g):
+    """g += sum_i c_i x_i."""
+    for i in range(c.size):
+        ci = c[i]
+        if ci != 0.0:
+            for q in range(U(indptr[i]), U(indptr[i + 1])):
+                g[U(indices[q])] += ci * data[q]
+
+
+@kernel
+def violations(g, w, pen, rho, out):
+    """By how much each weight violates its optimality condition, into ``out``; returns the largest."""
+    worst = 0.0
+    for j in range(w.size):
+        s = g[j] + rho * w[j]
+        if w[j] > 0.0:
+            u = abs(s + pen[j])
+        elif w[j] < 0.0:
+            u = abs(s - pen[j])
+        else:
+            u = max(abs(s) - pen[j], 0.0)
+        out[j] = u
+        worst = max(worst, u)
+    return worst
+
+
+@kernel
+def column_sums(first, rows, x, c):
+    """sum_i c_i x_i by columns."""
+    g = np.empty(first.size - 1)
+    for j in range(g.size):
+        s = 0.0
+        for p in range(U(first[j]), U(first[j + 1])):
+            s += c[rows[p]] * x[p]
+        g[j] = s
+    return g
+
+
+@kernel
 def screened(indptr, indices, data, place):
     """The rows restricted to the columns j with place[j] >= 0, and those renamed to their places."""
     start = np.zeros(indptr.size, np.int64)
@@ -117,6 +156,7 @@ def descend(first, rows, x, c, h, D, q, w, pen, tol, max_epochs, moves_last):
     """The same for many columns: G = X^T diag(h) X + diag(D) stays a product, the last feature is always 1.
 
     ``q`` is the gradient at the start and ``c`` its part in the margins, which becomes c + h times their change.
+    Returns the number of sweeps.
     """
     k = w.size - 1
     M, hx, offset = D.copy(), np.empty(x.size), q.copy()
@@ -127,8 +167,9 @@ def descend(first, rows, x, c, h, D, q, w, pen, tol, max_epochs, moves_last):
             hx[p] = h[rows[p]] * x[p]
             M[j] += hx[p] * x[p]
             offset[j] -= c[rows[p]] * x[p]
-    full = True
-    for _ in range(max_epochs):
+    full, sweeps = True, 0
+    while sweeps < max_epochs:
+        sweeps += 1
         largest = 0.0
         for j in range(k + 1):
             if M[j] <= 0.0 or (w[j] == 0.0 and not full):
@@ -155,6 +196,7 @@ def descend(first, rows, x, c, h, D, q, w, pen, tol, max_epochs, moves_last):
         if largest <= tol and full:
             break
         full = largest <= tol
+    return sweeps
 
 
 def largest_eigenvalue(indptr, indices, data, d, h, intercept=False):

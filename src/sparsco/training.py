@@ -275,8 +275,12 @@ class _Training:
 
     def whole(self) -> Trained:
         """From where the run is to its end."""
-        if self.passes > 1 and not self.stream.repeatable:
-            raise ValueError("standard input and iterators can be read once only: set passes to 1, or give a file.")
+        polish = self.settings.get("polish", getattr(self.model, "polish", False))
+        if (self.passes > 1 or polish) and not self.stream.repeatable:
+            raise ValueError(
+                "standard input and iterators can be read once only: set passes to 1 and polish to False, or give a "
+                "file."
+            )
         while self.epoch < self.passes:
             for part, is_judged in self._parts():
                 self._learn(part, is_judged)
@@ -286,6 +290,9 @@ class _Training:
                 raise ValueError("the source has no rows: there is nothing to learn from.")
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
         self.model.n_iter_ = self.passes
+        if self.model.polish:
+            self.checkpoint()  # to resume here
+            self.model.polish_on_chunks(self._again)
         self._line()
         self.live.close()
         return Trained(self.model, self.stream, self.table, self.rows, self._elapsed(), self.notes)
@@ -331,6 +338,13 @@ class _Training:
                 self._decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
             yield from first
         yield from chunks
+
+    def _again(self) -> Iterator[tuple[Matrix, np.ndarray, np.ndarray | None]]:
+        """All rows once more, in their order, as labels that the model knows."""
+        for chunk in self.stream.chunks():
+            if self.stop():
+                raise StoppedError("stopped while polishing")
+            yield chunk.matrix, labels(chunk.y) if self.model.classifies else chunk.y, chunk.weights
 
     def _learn(self, part: Part, is_judged: bool) -> None:
         matrix, y, weights, order = part

@@ -15,7 +15,7 @@ from .options import FINE, INTERRUPTED, TERMINATED, add_reading, check_writable,
 
 _LEARNING = (
     "task", "loss", "penalty", "alpha", "l1_ratio", "l1", "l2", "optimizer", "conversion", "step_size", "preset",
-    "budget", "storage", "classes", "class_weight", "no_intercept",
+    "budget", "storage", "classes", "class_weight", "no_intercept", "polish",
 )  # fmt: skip
 """Options that a model under way has decided."""
 
@@ -38,6 +38,8 @@ def add(commands: argparse._SubParsersAction) -> None:
     add_learning(to)
     to.add_argument("--passes", type=positive, default=1, metavar="N",
                     help="over the data (default: 1); later ones from a cache, blocks in a random order")  # fmt: skip
+    to.add_argument("--polish", type=float, nargs="?", const=True, default=False, metavar="TOL",
+                    help="go on to the exact optimum, to this share of the L1 weight (default: 1e-4)")  # fmt: skip
     to.add_argument("--no-shuffle", action="store_true", help="later passes in the rows' order, too")
     to.add_argument("--no-cache", action="store_true", help="do not keep the rows for later passes")
     to.add_argument("--update", metavar="MODEL", help="go on with this model, saved with --save-state")
@@ -133,7 +135,11 @@ def _train(given: argparse.Namespace) -> int:
         given.save_state |= path.resolve() == Path(given.update).resolve()  # what could go on can go on
     else:
         model, settings = estimator(given)
-    if given.passes > 1 and not given.no_cache and source != "-":
+    if given.polish:
+        settings["polish"] = given.polish
+        if model is not None:
+            model.set_params(polish=given.polish)
+    if (given.passes > 1 or given.polish) and not given.no_cache and source != "-":
         reader["cache"] = True
     if given.test:  # what is wrong with its name is found now
         open_stream(given.test if len(given.test) > 1 else given.test[0],

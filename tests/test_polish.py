@@ -1,0 +1,212 @@
+"""The certified optimum: against independent solvers, by its own conditions, in memory and over files."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import dump_svmlight_file
+from sklearn.linear_model import ElasticNet as SklearnElasticNet
+from sklearn.linear_model import LogisticRegression
+
+from sparsco import SparseClassifier, SparseRegressor
+from sparsco.cli import main
+from sparsco.losses import Huber, Logistic, Squared, SquaredHinge, derivative, value
+from sparsco.models import load
+from sparsco.polish import Part, polish, slices
+from sparsco.regularizers import ElasticNet
+from sparsco.rows import Matrix, as_matrix
+from sparsco.training import Checkpoints, StoppedError, train
+
+
+def rows(n=600, d=200, seed=0, mean=0.0):
+    rng = np.random.default_rng(seed)
+    X = (rng.standard_normal((n, d)) + mean) * (rng.random((n, d)) < 0.2)
+    truth = np.zeros(d)
+    truth[:8] = np.array([3.0, -3.0, 2.0, -2.0, 1.5, -1.5, 1.0, -1.0])
+    p = X @ truth
+    return sp.csr_array(X), np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-p)), 1.0, -1.0), p + rng.standard_normal(n)
+
+
+def violations(X, y, loss, w, b, lam, rho=0.0, pen=1.0, weights=1.0):
+    """The optimality conditions, written down once more; the last is the intercept's."""
+    c = weights * derivative(loss, X @ w + b, y)
+    n = np.count_nonzero(weights * np.ones(len(y)))
+    g, pen = X.T @ c / n + rho * w, lam * pen * np.ones(w.size)
+    inside = np.where(w != 0.0, np.abs(g + pen * np.sign(w)), np.maximum(np.abs(g) - pen, 0.0))
+    return np.append(inside, abs(c.sum() / n))
+
+
+def objective(X, y, loss, w, b, lam, rho=0.0):
+    return value(loss, X @ w + b, y).mean() + lam * np.abs(w).sum() + 0.5 * rho * w @ w
+
+
+CASES = [
+    (SparseClassifier, "logistic", Logistic(), 0.01, 0.0),
+    (SparseClassifier, "logistic", Logistic(), 0.01, 0.02),
+    (SparseClassifier, "squared-hinge", SquaredHinge(), 0.03, 0.0),
+    (SparseRegressor, "squared", Squared(), 0.05, 0.0),
+    (SparseRegressor, "huber", Huber(), 0.05, 0.01),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "loss", "lam", "rho"), CASES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_conditions_hold(kind, name, loss, lam, rho, weighted):
+    X, labels, numbers = rows(mean=0.5)
+    y = labels if kind is SparseClassifier else numbers
+    rng = np.random.default_rng(1)
+    weights = rng.random(len(y)) * (rng.random(len(y)) < 0.9) if weighted else None
+    pen = rng.uniform(0.0, 2.0, X.shape[1]) if weighted else None
+    model = kind(
+        name, alpha=lam + rho, l1_ratio=lam / (lam + rho), polish=1e-8, feature_weights=pen, random_state=0
+    ).fit(X, y, sample_weight=weights)
+    found = violations(
+        X, y, loss, np.ravel(model.coef_), float(np.ravel(model.intercept_)[0]), lam, rho,
+        1.0 if pen is None else pen, 1.0 if weights is None else weights,
+    )  # fmt: skip
+    assert found.max() <= 1.01e-8 * lam
+    assert model.gap_ == pytest.approx(found.max() / lam, rel=1e-3, abs=1e-12) and model.gap_ <= 1e-8
+    assert 0 < model.n_nonzero_ < X.shape[1]
+    report = model.report_["converted"][0]["polish"]
+    assert report["passes"] == len(report["working_sets"][0]) + 1 and report["steps"][0] > 0
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.02])
+def test_squared_loss_equals_scikit_learn(rho):
+    X, _, y = rows()
+    lam = 0.05
+    model = SparseRegressor(alpha=lam + rho, l1_ratio=lam / (lam + rho), polish=1e-9).fit(X, y)
+    theirs = SklearnElasticNet(alpha=lam + rho, l1_ratio=lam / (lam + rho), tol=1e-14, max_iter=100_000).fit(X, y)
+    ours, best = (
+        objective(X, y, Squared(), np.ravel(m.coef_), float(m.intercept_[0] if m is model else m.intercept_), lam, rho)
+        for m in (model, theirs)
+    )
+    assert abs(ours - best) <= 1e-8 * best
+    np.testing.assert_array_equal(np.flatnonzero(model.coef_), np.flatnonzero(theirs.coef_))
+    gap = model.report_["converted"][0]["polish"]["duality_gaps"][0]
+    assert -1e-12 <= ours - best + gap and gap <= 1e-6 * best
+
+
+def test_logistic_loss_equals_saga():
+    X, y, _ = rows(n=400, d=60)
+    lam = 0.02
+    model = SparseClassifier(alpha=lam, polish=1e-9).fit(X, y)
+    theirs = LogisticRegression(
+        C=1.0 / (lam * len(y)), l1_ratio=1.0, solver="saga", tol=1e-10, max_iter=20_000
+    ).fit(X, y)  # fmt: skip
+    ours, best = (objective(X, y, Logistic(), m.coef_[0], m.intercept_[0], lam) for m in (model, theirs))
+    assert abs(ours - best) <= 1e-8 * best
+    np.testing.assert_array_equal(np.flatnonzero(model.coef_), np.flatnonzero(np.abs(theirs.coef_[0]) > 1e-7))
+
+
+def test_every_class_against_the_rest():
+    X, _, p = rows()
+    y = np.digitize(p, np.quantile(p, [0.3, 0.6]))
+    model = SparseClassifier(alpha=0.01, polish=1e-8).fit(X, y)
+    for k in range(3):
+        sign = np.where(y == k, 1.0, -1.0)
+        assert violations(X, sign, Logistic(), model.coef_[k], model.intercept_[k], 0.01).max() <= 1e-10
+        alone = SparseClassifier(alpha=0.01, polish=1e-8).fit(X, sign)
+        np.testing.assert_allclose(model.coef_[k], alone.coef_[0], atol=1e-6)
+
+
+def test_the_duality_gap_bounds_the_objective():
+    X, y, _ = rows(mean=0.5)
+    matrix, targets, weights = as_matrix(X), y[:, None], np.ones((len(y), 1))
+
+    def whole():
+        return (Part(*part) for part in slices(matrix, targets, weights))
+
+    for rho in (0.0, 0.01):
+        start = np.zeros((matrix.d, 1)), np.zeros(1)
+        settings = {"loss": Logistic(), "regularizer": ElasticNet(0.01, rho)}
+        best = polish(whole, *start, tol=1e-10, **settings).objectives[0]
+        for passes in range(2, 5):
+            found = polish(whole, *start, tol=1e-10, passes=passes, **settings)
+            assert found.passes == passes
+            assert found.objectives[0] - best <= found.duality_gaps[0] + 1e-12
+    assert found.duality_gaps[0] < 1e-3
+
+
+def test_a_step_that_the_rows_do_not_confirm_is_halved():
+    """Columns that were copied wrongly, the first time, must not lead astray."""
+    X, y, _ = rows()
+    matrix, targets, weights = as_matrix(X), y[:, None], np.ones((len(y), 1))
+    wrong = Matrix(matrix.indptr, matrix.indices, 0.2 * matrix.data, matrix.d)
+    asked = []
+
+    def whole():
+        asked.append(None)
+        return iter([Part(wrong if len(asked) == 2 else matrix, targets, weights)])
+
+    start = np.zeros((matrix.d, 1)), np.zeros(1)
+    found = polish(whole, *start, loss=Logistic(), regularizer=ElasticNet(0.001), tol=1e-8)
+    assert violations(X, y, Logistic(), found.w[:, 0], found.b[0], 0.001).max() <= 1.01e-11
+    unhurt = polish(lambda: iter([Part(matrix, targets, weights)]), *start, loss=Logistic(),
+                    regularizer=ElasticNet(0.001), tol=1e-8)  # fmt: skip
+    assert found.passes > unhurt.passes
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_over_a_file_as_in_memory(tmp_path, words):
+    X, y, _ = rows(n=1500)
+    file = tmp_path / "rows.svm"
+    dump_svmlight_file(X, y, str(file))
+    labels = {"classes": "any"} if words else {}
+    trained = train(file, settings={"alpha": 0.01, "polish": 1e-8, "random_state": 0}, **labels).model
+    model = SparseClassifier(alpha=0.01, polish=1e-8, shuffle=False).fit(X, y)
+    np.testing.assert_allclose(np.ravel(trained.coef_), model.coef_[0, : trained.n_features_in_], atol=1e-6)
+    np.testing.assert_array_equal(np.flatnonzero(trained.coef_), np.flatnonzero(model.coef_))
+    assert trained.gap_ <= 1e-8
+
+
+def test_stopped_while_polishing_and_resumed(tmp_path):
+    X, y, _ = rows(n=1500)
+    file, asked = tmp_path / "rows.svm", []
+    dump_svmlight_file(X, y, str(file))
+    settings, kept = {"alpha": 0.01, "polish": 1e-8, "random_state": 0}, Checkpoints(tmp_path / "checkpoint")
+    with pytest.raises(StoppedError, match="polishing"):
+        train(file, settings=settings, checkpoints=kept, stop=lambda: bool(asked.append(None) or len(asked) > 6))
+    resumed = train(file, settings=settings, checkpoints=kept, resume=True).model
+    np.testing.assert_array_equal(resumed.coef_, train(file, settings=settings).model.coef_)
+
+
+def test_from_the_command_line(tmp_path, capsys):
+    X, y, _ = rows()
+    file, out = tmp_path / "rows.svm", tmp_path / "m.model"
+    dump_svmlight_file(X, y, str(file))
+    assert main(["train", str(file), "-m", str(out), "--alpha", "0.01", "--polish", "1e-6", "--quiet"]) == 0
+    assert load(out).gap_ <= 1e-6
+    assert main(["train", str(file), "-m", str(out), "--loss", "hinge", "--polish", "--quiet"]) == 2
+    assert "polish" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"loss": "hinge"}, "Hinge"), ({"loss": "multinomial"}, "Multinomial"), ({"penalty": "row-group"}, "RowGroup"),
+        ({"penalty": "nonnegative"}, "NonNegative"), ({"l1_ratio": 0.0}, "L1"), ({"early_stopping": True}, "all rows"),
+        ({"polish": -1.0}, "polish=-1.0"), ({"polish": "yes"}, "polish='yes'"), ({"alpha": 0.0}, "L1"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(settings, word):
+    X, _, p = rows(n=60, d=20)
+    with pytest.raises(ValueError, match=word):
+        SparseClassifier(**({"alpha": 0.1, "polish": True} | settings)).fit(X, np.digitize(p, [-1.0, 1.0]))
+
+
+def test_streams_are_refused():
+    X, y, _ = rows(n=60, d=20)
+    with pytest.raises(ValueError, match="partial_fit"):
+        SparseClassifier(polish=True).partial_fit(X, y)
+    with pytest.raises(ValueError, match="learn_one"):
+        SparseClassifier(polish=True).learn_one({"a": 1.0}, 1)
+    with pytest.raises(ValueError, match="once only"):
+        train(iter([({"a": 1.0}, 1), ({"b": 1.0}, 0)]), settings={"polish": True})
+
+
+def test_what_was_not_reached_is_said(monkeypatch):
+    X, y, _ = rows()
+    monkeypatch.setattr("sparsco.polish.PASSES", 2)
+    with pytest.warns(UserWarning, match="not reached in 2 passes"):
+        model = SparseClassifier(alpha=0.005, polish=1e-12).fit(X, y)
+    assert model.gap_ > 1e-12 and np.isnan(SparseClassifier(alpha=0.01).fit(X, y).gap_)
