@@ -138,7 +138,7 @@ def _train(given: argparse.Namespace) -> int:
     if given.polish:
         settings["polish"] = given.polish
         if model is not None:
-            model.set_params(polish=given.polish)
+            model.polish = given.polish
     if (given.passes > 1 or given.polish) and not given.no_cache and source != "-":
         reader["cache"] = True
     if given.test:  # what is wrong with its name is found now
