@@ -14,6 +14,9 @@ __version__ = "0.1.0.dev0"
 _HOMES = {
     "SparseClassifier": "estimators",
     "SparseRegressor": "estimators",
+    "SparseClassifierCV": "cross_validation",
+    "SparseRegressorCV": "cross_validation",
+    "SparsePath": "paths",
     "kaczmarz": "systems",
     "load": "models",
     "save": "models",

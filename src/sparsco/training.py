@@ -188,6 +188,8 @@ class _Training:
     """One call of ``train``: what it was asked for, where it is, what it has seen."""
 
     checkpoints: Checkpoints | None
+    wrap: Callable[[Any], Any] = staticmethod(lambda estimator: estimator)
+    """What is learned of the estimator that the labels decide on."""
     stop: Callable[[], bool]
     live: Live
     stream: Stream
@@ -247,7 +249,7 @@ class _Training:
         distinct = np.unique(found) if found.dtype.kind != "O" else np.array(sorted(set(found.tolist())))
         if self.model is None:
             is_task = found.dtype.kind != "f" and len(distinct) <= MANY_CLASSES
-            self.model = (LinearClassifier if is_task else LinearRegressor)(**self.settings)
+            self.model = self.wrap((LinearClassifier if is_task else LinearRegressor)(**self.settings))
             what = f"classification: {len(distinct)} labels" if is_task else "regression: labels are numbers"
             self.notes.append(f"{what} in the first {len(y)} rows")
         is_new = self.model.classifies and not hasattr(self.model, "classes_")
