@@ -337,7 +337,7 @@ class SparsePath:
             if self._held:
                 matrices, targets, weights = zip(*self._held, strict=True)
                 rows = stack(list(matrices)), np.concatenate(targets), np.concatenate(weights)
-                found = judged(learner, *rows, _converted(learner, models))
+                found = judged(learner, *rows, converted(learner, models))
             self._path = Path(shell_of(learner), models, found.summary())
         return self._path
 
@@ -391,11 +391,13 @@ def _check_count(name: str, x: Any) -> None:
         raise ValueError(f"{name}={x!r}: it must be a whole number of at least 1.")
 
 
-def learner_of(estimator: LinearModel, lams: Any) -> LinearModel:
+def learner_of(estimator: LinearModel, lams: Any, random_state: Any = None) -> LinearModel:
     """A new estimator of the same parameters, to learn these strengths."""
     learner = type(estimator)(**estimator.settings())
     if learner.budget is not None or learner.target_excess_risk is not None:
         raise ValueError("budget and target_excess_risk say how many features remain, and so does a path: leave them.")
+    if random_state is not None:
+        learner.random_state = random_state
     if not isinstance(learner.random_state, numbers.Integral):
         learner.random_state = seed_of(learner.random_state)  # the same for all that is learned side by side
     learner.early_stopping, learner.warm_start, learner._lams = False, False, lams
@@ -448,10 +450,16 @@ def solved(learner: LinearModel) -> list[Solved]:
     return out
 
 
+def twin_of(learner: LinearModel) -> Any:
+    """Another of the same kind with all that it has, to be given runs or models of its own."""
+    twin = object.__new__(type(learner))
+    vars(twin).update(vars(learner))
+    return twin
+
+
 def shell_of(learner: LinearModel) -> LinearModel:
     """The learner without its runs: labels, features, parameters."""
-    shell = object.__new__(type(learner))
-    vars(shell).update(vars(learner))
+    shell = twin_of(learner)
     shell._runs, shell._model, shell._streaming, shell._noting = None, None, False, False
     shell._ended = "a model of a path holds no training state"
     return copy.deepcopy(shell)
@@ -465,7 +473,7 @@ def _iterates(learner: LinearModel) -> Weights:
     return lambda slots: [run.weights_at(slots) for run in learner._runs]
 
 
-def _converted(learner: LinearModel, models: list[Solved]) -> Weights:
+def converted(learner: LinearModel, models: list[Solved]) -> Weights:
     def weights(slots: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         out, first = [], 0
         W = sp.csc_array(sp.vstack([each.coef for each in models]))[:, slots].toarray().T  # noqa: N806

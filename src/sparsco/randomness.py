@@ -27,6 +27,7 @@ class Purpose(IntEnum):
     VALIDATION = 4
     ITERATE = 5
     WINDOW = 6
+    FOLD = 7
 
 
 @inlined
