@@ -22,9 +22,9 @@ from ._tasks import LinearClassifier
 from .losses import value
 from .randomness import Purpose, seed_of, uniform
 from .rows import Matrix, margins_at, stack
-from .solve import PILOT_ROWS, Grid, Run
-from .training import JUDGED, Trained, _Training, next_mark
+from .solve import Grid, Run
 from .streams import open_stream
+from .training import JUDGED, Trained, _Training, next_mark
 
 HELD_ROWS = 20_000
 """Rows held out at most; later ones are all learned."""
@@ -128,8 +128,8 @@ class Path:
         if np.isnan(self.losses).all():
             if isinstance(rule, str):
                 raise ValueError(
-                    f"choose={rule!r} needs rows that were not learned, and none were judged: give more rows, hold some "
-                    "out (validation=0.2), or choose a number of features."
+                    f"choose={rule!r} needs rows that were not learned, and none were judged: give more rows, hold "
+                    "some out (validation=0.2), or choose a number of features."
                 )
             return float(self.lams[allowed].min())
         losses = np.where(allowed & np.isfinite(self.losses), self.losses, np.inf)
@@ -167,6 +167,8 @@ class SparsePath:
     ([1, 2], [3, 7])
     """
 
+    needs_classes = True
+    """That ``train`` takes the labels of the first rows for all there are."""
     _learner: Any = None
     _path: Path | None = None
 
@@ -184,6 +186,8 @@ class SparsePath:
         from .estimators import as_estimator
 
         _check_count("passes", self.passes)
+        if self.passes > 1 and self.validation not in ("auto", "progressive"):
+            raise ValueError("passes > 1 would learn the rows held out: use validation='progressive'.")
         learner = as_estimator(self._new_learner())
         matrix, y, weights = learner._validated(X, y, sample_weight, reset=True)
         placed, codes, weights = begin(learner, matrix, y, weights)
@@ -249,7 +253,7 @@ class SparsePath:
     def _share(self, n: int | None) -> float:
         """The share of rows to hold out; 0 to judge rows before they are learned."""
         given = self.validation
-        if given == "progressive" or (given == "auto" and (n is None or n >= _FEW_ROWS)):
+        if given == "progressive" or (given == "auto" and (n is None or n >= _FEW_ROWS or self.passes > 1)):
             return 0.0
         if given == "auto":
             return _SHARE
@@ -283,7 +287,7 @@ class SparsePath:
         if not self._held_share:
             return rows
         if again:
-            raise ValueError("passes=1 with rows held out: a later read would learn them; use validation='progressive'.")
+            raise ValueError("rows held out would be learned in a second pass: use validation='progressive'.")
         number = np.arange(self._rows - len(rows), self._rows)
         drawn = uniform(self._learner.random_state, Purpose.VALIDATION, number) < self._held_share
         drawn &= np.cumsum(drawn) + self._n_held <= HELD_ROWS
@@ -534,3 +538,39 @@ def train_path(
     training.checkpoints, training.stop, training.live = None, bool, live or Live()
     training.stream = open_stream(source, **training.reader)
     return training.whole()
+
+
+# ---- for people ------------------------------------------------------------------------------------------------------
+
+
+def as_text(path: Path, chosen: float | None = None) -> str:
+    """The path as a table."""
+    lines = [f"{'lam':>12} {'nonzeros':>10} {'loss':>10} {'+-':>9} {'error':>10}"]
+    for each in path.table():
+        mark = "  chosen" if each["lam"] == chosen else ""
+        lines.append(
+            f"{each['lam']:>12.4g} {each['nonzeros']:>10,} {each['loss']:>10.5f} {each['spread']:>9.5f} "
+            f"{each['error']:>10.5f}{mark}"
+        )
+    return "\n".join(lines)
+
+
+def write_page(file: Any, path: Path, chosen: float | None = None, names: Mapping[int, str] | None = None) -> Any:
+    """The path as one HTML file: plots, table, the chosen model's largest weights."""
+    from . import plots
+    from . import report as html
+
+    drawn = {
+        "Weights of the features, by the strength of the penalty.": plots.coefficient_path,
+        "Loss on rows that were not learned against the number of features.": plots.error_vs_nonzeros,
+    }
+    if path.stability is not None:
+        drawn["Agreement of the folds' selections."] = plots.selection_stability
+    blocks = [html.figure(draw(path, chosen=chosen).figure, caption) for caption, draw in drawn.items()]
+    blocks.append(html.table(["lam", "nonzeros", "loss", "spread", "error"], [list(e.values()) for e in path.table()]))
+    if chosen is not None:
+        coef = sp.coo_array(path.model(chosen).sparsify().coef_)
+        largest = np.argsort(-np.abs(coef.data))[:50]
+        rows = [[(names or {}).get(int(coef.col[k]), str(coef.col[k])), float(coef.data[k])] for k in largest]
+        blocks += [html.heading(f"The model of lam = {chosen:.4g}"), html.table(["feature", "weight"], rows)]
+    return html.write(file, "A path of sparse models", blocks)

@@ -259,6 +259,9 @@ class _Training:
             if found.dtype.kind == "i" and set(distinct.tolist()) in _BINARY:
                 self.classes = distinct.tolist()
                 self.notes.append(f"two classes, {self.classes[0]} and {self.classes[1]}; another would be refused")
+            elif getattr(self.model, "needs_classes", False):
+                self.classes = distinct.tolist()
+                self.notes.append(f"{len(distinct)} classes in the first {len(y)} rows; another would be refused")
 
     # ---- the passes ------------------------------------------------------------------------------------------------
 
