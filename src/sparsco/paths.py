@@ -85,7 +85,7 @@ class Path:
     @property
     def coefs(self) -> sp.csc_array:
         """Weights, (features, strengths); with several models those of a strength side by side."""
-        every = sp.coo_array(sp.vstack([each.coef for each in self._solved]))
+        every = sp.coo_array(sp.vstack(self._weights()))
         shape = int(self._shell.n_features_in_), every.shape[0]
         return sp.csc_array((every.data, (self._shell._features.to_columns(every.col), every.row)), shape=shape)
 
@@ -97,7 +97,10 @@ class Path:
     @property
     def nonzeros(self) -> np.ndarray:
         """How many features have a weight, for each strength."""
-        return np.array([len(np.unique(each.coef.indices[each.coef.data != 0.0])) for each in self._solved])
+        return np.array([len(np.unique(c.indices)) if c.shape[0] > 1 else c.nnz for c in self._weights()])
+
+    def _weights(self) -> list[sp.csr_array]:
+        return [each.coef for each in self._solved]
 
     def model(self, lam: float) -> Any:
         """The model of one of the path's strengths, as an estimator: ready to predict, not to learn further."""
@@ -438,7 +441,7 @@ def solved(learner: LinearModel) -> list[Solved]:
     k, lams = 0, np.zeros(len(parts))
     for run in runs:
         answer, models = run.finish(), run.targets.base.m
-        coef = sp.csr_array(answer.w.T)
+        coef = sp.csr_array(sp.csr_array(np.ascontiguousarray(answer.w)).T)
         for copy_ in range(run.targets.copies):
             own = slice(copy_ * models, (copy_ + 1) * models)
             report = {name: part[own] if name == "chosen" else part for name, part in answer.report.items()}
@@ -498,11 +501,14 @@ def judged(
 ) -> Judged:
     """Every strength on rows that were not learned."""
     rows, n, m = learner._features.find(matrix), len(matrix), len(learner._lams)
-    slots, places = np.unique(rows.indices, return_inverse=True)
+    place = np.zeros(rows.d, np.int64)
+    place[rows.indices] = 1
+    slots = np.flatnonzero(place)
+    place[slots] = np.arange(len(slots))
     scale, codes = np.ones(n) if weights is None else weights, learner._codes_now(y)
     losses, by_strength, k = np.zeros((n, m)), [[] for _ in range(m)], 0
-    for run, (w, b) in zip(learner._runs, weights_at(slots.astype(np.int64)), strict=True):
-        p = margins_at(rows.indptr, places, rows.data, np.arange(n), np.ascontiguousarray(w), 0, b)
+    for run, (w, b) in zip(learner._runs, weights_at(slots), strict=True):
+        p = margins_at(rows.indptr, place[rows.indices], rows.data, np.arange(n), np.ascontiguousarray(w), 0, b)
         targets, scaled = run.lanes_of(codes, scale)
         with np.errstate(over="ignore", invalid="ignore"):
             found = scaled * value(run.problem.loss, p, targets)

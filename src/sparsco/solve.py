@@ -513,15 +513,19 @@ class Run:
         return self._weights_in(self.state, self.t)
 
     def _weights_in(self, state: State, t: int) -> tuple[np.ndarray, np.ndarray]:
+        if self.problem.lams is not None and hasattr(self.optimizer, "weights_at"):
+            return self.optimizer.weights_at(self.problem, state, self.block, t, np.arange(self.d))
         w, b = self.optimizer.weights(self.problem, state, self.block, t)
         return w[: self.d], b
 
     def weights_at(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The current iterate at these features, (features, m), and the intercepts; no look at all the others."""
-        problem, regularizer = self.problem, self.problem.regularizer
-        if getattr(regularizer, "kind", "separable") != "separable":
+        if getattr(self.problem.regularizer, "kind", "separable") != "separable":
             w, b = self.weights()
             return w[features], b
+        problem, regularizer = self.problem, self.problem.regularizer
+        if problem.lams is not None and hasattr(self.optimizer, "weights_at"):
+            return self.optimizer.weights_at(problem, self.state, self.block, self.t, features)
         if getattr(regularizer, "pen", None) is not None:
             regularizer = regularizer._replace(pen=regularizer.pen[features])
         part = problem._replace(d=len(features), regularizer=regularizer)

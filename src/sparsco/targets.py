@@ -65,7 +65,7 @@ class Repeated:
     def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
         models = np.arange(width) % self.base.m
         targets, scaled = (
-            part.reshape(len(y), self.base.m)[:, models] for part in self.base.encode(y, weights, self.base.m)
+            part.reshape(len(y), self.base.m).take(models, 1) for part in self.base.encode(y, weights, self.base.m)
         )
         scaled[:, self.m :] = 0.0
         return targets.ravel(), scaled.ravel()

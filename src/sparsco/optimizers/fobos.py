@@ -136,6 +136,14 @@ class FOBOS(NamedTuple):
         """The iterate after t examples."""
         return iterate(self.layout, problem, state, block, t)
 
+    def weights_at(
+        self, problem: Problem, state: State, block: Block, t: int, features: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same at some features, compiled: for many lanes."""
+        out = np.empty(len(features) * problem.width)
+        read(features, *block.table[t - block.start, [0, 3]], problem.method, state, out)
+        return out.reshape(-1, problem.width)[:, : problem.m], state.bias[: problem.m].copy()
+
 
 def gradient_decay(state: State, t: int, eta: np.ndarray, rho: float) -> np.ndarray:
     """The factors 1 - eta rho of an L2 term in the gradient; refused where one is not positive."""
@@ -319,6 +327,19 @@ def learn(rows, order, schedule, method, state):
             store(lanes, bias, m + m + m, load(lanes, bias, m + m + m) + curve)
         b = b - eta[k] * g
     store(lanes, bias, U(0), b)
+
+
+@kernel
+def read(features, B, P, method, state, out):
+    """The iterate at these features: P S(v, lam pen (B - B at the last touch))."""
+    _, reg, lanes, watch, lams = method
+    m, one = U(width(lanes)), U(1)
+    stride, lam = one + (one + U(tracks(watch)) + U(spare(watch))) * m, load(lanes, lams, U(0))
+    for k in range(features.size):
+        j = U(features[k])
+        at = j * stride
+        idle = lam * (penalty(reg, j) * (B - state.cell[at]))
+        store(lanes, out, U(k) * m, P * prox(reg, load(lanes, state.cell, at + one), idle))
 
 
 @kernel

@@ -271,6 +271,21 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
 
 
 @kernel
+def read(features, t, stride, idle, ages, method, state, out):
+    """The iterate at these features at clock t, where z does not drift."""
+    _, reg, lanes, _, lams = method
+    cell = state.cell
+    m, step, lam = U(width(lanes)), U(stride), load(lanes, lams, U(0))
+    own = U(2) + U(births(ages)) + U(ridged(idle))
+    for k in range(features.size):
+        j = U(features[k])
+        at = j * step
+        now, eta = age(ages, t, cell, at), abs(load(lanes, cell, at + own + m))
+        v = shrunk(reg, load(lanes, cell, at + own), lam * penalty(reg, j) * clock_of(idle, now))
+        store(lanes, out, U(k) * m, 0.0 - v * damping(idle, now, eta) * eta)
+
+
+@kernel
 def settle_all(table, origin, t, stride, idle, ages, method, state):
     """Close the sums at clock t for every coordinate; eta's sign says whether it is alive."""
     _, reg, lanes, watch, lams = method
