@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel, plain_python
-from ..lanes import anyof, lane, load, maximum, minimum, signed, store, width
+from ..lanes import anyof, lane, load, maximum, minimum, prefetch, signed, store, width
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..records import Block, Layout, Problem, State, spare, tracks
@@ -300,7 +300,11 @@ def learn(rows, order, schedule, method, state):
         curve = 0.0 * b
         if sums > 2:
             curve = weight * curvature(loss, margin, y)
-        for p in range(start, stop):  # step, prox, running sums
+        ahead, end = U(indptr[order[minimum(k + 1, order.size - 1)]]) - start, U(indices.size) - one
+        for p in range(start, stop):  # step, prox, running sums; the next row's cells are asked for
+            coming = U(indices[minimum(p + ahead, end)]) * stride
+            for line in range(U(0), stride, U(8)):
+                prefetch(cell, coming + line)
             j = U(indices[p])
             at = j * stride
             pen = lam * penalty(reg, j)
