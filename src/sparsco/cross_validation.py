@@ -214,7 +214,7 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
     >>> y = np.where(X[:, 3] - X[:, 7] + 0.3 * rng.normal(size=2000) > 0, "spam", "ham")
     >>> model = SparseClassifierCV(SparseClassifier(random_state=0), m=8, choose=2).fit(X, y)
     >>> np.flatnonzero(model.coef_), model.path_.nonzeros.tolist()[:3]
-    (array([3, 7]), [1, 2, 2])
+    (array([3, 7]), [0, 2, 2])
     """
 
     _kind = SparseClassifier

@@ -506,7 +506,8 @@ def judged(
     slots = np.flatnonzero(place)
     place[slots] = np.arange(len(slots))
     scale, codes = np.ones(n) if weights is None else weights, learner._codes_now(y)
-    losses, by_strength, k = np.zeros((n, m)), [[] for _ in range(m)], 0
+    losses, k = np.zeros((n, m)), 0
+    by_strength: list[list[np.ndarray]] = [[] for _ in range(m)]
     for run, (w, b) in zip(learner._runs, weights_at(slots), strict=True):
         p = margins_at(rows.indptr, place[rows.indices], rows.data, np.arange(n), np.ascontiguousarray(w), 0, b)
         targets, scaled = run.lanes_of(codes, scale)

@@ -272,6 +272,8 @@ def learn(rows, order, schedule, method, state):
                 n += U(anyof((abs(v) <= idle * falls(reg, v)) & (v != 0.0)))
             v = prox(reg, v, idle)
             store(lanes, cell, at + one, v)
+            if sums == 0:
+                cell[at] = B  # the step's own prox is part of the next idle stretch
             s = s + v * data[p]
         for h in range(n):  # the iterates of the dead, summed up to the step z at which each reached zero
             at = U(dead[h]) * stride
@@ -309,8 +311,10 @@ def learn(rows, order, schedule, method, state):
             at = j * stride
             pen = lam * penalty(reg, j)
             v = load(lanes, cell, at + one)
-            u = prox(reg, v - c * data[p], pen * step)
-            cell[at] = B1
+            u = v - c * data[p]
+            if sums > 0:
+                u = prox(reg, u, pen * step)
+                cell[at] = B1
             store(lanes, cell, at + one, u)
             if sums > 0:
                 f = at + one + m
