@@ -441,7 +441,7 @@ def solved(learner: LinearModel) -> list[Solved]:
     k, lams = 0, np.zeros(len(parts))
     for run in runs:
         answer, models = run.finish(), run.targets.base.m
-        coef = sp.csr_array(sp.csr_array(np.ascontiguousarray(answer.w)).T)
+        coef = _by_lane(answer.w)
         for copy_ in range(run.targets.copies):
             own = slice(copy_ * models, (copy_ + 1) * models)
             report = {name: part[own] if name == "chosen" else part for name, part in answer.report.items()}
@@ -455,6 +455,15 @@ def solved(learner: LinearModel) -> list[Solved]:
         coef = sp.csr_array(sp.vstack(coef)) if len(coef) > 1 else coef[0]
         out.append(Solved(coef, np.concatenate(b), runs[0].examples, [], report))
     return out
+
+
+def _by_lane(w: np.ndarray) -> sp.csr_array:
+    """Weights (d, lanes) as sparse rows, one for each lane."""
+    d, m = w.shape
+    dense = np.ascontiguousarray(w.T).ravel()
+    places = np.flatnonzero(dense)
+    ends = np.searchsorted(places, np.arange(m + 1) * d)
+    return sp.csr_array((dense[places], places - np.repeat(np.arange(m) * d, np.diff(ends)), ends), shape=(m, d))
 
 
 def twin_of(learner: LinearModel) -> Any:
@@ -483,8 +492,12 @@ def _iterates(learner: LinearModel) -> Weights:
 def converted(learner: LinearModel, models: list[Solved]) -> Weights:
     def weights(slots: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         out, first = [], 0
-        W = sp.csc_array(sp.vstack([each.coef for each in models]))[:, slots].toarray().T  # noqa: N806
-        W = W.reshape(len(slots), len(models), -1)  # noqa: N806
+        every = sp.coo_array(sp.vstack([each.coef for each in models]))
+        place = np.full(every.shape[1], len(slots))
+        place[slots] = np.arange(len(slots))
+        W = np.zeros((len(slots) + 1, every.shape[0]))  # noqa: N806  the last row: features not asked for
+        W[place[every.col], every.row] = every.data
+        W = W[:-1].reshape(len(slots), len(models), -1)  # noqa: N806
         b, k = np.array([each.intercept for each in models]), 0
         for run in learner._runs:
             here, own = slice(k, k + run.targets.copies), slice(first, first + run.targets.base.m)
