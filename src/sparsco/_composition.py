@@ -251,11 +251,20 @@ def new_runs(
         part = slice(first, first + targets.m)
         first += targets.m
         own = None if init is None else (init[0][:, part], init[1][part])
-        runs.append(
+        runs += [
             Run(loss, regularizer, optimizer, conversion, step, d=d, targets=targets,
-                intercept=bool(model.fit_intercept), seed=seed, initial=own)
-        )  # fmt: skip
+                intercept=bool(model.fit_intercept), seed=seed, initial=own, lams=lams)
+            for lams in _strengths(model._lams, targets.m)
+        ]  # fmt: skip
     return runs
+
+
+def _strengths(lams: Any, models: int) -> list[Any]:
+    """The strengths of each run that learns so many models, where there are several: as many as its lanes take."""
+    if lams is None:
+        return [None]
+    size = max(1, MAX_LANES // models)
+    return [lams[first : first + size] for first in range(0, len(lams), size)]
 
 
 def starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarray, np.ndarray] | None:

@@ -61,6 +61,8 @@ class LinearModel:
     _takes_columns = False
     """Whether y may have several columns."""
     classifies = False
+    _lams: Any = None
+    """Several strengths of the penalty, where a path is learned."""
     _runs: Any
     _model: Any
     _features: Any
@@ -588,20 +590,6 @@ def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
         first.warn("no feature was selected: lower alpha, or give more examples.")
     ends = [run.look(answer.w, answer.b) for run, answer in zip(runs, answers, strict=True)]
     looks = [*zip(*(run.history for run in runs if not run.late), strict=True), ends]
-    report = {
-        "optimizer": first.optimizer,
-        "regularizer": first.problem.regularizer,
-        "loss": first.problem.loss,
-        "lam": float(first.problem.regularizer.lam),
-        "rho": float(first.problem.regularizer.rho),
-        "step_size": first.step if first.optimizer.uses_steps else None,
-        "conversion": first.rounding or first.conversion,
-        "L_mean": first.pilot.L_mean,
-        "pilot_rows": first.pilot.n,
-        "examples": first.examples,
-        "converted": [answer.report for answer in answers],
-        "warnings": list(dict.fromkeys(message for run in runs for message in run.warnings)),
-    }
     return Solved(
         sp.csr_array(w.T),
         np.concatenate([answer.b for answer in answers]),
@@ -610,8 +598,26 @@ def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
             {"t": p[0]["t"], "objective": sum(q["objective"] for q in p), "nonzeros": sum(q["nonzeros"] for q in p)}
             for p in looks
         ],
-        report,
+        described(runs, first.problem.regularizer) | {"converted": [answer.report for answer in answers]},
     )
+
+
+def described(runs: list[Run], regularizer: Any) -> dict[str, Any]:
+    """What was chosen, for a report."""
+    first = runs[0]
+    return {
+        "optimizer": first.optimizer,
+        "regularizer": regularizer,
+        "loss": first.problem.loss,
+        "lam": float(regularizer.lam),
+        "rho": float(regularizer.rho),
+        "step_size": first.step if first.optimizer.uses_steps else None,
+        "conversion": first.rounding or first.conversion,
+        "L_mean": first.pilot.L_mean,
+        "pilot_rows": first.pilot.n,
+        "examples": first.examples,
+        "warnings": list(dict.fromkeys(message for run in runs for message in run.warnings)),
+    }
 
 
 def check_some_weight(weights: np.ndarray | None) -> None:

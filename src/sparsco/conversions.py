@@ -488,7 +488,8 @@ def _convert(conversion: Any, run: Run, means: Any, w: np.ndarray, b: np.ndarray
             None if means.H is None else means.H[:, q], 0.0 if means.H is None else means.Hb[q],
             means.n, run.t, run.pilot.L_mean,
         )  # fmt: skip
-        choice = _choice(conversion, problem, evidence, sample and sample.lane(q), factor)
+        own = problem._replace(regularizer=problem.regularizer_of(q), lams=None)
+        choice = _choice(conversion, own, evidence, sample and sample.lane(q), factor)
         out_w[:, q], out_b[q] = choice.w, choice.b
         chosen.append({"metric": choice.name, "objectives": choice.objectives})
     if any(each["metric"] == "last" for each in chosen):

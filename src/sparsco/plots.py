@@ -24,7 +24,7 @@ def risk_vs_features(
     distributions (means of ``trials``), and SGD in small L1 balls (``radii`` times that of the full model).  ``model``
     is a fitted regression to start from, by default ``SparseRegressor(preset="two-stage")``.  Returns the axes.
     """
-    axes = _figure().add_subplot() if axes is None else axes
+    axes = _axes(axes)
     how = {"sizes": sizes, "model": model, "trials": trials, "radii": radii, "random_state": random_state}
     draw(axes, risks(X, y, X_test, y_test, **how))
     return axes
@@ -69,6 +69,64 @@ def draw(axes: Any, curves: Curves) -> None:
     axes.set(xlabel="features", ylabel="root mean squared error", xscale="log")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
+
+
+def coefficient_path(path: Any, *, axes: Any = None, features: int = 20, chosen: float | None = None) -> Any:
+    """Draw the weights of a path (``SparsePath(...).fit(X, y).path_``) against the strength of the penalty: those that
+    become largest, by name where there are names.  Returns the axes."""
+    axes, coefs = _axes(axes), path.coefs.tocsr()
+    models = coefs.shape[1] // len(path)
+    if models > 1:
+        coefs = coefs[:, ::models]  # the first class or output
+    largest = np.argsort(-abs(coefs).max(1).toarray().ravel(), kind="stable")[:features]
+    names = getattr(path._shell, "feature_names_in_", None)
+    for j in largest:
+        weights = coefs[[j]].toarray().ravel()
+        if weights.any():
+            axes.plot(path.lams, weights, linewidth=1.2, label=str(j if names is None else names[j]))
+    _mark(axes, chosen)
+    axes.set(xlabel="lam", ylabel="weight", xscale="log")
+    axes.invert_xaxis()
+    axes.grid(alpha=0.3)
+    if axes.lines and len(largest) <= 20:
+        axes.legend(fontsize=6, ncols=2)
+    return axes
+
+
+def error_vs_nonzeros(path: Any, *, axes: Any = None, chosen: float | None = None) -> Any:
+    """Draw the loss on rows that were not learned, with its standard error, against the number of features."""
+    axes, order = _axes(axes), np.argsort(path.nonzeros, kind="stable")
+    axes.errorbar(path.nonzeros[order], path.losses[order], path.spreads[order], fmt=".-", linewidth=1.2, capsize=2)
+    if chosen is not None:
+        k = int(np.abs(path.lams - chosen).argmin())
+        axes.plot(path.nonzeros[k], path.losses[k], "*", markersize=10, label=f"chosen, lam = {chosen:.3g}")
+        axes.legend(fontsize=8)
+    axes.set(xlabel="features", ylabel="loss on rows not learned", xscale="symlog")
+    axes.grid(alpha=0.3)
+    return axes
+
+
+def selection_stability(path: Any, *, axes: Any = None, chosen: float | None = None) -> Any:
+    """Draw how well the folds of a cross-validation agree on the features: Cohen's kappa, mean over pairs of folds."""
+    if path.stability is None:
+        raise ValueError("selection_stability needs folds: take the path_ of SparseClassifierCV or SparseRegressorCV.")
+    axes = _axes(axes)
+    axes.plot(path.lams, path.stability, ".-", linewidth=1.2)
+    _mark(axes, chosen)
+    axes.set(xlabel="lam", ylabel="agreement of folds (kappa)", xscale="log")
+    axes.set_ylim(min(0.0, float(path.stability.min())), 1.05)
+    axes.invert_xaxis()
+    axes.grid(alpha=0.3)
+    return axes
+
+
+def _mark(axes: Any, chosen: float | None) -> None:
+    if chosen is not None:
+        axes.axvline(chosen, color="gray", linestyle=":", linewidth=1.0)
+
+
+def _axes(axes: Any) -> Any:
+    return _figure().add_subplot() if axes is None else axes
 
 
 def _point(model: Any, X: Any, y: Any) -> tuple[float, float]:

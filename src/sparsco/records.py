@@ -18,7 +18,7 @@ import numpy as np
 from .dispatch import cast, dispatched, optional
 from .lanes import WIDTHS, lanes_for, width
 from .losses import couples
-from .regularizers import is_absolute
+from .regularizers import is_absolute, strength
 
 
 class Rows(NamedTuple):
@@ -116,6 +116,15 @@ class Problem(NamedTuple):
     @property
     def sums(self) -> int:
         return tracks(self.watch)
+
+    def regularizer_of(self, lane: int) -> Any:
+        """The regularizer of one lane."""
+        return self.regularizer if self.lams is None else self.regularizer._replace(lam=float(self.lams[lane]))
+
+    def strengths(self, w: np.ndarray) -> Any:
+        """psi of every model, w (d, m); one number for all where the regularizer ties them together."""
+        every = self.regularizer if self.lams is None else self.regularizer._replace(lam=self.lams)
+        return strength(every, w)
 
     @property
     def method(self) -> Method:

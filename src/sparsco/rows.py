@@ -27,7 +27,7 @@ class Matrix(NamedTuple):
 
     def take(self, order: np.ndarray) -> Matrix:
         """A copy of the rows in ``order``."""
-        counts = np.diff(self.indptr)[order]
+        counts = self.indptr[order + 1] - self.indptr[order]
         indptr = np.zeros(len(order) + 1, np.int64)
         np.cumsum(counts, out=indptr[1:])
         where = np.arange(indptr[-1]) + np.repeat(self.indptr[order] - indptr[:-1], counts)

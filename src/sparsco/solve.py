@@ -10,22 +10,23 @@ from __future__ import annotations
 import copy
 import functools
 import warnings
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .conversions import Answer, Last
+from .conversions import NEVER, Answer, Last
 from .fixed_point import FixedPoint
 from .lanes import WIDTHS
-from .losses import value
+from .losses import couples, value
 from .optimizers.follow import following
 from .pilot import gradient_at_zero, lam_max, largest_eigenvalue, largest_slope, ridge_norm
 from .records import Means, Nothing, Problem, Rows, State, check_room, padded, widened
-from .regularizers import AutoElasticNet, checked, is_absolute, is_lazy, is_of_fixed_width, kind, strength
+from .regularizers import AutoElasticNet, checked, is_absolute, is_lazy, is_of_fixed_width, kind
 from .reservoir import Reservoir
 from .rows import Matrix, margins, squared_norms, stack
 from .steps import Pilot, capped, check_positive, default_rule
-from .targets import Values
+from .targets import Repeated, Values
 
 PILOT_ROWS = 1000
 MANY_FEATURES = 100_000
@@ -48,9 +49,15 @@ class Run:
     def __init__(
         self, loss: Any, regularizer: Any, optimizer: Any, conversion: Any = _LAST, step: Any = None, *,
         d: int, targets: Any = None, intercept: bool = True, seed: int = 0,
-        initial: tuple[np.ndarray, np.ndarray] | None = None,
+        initial: tuple[np.ndarray, np.ndarray] | None = None, lams: Any = None,
     ) -> None:  # fmt: skip
+        """``lams``: a strength of the L1 term for each of several copies of the models, in place of the regularizer's;
+        numbers, or a ``Grid`` below the smallest that selects nothing on the pilot rows."""
         self.targets = targets or Values()
+        if lams is not None:
+            check_strengths(loss, regularizer, optimizer, conversion)
+            self.targets = Repeated(self.targets, len(lams))
+        self.lams = lams
         self.conversion, self.rounding = conversion, None
         if hasattr(conversion, "round"):
             self.conversion, self.rounding = conversion.base, conversion
@@ -64,7 +71,7 @@ class Run:
             )
         regularizer = checked(regularizer, d)
         check_room(8 * d * self.targets.m)  # state and sums, and what is computed of them
-        self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing())
+        self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing(), self._by_lane(lams))
         """Its d is the number of features there is room for; see ``grow``."""
         self.d = d
         self.optimizer, self.step, self.seed = optimizer, step, seed
@@ -79,6 +86,10 @@ class Run:
         self.warnings: list[str] = []
         self._buffer: list[tuple[Matrix, np.ndarray, np.ndarray]] = []
         self._buffered = 0
+
+    def _by_lane(self, lams: Any) -> np.ndarray | None:
+        """The strength of each lane, where they are known numbers."""
+        return None if lams is None or hasattr(lams, "at") else np.repeat(lams, self.targets.base.m)
 
     # ---- reading in ----------------------------------------------------------------------------------------------
 
@@ -148,6 +159,8 @@ class Run:
     def retarget(self, targets: Any) -> None:
         """More lanes: as if they had been there from the start while rows are still collected as the pilot, later as if
         they had been lanes without a model so far (target -1, weight 0)."""
+        if self.lams is not None:
+            raise ValueError("a path of several strengths cannot take new classes: name all of them at its beginning.")
         check_lanes(self.optimizer, targets.m)
         wide = self.problem._replace(m=targets.m)
         if self.pilot is not None:
@@ -246,20 +259,12 @@ class Run:
             largest = problem.loss.smoothness * largest_eigenvalue(X, scaled.mean(1))
             largest = max(largest, self.pilot.L_mean / max(X.shape[1] + problem.intercept, 1))
             self.pilot = self.pilot._replace(lam_max=largest)
-        if hasattr(problem.regularizer, "at"):
-            auto, every = problem.regularizer, self.targets.all_models(y, weights)
-            if isinstance(auto, AutoElasticNet):
-                largest = lam_max(problem.loss, matrix, *every, problem.intercept, auto.pen)
-            else:
-                largest = auto.record.dual_norm(gradient_at_zero(problem.loss, matrix, *every, problem.intercept))
-            guess = largest_slope(problem.loss, matrix, *every)
-            if largest <= 1e-9 * guess and (auto.pen is None or auto.pen.any()):
-                self.warn(
-                    f"alpha='auto' found nothing to go by in the first {n} rows (targets all alike, or rows empty): it "
-                    "was guessed from the size of the features; shuffle the rows, or pass a number."
-                )
-                largest = guess
-            problem = problem._replace(regularizer=auto.at(largest))
+        if hasattr(problem.regularizer, "at") or hasattr(self.lams, "at"):
+            largest = self._largest(problem, matrix, self.targets.all_models(y, weights))
+            if hasattr(problem.regularizer, "at"):
+                problem = problem._replace(regularizer=problem.regularizer.at(largest))
+            if hasattr(self.lams, "at"):
+                problem = problem._replace(lams=self._by_lane(self.lams.at(largest)))
         if hasattr(problem.regularizer, "resolve"):
             every = self.targets.all_models(y, weights)
             norm = functools.partial(ridge_norm, problem.loss, matrix, *every, problem.intercept)
@@ -313,7 +318,25 @@ class Run:
         self._undo: tuple | None = None
         self.conversion.begin(self)
         self._next_event = self.conversion.next_event(self, 0)
-        self._next_look = PILOT_ROWS
+        self._next_look = PILOT_ROWS if self.lams is None else NEVER  # a sum over strengths says nothing
+
+    def _largest(self, problem: Problem, matrix: Matrix, every: tuple[np.ndarray, np.ndarray]) -> float:
+        """The smallest strength that selects nothing on the pilot rows, or where they tell nothing a guess."""
+        loss, reg = problem.loss, problem.regularizer
+        pen = getattr(reg, "pen", None)
+        if isinstance(reg, AutoElasticNet) or is_absolute(reg):
+            largest = lam_max(loss, matrix, *every, problem.intercept, pen)
+        else:
+            dual_norm = getattr(reg, "record", type(reg)).dual_norm
+            largest = dual_norm(gradient_at_zero(loss, matrix, *every, problem.intercept))
+        guess = largest_slope(loss, matrix, *every)
+        if largest <= 1e-9 * guess and (pen is None or pen.any()):
+            self.warn(
+                f"alpha='auto' found nothing to go by in the first {len(matrix)} rows (targets all alike, or rows "
+                "empty): it was guessed from the size of the features; shuffle the rows, or pass a number."
+            )
+            largest = guess
+        return largest
 
     # ---- phase one -----------------------------------------------------------------------------------------------
 
@@ -416,7 +439,7 @@ class Run:
 
     def _pilot_objective(self, w: np.ndarray, b: np.ndarray) -> float:
         matrix, targets, scaled = self._pilot_rows
-        return self.mean_loss(matrix, targets, scaled, w, b) + float(np.sum(strength(self.problem.regularizer, w)))
+        return self.mean_loss(matrix, targets, scaled, w, b) + float(np.sum(self.problem.strengths(w)))
 
     def mean_loss(
         self, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, w: np.ndarray, b: np.ndarray
@@ -490,15 +513,19 @@ class Run:
         return self._weights_in(self.state, self.t)
 
     def _weights_in(self, state: State, t: int) -> tuple[np.ndarray, np.ndarray]:
+        if self.problem.lams is not None and hasattr(self.optimizer, "weights_at"):
+            return self.optimizer.weights_at(self.problem, state, self.block, t, np.arange(self.d))
         w, b = self.optimizer.weights(self.problem, state, self.block, t)
         return w[: self.d], b
 
     def weights_at(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The current iterate at these features, (features, m), and the intercepts; no look at all the others."""
-        problem, regularizer = self.problem, self.problem.regularizer
-        if getattr(regularizer, "kind", "separable") != "separable":
+        if getattr(self.problem.regularizer, "kind", "separable") != "separable":
             w, b = self.weights()
             return w[features], b
+        problem, regularizer = self.problem, self.problem.regularizer
+        if problem.lams is not None and hasattr(self.optimizer, "weights_at"):
+            return self.optimizer.weights_at(problem, self.state, self.block, self.t, features)
         if getattr(regularizer, "pen", None) is not None:
             regularizer = regularizer._replace(pen=regularizer.pen[features])
         part = problem._replace(d=len(features), regularizer=regularizer)
@@ -589,6 +616,45 @@ def check_fits(optimizer: Any, problem: Problem) -> None:
         if kind(regularizer) not in getattr(optimizer, "takes", ()):
             raise ValueError(f"{name} has no form for {type(regularizer).__name__}: choose optimizer='fobos' or 'rda'.")
     check_lanes(optimizer, problem.m)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Strengths to be: ``m`` of them, each the same share of the one before, from the smallest that selects nothing on
+    the pilot rows down to ``ratio`` times that; of these the ones from ``start`` up to ``stop``."""
+
+    m: int = 32
+    ratio: float = 1e-3
+    start: int = 0
+    stop: int | None = None
+
+    def __len__(self) -> int:
+        return len(range(self.m)[self.start : self.stop])
+
+    def at(self, largest: float) -> np.ndarray:
+        """The strengths."""
+        return (largest * self.ratio ** (np.arange(self.m) / max(self.m - 1, 1)))[self.start : self.stop]
+
+    def __getitem__(self, part: slice) -> Grid:
+        """Some of them, as of an array."""
+        return replace(self, start=part.start, stop=part.stop)
+
+
+def check_strengths(loss: Any, regularizer: Any, optimizer: Any, conversion: Any) -> None:
+    """Refuse what cannot be learned with several strengths side by side."""
+    why = None
+    if couples(loss):
+        why = f"{type(loss).__name__} ties models together"
+    elif kind(regularizer) != "separable" or not is_lazy(getattr(regularizer, "record", regularizer)):
+        why = f"{type(regularizer).__name__} has no prox of one weight at a time"
+    elif getattr(conversion, "follows", False):
+        why = f"{type(conversion).__name__} follows the iterates of one model"
+    elif getattr(optimizer, "models", None) == 1 or hasattr(optimizer, "kinds"):
+        why = f"{type(optimizer).__name__} has one strength for all models"
+    elif hasattr(conversion, "metric") and not is_absolute(getattr(regularizer, "record", regularizer)):
+        why = f"{type(conversion).__name__} converts all models of {type(regularizer).__name__} together"
+    if why is not None:
+        raise ValueError(f"several strengths cannot be learned in one read here: {why}.")
 
 
 def check_lanes(optimizer: Any, m: int) -> None:

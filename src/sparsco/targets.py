@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 
@@ -50,6 +52,27 @@ class Classes:
         """Targets and weights of every model of the estimator, (n, models), those of other runs included."""
         signs, scales = (table[y.astype(np.int64)] for table in self.everyone)
         return signs, scales * weights[:, None]
+
+
+class Repeated:
+    """The same models several times, in lanes that differ in the strength of the penalty: all models with the first
+    strength, then all with the second, and so on."""
+
+    def __init__(self, base: Any, copies: int) -> None:
+        self.base, self.copies = base, copies
+        self.m = base.m * copies
+
+    def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+        models = np.arange(width) % self.base.m
+        targets, scaled = (
+            part.reshape(len(y), self.base.m).take(models, 1) for part in self.base.encode(y, weights, self.base.m)
+        )
+        scaled[:, self.m :] = 0.0
+        return targets.ravel(), scaled.ravel()
+
+    def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Targets and weights of every model of the estimator, once each."""
+        return self.base.all_models(y, weights)
 
 
 class OneVsRest:

@@ -198,6 +198,8 @@ class _Training:
     """One call of ``train``: what it was asked for, where it is, what it has seen."""
 
     checkpoints: Checkpoints | None
+    wrap: Callable[[Any], Any] = staticmethod(lambda estimator: estimator)
+    """What is learned of the estimator that the labels decide on."""
     stop: Callable[[], bool]
     live: Live
     stream: Stream
@@ -260,7 +262,7 @@ class _Training:
         distinct = np.unique(found) if found.dtype.kind != "O" else np.array(sorted(set(found.tolist())))
         if self.model is None:
             is_task = found.dtype.kind != "f" and len(distinct) <= MANY_CLASSES
-            self.model = (LinearClassifier if is_task else LinearRegressor)(**self.settings)
+            self.model = self.wrap((LinearClassifier if is_task else LinearRegressor)(**self.settings))
             what = f"classification: {len(distinct)} labels" if is_task else "regression: labels are numbers"
             self.notes.append(f"{what} in the first {len(y)} rows")
         is_new = self.model.classifies and not hasattr(self.model, "classes_")
@@ -270,6 +272,9 @@ class _Training:
             if found.dtype.kind == "i" and set(distinct.tolist()) in _BINARY:
                 self.classes = distinct.tolist()
                 self.notes.append(f"two classes, {self.classes[0]} and {self.classes[1]}; another would be refused")
+            elif getattr(self.model, "needs_classes", False):
+                self.classes = distinct.tolist()
+                self.notes.append(f"{len(distinct)} classes in the first {len(y)} rows; another would be refused")
 
     # ---- the passes ------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel, plain_python
-from ..lanes import anyof, lane, load, maximum, minimum, signed, store, width
+from ..lanes import anyof, lane, load, maximum, minimum, prefetch, signed, store, width
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..records import Block, Layout, Problem, State, spare, tracks
@@ -135,6 +135,14 @@ class FOBOS(NamedTuple):
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
         """The iterate after t examples."""
         return iterate(self.layout, problem, state, block, t)
+
+    def weights_at(
+        self, problem: Problem, state: State, block: Block, t: int, features: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same at some features, compiled: for many lanes."""
+        out = np.empty(len(features) * problem.width)
+        read(features, *block.table[t - block.start, [0, 3]], problem.method, state, out)
+        return out.reshape(-1, problem.width)[:, : problem.m], state.bias[: problem.m].copy()
 
 
 def gradient_decay(state: State, t: int, eta: np.ndarray, rho: float) -> np.ndarray:
@@ -264,6 +272,8 @@ def learn(rows, order, schedule, method, state):
                 n += U(anyof((abs(v) <= idle * falls(reg, v)) & (v != 0.0)))
             v = prox(reg, v, idle)
             store(lanes, cell, at + one, v)
+            if sums == 0:
+                cell[at] = B  # the step's own prox is part of the next idle stretch
             s = s + v * data[p]
         for h in range(n):  # the iterates of the dead, summed up to the step z at which each reached zero
             at = U(dead[h]) * stride
@@ -292,13 +302,19 @@ def learn(rows, order, schedule, method, state):
         curve = 0.0 * b
         if sums > 2:
             curve = weight * curvature(loss, margin, y)
-        for p in range(start, stop):  # step, prox, running sums
+        ahead, end = U(indptr[order[minimum(k + 1, order.size - 1)]]) - start, U(indices.size) - one
+        for p in range(start, stop):  # step, prox, running sums; the next row's cells are asked for
+            coming = U(indices[minimum(p + ahead, end)]) * stride
+            for line in range(U(0), stride, U(8)):
+                prefetch(cell, coming + line)
             j = U(indices[p])
             at = j * stride
             pen = lam * penalty(reg, j)
             v = load(lanes, cell, at + one)
-            u = prox(reg, v - c * data[p], pen * step)
-            cell[at] = B1
+            u = v - c * data[p]
+            if sums > 0:
+                u = prox(reg, u, pen * step)
+                cell[at] = B1
             store(lanes, cell, at + one, u)
             if sums > 0:
                 f = at + one + m
@@ -319,6 +335,19 @@ def learn(rows, order, schedule, method, state):
             store(lanes, bias, m + m + m, load(lanes, bias, m + m + m) + curve)
         b = b - eta[k] * g
     store(lanes, bias, U(0), b)
+
+
+@kernel
+def read(features, B, P, method, state, out):
+    """The iterate at these features: P S(v, lam pen (B - B at the last touch))."""
+    _, reg, lanes, watch, lams = method
+    m, one = U(width(lanes)), U(1)
+    stride, lam = one + (one + U(tracks(watch)) + U(spare(watch))) * m, load(lanes, lams, U(0))
+    for k in range(features.size):
+        j = U(features[k])
+        at = j * stride
+        idle = lam * (penalty(reg, j) * (B - state.cell[at]))
+        store(lanes, out, U(k) * m, P * prox(reg, load(lanes, state.cell, at + one), idle))
 
 
 @kernel

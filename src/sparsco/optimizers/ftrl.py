@@ -57,4 +57,4 @@ class FTRL(NamedTuple):
         return idle.make_schedule(self, problem, block, t, omega, AdaGrad(), 1.0 / self.alpha, self.beta, 0.0)
 
     is_lazy, is_dense, start = idle.is_lazy, idle.is_dense, idle.start
-    settle, weights = idle.settle, idle.weights
+    settle, weights, weights_at = idle.settle, idle.weights, idle.weights_at

@@ -26,7 +26,7 @@ from ..dispatch import plain_python
 from ..lanes import width
 from ..records import Block, Layout, Problem, State
 from ..regularizers import ElasticNet
-from .idle_kernels import learn, learn_lines, settle_all
+from .idle_kernels import learn, learn_lines, read, settle_all
 from .idle_parts import (
     Flat,
     FromBirth,
@@ -176,6 +176,15 @@ def weights(optimizer: Any, problem: Problem, state: State, block: Block, t: int
         z = np.where(z != 0.0, drifted(idle, z, np.where(z != 0.0, eta, 1.0), shrink, t - shared[:, -1:]), 0.0)
     w = 0.0 - shrunk(method.regularizer, z, shrink * clock_of(idle, now)) * damping(idle, now, eta) * eta
     return w[:, : problem.m], bias[0, : problem.m].copy()
+
+
+def weights_at(
+    optimizer: Any, problem: Problem, state: State, block: Block, t: int, features: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same at some features, compiled: for many lanes."""
+    own, out = layout(optimizer), np.empty(len(features) * problem.width)
+    read(features, float(t), own.stride(problem), idle_of(optimizer, problem), own.ages, problem.method, state, out)
+    return out.reshape(-1, problem.width)[:, : problem.m], state.bias[: problem.m].copy()
 
 
 class Learn:

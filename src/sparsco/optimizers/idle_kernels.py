@@ -8,6 +8,7 @@ import numpy as np
 
 from ..dispatch import U, kernel
 from ..lanes import anyof, lane, load, maximum, minimum, signed, store, where, width
+from ..lanes import prefetch as ask
 from ..losses import curvature, derivative
 from ..records import tracks
 from ..regularizers import falls, penalty, prox
@@ -105,7 +106,11 @@ def learn(rows, order, schedule, method, state):
         if sums > 0:
             Omega, Theta = table[r + one, 0], table[r + one, 1]
         before, after = float(r) * Omega - Theta, (float(r) + 1.0) * Omega - Theta
-        for p in range(begin, stop):
+        ahead, end = U(indptr[order[minimum(k + 1, order.size - 1)]]) - begin, U(indices.size) - one
+        for p in range(begin, stop):  # the step; the next row's cells are asked for
+            coming = U(indices[minimum(p + ahead, end)]) * stride
+            for line in range(U(0), stride, U(8)):
+                ask(cell, coming + line)
             j, x = U(indices[p]), np.float64(data[p])
             at = j * stride
             f, shrink = at + own, lam * penalty(reg, j)
@@ -268,6 +273,21 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     bias[0], bias[1], bias[2], bias[3] = b, z_b, G_b, r_b
     clock[0] = K
+
+
+@kernel
+def read(features, t, stride, idle, ages, method, state, out):
+    """The iterate at these features at clock t, where z does not drift."""
+    _, reg, lanes, _, lams = method
+    cell = state.cell
+    m, step, lam = U(width(lanes)), U(stride), load(lanes, lams, U(0))
+    own = U(2) + U(births(ages)) + U(ridged(idle))
+    for k in range(features.size):
+        j = U(features[k])
+        at = j * step
+        now, eta = age(ages, t, cell, at), abs(load(lanes, cell, at + own + m))
+        v = shrunk(reg, load(lanes, cell, at + own), lam * penalty(reg, j) * clock_of(idle, now))
+        store(lanes, out, U(k) * m, 0.0 - v * damping(idle, now, eta) * eta)
 
 
 @kernel

@@ -94,4 +94,4 @@ class NFTRL(NamedTuple):
         return idle.make_schedule(self, problem, block, t, omega, Normalised(), gains, floors, self.b0)
 
     is_lazy, is_dense = idle.is_lazy, idle.is_dense
-    settle, weights = idle.settle, idle.weights
+    settle, weights, weights_at = idle.settle, idle.weights, idle.weights_at

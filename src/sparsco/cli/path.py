@@ -1,0 +1,85 @@
+"""``sparsco path``: models for many strengths of the penalty from one read of files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from .options import FINE, add_reading, check_writable, command, positive, reading
+from .train import add_learning, estimator
+
+_EXAMPLE = """  sparsco path data.svm                                    32 strengths, one read: a table
+  sparsco path data.svm.gz --choose 1-se -m spam.model --report path.html
+  sparsco path data.svm --choose 100 -m small.model        the best model of at most 100 features
+  sparsco path table.csv --target price --lams 0.1,0.03,0.01
+
+exit code: 0 fine, 2 bad argument or input, 3 a file could not be read or written, 4 training diverged"""
+
+
+def add(commands: argparse._SubParsersAction) -> None:
+    """The command."""
+    to = command(commands, "path", "learn many strengths of the penalty in one read, and choose one", _EXAMPLE)
+    to.add_argument("data", nargs="+", metavar="DATA", help="files, patterns, or - for standard input")
+    to.add_argument("--strengths", type=positive, default=32, metavar="N", help="how many (default: 32)")
+    to.add_argument("--ratio", type=float, default=1e-3, metavar="R",
+                    help="of the smallest strength to the largest (default: 0.001)")  # fmt: skip
+    to.add_argument("--lams", type=_numbers, metavar="X,Y,...", help="the strengths themselves")
+    to.add_argument("--choose", type=_rule, default="min", metavar="RULE",
+                    help="min, 1-se, or at most how many features (default: min)")  # fmt: skip
+    to.add_argument("--hold-out", type=float, metavar="SHARE",
+                    help="judge on rows held out (default: on some rows before they are learned)")  # fmt: skip
+    to.add_argument("--passes", type=positive, default=1, metavar="N", help="over the data (default: 1)")
+    to.add_argument("-m", "--model", metavar="FILE", help="where to write the model that is chosen")
+    to.add_argument("--report", metavar="FILE.html", help="write table and plots as one HTML file")
+    to.add_argument("--json", action="store_true", help="the table as JSON")
+    to.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    add_learning(to)
+    add_reading(to)
+    to.set_defaults(run=_path)
+
+
+def _path(given: argparse.Namespace) -> int:
+    from .. import models, paths
+    from ..progress import Live
+    from ..training import by_name
+
+    for file in (given.model, given.report):
+        if file:
+            check_writable(Path(file))
+    model, settings = estimator(given)
+    reader = reading(given)
+    own = {"lams": given.lams, "m": given.strengths, "ratio": given.ratio, "choose": given.choose}
+    own["validation"] = "progressive" if given.hold_out is None else given.hold_out
+    trained = paths.train_path(
+        given.data[0] if len(given.data) == 1 else given.data, model, path=own, passes=given.passes,
+        reader=reader | ({"cache": True} if given.passes > 1 else {}), classes=given.classes, settings=settings,
+        live=Live(not given.quiet),
+    )  # fmt: skip
+    found = trained.model.path_
+    chosen = trained.model.lam_
+    table = {"path": found.table(), "chosen": chosen, "notes": trained.notes}
+    print(json.dumps(table) if given.json else paths.as_text(found, chosen))
+    if given.model:
+        models.save(
+            found.model(chosen), given.model, names=trained.stream.names, by_name=by_name(trained.stream),
+            extra={"reader": reader},
+        )  # fmt: skip
+        print(f"model: {given.model}", file=sys.stderr)
+    if given.report:
+        page = paths.write_page(given.report, found, chosen, trained.stream.names)
+        print(f"report: {page}", file=sys.stderr)
+    return FINE
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers such as 0.1,0.01") from None
+
+
+def _rule(text: str) -> Any:
+    return int(text) if text.isdecimal() else text

@@ -1,0 +1,244 @@
+"""Cross-validated estimators: K folds and the whole data learn their paths side by side, in the same read."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ._linear import Solved
+from .estimators import SparseClassifier, SparseRegressor
+from .metrics import pairwise
+from .paths import Path, begin, check_rule, converted, judged, learner_of, shell_of, slices, solved, strengths, twin_of
+from .randomness import Purpose, uniform
+from .rows import Matrix
+from .solve import PILOT_ROWS
+
+
+class CrossValidated(SelectorMixin, BaseEstimator):
+    """What both have in common; ``best_estimator_`` answers."""
+
+    _kind: Any
+    path_: Path
+
+    def __init__(
+        self, estimator: Any = None, *, lams: Any = None, m: int = 32, ratio: float = 1e-3, cv: Any = 5,
+        choose: Any = "min", passes: int = 1, random_state: Any = None, n_jobs: int | None = None,
+    ) -> None:  # fmt: skip
+        self.estimator = estimator
+        self.lams = lams
+        self.m = m
+        self.ratio = ratio
+        self.cv = cv
+        self.choose = choose
+        self.passes = passes
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the paths of all folds and of all rows; ``choose`` then takes a strength by the folds' losses."""
+        check_rule(self.choose)
+        if not isinstance(self.passes, numbers.Integral) or self.passes < 1:
+            raise ValueError(f"passes={self.passes!r}: it must be a whole number of at least 1.")
+        template = self._kind() if self.estimator is None else self.estimator
+        if not isinstance(template, self._kind):
+            raise ValueError(f"estimator={template!r}: it must be a {self._kind.__name__}.")
+        whole: Any = learner_of(template, strengths(self.lams, self.m, self.ratio), self.random_state)
+        matrix, y, weights = whole._validated(X, y, sample_weight, reset=True)
+        placed, codes, weights = begin(whole, matrix, y, weights)
+        fold = self._folds(codes if whole.classifies else np.zeros(len(y)), whole._runs[0].seed)
+        own = np.ones(len(y)) if weights is None else weights
+        # the first rows of all tell the strengths, which the folds share
+        first = next(iter(slices(whole, weights, len(y), 0)))[:PILOT_ROWS]
+        whole._feed(placed, codes, own, first, False)
+        folds = [self._like(whole, placed.d) for _ in range(fold.max() + 1)]
+        for epoch in range(self.passes):
+            at = 0
+            for order in slices(whole, weights, len(y), epoch):
+                ahead = len(first) if epoch == at == 0 else 0
+                self._feed([(whole, order[ahead:])] + [(each, order[fold[order] != k]) for k, each in enumerate(folds)],
+                           placed, codes, own, epoch > 0)  # fmt: skip
+                at += len(order)
+            whole.n_iter_ += 1
+        self._finish(whole, folds, fold, matrix, y, own)
+        return self
+
+    def _like(self, whole: Any, d: int) -> Any:
+        """A learner of a fold: the same problem, its strengths those that the first rows told."""
+        runs = [run if run.pilot is not None else run.early() for run in whole._runs]
+        lams, regularizer = np.zeros(len(whole._lams)), runs[0].problem.regularizer
+        at = 0
+        for run in runs:  # those of further classes repeat the strengths
+            own = run.problem.lams[:: run.targets.base.m]
+            lams[at : at + len(own)] = own
+            at = (at + len(own)) % len(lams)
+        learner: Any = twin_of(whole)
+        learner._lams = lams
+        if not isinstance(learner.penalty, tuple):
+            total = float(regularizer.lam + regularizer.rho)
+            learner.alpha, learner.l1_ratio = total, float(regularizer.lam) / total if total > 0.0 else 1.0
+        learner._runs = learner._begin(d)
+        return learner
+
+    def _feed(
+        self, work: list[tuple[Any, np.ndarray]], placed: Matrix, codes: np.ndarray, weights: np.ndarray, again: bool
+    ) -> None:
+        from joblib import Parallel, delayed
+
+        jobs = [(run, order) for learner, order in work for run in learner._runs]
+        Parallel(n_jobs=self.n_jobs, require="sharedmem")(
+            delayed(run.feed)(placed, codes, weights, order, again) for run, order in jobs
+        )
+
+    def _folds(self, codes: np.ndarray, seed: int) -> np.ndarray:
+        """The fold of each row: dealt at random within each class, or as ``cv`` says."""
+        n = len(codes)
+        if isinstance(self.cv, numbers.Integral) and not isinstance(self.cv, bool):
+            if self.cv < 2:
+                raise ValueError(f"cv={self.cv!r}: it must be at least 2 folds, or the number of each row's fold.")
+            if n < self.cv:
+                raise ValueError(f"cv={self.cv} folds need as many rows, and there are fewer: n_samples = {n}.")
+            order = np.lexsort((uniform(seed, Purpose.FOLD, np.arange(n)), codes))
+            fold = np.empty(n, np.int64)
+            fold[order] = np.arange(n) % int(self.cv)
+            return fold
+        given = np.asarray(self.cv)
+        if given.shape != (n,) or given.dtype.kind not in "iu" or given.min() < 0 or len(np.unique(given)) < 2:
+            raise ValueError("cv must be a number of folds, or for each row the number of its fold, from 0 on.")
+        return np.unique(given, return_inverse=True)[1]
+
+    def _finish(
+        self, whole: Any, folds: list[Any], fold: np.ndarray, matrix: Matrix, y: np.ndarray, weights: np.ndarray
+    ) -> None:
+        from joblib import Parallel, delayed
+
+        def outcome(k: int) -> tuple[list[Solved], np.ndarray]:
+            held = np.flatnonzero(fold == k)
+            models = solved(folds[k])
+            rows = matrix.take(held), y[held], weights[held]
+            return models, np.array(judged(folds[k], *rows, converted(folds[k], models)).summary())
+
+        found = Parallel(n_jobs=self.n_jobs, require="sharedmem")(delayed(outcome)(k) for k in range(len(folds)))
+        figures = np.array([each for _, each in found])  # folds, (loss, spread, error), strengths
+        self.fold_losses_, spread = figures[:, 0], figures[:, 0].std(0, ddof=1) / np.sqrt(len(folds))
+        summary = figures[:, 0].mean(0), spread, figures[:, 2].mean(0)
+        models = [models for models, _ in found]
+        stability = np.array([pairwise([each[k].coef for each in models]) for k in range(len(whole._lams))])
+        self.path_ = Path(shell_of(whole), solved(whole), summary, stability)
+        self.lam_ = self.path_.choose(self.choose)
+        self.best_estimator_ = self.path_.model(self.lam_)
+        self.n_features_in_ = self.best_estimator_.n_features_in_
+        for name in ("feature_names_in_", "classes_"):
+            if hasattr(self.best_estimator_, name):
+                setattr(self, name, getattr(self.best_estimator_, name))
+
+    # ---- the chosen model ------------------------------------------------------------------------------------------
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the chosen model."""
+        check_is_fitted(self)
+        return self.best_estimator_.coef_
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Its intercepts."""
+        check_is_fitted(self)
+        return self.best_estimator_.intercept_
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """By the chosen model."""
+        self._checked(X)
+        return self.best_estimator_.predict(X)
+
+    def _get_support_mask(self) -> np.ndarray:
+        check_is_fitted(self)
+        return self.best_estimator_._get_support_mask()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "best_estimator_" in vars(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _has_probabilities(model: Any) -> bool:
+    estimator = getattr(model, "best_estimator_", None) or model.estimator or SparseClassifier()
+    return bool(estimator._has_probabilities())
+
+
+class SparseClassifierCV(ClassifierMixin, CrossValidated):
+    """A sparse classifier whose strength of the L1 term is chosen by cross-validation, all in one read of the rows.
+
+    Parameters
+    ----------
+    estimator : SparseClassifier, optional
+        What to learn.  Its ``alpha`` and ``l1_ratio`` say the L2 weight, which all strengths share; its ``max_iter``,
+        ``tol`` and ``early_stopping`` do not count.
+    lams : array, optional
+        The strengths; by default ``m`` of them, from the smallest that selects nothing on the first 1000 rows down to
+        ``ratio`` times that.
+    cv : int or array
+        How many folds, or for each row the number of its fold.
+    choose : "min", "1-se" or int
+        The least mean loss over folds; the largest strength within one standard error of it; the least loss with at
+        most so many features.
+    passes : int
+        How often the rows are read.
+    random_state : optional
+        In place of the estimator's.
+    n_jobs : int, optional
+        Threads: the folds are learned side by side.
+
+    Each fold has a run of its own, equal to one on the rows of the other folds; one more learns all rows, and its model
+    of the chosen strength is ``best_estimator_``.  The rows of a fold are judged at the end by its models.  ``path_``
+    holds the models of all strengths (:class:`sparsco.paths.Path`), ``fold_losses_`` the mean loss of each fold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsco import SparseClassifier, SparseClassifierCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 50))
+    >>> y = np.where(X[:, 3] - X[:, 7] + 0.3 * rng.normal(size=2000) > 0, "spam", "ham")
+    >>> model = SparseClassifierCV(SparseClassifier(random_state=0), m=8, choose=2).fit(X, y)
+    >>> np.flatnonzero(model.coef_), model.path_.nonzeros.tolist()[:3]
+    (array([3, 7]), [0, 2, 2])
+    """
+
+    _kind = SparseClassifier
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Margins: one column per class, or one value per row for two classes."""
+        self._checked(X)
+        return self.best_estimator_.decision_function(X)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (rows, classes)."""
+        self._checked(X)
+        return self.best_estimator_.predict_proba(X)
+
+
+class SparseRegressorCV(RegressorMixin, CrossValidated):
+    """The same for numbers: parameters and notes as in :class:`SparseClassifierCV`, with a :class:`SparseRegressor`."""
+
+    _kind = SparseRegressor
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+

@@ -1,0 +1,596 @@
+"""A path: models for many strengths of the L1 term from one read of the data, and which of them to take.
+
+    path = SparsePath(SparseClassifier(), choose="1-se").fit(X, y)
+    path.path_.nonzeros, path.path_.losses, path.model_
+
+The models are lanes of one run, each equal to a run of its own.  They share the L2 weight, which the estimator's
+``alpha`` and ``l1_ratio`` imply; their own ``lam`` takes the place of its L1 weight.
+"""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from ._linear import LinearModel, Solved, check_some_weight, described
+from ._tasks import LinearClassifier
+from .losses import value
+from .randomness import Purpose, seed_of, uniform
+from .rows import Matrix, margins_at, stack
+from .solve import Grid, Run
+from .streams import open_stream
+from .training import JUDGED, Trained, _Training, next_mark
+
+HELD_ROWS = 20_000
+"""Rows held out at most; later ones are all learned."""
+_FEW_ROWS = 10_000
+_SHARE = 0.2
+"""Of fewer rows than that ``validation="auto"`` holds this share out."""
+_SLICE = 1 << 16
+RULES = ("min", "1-se")
+
+
+class Judged(NamedTuple):
+    """Sums over rows that a model had not learned when it was judged, an entry for each strength; losses are sums over
+    the models of a row."""
+
+    weight: float
+    rows: int
+    loss: np.ndarray
+    squares: np.ndarray
+    mistakes: np.ndarray
+
+    @classmethod
+    def nothing(cls, m: int) -> Judged:
+        return cls(0.0, 0, np.zeros(m), np.zeros(m), np.zeros(m))
+
+    def __add__(self, other: Any) -> Judged:
+        return Judged(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+    def summary(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean losses, their standard errors, mean mistakes; NaN where nothing was judged."""
+        n = max(self.rows, 1) if self.rows else np.nan
+        scale = self.weight if self.rows else np.nan
+        mean = self.loss / n
+        spread = np.sqrt(np.maximum(self.squares / n - np.square(mean), 0.0) / n)
+        return self.loss / scale, spread * n / scale, self.mistakes / scale
+
+
+class Path:
+    """Models of many strengths, largest first; small, and independent of how they were learned.
+
+    ``lams``: their L1 weights.  ``rho``: the L2 weight of all.  ``losses``, ``spreads``, ``errors``: the mean loss on
+    rows not learned, its standard error, and the share of wrong labels or the mean squared error; NaN where no rows
+    were judged.  ``stability``: where there were folds, the agreement of their selections (the mean of Cohen's kappa
+    over pairs), else None.
+    """
+
+    def __init__(
+        self, shell: LinearModel, solved: list[Solved], judged: tuple[np.ndarray, np.ndarray, np.ndarray],
+        stability: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
+        self._shell, self._solved, self.stability = shell, solved, stability
+        self.lams = np.array([each.report["lam"] for each in solved])
+        self.rho = float(solved[0].report["rho"])
+        self.losses, self.spreads, self.errors = judged
+
+    def __len__(self) -> int:
+        return len(self._solved)
+
+    @property
+    def coefs(self) -> sp.csc_array:
+        """Weights, (features, strengths); with several models those of a strength side by side."""
+        every = sp.coo_array(sp.vstack(self._weights()))
+        shape = int(self._shell.n_features_in_), every.shape[0]
+        return sp.csc_array((every.data, (self._shell._features.to_columns(every.col), every.row)), shape=shape)
+
+    @property
+    def intercepts(self) -> np.ndarray:
+        """(strengths, models)."""
+        return np.array([each.intercept for each in self._solved])
+
+    @property
+    def nonzeros(self) -> np.ndarray:
+        """How many features have a weight, for each strength."""
+        return np.array([len(np.unique(c.indices)) if c.shape[0] > 1 else c.nnz for c in self._weights()])
+
+    def _weights(self) -> list[sp.csr_array]:
+        return [each.coef for each in self._solved]
+
+    def model(self, lam: float) -> Any:
+        """The model of one of the path's strengths, as an estimator: ready to predict, not to learn further."""
+        from .estimators import as_estimator
+
+        near = np.flatnonzero(np.isclose(self.lams, lam, rtol=1e-6, atol=0.0))
+        if not near.size:
+            nearest = self.lams[np.abs(self.lams - lam).argmin()]
+            raise ValueError(f"lam={lam!r} is none of the path's strengths; the nearest is {nearest!r}.")
+        return as_estimator(self._at(int(near[0])))
+
+    def _at(self, k: int) -> LinearModel:
+        model, lam = copy.deepcopy(self._shell), float(self.lams[k])
+        model._model, model._lams = self._solved[k], None
+        if not isinstance(model.penalty, tuple):
+            total = lam + self.rho
+            model.alpha, model.l1_ratio = total, lam / total if total > 0.0 else 1.0
+        return model
+
+    def choose(self, rule: Any = "min") -> float:
+        """The strength that a rule takes: "min", the least loss on rows not learned; "1-se", the largest whose loss is
+        within one standard error of that; a number k, the least loss with at most k features."""
+        check_rule(rule)
+        nonzeros = self.nonzeros
+        allowed = np.ones(len(self), bool) if isinstance(rule, str) else nonzeros <= rule
+        if not allowed.any():
+            raise ValueError(f"choose={rule!r}: the path's smallest model has {nonzeros.min()} features.")
+        if np.isnan(self.losses).all():
+            if isinstance(rule, str):
+                raise ValueError(
+                    f"choose={rule!r} needs rows that were not learned, and none were judged: give more rows, hold "
+                    "some out (validation=0.2), or choose a number of features."
+                )
+            return float(self.lams[allowed].min())
+        losses = np.where(allowed & np.isfinite(self.losses), self.losses, np.inf)
+        best = int(losses.argmin())
+        if rule == "1-se":
+            best = int(np.flatnonzero(losses <= losses[best] + self.spreads[best])[0])
+        return float(self.lams[best])
+
+    def table(self) -> list[dict[str, float]]:
+        """A line for each strength."""
+        columns = {
+            "lam": self.lams, "nonzeros": self.nonzeros, "loss": self.losses, "spread": self.spreads,
+            "error": self.errors,
+        }  # fmt: skip
+        return [{name: values[k].item() for name, values in columns.items()} for k in range(len(self))]
+
+
+class SparsePath:
+    """Models for ``m`` strengths of the L1 term, learned in one read.
+
+    ``estimator``: what to learn, a :class:`SparseClassifier` (default) or :class:`SparseRegressor`; its ``max_iter``,
+    ``tol`` and ``early_stopping`` do not count.  ``lams``: the strengths; None for ``m`` of them, from the smallest
+    that selects nothing on the first 1000 rows down to ``ratio`` times that.  ``choose``: "min", "1-se" or at most how
+    many features; see :meth:`Path.choose`.  ``validation``: "progressive", some rows are judged by the iterates before
+    they are learned; a share, which is held out and judged by the models; "auto", a fifth held out where ``fit`` gets
+    fewer than 10,000 rows.  ``passes``: how often ``fit`` reads the rows.
+
+    >>> import numpy as np
+    >>> from sparsco import SparseClassifier, SparsePath
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 40))
+    >>> y = X[:, 3] - X[:, 7] + 0.5 * rng.logistic(size=3000) > 0
+    >>> path = SparsePath(SparseClassifier(random_state=0), m=8, choose=2).fit(X, y)
+    >>> path.path_.nonzeros.tolist()[:2], np.flatnonzero(path.model_.coef_).tolist()
+    ([1, 2], [3, 7])
+    """
+
+    needs_classes = True
+    """That ``train`` takes the labels of the first rows for all there are."""
+    _learner: Any = None
+    _path: Path | None = None
+
+    def __init__(
+        self, estimator: Any = None, *, lams: Any = None, m: int = 32, ratio: float = 1e-3, choose: Any = "min",
+        validation: Any = "auto", passes: int = 1,
+    ) -> None:  # fmt: skip
+        self.estimator, self.lams, self.m, self.ratio = estimator, lams, m, ratio
+        self.choose, self.validation, self.passes = choose, validation, passes
+
+    # ---- learning --------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows X and targets y."""
+        from .estimators import as_estimator
+
+        _check_count("passes", self.passes)
+        if self.passes > 1 and self.validation not in ("auto", "progressive"):
+            raise ValueError("passes > 1 would learn the rows held out: use validation='progressive'.")
+        learner = as_estimator(self._new_learner())
+        matrix, y, weights = learner._validated(X, y, sample_weight, reset=True)
+        placed, codes, weights = begin(learner, matrix, y, weights)
+        self._begin(learner, self._share(len(y)))
+        for epoch in range(self.passes):
+            for order in slices(learner, weights, len(y), epoch):
+                self._learn(matrix, y, weights, order, epoch > 0,
+                            lambda rows, again: learner._feed(placed, codes, weights, rows, again))  # fmt: skip
+            learner.n_iter_ += 1
+        self._streaming = False
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the rows in their order; the first call of a classifier names all classes."""
+        from .estimators import as_estimator
+
+        first = self._learner is None
+        learner = as_estimator(self._new_learner() if first else self._learner)
+        matrix, y, weights = learner._validated(X, y, sample_weight, reset=first, grows=True)
+        if first:
+            self._begin(learner, self._share(None))
+        self._learner = learner
+        named = iter([classes])
+        self._learn(
+            matrix, y, weights, np.arange(len(y)), False,
+            lambda rows, again: self._take(matrix, y, weights, rows, again, next(named, None)),
+        )  # fmt: skip
+        return self
+
+    def take_rows(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, *, classes: Any = None,
+        order: np.ndarray | None = None, again: bool = False,
+    ) -> Self:  # fmt: skip
+        """``partial_fit`` for rows of a reader, who asks for :meth:`judge` himself."""
+        if self._learner is None:
+            self._begin(self._new_learner(), self._share(None))
+        rows = np.arange(len(matrix)) if order is None else order
+        self._rows += 0 if again else len(rows)
+        self._take(matrix, y, weights, self._kept(matrix, y, weights, rows, again), again, classes)
+        return self
+
+    def _take(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, again: bool, classes: Any
+    ) -> None:
+        learner = self._learner
+        if learner.classifies and not learner.__sklearn_is_fitted__() and classes is None:
+            raise ValueError("a path needs all classes at its beginning: name them, classes=.")
+        learner.take_rows(matrix, y, weights, classes=classes, order=order, again=again)
+        self._path, self._streaming = None, True
+
+    def _new_learner(self) -> LinearModel:
+        check_rule(self.choose)
+        estimator = LinearClassifier() if self.estimator is None else self.estimator
+        return learner_of(estimator, strengths(self.lams, self.m, self.ratio))
+
+    def _begin(self, learner: LinearModel, share: float) -> None:
+        self._learner, self._path, self._held_share = learner, None, share
+        self._rows, self._streaming = 0, False
+        self._judged = Judged.nothing(len(learner._lams))
+        self._held: list[tuple[Matrix, np.ndarray, np.ndarray]] = []
+        self._n_held = 0
+
+    def _share(self, n: int | None) -> float:
+        """The share of rows to hold out; 0 to judge rows before they are learned."""
+        given = self.validation
+        if given == "progressive" or (given == "auto" and (n is None or n >= _FEW_ROWS or self.passes > 1)):
+            return 0.0
+        if given == "auto":
+            return _SHARE
+        if not (isinstance(given, numbers.Real) and 0.0 < given < 1.0):
+            raise ValueError(f"validation={given!r}: it must be 'auto', 'progressive' or a share between 0 and 1.")
+        return float(given)
+
+    def _learn(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, again: bool,
+        take: Callable[[np.ndarray, bool], None],
+    ) -> None:  # fmt: skip
+        """Rows in an order: held out, or judged where it is their turn, then learned."""
+        at = 0
+        while at < len(order):
+            n, is_judged = len(order) - at, False
+            if not again and not self._held_share:
+                mark = next_mark(max(self._rows - JUDGED + 1, 0))
+                is_judged = mark <= self._rows
+                n = min(n, (mark + JUDGED if is_judged else mark) - self._rows)
+            rows = order[at : at + n]
+            if is_judged:
+                self.judge(matrix.take(rows), y[rows], None if weights is None else weights[rows])
+            self._rows += 0 if again else n
+            take(self._kept(matrix, y, weights, rows, again), again)
+            at += n
+
+    def _kept(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, rows: np.ndarray, again: bool
+    ) -> np.ndarray:
+        """The rows to learn; the others, a share of the first read, are kept to judge the models on."""
+        if not self._held_share:
+            return rows
+        if again:
+            raise ValueError("rows held out would be learned in a second pass: use validation='progressive'.")
+        number = np.arange(self._rows - len(rows), self._rows)
+        drawn = uniform(self._learner.random_state, Purpose.VALIDATION, number) < self._held_share
+        drawn &= np.cumsum(drawn) + self._n_held <= HELD_ROWS
+        held = rows[drawn]
+        if held.size:
+            own = np.ones(held.size) if weights is None else weights[held]
+            self._held.append((matrix.take(held), y[held], own))
+            self._n_held += held.size
+        return rows[~drawn]
+
+    def judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float] | None:
+        """Judge rows by the iterates before they are learned; the mean over strengths of what an estimator returns."""
+        learner = self._learner
+        if learner is None or not learner.__sklearn_is_fitted__() or any(run.pilot is None for run in learner._runs):
+            return None
+        found = judged(learner, matrix, y, weights, _iterates(learner))
+        if not self._held_share:
+            self._judged += found
+        return float(found.loss.mean()), float(found.mistakes.mean())
+
+    # ---- what train() asks of a model ------------------------------------------------------------------------------
+
+    def settings(self) -> dict[str, Any]:
+        """The estimator's parameters and the path's own."""
+        own = {name: value for name, value in vars(self).items() if not name.startswith("_") and name != "estimator"}
+        return (LinearClassifier() if self.estimator is None else self.estimator).settings() | own
+
+    @property
+    def classifies(self) -> bool:
+        return self.estimator is None or self.estimator.classifies
+
+    @property
+    def _runs(self) -> list[Run]:
+        return self._learner._runs
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._path is not None or (self._learner is not None and self._learner.__sklearn_is_fitted__())
+
+    # ---- the outcome -----------------------------------------------------------------------------------------------
+
+    @property
+    def path_(self) -> Path:
+        """All models, computed when first asked for after learning."""
+        if self._path is None:
+            if not self.__sklearn_is_fitted__():
+                from sklearn.exceptions import NotFittedError
+
+                raise NotFittedError("This SparsePath is not fitted yet: call fit or partial_fit first.")
+            learner, models = self._learner, solved(self._learner)
+            found = self._judged
+            if self._held:
+                matrices, targets, weights = zip(*self._held, strict=True)
+                rows = stack(list(matrices)), np.concatenate(targets), np.concatenate(weights)
+                found = judged(learner, *rows, converted(learner, models))
+            self._path = Path(shell_of(learner), models, found.summary())
+        return self._path
+
+    @property
+    def lam_(self) -> float:
+        """The strength that ``choose`` takes."""
+        return self.path_.choose(self.choose)
+
+    @property
+    def model_(self) -> Any:
+        """The estimator of that strength."""
+        return self.path_.model(self.lam_)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """By ``model_``."""
+        return self.model_.predict(X)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """After ``fit`` the models alone; of a stream all that it needs to go on."""
+        if self._learner is None or self._streaming:
+            return vars(self)
+        path = self.path_
+        return {name: own for name, own in vars(self).items() if not name.startswith("_")} | {"_path": path}
+
+
+# ---- the parts, which cross-validation uses too ----------------------------------------------------------------------
+
+
+def strengths(lams: Any, m: int, ratio: float) -> Any:
+    """The strengths to learn: an array, largest first, or a grid to be."""
+    if lams is None:
+        _check_count("m", m)
+        if not (isinstance(ratio, numbers.Real) and 0.0 < ratio < 1.0):
+            raise ValueError(f"ratio={ratio!r}: it must be between 0 and 1, both excluded.")
+        return Grid(int(m), float(ratio))
+    given = np.asarray(lams, np.float64) if not isinstance(lams, str) else np.array([])
+    if given.ndim != 1 or not given.size or not np.all((given >= 0.0) & (given < np.inf)):
+        raise ValueError(f"lams={lams!r}: give one or more numbers of at least 0, or None.")
+    return np.sort(given)[::-1].copy()
+
+
+def check_rule(rule: Any) -> None:
+    """Refuse what is no rule to choose by."""
+    is_count = isinstance(rule, numbers.Integral) and not isinstance(rule, bool) and rule >= 0
+    if not (is_count or (isinstance(rule, str) and rule in RULES)):
+        raise ValueError(f"choose={rule!r}: it must be 'min', '1-se' or a whole number of features.")
+
+
+def _check_count(name: str, x: Any) -> None:
+    if not isinstance(x, numbers.Integral) or isinstance(x, bool) or x < 1:
+        raise ValueError(f"{name}={x!r}: it must be a whole number of at least 1.")
+
+
+def learner_of(estimator: LinearModel, lams: Any, random_state: Any = None) -> LinearModel:
+    """A new estimator of the same parameters, to learn these strengths."""
+    learner = type(estimator)(**estimator.settings())
+    if learner.budget is not None or learner.target_excess_risk is not None:
+        raise ValueError("budget and target_excess_risk say how many features remain, and so does a path: leave them.")
+    if random_state is not None:
+        learner.random_state = random_state
+    if not isinstance(learner.random_state, numbers.Integral):
+        learner.random_state = seed_of(learner.random_state)  # the same for all that is learned side by side
+    learner.early_stopping, learner.warm_start, learner._lams = False, False, lams
+    return learner
+
+
+def begin(
+    learner: Any, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None
+) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
+    """A learner's runs, nothing learned, for rows that are all there: these as it takes them, targets, weights."""
+    from ._composition import check_parameters
+
+    check_parameters(learner)
+    codes, weights = learner._all_targets(y, weights, False)
+    check_some_weight(weights)
+    placed = learner._placed(matrix, anew=True)
+    learner._runs, learner.n_iter_, learner._layout = learner._begin(placed.d), 0, "dense"
+    learner._model, learner._streaming, learner._noting = None, False, False
+    return placed, codes, weights
+
+
+def slices(learner: LinearModel, weights: np.ndarray | None, n: int, epoch: int) -> Iterable[np.ndarray]:
+    """A pass over n rows as an estimator's ``fit`` makes it, in slices."""
+    learned = np.arange(n) if weights is None else np.flatnonzero(weights)
+    if learner.shuffle:
+        learned = np.random.default_rng([learner._runs[0].seed, Purpose.SHUFFLE, epoch]).permutation(learned)
+    return (learned[first : first + _SLICE] for first in range(0, len(learned), _SLICE))
+
+
+def solved(learner: LinearModel) -> list[Solved]:
+    """The models of each strength."""
+    runs = [run if run.pilot is not None else run.early() for run in learner._runs]
+    parts: list[list[tuple[Any, np.ndarray, Any]]] = [[] for _ in range(len(learner._lams))]
+    k, lams = 0, np.zeros(len(parts))
+    for run in runs:
+        answer, models = run.finish(), run.targets.base.m
+        coef = _by_lane(answer.w)
+        for copy_ in range(run.targets.copies):
+            own = slice(copy_ * models, (copy_ + 1) * models)
+            report = {name: part[own] if name == "chosen" else part for name, part in answer.report.items()}
+            parts[k].append((coef[own], answer.b[own], report))
+            lams[k] = run.problem.lams[own.start]
+            k = (k + 1) % len(parts)
+    regularizer, out = runs[0].problem.regularizer, []
+    for lam, part in zip(lams, parts, strict=True):
+        coef, b, reports = zip(*part, strict=True)
+        report = described(runs, regularizer._replace(lam=float(lam))) | {"converted": list(reports)}
+        coef = sp.csr_array(sp.vstack(coef)) if len(coef) > 1 else coef[0]
+        out.append(Solved(coef, np.concatenate(b), runs[0].examples, [], report))
+    return out
+
+
+def _by_lane(w: np.ndarray) -> sp.csr_array:
+    """Weights (d, lanes) as sparse rows, one for each lane."""
+    d, m = w.shape
+    dense = np.ascontiguousarray(w.T).ravel()
+    places = np.flatnonzero(dense)
+    ends = np.searchsorted(places, np.arange(m + 1) * d)
+    return sp.csr_array((dense[places], places - np.repeat(np.arange(m) * d, np.diff(ends)), ends), shape=(m, d))
+
+
+def twin_of(learner: LinearModel) -> Any:
+    """Another of the same kind with all that it has, to be given runs or models of its own."""
+    twin = object.__new__(type(learner))
+    vars(twin).update(vars(learner))
+    return twin
+
+
+def shell_of(learner: LinearModel) -> LinearModel:
+    """The learner without its runs: labels, features, parameters."""
+    shell = twin_of(learner)
+    shell._runs, shell._model, shell._streaming, shell._noting = None, None, False, False
+    shell._ended = "a model of a path holds no training state"
+    return copy.deepcopy(shell)
+
+
+Weights = Callable[[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]
+"""The weights at some slots, (slots, lanes), and intercepts, for each of a learner's runs."""
+
+
+def _iterates(learner: LinearModel) -> Weights:
+    return lambda slots: [run.weights_at(slots) for run in learner._runs]
+
+
+def converted(learner: LinearModel, models: list[Solved]) -> Weights:
+    def weights(slots: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        out, first = [], 0
+        every = sp.coo_array(sp.vstack([each.coef for each in models]))
+        place = np.full(every.shape[1], len(slots))
+        place[slots] = np.arange(len(slots))
+        W = np.zeros((len(slots) + 1, every.shape[0]))  # noqa: N806  the last row: features not asked for
+        W[place[every.col], every.row] = every.data
+        W = W[:-1].reshape(len(slots), len(models), -1)  # noqa: N806
+        b, k = np.array([each.intercept for each in models]), 0
+        for run in learner._runs:
+            here, own = slice(k, k + run.targets.copies), slice(first, first + run.targets.base.m)
+            out.append((W[:, here, own].reshape(len(slots), -1), b[here, own].ravel()))
+            k = here.stop % len(models)
+            first = own.stop if k == 0 else first
+        return out
+
+    return weights
+
+
+def judged(
+    learner: Any, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, weights_at: Weights
+) -> Judged:
+    """Every strength on rows that were not learned."""
+    rows, n, m = learner._features.find(matrix), len(matrix), len(learner._lams)
+    place = np.zeros(rows.d, np.int64)
+    place[rows.indices] = 1
+    slots = np.flatnonzero(place)
+    place[slots] = np.arange(len(slots))
+    scale, codes = np.ones(n) if weights is None else weights, learner._codes_now(y)
+    losses, k = np.zeros((n, m)), 0
+    by_strength: list[list[np.ndarray]] = [[] for _ in range(m)]
+    for run, (w, b) in zip(learner._runs, weights_at(slots), strict=True):
+        p = margins_at(rows.indptr, place[rows.indices], rows.data, np.arange(n), np.ascontiguousarray(w), 0, b)
+        targets, scaled = run.lanes_of(codes, scale)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = scaled * value(run.problem.loss, p, targets)
+        own = slice(k, k + run.targets.copies)
+        losses[:, own] += found.reshape(n, run.targets.copies, -1).sum(2)
+        for copy_, part in enumerate(np.split(p, run.targets.copies, axis=1)):
+            by_strength[k + copy_].append(part)
+        k = own.stop % m
+    mistakes = np.zeros(m)
+    for k, parts in enumerate(by_strength):
+        p = learner._arranged(np.concatenate(parts, 1).T).T
+        wrong = learner._mistakes(p, y)
+        mistakes[k] = (scale * (wrong if wrong.ndim == 1 else wrong.mean(1))).sum()
+    counted = int(np.count_nonzero(scale))
+    return Judged(float(scale.sum()), counted, losses.sum(0), np.square(losses).sum(0), mistakes)
+
+
+def train_path(
+    source: Any, model: Any = None, *, path: Mapping[str, Any] | None = None, passes: int = 1,
+    reader: Mapping[str, Any] | None = None, classes: Any = None, settings: Mapping[str, Any] | None = None,
+    live: Any = None,
+) -> Trained:  # fmt: skip
+    """:func:`sparsco.train` of a path: ``model`` is an estimator or None, ``path`` the parameters of
+    :class:`SparsePath`; the outcome's ``model`` is the path."""
+    from .progress import Live
+
+    own = dict(path or {})
+    training = _Training(
+        None if model is None else SparsePath(model, **own), passes, True, dict(reader or {}), classes,
+        dict(settings or {}),
+    )  # fmt: skip
+    training.wrap = lambda estimator: SparsePath(estimator, **own)
+    training.checkpoints, training.stop, training.live = None, bool, live or Live()
+    training.stream = open_stream(source, **training.reader)
+    return training.whole()
+
+
+# ---- for people ------------------------------------------------------------------------------------------------------
+
+
+def as_text(path: Path, chosen: float | None = None) -> str:
+    """The path as a table."""
+    lines = [f"{'lam':>12} {'nonzeros':>10} {'loss':>10} {'+-':>9} {'error':>10}"]
+    for each in path.table():
+        mark = "  chosen" if each["lam"] == chosen else ""
+        lines.append(
+            f"{each['lam']:>12.4g} {each['nonzeros']:>10,} {each['loss']:>10.5f} {each['spread']:>9.5f} "
+            f"{each['error']:>10.5f}{mark}"
+        )
+    return "\n".join(lines)
+
+
+def write_page(file: Any, path: Path, chosen: float | None = None, names: Mapping[int, str] | None = None) -> Any:
+    """The path as one HTML file: plots, table, the chosen model's largest weights."""
+    from . import plots
+    from . import report as html
+
+    drawn = {
+        "Weights of the features, by the strength of the penalty.": plots.coefficient_path,
+        "Loss on rows that were not learned against the number of features.": plots.error_vs_nonzeros,
+    }
+    if path.stability is not None:
+        drawn["Agreement of the folds' selections."] = plots.selection_stability
+    blocks = [html.figure(draw(path, chosen=chosen).figure, caption) for caption, draw in drawn.items()]
+    blocks.append(html.table(["lam", "nonzeros", "loss", "spread", "error"], [list(e.values()) for e in path.table()]))
+    if chosen is not None:
+        coef = sp.coo_array(path.model(chosen).sparsify().coef_)
+        largest = np.argsort(-np.abs(coef.data))[:50]
+        rows = [[(names or {}).get(int(coef.col[k]), str(coef.col[k])), float(coef.data[k])] for k in largest]
+        blocks += [html.heading(f"The model of lam = {chosen:.4g}"), html.table(["feature", "weight"], rows)]
+    return html.write(file, "A path of sparse models", blocks)

@@ -1,0 +1,307 @@
+"""Paths: lanes of different strength are runs of their own, whatever learns beside them; what is judged and chosen."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sparsco import (
+    SparseClassifier,
+    SparseClassifierCV,
+    SparsePath,
+    SparseRegressor,
+    SparseRegressorCV,
+    conversions,
+    load,
+    optimizers,
+    plots,
+)
+from sparsco.cli import main
+from sparsco.dispatch import plain_python
+from sparsco.generators import text_like
+from sparsco.losses import Logistic, Multinomial, Squared
+from sparsco.paths import train_path
+from sparsco.regularizers import ElasticNet, NonNegative, RowGroup, WeightedElasticNet
+from sparsco.rows import as_matrix
+from sparsco.solve import Grid, Run
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+LAMS = np.array([0.05, 0.01, 0.001])
+OPTIMIZERS = [
+    optimizers.FOBOS(), optimizers.RDA(), optimizers.NFTRL(), optimizers.FTRL(), optimizers.SGD(), optimizers.ORDA(),
+    optimizers.AdaGradRDA(), optimizers.AdaGradFOBOS(), optimizers.TruncatedGradient(K=3), optimizers.SSG(),
+]  # fmt: skip
+CONVERSIONS = [
+    conversions.Last(), conversions.Average(), conversions.Average(power=3.0), conversions.Suffix(),
+    conversions.RandomIterate(), conversions.AverageSL(metric="diagonal"), conversions.LastSL(metric="diagonal"),
+    conversions.OptimalSL(L=3.0), conversions.TopK(2),
+]  # fmt: skip
+
+
+def rows(n=70, d=7, seed=0):
+    rng = np.random.default_rng(seed)
+    X = sp.csr_array(rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.5))
+    y = np.where(X.toarray()[:, 0] - X.toarray()[:, 1] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
+    return as_matrix(X), y
+
+
+def answer(regularizer, optimizer, conversion, loss, data, lams=None):
+    run = Run(loss, regularizer, optimizer, conversion, d=7, lams=lams)
+    run.feed(*data)
+    return run.finish()
+
+
+def assert_separate(record, optimizer, conversion, loss, data, lams=LAMS):
+    together = answer(record(0.0), optimizer, conversion, loss, data, lams)
+    for k, lam in enumerate(lams):
+        alone = answer(record(lam), optimizer, conversion, loss, data)
+        np.testing.assert_allclose(together.w[:, k], alone.w[:, 0], rtol=0.0, atol=1e-10)
+        np.testing.assert_allclose(together.b[k], alone.b[0], rtol=0.0, atol=1e-10)
+        assert np.array_equal(together.w[:, k] != 0.0, alone.w[:, 0] != 0.0)
+    assert (np.diff(np.count_nonzero(together.w, 0)) >= 0).any()
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda part: type(part).__name__)
+def test_a_strength_is_a_run_of_its_own(optimizer):
+    data = rows()
+    for conversion in CONVERSIONS:
+        for rho in (0.0, 0.02):
+            with plain_python():
+                try:
+                    answer(ElasticNet(0.01, rho), optimizer, conversion, Logistic(), data)
+                except ValueError:  # a pair that makes no sense
+                    continue
+                assert_separate(lambda lam, rho=rho: ElasticNet(lam, rho), optimizer, conversion, Logistic(), data)
+
+
+@pytest.mark.parametrize("optimizer", [optimizers.FOBOS(), optimizers.NFTRL()], ids=lambda part: type(part).__name__)
+def test_compiled_with_the_guard_of_each(optimizer):
+    data = rows(1500)
+    assert_separate(lambda lam: ElasticNet(lam, 0.0), optimizer, conversions.AverageSL(), Logistic(), data, LAMS[:2])
+
+
+def test_penalties_by_feature_and_one_sided():
+    data, pen = rows(), np.linspace(0.0, 2.0, 7)
+    with plain_python():
+        assert_separate(
+            lambda lam: WeightedElasticNet(lam, 0.01, pen), optimizers.FOBOS(), CONVERSIONS[5], Squared(), data
+        )
+        assert_separate(lambda lam: NonNegative(lam), optimizers.RDA(), conversions.Average(), Squared(), data)
+
+
+def test_what_runs_beside_a_lane_changes_no_bit():
+    data = rows()
+    with plain_python():
+        one, two = (
+            answer(ElasticNet(0.0), optimizers.FOBOS(), conversions.Average(), Logistic(), data, lams)
+            for lams in (LAMS, np.array([0.2, 0.01, 0.3]))
+        )
+    assert np.array_equal(one.w[:, 1], two.w[:, 1])
+    assert one.b[1] == two.b[1]
+
+
+@pytest.mark.parametrize(
+    ("loss", "regularizer", "optimizer", "conversion", "why"),
+    [
+        (Multinomial(), ElasticNet(0.1), optimizers.FOBOS(), conversions.Last(), "Multinomial ties models"),
+        (Logistic(), RowGroup(0.1), optimizers.FOBOS(), conversions.Last(), "RowGroup has no prox of one weight"),
+        (Logistic(), ElasticNet(0.1), optimizers.BatchFOBOS(), conversions.Last(), "BatchFOBOS has one strength"),
+        (Logistic(), ElasticNet(0.1), optimizers.EpochSGD(), conversions.Last(), "EpochSGD has one strength"),
+        (Logistic(), NonNegative(0.1), optimizers.FOBOS(), conversions.AverageSL(), "AverageSL converts all models"),
+    ],
+)
+def test_refused_by_one_sentence(loss, regularizer, optimizer, conversion, why):
+    with pytest.raises(ValueError, match=f"several strengths cannot be learned in one read here: {why}"):
+        Run(loss, regularizer, optimizer, conversion, d=7, lams=LAMS)
+
+
+def test_followed_iterates_are_refused():
+    X, y = text_like(50, 20, 3, 3, 5.0, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="OCMDI follows the iterates of one model"):
+        SparsePath(SparseClassifier(conversion="ocmdi")).fit(X, y)
+
+
+def test_grid():
+    lams = Grid(5, 1e-2).at(2.0)
+    np.testing.assert_allclose(lams, [2.0, 2.0 * 10**-0.5, 0.2, 0.2 * 10**-0.5, 0.02])
+    parts = [Grid(5, 1e-2)[first : first + 2] for first in (0, 2, 4)]
+    assert [len(part) for part in parts] == [2, 2, 1]
+    assert np.array_equal(np.concatenate([part.at(2.0) for part in parts]), lams)
+
+
+# ---- SparsePath ------------------------------------------------------------------------------------------------------
+
+MODEL = {"random_state": 0, "optimizer": "fobos", "conversion": "last"}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return text_like(3000, 60, 8, 10, 8.0, np.random.default_rng(1))
+
+
+def assert_same(one, other):
+    assert np.array_equal(one.coef_ != 0.0, other.coef_ != 0.0)
+    np.testing.assert_allclose(one.coef_, other.coef_, rtol=0.0, atol=1e-10)
+    np.testing.assert_allclose(one.intercept_, other.intercept_, rtol=0.0, atol=1e-10)
+
+
+def test_models_are_the_estimators(data):
+    X, y = data
+    path = SparsePath(SparseClassifier(**MODEL), m=2, ratio=0.05, validation="progressive", passes=2).fit(X, y).path_
+    for lam in path.lams:
+        alone = SparseClassifier(**MODEL, alpha=lam, max_iter=2, tol=None).fit(X, y)
+        assert_same(path.model(lam), alone)
+        assert path.model(lam).alpha == lam
+        np.testing.assert_allclose(path.model(lam).predict_proba(X), alone.predict_proba(X), atol=1e-9)
+    assert path.coefs.shape == (60, 2)
+    assert path.nonzeros.tolist() == np.diff(path.coefs.indptr).tolist()
+    with pytest.raises(ValueError, match="none of the path's strengths; the nearest is"):
+        path.model(1.0)
+
+
+def test_several_classes_and_a_shared_l2_weight(data):
+    X, y = data
+    y = y + (np.arange(len(y)) % 3 == 0)
+    template = SparseClassifier(**MODEL, alpha=0.01, l1_ratio=0.5)
+    path = SparsePath(template, lams=[0.002, 0.02], validation="progressive").fit(X, y).path_
+    assert path.lams.tolist() == [0.02, 0.002]
+    for lam in path.lams:
+        total = lam + 0.005
+        alone = SparseClassifier(**MODEL, alpha=total, l1_ratio=lam / total, max_iter=1, tol=None).fit(X, y)
+        assert_same(path.model(lam), alone)
+
+
+def test_streams_in_any_cut_and_pickles(data):
+    X, y = data
+    whole = SparsePath(SparseClassifier(**MODEL), m=2).partial_fit(X, y, classes=[-1, 1])
+    pieces = SparsePath(SparseClassifier(**MODEL), m=2)
+    for first in range(0, 3000, 700):
+        pieces.partial_fit(X[first : first + 700], y[first : first + 700], classes=[-1, 1] if first == 0 else None)
+        pieces = pickle.loads(pickle.dumps(pieces))
+    assert (whole.path_.coefs != pieces.path_.coefs).nnz == 0
+    assert whole.path_.losses[0] > 0.0
+    assert len(pickle.dumps(SparsePath(SparseClassifier(**MODEL), m=2).fit(X, y))) < 20_000
+
+
+def test_rows_held_out_are_not_learned(data):
+    X, y = data
+    template = SparseClassifier(**MODEL, shuffle=False)
+    path = SparsePath(template, m=2, validation=0.3).fit(X, y)
+    held = path._n_held
+    assert 800 < held < 1000
+    assert path._learner._runs[0].examples == 3000 - held
+    rows = path._held[0]
+    p = path.path_.model(path.path_.lams[1]).predict_proba(rows[0].to_scipy())[:, 1]
+    loss = -np.log(np.where(rows[1] > 0, p, 1.0 - p)).mean()
+    np.testing.assert_allclose(path.path_.losses[1], loss, rtol=1e-10)
+
+
+def test_choices():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 10))
+    template = SparseRegressor(random_state=0, conversion="last")
+    found = SparsePath(template, lams=[3.0, 0.5, 0.3, 0.1]).fit(X, X[:, 0] + 0.1 * X[:, 1]).path_
+    found.losses, found.spreads = np.array([4.0, 1.2, 1.0, 1.1]), np.full(4, 0.3)
+    assert [found.choose("min"), found.choose("1-se")] == [0.3, 0.5]
+    assert found.choose(0) == 3.0
+    assert found.choose(1) == 0.3
+    found.losses[2] = 1.15
+    assert found.choose(1) == 0.1
+    found.losses = np.full(4, np.nan)
+    assert found.choose(10) == 0.1
+    with pytest.raises(ValueError, match="none were judged"):
+        found.choose("min")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"lams": [-1.0]}, "lams="),
+        ({"m": 0}, "m=0"),
+        ({"ratio": 2.0}, "ratio=2.0"),
+        ({"choose": "best"}, "choose='best'"),
+        ({"validation": 1.5}, "validation=1.5"),
+        ({"passes": 0}, "passes=0"),
+        ({"passes": 2, "validation": 0.2}, "passes > 1"),
+        ({"estimator": SparseClassifier(budget=3)}, "budget"),
+    ],
+)
+def test_bad_parameters(parameters, sentence):
+    X, y = rows()
+    with pytest.raises(ValueError, match=sentence.replace("(", r"\(")):
+        SparsePath(**parameters).fit(X.to_scipy(), y)
+
+
+def test_a_stream_names_its_classes():
+    X, y = rows()
+    with pytest.raises(ValueError, match="all classes at its beginning"):
+        SparsePath().partial_fit(X.to_scipy(), y)
+
+
+# ---- folds -----------------------------------------------------------------------------------------------------------
+
+
+def expected_failures(estimator):
+    why = "a row of weight two is one step of twice the size: not the iterates of two rows"
+    return {f"check_sample_weight_equivalence_on_{kind}_data": why for kind in ("dense", "sparse")}
+
+
+@parametrize_with_checks(
+    [SparseClassifierCV(SparseClassifier(**MODEL), m=2, cv=2), SparseRegressorCV(SparseRegressor(**MODEL), m=2, cv=2)],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_folds_are_fits_without_their_rows(data):
+    X, y = data
+    fold = np.arange(3000) % 3
+    template = SparseClassifier(**MODEL, shuffle=False)
+    model = SparseClassifierCV(template, m=2, ratio=0.05, cv=fold, n_jobs=2).fit(X, y)
+    for k in range(3):
+        for at, lam in enumerate(model.path_.lams):
+            alone = SparseClassifier(**MODEL, alpha=lam, max_iter=1, shuffle=False, tol=None)
+            p = alone.fit(X[fold != k], y[fold != k]).predict_proba(X[fold == k])[:, 1]
+            loss = -np.log(np.where(y[fold == k] > 0, p, 1.0 - p)).mean()
+            np.testing.assert_allclose(model.fold_losses_[k, at], loss, rtol=1e-9)
+    np.testing.assert_allclose(model.path_.losses, model.fold_losses_.mean(0))
+    assert_same(model.best_estimator_, SparseClassifier(**MODEL, alpha=model.lam_, max_iter=1, shuffle=False).fit(X, y))
+    assert model.path_.stability.shape == (2,)
+    for draw in (plots.coefficient_path, plots.error_vs_nonzeros, plots.selection_stability):
+        assert draw(model.path_, chosen=model.lam_).lines
+    with pytest.raises(ValueError, match="cv must be"):
+        SparseClassifierCV(template, cv=np.zeros(3000, int)).fit(X, y)
+    with pytest.raises(ValueError, match="it must be a SparseClassifier"):
+        SparseClassifierCV(SparseRegressor()).fit(X, y)
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_files_and_the_command(data, tmp_path, capsys):
+    X, y = data
+    file = tmp_path / "rows.svm"
+    with open(file, "w") as out:
+        for k in range(3000):
+            row = X[[k]]
+            pairs = " ".join(f"{j}:{x!r}" for j, x in zip(row.indices.tolist(), row.data.tolist(), strict=True))
+            out.write(f"{y[k]} {pairs}\n")
+    trained = train_path(str(file), settings=MODEL, path={"m": 2})
+    whole = SparsePath(SparseClassifier(**MODEL), m=2).partial_fit(X, y, classes=[-1, 1])
+    assert (abs(trained.model.path_.coefs - whole.path_.coefs) > 1e-12).nnz == 0
+    np.testing.assert_allclose(trained.model.path_.losses, whole.path_.losses, rtol=1e-10)
+    model, report = tmp_path / "chosen.model", tmp_path / "path.html"
+    method = ["--optimizer", "fobos", "--conversion", "last"]
+    assert main(["path", str(file), "--strengths", "2", *method, "-m", str(model), "--report", str(report)]) == 0
+    table = capsys.readouterr().out
+    assert table.count("\n") == 3
+    assert "chosen" in table
+    assert "<svg" in report.read_text()
+    assert np.array_equal(load(model).coef_, trained.model.model_.coef_)
+    assert main(["path", str(file), "--choose", "best"]) == 2
