@@ -295,7 +295,7 @@ class _Training:
                 raise ValueError("the source has no rows: there is nothing to learn from.")
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
         self.model.n_iter_ = self.passes
-        if self.model.polish:
+        if getattr(self.model, "polish", False):
             self.checkpoint()  # to resume here
             self.model.polish_on_chunks(self._again)
         self._line()
