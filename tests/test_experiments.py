@@ -38,6 +38,7 @@ def test_every_table_and_figure_that_is_owed_is_there():
     owed |= {f"individual-figure-{n}" for n in (1, 2, 3)} | {"individual-figure-3-n32", "individual-figure-reversal"}
     owed |= {f"stabilized-table-{n}" for n in (2, 3, 4)} | {f"stabilized-figure-{n}" for n in (1, 2, 3)}
     owed |= {f"stabilized-table-{n}-full" for n in (2, 3, 4)}
+    owed |= {"two-stage-figure-1", "two-stage-figure-1-draws", "two-stage-figure-2"}
     assert owed <= set(KEYS)
     assert set(KEYS) - owed == {"tpami-table-6-generated", "tpami-table-6-small"}
 
@@ -596,7 +597,7 @@ def test_other_data_under_the_same_name_are_other_results(tmp_path, monkeypatch)
     experiment = definition.load("tpami-table-6-small", quick=True)
     names = []
     for checksums in (["a", "b"], ["a", "c"]):
-        monkeypatch.setattr(problems, "_checksums", lambda name, found=checksums: found)
+        monkeypatch.setattr(problems, "checksums", lambda name, found=checksums: found)
         names.append({name for task in run._tasks(experiment.studies[0], 0) for name in task.names.values()})
     assert not names[0] & names[1] and names[0]
 
