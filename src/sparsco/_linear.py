@@ -231,11 +231,11 @@ class LinearModel:
         if any(run.pilot is None for run in self._runs):
             return None
         rows = self._features.find(matrix)
-        features, places = np.unique(rows.indices, return_inverse=True)
+        features, places = rows.indices.astype(np.int64), np.arange(len(rows.indices))  # each entry its own weight
         parts, total = [], 0.0
         codes, scale = self._codes_now(y), np.ones(len(matrix)) if weights is None else weights
         for run in self._runs:
-            w, b = run.weights_at(features.astype(np.int64))
+            w, b = run.weights_at(features)
             p = margins(rows.indptr, places, rows.data, w, b)
             targets, scaled = run.lanes_of(codes, scale)
             total += float((scaled * value(run.problem.loss, p, targets)).sum())
