@@ -305,3 +305,11 @@ def test_files_and_the_command(data, tmp_path, capsys):
     assert "<svg" in report.read_text()
     assert np.array_equal(load(model).coef_, trained.model.model_.coef_)
     assert main(["path", str(file), "--choose", "best"]) == 2
+    assert main(["path", str(file), "-m", str(file)]) == 2 and "is read as well" in capsys.readouterr().err
+
+
+def test_cross_validated_classifiers_have_probabilities_where_their_loss_has(data):
+    X, y = data
+    model = SparseClassifierCV(SparseClassifier(**MODEL), m=2, cv=2).fit(X, y)
+    assert np.array_equal(model.predict_proba(X), model.best_estimator_.predict_proba(X))
+    assert not hasattr(SparseClassifierCV(SparseClassifier("hinge")), "predict_proba")

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._linear import Solved
-from .estimators import SparseClassifier, SparseRegressor
+from .estimators import SparseClassifier, SparseRegressor, has_probabilities
 from .metrics import pairwise
 from .paths import Path, begin, check_rule, converted, judged, learner_of, shell_of, slices, solved, strengths, twin_of
 from .randomness import Purpose, uniform
@@ -174,8 +174,7 @@ class CrossValidated(SelectorMixin, BaseEstimator):
 
 
 def _has_probabilities(model: Any) -> bool:
-    estimator = getattr(model, "best_estimator_", None) or model.estimator or SparseClassifier()
-    return bool(estimator._has_probabilities())
+    return has_probabilities(getattr(model, "best_estimator_", None) or model.estimator or SparseClassifier())
 
 
 class SparseClassifierCV(ClassifierMixin, CrossValidated):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
-from .options import FINE, add_reading, check_writable, command, positive, reading
+from .options import FINE, add_reading, check_writable, command, positive, reading, to_json
 from .train import add_learning, estimator
 
 _EXAMPLE = """  sparsco path data.svm                                    32 strengths, one read: a table
@@ -44,11 +43,11 @@ def add(commands: argparse._SubParsersAction) -> None:
 def _path(given: argparse.Namespace) -> int:
     from .. import models, paths
     from ..progress import Live
-    from ..training import by_name
+    from ..training import by_name, reader_of
 
     for file in (given.model, given.report):
         if file:
-            check_writable(Path(file))
+            check_writable(Path(file), *given.data)
     model, settings = estimator(given)
     reader = reading(given)
     own = {"lams": given.lams, "m": given.strengths, "ratio": given.ratio, "choose": given.choose}
@@ -61,11 +60,11 @@ def _path(given: argparse.Namespace) -> int:
     found = trained.model.path_
     chosen = trained.model.lam_
     table = {"path": found.table(), "chosen": chosen, "notes": trained.notes}
-    print(json.dumps(table) if given.json else paths.as_text(found, chosen))
+    print(to_json(table) if given.json else paths.as_text(found, chosen))
     if given.model:
         models.save(
             found.model(chosen), given.model, names=trained.stream.names, by_name=by_name(trained.stream),
-            extra={"reader": reader},
+            extra={"reader": reader_of(trained.stream, reader)},
         )  # fmt: skip
         print(f"model: {given.model}", file=sys.stderr)
     if given.report:
