@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import archive, models, scoring
+from . import models, scoring
 from . import report as html
 from .solve import DivergenceError
 from .training import by_name, reader_of, train
@@ -85,8 +85,6 @@ def _outcome(
             nonzeros = int(trained.model.n_nonzero_)
     except DivergenceError:
         return Outcome(method, settings["alpha"], None, None, None, None, "diverged")
-    except archive.ArchiveError:
-        raise
     except ValueError as error:  # a method that is not for this penalty or loss; bad rows ended the first run
         return Outcome(method, settings["alpha"], None, None, None, None, str(error))
     progressive = trained.table[-1].mean_mistake if trained.table else None

@@ -15,6 +15,7 @@ from .rows import Matrix
 from .slots import without
 from .streams import Chunk, Stream, StreamError, open_stream
 from .streams.cache import is_cache
+from .streams.protocol import unlabelled
 from .training import by_name, labels
 
 KINDS = ("label", "score", "probability")
@@ -132,9 +133,9 @@ def evaluate(model: Any, stream: Stream) -> dict[str, float]:
     total = _Classified(model) if hasattr(model, "classes_") else _Measured(model)
     rows = 0
     for chunk in stream:
-        unknown = np.array([y is None for y in chunk.y.tolist()]) if chunk.y.dtype.kind == "O" else np.isnan(chunk.y)
-        if unknown.any():
-            raise ValueError(f"row {chunk.first + int(unknown.argmax()) + 1} has no label to compare with.")
+        missing = unlabelled(chunk.y)
+        if missing.any():
+            raise ValueError(f"row {chunk.first + int(missing.argmax()) + 1} has no label to compare with.")
         weights = np.ones(chunk.rows) if chunk.weights is None else chunk.weights
         total.add(model.margins_of(chunk.matrix), chunk.y, weights)
         rows += chunk.rows

@@ -29,6 +29,7 @@ from .solve import PILOT_ROWS
 from .streams import Chunk, Stream, open_stream
 from .streams.cache import CachedStream, CacheStream
 from .streams.features import Vocabulary
+from .streams.protocol import unlabelled
 
 JUDGED = 256
 """Rows that are judged before they are learned, at every mark."""
@@ -258,7 +259,7 @@ class _Training:
 
     def _decide(self, y: np.ndarray) -> None:
         """What labels like those of the first rows are for, where nothing was said."""
-        found = labels(y[[label is not None and label == label for label in y.tolist()]])  # NaN is not itself
+        found = labels(y[~unlabelled(y)])
         distinct = np.unique(found) if found.dtype.kind != "O" else np.array(sorted(set(found.tolist())))
         if self.model is None:
             is_task = found.dtype.kind != "f" and len(distinct) <= MANY_CLASSES
@@ -365,7 +366,7 @@ class _Training:
 
     def _check(self, y: np.ndarray) -> None:
         """Refuse rows without a label, and labels that are none of the classes."""
-        missing = np.array([label is None for label in y.tolist()]) if y.dtype.kind == "O" else np.isnan(y)
+        missing = unlabelled(y)
         if missing.any():
             raise ValueError(f"row {self.row + int(missing.argmax()) + 1} has no label: every row must have one.")
         if self.classes is not None:

@@ -53,10 +53,6 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def add_reading(to: argparse.ArgumentParser) -> None:
     """Options of readers."""
     group = to.add_argument_group("how data is read (docs/files.md)")

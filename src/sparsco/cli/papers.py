@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from .options import FINE, UNEXPECTED, check_outputs, command, cores, positive
+from ..folders import cores
+from .options import FINE, UNEXPECTED, check_outputs, command, positive
 
 
 def add(commands: argparse._SubParsersAction) -> None:

@@ -12,11 +12,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .._composition import _is_count, _is_number, named
 from ..dispatch import cast
+from ..randomness import seed_of
 from ..rows import Matrix, as_matrix, check_numbers
 from ..solve import DivergenceError
 from .bursts import Bursts, Stabilized
@@ -134,7 +134,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
             raise ValueError(f"fit_intercept={self.fit_intercept!r}: it must be True or False.")
         if self.prepare != "auto" and self.prepare not in KINDS:
             raise ValueError(f"prepare={self.prepare!r}: it must be 'auto', 'rows', 'columns' or None.")
-        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._seed = seed_of(self.random_state)
         self._kept = self._running = self._answer = None
 
     def _validated(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Matrix, np.ndarray, np.ndarray]:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from ..archive import sync_folder
 from ..dispatch import U, inlined, kernel
 from ..folders import cache_folder
 from ..randomness import Purpose, bits
@@ -211,9 +212,9 @@ class Writer:
             with open(self.partial / name, "wb") as file:
                 file.write(raw)
                 _synced(file)
-        _sync_folder(self.partial)
+        sync_folder(self.partial)
         _put(self.partial, self.folder)
-        _sync_folder(self.folder.parent)
+        sync_folder(self.folder.parent)
 
     def abort(self) -> None:
         """Leave nothing behind."""
@@ -431,15 +432,6 @@ def _synced(file: Any) -> None:
     file.flush()
     os.fsync(file.fileno())
     file.close()
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError, AttributeError):  # not every system has folders that can be synced
-        at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(at)
-        finally:
-            os.close(at)
 
 
 def _is_alive(pid: str) -> bool:

@@ -50,6 +50,11 @@ class Chunk(NamedTuple):
         return Matrix(self.indptr, self.indices, self.data, self.d)
 
 
+def unlabelled(y: np.ndarray) -> np.ndarray:
+    """Which rows have no label, of a chunk's ``y``."""
+    return np.array([label is None for label in y.tolist()], bool) if y.dtype.kind == "O" else np.isnan(y)
+
+
 class Stream:
     """Rows from somewhere, in memory that does not depend on how many there are.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import codecs
-import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from ..folders import cores
 from .files import Block, Files, Text, padded
 from .pieces import Parsed, Piece, Pieces
 from .protocol import Position
@@ -26,7 +26,7 @@ class TextStream(Pieces):
         if block_bytes < 1:
             raise ValueError(f"block_bytes must be positive, not {block_bytes!r}.")
         self.files, self.block_bytes = files, int(block_bytes)
-        self.threads = min(4, _cores()) if threads is None else int(threads)
+        self.threads = min(4, cores()) if threads is None else int(threads)
         if self.threads < 1:
             raise ValueError(f"threads must be positive, not {threads!r}.")
         self.repeatable, self.total = files.repeatable, files.total
@@ -85,8 +85,3 @@ class TextStream(Pieces):
         if begins and text[: len(codecs.BOM_UTF8)] == codecs.BOM_UTF8:
             text = text[len(codecs.BOM_UTF8) :]
         return self.parse(text, begins)
-
-
-def _cores() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
