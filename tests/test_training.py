@@ -389,6 +389,19 @@ def test_compare(here, capsys):
     assert run("compare", "data.svm", "--methods", "magic") == 2 and "'magic'" in capsys.readouterr().err
 
 
+def test_compare_shows_what_few_features_cost(here, capsys):
+    arguments = ["--methods", "fobos", "--strengths", "1", "--features", "2", "4", "--test", "data.svm"]
+    assert run("compare", "data.svm", *arguments, "--report", "few.html", "--json") == 0
+    outcomes = json.loads(capsys.readouterr().out)
+    ways = ["budget", "top-k", "dd", "mg"]
+    assert [each["method"] for each in outcomes] == ["fobos", "two-stage", *ways, *ways, *["small ball"] * 3]
+    full, few, more = outcomes[1], outcomes[2:6], outcomes[6:10]
+    assert all(1 <= each["nonzeros"] <= 2 for each in few) and all(1 <= each["nonzeros"] <= 4 for each in more)
+    assert full["alpha"] is None and full["nonzeros"] > 4 and more[0]["test"] < few[0]["test"] < 0.5
+    page = (here / "few.html").read_text()
+    assert "small ball" in page and "at most 4 features" in page
+
+
 # ---- real processes --------------------------------------------------------------------------------------------------
 
 

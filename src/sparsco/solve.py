@@ -19,6 +19,7 @@ from .conversions import NEVER, Answer, Last
 from .fixed_point import FixedPoint
 from .lanes import WIDTHS
 from .losses import couples, value
+from .optimizers.epoch import epoch_mean
 from .optimizers.follow import following
 from .pilot import gradient_at_zero, lam_max, largest_eigenvalue, largest_slope, ridge_norm
 from .records import Means, Nothing, Problem, Rows, State, check_room, padded, widened
@@ -434,12 +435,19 @@ class Run:
         self._undo = touched, cells, self.state.bias.copy(), self.state.clock.copy(), self.t
 
     def look(self, w: np.ndarray, b: np.ndarray) -> dict[str, float]:
-        """A point of the history: the objective on the pilot rows and the support of this model."""
-        return {"t": self.seen, "objective": self._pilot_objective(w, b), "nonzeros": int(np.count_nonzero(w))}
+        """A point of the history: the objective on the pilot rows and the support of this model.  Of one that thinning
+        took out of a ball, or a box, it is the mean loss."""
+        objective = self._pilot_objective(w, b)
+        if objective == np.inf and self.rounding is not None:
+            objective = self._pilot_loss(w, b)
+        return {"t": self.seen, "objective": objective, "nonzeros": int(np.count_nonzero(w))}
 
     def _pilot_objective(self, w: np.ndarray, b: np.ndarray) -> float:
+        return self._pilot_loss(w, b) + float(np.sum(self.problem.strengths(w)))
+
+    def _pilot_loss(self, w: np.ndarray, b: np.ndarray) -> float:
         matrix, targets, scaled = self._pilot_rows
-        return self.mean_loss(matrix, targets, scaled, w, b) + float(np.sum(self.problem.strengths(w)))
+        return self.mean_loss(matrix, targets, scaled, w, b)
 
     def mean_loss(
         self, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, w: np.ndarray, b: np.ndarray
@@ -544,6 +552,11 @@ class Run:
         self._cells(state)[touched] = cells
         state.bias[:], state.clock[:] = bias, clock
         return self._weights_in(state, t)
+
+    def epoch_mean(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mean iterate of the epoch under way, of an optimizer that works in epochs."""
+        w, b = epoch_mean(self.optimizer, self.problem, self.state, self.block, self.t)
+        return w[: self.d], b
 
     def means(self) -> Means:
         """Means over the previous and the current window."""
