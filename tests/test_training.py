@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import platform
 import random
 import re
 import signal
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -405,11 +407,11 @@ def test_compare_shows_what_few_features_cost(here, capsys):
 # ---- real processes --------------------------------------------------------------------------------------------------
 
 
-def start(folder, *arguments):
+def start(folder, *arguments, stdin=None):
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
     return subprocess.Popen(
         [sys.executable, "-m", "sparsco.cli", *map(str, arguments)], cwd=folder, env=environment,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
 
@@ -460,6 +462,21 @@ def test_asked_to_end_it_ends_with_a_checkpoint(tmp_path, number, code):
     _, error = process.communicate(timeout=120)
     assert process.returncode == code, error
     assert "--resume goes on" in error and (tmp_path / "m.checkpoint").exists() and not (tmp_path / "m").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/syscall").exists() or platform.machine() != "x86_64", reason="looks at /proc")
+@pytest.mark.parametrize("silent", ["at once", "in mid-line"])
+def test_silent_standard_input_does_not_delay_the_end(tmp_path, silent):
+    write_rows(tmp_path / "data.svm", 5000)
+    rows = (tmp_path / "data.svm").read_bytes() if silent == "in mid-line" else b""
+    process = start(tmp_path, "train", "-", "-m", "m", "--quiet", "--format", "libsvm", stdin=subprocess.PIPE)
+    process.stdin.buffer.write(rows + b"1 3:0.5 7:0.25"[: len(rows)])
+    process.stdin.buffer.flush()
+    while not Path(f"/proc/{process.pid}/syscall").read_text().startswith("0 0x0 "):  # until it waits in read(0, ...)
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 143, process.stderr.read()
+    assert "stopped behind row" in process.stderr.read() and not (tmp_path / "m").exists()
 
 
 # ---- what a reviewer found -------------------------------------------------------------------------------------------
