@@ -574,7 +574,7 @@ class Run:
         n = self.window_weight
         if self.previous is not None:
             before, bias_before, n_before = self.previous
-            for k in range(2):
+            for k in range(min(2, problem.sums)):
                 sums[k][: len(before)] += before[: self.d, k]  # later features had no part in it
             bias[:2] += bias_before
             n += n_before
