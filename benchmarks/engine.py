@@ -1,4 +1,4 @@
-"""Speed, as ratios of CPU time measured in one interleaved run on one RCV1-shaped set.  ``make bench``
+"""The engine's own speed, as ratios of CPU time measured in one interleaved run.  ``make bench-engine``
 
 Every job is run once per round and its fastest round counts: what disturbs one job disturbs its neighbours too, so the
 ratios are steady where the times are not.  Prints name, measured, bar, verdict; exits with the number of bars missed.
@@ -15,17 +15,18 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.sparse import csr_matrix, load_npz, save_npz
+from scipy.sparse import csr_matrix
 from sklearn.linear_model import SGDClassifier
 
 from sparsco import SparseClassifier
+from sparsco.bench.measure import fastest
+from sparsco.bench.methods import bare
+from sparsco.bench.sets import load
 from sparsco.conversions import Average, AverageSL, Last
-from sparsco.generators import text_like
 from sparsco.losses import Logistic
 from sparsco.optimizers import FOBOS, FTRL, NFTRL, ORDA, RDA
 from sparsco.records import Nothing, Problem, Rows
@@ -33,9 +34,8 @@ from sparsco.regularizers import ElasticNet, soft
 from sparsco.rows import as_matrix
 from sparsco.solve import Run
 
-ROWS, FEATURES, NONZEROS = 200_000, 47_236, 73
+ROWS = 200_000
 ALPHA = 3e-5
-CACHE = Path(tempfile.gettempdir()) / "sparsco-benchmarks"
 
 
 class Bar(NamedTuple):
@@ -50,37 +50,6 @@ class Bar(NamedTuple):
     @property
     def holds(self) -> bool:
         return self.measured <= self.limit if self.sign == "<=" else self.measured >= self.limit
-
-
-def rcv1_shaped(n: int) -> tuple[csr_matrix, np.ndarray]:
-    """n rows of 73 features out of 47,236 with Zipf frequencies and unit norm; kept in the temporary folder."""
-    file = CACHE / f"rcv1-shaped-{n}.npz"
-    labels = file.with_suffix(".npy")
-    if not labels.exists():
-        CACHE.mkdir(exist_ok=True)
-        X, y = text_like(n, FEATURES, NONZEROS, relevant=1000, scale=10.0, rng=np.random.default_rng(0))
-        save_npz(file, X, compressed=False)
-        np.save(labels, y)
-    return load_npz(file), np.load(labels)
-
-
-def fastest(jobs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """CPU seconds of each job, the minimum over interleaved rounds; a first round, not counted, compiles.
-
-    A job that measures itself returns its seconds as a float.  The order changes from round to round: a job runs up to
-    a third slower right after certain others (the core's clock, it seems): a fixed order would favour some of them.
-    """
-    rng = np.random.default_rng(0)
-    times: dict[str, list[float]] = {name: [] for name in jobs}
-    for number in range(rounds + 1):
-        print(f"round {number} of {rounds}", file=sys.stderr)
-        for name in rng.permutation(list(jobs)):
-            start = time.process_time()
-            own = jobs[name]()
-            taken = time.process_time() - start
-            if number:
-                times[name].append(own if isinstance(own, float) else taken)
-    return {name: min(taken) for name, taken in times.items()}
 
 
 # --- estimators against scikit-learn ----------------------------------------------------------------------------------
@@ -135,19 +104,6 @@ def estimator_bars(X: csr_matrix, y: np.ndarray, rounds: int) -> list[Bar]:
 
 
 # --- kernels against the bare pass ------------------------------------------------------------------------------------
-
-
-@njit(nogil=True, error_model="numpy", boundscheck=False)
-def bare(indptr, indices, data, y, w):
-    """Gather the inner product, scatter the update: what no method can do without."""
-    for i in range(y.size):
-        start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
-        s = 0.0
-        for p in range(start, stop):
-            s += w[indices[p]] * data[p]
-        c = 1e-9 * s - 1e-6 * y[i]
-        for p in range(start, stop):
-            w[indices[p]] += c * data[p]
 
 
 @njit(nogil=True, error_model="numpy", boundscheck=False)
@@ -394,7 +350,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=ROWS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    X, y = rcv1_shaped(options.rows)
+    _, X, y, *_ = load(f"rcv1-{options.rows}")
     bars = [*kernel_bars(X, y, options.rounds), *estimator_bars(X, y, options.rounds), *start_up_bars()]
     print(f"{'name':<62} {'measured':>12} {'bar':>12}  holds")
     for bar in bars:
