@@ -49,8 +49,7 @@ def run(plan: Plan, store: Store, say: Say, save: Callable[[dict[str, Any]], Non
         say(f"left out: {line}")
     results: dict[str, Any] = {
         "machine": measure.machine() | {"versions": versions()},
-        "begun": measure.now(), "load_before": measure.load(), "rounds": plan.rounds, "patience": plan.patience,
-        "left_out": left_out, "problems": [], "scaling": [],
+        "begun": measure.now(), "load_before": measure.load(), "left_out": left_out, "problems": [], "scaling": [],
     }  # fmt: skip
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")  # that more passes would help is what is measured here
@@ -132,6 +131,7 @@ class _Bench:
             "nonzeros": self.problem.nonzeros,
             "optimum": {**self.optimum, "support": len(self.optimum["support"])},
             "methods": listed, "failed": failed, "load": measure.load(),
+            "rounds": self.plan.rounds, "patience": self.plan.patience,
         }  # fmt: skip
 
     def prepared(self, method: Method) -> Callable[[Setting], Any]:

@@ -29,15 +29,16 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument("--methods", nargs="+", metavar="METHOD", help="names or packages (default: all)")
     to.add_argument("--rounds", type=positive, metavar="N", help="(default: 5; quick: 2)")
     to.add_argument("--strengths", type=positive, metavar="N", help="on each set (default: 2; quick: 1)")
-    to.add_argument("--patience", type=float, default=10.0, metavar="X",
-                    help="give others so many times our own time (default: %(default)g)")  # fmt: skip
+    to.add_argument("--patience", type=float, metavar="X",
+                    help="give others so many times our own time (default: 10; quick: 3)")  # fmt: skip
     to.add_argument("--skip", nargs="+", choices=("levels", "memory", "scaling"), default=[], help="leave parts out")
     to.add_argument("--list", action="store_true", help="name sets and methods and stop")
     to.add_argument("--json", metavar="FILE", help="write all results there; - is stdout, instead of the tables")
     to.add_argument("--markdown", metavar="FILE", help="write the tables there")
     to.add_argument("--report", metavar="FILE.html", help="write tables and plots as one HTML file")
     to.add_argument("--resume", action="store_true", help="take what an earlier run measured from disk")
-    to.add_argument("--from", dest="source", metavar="FILE", help="measure nothing: show results that --json wrote")
+    to.add_argument("--from", dest="source", nargs="+", metavar="FILE",
+                    help="measure nothing: show together what --json wrote")  # fmt: skip
     to.set_defaults(run=_bench)
 
 
@@ -54,10 +55,10 @@ def _bench(given: argparse.Namespace) -> int:
         return FINE
     files = [file for file in (given.json, given.markdown, given.report) if file not in (None, "-")]
     for file in files:
-        check_writable(Path(file), *([given.source] if given.source else []))
+        check_writable(Path(file), *(given.source or []))
     if len({Path(file).resolve() for file in files}) < len(files):
         raise ValueError("--json, --markdown and --report must be different files.")
-    if given.patience <= 0.0:
+    if given.patience is not None and not given.patience > 0.0:
         raise ValueError(f"--patience must be positive, got {given.patience:g}.")
 
     def save(results: dict[str, Any]) -> None:
@@ -67,11 +68,12 @@ def _bench(given: argparse.Namespace) -> int:
             write_text(given.markdown, present.as_markdown(results))
 
     if given.source:
-        results = _read(given.source)
+        results = _together([_read(file) for file in given.source])
     else:
         plan = suite.Plan(
             sets.names(given.sets, given.quick), methods.chosen(given.methods),
-            given.rounds or (2 if given.quick else 5), given.strengths or (1 if given.quick else 2), given.patience,
+            given.rounds or (2 if given.quick else 5), given.strengths or (1 if given.quick else 2),
+            given.patience or (3.0 if given.quick else 10.0),
             [part for part in suite.PARTS if part not in given.skip and (part != "memory" or not given.quick)],
             given.quick,
         )  # fmt: skip
@@ -89,6 +91,17 @@ def _bench(given: argparse.Namespace) -> int:
     if given.report:
         print(f"report: {present.write_page(given.report, results)}", file=sys.stderr)
     return FINE
+
+
+def _together(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Several runs as one."""
+    last = runs[-1]
+    return runs[0] | {
+        "problems": [each for run in runs for each in run["problems"]],
+        "scaling": [each for run in runs for each in run["scaling"]],
+        "left_out": {name: why for run in runs for name, why in run["left_out"].items()},
+        "ended": last["ended"], "load_after": last["load_after"],
+    }  # fmt: skip
 
 
 def _read(path: str) -> dict[str, Any]:
