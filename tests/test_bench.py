@@ -36,8 +36,8 @@ def broken(message):
 def test_a_run_is_written_resumed_and_shown_again(bench, tmp_path, monkeypatch):
     files = [tmp_path / name for name in ("bench.json", "bench.md", "bench.html")]
     options = [*TINY, "--methods", "sklearn sgd", "sparsco fobos", "--skip", "scaling", "memory"]
-    outputs = [word for pair in zip(("--json", "--markdown", "--report"), map(str, files), strict=True) for word in pair]
-    code, said = bench(*options, *outputs)
+    written = ["--json", str(files[0]), "--markdown", str(files[1]), "--report", str(files[2])]
+    code, said = bench(*options, *written)
     assert code == 0 and said.out == files[1].read_text()
     results = json.loads(files[0].read_text())
     plain, elastic = results["problems"]

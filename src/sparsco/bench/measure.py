@@ -35,6 +35,11 @@ def timed(job: Callable[[], Any]) -> tuple[Taken, Any]:
     return Taken(time.process_time() - cpu, time.perf_counter() - wall), result
 
 
+def taken(job: Callable[[], Any]) -> Taken:
+    """The times alone."""
+    return timed(job)[0]
+
+
 def spread(seconds: list[float]) -> dict[str, float]:
     """Of repeated measurements.
 
@@ -55,10 +60,10 @@ def fastest(jobs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]
     for number in range(rounds + 1):
         print(f"round {number} of {rounds}", file=sys.stderr)
         for name in rng.permutation(list(jobs)):
-            taken, own = timed(jobs[name])
+            spent, own = timed(jobs[name])
             if number:
-                times[name].append(own if isinstance(own, float) else taken.cpu)
-    return {name: min(taken) for name, taken in times.items()}
+                times[name].append(own if isinstance(own, float) else spent.cpu)
+    return {name: min(spent) for name, spent in times.items()}
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

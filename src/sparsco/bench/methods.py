@@ -278,10 +278,9 @@ def _vw_text(problem: Problem) -> Path:
         ones = bool((X.data == 1.0).all())
         with open(part, "w") as file:
             for y, a, b in zip(problem.data.y, X.indptr[:-1], X.indptr[1:], strict=True):
-                columns = map(str, X.indices[a:b].tolist())
-                if not ones:
-                    columns = (f"{j}:{v:.6g}" for j, v in zip(columns, X.data[a:b].tolist(), strict=True))
-                file.write(f"{y:.0f} | {' '.join(columns)}\n")
+                columns, values = X.indices[a:b].tolist(), X.data[a:b].tolist()
+                words = map(str, columns) if ones else map("{}:{:.6g}".format, columns, values)
+                file.write(f"{y:.0f} | {' '.join(words)}\n")
         part.replace(path)
     return path
 
@@ -334,7 +333,7 @@ def _read_vw(problem: Problem, model: Path) -> Weights:
 # --- all of them ------------------------------------------------------------------------------------------------------
 
 _ANY = (L1, NO_INTERCEPT, ELASTIC)
-_POLISH = ({"passes": 1}, *_ladder("polish", (300.0, 100.0, 30.0, *TOLERANCES)))
+_POLISH: tuple[Setting, ...] = ({"passes": 1}, *_ladder("polish", (300.0, 100.0, 30.0, *TOLERANCES)))
 _SCALED = tuple(tuple({"tol": tol, "scaling": scale} for tol in TOLERANCES[2:]) for scale in (1.0, 10.0, 100.0))
 _CELER = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5)
 _ITERATIONS = _ladder("iterations", PASSES[:8])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from .. import SparseClassifier
 from ..experiments.store import Store, name_of
 from . import measure, sets
 from .alone import WARM_ROWS
-from .methods import BARE, DEFAULT, FOBOS, METHODS, Fit, Method
+from .methods import BARE, DEFAULT, FOBOS, METHODS, Method
 
 LAM = 3e-5
 GROWTH = 1.3
@@ -54,16 +55,13 @@ def _curve(
         rng = np.random.default_rng(0)
         for number in range(rounds):
             for name in map(str, rng.permutation(list(names))):
-                times[name].append(store.once(name_of("scaling", place, name, number), _one_pass(fits[name])))
+                one = partial(measure.taken, partial(fits[name], {"passes": 1}))
+                times[name].append(measure.Taken(*store.once(name_of("scaling", place, name, number), one)).cpu)
         points.append({
             "set": place, "rows": len(problem.data.y), "features": problem.data.X.shape[1],
             "nonzeros": problem.nonzeros, "cpu": {name: measure.spread(taken) for name, taken in times.items()},
         })  # fmt: skip
     return {"axis": axis, "points": points, "load": measure.load()}
-
-
-def _one_pass(fit: Fit) -> Callable[[], float]:
-    return lambda: measure.timed(lambda: fit({"passes": 1}))[0].cpu
 
 
 def _growth(curve: dict[str, Any]) -> dict[str, Any]:
@@ -93,8 +91,8 @@ def _threads(rows: int, rounds: int, store: Store, say: Callable[[str], None]) -
     for number in range(rounds):
         for threads, taken in times.items():
             model.set_params(n_jobs=threads)
-            find = lambda: measure.timed(lambda: model.fit(data.X, data.y))[0].wall  # noqa: E731
-            taken.append(store.once(name_of("threads", name, threads, number), find))
+            one = partial(measure.taken, partial(model.fit, data.X, data.y))
+            taken.append(measure.Taken(*store.once(name_of("threads", name, threads, number), one)).wall)
     faster = min(times[1]) / min(times[2])
     return {
         "axis": "threads", "set": name, "wall": {str(k): measure.spread(taken) for k, taken in times.items()},

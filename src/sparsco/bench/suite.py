@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -113,7 +114,7 @@ class _Bench:
                 fits[method.name] = self.prepared(method)
                 explored[method.name] = self.once(
                     ["explored", method.name, "levels" in self.plan.parts, self.plan.patience],
-                    lambda method=method, patience=patience: self.explored(method, fits[method.name], patience),
+                    partial(self.explored, method, fits[method.name], patience),
                 )
             except Exception as error:  # whatever another package may do, the rest is measured
                 failed[method.name] = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -149,7 +150,7 @@ class _Bench:
         tried = []
         for ladder in method.ladders if "levels" in self.plan.parts else [method.ladders[0][:1]]:
             for setting in ladder:
-                taken, model = measure.timed(lambda setting=setting: fit(setting))
+                taken, model = measure.timed(partial(fit, setting))
                 figures = NOTHING if method.name == BARE else self.quality(method.read(self.problem, model))
                 tried.append({"setting": setting, "cpu": taken.cpu, "wall": taken.wall, **figures})
                 if _reaches(figures, min(LEVELS)) or taken.cpu > patience:
@@ -191,11 +192,8 @@ class _Bench:
             for job in rng.permutation(sorted(jobs)):
                 method, setting = jobs[job]
                 if sum(taken.wall for taken in times[job]) < ENOUGH:
-                    taken = self.once(
-                        ["round", number, method, setting],
-                        lambda method=method, setting=setting: measure.timed(lambda: fits[method](setting))[0],
-                    )
-                    times[job].append(measure.Taken(*taken))
+                    again = partial(measure.taken, partial(fits[method], setting))
+                    times[job].append(measure.Taken(*self.once(["round", number, method, setting], again)))
         return times
 
     def figures(
