@@ -14,7 +14,7 @@ from .. import metrics
 from ..experiments.store import Store, name_of
 from . import measure, optimum, scaling, sets
 from .alone import WARM_ROWS
-from .methods import BARE, ELASTIC, L1, NO_INTERCEPT, POLISH, Method, Setting, Weights, versions
+from .methods import BARE, ELASTIC, L1, METHODS, NO_INTERCEPT, POLISH, Fit, Method, Setting, Weights, versions
 from .sets import Data, Problem
 
 LEVELS = (1e-2, 1e-3)
@@ -96,6 +96,7 @@ class _Bench:
         self.optimum = self.once(["optimum"], lambda: optimum.solve(problem, known))
         self.support = np.zeros(problem.data.X.shape[1], bool)
         self.support[self.optimum["support"]] = True
+        self.fits: dict[str, Fit] = {}
 
     def once(self, what: list[Any], find: Callable[[], Any]) -> Any:
         """Of this problem: measured once, whatever interrupts the run."""
@@ -105,16 +106,14 @@ class _Bench:
         """All figures of all methods."""
         data = self.problem.data
         self.say(f"  first fits of {len(methods)} methods")
-        fits: dict[str, Callable[[Setting], Any]] = {}
         explored: dict[str, list[dict[str, Any]]] = {}
         failed: dict[str, str] = {}
         patience = np.inf
         for method in sorted(methods, key=lambda each: each.name != POLISH):  # the others' patience is measured by it
             try:
-                fits[method.name] = self.prepared(method)
                 explored[method.name] = self.once(
                     ["explored", method.name, "levels" in self.plan.parts, self.plan.patience],
-                    partial(self.explored, method, fits[method.name], patience),
+                    partial(self.explored, method, patience),
                 )
             except Exception as error:  # whatever another package may do, the rest is measured
                 failed[method.name] = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -124,7 +123,7 @@ class _Bench:
                 patience = max(self.plan.patience * max(each["cpu"] for each in explored[POLISH]), 0.5)
         there = [method for method in methods if method.name in explored]
         chosen = {method.name: self.chosen(method, explored[method.name]) for method in there}
-        times = self.rounds({name: fits[name] for name in chosen}, chosen)
+        times = self.rounds(chosen)
         listed = [self.figures(method, explored[method.name], chosen[method.name], times) for method in there]
         return {
             "set": data.name, "kind": self.kind, "lam": self.problem.lam, "rho": self.problem.rho,
@@ -135,19 +134,21 @@ class _Bench:
             "rounds": self.plan.rounds, "patience": self.plan.patience,
         }  # fmt: skip
 
-    def prepared(self, method: Method) -> Callable[[Setting], Any]:
-        """Its fit on the problem, everything loaded and compiled on a few rows before."""
-        problem = self.problem.first(method.rows) if method.rows else self.problem
-        warm = method.make(problem.part(WARM_ROWS))
-        for ladder in method.ladders:
-            warm(ladder[0])
-        if method.name == POLISH:
-            warm(method.ladders[0][-1])
-        return method.make(problem)
+    def fit_of(self, method: Method) -> Fit:
+        """Its fit on the problem; before the first, everything is loaded and compiled on a few rows."""
+        if method.name not in self.fits:
+            problem = self.problem.first(method.rows) if method.rows else self.problem
+            warm = method.make(problem.part(WARM_ROWS))
+            for ladder in method.ladders:
+                warm(ladder[0])
+            if method.name == POLISH:
+                warm(method.ladders[0][-1])
+            self.fits[method.name] = method.make(problem)
+        return self.fits[method.name]
 
-    def explored(self, method: Method, fit: Callable[[Setting], Any], patience: float) -> list[dict[str, Any]]:
+    def explored(self, method: Method, patience: float) -> list[dict[str, Any]]:
         """Settings from loose to strict, until the strictest level is reached or a fit takes too long."""
-        tried = []
+        tried, fit = [], self.fit_of(method)
         for ladder in method.ladders if "levels" in self.plan.parts else [method.ladders[0][:1]]:
             for setting in ladder:
                 taken, model = measure.timed(partial(fit, setting))
@@ -179,9 +180,11 @@ class _Bench:
                 out[str(level)] = min(good, key=lambda each: each["cpu"])
         return out
 
-    def rounds(
-        self, fits: dict[str, Callable[[Setting], Any]], chosen: dict[str, dict[str, dict[str, Any]]]
-    ) -> dict[str, list[measure.Taken]]:
+    def again(self, method: str, setting: Setting) -> measure.Taken:
+        """One more fit."""
+        return measure.taken(partial(self.fit_of(METHODS[method]), setting))
+
+    def rounds(self, chosen: dict[str, dict[str, dict[str, Any]]]) -> dict[str, list[measure.Taken]]:
         """Every job once a round, in an order that changes; what has taken long enough is not repeated again."""
         jobs = {name_of(method, each["setting"]): (method, each["setting"])
                 for method, settings in chosen.items() for each in settings.values()}  # fmt: skip
@@ -192,8 +195,8 @@ class _Bench:
             for job in rng.permutation(sorted(jobs)):
                 method, setting = jobs[job]
                 if sum(taken.wall for taken in times[job]) < ENOUGH:
-                    again = partial(measure.taken, partial(fits[method], setting))
-                    times[job].append(measure.Taken(*self.once(["round", number, method, setting], again)))
+                    taken = self.once(["round", number, method, setting], partial(self.again, method, setting))
+                    times[job].append(measure.Taken(*taken))
         return times
 
     def figures(
