@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from scipy.sparse import csr_matrix
 from sklearn.linear_model import SGDClassifier
 
 from sparsco import SparseClassifier
+from sparsco.bench.learning import learning
 from sparsco.bench.measure import fastest
 from sparsco.bench.methods import bare
 from sparsco.bench.sets import load
@@ -32,7 +32,6 @@ from sparsco.optimizers import FOBOS, FTRL, NFTRL, ORDA, RDA
 from sparsco.records import Nothing, Problem, Rows
 from sparsco.regularizers import ElasticNet, soft
 from sparsco.rows import as_matrix
-from sparsco.solve import Run
 
 ROWS = 200_000
 ALPHA = 3e-5
@@ -131,41 +130,6 @@ def fobos_by_hand(indptr, indices, data, y, eta, lam, cell):
         b -= step
 
 
-class Metered:
-    """An optimizer that adds up the CPU time of its kernel and of what the kernel needs: schedules and settling."""
-
-    def __init__(self, optimizer: Any, meter: list[float]) -> None:
-        self.optimizer, self.meter = optimizer, meter
-
-    def __getattr__(self, name: str) -> Any:
-        attribute = getattr(self.optimizer, name)
-        if name == "resolve":
-            return lambda *args: Metered(attribute(*args), self.meter)
-        if name not in ("learn", "schedule", "settle"):
-            return attribute
-
-        def metered(*args: Any) -> Any:
-            start = time.process_time()
-            result = attribute(*args)
-            self.meter[0] += time.process_time() - start
-            return result
-
-        return metered
-
-
-def phase_one(X: csr_matrix, y: np.ndarray, optimizer: Any, conversion: Any, rho: float = 0.0) -> Callable[[], float]:
-    """One pass as the engine runs it, windows and all; only the optimizer's own work is counted."""
-    matrix, targets = as_matrix(X), y.astype(np.float64)
-
-    def job() -> float:
-        meter = [0.0]
-        run = Run(Logistic(), ElasticNet(ALPHA, rho), Metered(optimizer, meter), conversion, d=X.shape[1])
-        run.feed(matrix, targets)
-        return meter[0]
-
-    return job
-
-
 def twins(X: csr_matrix, y: np.ndarray) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """FOBOS' kernel alone, composed of records and written by hand; refused if the two do not agree."""
     matrix, targets, d = as_matrix(X), y.astype(np.float64), X.shape[1]
@@ -200,15 +164,15 @@ def kernel_bars(X: csr_matrix, y: np.ndarray, rounds: int) -> list[Bar]:
     cpu = fastest(
         {
             "bare": lambda: bare(matrix.indptr, matrix.indices, matrix.data, targets, w),
-            "rda": phase_one(X, y, RDA(), Last()),
-            "fobos": phase_one(X, y, FOBOS(), Last()),
-            "elastic net": phase_one(X, y, FOBOS(), Last(), rho=1e-6),
-            "orda": phase_one(X, y, ORDA(), Last(), rho=1e-6),
-            "ftrl": phase_one(X, y, FTRL(), Last()),
-            "nftrl": phase_one(X, y, NFTRL(), Last()),
-            "fobos, two sums": phase_one(X, y, FOBOS(), AverageSL(alpha=1.0, T=n, L=1.0)),
-            "fobos, last half": phase_one(X, y, FOBOS(), AverageSL(alpha=0.5, T=n, L=1.0)),
-            "rda, average": phase_one(X, y, RDA(), Average()),
+            "rda": learning(X, y, ALPHA, RDA(), Last()),
+            "fobos": learning(X, y, ALPHA, FOBOS(), Last()),
+            "elastic net": learning(X, y, ALPHA, FOBOS(), Last(), rho=1e-6),
+            "orda": learning(X, y, ALPHA, ORDA(), Last(), rho=1e-6),
+            "ftrl": learning(X, y, ALPHA, FTRL(), Last()),
+            "nftrl": learning(X, y, ALPHA, NFTRL(), Last()),
+            "fobos, two sums": learning(X, y, ALPHA, FOBOS(), AverageSL(alpha=1.0, T=n, L=1.0)),
+            "fobos, last half": learning(X, y, ALPHA, FOBOS(), AverageSL(alpha=0.5, T=n, L=1.0)),
+            "rda, average": learning(X, y, ALPHA, RDA(), Average()),
             "composed": composed,
             "by hand": by_hand,
         },

@@ -352,6 +352,7 @@ BARE = "bare pass"
 POLISH = "sparsco polish"
 DEFAULT = "sparsco default"
 FOBOS = "sparsco fobos"
+NFTRL = "sparsco nftrl"
 METHODS: dict[str, Method] = {method.name: method for method in (
     Method(BARE, _bare, _no_weights, _ONE_PASS, "sparsco", problems=_ANY, streams=True),
     _sparsco("default", _ANY),

@@ -8,16 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from .. import SparseClassifier
+from .. import SparseClassifier, optimizers
+from ..conversions import Last
 from ..experiments.store import Store, name_of
 from . import measure, sets
 from .alone import WARM_ROWS
-from .methods import BARE, DEFAULT, FOBOS, METHODS, Method
+from .learning import learning
+from .methods import BARE, DEFAULT, FOBOS, METHODS, NFTRL, Method
 
 LAM = 3e-5
 GROWTH = 1.3
 """From 10^4 to 10^7 features a pass may grow so many times as much as the bare pass."""
-COMPARED = (BARE, FOBOS, "sparsco nftrl", DEFAULT, "sklearn sgd")
+LEARNERS = {FOBOS: optimizers.FOBOS(), NFTRL: optimizers.NFTRL()}
+COMPARED = (BARE, FOBOS, NFTRL, DEFAULT, "sklearn sgd")
 ROWS = {True: ("rcv1-1k", "rcv1-2k"), False: ("rcv1-2k", "rcv1-20k", "rcv1-200k")}
 FEATURES = {True: ("rcv1-2kx10k", "rcv1-2kx100k"),
             False: ("rcv1-100kx10k", "rcv1-100kx100k", "rcv1-100kx1m", "rcv1-100kx10m")}  # fmt: skip
@@ -47,21 +50,35 @@ def _curve(
     for place in places:
         say(f"scaling with {axis}: {place}")
         problem = sets.Problem(sets.load(place), LAM)
-        fits = {}
-        for name in names:
-            METHODS[name].make(problem.part(WARM_ROWS))({"passes": 1})
-            fits[name] = METHODS[name].make(problem)
-        times: dict[str, list[float]] = {name: [] for name in names}
+        jobs = _jobs(problem, names)
+        times: dict[str, list[float]] = {name: [] for name in jobs}
         rng = np.random.default_rng(0)
         for number in range(rounds):
-            for name in map(str, rng.permutation(list(names))):
-                one = partial(measure.taken, partial(fits[name], {"passes": 1}))
-                times[name].append(measure.Taken(*store.once(name_of("scaling", place, name, number), one)).cpu)
+            for name in map(str, rng.permutation(list(jobs))):
+                times[name].append(store.once(name_of("scaling", place, name, number), jobs[name]))
         points.append({
             "set": place, "rows": len(problem.data.y), "features": problem.data.X.shape[1],
             "nonzeros": problem.nonzeros, "cpu": {name: measure.spread(taken) for name, taken in times.items()},
         })  # fmt: skip
     return {"axis": axis, "points": points, "load": measure.load()}
+
+
+def _jobs(problem: sets.Problem, names: Sequence[str]) -> dict[str, Callable[[], float]]:
+    """Seconds of whole fits, and of learning alone."""
+
+    def fits(name: str, problem: sets.Problem) -> Callable[[], float]:
+        fit = METHODS[name].make(problem)
+        return lambda: measure.taken(lambda: fit({"passes": 1})).cpu
+
+    def alone(name: str, problem: sets.Problem) -> Callable[[], float]:
+        return learning(problem.data.X, problem.data.y, LAM, LEARNERS[name], Last())
+
+    jobs = {}
+    for label, name, make in [*((name, name, fits) for name in names),
+                              *((f"{name}, learning alone", name, alone) for name in LEARNERS if name in names)]:
+        make(name, problem.part(WARM_ROWS))()
+        jobs[label] = make(name, problem)
+    return jobs
 
 
 def _growth(curve: dict[str, Any]) -> dict[str, Any]:
