@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import platform
@@ -88,6 +89,8 @@ def peak_memory(task: dict[str, Any]) -> float:
 
 def memory_of(job: Callable[[], Any]) -> float:
     """Megabytes that this process grows by at most while a job runs."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)  # glibc: what earlier jobs freed counts again when it is used again
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # Linux: the highest mark starts again from here
     before = _resident()
