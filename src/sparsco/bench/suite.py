@@ -60,8 +60,8 @@ def run(plan: Plan, store: Store, say: Say, save: Callable[[dict[str, Any]], Non
                 parts = plan.parts if lam == data.strengths[0][0] else [part for part in plan.parts if part != "memory"]
                 for kind, problem in _problems(data, lam):
                     methods = [method for method in there if kind in method.problems]
-                    if kind != L1 and {method.name for method in methods} <= {BARE, POLISH}:
-                        continue
+                    if kind != L1 and all(method.ours for method in methods):
+                        continue  # nothing to compare with
                     say(f"{data.name}, lam {lam:.3g}, {kind}")
                     bench = _Bench(plan._replace(parts=parts), store, problem, kind, known if kind == L1 else None, say)
                     results["problems"].append(bench.measured(methods))
