@@ -76,8 +76,10 @@ def _title(problem: dict[str, Any]) -> str:
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, float) and 1e3 <= abs(value) < 1e6:
+        return f"{value:,.0f}"
     if isinstance(value, float):
-        return f"{value:.3g}" if 1e-3 <= abs(value) < 1e5 or value == 0.0 else f"{value:.1e}"
+        return f"{value:.3g}" if 1e-3 <= abs(value) < 1e3 or value == 0.0 else f"{value:.1e}"
     return f"{value:,}" if isinstance(value, int) else report.cell(value)
 
 
@@ -164,6 +166,12 @@ def _bar(problems: Sequence[dict[str, Any]], peer: str, ours: str, key: str) -> 
 # --- one problem ------------------------------------------------------------------------------------------------------
 
 
+def _solvers(optimum: dict[str, Any]) -> str:
+    """Who found it, to eight digits."""
+    nearly = optimum["objective"] + 1e-8 * abs(optimum["objective"])
+    return " and ".join(name for name, value in optimum["objectives"].items() if value <= nearly)
+
+
 def _problem(problem: dict[str, Any]) -> Table:
     optimum = problem["optimum"]
     bare = _figure(problem, BARE, "pass")
@@ -184,7 +192,7 @@ def _problem(problem: dict[str, Any]) -> Table:
               "test error", *(f"to {100 * level:g}%, CPU ms" for level in LEVELS), "memory MB")  # fmt: skip
     note = (
         f"{problem['rows']:,} rows, {problem['features']:,} features, {problem['nonzeros']:,} nonzeros. Optimum "
-        f"{optimum['objective']:.8g} by {optimum['by']}, off by at most {optimum['off_by_at_most']:.1e} of it; "
+        f"{optimum['objective']:.8g} by {_solvers(optimum)}, off by at most {optimum['off_by_at_most']:.1e} of it; "
         f"{optimum['support']:,} features, test error {_cell(optimum['test_error'])}. "
         f"{problem['rounds']} rounds, patience {problem['patience']:g}, load {_cell(problem['load'])}. "
         "Gap, nonzeros, F1 and test error are those after one pass, for batch solvers those of the strictest setting."
