@@ -60,6 +60,8 @@ def run(plan: Plan, store: Store, say: Say, save: Callable[[dict[str, Any]], Non
                 parts = plan.parts if lam == data.strengths[0][0] else [part for part in plan.parts if part != "memory"]
                 for kind, problem in _problems(data, lam):
                     methods = [method for method in there if kind in method.problems]
+                    if "levels" not in parts:
+                        methods = [method for method in methods if method.streams]
                     if kind != L1 and all(method.ours for method in methods):
                         continue  # nothing to compare with
                     say(f"{data.name}, lam {lam:.3g}, {kind}")
@@ -174,7 +176,7 @@ class _Bench:
     def chosen(self, method: Method, tried: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         """What is timed: the one pass, and for each level the cheapest setting that reached it."""
         out = {"pass": tried[0]} if method.streams else {}
-        for level in LEVELS:
+        for level in LEVELS if "levels" in self.plan.parts else ():
             good = [each for each in tried if _reaches(each, level)]
             if good:
                 out[str(level)] = min(good, key=lambda each: each["cpu"])
