@@ -285,6 +285,15 @@ def _vw_text(problem: Problem) -> Path:
     return path
 
 
+_VW_CONSTANT = 11650396
+"""The hash of its constant feature."""
+
+
+def _vw_bits(problem: Problem) -> int:
+    """Of its table: its default, or as many as there are columns."""
+    return max(18, math.ceil(math.log2(problem.data.X.shape[1])))
+
+
 def _vw(source: str, ftrl: bool = False) -> Callable[[Problem], Fit]:
     """In this process, its model written to a file; from text or from its own cache of it."""
 
@@ -293,8 +302,8 @@ def _vw(source: str, ftrl: bool = False) -> Callable[[Problem], Fit]:
 
         text = _vw_text(problem)
         cache, model = text.with_suffix(".vwcache"), text.with_suffix(".vwmodel")
-        bits = max(18, math.ceil(math.log2(problem.data.X.shape[1])))
-        common = ["--quiet", "--loss_function", "logistic", "--holdout_off", "-b", str(bits)]
+        bits = str(_vw_bits(problem))
+        common = ["--quiet", "--loss_function", "logistic", "--holdout_off", "-b", bits]
         if source == "cache" and not cache.exists():
             Workspace(arg_list=[*common, "-d", str(text), "--cache_file", str(cache)]).finish()
 
@@ -318,16 +327,15 @@ def _read_vw(problem: Problem, model: Path) -> Weights:
 
     text = model.with_suffix(".readable")
     Workspace(arg_list=["-t", "--quiet", "-i", str(model), "--readable_model", str(text)]).finish()
-    d, w, b = problem.data.X.shape[1], np.zeros(problem.data.X.shape[1]), 0.0
+    w = np.zeros(max(problem.data.X.shape[1], 1 << _vw_bits(problem)))
     with open(text) as lines:
         for line in lines:
             index, _, weight = line.partition(":")
-            if index.isdecimal() and int(index) < d:
+            if index.isdecimal():
                 w[int(index)] = float(weight.split()[0])
-            elif index.isdecimal():  # the constant, whose place is a hash
-                b = float(weight.split()[0])
     text.unlink()
-    return w, b
+    constant = float(w[_VW_CONSTANT % (1 << _vw_bits(problem))])  # may share its place with a column
+    return w[: problem.data.X.shape[1]], constant
 
 
 # --- all of them ------------------------------------------------------------------------------------------------------
