@@ -684,6 +684,14 @@ def last_epoch(trace: Trace, T1: int) -> Model:
     return model
 
 
+def epoch_under_way(trace: Trace, T1: int) -> Model:
+    """The mean over the iterates of the epoch under way; where one ends, over that one."""
+    start, length = 0, T1
+    while start + length < len(trace.c):
+        start, length = start + length, 2 * length
+    return Model(trace.w[start : len(trace.c)].mean(0), float(trace.b[start : len(trace.c)].mean()))
+
+
 def mean_iterate(trace: Trace, omega: Array) -> Model:
     """The mean of w_1 .. w_T by omega; the last iterate while no iterate has a weight."""
     if omega.sum() == 0.0:

@@ -68,9 +68,21 @@ def test_last_epoch_is_the_mean_of_the_last_complete_one(n):
     full = trace(np.arange(n))
     assert_same(answer, reference.last_epoch(full, 10), np.abs(full.w).max())
     assert any("first epoch, 10 examples" in warning for warning in run.warnings) == (n < 10)
+    with plain_python():
+        under_way, _ = learn(
+            data, "logistic", optimizers.EpochGD(T1=10), conversions.LastEpoch(complete=False), (0.02, 0.3), None, True,
+            cuts=(5, 30),
+        )  # fmt: skip
+    assert_same(under_way, reference.epoch_under_way(full, 10), np.abs(full.w).max())
 
 
-@pytest.mark.parametrize("conversion", [conversions.LastEpoch(), conversions.Suffix(), conversions.AverageSL(L=3.0)])
+@pytest.mark.parametrize(
+    "conversion",
+    [
+        conversions.LastEpoch(), conversions.LastEpoch(complete=False), conversions.Suffix(),
+        conversions.AverageSL(L=3.0),
+    ],
+)  # fmt: skip
 def test_epochs_longer_than_a_block(conversion, monkeypatch):
     """Settlings inside an epoch, windows that turn in its middle, and pickling between: the same bits for any cut."""
     monkeypatch.setattr("sparsco.optimizers.epoch._LONGEST", 50)
@@ -90,7 +102,9 @@ def test_epochs_longer_than_a_block(conversion, monkeypatch):
     assert np.array_equal(answers[0].w, answers[1].w) and np.array_equal(answers[0].b, answers[1].b)
     full, omega, long = trace(np.arange(n)), reference.anytime_weights(n), reference.anytime_weights(n, growth=4)
     model = {
-        conversions.LastEpoch: lambda: reference.last_epoch(full, 100),
+        conversions.LastEpoch: lambda: (
+            reference.last_epoch(full, 100) if conversion.complete else reference.epoch_under_way(full, 100)
+        ),
         conversions.Suffix: lambda: reference.mean_iterate(full, omega),
         conversions.AverageSL: lambda: reference.average_sl(full, long, lam=0.02, rho=0.1, L=3.0),
     }[type(conversion)]()

@@ -39,8 +39,9 @@ def test_every_table_and_figure_that_is_owed_is_there():
     owed |= {f"stabilized-table-{n}" for n in (2, 3, 4)} | {f"stabilized-figure-{n}" for n in (1, 2, 3)}
     owed |= {f"stabilized-table-{n}-full" for n in (2, 3, 4)}
     owed |= {"two-stage-figure-1", "two-stage-figure-1-draws", "two-stage-figure-2"}
+    owed |= {"two-stage-e2006", "two-stage-e2006-draws"}
     assert owed <= set(KEYS)
-    assert set(KEYS) - owed == {"tpami-table-6-generated", "tpami-table-6-small"}
+    assert set(KEYS) - owed == {"tpami-table-6-generated", "tpami-table-6-small", "two-stage-one-pass"}
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -231,6 +232,26 @@ def test_a_trial_is_a_run_of_the_preset_on_the_stream(monkeypatch):
     assert found["exact optimum"]["Obj"] == [problem.measures(problem.exact())["Obj"]] * 2
     assert found["rounded"]["ED"] == found["AverageSL"]["ED"]
     assert "time" in found["FOBOS"] and "time" not in found["exact optimum"] and "weights" not in found["FOBOS"]
+
+
+def test_a_random_choice_is_drawn_several_times():
+    fields = {"name": "tomography", "N": 8, "angles": 20}
+    method = {"preset": "Kaczmarz", "paper": True, "lam": 1.0, "step": 0.5, "strategy": "random"}
+    last, few = {"LAST": method | {"strategy": "last"}}, (400, 800)
+    found = measure(fields, {"RAND": method | {"draws": 4}} | last, few, 2, True)
+    problem = problems.make(fields)
+    for k, T in enumerate(few):
+        *what, _ = presets.Kaczmarz(strategy="random", largest_row=problem.largest_row, T=T, paper=True)
+        errors = []
+        for draw in range(4):
+            seed = 2 + 1000 * draw
+            alone = Run(problem.loss, problem.regularizer, *what, d=problem.d, intercept=False, seed=seed,
+                        initial=problem.initial(2))  # fmt: skip
+            for chunk in problem.stream(2, 800):
+                alone.feed(chunk.matrix, chunk.y, order=chunk.order[:T], again=chunk.again)
+            errors.append(problem.measures(alone.finish().w[:, 0], 2)["error"])
+        assert len(set(errors)) == 4 and found["RAND"]["error"][k] == np.mean(errors)
+    assert measure(fields, last | {"RAND": method}, few, 2, True)["LAST"]["error"] == found["LAST"]["error"]
 
 
 def test_weights_are_kept_of_the_first_trial():

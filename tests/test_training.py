@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import platform
 import random
 import re
 import signal
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -389,14 +391,27 @@ def test_compare(here, capsys):
     assert run("compare", "data.svm", "--methods", "magic") == 2 and "'magic'" in capsys.readouterr().err
 
 
+def test_compare_shows_what_few_features_cost(here, capsys):
+    arguments = ["--methods", "fobos", "--strengths", "1", "--features", "2", "4", "--test", "data.svm"]
+    assert run("compare", "data.svm", *arguments, "--report", "few.html", "--json") == 0
+    outcomes = json.loads(capsys.readouterr().out)
+    ways = ["budget", "top-k", "dd", "mg"]
+    assert [each["method"] for each in outcomes] == ["fobos", "two-stage", *ways, *ways, *["small ball"] * 3]
+    full, few, more = outcomes[1], outcomes[2:6], outcomes[6:10]
+    assert all(1 <= each["nonzeros"] <= 2 for each in few) and all(1 <= each["nonzeros"] <= 4 for each in more)
+    assert full["alpha"] is None and full["nonzeros"] > 4 and more[0]["test"] < few[0]["test"] < 0.5
+    page = (here / "few.html").read_text()
+    assert "small ball" in page and "at most 4 features" in page
+
+
 # ---- real processes --------------------------------------------------------------------------------------------------
 
 
-def start(folder, *arguments):
+def start(folder, *arguments, stdin=None):
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
     return subprocess.Popen(
         [sys.executable, "-m", "sparsco.cli", *map(str, arguments)], cwd=folder, env=environment,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
 
@@ -447,6 +462,21 @@ def test_asked_to_end_it_ends_with_a_checkpoint(tmp_path, number, code):
     _, error = process.communicate(timeout=120)
     assert process.returncode == code, error
     assert "--resume goes on" in error and (tmp_path / "m.checkpoint").exists() and not (tmp_path / "m").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/syscall").exists() or platform.machine() != "x86_64", reason="looks at /proc")
+@pytest.mark.parametrize("silent", ["at once", "in mid-line"])
+def test_silent_standard_input_does_not_delay_the_end(tmp_path, silent):
+    write_rows(tmp_path / "data.svm", 5000)
+    rows = (tmp_path / "data.svm").read_bytes() if silent == "in mid-line" else b""
+    process = start(tmp_path, "train", "-", "-m", "m", "--quiet", "--format", "libsvm", stdin=subprocess.PIPE)
+    process.stdin.buffer.write(rows + b"1 3:0.5 7:0.25"[: len(rows)])
+    process.stdin.buffer.flush()
+    while not Path(f"/proc/{process.pid}/syscall").read_text().startswith("0 0x0 "):  # until it waits in read(0, ...)
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 143, process.stderr.read()
+    assert "stopped behind row" in process.stderr.read() and not (tmp_path / "m").exists()
 
 
 # ---- what a reviewer found -------------------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ STREAMS = int(os.environ.get("SPARSCO_STREAMS", "60"))
 CONVERSIONS = {
     "last": conversions.Last(),
     "last-epoch": conversions.LastEpoch(),
+    "epoch-under-way": conversions.LastEpoch(complete=False),
     "average": conversions.Average(),
     "weighted": conversions.Average(power=2.0),
     "suffix": conversions.Suffix(),
@@ -73,6 +74,7 @@ def dense(stream, loss, radius, T1, eta1, rho1, name, intercept):
     model = {
         "last": lambda: reference.last(trace),
         "last-epoch": lambda: reference.last_epoch(trace, T1),
+        "epoch-under-way": lambda: reference.epoch_under_way(trace, T1),
         "average": lambda: reference.average(trace),
         "weighted": lambda: reference.weighted(trace, 2.0),
         "suffix": lambda: reference.mean_iterate(trace, reference.anytime_weights(n)),
@@ -103,7 +105,7 @@ def check(data, loss, names, distances, plain):
 @settings(max_examples=STREAMS // 2, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_lazy_ball_is_the_dense_projection(loss, data):
     """In compiled code; SPARSCO_STREAMS=1000 for as many as it was written with."""
-    check(data, loss, ["last", "last-epoch", "average", "suffix"], [math.inf], False)
+    check(data, loss, ["last", "last-epoch", "epoch-under-way", "average", "suffix"], [math.inf], False)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -111,6 +113,13 @@ def test_the_lazy_ball_is_the_dense_projection(loss, data):
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_loss_and_both_balls_in_plain_python(loss, data):
     check(data, loss, list(CONVERSIONS), [math.inf, 1.0, 0.05], True)
+
+
+def test_a_refit_that_leaves_the_ball_has_a_finite_history():
+    X, y = rows()
+    model = SparseRegressor(penalty=L1Ball(0.2), optimizer=EpochSGD(), budget=4, random_state=0).fit(X, y)
+    assert np.abs(model.coef_).sum() > 0.2
+    assert all(np.isfinite(point["objective"]) for point in model.history_)
 
 
 def rows(n=1500, d=12, seed=0):

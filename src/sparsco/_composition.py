@@ -200,7 +200,8 @@ def parts(
         elif one_by_one and step is None and kind(record) == "separable":  # features will come at any time
             optimizer = OPTIMIZERS["nftrl"](births=True)
     if isinstance(conversion, str) and conversion == "auto" and getattr(optimizer, "models", None) == 1:
-        conversion = "ocmdi"  # mirror descent: no gradient sums, but single iterates
+        # mirror descent: no gradient sums, but single iterates; Epoch-SGD: the paper's means
+        conversion = conversions.LastEpoch(complete=False) if hasattr(optimizer, "next_epoch") else "ocmdi"
     if isinstance(conversion, str) and conversion == "auto":
         # with births the objective counts from each feature's first appearance on: no average over all rows means it
         average = (loss.curved or curved) and not getattr(optimizer, "births", False)

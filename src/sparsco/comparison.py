@@ -7,10 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from . import models, scoring
 from . import report as html
+from .conversions import Sparsify
+from .presets import BallSGD, TwoStage
 from .solve import DivergenceError
-from .training import by_name, reader_of, train
+from .training import Trained, by_name, reader_of, train
 
 METHODS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -27,13 +31,15 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 """Names and parameters of an estimator."""
 USUAL = ("default", "nftrl", "fobos", "rda", "average", "average-sl")
+RADII = (0.05, 0.2, 0.5)
+"""Of small L1 balls, as shares of the norm of the model in the large one."""
 
 
 class Outcome(NamedTuple):
     """One method with one strength of the penalty."""
 
     method: str
-    alpha: float
+    alpha: float | None
     nonzeros: int | None
     progressive: float | None
     """Of rows judged before they were learned: the share of wrong labels, or the root mean squared error."""
@@ -44,11 +50,13 @@ class Outcome(NamedTuple):
 
 def compare(
     source: Any, *, methods: Sequence[str] = USUAL, strengths: Sequence[float] = (0.3, 1.0, 3.0), test: Any = None,
-    passes: int = 1, reader: Mapping[str, Any] | None = None, settings: Mapping[str, Any] | None = None,
-    classes: Any = None, model: Any = None, progress: Callable[[int, int], None] = lambda done, total: None,
+    passes: int = 1, features: Sequence[int] = (), reader: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None, classes: Any = None, model: Any = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Outcome]:  # fmt: skip
     """Train every method with every strength, a multiple of the ``alpha`` that is given or that the first run finds.
 
+    ``features``: also what it costs to have at most so many, in each of the ways there are (docs/two-stage.md).
     A method that diverges or cannot be is in the table with a note that says so.
     """
     unknown = [name for name in methods if name not in METHODS]
@@ -59,12 +67,30 @@ def compare(
     if alpha is None:
         first = train(source, _like(model, given), passes=1, reader=options, settings=given, classes=classes)
         alpha = first.model.report_["lam"] + first.model.report_["rho"]
+    total = len(methods) * len(strengths) + bool(features) * (1 + 4 * len(features) + len(RADII))
+
+    def add(method: str, own: dict[str, Any], note: str = "") -> Trained | None:
+        progress(len(outcomes), total)
+        outcome, trained = _outcome(method, own, source, test, passes, options, classes, model)
+        outcomes.append(outcome._replace(note=outcome.note or note))
+        return trained
+
     for method in methods:
         for strength in strengths:
-            own = given | METHODS[method] | {"alpha": alpha * strength}
-            progress(len(outcomes), len(methods) * len(strengths))
-            outcomes.append(_outcome(method, own, source, test, passes, options, classes, model))
-    progress(len(outcomes), len(outcomes))
+            add(method, given | METHODS[method] | {"alpha": alpha * strength})
+    if features:
+        own = {name: value for name, value in given.items() if name not in ("l1_ratio", "penalty", "preset", "budget")}
+        two = TwoStage()
+        full = add("two-stage", own | {"preset": two})
+        for k in features:
+            add("budget", own | {"preset": two, "budget": k}, f"at most {k} features")
+            for how in ("top-k", "dd", "mg"):
+                thinned = two._replace(conversion=Sparsify(k, two.conversion, how, refit=False))
+                add(how, own | {"preset": thinned}, f"at most {k} features")
+        norm = 0.0 if full is None else float(np.abs(full.model.coef_).sum())
+        for share in RADII if norm > 0.0 else ():
+            add("small ball", own | {"preset": BallSGD(share * norm)}, f"radius {share * norm:.3g}")
+    progress(total, total)
     return outcomes
 
 
@@ -75,7 +101,8 @@ def _like(model: Any, settings: dict[str, Any]) -> Any:
 def _outcome(
     method: str, settings: dict[str, Any], source: Any, test: Any, passes: int, reader: dict[str, Any], classes: Any,
     model: Any,
-) -> Outcome:  # fmt: skip
+) -> tuple[Outcome, Trained | None]:  # fmt: skip
+    alpha = settings.get("alpha")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -84,9 +111,9 @@ def _outcome(
             )
             nonzeros = int(trained.model.n_nonzero_)
     except DivergenceError:
-        return Outcome(method, settings["alpha"], None, None, None, None, "diverged")
+        return Outcome(method, alpha, None, None, None, None, "diverged"), None
     except ValueError as error:  # a method that is not for this penalty or loss; bad rows ended the first run
-        return Outcome(method, settings["alpha"], None, None, None, None, str(error))
+        return Outcome(method, alpha, None, None, None, None, str(error)), None
     progressive = trained.table[-1].mean_mistake if trained.table else None
     judged = None
     if test is not None:
@@ -94,7 +121,7 @@ def _outcome(
         extra = {"reader": reader_of(trained.stream, reader)}
         figures = scoring.evaluate(*scoring.opened_for(content | {"extra": extra}, test))
         judged = figures.get("error", figures.get("rmse"))
-    return Outcome(method, settings["alpha"], nonzeros, progressive, judged, trained.seconds)
+    return Outcome(method, alpha, nonzeros, progressive, judged, trained.seconds), trained
 
 
 def as_text(outcomes: Sequence[Outcome]) -> str:
@@ -102,16 +129,15 @@ def as_text(outcomes: Sequence[Outcome]) -> str:
     lines = [f"{'method':20} {'alpha':>10} {'nonzeros':>10} {'progressive':>12} {'test':>10} {'seconds':>8}"]
     for each in outcomes:
         cells = [
-            f"{each.alpha:>10.3g}", f"{'' if each.nonzeros is None else f'{each.nonzeros:,}':>10}",
-            f"{_cell(each.progressive):>12}", f"{_cell(each.test):>10}",
-            f"{'' if each.seconds is None else f'{each.seconds:.1f}':>8}",
+            f"{_cell(each.alpha, '.3g'):>10}", f"{_cell(each.nonzeros, ','):>10}", f"{_cell(each.progressive):>12}",
+            f"{_cell(each.test):>10}", f"{_cell(each.seconds, '.1f'):>8}",
         ]  # fmt: skip
         lines.append(f"{each.method:20} " + " ".join(cells) + (f"  {each.note}" if each.note else ""))
     return "\n".join(lines)
 
 
-def _cell(x: float | None) -> str:
-    return "" if x is None else f"{x:.5f}"
+def _cell(x: float | None, form: str = ".5f") -> str:
+    return "" if x is None else format(x, form)
 
 
 def write_page(path: str | Path, outcomes: Sequence[Outcome]) -> Path:
@@ -130,7 +156,8 @@ def write_page(path: str | Path, outcomes: Sequence[Outcome]) -> Path:
         points = sorted(point for point in points if point[1] is not None)
         if points:
             axes.plot(*zip(*points, strict=True), "o-", label=method)
-    axes.set(xscale="symlog", xlabel="nonzero weights", ylabel="test error" if has_test else "progressive error")
+    ylabel = "test error" if has_test else "progressive error"
+    axes.set(xscale="symlog", xlabel="features (nonzero weights)", ylabel=ylabel)
     axes.legend()
     figure.tight_layout()
     blocks = [html.figure(figure, "Error against nonzeros."), html.table(Outcome._fields, outcomes)]

@@ -209,7 +209,10 @@ def _next_long_window(conversion: Any, run: Run, n: int) -> int:
 
 
 class LastEpoch(NamedTuple):
-    """The mean over the last epoch that is complete, of an optimizer that works in epochs."""
+    """The mean over the last epoch, of an optimizer that works in epochs: the last that is complete, as papers have
+    it, or with ``complete=False`` the one under way, which leaves no example out and begins at the mean before it."""
+
+    complete: bool = True
 
     def check(self) -> None:
         """Nothing can be wrong before the optimizer is known."""
@@ -232,6 +235,8 @@ class LastEpoch(NamedTuple):
         run.snapshots = [(n, *run.weights())]  # an epoch starts from the mean over the one before
 
     def finish(self, run: Run) -> Answer:
+        if not self.complete:
+            return Answer(*run.epoch_mean(), {"epoch_end": run.t})
         now = run.weights()
         if run.t == self.next_event(run, max(run.t - 1, 0)):  # an epoch ends with the last example
             return Answer(*now, {"epoch_end": run.t})

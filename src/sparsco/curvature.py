@@ -19,7 +19,7 @@ from threadpoolctl import ThreadpoolController
 
 from . import quadratic
 from .losses import curvature, derivative, value
-from .regularizers import soft, strength
+from .regularizers import restricted, soft, strength
 from .reservoir import Sample, SampleRows
 from .rows import margins
 
@@ -38,6 +38,12 @@ class Evidence(NamedTuple):
     n_window: int
     n_seen: int
     L_mean: float
+
+    def at(self, columns: np.ndarray) -> Evidence:
+        """In some columns only."""
+        w_last, w_bar, g_bar = self.w_last[columns], self.w_bar[columns], self.g_bar[columns]
+        H = None if self.H is None else self.H[columns]
+        return self._replace(w_last=w_last, w_bar=w_bar, g_bar=g_bar, H=H)
 
 
 class Choice(NamedTuple):
@@ -90,14 +96,44 @@ def choose(evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_
     loss of a failed conversion, and where both metrics fail against it the scalar one.  A loss without curvature has no
     newton and no diagonal.  Newton, whose metric is itself a sample's, has to win by two standard errors, and so has
     the average, which is not sparse, against diagonal.
+
+    All of it in the columns in which any candidate can differ from zero, of which there may be few.
     """
+    averaged = regularizer.rho > 0.0
+    if not sample.R.numbers.size or not (loss.curved or averaged):
+        return Choice(evidence.w_last, evidence.b_last, "last", {})
+    columns = _possible(evidence, loss, regularizer, sample)
+    place = np.full(evidence.w_bar.size, -1, np.int32)
+    place[columns] = np.arange(columns.size, dtype=np.int32)
+    kept = Sample(*(_in_columns(rows, place) for rows in (sample.R, sample.V)), sample.kappa)
+    choice = _chosen(evidence.at(columns), loss, restricted(regularizer, columns), kept, fit_intercept)
+    w = np.zeros_like(evidence.w_bar)
+    w[columns] = choice.w
+    return choice._replace(w=w)
+
+
+def _possible(e: Evidence, loss: Any, regularizer: Any, sample: Sample) -> np.ndarray:
+    """The columns that are not zero in every candidate: a weight that is zero needs a slope near its penalty."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        least = 0.9 * regularizer.lam * regularizer.penalties(e.w_bar.size)
+        found = (e.w_last != 0.0) | (e.w_bar != 0.0)
+        found |= ~(np.abs(e.g_bar) <= least)
+        found |= ~(np.abs(_local(e, loss, regularizer, sample).g) <= least)
+    return np.flatnonzero(found)
+
+
+def _in_columns(rows: SampleRows, place: np.ndarray) -> SampleRows:
+    indptr, indices, data = quadratic.screened(rows.indptr, rows.indices, rows.data, place)
+    return rows._replace(indptr=indptr, indices=indices, data=data)
+
+
+def _chosen(evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_intercept: bool) -> Choice:
+    """The choice of the guard, with every candidate at hand."""
     e, args = evidence, (evidence, loss, regularizer, sample, fit_intercept)
     models, objectives = {"last": (e.w_last, e.b_last)}, {}
     averaged = regularizer.rho > 0.0
     if averaged:
         models["average"] = e.w_bar, e.b_bar
-    if not sample.R.numbers.size or not (loss.curved or averaged):
-        return Choice(e.w_last, e.b_last, "last", objectives)
     with np.errstate(over="ignore", invalid="ignore"):  # a candidate may have diverged
         local = _local(e, loss, regularizer, sample)
         c, gradient = _slopes_on_guard(e, loss, sample)
@@ -158,7 +194,9 @@ def _local(e: Evidence, loss: Any, reg: Any, sample: Sample) -> _Local:
         rows = len(R.weights) / kappa
         of_R, of_window = rows / len(R.weights) - 1.0, max(rows / e.n_window - 1.0, 0.0)
         share = of_window / (of_R + of_window)
-    g, gb = e.g_bar + share * (gradient - e.g_bar), e.gb_bar + share * (c.sum() - e.gb_bar)
+    g, gb = gradient - e.g_bar, e.gb_bar + share * (c.sum() - e.gb_bar)
+    g *= share
+    g += e.g_bar
     return _Local(c, h, gradient, H, g, float(gb))
 
 

@@ -182,7 +182,7 @@ def TwoStage(  # noqa: N802
     B: float | None = None, T1: int | None = None, eta1: float | None = None, rho1: float = math.inf, *,
     paper: bool = False,
 ) -> Preset:  # fmt: skip
-    """Stage one of two: Epoch-SGD in the L1 ball of radius B, the mean over the last complete epoch.  Stage two is an
+    """Stage one of two: Epoch-SGD in the L1 ball of radius B, the mean over the epoch under way.  Stage two is an
     estimator's ``budget``, or the conversion ``Sparsify``.
 
     Its paper tunes T1 and eta1 on a grid and takes B = max |y|, which is far too small for text; with ``paper=True``
@@ -191,7 +191,7 @@ def TwoStage(  # noqa: N802
     if paper:
         B, T1, eta1 = B or 1000.0, T1 or 500, eta1 or 2.0
     steps_ = steps.Halving(T1, eta1, cap=False) if paper else None
-    return Preset(optimizers.EpochSGD(T1, eta1, rho1), conversions.LastEpoch(), steps_, L1Ball(B))
+    return Preset(optimizers.EpochSGD(T1, eta1, rho1), conversions.LastEpoch(complete=False), steps_, L1Ball(B))
 
 
 def BallSGD(  # noqa: N802

@@ -18,7 +18,7 @@ import numpy as np
 from .dispatch import cast, dispatched, optional
 from .lanes import WIDTHS, lanes_for, width
 from .losses import couples
-from .regularizers import is_absolute, strength
+from .regularizers import is_absolute, restricted, strength
 
 
 class Rows(NamedTuple):
@@ -117,6 +117,11 @@ class Problem(NamedTuple):
     def sums(self) -> int:
         return tracks(self.watch)
 
+    def at(self, features: Any) -> Problem:
+        """The same problem in some of its features, an array or a slice; for regularizers that treat each by itself."""
+        count = len(range(*features.indices(self.d))) if isinstance(features, slice) else len(features)
+        return self._replace(d=count, regularizer=restricted(self.regularizer, features))
+
     def regularizer_of(self, lane: int) -> Any:
         """The regularizer of one lane."""
         return self.regularizer if self.lams is None else self.regularizer._replace(lam=float(self.lams[lane]))
@@ -131,6 +136,11 @@ class Problem(NamedTuple):
         lams = np.zeros(self.width)
         lams[: self.m] = self.regularizer.lam if self.lams is None else self.lams
         return Method(cast(self.loss), cast(self.regularizer), self.lanes, self.watch, lams)
+
+
+def slices(d: int, length: int = 1 << 17) -> list[slice]:
+    """All features in parts, for work that takes many arrays of their length."""
+    return [slice(first, min(first + length, d)) for first in range(0, d, length)]
 
 
 def is_coupled(problem: Problem) -> bool:

@@ -48,6 +48,13 @@ def strength(regularizer: Any, w: np.ndarray) -> Any:
     raise NotImplementedError
 
 
+def restricted(regularizer: Any, features: Any) -> Any:
+    """The regularizer of some features, where it treats each by itself."""
+    if getattr(regularizer, "pen", None) is None:
+        return regularizer
+    return regularizer._replace(pen=np.asarray(regularizer.pen)[features])
+
+
 def prox_all(regularizer: Any, W: np.ndarray, s: Any) -> np.ndarray:
     """argmin_U ||U - W||^2 / 2 + s r(U) over whole arrays, (d,) or (d, m).
 

@@ -19,9 +19,10 @@ from .conversions import NEVER, Answer, Last
 from .fixed_point import FixedPoint
 from .lanes import WIDTHS
 from .losses import couples, value
+from .optimizers.epoch import epoch_mean
 from .optimizers.follow import following
 from .pilot import gradient_at_zero, lam_max, largest_eigenvalue, largest_slope, ridge_norm
-from .records import Means, Nothing, Problem, Rows, State, check_room, padded, widened
+from .records import Means, Nothing, Problem, Rows, State, check_room, padded, slices, widened
 from .regularizers import AutoElasticNet, checked, is_absolute, is_lazy, is_of_fixed_width, kind
 from .reservoir import Reservoir
 from .rows import Matrix, margins, squared_norms, stack
@@ -148,7 +149,7 @@ class Run:
         if self.pilot is None:
             self.problem = self.problem._replace(d=d)
             return
-        room = max(d, 2 * room)
+        room = max(d, room + min(room, _MANY + room // 8))
         self.state = self.optimizer.layout.grow(self.problem, self.state, room)
         if self._dense is not None:
             self._dense[0] = padded(self._dense[0], room)
@@ -434,12 +435,19 @@ class Run:
         self._undo = touched, cells, self.state.bias.copy(), self.state.clock.copy(), self.t
 
     def look(self, w: np.ndarray, b: np.ndarray) -> dict[str, float]:
-        """A point of the history: the objective on the pilot rows and the support of this model."""
-        return {"t": self.seen, "objective": self._pilot_objective(w, b), "nonzeros": int(np.count_nonzero(w))}
+        """A point of the history: the objective on the pilot rows and the support of this model.  Of one that thinning
+        took out of a ball, or a box, it is the mean loss."""
+        objective = self._pilot_objective(w, b)
+        if objective == np.inf and self.rounding is not None:
+            objective = self._pilot_loss(w, b)
+        return {"t": self.seen, "objective": objective, "nonzeros": int(np.count_nonzero(w))}
 
     def _pilot_objective(self, w: np.ndarray, b: np.ndarray) -> float:
+        return self._pilot_loss(w, b) + float(np.sum(self.problem.strengths(w)))
+
+    def _pilot_loss(self, w: np.ndarray, b: np.ndarray) -> float:
         matrix, targets, scaled = self._pilot_rows
-        return self.mean_loss(matrix, targets, scaled, w, b) + float(np.sum(self.problem.strengths(w)))
+        return self.mean_loss(matrix, targets, scaled, w, b)
 
     def mean_loss(
         self, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, w: np.ndarray, b: np.ndarray
@@ -490,7 +498,7 @@ class Run:
         """The current window becomes the previous one, a new one starts."""
         self.optimizer.settle(self.problem, self.state, self.block, self.t)
         sums, bias = self.optimizer.layout.sums(self.problem, self.state)
-        self.previous = sums[:, :2].copy(), bias[:2].copy(), self.window_weight
+        self.previous = sums[: self.d, :2].copy(), bias[:2].copy(), self.window_weight
         self.optimizer.layout.restart_sums(self.problem, self.state)
         self.window_weight = 0.0
 
@@ -515,7 +523,11 @@ class Run:
     def _weights_in(self, state: State, t: int) -> tuple[np.ndarray, np.ndarray]:
         if self.problem.lams is not None and hasattr(self.optimizer, "weights_at"):
             return self.optimizer.weights_at(self.problem, state, self.block, t, np.arange(self.d))
-        w, b = self.optimizer.weights(self.problem, state, self.block, t)
+        problem = self.problem
+        if self._is_apart:  # features that there is room for, and that have not come, are left alone
+            problem = problem.at(slice(0, self.d))
+            state = state._replace(cell=self._cells(state)[: self.d].ravel())
+        w, b = self.optimizer.weights(problem, state, self.block, t)
         return w[: self.d], b
 
     def weights_at(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -523,14 +535,11 @@ class Run:
         if getattr(self.problem.regularizer, "kind", "separable") != "separable":
             w, b = self.weights()
             return w[features], b
-        problem, regularizer = self.problem, self.problem.regularizer
+        problem = self.problem
         if problem.lams is not None and hasattr(self.optimizer, "weights_at"):
             return self.optimizer.weights_at(problem, self.state, self.block, self.t, features)
-        if getattr(regularizer, "pen", None) is not None:
-            regularizer = regularizer._replace(pen=regularizer.pen[features])
-        part = problem._replace(d=len(features), regularizer=regularizer)
         state = self.state._replace(cell=self._cells(self.state)[features].ravel())
-        return self.optimizer.weights(part, state, self.block, self.t)
+        return self.optimizer.weights(problem.at(features), state, self.block, self.t)
 
     def _cells(self, state: State) -> np.ndarray:
         return state.cell.reshape(self.problem.d, self.optimizer.layout.stride(self.problem))
@@ -545,6 +554,11 @@ class Run:
         state.bias[:], state.clock[:] = bias, clock
         return self._weights_in(state, t)
 
+    def epoch_mean(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mean iterate of the epoch under way, of an optimizer that works in epochs."""
+        w, b = epoch_mean(self.optimizer, self.problem, self.state, self.block, self.t)
+        return w[: self.d], b
+
     def means(self) -> Means:
         """Means over the previous and the current window."""
         problem, m = self.problem, self.problem.m
@@ -556,19 +570,38 @@ class Run:
             w, b = self.weights()
             zero = np.zeros_like(w)
             return Means(w, b, zero, 0.0 * b, None, None, 0.0)
-        state, block = self.state.copy(), copy.deepcopy(self.block)
-        self.optimizer.settle(problem, state, block, self.t)
-        sums, bias = self.optimizer.layout.sums(problem, state)  # of the copy, so they may be added to
+        sums, bias = self._settled_sums()
         n = self.window_weight
         if self.previous is not None:
-            sums[: len(self.previous[0]), :2] += self.previous[0]  # later features had no part in it
-            bias[:2] += self.previous[1]
-            n += self.previous[2]
+            before, bias_before, n_before = self.previous
+            for k in range(2):
+                sums[k][: len(before)] += before[: self.d, k]  # later features had no part in it
+            bias[:2] += bias_before
+            n += n_before
         scales = (n, n, max(self.watched, 1))[: problem.sums]
         parts: list[Any] = [None] * 6
         for k, scale in enumerate(scales):
-            parts[2 * k], parts[2 * k + 1] = sums[: self.d, k, :m] / scale, bias[k, :m] / scale
+            sums[k] /= scale
+            parts[2 * k], parts[2 * k + 1] = np.ascontiguousarray(sums[k][:, :m]), bias[k, :m] / scale
         return Means(*parts, n)
+
+    def _settled_sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Copies of the window's sums brought up to date: of the cells, (sums, d, width), and of the intercept."""
+        problem, state, layout = self.problem, self.state, self.optimizer.layout
+        sums, bias = np.empty((problem.sums, self.d, problem.width)), np.empty(0)
+        for some in slices(self.d) if self._is_apart else [slice(0, problem.d)]:
+            part, block = problem.at(some) if self._is_apart else problem, copy.deepcopy(self.block)
+            copied = state._replace(cell=self._cells(state)[some].ravel()).copy()
+            self.optimizer.settle(part, copied, block, self.t)
+            found, bias = layout.sums(part, copied)
+            sums[:, some] = np.moveaxis(found[: self.d], 1, 0)
+        return sums, bias
+
+    @property
+    def _is_apart(self) -> bool:
+        """Whether a part of the features can be looked at by itself, so that no copy of the whole state is needed."""
+        separable = kind(self.problem.regularizer) == "separable"
+        return separable and self.d > 0 and hasattr(self.optimizer, "weights_at")
 
     def sample(self) -> Any:
         """The reservoir's rows, where the conversion asked for one."""
@@ -596,6 +629,10 @@ class Run:
         if self._pilot_objective(w, answer.b) > 1e3 * zero > 0.0:
             self._diverged()
         return answer if self.rounding is None else self.rounding.round(answer, self)
+
+
+_MANY = 1 << 20
+"""Room grows twofold up to so many features, then by them and an eighth: where there are millions memory counts."""
 
 
 def _block_end(start: int) -> int:

@@ -289,6 +289,7 @@ class _Training:
             )
         while self.epoch < self.passes:
             for part, is_judged in self._parts():
+                self._end_if_asked()  # while the part was awaited: standard input may have been cut in mid-line then
                 self._learn(part, is_judged)
                 self._pause()
             self.rows = max(self.rows, self.row)
@@ -340,6 +341,7 @@ class _Training:
             while rows < PILOT_ROWS and (chunk := next(chunks, None)) is not None:
                 first.append(chunk)
                 rows += chunk.rows
+            self._end_if_asked()
             if rows:
                 self._decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
             yield from first
@@ -407,15 +409,18 @@ class _Training:
 
     def _pause(self) -> None:
         """Between two parts: write a checkpoint where one is due, end where that was asked for."""
-        if self.stop():
-            self.checkpoint()
-            raise StoppedError(f"stopped behind row {self.row} of pass {self.epoch + 1}")
+        self._end_if_asked()
         if self.checkpoints is not None:
             when, learned = self.kept
             rows, seconds = self.checkpoints[1:]
             late = seconds is not None and time.monotonic() - when >= seconds
             if late or (rows is not None and self._learned() - learned >= rows):
                 self.checkpoint()
+
+    def _end_if_asked(self) -> None:
+        if self.stop():
+            self.checkpoint()
+            raise StoppedError(f"stopped behind row {self.row} of pass {self.epoch + 1}")
 
     def checkpoint(self) -> None:
         """Write where the run is."""

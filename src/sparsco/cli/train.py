@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import threading
@@ -151,7 +152,7 @@ def _train(given: argparse.Namespace) -> int:
             f"{checkpoints.path} is of a run that was cut off: --resume goes on from there, --restart begins anew."
         )
     live = Live(not given.quiet)
-    with stopping() as asked:
+    with stopping(awaits_input="-" in given.data) as asked:
         try:
             trained = train(
                 source, model, passes=given.passes, shuffle=not given.no_shuffle, reader=reader, names=names,
@@ -194,9 +195,9 @@ def _train(given: argparse.Namespace) -> int:
 
 
 @contextmanager
-def stopping() -> Iterator[list[int]]:
+def stopping(awaits_input: bool = False) -> Iterator[list[int]]:
     """A list that the first Ctrl-C or SIGTERM is noted in, so that work ends where its state is whole; a second Ctrl-C
-    ends at once."""
+    ends at once.  ``awaits_input``: standard input, which may be silent for long, ends then as well."""
     asked: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield asked
@@ -204,6 +205,8 @@ def stopping() -> Iterator[list[int]]:
 
     def note(number: int, frame: Any) -> None:
         asked.append(number)
+        if awaits_input:  # a read that waits is begun anew when this returns, and finds the end
+            os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
         if len(asked) > 1 and number == signal.SIGINT:
             raise KeyboardInterrupt("interrupted at once")
 

@@ -229,7 +229,8 @@ def _study(key: str, runs: dict[str, Any], quick: bool, trials: int | None, pair
         problem |= smaller
         own = {"examples", *smaller}
         settings = {name: {k: v for k, v in settings[name].items() if k not in own} for name in shown}
-        methods = {name: method | {"draws": 5} if "sparsify" in method else method for name, method in methods.items()}
+        drawn = {name: {"draws": 5} for name, method in methods.items() if {"sparsify", "draws"} & set(method)}
+        methods = {name: method | drawn.get(name, {}) for name, method in methods.items()}
     if pairs:
         if "pair" not in problem:
             raise DefinitionError(f"{key} has no pairs of digits: leave --pairs out.")
@@ -287,6 +288,6 @@ def _check_method(where: str, method: dict[str, Any], others: dict[str, Any]) ->
         _only(where, method, {"preset"})
     elif preset in PRESETS:
         of_problem = {"T", "largest_row", "rho", "l2_in", "mu"}
-        _only(where, method, {"preset", *inspect.signature(PRESETS[preset]).parameters} - of_problem)
+        _only(where, method, {"preset", "draws", *inspect.signature(PRESETS[preset]).parameters} - of_problem)
     else:
         raise DefinitionError(f"{where}: preset {preset!r} is none of {', '.join([*SPECIAL, *PRESETS])}.")

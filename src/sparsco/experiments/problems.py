@@ -377,10 +377,10 @@ def _tuned_ball(problem: Ratings, preset: str) -> tuple[float, int]:
     found = {}
     for eta, T1 in choices:
         constants = {"eta1": eta, "T1": T1} if preset == "TwoStage" else {"eta": eta}
-        optimizer, _, rule, _ = PRESETS[preset](paper=True, **constants)
+        optimizer, conversion, rule, _ = PRESETS[preset](paper=True, **constants)
         errors = []
         for part in (0, 1):
-            run = Run(problem.loss, problem.regularizer, optimizer, Last(), rule, d=problem.d, intercept=False)
+            run = Run(problem.loss, problem.regularizer, optimizer, conversion, rule, d=problem.d, intercept=False)
             try:
                 run.feed(matrix, y, order=np.flatnonzero(half == part))
                 errors.append(np.mean(np.square(X[half != part] @ run.finish().w[:, 0] - y[half != part])))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 import warnings
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -30,15 +31,17 @@ def measure(
         return problem.measured(methods, at, trial)
     learners: dict[Any, _Learner] = {}
     """By what is learned: methods that do not know the length of the stream give all their models in one run."""
-    asked: dict[str, list[_Learner]] = {}
+    asked: dict[str, list[list[_Learner]]] = {}
+    """For each point the runs that are asked for their models there: as many as a random choice is drawn."""
     for name, method in methods.items():
         if _learns(method):
-            for T in at:
+            asked[name] = [[] for _ in at]
+            for (T, runs), draw in product(zip(at, asked[name], strict=True), range(method.get("draws", 1))):
                 what = _composition(problem, method, T, trial)
-                if repr(what) not in learners:
-                    learners[repr(what)] = _Learner(_run(problem, what, trial))
-                learners[repr(what)].stops.append(T)
-                asked.setdefault(name, []).append(learners[repr(what)])
+                if (repr(what), draw) not in learners:
+                    learners[repr(what), draw] = _Learner(_run(problem, what, trial + 1000 * draw, trial))
+                learners[repr(what), draw].stops.append(T)
+                runs.append(learners[repr(what), draw])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # more passes would help: the papers say how many there are
         _warm_up(problem, fields["name"], methods)
@@ -46,7 +49,7 @@ def measure(
         models: dict[str, list[np.ndarray | None]] = {}
         for name, method in methods.items():
             if name in asked:
-                models[name] = [learner.models.get(T) for learner, T in zip(asked[name], at, strict=True)]
+                models[name] = [_models(runs, T) for runs, T in zip(asked[name], at, strict=True)]
             elif "preset" in method:
                 models[name] = [problem.exact()] * len(at)
     for name, method in methods.items():
@@ -56,11 +59,19 @@ def measure(
             models[name] = [_sparsified(problem, method, models[method["sparsify"]][k], trial) for k in range(len(at))]
     results = {name: _measured(problem, each, trial) for name, each in models.items()}
     for name, each in asked.items():
-        results[name]["time"] = each[-1].seconds
+        results[name]["time"] = each[-1][0].seconds
     if keeps_weights and trial == 0:
-        for name, each in models.items():
-            results[name]["weights"] = None if each[-1] is None else _sparse(problem.weights(each[-1]))
+        for name, (*_, w) in models.items():
+            results[name]["weights"] = None if w is None else _sparse(problem.weights(np.atleast_2d(w)[0]))
     return results
+
+
+def _models(runs: list[_Learner], T: int) -> np.ndarray | None:
+    """What one run learned, or several of them, one below the other; none where one of them diverged."""
+    models = [run.models.get(T) for run in runs]
+    if any(w is None for w in models):
+        return None
+    return models[0] if len(models) == 1 else np.stack(models)
 
 
 class _Learner:
@@ -107,7 +118,7 @@ def _warm_up(problem: Any, kind: str, methods: dict[str, dict[str, Any]]) -> Non
     """Compile what has not been used by this process, so that no compilation is part of a run's time."""
     fresh = {repr(what): what for what in (_composition(problem, m, _WARM, 0) for m in methods.values() if _learns(m))}
     fresh = {f"{kind} {name}": what for name, what in fresh.items() if f"{kind} {name}" not in _warmed}
-    learners = [_Learner(_run(problem, what, 0)) for what in fresh.values()]
+    learners = [_Learner(_run(problem, what, 0, 0)) for what in fresh.values()]
     for learner in learners:
         learner.stops = [_WARM]
     if learners:
@@ -131,7 +142,7 @@ def _composition(problem: Any, method: dict[str, Any], T: int, trial: int) -> Pr
     if method["preset"] == "default":
         return "default"
     make = PRESETS[method["preset"]]
-    constants = {name: constant for name, constant in method.items() if name != "preset"}
+    constants = {name: constant for name, constant in method.items() if name not in ("preset", "draws")}
     wanted = inspect.signature(make).parameters
     if "T" in wanted:
         constants["T"] = T
@@ -144,12 +155,12 @@ def _composition(problem: Any, method: dict[str, Any], T: int, trial: int) -> Pr
     return make(**constants)
 
 
-def _run(problem: Any, what: Preset | str, trial: int) -> Run:
+def _run(problem: Any, what: Preset | str, seed: int, trial: int) -> Run:
     initial = problem.initial(trial) if hasattr(problem, "initial") else None
     if isinstance(what, Preset):
         *method, penalty = what
         penalty = problem.regularizer if penalty is None else penalty
-        return Run(problem.loss, penalty, *method, d=problem.d, intercept=False, seed=trial, initial=initial)
+        return Run(problem.loss, penalty, *method, d=problem.d, intercept=False, seed=seed, initial=initial)
     kind = SparseClassifier if problem.loss.classifies else SparseRegressor
     model = kind(loss=problem.loss, penalty=problem.regularizer)
     _, *chosen = parts(model, problem.regularizer)

@@ -178,6 +178,18 @@ def begin_epoch(layout: EpochLayout, problem: Problem, state: State, t: int) -> 
     state.clock[0] = t
 
 
+def epoch_mean(
+    optimizer: Any, problem: Problem, state: State, block: Block, t: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The mean iterate of the epoch under way after t examples, where one ends of that one."""
+    state, block = state.copy(), copy.deepcopy(block)
+    optimizer.settle(problem, state, block, t)
+    if t > state.clock[0]:
+        begin_epoch(optimizer.layout, problem, state, t)
+    _, lanes, bias = optimizer.layout.views(problem, state)
+    return lanes[:, 0, : problem.m], bias[0, : problem.m]
+
+
 def _own(problem: Problem) -> Problem:
     return problem._replace(watch=InEpochs(problem.watch))
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from ..dispatch import plain_python
 from ..lanes import width
-from ..records import Block, Layout, Problem, State
+from ..records import Block, Layout, Problem, State, slices
 from ..regularizers import ElasticNet
 from .idle_kernels import learn, learn_lines, read, settle_all
 from .idle_parts import (
@@ -166,16 +166,25 @@ def settle(optimizer: Any, problem: Problem, state: State, block: Block, t: int)
 
 
 def weights(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-    """The iterate after t examples."""
+    """The iterate after t examples, made in slices: it takes a dozen arrays to make."""
+    w = np.empty((problem.d, problem.m))
+    for some in slices(problem.d):
+        part = problem.at(some)
+        cells = state.cell.reshape(problem.d, layout(optimizer).stride(problem))[some]
+        w[some] = _weights(optimizer, part, state._replace(cell=cells.ravel()), t)
+    return w, state.bias[: problem.m].copy()
+
+
+def _weights(optimizer: Any, problem: Problem, state: State, t: int) -> np.ndarray:
     own = layout(optimizer)
-    shared, lanes, bias = own.views(problem, state)
+    shared, lanes, _ = own.views(problem, state)
     method, idle, z, eta = problem.method, idle_of(optimizer, problem), lanes[:, 0], np.abs(lanes[:, 1])
     now = t + 1.0 - shared[:, 2:3] if births(own.ages) else t
     shrink = problem.regularizer.penalties(problem.d)[:, None] * method.lams
     if drifts(idle):
         z = np.where(z != 0.0, drifted(idle, z, np.where(z != 0.0, eta, 1.0), shrink, t - shared[:, -1:]), 0.0)
     w = 0.0 - shrunk(method.regularizer, z, shrink * clock_of(idle, now)) * damping(idle, now, eta) * eta
-    return w[:, : problem.m], bias[0, : problem.m].copy()
+    return w[:, : problem.m]
 
 
 def weights_at(
