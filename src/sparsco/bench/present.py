@@ -135,9 +135,7 @@ def _against(problems: Sequence[dict[str, Any]]) -> Table:
             values = np.array(list(found.values()))
             won, lost = int((values > 1.0).sum()), {name: each for name, each in found.items() if each <= 1.0}
             apart = int((~np.isfinite(values) | (values == 0.0)).sum())
-            worst = sorted(lost, key=lambda name: lost[name])
-            listed = "; ".join(f"{name} ({_cell(lost[name])})" for name in worst[:6])
-            listed += f"; {len(worst) - 6} more" if len(worst) > 6 else ""
+            listed = "; ".join(f"{name} ({_cell(lost[name])})" for name in sorted(lost, key=lambda name: lost[name]))
             bar = _bar(problems, peer, ours, key)
             average = _cell(_mean(values)) + (f" ({apart} reached by one of the two only)" if apart else "")
             rows.append((peer, what, ours, f"{won} of {len(values)}", average, bar, listed or "none"))
