@@ -137,6 +137,7 @@ def twins(X: csr_matrix, y: np.ndarray) -> tuple[Callable[[], Any], Callable[[],
     rows = Rows(matrix.indptr, matrix.indices, matrix.data, targets, np.ones(len(y)))
     problem, optimizer = Problem(Logistic(), ElasticNet(ALPHA), d, watch=Nothing()), FOBOS()
     state, block = optimizer.start(problem)
+    block.make_scratch(int(np.diff(matrix.indptr).max()), problem.width)
     schedule = optimizer.schedule(problem, state, block, 0, eta, np.ones(len(y)))
 
     def composed() -> Any:
