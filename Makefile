@@ -7,13 +7,14 @@ STAMP := $(VENV)/.installed-from-pyproject
 PYTEST_FLAGS ?= -n 2 --dist worksteal
 REPORT ?= sparsco-demo.html
 
-.PHONY: help demo test lint bench bench-quality bench-stability reproduce clean
+.PHONY: help demo test lint bench bench-engine bench-quality bench-stability reproduce clean
 
 help:
 	@echo "make demo           train on generated data, print a table, write $(REPORT)"
 	@echo "make test           the whole test suite"
 	@echo "make lint           ruff and mypy"
-	@echo "make bench          speed, as ratios measured in one interleaved run"
+	@echo "make bench          ours and other packages side by side, hours; BENCH=--quick under a minute; writes bench.html"
+	@echo "make bench-engine   the engine's own speed, as ratios measured in one interleaved run"
 	@echo "make bench-quality  untuned quality on real data found through SPARSCO_DATA"
 	@echo "make bench-stability stable selections on real data found through SPARSCO_DATA, and on generated data"
 	@echo "make reproduce      the papers' tables and figures with 10 trials, ten to twenty minutes; writes reproduce.html"
@@ -36,7 +37,10 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 bench: $(STAMP)
-	$(BIN)/python benchmarks/bench.py
+	$(BIN)/sparsco bench --resume --json bench.json --markdown bench.md --report bench.html $(BENCH)
+
+bench-engine: $(STAMP)
+	$(BIN)/python benchmarks/engine.py
 
 bench-quality: $(STAMP)
 	$(BIN)/python benchmarks/quality.py
@@ -48,5 +52,5 @@ reproduce: $(STAMP)
 	$(BIN)/sparsco reproduce all --trials 10 --resume --report reproduce.html
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist $(REPORT) reproduce.html
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist $(REPORT) reproduce.html bench.json bench.md bench.html
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

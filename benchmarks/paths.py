@@ -14,14 +14,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from bench import ALPHA, Bar, fastest, rcv1_shaped, theirs
+from engine import ALPHA, Bar, theirs
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import SGDClassifier
 from sklearn.model_selection import GridSearchCV
 
 from sparsco import SparseClassifier, SparseClassifierCV, SparsePath
+from sparsco.bench.measure import fastest
+from sparsco.bench.sets import load
 from sparsco.conversions import AverageSL, Last
-from sparsco.generators import zipf_rows
 from sparsco.losses import Logistic
 from sparsco.optimizers import FOBOS, NFTRL
 from sparsco.regularizers import ElasticNet
@@ -29,15 +30,6 @@ from sparsco.rows import as_matrix
 from sparsco.solve import Run
 
 MODEL = {"optimizer": "fobos", "conversion": "last", "shuffle": False, "random_state": 0}
-
-
-def ctr_shaped(n: int, d: int = 1_000_000, k: int = 39) -> tuple[csr_matrix, np.ndarray]:
-    """n rows of k ones out of d features, frequencies of Zipf; labels of a sparse logistic model."""
-    rng = np.random.default_rng(0)
-    X = zipf_rows(n, d, k, rng)
-    X.data[:] = 1.0
-    truth = rng.standard_normal(d) * (rng.random(d) < 0.01)
-    return X, np.where(rng.random(n) < 1.0 / (1.0 + np.exp(2.0 - X @ truth)), 1, -1)
 
 
 def lanes(
@@ -95,7 +87,7 @@ def read_bars(X: csr_matrix, y: np.ndarray, rounds: int) -> list[Bar]:
 
 def ctr_bar(rows: int, rounds: int) -> Bar:
     """32 strengths on a million binary features."""
-    X, y = ctr_shaped(rows)
+    _, X, y, *_ = load(f"ctr-{rows}")
     cpu = fastest({"sgd": theirs(X, y), "lanes": lanes(X, y, 32, FOBOS(), Last(), finish=False)}, rounds)
     return Bar("CTR-shaped, 32 strengths (bar of float32 lanes)", cpu["lanes"] / cpu["sgd"], "<=", 0.6)
 
@@ -130,7 +122,7 @@ def main() -> int:
     parser.add_argument("--ctr-rows", type=int, default=1_000_000)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    X, y = rcv1_shaped(options.rows)
+    _, X, y, *_ = load(f"rcv1-{options.rows}")
     few = slice(0, options.fold_rows)
     bars = [*read_bars(X, y, options.rounds), *fold_bars(X[few], y[few], options.rounds)]
     if options.ctr_rows:

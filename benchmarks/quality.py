@@ -1,27 +1,25 @@
 """Untuned quality, one pass: how far the defaults land from the exact optimum.  ``make bench-quality``
 
-(a) L1 alone, on real data with known optima (reference_optima.json; the data is found through SPARSCO_DATA).
+(a) L1 alone, on real data with known optima (reference_optima.json of sparsco.bench; found through SPARSCO_DATA).
 (b) Elastic net (rho > 0), beside the conversions that the default chooses from.
 Every line ends in a verdict; the exit status is the number of bars missed.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix, diags_array, random_array
 
 from sparsco import DivergenceError, SparseClassifier, SparseRegressor, datasets, metrics
+from sparsco.bench.sets import REFERENCE, reference_rows
 from sparsco.conversions import AverageSL
 
-REFERENCE = json.loads((Path(__file__).parent / "reference_optima.json").read_text())["problems"]
 REAL_DATA = bool(os.environ.get("SPARSCO_DATA"))
 
 
@@ -36,24 +34,6 @@ class Problem(NamedTuple):
     rho: float = 0.0
     intercept: bool = True
     stream: np.ndarray | None = None
-
-
-# --- real data --------------------------------------------------------------------------------------------------------
-
-
-def rows_of(name: str) -> tuple[csr_matrix, np.ndarray]:
-    """The training rows of a problem, exactly as its 'rows' entry says."""
-    problem = REFERENCE[name]
-    X, y = datasets.mnist_pair(2, 3) if name == "mnist23" else datasets.load(problem["dataset"])
-    if name == "news20":
-        y = np.where(y == y.min() + 4, 1.0, -1.0)
-    if "permuted" in problem["rows"]:
-        order = np.random.default_rng(0).permutation(len(y))
-        X, y = X[order], y[order]
-    X, y = X[: problem["n"]], y[: problem["n"]]
-    if X.shape != (problem["n"], problem["n_features"]):
-        raise ValueError(f"{name}: {X.shape} rows and features, expected {problem['n']}, {problem['n_features']}")
-    return X, y
 
 
 # --- generated data, elastic net --------------------------------------------------------------------------------------
@@ -150,7 +130,7 @@ def table_a() -> int:
     print(line.format("problem", "lam", "optimal", "nonzeros", "gap", "bar", "last", "gap", "not worse"))
     close, safe, total = 0, 0, 0
     for name, reference in REFERENCE.items():
-        X, y = rows_of(name)
+        X, y, *_ = reference_rows(name)
         for optimum in reference["optima"]:
             problem = Problem(name, X, y, reference["loss"], optimum["lam"])
             gaps, nonzeros = [], []

@@ -15,7 +15,7 @@ import pytest
 
 from sparsco import cli
 
-LONG = ("--trials 40", "all --quick", "download", "verify")
+LONG = ("--trials 40", "all --quick", "download", "verify", "sparsco bench")
 """Minutes, or data that is not here: their commands have tests of their own."""
 
 

@@ -7,7 +7,6 @@ digits, and writes the same with plots as one HTML file.  Data, contenders and c
 from __future__ import annotations
 
 import argparse
-import inspect
 import sys
 import time
 import warnings
@@ -17,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.linear_model import SGDClassifier
 from sklearn.multiclass import OneVsRestClassifier
 
 from . import SparseClassifier, metrics, report
+from .bench.methods import l1_logistic
 from .generators import text_like
 
 SEED = 0
@@ -106,13 +106,10 @@ def sgd(name: str, average: bool) -> Contender:
 
 
 def exact() -> Contender:
-    """Liblinear, the batch solver.  It sums losses, hence C = 1 / (n alpha), and penalises the (scaled) intercept."""
-    new_names = inspect.signature(LogisticRegression).parameters["penalty"].default == "deprecated"
-    l1: dict[str, Any] = {"l1_ratio": 1.0} if new_names else {"penalty": "l1"}
+    """Liblinear, the batch solver, which penalises the (scaled) intercept."""
 
     def make(data: Data, seed: int) -> Any:
-        C = 1.0 / (len(data.y) * data.alpha)
-        model = LogisticRegression(solver="liblinear", C=C, intercept_scaling=10.0, random_state=seed, **l1)
+        model = l1_logistic("liblinear", data.alpha, 0.0, len(data.y), intercept_scaling=10.0, random_state=seed)
         return model if len(np.unique(data.y)) == 2 else OneVsRestClassifier(model)
 
     return Contender("liblinear (batch)", False, make)

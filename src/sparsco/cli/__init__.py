@@ -15,7 +15,7 @@ import threading
 from collections.abc import Sequence
 
 from .. import __version__
-from . import papers, path, train, use
+from . import bench, papers, path, train, use
 from .options import BAD_FILE, BAD_INPUT, FAILED, FINE, INTERRUPTED, TERMINATED
 
 
@@ -75,6 +75,6 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"sparsco {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for module in (train, path, use, papers):
+    for module in (train, path, use, papers, bench):
         module.add(commands)
     return parser

@@ -11,6 +11,7 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,18 @@ class Store:
                 except (ValueError, KeyError, TypeError):
                     continue
         self.found: dict[str, Any] = dict(self._written) if is_resumed else {}
+
+    def once(self, name: str, find: Callable[[], Any]) -> Any:
+        """What is kept under this name, or what is found now and kept from then on."""
+        if name not in self.found:
+            self.put({name: find()})
+        return self.found[name]
+
+    def restart(self) -> None:
+        """Forget what earlier processes left, on disk as well: for results that come out differently each time."""
+        self.path.unlink(missing_ok=True)
+        self._written.clear()
+        self.found.clear()
 
     def put(self, results: dict[str, Any]) -> None:
         """Keep results, by name; they are on disk when this returns.  What is there already is not written again."""

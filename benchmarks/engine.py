@@ -1,4 +1,4 @@
-"""Speed, as ratios of CPU time measured in one interleaved run on one RCV1-shaped set.  ``make bench``
+"""The engine's own speed, as ratios of CPU time measured in one interleaved run.  ``make bench-engine``
 
 Every job is run once per round and its fastest round counts: what disturbs one job disturbs its neighbours too, so the
 ratios are steady where the times are not.  Prints name, measured, bar, verdict; exits with the number of bars missed.
@@ -12,30 +12,29 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.sparse import csr_matrix, load_npz, save_npz
+from scipy.sparse import csr_matrix
 from sklearn.linear_model import SGDClassifier
 
 from sparsco import SparseClassifier
+from sparsco.bench.learning import learning
+from sparsco.bench.measure import fastest
+from sparsco.bench.methods import bare
+from sparsco.bench.sets import load
 from sparsco.conversions import Average, AverageSL, Last
-from sparsco.generators import text_like
 from sparsco.losses import Logistic
 from sparsco.optimizers import FOBOS, FTRL, NFTRL, ORDA, RDA
 from sparsco.records import Nothing, Problem, Rows
 from sparsco.regularizers import ElasticNet, soft
 from sparsco.rows import as_matrix
-from sparsco.solve import Run
 
-ROWS, FEATURES, NONZEROS = 200_000, 47_236, 73
+ROWS = 200_000
 ALPHA = 3e-5
-CACHE = Path(tempfile.gettempdir()) / "sparsco-benchmarks"
 
 
 class Bar(NamedTuple):
@@ -50,37 +49,6 @@ class Bar(NamedTuple):
     @property
     def holds(self) -> bool:
         return self.measured <= self.limit if self.sign == "<=" else self.measured >= self.limit
-
-
-def rcv1_shaped(n: int) -> tuple[csr_matrix, np.ndarray]:
-    """n rows of 73 features out of 47,236 with Zipf frequencies and unit norm; kept in the temporary folder."""
-    file = CACHE / f"rcv1-shaped-{n}.npz"
-    labels = file.with_suffix(".npy")
-    if not labels.exists():
-        CACHE.mkdir(exist_ok=True)
-        X, y = text_like(n, FEATURES, NONZEROS, relevant=1000, scale=10.0, rng=np.random.default_rng(0))
-        save_npz(file, X, compressed=False)
-        np.save(labels, y)
-    return load_npz(file), np.load(labels)
-
-
-def fastest(jobs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """CPU seconds of each job, the minimum over interleaved rounds; a first round, not counted, compiles.
-
-    A job that measures itself returns its seconds as a float.  The order changes from round to round: a job runs up to
-    a third slower right after certain others (the core's clock, it seems): a fixed order would favour some of them.
-    """
-    rng = np.random.default_rng(0)
-    times: dict[str, list[float]] = {name: [] for name in jobs}
-    for number in range(rounds + 1):
-        print(f"round {number} of {rounds}", file=sys.stderr)
-        for name in rng.permutation(list(jobs)):
-            start = time.process_time()
-            own = jobs[name]()
-            taken = time.process_time() - start
-            if number:
-                times[name].append(own if isinstance(own, float) else taken)
-    return {name: min(taken) for name, taken in times.items()}
 
 
 # --- estimators against scikit-learn ----------------------------------------------------------------------------------
@@ -138,19 +106,6 @@ def estimator_bars(X: csr_matrix, y: np.ndarray, rounds: int) -> list[Bar]:
 
 
 @njit(nogil=True, error_model="numpy", boundscheck=False)
-def bare(indptr, indices, data, y, w):
-    """Gather the inner product, scatter the update: what no method can do without."""
-    for i in range(y.size):
-        start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
-        s = 0.0
-        for p in range(start, stop):
-            s += w[indices[p]] * data[p]
-        c = 1e-9 * s - 1e-6 * y[i]
-        for p in range(start, stop):
-            w[indices[p]] += c * data[p]
-
-
-@njit(nogil=True, error_model="numpy", boundscheck=False)
 def fobos_by_hand(indptr, indices, data, y, eta, lam, cell):
     """Lazy FOBOS with logistic loss and L1 written into the loop: cell is {weight, total shrinkage at last touch}."""
     b, B = 0.0, 0.0
@@ -175,41 +130,6 @@ def fobos_by_hand(indptr, indices, data, y, eta, lam, cell):
         b -= step
 
 
-class Metered:
-    """An optimizer that adds up the CPU time of its kernel and of what the kernel needs: schedules and settling."""
-
-    def __init__(self, optimizer: Any, meter: list[float]) -> None:
-        self.optimizer, self.meter = optimizer, meter
-
-    def __getattr__(self, name: str) -> Any:
-        attribute = getattr(self.optimizer, name)
-        if name == "resolve":
-            return lambda *args: Metered(attribute(*args), self.meter)
-        if name not in ("learn", "schedule", "settle"):
-            return attribute
-
-        def metered(*args: Any) -> Any:
-            start = time.process_time()
-            result = attribute(*args)
-            self.meter[0] += time.process_time() - start
-            return result
-
-        return metered
-
-
-def phase_one(X: csr_matrix, y: np.ndarray, optimizer: Any, conversion: Any, rho: float = 0.0) -> Callable[[], float]:
-    """One pass as the engine runs it, windows and all; only the optimizer's own work is counted."""
-    matrix, targets = as_matrix(X), y.astype(np.float64)
-
-    def job() -> float:
-        meter = [0.0]
-        run = Run(Logistic(), ElasticNet(ALPHA, rho), Metered(optimizer, meter), conversion, d=X.shape[1])
-        run.feed(matrix, targets)
-        return meter[0]
-
-    return job
-
-
 def twins(X: csr_matrix, y: np.ndarray) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """FOBOS' kernel alone, composed of records and written by hand; refused if the two do not agree."""
     matrix, targets, d = as_matrix(X), y.astype(np.float64), X.shape[1]
@@ -217,6 +137,7 @@ def twins(X: csr_matrix, y: np.ndarray) -> tuple[Callable[[], Any], Callable[[],
     rows = Rows(matrix.indptr, matrix.indices, matrix.data, targets, np.ones(len(y)))
     problem, optimizer = Problem(Logistic(), ElasticNet(ALPHA), d, watch=Nothing()), FOBOS()
     state, block = optimizer.start(problem)
+    block.make_scratch(int(np.diff(matrix.indptr).max()), problem.width)
     schedule = optimizer.schedule(problem, state, block, 0, eta, np.ones(len(y)))
 
     def composed() -> Any:
@@ -244,15 +165,15 @@ def kernel_bars(X: csr_matrix, y: np.ndarray, rounds: int) -> list[Bar]:
     cpu = fastest(
         {
             "bare": lambda: bare(matrix.indptr, matrix.indices, matrix.data, targets, w),
-            "rda": phase_one(X, y, RDA(), Last()),
-            "fobos": phase_one(X, y, FOBOS(), Last()),
-            "elastic net": phase_one(X, y, FOBOS(), Last(), rho=1e-6),
-            "orda": phase_one(X, y, ORDA(), Last(), rho=1e-6),
-            "ftrl": phase_one(X, y, FTRL(), Last()),
-            "nftrl": phase_one(X, y, NFTRL(), Last()),
-            "fobos, two sums": phase_one(X, y, FOBOS(), AverageSL(alpha=1.0, T=n, L=1.0)),
-            "fobos, last half": phase_one(X, y, FOBOS(), AverageSL(alpha=0.5, T=n, L=1.0)),
-            "rda, average": phase_one(X, y, RDA(), Average()),
+            "rda": learning(X, y, ALPHA, RDA(), Last()),
+            "fobos": learning(X, y, ALPHA, FOBOS(), Last()),
+            "elastic net": learning(X, y, ALPHA, FOBOS(), Last(), rho=1e-6),
+            "orda": learning(X, y, ALPHA, ORDA(), Last(), rho=1e-6),
+            "ftrl": learning(X, y, ALPHA, FTRL(), Last()),
+            "nftrl": learning(X, y, ALPHA, NFTRL(), Last()),
+            "fobos, two sums": learning(X, y, ALPHA, FOBOS(), AverageSL(alpha=1.0, T=n, L=1.0)),
+            "fobos, last half": learning(X, y, ALPHA, FOBOS(), AverageSL(alpha=0.5, T=n, L=1.0)),
+            "rda, average": learning(X, y, ALPHA, RDA(), Average()),
             "composed": composed,
             "by hand": by_hand,
         },
@@ -394,7 +315,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=ROWS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    X, y = rcv1_shaped(options.rows)
+    _, X, y, *_ = load(f"rcv1-{options.rows}")
     bars = [*kernel_bars(X, y, options.rounds), *estimator_bars(X, y, options.rounds), *start_up_bars()]
     print(f"{'name':<62} {'measured':>12} {'bar':>12}  holds")
     for bar in bars:

@@ -1,0 +1,304 @@
+"""The results of a benchmark as tables in markdown and as an HTML page with plots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import report
+from .methods import BARE, DEFAULT, FOBOS, L1, METHODS, POLISH
+from .sets import REFERENCE
+from .suite import LEVELS
+
+LEGEND = (
+    "Times are milliseconds of CPU time, the least of all rounds (median, most); the clock's are beside them. A pass "
+    "reads every row once, in the rows' order, from memory (vw: from a file) and ends with a model. gap: how far the "
+    "objective is above the optimum, relative; F1: of the features selected, against those of the optimum. To 1% and "
+    "to 0.1%: of a method's settings, loose to strict, the cheapest whose result is as near, its whole fit; – is not "
+    "reached before a fit took so many times as long as our polish as `patience` says. Memory: what a fit takes beyond "
+    "the rows, in MB, in a process of its own. skglm, celer and lightning's coordinate descent get their matrix by "
+    "columns, River its dicts, and vw its files for nothing."
+)
+BARS: dict[tuple[str, float], tuple[str, float]] = {
+    **{(peer, 1e-2): ("share", 1.0) for peer in ("skglm", "celer", "sklearn saga")},
+    **{(peer, 1e-3): ("share", 0.9) for peer in ("skglm", "celer", "sklearn saga")},
+    ("sklearn liblinear", 1e-2): ("mean", 1.3), ("sklearn liblinear", 1e-3): ("mean", 1.1),
+}  # fmt: skip
+"""What our polish is to reach: the share of problems on which it is faster, or the geometric mean of ratios."""
+
+
+JUDGED = ("rcv1-20k", "rcv1-200k", *REFERENCE)
+"""Sets to which the bars apply."""
+NEAR = 1e-4
+"""Gaps below this count as equal."""
+
+
+class Table(NamedTuple):
+    """A titled table; the first column names the row."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    note: str = ""
+
+
+# --- all tables -------------------------------------------------------------------------------------------------------
+
+
+def tables(results: dict[str, Any]) -> list[Table]:
+    """Wins and losses first, then every problem, then growth."""
+    out = [_against(results["problems"])] if results["problems"] else []
+    out += [_problem(problem) for problem in results["problems"]]
+    return out + list(_scaling(results["scaling"]))
+
+
+def about(results: dict[str, Any]) -> list[str]:
+    """When, where, with what, and what is missing."""
+    machine = results["machine"]
+    known = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
+    lines = [
+        f"{results['begun']} to {results['ended']}; load average {_cell(results['load_before'])} before, "
+        f"{_cell(results['load_after'])} after.",
+        f"{machine['processor']}, {machine['cores']} cores, {machine['system']}; threads: {machine['threads']}.",
+        f"sparsco {machine['sparsco']}, Python {machine['python']}, {known}.",
+    ]
+    missing = [*results["left_out"].values()]
+    for problem in results["problems"]:
+        missing += [f"{name} on {_title(problem)}: {why}" for name, why in problem["failed"].items()]
+    return [*lines, "Left out: " + ("; ".join(missing) if missing else "nothing") + "."]
+
+
+def _title(problem: dict[str, Any]) -> str:
+    return f"{problem['set']}, lam {problem['lam']:.3g}, {problem['kind']}"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float) and 1e3 <= abs(value) < 1e6:
+        return f"{value:,.0f}"
+    if isinstance(value, float):
+        return f"{value:.3g}" if 1e-3 <= abs(value) < 1e3 or value == 0.0 else f"{value:.1e}"
+    return f"{value:,}" if isinstance(value, int) else report.cell(value)
+
+
+def _ms(times: dict[str, float] | None) -> str:
+    if times is None:
+        return "–"
+    least, median, most = (_cell(1e3 * times[key]) for key in ("min", "median", "max"))
+    return f"{least} ({median}, {most})"
+
+
+# --- wins and losses --------------------------------------------------------------------------------------------------
+
+
+def _figure(problem: dict[str, Any], name: str, what: str) -> float | None:
+    """CPU seconds of a method to a level or of a pass, or its gap behind a pass; None where there is none."""
+    line = next((line for line in problem["methods"] if line["method"] == name), None)
+    if line is None:
+        return None
+    if what in ("pass", "gap"):
+        found = line["pass"]
+        if not found or line["rows"] and line["rows"] < problem["rows"]:
+            return None
+        return found["cpu"]["min"] if what == "pass" else found["gap"] and max(found["gap"], NEAR)
+    reached = [each["cpu"]["min"] for level, each in line["levels"].items() if float(level) <= float(what)]
+    return min(reached, default=None)
+
+
+def ratios(problems: Sequence[dict[str, Any]], peer: str, ours: str, what: str) -> dict[str, float]:
+    """Theirs over ours for each problem that both are measured on; infinite where only ours got there, 0 where only
+    theirs did."""
+    out = {}
+    for problem in problems:
+        if {peer, ours} <= {line["method"] for line in problem["methods"]}:
+            theirs, own = _figure(problem, peer, what), _figure(problem, ours, what)
+            if theirs is not None or own is not None:
+                out[_title(problem)] = np.inf if theirs is None else 0.0 if own is None else theirs / own
+    if what in ("pass", "gap"):  # not measured is not lost
+        out = {name: ratio for name, ratio in out.items() if 0.0 < ratio < np.inf}
+    return out
+
+
+def _against(problems: Sequence[dict[str, Any]]) -> Table:
+    """How often ours is better than each other method, by how much, and where it is not."""
+    rows = []
+    for peer in [method.name for method in METHODS.values() if not method.ours]:
+        comparisons = [("CPU time of a pass", ours, "pass") for ours in (FOBOS, DEFAULT)]
+        comparisons += [("gap after a pass", DEFAULT, "gap")]
+        comparisons += [(f"CPU time to {100 * level:g}%", POLISH, str(level)) for level in LEVELS]
+        for what, ours, key in comparisons:
+            found = ratios(problems, peer, ours, key)
+            if not found:
+                continue
+            values = np.array(list(found.values()))
+            won, lost = int((values > 1.0).sum()), {name: each for name, each in found.items() if each <= 1.0}
+            apart = int((~np.isfinite(values) | (values == 0.0)).sum())
+            listed = "; ".join(f"{name} ({_cell(lost[name])})" for name in sorted(lost, key=lambda name: lost[name]))
+            bar = _bar(problems, peer, ours, key)
+            average = _cell(_mean(values)) + (f" ({apart} reached by one of the two only)" if apart else "")
+            rows.append((peer, what, ours, f"{won} of {len(values)}", average, bar, listed or "none"))
+    header = ("against", "what", "ours", "ours is better", "theirs / ours, geometric mean", "bar", "not better")
+    return Table("Wins and losses", header, rows)
+
+
+def _mean(values: np.ndarray) -> float | None:
+    """Geometric, over those that are neither 0 nor infinite."""
+    finite = values[np.isfinite(values) & (values > 0.0)]
+    return float(np.exp(np.log(finite).mean())) if finite.size else None
+
+
+def _bar(problems: Sequence[dict[str, Any]], peer: str, ours: str, key: str) -> str:
+    """The verdict over the sets that are judged."""
+    judged = [problem for problem in problems if problem["set"] in JUDGED and problem["rho"] == 0.0]
+    if key in ("pass", "gap") or (peer, float(key)) not in BARS or not judged:
+        return ""
+    values, (kind, limit) = np.array(list(ratios(judged, peer, ours, key).values())), BARS[peer, float(key)]
+    mean = _mean(values)
+    holds = (values > 1.0).mean() >= limit if kind == "share" else mean is None or mean >= limit
+    wanted = f"mean ≥ {limit}" if kind == "mean" else "every one" if limit == 1.0 else "nine in ten"
+    return f"{wanted}: {'holds' if holds else 'MISSED'}"
+
+
+# --- one problem ------------------------------------------------------------------------------------------------------
+
+
+def _solvers(optimum: dict[str, Any]) -> str:
+    """Who found it, to eight digits."""
+    nearly = optimum["objective"] + 1e-8 * abs(optimum["objective"])
+    return " and ".join(name for name, value in optimum["objectives"].items() if value <= nearly)
+
+
+def _problem(problem: dict[str, Any]) -> Table:
+    optimum = problem["optimum"]
+    bare = _figure(problem, BARE, "pass")
+    rows = []
+    for line in problem["methods"]:
+        one, levels = line["pass"], line["levels"]
+        shown = one or (levels[min(levels, key=float)] if levels else line["tried"][-1])
+        name = line["method"]
+        if line["rows"] and line["rows"] < problem["rows"]:
+            name += f", first {line['rows']:,} rows"
+        times = _cell(one["ns_per_nonzero"] / (1e9 * bare / problem["nonzeros"])) if one and bare else "–"
+        rows.append((
+            name, _ms(one and one["cpu"]), _ms(one and one["wall"]), _cell(one and one["ns_per_nonzero"]), times,
+            _cell(shown["gap"]), _cell(shown["nonzeros"]), _cell(shown["f1"]), _cell(shown["test_error"]),
+            *(_ms(levels.get(str(level), {}).get("cpu")) for level in LEVELS), _cell(line["memory"]),
+        ))  # fmt: skip
+    header = ("method", "pass, CPU ms", "clock ms", "ns per nonzero", "times bare", "gap", "nonzeros", "F1",
+              "test error", *(f"to {100 * level:g}%, CPU ms" for level in LEVELS), "memory MB")  # fmt: skip
+    note = (
+        f"{problem['rows']:,} rows, {problem['features']:,} features, {problem['nonzeros']:,} nonzeros. Optimum "
+        f"{optimum['objective']:.8g} by {_solvers(optimum)}, off by at most {optimum['off_by_at_most']:.1e} of it; "
+        f"{optimum['support']:,} features, test error {_cell(optimum['test_error'])}. "
+        f"{problem['rounds']} rounds, patience {problem['patience']:g}, load {_cell(problem['load'])}. "
+        "Gap, nonzeros, F1 and test error are those after one pass, for batch solvers those of the strictest setting."
+    )
+    return Table(_title(problem), header, rows, note)
+
+
+# --- growth -----------------------------------------------------------------------------------------------------------
+
+
+def _scaling(scaling: Sequence[dict[str, Any]]) -> Iterator[Table]:
+    for each in scaling:
+        if each["axis"] in ("rows", "features"):
+            names = list(each["points"][0]["cpu"])
+            rows = [(f"{point['rows']:,} x {point['features']:,}", f"{point['nonzeros']:,}",
+                     *(_ms(point["cpu"][name]) for name in names)) for point in each["points"]]  # fmt: skip
+            yield Table(f"A pass as {each['axis']} grow, CPU ms", ("rows x features", "nonzeros", *names), rows,
+                        f"Load {_cell(each['load'])}.")  # fmt: skip
+        elif each["axis"] == "growth" and "over_bare" in each:
+            rows = [(name, _cell(each["growth"][name]), _cell(over), f"≤ {each['bar']}",
+                     "holds" if over <= each["bar"] else "MISSED")
+                    for name, over in each["over_bare"].items()]  # fmt: skip
+            yield Table(
+                f"Growth of a pass from {each['from']:,} to {each['to']:,} features at the same nonzeros",
+                ("method", "growth", "over the bare pass's", "bar", ""), rows,
+                f"The bare pass grows {_cell(each['growth'][BARE])} times. Fits hold arrays of all features: a part of "
+                "their cost does not depend on the number of rows. Learning alone is what each example adds.",
+            )  # fmt: skip
+        elif each["axis"] == "threads":
+            verdict = "holds" if each["faster"] >= each["bar"] else "MISSED"
+            yield Table(
+                f"Five folds, 32 strengths, on {each['set']}: threads", ("threads", "clock ms"),
+                [(k, _ms(taken)) for k, taken in each["wall"].items()],
+                f"{each['faster']:.2f} times faster on two threads (bar: {each['bar']}, {verdict}). "
+                f"Load {_cell(each['load'])}.",
+            )  # fmt: skip
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def as_markdown(results: dict[str, Any]) -> str:
+    """All tables."""
+    blocks = ["\n".join(f"- {line}" for line in about(results)), LEGEND]
+    for table in tables(results):
+        lines = [f"### {table.title}", ""]
+        lines += [table.note, ""] if table.note else []
+        lines += [_line(table.header), "|" + "---|" * len(table.header), *map(_line, table.rows)]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _line(row: Sequence[Any]) -> str:
+    return "| " + " | ".join(report.cell(value).replace("|", "\\|").replace("\n", " ") for value in row) + " |"
+
+
+def write_page(path: str | Path, results: dict[str, Any]) -> Path:
+    """Tables and plots as one HTML file."""
+    blocks = [report.text(line) for line in (*about(results), LEGEND)]
+    blocks += _plots(results)
+    for table in tables(results):
+        blocks += [report.heading(table.title), *([report.text(table.note)] if table.note else [])]
+        blocks.append(report.table(table.header, table.rows))
+    return report.write(path, "sparsco and others, side by side", blocks)
+
+
+def _plots(results: dict[str, Any]) -> list[str]:
+    """Distance from the optimum against time, the cost of a nonzero, growth; none without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return [report.text("Plots need matplotlib: pip install 'sparsco[plots]'.")]
+    out = []
+    for problem in results["problems"]:
+        figure = Figure(figsize=(9, 4.5))
+        axes = figure.subplots()
+        for line in problem["methods"]:
+            points = sorted((each["cpu"], max(each["gap"], 1e-6)) for each in line["tried"] if each["gap"] is not None)
+            if points:
+                axes.plot(*zip(*points, strict=True), "o-" if line["package"] == "sparsco" else ".--",
+                          label=line["method"], linewidth=1.0, markersize=4)  # fmt: skip
+        axes.set(xscale="log", yscale="log", xlabel="CPU seconds", ylabel="relative gap")
+        axes.grid(alpha=0.3)
+        if axes.lines:
+            axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+            out.append(report.figure(figure, f"{_title(problem)}: each setting's first fit."))
+    plain = [problem for problem in results["problems"] if problem["kind"] == L1]
+    names = [method.name for method in METHODS.values() if method.streams]
+    if plain:
+        figure = Figure(figsize=(9, 4.5))
+        axes = figure.subplots()
+        for problem in plain:
+            costs = {line["method"]: line["pass"]["ns_per_nonzero"] for line in problem["methods"] if line["pass"]}
+            there = [name for name in names if name in costs]
+            axes.plot([costs[name] for name in there], there, "o", label=_title(problem), markersize=4)
+        axes.set(xscale="log", xlabel="CPU nanoseconds per nonzero, one pass")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        out.append(report.figure(figure, "What a nonzero costs."))
+    for each in results["scaling"]:
+        if each["axis"] in ("rows", "features"):
+            figure = Figure(figsize=(6, 4))
+            axes = figure.subplots()
+            for name in each["points"][0]["cpu"]:
+                points = [(point[each["axis"]], point["cpu"][name]["min"]) for point in each["points"]]
+                axes.plot(*zip(*points, strict=True), "o-", label=name)
+            axes.set(xscale="log", yscale="log", xlabel=each["axis"], ylabel="CPU seconds of a pass")
+            axes.grid(alpha=0.3)
+            axes.legend(fontsize=7)
+            out.append(report.figure(figure, f"A pass as {each['axis']} grow."))
+    return out

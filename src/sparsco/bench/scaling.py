@@ -1,0 +1,117 @@
+"""How the time of one pass grows: with rows, with features at the same nonzeros, and with a second thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .. import SparseClassifier, optimizers
+from ..conversions import Last
+from ..experiments.store import Store, name_of
+from . import measure, sets
+from .alone import WARM_ROWS
+from .learning import learning
+from .methods import BARE, DEFAULT, FOBOS, METHODS, NFTRL, Method
+
+LAM = 3e-5
+GROWTH = 1.3
+"""From 10^4 to 10^7 features a pass may grow so many times as much as the bare pass."""
+LEARNERS = {FOBOS: optimizers.FOBOS(), NFTRL: optimizers.NFTRL()}
+COMPARED = (BARE, FOBOS, NFTRL, DEFAULT, "sklearn sgd")
+ROWS = {True: ("rcv1-1k", "rcv1-2k"), False: ("rcv1-2k", "rcv1-20k", "rcv1-200k")}
+FEATURES = {True: ("rcv1-2kx10k", "rcv1-2kx100k"),
+            False: ("rcv1-100kx10k", "rcv1-100kx100k", "rcv1-100kx1m", "rcv1-100kx10m")}  # fmt: skip
+FOLD_ROWS = {True: 2_000, False: 20_000}
+FASTER = 1.6
+"""On two threads, at least."""
+
+
+def measured(
+    methods: Sequence[Method], rounds: int, quick: bool, store: Store, say: Callable[[str], None]
+) -> Iterator[dict[str, Any]]:
+    """Curves; in the end what two threads do."""
+    names = [name for name in COMPARED if METHODS[name] in methods]
+    for axis, places in (("rows", ROWS[quick]), ("features", FEATURES[quick])):
+        curve = _curve(axis, places, names, rounds, store, say)
+        yield curve
+        if axis == "features":
+            yield _growth(curve)
+    yield _threads(FOLD_ROWS[quick], rounds, store, say)
+
+
+def _curve(
+    axis: str, places: Sequence[str], names: Sequence[str], rounds: int, store: Store, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """CPU seconds of a pass on each set."""
+    points = []
+    for place in places:
+        say(f"scaling with {axis}: {place}")
+        problem = sets.Problem(sets.load(place), LAM)
+        jobs = _jobs(problem, names)
+        times: dict[str, list[float]] = {name: [] for name in jobs}
+        rng = np.random.default_rng(0)
+        for number in range(rounds):
+            for name in map(str, rng.permutation(list(jobs))):
+                times[name].append(store.once(name_of("scaling", place, name, number), jobs[name]))
+        points.append({
+            "set": place, "rows": len(problem.data.y), "features": problem.data.X.shape[1],
+            "nonzeros": problem.nonzeros, "cpu": {name: measure.spread(taken) for name, taken in times.items()},
+        })  # fmt: skip
+    return {"axis": axis, "points": points, "load": measure.load()}
+
+
+def _jobs(problem: sets.Problem, names: Sequence[str]) -> dict[str, Callable[[], float]]:
+    """Seconds of whole fits, and of learning alone."""
+
+    def fits(name: str, problem: sets.Problem) -> Callable[[], float]:
+        fit = METHODS[name].make(problem)
+        return lambda: measure.taken(lambda: fit({"passes": 1})).cpu
+
+    def alone(name: str, problem: sets.Problem) -> Callable[[], float]:
+        return learning(problem.data.X, problem.data.y, LAM, LEARNERS[name], Last())
+
+    jobs = {}
+    for label, name, make in [*((name, name, fits) for name in names),
+                              *((f"{name}, learning alone", name, alone) for name in LEARNERS if name in names)]:
+        make(name, problem.part(WARM_ROWS))()
+        jobs[label] = make(name, problem)
+    return jobs
+
+
+def _growth(curve: dict[str, Any]) -> dict[str, Any]:
+    """By how much each method's pass grows from the fewest features to the most, beside the bare pass."""
+    first, last = curve["points"][0]["cpu"], curve["points"][-1]["cpu"]
+    growth = {name: last[name]["min"] / first[name]["min"] for name in first}
+    if BARE not in growth:
+        return {"axis": "growth", "growth": growth}
+    return {
+        "axis": "growth", "from": curve["points"][0]["features"], "to": curve["points"][-1]["features"],
+        "growth": growth, "over_bare": {name: each / growth[BARE] for name, each in growth.items() if name != BARE},
+        "bar": GROWTH,
+    }  # fmt: skip
+
+
+def _threads(rows: int, rounds: int, store: Store, say: Callable[[str], None]) -> dict[str, Any]:
+    """Five folds with 32 strengths on one thread and on two, by the clock."""
+    from .. import SparseClassifierCV
+
+    say("scaling with threads: five folds, 32 strengths")
+    name = f"rcv1-{rows // 1000}k"
+    data = sets.load(name)
+    model = SparseClassifierCV(SparseClassifier(optimizer="fobos", conversion="last", shuffle=False, random_state=0),
+                               lams=LAM * np.geomspace(10.0, 0.1, 32))  # fmt: skip
+    model.fit(data.X[:WARM_ROWS], data.y[:WARM_ROWS])
+    times: dict[int, list[float]] = {1: [], 2: []}
+    for number in range(rounds):
+        for threads, taken in times.items():
+            model.set_params(n_jobs=threads)
+            one = partial(measure.taken, partial(model.fit, data.X, data.y))
+            taken.append(measure.Taken(*store.once(name_of("threads", name, threads, number), one)).wall)
+    faster = min(times[1]) / min(times[2])
+    return {
+        "axis": "threads", "set": name, "wall": {str(k): measure.spread(taken) for k, taken in times.items()},
+        "faster": faster, "bar": FASTER, "load": measure.load(),
+    }  # fmt: skip

@@ -1,0 +1,212 @@
+"""The sets of a benchmark by name, generated or real, and the problems that are solved on them.
+
+A generated set is a shape and a number of rows, with other numbers of features where they are named:
+
+>>> X, y, X_test, y_test = load("rcv1-1kx2k", keep=False)[1:5]
+>>> X.shape, X_test.shape, X.nnz // 1000
+((1000, 2000), (100, 2000), 73)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_matrix, issparse, load_npz, save_npz
+
+from .. import datasets, metrics
+from ..folders import cache_folder
+from ..generators import text_like, zipf_rows
+
+REFERENCE: dict[str, Any] = json.loads(files(__package__).joinpath("reference_optima.json").read_text())["problems"]
+"""Real problems with two strengths each and the objective at their optimum."""
+SHARES = (0.1, 0.02)
+"""The strengths on generated sets, as shares of the largest that selects anything."""
+L2_SHARE = 1.0 / 9.0
+"""The L2 weight of elastic nets, as a share of the L1 weight: an l1_ratio of 0.9."""
+QUICK = ("rcv1-2kx5k", "dense-2k")
+USUAL = ("rcv1-20k", "rcv1-200k", "ctr-1m", "dense-200k")
+LONG = ("rcv1-2m",)
+
+
+class Data(NamedTuple):
+    """Rows to learn from and rows to test on, labels -1 and 1; ``strengths`` are pairs of lam and the objective at its
+    optimum, None where that is not known."""
+
+    name: str
+    X: Any
+    y: np.ndarray
+    X_test: Any
+    y_test: np.ndarray
+    strengths: tuple[tuple[float, float | None], ...]
+
+
+class Problem(NamedTuple):
+    """Minimise mean logistic loss + lam ||w||_1 + rho/2 ||w||^2 over w and, where there is one, the intercept."""
+
+    data: Data
+    lam: float
+    rho: float = 0.0
+    intercept: bool = True
+
+    @property
+    def key(self) -> list[Any]:
+        """What it is, for names of results."""
+        return [self.data.name, self.lam, self.rho, self.intercept]
+
+    @property
+    def nonzeros(self) -> int:
+        """Entries that a pass reads."""
+        return int(self.data.X.nnz if issparse(self.data.X) else self.data.X.size)
+
+    def objective(self, w: np.ndarray, b: float) -> float:
+        """Of a model, over the rows to learn from."""
+        b = b if self.intercept else 0.0
+        return metrics.objective(self.data.X, self.data.y, w, b, loss="logistic", lam=self.lam, rho=self.rho)
+
+    def test_error(self, w: np.ndarray, b: float) -> float:
+        """The share of test rows whose label is not predicted."""
+        margins = self.data.X_test @ w + (b if self.intercept else 0.0)
+        return float(np.mean(np.where(margins > 0.0, 1.0, -1.0) != self.data.y_test))
+
+    def part(self, rows: int) -> Problem:
+        """The same on about so many rows, drawn evenly."""
+        return self._of(slice(None, None, max(len(self.data.y) // rows, 1)))
+
+    def first(self, rows: int) -> Problem:
+        """The same on the first rows."""
+        return self._of(slice(rows))
+
+    def _of(self, rows: slice) -> Problem:
+        return self._replace(data=self.data._replace(X=self.data.X[rows].copy(), y=self.data.y[rows].copy()))
+
+
+# --- generated --------------------------------------------------------------------------------------------------------
+
+
+def _rcv1(n: int, d: int, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
+    """Rows like those of RCV1: 73 features with Zipf frequencies, of unit norm."""
+    return text_like(n, d, 73, relevant=min(1000, d // 40), scale=10.0, rng=rng)
+
+
+def _ctr(n: int, d: int, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
+    """39 ones in each row; labels of a sparse logistic model, about one in eight positive."""
+    X = zipf_rows(n, d, 39, rng)
+    X.data[:] = 1.0
+    truth = rng.standard_normal(d) * (rng.random(d) < 0.01)
+    return X, _labels(X @ truth - 2.0, rng)
+
+
+def _dense(n: int, d: int, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
+    """Gaussian columns, a fifth of them relevant."""
+    X = rng.standard_normal((n, d))
+    return X, _labels(X @ (rng.standard_normal(d) * (rng.random(d) < 0.2)), rng)
+
+
+def _labels(margins: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return np.where(rng.random(len(margins)) < 1.0 / (1.0 + np.exp(-margins)), 1, -1)
+
+
+_SHAPES: dict[str, tuple[int, Callable[[int, int, np.random.Generator], tuple[Any, np.ndarray]]]] = {
+    "rcv1": (47_236, _rcv1), "ctr": (1_000_000, _ctr), "dense": (100, _dense),
+}  # fmt: skip
+"""By name: the usual number of features and what makes the rows."""
+_NAME = re.compile(rf"({'|'.join(_SHAPES)})-(\d+[km]?)(?:x(\d+[km]?))?")
+
+
+def _number(text: str) -> int:
+    unit = {"k": 1000, "m": 1_000_000}.get(text[-1], 1)
+    return int(text.rstrip("km")) * unit
+
+
+def _generated(name: str, keep: bool) -> Data:
+    """A set of a shape, the same whenever it is asked for; a tenth as many rows, at most 20,000, to test on."""
+    shape, rows, features = _NAME.fullmatch(name).groups()  # type: ignore[union-attr]
+    usual, make = _SHAPES[shape]
+    n, d = _number(rows), _number(features) if features else usual
+    place = cache_folder("bench") / f"{shape}-{n}x{d}.npy"
+    rows_at = place.with_suffix(".npz") if shape != "dense" else place.with_suffix(".rows.npy")
+    if place.exists() and rows_at.exists():
+        X, y = (load_npz(rows_at) if shape != "dense" else np.load(rows_at)), np.load(place)
+    else:
+        total = n + min(n // 10, 20_000)
+        X, y = make(total, d, np.random.default_rng(0))
+        y = y.astype(np.float64)
+        if keep:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            save_npz(rows_at, X, compressed=False) if shape != "dense" else np.save(rows_at, X)
+            np.save(place, y)
+    largest = float(np.abs(X[:n].T @ (y[:n] - y[:n].mean())).max()) / (2 * n)
+    return Data(name, X[:n], y[:n], X[n:], y[n:], tuple((share * largest, None) for share in SHARES))
+
+
+# --- real -------------------------------------------------------------------------------------------------------------
+
+
+def reference_rows(name: str) -> tuple[csr_matrix, np.ndarray, Any, np.ndarray]:
+    """Rows to learn from, exactly as the 'rows' entry of a reference problem says, and rows to test on."""
+    problem = REFERENCE[name]
+
+    def loaded(part: str) -> tuple[Any, np.ndarray]:
+        X, y = datasets.mnist_pair(2, 3, part) if name == "mnist23" else datasets.load(problem["dataset"], part)
+        return X, np.where(y == y.min() + 4, 1.0, -1.0) if name == "news20" else y
+
+    X, y = loaded("train")
+    if "permuted" in problem["rows"]:
+        order = np.random.default_rng(0).permutation(len(y))
+        X, y = X[order], y[order]
+    n, has_test = problem["n"], "test" in datasets.REGISTRY[problem["dataset"]].parts
+    X_test, y_test = loaded("test") if has_test else (X[n:], y[n:])
+    X, y = X[:n], y[:n]
+    if X.shape != (n, problem["n_features"]):
+        raise ValueError(f"{name}: {X.shape} rows and features, expected {n}, {problem['n_features']}")
+    return X, y, X_test, y_test
+
+
+def _real(name: str) -> Data:
+    known = tuple((each["lam"], each["objective"]) for each in REFERENCE[name]["optima"])
+    return Data(name, *reference_rows(name), known)
+
+
+# --- by name ----------------------------------------------------------------------------------------------------------
+
+
+def real() -> list[str]:
+    """The real sets of two classes whose files are there."""
+    there = []
+    for name, problem in REFERENCE.items():
+        try:
+            datasets.find(problem["dataset"])
+        except datasets.MissingDataError:
+            continue
+        if problem["loss"] == "logistic":
+            there.append(name)
+    return there
+
+
+def names(wanted: list[str] | None, quick: bool) -> list[str]:
+    """The sets to run: those that are named, groups of them (usual, real, all), or the usual and the real ones."""
+    groups = {"usual": list(USUAL), "real": real(), "all": [*USUAL, *LONG, *real()]}
+    if wanted is None:
+        return list(QUICK) if quick else [*groups["usual"], *groups["real"]]
+    chosen = list(dict.fromkeys(name for each in wanted for name in groups.get(each, [each])))
+    for name in chosen:
+        if name in REFERENCE:
+            if REFERENCE[name]["loss"] != "logistic":
+                raise ValueError(f"--sets: {name} is a regression; the benchmark compares classifiers.")
+            datasets.find(REFERENCE[name]["dataset"])
+        elif not _NAME.fullmatch(name):
+            raise ValueError(
+                f"--sets: there is no set {name!r}: name {', '.join((*USUAL, *LONG))}, another number of rows and "
+                f"features such as rcv1-5kx10k, one of {', '.join(REFERENCE)}, or usual, real, all."
+            )
+    return chosen
+
+
+def load(name: str, keep: bool = True) -> Data:
+    """A set; generated ones are kept in the user's cache folder."""
+    return _real(name) if name in REFERENCE else _generated(name, keep)

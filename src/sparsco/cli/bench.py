@@ -1,0 +1,112 @@
+"""``sparsco bench``: ours and other packages side by side."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from .options import FINE, check_writable, command, positive, to_json
+
+_EXAMPLE = """  sparsco bench --quick                                    small sets, under a minute
+  sparsco bench --sets rcv1-20k --methods scikit-learn skglm --report bench.html
+  sparsco bench --json bench.json --markdown bench.md --resume
+  sparsco bench --from bench.json --report bench.html      the same results once more
+
+Packages that are not installed are left out: vowpalwabbit, river, skglm, celer, sklearn-contrib-lightning.
+exit code: 0 fine, 2 bad argument or missing data, 3 a file could not be written, 130 interrupted (what was measured
+is kept for --resume)"""
+
+
+def add(commands: argparse._SubParsersAction) -> None:
+    """The command."""
+    to = command(commands, "bench", "measure ours and other packages side by side", _EXAMPLE)
+    to.add_argument("--quick", action="store_true", help="small sets, two rounds, one strength, no memory")
+    to.add_argument("--sets", nargs="+", metavar="SET",
+                    help="such as rcv1-200k, dense-200k, a9a; usual, real, all (default: usual and real)")  # fmt: skip
+    to.add_argument("--methods", nargs="+", metavar="METHOD", help="names or packages (default: all)")
+    to.add_argument("--rounds", type=positive, metavar="N", help="(default: 5; quick: 2)")
+    to.add_argument("--strengths", type=positive, metavar="N", help="on each set (default: 2; quick: 1)")
+    to.add_argument("--patience", type=float, metavar="X",
+                    help="give others so many times our own time (default: 10; quick: 3)")  # fmt: skip
+    to.add_argument("--skip", nargs="+", choices=("levels", "memory", "scaling"), default=[], help="leave parts out")
+    to.add_argument("--list", action="store_true", help="name sets and methods and stop")
+    to.add_argument("--json", metavar="FILE", help="write all results there; - is stdout, instead of the tables")
+    to.add_argument("--markdown", metavar="FILE", help="write the tables there")
+    to.add_argument("--report", metavar="FILE.html", help="write tables and plots as one HTML file")
+    to.add_argument("--resume", action="store_true", help="take what an earlier run measured from disk")
+    to.add_argument("--from", dest="source", nargs="+", metavar="FILE",
+                    help="measure nothing: show together what --json wrote")  # fmt: skip
+    to.set_defaults(run=_bench)
+
+
+def _bench(given: argparse.Namespace) -> int:
+    from ..bench import methods, present, sets, suite
+    from ..experiments.store import Stores
+    from ..folders import cache_folder
+    from ..report import write_text
+
+    if given.list:
+        print("sets:   ", ", ".join((*sets.USUAL, *sets.LONG, *sets.real())))
+        for method in methods.METHODS.values():
+            print(f"{method.name:24} {', '.join(method.problems):40} {method.missing}".rstrip())
+        return FINE
+    files = [file for file in (given.json, given.markdown, given.report) if file not in (None, "-")]
+    for file in files:
+        check_writable(Path(file), *(given.source or []))
+    if len({Path(file).resolve() for file in files}) < len(files):
+        raise ValueError("--json, --markdown and --report must be different files.")
+    if given.patience is not None and not given.patience > 0.0:
+        raise ValueError(f"--patience must be positive, got {given.patience:g}.")
+
+    def save(results: dict[str, Any]) -> None:
+        if given.json and given.json != "-":
+            write_text(given.json, to_json(results) + "\n")
+        if given.markdown:
+            write_text(given.markdown, present.as_markdown(results))
+
+    if given.source:
+        results = _together([_read(file) for file in given.source])
+    else:
+        plan = suite.Plan(
+            sets.names(given.sets, given.quick), methods.chosen(given.methods),
+            given.rounds or (2 if given.quick else 5), given.strengths or (1 if given.quick else 2),
+            given.patience or (3.0 if given.quick else 10.0),
+            [part for part in suite.PARTS if part not in given.skip and (part != "memory" or not given.quick)],
+            given.quick,
+        )  # fmt: skip
+        stores = Stores(cache_folder("bench"), given.resume)
+        stores.check()
+        store = stores.of("bench")
+        if not given.resume:
+            store.restart()
+        try:
+            results = suite.run(plan, store, lambda line: print(line, file=sys.stderr, flush=True), save)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("interrupted; what was measured is kept: --resume goes on.") from None
+    save(results)
+    print(to_json(results) + "\n" if given.json == "-" else present.as_markdown(results), end="")
+    if given.report:
+        print(f"report: {present.write_page(given.report, results)}", file=sys.stderr)
+    return FINE
+
+
+def _together(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Several runs as one."""
+    last = runs[-1]
+    return runs[0] | {
+        "problems": [each for run in runs for each in run["problems"]],
+        "scaling": [each for run in runs for each in run["scaling"]],
+        "left_out": {name: why for run in runs for name, why in run["left_out"].items()},
+        "ended": last["ended"], "load_after": last["load_after"],
+    }  # fmt: skip
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        results = json.loads(Path(path).read_text())
+        return results | {key: results[key] for key in ("machine", "problems", "scaling")}
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"--from: {path} holds no results of sparsco bench.") from None

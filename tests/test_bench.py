@@ -1,0 +1,148 @@
+"""The benchmark runs, goes on where it stopped, and says what it could not measure."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from sparsco import cli
+from sparsco.bench import measure, methods, optimum, present, sets, suite
+from sparsco.experiments.store import Store
+
+TINY = ["--sets", "rcv1-1kx2k", "--rounds", "2", "--strengths", "1", "--patience", "2"]
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch, capsys):
+    """The command with its own folder of results."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def run(*arguments):
+        code = cli.main(["bench", *arguments])
+        return code, capsys.readouterr()
+
+    return run
+
+
+def broken(message):
+    def make(problem):
+        raise RuntimeError(message)
+
+    return methods.METHODS["sklearn saga"]._replace(make=make)
+
+
+def test_a_run_is_written_resumed_and_shown_again(bench, tmp_path, monkeypatch):
+    files = [tmp_path / name for name in ("bench.json", "bench.md", "bench.html")]
+    options = [*TINY, "--methods", "sklearn sgd", "sparsco fobos", "--skip", "scaling", "memory"]
+    written = ["--json", str(files[0]), "--markdown", str(files[1]), "--report", str(files[2])]
+    code, said = bench(*options, *written)
+    assert code == 0 and said.out == files[1].read_text()
+    results = json.loads(files[0].read_text())
+    plain, elastic = results["problems"]
+    assert (plain["kind"], elastic["kind"]) == (methods.L1, methods.ELASTIC) and plain["rows"] == 1000
+    assert plain["optimum"]["off_by_at_most"] < 1e-6
+    lines = {line["method"]: line for line in plain["methods"]}
+    assert set(lines) == {"bare pass", "sparsco fobos", "sparsco polish", "sklearn sgd"}
+    polish, sgd = lines["sparsco polish"], lines["sklearn sgd"]
+    assert set(polish["levels"]) == {"0.01", "0.001"} and polish["levels"]["0.001"]["gap"] <= 1e-3
+    one = sgd["pass"]
+    assert one["cpu"]["count"] == 2 and 0 < one["cpu"]["min"] <= one["cpu"]["median"] <= one["cpu"]["max"]
+    assert 0.0 < one["f1"] <= 1.0 and 0.0 <= one["test_error"] < 0.5 and one["gap"] > 0.0
+    assert one["ns_per_nonzero"] == pytest.approx(1e9 * one["cpu"]["min"] / plain["nonzeros"])
+    page = files[2].read_text()
+    assert "<svg" in page and "Wins and losses" in page and "http" not in page.split("<svg")[0]
+
+    def again(job):
+        raise AssertionError("measured a second time")
+
+    monkeypatch.setattr(measure, "timed", again)
+    code, said = bench(*options, "--resume", "--json", "-")
+    assert code == 0
+    assert json.loads(said.out)["problems"][0]["methods"] == plain["methods"]
+    code, said = bench("--from", str(files[0]), str(files[0]))
+    assert code == 0 and said.out.count("### rcv1-1kx2k") == 4
+
+
+def test_what_is_missing_or_fails_is_said_in_one_line(tmp_path, monkeypatch):
+    absent = methods.METHODS["skglm"]._replace(package="no-such-package", needs="no.such.package")
+    bad = broken("<b>|no</b>\nmore")
+    monkeypatch.setattr(optimum, "METHODS", methods.METHODS | {"skglm": absent})
+    said = []
+    plan = suite.Plan(["dense-300x5"], [methods.METHODS["bare pass"], methods.METHODS["sparsco polish"], bad, absent],
+                      1, 1, parts=["levels"])  # fmt: skip
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    results = suite.run(plan, Store(tmp_path / "x.jsonl", False), said.append, lambda results: None)
+    assert said[0] == "left out: no-such-package is not installed"
+    assert results["problems"][0]["failed"] == {"sklearn saga": "RuntimeError: <b>|no</b>"}
+    page = present.write_page(tmp_path / "page.html", results).read_text()
+    assert "&lt;b&gt;|no&lt;/b&gt;" in page and "<b>|no" not in page
+    assert "no-such-package is not installed" in present.as_markdown(results)
+
+
+def test_a_cell_cannot_break_a_markdown_table():
+    assert present._line(("a|b", "c\nd", None, 0.5)) == "| a\\|b | c d | – | 0.5 |"
+
+
+def test_the_bound_is_below_every_objective():
+    problem = sets.Problem(sets.load("dense-300x5", keep=False), 0.05)
+    rng = np.random.default_rng(0)
+    for each in (problem, problem._replace(rho=0.1), problem._replace(intercept=False)):
+        points = [(rng.normal(size=5), float(rng.normal())) for _ in range(20)]
+        bound = max(optimum.lower_bound(each, w, b) for w, b in points)
+        found = optimum.solve(each)
+        assert bound <= found["objective"] <= min(each.objective(w, b) for w, b in points)
+        assert found["off_by_at_most"] < 1e-8
+
+
+def test_sets_are_the_same_each_time_and_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name in ("ctr-200x5k", "dense-200x3"):
+        fresh, kept = sets.load(name), sets.load(name)
+        assert fresh.X.shape == (200, sets._number(name.partition("x")[2])) and fresh.X_test.shape[0] == 20
+        assert abs(fresh.X - kept.X).sum() == 0.0 and (fresh.y == kept.y).all()
+        assert fresh.strengths == kept.strengths
+    assert len(list((tmp_path / "sparsco" / "bench").iterdir())) == 4
+
+
+def test_wins_and_losses_count_what_was_not_reached():
+    def line(name, seconds):
+        levels = {"0.01": {"cpu": {"min": seconds}}} if seconds else {}
+        return {"method": name, "levels": levels, "pass": None, "rows": None}
+
+    def problem(name, ours, theirs):
+        return {"set": name, "lam": 1.0, "kind": methods.L1, "rho": 0.0, "rows": 1,
+                "methods": [line("sparsco polish", ours), line("skglm", theirs)]}  # fmt: skip
+
+    problems = [problem("a9a", 1.0, 4.0), problem("w8a", 1.0, None), problem("sms", None, 1.0)]
+    found = present.ratios(problems, "skglm", "sparsco polish", "0.01")
+    assert list(found.values()) == [4.0, np.inf, 0.0]
+    row = present._against(problems).rows[0]
+    assert row[3:6] == ("2 of 3", "4 (2 reached by one of the two only)", "every one: MISSED")
+    assert "sms" in row[6]
+
+
+def test_memory_is_what_a_job_takes_at_most():
+    def job():
+        return float(np.ones(5_000_000).sum())
+
+    job()
+    assert 30.0 < measure.memory_of(job) < 80.0
+
+
+@pytest.mark.parametrize(("arguments", "part"), [
+    (["--sets", "rcv2-20k"], "there is no set 'rcv2-20k'"), (["--sets", "cpusmall"], "is a regression"),
+    (["--methods", "perceptron"], "there is no method 'perceptron'"), (["--patience", "0"], "--patience"),
+    (["--json", "a", "--markdown", "a"], "different files"), (["--from", "pyproject.toml"], "holds no results"),
+])  # fmt: skip
+def test_bad_arguments(arguments, part, bench, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[]")
+    code, said = bench(*arguments)
+    assert code == 2 and part in said.err
+
+
+def test_the_list_names_everything(bench):
+    code, said = bench("--list")
+    assert code == 0 and "rcv1-200k" in said.out and "sklearn sgd averaged" in said.out
