@@ -21,7 +21,7 @@ from .lanes import WIDTHS
 from .losses import couples, value
 from .optimizers.follow import following
 from .pilot import gradient_at_zero, lam_max, largest_eigenvalue, largest_slope, ridge_norm
-from .records import Means, Nothing, Problem, Rows, State, check_room, padded, widened
+from .records import Means, Nothing, Problem, Rows, State, check_room, padded, tracks, widened
 from .regularizers import AutoElasticNet, checked, is_absolute, is_lazy, is_of_fixed_width, kind
 from .reservoir import Reservoir
 from .rows import Matrix, margins, squared_norms, stack
@@ -49,13 +49,13 @@ class Run:
     def __init__(
         self, loss: Any, regularizer: Any, optimizer: Any, conversion: Any = _LAST, step: Any = None, *,
         d: int, targets: Any = None, intercept: bool = True, seed: int = 0,
-        initial: tuple[np.ndarray, np.ndarray] | None = None, lams: Any = None,
+        initial: tuple[np.ndarray, np.ndarray] | None = None, lams: Any = None, single: bool = False,
     ) -> None:  # fmt: skip
         """``lams``: a strength of the L1 term for each of several copies of the models, in place of the regularizer's;
-        numbers, or a ``Grid`` below the smallest that selects nothing on the pilot rows."""
+        numbers, or a ``Grid`` below the smallest that selects nothing on the pilot rows.  ``single``: in float32."""
         self.targets = targets or Values()
         if lams is not None:
-            check_strengths(loss, regularizer, optimizer, conversion)
+            check_strengths(loss, regularizer, optimizer, conversion, single)
             self.targets = Repeated(self.targets, len(lams))
         self.lams = lams
         self.conversion, self.rounding = conversion, None
@@ -71,7 +71,7 @@ class Run:
             )
         regularizer = checked(regularizer, d)
         check_room(8 * d * self.targets.m)  # state and sums, and what is computed of them
-        self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing(), self._by_lane(lams))
+        self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing(), self._by_lane(lams), single)
         """Its d is the number of features there is room for; see ``grow``."""
         self.d = d
         self.optimizer, self.step, self.seed = optimizer, step, seed
@@ -356,7 +356,7 @@ class Run:
                 n = 1
             part = order[k : k + n]
             targets, scaled = self.targets.encode(y[part], weights[part], self.problem.width)
-            rows = Rows(matrix.indptr, matrix.indices, matrix.data, targets, scaled)
+            rows = Rows(matrix.indptr, matrix.indices, matrix.data, *map(self.problem.packed, (targets, scaled)))
             if self._fixed is not None:
                 self._fixed.learn(rows, part, self.problem)
                 self.seen += n
@@ -389,7 +389,7 @@ class Run:
         if self.optimizer.uses_steps:
             eta = self.step.sizes(t, n)
             if self.step.cap and not hasattr(self.optimizer, "prepared"):  # mini-batches have a cap of their own
-                heaviest = rows.weights.reshape(len(order), problem.width)[:n].max(1)
+                heaviest = problem.unpacked(rows.weights).reshape(len(order), problem.width)[:n].max(1)
                 eta = capped(eta, squared_norms(matrix.indptr, matrix.data, order[:n]), heaviest, problem)
             check_positive(eta, t)
         omega = np.ones(n)
@@ -409,7 +409,7 @@ class Run:
         if problem.sums or self._dense is not None:
             self.window_weight = float(np.add.accumulate(np.append(self.window_weight, omega[:n]))[-1])
             self.watched += n
-        if not np.all(np.isfinite(self.state.bias)):
+        if not np.all(np.isfinite(problem.unpacked(self.state.bias))):
             self._diverged()
         return n
 
@@ -640,8 +640,8 @@ class Grid:
         return replace(self, start=part.start, stop=part.stop)
 
 
-def check_strengths(loss: Any, regularizer: Any, optimizer: Any, conversion: Any) -> None:
-    """Refuse what cannot be learned with several strengths side by side."""
+def check_strengths(loss: Any, regularizer: Any, optimizer: Any, conversion: Any, single: bool = False) -> None:
+    """Refuse what cannot be learned with several strengths side by side, or not in float32."""
     why = None
     if couples(loss):
         why = f"{type(loss).__name__} ties models together"
@@ -655,6 +655,12 @@ def check_strengths(loss: Any, regularizer: Any, optimizer: Any, conversion: Any
         why = f"{type(conversion).__name__} converts all models of {type(regularizer).__name__} together"
     if why is not None:
         raise ValueError(f"several strengths cannot be learned in one read here: {why}.")
+    base = getattr(conversion, "base", conversion)
+    if single and (not getattr(optimizer, "takes_single", False) or tracks(base.watch(loss))):
+        raise ValueError(
+            "dtype='float32' is for the last iterates (conversion='last') of fobos, nftrl and ftrl, not for "
+            f"{type(base).__name__} of {type(optimizer).__name__}: sums of iterates need float64."
+        )
 
 
 def check_lanes(optimizer: Any, m: int) -> None:

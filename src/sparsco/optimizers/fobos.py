@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel, plain_python
-from ..lanes import anyof, lane, load, maximum, minimum, prefetch, signed, store, width
+from ..lanes import anyof, lane, load, maximum, minimum, prefetch, room, signed, store, width
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..records import Block, Layout, Problem, State, spare, tracks
@@ -23,9 +23,9 @@ from .fobos_lines import learn_lines
 from .lines import FIVE, FOUR, THREE, TWO, tails
 
 _CELLS = 1024
-_TINY = 1e-60, 1e-4
-"""Below this P the cells are settled and P starts again from 1: without sums, where it only must not underflow, and
-with sums, which lose as many digits as P does."""
+_TINY, _TINY_SINGLE, _TINY_SUMS = 1e-60, 1e-12, 1e-4
+"""Below this P the cells are settled and P starts again from 1: without sums, where it only must not underflow, of
+single lanes sooner; with sums, which lose as many digits as P does."""
 
 
 class Schedule(NamedTuple):
@@ -80,6 +80,7 @@ class FOBOS(NamedTuple):
     columns = 4
     uses_steps = True
     takes = ("separable", "grouped")
+    takes_single = True
 
     @property
     def learn(self):
@@ -140,9 +141,9 @@ class FOBOS(NamedTuple):
         self, problem: Problem, state: State, block: Block, t: int, features: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The same at some features, compiled: for many lanes."""
-        out = np.empty(len(features) * problem.width)
+        out = np.empty(len(features) * problem.room)
         read(features, *block.table[t - block.start, [0, 3]], problem.method, state, out)
-        return out.reshape(-1, problem.width)[:, : problem.m], state.bias[: problem.m].copy()
+        return self.layout.answer(problem, state, out)
 
 
 def gradient_decay(state: State, t: int, eta: np.ndarray, rho: float) -> np.ndarray:
@@ -191,7 +192,7 @@ def make_schedule(
     if decay is None:
         decay = 1.0 / (1.0 + eta * float(problem.regularizer.rho))
     tau, fall, table = np.empty(len(eta)), np.empty(len(eta)), block.reserve(first + len(eta) + 1)
-    limit = _TINY[problem.sums > 0]
+    limit = _TINY_SUMS if problem.sums else _TINY_SINGLE if problem.single else _TINY
     n = fill(table, first, decay, eta, shrinkage, omega, in_prox, limit, tau, fall)
     block.full = bool(table[first + n, 3] < limit)
     if problem.sums:
@@ -253,7 +254,7 @@ def learn(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     eta, tau, fall, omega, table, grid, first, dead, level = schedule
     cell, bias, _ = state
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    m, sums, one = U(room(lanes)), U(tracks(watch)), U(1)
     stride = one + (one + sums + U(spare(watch))) * m
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
@@ -341,7 +342,7 @@ def learn(rows, order, schedule, method, state):
 def read(features, B, P, method, state, out):
     """The iterate at these features: P S(v, lam pen (B - B at the last touch))."""
     _, reg, lanes, watch, lams = method
-    m, one = U(width(lanes)), U(1)
+    m, one = U(room(lanes)), U(1)
     stride, lam = one + (one + U(tracks(watch)) + U(spare(watch))) * m, load(lanes, lams, U(0))
     for k in range(features.size):
         j = U(features[k])
@@ -355,7 +356,7 @@ def settle(table, grid, steps, method, state):
     """Close the sums after so many steps for every coordinate and write v = w, B = 0 into its cell."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    m, sums, one = U(room(lanes)), U(tracks(watch)), U(1)
     stride, r = one + (one + sums + U(spare(watch))) * m, U(steps)
     B, P, lam = table[r, 0], table[r, 3], load(lanes, lams, U(0))
     for j in range(U(cell.size) // stride):

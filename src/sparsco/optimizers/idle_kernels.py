@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..dispatch import U, kernel
-from ..lanes import anyof, lane, load, maximum, minimum, signed, store, where, width
+from ..lanes import anyof, lane, least, load, maximum, minimum, room, signed, store, where
 from ..lanes import prefetch as ask
 from ..losses import curvature, derivative
 from ..records import tracks
@@ -40,7 +40,7 @@ def learn(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     rule, idle, ages, omega, table, origin, first, gains, floors, centres, intercept, dead, scale = schedule
     cell, bias, clock = state
-    m, sums, one, two = U(width(lanes)), U(tracks(watch)), U(1), U(2)
+    m, sums, one, two = U(room(lanes)), U(tracks(watch)), U(1), U(2)
     touch = two + U(births(ages))
     own = touch + U(ridged(idle))
     stride = own + (U(3) + sums) * m
@@ -120,7 +120,7 @@ def learn(rows, order, schedule, method, state):
             pull = v * damping(idle, now, eta)  # -r w
             w, g = 0.0 - pull * eta, c * x
             G = load(lanes, cell, f + m + m) + g * g
-            new_r = maximum(rate(rule, G, scale[p - begin], gk, floor), TINY)
+            new_r = maximum(rate(rule, G, scale[p - begin], gk, floor), least(G))
             new_eta = 1.0 / new_r
             new_z = landed(idle, reg, moved(rule, kept(rule, z, pull), g, new_r * w, level), new_eta, shrink)
             if (ridged(idle) == 1) & ((sums > 0) | (drifts(idle) == 1)):
@@ -151,7 +151,7 @@ def learn(rows, order, schedule, method, state):
         if sums > 2:
             store(lanes, bias, U(6) * m, load(lanes, bias, U(6) * m) + curve)
         G_b = G_b + c * c
-        new_r = maximum(rate(rule, G_b, 1.0, gk, floor), TINY)
+        new_r = maximum(rate(rule, G_b, 1.0, gk, floor), least(G_b))
         z_b = moved(rule, kept(rule, z_b, r_b * (b0 - b)), c, new_r * (b - b0), 0.0)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     store(lanes, bias, U(0), b)
@@ -280,7 +280,7 @@ def read(features, t, stride, idle, ages, method, state, out):
     """The iterate at these features at clock t, where z does not drift."""
     _, reg, lanes, _, lams = method
     cell = state.cell
-    m, step, lam = U(width(lanes)), U(stride), load(lanes, lams, U(0))
+    m, step, lam = U(room(lanes)), U(stride), load(lanes, lams, U(0))
     own = U(2) + U(births(ages)) + U(ridged(idle))
     for k in range(features.size):
         j = U(features[k])
@@ -295,7 +295,7 @@ def settle_all(table, origin, t, stride, idle, ages, method, state):
     """Close the sums at clock t for every coordinate; eta's sign says whether it is alive."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
-    m, sums, two, step = U(width(lanes)), U(tracks(watch)), U(2), U(stride)
+    m, sums, two, step = U(room(lanes)), U(tracks(watch)), U(2), U(stride)
     touch, end = two + U(births(ages)), float(t)
     own, r = touch + U(ridged(idle)), U(int(end - origin))
     for j in range(U(cell.size) // step):
