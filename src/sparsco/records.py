@@ -120,6 +120,11 @@ class Problem(NamedTuple):
         """Numbers that a value of all lanes takes in memory."""
         return self.m if self.lanes is None else room(self.lanes)
 
+    @property
+    def kind(self) -> Any:
+        """The type of a lane's numbers."""
+        return np.float32 if self.single else np.float64
+
     def packed(self, values: np.ndarray) -> np.ndarray:
         """Numbers, the last axis by lane, as they lie in a kernel's memory."""
         return packed(self.lanes, values) if self.single else values

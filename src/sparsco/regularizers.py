@@ -29,6 +29,12 @@ def prox(regularizer: Any, v: Any, s: Any) -> Any:
     raise NotImplementedError
 
 
+@optional
+def stepped(regularizer: Any, v: Any, s: Any, g: Any) -> Any:
+    """prox(v, s) - g; better with one rounding of v than with two: in float32 a small s by itself would be lost."""
+    return prox(regularizer, v, s) - g
+
+
 @dispatched
 def penalty(regularizer: Any, j: Any) -> Any:
     """pen_j: the relative weight of feature j in the non-smooth part."""
@@ -135,6 +141,9 @@ class ElasticNet(NamedTuple):
     def prox(regularizer, v, s):  # noqa: N805
         return v - minimum(maximum(v, -s), s)
 
+    def stepped(regularizer, v, s, g):  # noqa: N805
+        return v - (minimum(maximum(v, -s), s) + g)
+
     def penalty(regularizer, j):  # noqa: N805
         return 1.0
 
@@ -156,8 +165,7 @@ class WeightedElasticNet(NamedTuple):
     kind = "separable"
     cost = "O(nonzeros) per example"
 
-    def prox(regularizer, v, s):  # noqa: N805
-        return v - minimum(maximum(v, -s), s)
+    prox, stepped = ElasticNet.prox, ElasticNet.stepped
 
     def penalty(regularizer, j):  # noqa: N805
         return regularizer.pen[j]

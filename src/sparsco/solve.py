@@ -355,8 +355,8 @@ class Run:
             if self._dense is not None:
                 n = 1
             part = order[k : k + n]
-            targets, scaled = self.targets.encode(y[part], weights[part], self.problem.width)
-            rows = Rows(matrix.indptr, matrix.indices, matrix.data, *map(self.problem.packed, (targets, scaled)))
+            by_lane = self.targets.encode(y[part], weights[part], self.problem.width, self.problem.kind)
+            rows = Rows(matrix.indptr, matrix.indices, matrix.data, *(each.view(np.float64) for each in by_lane))
             if self._fixed is not None:
                 self._fixed.learn(rows, part, self.problem)
                 self.seen += n

@@ -18,7 +18,7 @@ from ..lanes import anyof, lane, load, maximum, minimum, prefetch, room, signed,
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..records import Block, Layout, Problem, State, spare, tracks
-from ..regularizers import ElasticNet, falls, is_absolute, penalty, prox
+from ..regularizers import ElasticNet, falls, is_absolute, penalty, prox, stepped
 from .fobos_lines import learn_lines
 from .lines import FIVE, FOUR, THREE, TWO, tails
 
@@ -272,9 +272,8 @@ def learn(rows, order, schedule, method, state):
                 store(lanes, level, n * m, v)
                 n += U(anyof((abs(v) <= idle * falls(reg, v)) & (v != 0.0)))
             v = prox(reg, v, idle)
-            store(lanes, cell, at + one, v)
-            if sums == 0:
-                cell[at] = B  # the step's own prox is part of the next idle stretch
+            if sums > 0:
+                store(lanes, cell, at + one, v)
             s = s + v * data[p]
         for h in range(n):  # the iterates of the dead, summed up to the step z at which each reached zero
             at = U(dead[h]) * stride
@@ -311,11 +310,13 @@ def learn(rows, order, schedule, method, state):
             j = U(indices[p])
             at = j * stride
             pen = lam * penalty(reg, j)
-            v = load(lanes, cell, at + one)
-            u = v - c * data[p]
+            v = u = load(lanes, cell, at + one)
             if sums > 0:
-                u = prox(reg, u, pen * step)
+                u = prox(reg, v - c * data[p], pen * step)
                 cell[at] = B1
+            else:
+                u = stepped(reg, v, pen * (B - cell[at]), c * data[p])
+                cell[at] = B  # the step's own prox is part of the next idle stretch
             store(lanes, cell, at + one, u)
             if sums > 0:
                 f = at + one + m
