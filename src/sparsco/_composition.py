@@ -253,7 +253,7 @@ def new_runs(
         own = None if init is None else (init[0][:, part], init[1][part])
         runs += [
             Run(loss, regularizer, optimizer, conversion, step, d=d, targets=targets,
-                intercept=bool(model.fit_intercept), seed=seed, initial=own, lams=lams)
+                intercept=bool(model.fit_intercept), seed=seed, initial=own, lams=lams, single=model._single)
             for lams in _strengths(model._lams, targets.m)
         ]  # fmt: skip
     return runs

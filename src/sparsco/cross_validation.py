@@ -28,7 +28,8 @@ class CrossValidated(SelectorMixin, BaseEstimator):
 
     def __init__(
         self, estimator: Any = None, *, lams: Any = None, m: int = 32, ratio: float = 1e-3, cv: Any = 5,
-        choose: Any = "min", passes: int = 1, random_state: Any = None, n_jobs: int | None = None,
+        choose: Any = "min", passes: int = 1, dtype: Any = "float64", random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:  # fmt: skip
         self.estimator = estimator
         self.lams = lams
@@ -37,6 +38,7 @@ class CrossValidated(SelectorMixin, BaseEstimator):
         self.cv = cv
         self.choose = choose
         self.passes = passes
+        self.dtype = dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -48,7 +50,7 @@ class CrossValidated(SelectorMixin, BaseEstimator):
         template = self._kind() if self.estimator is None else self.estimator
         if not isinstance(template, self._kind):
             raise ValueError(f"estimator={template!r}: it must be a {self._kind.__name__}.")
-        whole: Any = learner_of(template, strengths(self.lams, self.m, self.ratio), self.random_state)
+        whole: Any = learner_of(template, strengths(self.lams, self.m, self.ratio), self.dtype, self.random_state)
         matrix, y, weights = whole._validated(X, y, sample_weight, reset=True)
         placed, codes, weights = begin(whole, matrix, y, weights)
         fold = self._folds(codes if whole.classifies else np.zeros(len(y)), whole._runs[0].seed)
@@ -195,6 +197,9 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
         most so many features.
     passes : int
         How often the rows are read.
+    dtype : "float64" or "float32"
+        Float32 is twice as fast, with the last iterates (``conversion="last"``) of fobos, nftrl and ftrl, and equal to
+        about five digits.
     random_state : optional
         In place of the estimator's.
     n_jobs : int, optional
