@@ -14,7 +14,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ._linear import Solved
 from .estimators import SparseClassifier, SparseRegressor, has_probabilities
 from .metrics import pairwise
-from .paths import Path, begin, check_rule, converted, judged, learner_of, shell_of, slices, solved, strengths, twin_of
+from .paths import (
+    Path,
+    begin,
+    check_rule,
+    converted,
+    finished,
+    judged,
+    learner_of,
+    shell_of,
+    slices,
+    solved,
+    strengths,
+    twin_of,
+)
 from .randomness import Purpose, uniform
 from .rows import Matrix
 from .solve import PILOT_ROWS
@@ -121,9 +134,8 @@ class CrossValidated(SelectorMixin, BaseEstimator):
 
         def outcome(k: int) -> tuple[list[Solved], np.ndarray]:
             held = np.flatnonzero(fold == k)
-            models = solved(folds[k])
-            rows = matrix.take(held), y[held], weights[held]
-            return models, np.array(judged(folds[k], *rows, converted(folds[k], models)).summary())
+            ends, rows = finished(folds[k]), (matrix.take(held), y[held], weights[held])
+            return solved(folds[k], ends), np.array(judged(folds[k], *rows, converted(ends)).summary())
 
         found = Parallel(n_jobs=self.n_jobs, require="sharedmem")(delayed(outcome)(k) for k in range(len(folds)))
         figures = np.array([each for _, each in found])  # folds, (loss, spread, error), strengths
@@ -131,7 +143,7 @@ class CrossValidated(SelectorMixin, BaseEstimator):
         summary = figures[:, 0].mean(0), spread, figures[:, 2].mean(0)
         models = [models for models, _ in found]
         stability = np.array([pairwise([each[k].coef for each in models]) for k in range(len(whole._lams))])
-        self.path_ = Path(shell_of(whole), solved(whole), summary, stability)
+        self.path_ = Path(shell_of(whole), solved(whole, finished(whole)), summary, stability)
         self.lam_ = self.path_.choose(self.choose)
         self.best_estimator_ = self.path_.model(self.lam_)
         self.n_features_in_ = self.best_estimator_.n_features_in_

@@ -19,9 +19,10 @@ import scipy.sparse as sp
 
 from ._linear import LinearModel, Solved, check_some_weight, described
 from ._tasks import LinearClassifier
+from .conversions import Answer
 from .losses import value
 from .randomness import Purpose, seed_of, uniform
-from .rows import Matrix, margins_at, stack
+from .rows import Matrix, margins_at, put_columns, stack
 from .solve import Grid, Run
 from .streams import open_stream
 from .training import JUDGED, Trained, _Training, next_mark
@@ -32,6 +33,7 @@ _FEW_ROWS = 10_000
 _SHARE = 0.2
 """Of fewer rows than that ``validation="auto"`` holds this share out."""
 _SLICE = 1 << 16
+_INT32 = np.iinfo(np.int32).max
 RULES = ("min", "1-se")
 
 
@@ -340,12 +342,13 @@ class SparsePath:
                 from sklearn.exceptions import NotFittedError
 
                 raise NotFittedError("This SparsePath is not fitted yet: call fit or partial_fit first.")
-            learner, models = self._learner, solved(self._learner)
-            found = self._judged
+            learner, found = self._learner, self._judged
+            ends = finished(learner)
+            models = solved(learner, ends)
             if self._held:
                 matrices, targets, weights = zip(*self._held, strict=True)
                 rows = stack(list(matrices)), np.concatenate(targets), np.concatenate(weights)
-                found = judged(learner, *rows, converted(learner, models))
+                found = judged(learner, *rows, converted(ends))
             self._path = Path(shell_of(learner), models, found.summary())
         return self._path
 
@@ -447,18 +450,22 @@ def slices(learner: LinearModel, weights: np.ndarray | None, n: int, epoch: int)
     return (learned[first : first + _SLICE] for first in range(0, len(learned), _SLICE))
 
 
-def solved(learner: LinearModel) -> list[Solved]:
-    """The models of each strength."""
+def finished(learner: LinearModel) -> list[tuple[Run, Answer]]:
+    """Every run, and the models that it ends with."""
     runs = [run if run.pilot is not None else run.early() for run in learner._runs]
+    return [(run, run.finish()) for run in runs]
+
+
+def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]:
+    """The models of each strength."""
     parts: list[list[tuple[Any, np.ndarray, Any]]] = [[] for _ in range(len(learner._lams))]
-    k, lams = 0, np.zeros(len(parts))
-    for run in runs:
-        answer, models = run.finish(), run.targets.base.m
-        coef = _by_lane(answer.w)
-        for copy_ in range(run.targets.copies):
+    k, lams, runs = 0, np.zeros(len(parts)), [run for run, _ in ends]
+    for run, answer in ends:
+        models = run.targets.base.m
+        for copy_, coef in enumerate(_by_lane(answer.w, models)):
             own = slice(copy_ * models, (copy_ + 1) * models)
             report = {name: part[own] if name == "chosen" else part for name, part in answer.report.items()}
-            parts[k].append((coef[own], answer.b[own], report))
+            parts[k].append((coef, answer.b[own], report))
             lams[k] = run.problem.lams[own.start]
             k = (k + 1) % len(parts)
     regularizer, out = runs[0].problem.regularizer, []
@@ -470,13 +477,17 @@ def solved(learner: LinearModel) -> list[Solved]:
     return out
 
 
-def _by_lane(w: np.ndarray) -> sp.csr_array:
-    """Weights (d, lanes) as sparse rows, one for each lane."""
+def _by_lane(w: np.ndarray, models: int) -> list[sp.csr_array]:
+    """Weights (d, lanes) as sparse rows, one for each lane, so many together."""
     d, m = w.shape
-    dense = np.ascontiguousarray(w.T).ravel()
-    places = np.flatnonzero(dense)
-    ends = np.searchsorted(places, np.arange(m + 1) * d)
-    return sp.csr_array((dense[places], places - np.repeat(np.arange(m) * d, np.diff(ends)), ends), shape=(m, d))
+    ends, out = np.append(0, np.cumsum(np.count_nonzero(w, axis=0))), []
+    features, data = np.empty(ends[-1], np.int64 if d > _INT32 else np.int32), np.empty(ends[-1])
+    put_columns(w, ends[:-1].copy(), features, data)
+    for first in range(0, m, models):
+        own = ends[first : first + models + 1]
+        part = slice(own[0], own[-1])
+        out.append(sp.csr_array((data[part], features[part], own - own[0]), shape=(models, d)))
+    return out
 
 
 def twin_of(learner: LinearModel) -> Any:
@@ -502,24 +513,8 @@ def _iterates(learner: LinearModel) -> Weights:
     return lambda slots: [run.weights_at(slots) for run in learner._runs]
 
 
-def converted(learner: LinearModel, models: list[Solved]) -> Weights:
-    def weights(slots: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        out, first = [], 0
-        every = sp.coo_array(sp.vstack([each.coef for each in models]))
-        place = np.full(every.shape[1], len(slots))
-        place[slots] = np.arange(len(slots))
-        W = np.zeros((len(slots) + 1, every.shape[0]))  # noqa: N806  the last row: features not asked for
-        W[place[every.col], every.row] = every.data
-        W = W[:-1].reshape(len(slots), len(models), -1)  # noqa: N806
-        b, k = np.array([each.intercept for each in models]), 0
-        for run in learner._runs:
-            here, own = slice(k, k + run.targets.copies), slice(first, first + run.targets.base.m)
-            out.append((W[:, here, own].reshape(len(slots), -1), b[here, own].ravel()))
-            k = here.stop % len(models)
-            first = own.stop if k == 0 else first
-        return out
-
-    return weights
+def converted(ends: list[tuple[Run, Answer]]) -> Weights:
+    return lambda slots: [(answer.w[slots], answer.b) for _, answer in ends]
 
 
 def judged(

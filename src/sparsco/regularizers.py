@@ -124,6 +124,11 @@ def _beside(values: np.ndarray, W: np.ndarray) -> np.ndarray:
     return values if W.ndim == 1 else values[:, None]
 
 
+def _ridge(regularizer: Any, w: np.ndarray) -> Any:
+    """(rho / 2) ||w||^2; nothing is read where there is no such term."""
+    return 0.5 * regularizer.rho * np.square(w).sum(0) if regularizer.rho else 0.0
+
+
 def soft(v: Any, s: Any) -> Any:
     """S(v, s) = sign(v) max(|v| - s, 0) for arrays."""
     return np.sign(v) * np.maximum(np.abs(v) - s, 0.0)
@@ -148,7 +153,7 @@ class ElasticNet(NamedTuple):
         return 1.0
 
     def strength(regularizer, w):  # noqa: N805
-        return regularizer.lam * np.abs(w).sum(0) + 0.5 * regularizer.rho * np.square(w).sum(0)
+        return regularizer.lam * np.abs(w).sum(0) + _ridge(regularizer, w)
 
     def penalties(regularizer, d: int) -> np.ndarray:  # noqa: N805
         """pen as a vector."""
@@ -172,7 +177,7 @@ class WeightedElasticNet(NamedTuple):
 
     def strength(regularizer, w):  # noqa: N805
         pen = regularizer.pen if w.ndim == 1 else regularizer.pen[:, None]
-        return regularizer.lam * (pen * np.abs(w)).sum(0) + 0.5 * regularizer.rho * np.square(w).sum(0)
+        return regularizer.lam * (pen * np.abs(w)).sum(0) + _ridge(regularizer, w)
 
     def penalties(regularizer, d: int) -> np.ndarray:  # noqa: N805
         """pen as a vector."""

@@ -438,16 +438,18 @@ class Run:
         return {"t": self.seen, "objective": self._pilot_objective(w, b), "nonzeros": int(np.count_nonzero(w))}
 
     def _pilot_objective(self, w: np.ndarray, b: np.ndarray) -> float:
-        matrix, targets, scaled = self._pilot_rows
-        return self.mean_loss(matrix, targets, scaled, w, b) + float(np.sum(self.problem.strengths(w)))
+        return self.mean_loss(*self._pilot_rows, w, b) + float(np.sum(self.problem.strengths(w)))
 
     def mean_loss(
         self, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, w: np.ndarray, b: np.ndarray
     ) -> float:
         """The mean of weight times loss over these rows, summed over models; targets and weights are (n, m)."""
-        if not len(matrix):
+        return self._loss_at(margins(matrix.indptr, matrix.indices, matrix.data, w, b), targets, weights)
+
+    def _loss_at(self, p: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> float:
+        """The same at margins p (n, m)."""
+        if not len(p):
             return 0.0
-        p = margins(matrix.indptr, matrix.indices, matrix.data, w, b)
         with np.errstate(over="ignore", invalid="ignore"):
             return float((weights * value(self.problem.loss, p, targets)).mean(0).sum())
 
@@ -592,7 +594,10 @@ class Run:
         w = answer.w
         if not (np.all(np.isfinite(w)) and np.all(np.isfinite(answer.b))):
             self._diverged()
-        zero = self._pilot_objective(np.zeros_like(w), np.zeros_like(answer.b))
+        _, targets, scaled = self._pilot_rows
+        zero = self._loss_at(np.zeros(targets.shape), targets, scaled)
+        if not is_absolute(self.problem.regularizer):
+            zero += float(np.sum(self.problem.strengths(np.zeros_like(w))))
         if self._pilot_objective(w, answer.b) > 1e3 * zero > 0.0:
             self._diverged()
         return answer if self.rounding is None else self.rounding.round(answer, self)
