@@ -171,6 +171,16 @@ def least(value: Any) -> Any:
     return np.float64(np.finfo(np.float32 if isinstance(value, Singles) else np.float64).tiny)
 
 
+def floor(a: Any) -> Any:
+    """The largest whole number that is not above it, lane by lane."""
+    return np.floor(_like(a, a))
+
+
+def gather(array: np.ndarray, at: Any) -> Any:
+    """The numbers of ``array``, read flat, at whole numbers, lane by lane."""
+    return _like(array.reshape(-1)[np.asarray(at, np.int64)], at)
+
+
 def anyof(mask: Any) -> Any:
     """Whether the condition holds in any lane."""
     return mask.any() if isinstance(mask, np.ndarray) else mask
@@ -238,9 +248,14 @@ class _MaskModel(models.PrimitiveModel):
 @lower_cast(types.Number, Vec)
 def _splat(context: Any, builder: Any, source: Any, target: Any, value: Any) -> Any:
     value = context.cast(builder, value, source, types.float32 if target.bits == 32 else types.float64)
+    return _repeated(builder, value, target.m)
+
+
+def _repeated(builder: Any, value: Any, m: int) -> Any:
+    """The same number in each lane."""
     one = ir.Constant(ir.VectorType(value.type, 1), ir.Undefined)
     one = builder.insert_element(one, value, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), target.m), [0] * target.m))
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), m), [0] * m))
 
 
 # --- Instructions, the same for one number and for a vector of them ---------------------------------------------------
@@ -269,8 +284,8 @@ def _emit_signed(builder: Any, magnitude: Any, sign: Any) -> Any:
 
 
 class _Exp(NamedTuple):
-    """Constants of an exponential: log 2 in two parts, the first short enough to be multiplied without rounding; bits of
-    the mantissa; terms of the series; beyond which arguments it is infinite or zero."""
+    """Constants of an exponential: log 2 in two parts, the first short enough to be multiplied without rounding; bits
+    of the mantissa; terms of the series; beyond which arguments it is infinite or zero."""
 
     log2: tuple[float, float]
     mantissa: int
@@ -369,6 +384,7 @@ def _maps(function: Any, emit: Callable[..., Any], common: Any = _common, *kinds
 _maps(signed, _emit_signed)
 _maps(exp, _emit_exp)
 _maps(sqrt, lambda builder, a: _intrinsic(builder, "sqrt", a))
+_maps(floor, lambda builder, a: _intrinsic(builder, "floor", a))
 
 _maps(abs, lambda builder, a: _intrinsic(builder, "fabs", a), _vecs, Vec)
 _maps(operator.neg, lambda builder, a: builder.fneg(a), _vecs, Vec)
@@ -506,6 +522,34 @@ _register(where, _type_where, lambda context, builder, sig, values: builder.sele
 _register(anyof, _type_anyof, _emit_anyof)
 _register(lane, _type_lane, _emit_lane)
 _register(least, _type_least, _emit_least)
+
+
+def _type_gather(array: Any, at: Any) -> Any:
+    kind = _common(at)
+    is_whole = isinstance(array, types.Array) and array.layout == "C" and array.dtype == types.float64
+    return signature(kind, array, kind) if kind and is_whole else None
+
+
+def _emit_gather(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    data, at = context.make_array(sig.args[0])(context, builder, values[0]).data, values[1]
+    word, kind = ir.IntType(64), sig.return_type
+    if not isinstance(kind, Vec):
+        return builder.load(builder.gep(data, [builder.fptosi(at, word)]))
+    words, double = ir.VectorType(word, kind.m), ir.VectorType(_REAL[64], kind.m)
+    start = _repeated(builder, builder.ptrtoint(data, word), kind.m)
+    places = builder.add(start, builder.shl(builder.fptosi(at, words), _constant(words, 3)))
+    pointers = builder.inttoptr(places, ir.VectorType(data.type, kind.m))
+    every = ir.Constant(ir.VectorType(ir.IntType(1), kind.m), [1] * kind.m)
+    function = ir.FunctionType(double, [pointers.type, ir.IntType(32), every.type, double])
+    name = f"llvm.masked.gather.v{kind.m}f64.v{kind.m}p0"
+    rest = ir.Constant(double, ir.Undefined)
+    found = builder.call(
+        get_or_insert_function(builder.module, function, name), [pointers, ir.Constant(ir.IntType(32), 8), every, rest]
+    )
+    return builder.fptrunc(found, at.type) if _is_single(kind) else found
+
+
+_register(gather, _type_gather, _emit_gather)
 
 
 # --- Memory -----------------------------------------------------------------------------------------------------------

@@ -157,8 +157,8 @@ def margins_at(indptr, indices, data, order, cells, first, b):
 
 @kernel
 def put_columns(w, ends, features, data):
-    """Where the columns of w are not zero, one column after the other: the first goes to ``ends[0]``, and so on; ``ends``
-    says at last where each ended."""
+    """Where the columns of w are not zero, one column after the other: the first from ``ends[0]`` on, and so on, which
+    is then where it ended."""
     for j in range(U(w.shape[0])):
         for q in range(U(w.shape[1])):
             if w[j, q] != 0.0:

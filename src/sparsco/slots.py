@@ -102,7 +102,9 @@ class Columns:
 
     def find(self, matrix: Matrix) -> Matrix:
         """The rows with slots for columns, those without a slot left out."""
-        return self.place(matrix) if matrix.d <= self.width else without(matrix, matrix.indices < self.width, self.width)
+        if matrix.d <= self.width:
+            return self.place(matrix)
+        return without(matrix, matrix.indices < self.width, self.width)
 
     def only(self, slots: np.ndarray) -> Columns:
         """For a model that learns no more and uses these slots."""

@@ -8,13 +8,12 @@ sums of omega P and omega P B so far; only a coordinate that died while idle nee
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..dispatch import U, inlined, kernel, plain_python
-from ..lanes import anyof, lane, load, maximum, minimum, prefetch, room, signed, store, width
+from ..lanes import anyof, floor, gather, load, maximum, minimum, prefetch, room, signed, store, where, width
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..records import Block, Layout, Problem, State, spare, tracks
@@ -22,7 +21,7 @@ from ..regularizers import ElasticNet, falls, is_absolute, penalty, prox, steppe
 from .fobos_lines import learn_lines
 from .lines import FIVE, FOUR, THREE, TWO, tails
 
-_CELLS = 1024
+_CELLS = 4096
 _TINY, _TINY_SINGLE, _TINY_SUMS = 1e-60, 1e-12, 1e-4
 """Below this P the cells are settled and P starts again from 1: without sums, where it only must not underflow, of
 single lanes sooner; with sums, which lose as many digits as P does."""
@@ -216,15 +215,24 @@ def _update_grid(block: Block, r: int) -> None:
 
 @inlined
 def _near(table, grid, r, x):
-    """A step near the first z in 1..r with B_z >= x: the grid's interpolation, then one Newton step."""
-    last, one = 1.0 * r, U(1)
+    """The last z in 0..r-1 with B_z < x, or one near it: the grid's interpolation."""
     place = minimum(x * grid[0], grid.size - 3.0)
-    k = U(place)
-    z = grid[k + one] + (grid[k + U(2)] - grid[k + one]) * (place - 1.0 * k)
-    i = U(minimum(maximum(z, 1.0), last))
-    step = maximum(table[i, 0] - table[i - one, 0], 1e-300)
-    jump = minimum(maximum((x - table[i, 0]) / step, -last), last)
-    return U(minimum(maximum(1.0 * i + math.ceil(jump), 1.0), last))
+    k = floor(place)
+    z = gather(grid, k + 1.0)
+    z = floor(z + (gather(grid, k + 2.0) - z) * (place - k))
+    return minimum(z, 1.0 * r - 1.0)
+
+
+@inlined
+def _misses(table, z, x):
+    """Where it is not."""
+    return (gather(table, z * 4.0) >= x) | (gather(table, z * 4.0 + 4.0) < x)
+
+
+@inlined
+def _summed(table, z, x):
+    """The sum of omega P (x - B) over the steps up to z, those with B < x."""
+    return x * gather(table, z * 4.0 + 5.0) - gather(table, z * 4.0 + 6.0)
 
 
 @kernel
@@ -275,24 +283,20 @@ def learn(rows, order, schedule, method, state):
             if sums > 0:
                 store(lanes, cell, at + one, v)
             s = s + v * data[p]
-        for h in range(n):  # the iterates of the dead, summed up to the step z at which each reached zero
-            at = U(dead[h]) * stride
-            pen, speed = penalty(reg, U(dead[h])), falls(reg, load(lanes, level, h * m))
-            for q in range(m):
-                v, shrink = level[h * m + q], lams[q] * pen * lane(speed, q)
-                if (v != 0.0) & (abs(v) <= shrink * (B - cell[at])):
-                    x = abs(v) / shrink + cell[at]
-                    z = _near(table, grid, r, x)
-                    if not ((table[z, 0] >= x) & (table[z - one, 0] < x)):
-                        lo, hi = U(0), r  # irregular steps: bisect
-                        while hi - lo > one:
-                            mid = (lo + hi) >> one
-                            if table[mid, 0] >= x:
-                                hi = mid
-                            else:
-                                lo = mid
-                        z = hi
-                    cell[at + one + m + q] += math.copysign(maximum(shrink * (x * table[z, 1] - table[z, 2]), 0.0), v)
+        for h in range(n):  # the iterates of the dead, summed up to the step at which each reached zero
+            at, v = U(dead[h]) * stride, load(lanes, level, h * m)
+            shrink, f = lam * penalty(reg, U(dead[h])) * falls(reg, v), at + one + m
+            died = (v != 0.0) & (abs(v) <= shrink * (B - cell[at]))
+            x = where(died, abs(v) / shrink + cell[at], 0.5 * table[one, 0])
+            z, far = _near(table, grid, r, x), float(r)
+            if anyof(_misses(table, z, x)):  # irregular steps: bisect
+                z = 0.0 * x
+                while anyof(far - z > 1.0):
+                    mid = floor(0.5 * (z + far))
+                    reached = gather(table, mid * 4.0) >= x
+                    z, far = where(reached, z, mid), where(reached, mid, far)
+            gone = where(died, maximum(shrink * _summed(table, z, x), 0.0), 0.0)
+            store(lanes, cell, f, load(lanes, cell, f) + signed(gone, v))
         y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
         margin = P * s + b
         g = weight * derivative(loss, margin, y)
@@ -363,24 +367,19 @@ def settle(table, grid, steps, method, state):
     for j in range(U(cell.size) // stride):
         at, pen = j * stride, penalty(reg, j)
         now = load(lanes, cell, at + one)
-        if sums > 0:
-            speed = falls(reg, now)
-            for q in range(m):
-                v, shrink = cell[at + one + q], lams[q] * pen * lane(speed, q)
-                if v != 0.0:
-                    z, level = r, abs(v) + shrink * cell[at]
-                    if abs(v) <= shrink * (B - cell[at]):
-                        x = level / shrink
-                        z = _near(table, grid, r, x)
-                        if not ((table[z, 0] >= x) & (table[z - one, 0] < x)):
-                            lo, hi = U(0), r
-                            while hi - lo > one:
-                                mid = (lo + hi) >> one
-                                if table[mid, 0] >= x:
-                                    hi = mid
-                                else:
-                                    lo = mid
-                            z = hi
-                    cell[at + one + m + q] += math.copysign(maximum(level * table[z, 1] - shrink * table[z, 2], 0.0), v)
+        if (sums > 0) & (r > 0):
+            shrink, f = lam * pen * falls(reg, now), at + one + m
+            died = (now != 0.0) & (abs(now) <= shrink * (B - cell[at]))
+            x = where(died, abs(now) / shrink + cell[at], 0.5 * table[one, 0])
+            z, far = _near(table, grid, r, x), float(r)
+            if anyof(_misses(table, z, x)):
+                z = 0.0 * x
+                while anyof(far - z > 1.0):
+                    mid = floor(0.5 * (z + far))
+                    reached = gather(table, mid * 4.0) >= x
+                    z, far = where(reached, z, mid), where(reached, mid, far)
+            alive = (abs(now) + shrink * cell[at]) * table[r, 1] - shrink * table[r, 2]
+            total = where(died, shrink * _summed(table, z, x), alive)
+            store(lanes, cell, f, load(lanes, cell, f) + signed(maximum(total, 0.0), now))
         store(lanes, cell, at + one, P * prox(reg, now, lam * (pen * (B - cell[at]))))
         cell[at] = 0.0
