@@ -22,6 +22,8 @@ from .fobos_lines import learn_lines
 from .lines import FIVE, FOUR, THREE, TWO, tails
 
 _CELLS = 4096
+_NONE = 1e-100
+"""Shrinkage too small to end anything."""
 _TINY, _TINY_SINGLE, _TINY_SUMS = 1e-60, 1e-12, 1e-4
 """Below this P the cells are settled and P starts again from 1: without sums, where it only must not underflow, of
 single lanes sooner; with sums, which lose as many digits as P does."""
@@ -287,7 +289,7 @@ def learn(rows, order, schedule, method, state):
             at, v = U(dead[h]) * stride, load(lanes, level, h * m)
             shrink, f = lam * penalty(reg, U(dead[h])) * falls(reg, v), at + one + m
             died = (v != 0.0) & (abs(v) <= shrink * (B - cell[at]))
-            x = where(died, abs(v) / shrink + cell[at], 0.5 * table[one, 0])
+            x = where(died, abs(v) * (1.0 / maximum(shrink, _NONE)) + cell[at], 0.5 * table[one, 0])
             z, far = _near(table, grid, r, x), float(r)
             if anyof(_misses(table, z, x)):  # irregular steps: bisect
                 z = 0.0 * x
@@ -367,10 +369,10 @@ def settle(table, grid, steps, method, state):
     for j in range(U(cell.size) // stride):
         at, pen = j * stride, penalty(reg, j)
         now = load(lanes, cell, at + one)
-        if (sums > 0) & (r > 0):
+        if (sums > 0) & (r > 0) & anyof(now != 0.0):  # as in ``learn``, and those that are alive
             shrink, f = lam * pen * falls(reg, now), at + one + m
             died = (now != 0.0) & (abs(now) <= shrink * (B - cell[at]))
-            x = where(died, abs(now) / shrink + cell[at], 0.5 * table[one, 0])
+            x = where(died, abs(now) * (1.0 / maximum(shrink, _NONE)) + cell[at], 0.5 * table[one, 0])
             z, far = _near(table, grid, r, x), float(r)
             if anyof(_misses(table, z, x)):
                 z = 0.0 * x
