@@ -166,9 +166,12 @@ def signed(magnitude: Any, sign: Any) -> Any:
     return where(sign != 0.0, np.copysign(magnitude, _like(sign, magnitude, sign)), 0.0)
 
 
+_LEAST = {64: 1e-300, 32: 1e-30}
+
+
 def least(value: Any) -> Any:
-    """The smallest normal number of the value's kind, whose inverse is finite."""
-    return np.float64(np.finfo(np.float32 if isinstance(value, Singles) else np.float64).tiny)
+    """Next to nothing for the value's kind: what is divided by where there is nothing yet, so that it stays finite."""
+    return _LEAST[32 if isinstance(value, Singles) else 64]
 
 
 def floor(a: Any) -> Any:
@@ -488,8 +491,7 @@ def _type_least(value: Any) -> Any:
 
 
 def _emit_least(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    kind = np.float32 if _bits(values[0].type) == 32 else np.float64
-    return ir.Constant(_REAL[64], float(np.finfo(kind).tiny))
+    return ir.Constant(_REAL[64], _LEAST[_bits(values[0].type)])
 
 
 def _type_reduced(value: Any) -> Any:

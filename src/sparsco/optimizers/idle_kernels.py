@@ -13,7 +13,6 @@ from ..losses import curvature, derivative
 from ..records import tracks
 from ..regularizers import falls, penalty, prox
 from .idle_parts import (
-    TINY,
     age,
     births,
     clock_of,
@@ -58,7 +57,7 @@ def learn(rows, order, schedule, method, state):
             at = j * stride
             f, shrink = at + own, lam * penalty(reg, j)
             if normalises(rule) == 1:
-                q, count = maximum(TINY, cell[at] + x * x), cell[at + one] + 1.0
+                q, count = maximum(least(x), cell[at] + x * x), cell[at + one] + 1.0
                 cell[at], cell[at + one] = q, count
                 seen += x * x * (count / q)
                 scale[p - begin] = q / count
@@ -198,7 +197,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
             x_once = where(number < left, x, 0.0)
             s = s + w * x_once
             if normalises(rule) == 1:
-                q, n = maximum(q + x * x, TINY), n + 1.0
+                q, n = maximum(q + x * x, least(x)), n + 1.0
                 inverse = 1.0 / (q * n)  # one division for n / q and q / n
                 seen = seen + x_once * x_once * (n * (n * inverse))
                 store(FOUR, space, o + U(20), q * (q * inverse))
@@ -245,7 +244,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
             G = load(FOUR, space, o + U(8)) + cx * cx
             if normalises(rule) == 1:
                 s2 = load(FOUR, space, o + U(20))
-            new_r = maximum(rate(rule, G, s2, gain, floor), TINY)
+            new_r = maximum(rate(rule, G, s2, gain, floor), least(G))
             z, eta = moved(rule, load(FOUR, space, o), cx, new_r * w, level), 1.0 / new_r
             q, n = load(FOUR, space, o + U(12)), load(FOUR, space, o + U(16))
             if sums > 0:
@@ -268,7 +267,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
         if sums > 2:
             bias[6] += curve
         G_b += c * c
-        new_r = maximum(TINY, rate(rule, G_b, 1.0, gain, floor))
+        new_r = maximum(least(G_b), rate(rule, G_b, 1.0, gain, floor))
         z_b = moved(rule, kept(rule, z_b, r_b * (b0 - b)), c, new_r * (b - b0), 0.0)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     bias[0], bias[1], bias[2], bias[3] = b, z_b, G_b, r_b
