@@ -331,6 +331,16 @@ def test_float32_paths_and_folds(data):
     np.testing.assert_allclose(half.path_.losses, double.losses, atol=1e-6)
 
 
+def test_threads_share_the_strengths(data):
+    X, y = data
+    alone, shared = (
+        SparsePath(SparseClassifier(**MODEL, n_jobs=n_jobs), m=4, validation=0.2).fit(X, y) for n_jobs in (None, 2)
+    )
+    assert [len(path._learner._runs) for path in (alone, shared)] == [1, 2]
+    assert (alone.path_.coefs != shared.path_.coefs).nnz == 0
+    assert np.array_equal(alone.path_.losses, shared.path_.losses)
+
+
 def test_a_stream_names_its_classes():
     X, y = rows()
     with pytest.raises(ValueError, match="all classes at its beginning"):

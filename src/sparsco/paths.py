@@ -156,7 +156,7 @@ class SparsePath:
     """Models for ``m`` strengths of the L1 term, learned in one read.
 
     ``estimator``: what to learn, a :class:`SparseClassifier` (default) or :class:`SparseRegressor`; its ``max_iter``,
-    ``tol`` and ``early_stopping`` do not count.  ``lams``: the strengths; None for ``m`` of them, from the smallest
+    ``tol`` and ``early_stopping`` do not count, and its ``n_jobs`` threads share the strengths.  ``lams``: the strengths; None for ``m`` of them, from the smallest
     that selects nothing on the first 1000 rows down to ``ratio`` times that.  ``choose``: "min", "1-se" or at most how
     many features; see :meth:`Path.choose`.  ``validation``: "progressive", some rows are judged by the iterates before
     they are learned; a share, which is held out and judged by the models; "auto", a fifth held out where ``fit`` gets
@@ -453,7 +453,12 @@ def slices(learner: LinearModel, weights: np.ndarray | None, n: int, epoch: int)
 def finished(learner: LinearModel) -> list[tuple[Run, Answer]]:
     """Every run, and the models that it ends with."""
     runs = [run if run.pilot is not None else run.early() for run in learner._runs]
-    return [(run, run.finish()) for run in runs]
+    if len(runs) == 1:
+        return [(runs[0], runs[0].finish())]
+    from joblib import Parallel, delayed
+
+    answers = Parallel(n_jobs=learner.n_jobs, require="sharedmem")(delayed(run.finish)() for run in runs)
+    return list(zip(runs, answers, strict=True))
 
 
 def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]:
