@@ -115,6 +115,14 @@ def load(lanes: Any, array: np.ndarray, at: Any) -> Any:
     return np.float64(array[at]) if type(lanes).m == 1 else memory.astype(np.float64)
 
 
+def of_row(lanes: Any, array: np.ndarray, k: Any) -> Any:
+    """Value number k of an array of them; of an array with one column its number k, the same for all lanes."""
+    if array.ndim == 1:
+        return load(lanes, array, k * room(lanes))
+    values = np.full(type(lanes).m, array[k, 0])
+    return values.astype(np.float32).view(Singles) if type(lanes).bits == 32 else values
+
+
 def store(lanes: Any, array: np.ndarray, at: Any, value: Any) -> None:
     """Write the m values to ``array[at:]``."""
     unpacked(lanes, array[at : at + room(lanes)])[:] = value
@@ -606,6 +614,22 @@ def _emit_load(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return value if stored == wanted else builder.fpext(value, wanted)
 
 
+def _type_of_row(lanes: Any, array: Any, k: Any) -> Any:
+    kind = _value_type(lanes)
+    is_column = isinstance(array, types.Array) and array.ndim == 2 and array.layout == "C" and isinstance(kind, Vec)
+    if (is_column or _is_memory(array, kind)) and isinstance(k, types.Integer):
+        return kind and signature(kind, lanes, array, types.uint64)
+
+
+def _emit_of_row(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    lanes, array, k = values
+    if sig.args[1].ndim == 1:
+        k = builder.mul(k, _emit_room(context, builder, sig, values))
+        return _emit_load(context, builder, sig, (lanes, array, k))
+    number = builder.load(builder.gep(context.make_array(sig.args[1])(context, builder, array).data, [k]))
+    return context.cast(builder, number, sig.args[1].dtype, sig.return_type)
+
+
 def _emit_store(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     pointer, stored, align = _address(context, builder, sig, values, sig.args[3])
     value = values[3] if stored == values[3].type else builder.fptrunc(values[3], stored)
@@ -645,4 +669,5 @@ _register(width, _type_width, _emit_width)
 _register(room, _type_width, _emit_room)
 _register(prefetch, _type_prefetch, _emit_prefetch)
 _register(load, _type_load, _emit_load)
+_register(of_row, _type_of_row, _emit_of_row)
 _register(store, _type_store, _emit_store)

@@ -156,12 +156,13 @@ class SparsePath:
     """Models for ``m`` strengths of the L1 term, learned in one read.
 
     ``estimator``: what to learn, a :class:`SparseClassifier` (default) or :class:`SparseRegressor`; its ``max_iter``,
-    ``tol`` and ``early_stopping`` do not count, and its ``n_jobs`` threads share the strengths.  ``lams``: the strengths; None for ``m`` of them, from the smallest
-    that selects nothing on the first 1000 rows down to ``ratio`` times that.  ``choose``: "min", "1-se" or at most how
-    many features; see :meth:`Path.choose`.  ``validation``: "progressive", some rows are judged by the iterates before
-    they are learned; a share, which is held out and judged by the models; "auto", a fifth held out where ``fit`` gets
-    fewer than 10,000 rows.  ``passes``: how often ``fit`` reads the rows.  ``dtype``: "float64", or "float32", twice as
-    fast with the last iterates (``conversion="last"``) of fobos, nftrl and ftrl and equal to about five digits.
+    ``tol`` and ``early_stopping`` do not count, and its ``n_jobs`` threads share the strengths.  ``lams``: the
+    strengths; None for ``m`` of them, from the smallest that selects nothing on the first 1000 rows down to ``ratio``
+    times that.  ``choose``: "min", "1-se" or at most how many features; see :meth:`Path.choose`.  ``validation``:
+    "progressive", some rows are judged by the iterates before they are learned; a share, which is held out and judged
+    by the models; "auto", a fifth held out where ``fit`` gets fewer than 10,000 rows.  ``passes``: how often ``fit``
+    reads the rows.  ``dtype``: "float64", or "float32", up to twice as fast with the last iterates
+    (``conversion="last"``) of fobos, nftrl and ftrl and equal to about five digits.
 
     >>> import numpy as np
     >>> from sparsco import SparseClassifier, SparsePath
@@ -532,23 +533,20 @@ def judged(
     slots = np.flatnonzero(place)
     place[slots] = np.arange(len(slots))
     scale, codes = np.ones(n) if weights is None else weights, learner._codes_now(y)
-    losses, k = np.zeros((n, m)), 0
-    by_strength: list[list[np.ndarray]] = [[] for _ in range(m)]
+    losses, k, first = np.zeros((n, m)), 0, 0
+    margins = np.empty((sum(run.targets.m for run in learner._runs) // m, m, n))
     for run, (w, b) in zip(learner._runs, weights_at(slots), strict=True):
         p = margins_at(rows.indptr, place[rows.indices], rows.data, np.arange(n), np.ascontiguousarray(w), 0, b)
         targets, scaled = run.lanes_of(codes, scale)
         with np.errstate(over="ignore", invalid="ignore"):
             found = scaled * value(run.problem.loss, p, targets)
-        own = slice(k, k + run.targets.copies)
+        own, models = slice(k, k + run.targets.copies), slice(first, first + run.targets.base.m)
         losses[:, own] += found.reshape(n, run.targets.copies, -1).sum(2)
-        for copy_, part in enumerate(np.split(p, run.targets.copies, axis=1)):
-            by_strength[k + copy_].append(part)
+        margins[models, own] = p.reshape(n, run.targets.copies, -1).T
         k = own.stop % m
-    mistakes = np.zeros(m)
-    for k, parts in enumerate(by_strength):
-        p = learner._arranged(np.concatenate(parts, 1).T).T
-        wrong = learner._mistakes(p, y)
-        mistakes[k] = (scale * (wrong if wrong.ndim == 1 else wrong.mean(1))).sum()
+        first = models.stop if k == 0 else first
+    wrong = learner._mistakes(learner._arranged(margins.reshape(-1, m * n)).T, np.concatenate([y] * m))
+    mistakes = (wrong if wrong.ndim == 1 else wrong.mean(1)).reshape(m, n) @ scale
     counted = int(np.count_nonzero(scale))
     return Judged(float(scale.sum()), counted, losses.sum(0), np.square(losses).sum(0), mistakes)
 

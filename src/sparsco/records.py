@@ -23,7 +23,7 @@ from .regularizers import is_absolute, strength
 
 class Rows(NamedTuple):
     """Examples as CSR (uint32 indices, none twice in a row, no stored zeros) and, flat (n * m) in the order in which
-    they are learned, the targets and weights of every lane."""
+    they are learned, the targets and weights of every lane; or columns (n, 1) where all lanes have the same."""
 
     indptr: np.ndarray
     indices: np.ndarray

@@ -355,8 +355,7 @@ class Run:
             if self._dense is not None:
                 n = 1
             part = order[k : k + n]
-            by_lane = self.targets.encode(y[part], weights[part], self.problem.width, self.problem.kind)
-            rows = Rows(matrix.indptr, matrix.indices, matrix.data, *(each.view(np.float64) for each in by_lane))
+            rows = Rows(matrix.indptr, matrix.indices, matrix.data, *self._for_kernels(y[part], weights[part]))
             if self._fixed is not None:
                 self._fixed.learn(rows, part, self.problem)
                 self.seen += n
@@ -368,6 +367,13 @@ class Run:
         if self.reservoir is not None and not again:
             for first in range(0, len(order), _OFFERED):
                 self._offer(matrix, y, weights, order[first : first + _OFFERED])
+
+    def _for_kernels(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Targets and weights as kernels take them: of every lane, or a column of one number for all lanes."""
+        problem = self.problem
+        if self.lams is not None and self.targets.base.m == 1 < problem.m == problem.width:
+            return tuple(part.reshape(-1, 1) for part in self.targets.base.encode(y, weights, 1))
+        return tuple(part.view(np.float64) for part in self.targets.encode(y, weights, problem.width, problem.kind))
 
     def _due(self) -> None:
         """What has to happen before the next example."""
@@ -389,7 +395,8 @@ class Run:
         if self.optimizer.uses_steps:
             eta = self.step.sizes(t, n)
             if self.step.cap and not hasattr(self.optimizer, "prepared"):  # mini-batches have a cap of their own
-                heaviest = problem.unpacked(rows.weights).reshape(len(order), problem.width)[:n].max(1)
+                scale = rows.weights if rows.weights.ndim == 2 else problem.unpacked(rows.weights)
+                heaviest = scale.reshape(len(order), -1)[:n].max(1)
                 eta = capped(eta, squared_norms(matrix.indptr, matrix.data, order[:n]), heaviest, problem)
             check_positive(eta, t)
         omega = np.ones(n)

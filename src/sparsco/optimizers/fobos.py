@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel, plain_python
-from ..lanes import anyof, floor, gather, load, maximum, minimum, prefetch, room, signed, store, where, width
+from ..lanes import anyof, floor, gather, load, maximum, minimum, of_row, prefetch, room, signed, store, where, width
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..records import Block, Layout, Problem, State, spare, tracks
@@ -299,7 +299,7 @@ def learn(rows, order, schedule, method, state):
                     z, far = where(reached, z, mid), where(reached, mid, far)
             gone = where(died, maximum(shrink * _summed(table, z, x), 0.0), 0.0)
             store(lanes, cell, f, load(lanes, cell, f) + signed(gone, v))
-        y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
+        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
         margin = P * s + b
         g = weight * derivative(loss, margin, y)
         c, og, step = tau[k] * g, omega[k] * g, fall[k]

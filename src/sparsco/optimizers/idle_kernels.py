@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..dispatch import U, kernel
-from ..lanes import anyof, lane, least, load, maximum, minimum, room, signed, store, where
+from ..lanes import anyof, lane, least, load, maximum, minimum, of_row, room, signed, store, where
 from ..lanes import prefetch as ask
 from ..losses import curvature, derivative
 from ..records import tracks
@@ -92,7 +92,7 @@ def learn(rows, order, schedule, method, state):
                 if (eta > 0.0) & (abs(z) <= own_shrink * now):
                     total = sum_to_death(table, z, eta, own_shrink, then, r)
                     cell[f + m + m + m + lane_] -= math.copysign(total, z)
-        y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
+        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
         margin = s + b
         c = weight * derivative(loss, margin, y)
         og, curve, gk = omega[k] * c, 0.0 * b, gain
