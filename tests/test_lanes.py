@@ -29,9 +29,11 @@ from sparsco.lanes import (
     load,
     maximum,
     minimum,
+    of_row,
     packed,
     room,
     signed,
+    spell,
     sqrt,
     store,
     total,
@@ -437,6 +439,23 @@ def test_single_exp_is_within_one_unit_in_the_last_place():
     x[:4] = 88.8, 200.0, -105.0, -300.0
     exponential.uncached(SINGLE[0](), x.view(np.float64), out)
     assert out.view(np.float32)[:4].tolist() == [math.inf, math.inf, 0.0, 0.0]
+
+
+@kernel
+def copied(lanes, a, column, out):
+    for k in range(U(a.size) // U(room(lanes))):
+        spell(lanes, out, U(k) * U(width(lanes)), of_row(lanes, a, k) + of_row(lanes, column, k))
+
+
+@pytest.mark.parametrize("record", [lanes_for(4), SINGLE[1]()], ids=lambda record: type(record).__name__)
+def test_values_by_row_or_one_for_all(record):
+    values, column = np.random.default_rng(4).normal(size=(6, 4)), np.arange(6.0)[:, None] / 7.0
+    kind = np.float32 if type(record) in SINGLE else np.float64
+    known = values.astype(kind) + column.astype(kind)
+    for function in (copied.uncached, copied.py_func):
+        out = np.zeros(24)
+        function(record, packed(record, values).ravel(), column, out)
+        assert np.array_equal(out.reshape(6, 4), known)
 
 
 def test_float32_memory_is_refused():

@@ -128,6 +128,11 @@ def store(lanes: Any, array: np.ndarray, at: Any, value: Any) -> None:
     unpacked(lanes, array[at : at + room(lanes)])[:] = value
 
 
+def spell(lanes: Any, array: np.ndarray, at: Any, value: Any) -> None:
+    """Write the m values to ``array[at:]`` as float64, one number each, for those who are not kernels."""
+    array[at : at + type(lanes).m] = value
+
+
 def prefetch(array: np.ndarray, at: Any) -> None:
     """Ask for the cache line of ``array[at]``, which will be read soon; nothing else happens."""
 
@@ -637,6 +642,14 @@ def _emit_store(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return context.get_dummy_value()
 
 
+def _emit_spell(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    lanes, array, at, value = values
+    kind = sig.args[3]
+    if _is_single(kind):
+        value, kind = builder.fpext(value, ir.VectorType(_REAL[64], kind.m)), Vec(kind.m)
+    return _emit_store(context, builder, signature(types.none, *sig.args[:3], kind), (lanes, array, at, value))
+
+
 def _emit_width(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return ir.Constant(ir.IntType(types.intp.bitwidth), class_of(sig.args[0]).m)
 
@@ -671,3 +684,4 @@ _register(prefetch, _type_prefetch, _emit_prefetch)
 _register(load, _type_load, _emit_load)
 _register(of_row, _type_of_row, _emit_of_row)
 _register(store, _type_store, _emit_store)
+_register(spell, _type_store, _emit_spell)

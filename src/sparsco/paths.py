@@ -528,9 +528,9 @@ def judged(
 ) -> Judged:
     """Every strength on rows that were not learned."""
     rows, n, m = learner._features.find(matrix), len(matrix), len(learner._lams)
-    place = np.zeros(rows.d, np.int64)
-    place[rows.indices] = 1
-    slots = np.flatnonzero(place)
+    is_used, place = np.zeros(rows.d, bool), np.empty(rows.d, np.int64)
+    is_used[rows.indices] = True
+    slots = np.flatnonzero(is_used)
     place[slots] = np.arange(len(slots))
     scale, codes = np.ones(n) if weights is None else weights, learner._codes_now(y)
     losses, k, first = np.zeros((n, m)), 0, 0

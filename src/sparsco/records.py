@@ -207,9 +207,9 @@ class Layout(NamedTuple):
         return problem.unpacked(state.bias).reshape(self.bias + problem.sums, problem.width)
 
     def answer(self, problem: Problem, state: State, out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """An iterate that a kernel wrote to ``out``, as float64: weights (features, m), intercepts (m,)."""
-        w = problem.unpacked(out).reshape(-1, problem.width)[:, : problem.m]
-        return w.astype(np.float64, copy=False), self.bias_of(problem, state)[0, : problem.m].astype(np.float64)
+        """An iterate that a kernel spelled to ``out``: weights (features, m), intercepts (m,)."""
+        b = self.bias_of(problem, state)[0, : problem.m]
+        return out.reshape(-1, problem.width)[:, : problem.m], b.astype(np.float64)
 
     def sums(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
         """Views of the watched sums: (d, sums, width) and the intercept's (sums, width)."""

@@ -13,7 +13,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel, plain_python
-from ..lanes import anyof, floor, gather, load, maximum, minimum, of_row, prefetch, room, signed, store, where, width
+from ..lanes import (
+    anyof,
+    floor,
+    gather,
+    load,
+    maximum,
+    minimum,
+    of_row,
+    prefetch,
+    room,
+    signed,
+    spell,
+    store,
+    where,
+    width,
+)
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..records import Block, Layout, Problem, State, spare, tracks
@@ -142,7 +157,7 @@ class FOBOS(NamedTuple):
         self, problem: Problem, state: State, block: Block, t: int, features: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The same at some features, compiled: for many lanes."""
-        out = np.empty(len(features) * problem.room)
+        out = np.empty(len(features) * problem.width)
         read(features, *block.table[t - block.start, [0, 3]], problem.method, state, out)
         return self.layout.answer(problem, state, out)
 
@@ -355,7 +370,7 @@ def read(features, B, P, method, state, out):
         j = U(features[k])
         at = j * stride
         idle = lam * (penalty(reg, j) * (B - state.cell[at]))
-        store(lanes, out, U(k) * m, P * prox(reg, load(lanes, state.cell, at + one), idle))
+        spell(lanes, out, U(k) * U(width(lanes)), P * prox(reg, load(lanes, state.cell, at + one), idle))
 
 
 @kernel

@@ -182,7 +182,7 @@ def weights_at(
     optimizer: Any, problem: Problem, state: State, block: Block, t: int, features: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same at some features, compiled: for many lanes."""
-    own, out = layout(optimizer), np.empty(len(features) * problem.room)
+    own, out = layout(optimizer), np.empty(len(features) * problem.width)
     read(features, float(t), own.stride(problem), idle_of(optimizer, problem), own.ages, problem.method, state, out)
     return own.answer(problem, state, out)
 

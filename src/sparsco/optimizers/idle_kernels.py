@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..dispatch import U, kernel
-from ..lanes import anyof, lane, least, load, maximum, minimum, of_row, room, signed, store, where
+from ..lanes import anyof, lane, least, load, maximum, minimum, of_row, room, signed, spell, store, where, width
 from ..lanes import prefetch as ask
 from ..losses import curvature, derivative
 from ..records import tracks
@@ -286,7 +286,7 @@ def read(features, t, stride, idle, ages, method, state, out):
         at = j * step
         now, eta = age(ages, t, cell, at), abs(load(lanes, cell, at + own + m))
         v = shrunk(reg, load(lanes, cell, at + own), lam * penalty(reg, j) * clock_of(idle, now))
-        store(lanes, out, U(k) * m, 0.0 - v * damping(idle, now, eta) * eta)
+        spell(lanes, out, U(k) * U(width(lanes)), 0.0 - v * damping(idle, now, eta) * eta)
 
 
 @kernel
