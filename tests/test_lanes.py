@@ -15,20 +15,29 @@ from sparsco import lanes as vocabulary
 from sparsco import losses
 from sparsco.dispatch import U, cast, kernel
 from sparsco.lanes import (
+    SINGLE,
     WIDTHS,
     One,
     anyof,
     exp,
+    floor,
+    gather,
     lane,
     lanes_for,
     largest,
+    least,
     load,
     maximum,
     minimum,
+    of_row,
+    packed,
+    room,
     signed,
+    spell,
     sqrt,
     store,
     total,
+    unpacked,
     where,
     width,
 )
@@ -211,7 +220,7 @@ def test_plain_python_against_numpy(one):
 
 @kernel
 def exponential(lanes, a, out):
-    m = U(width(lanes))
+    m = U(room(lanes))
     for i in range(U(a.size) // m):
         store(lanes, out, U(i) * m, exp(load(lanes, a, U(i) * m)))
 
@@ -323,11 +332,12 @@ def test_of_whole_numbers_a_whole_number(kind):
 def test_lanes_for_rounds_up():
     rounded = {1: 1, 2: 2, 3: 4, 5: 8, 8: 8, 9: 16, 17: 32, 32: 32, 33: 64, 65: 128, 128: 128}
     assert {m: width(lanes_for(m)) for m in rounded} == rounded
+    assert {m: width(lanes_for(m, single=True)) for m in rounded} == rounded | {1: 2}
     with pytest.raises(ValueError, match="129 models do not fit into 128 lanes"):
         lanes_for(129)
 
 
-@pytest.mark.parametrize("record", WIDTHS)
+@pytest.mark.parametrize("record", WIDTHS + SINGLE)
 def test_records_travel(record):
     assert pickle.loads(pickle.dumps(record())) == record()
     assert type(pickle.loads(pickle.dumps(record()))) is record is getattr(vocabulary, record.__name__)
@@ -341,3 +351,117 @@ def test_what_is_not_flat_is_refused():
     for wrong in (np.zeros((2, 2)), np.zeros(4)[::2], np.zeros(2, np.int64)):
         with pytest.raises(numba.TypingError):
             first.uncached(One(), wrong)
+
+
+# ---- lanes of float32 ------------------------------------------------------------------------------------------------
+
+SINGLE_NAMES = (
+    "add sub mul div neg abs min max where numbers signed sqrt floor and lane total largest least gather exp".split()
+)
+
+
+@kernel
+def single(lanes, a, b, table, out):
+    """One row of ``out`` for each name; a number that meets lanes is rounded first."""
+    m, number, size = U(room(lanes)), 0.1, U(a.size)
+    for i in range(size // m):
+        at = U(i) * m
+        x, y, f = load(lanes, a, at), load(lanes, b, at), at
+        store(lanes, out, f, x + y)
+        f += size
+        store(lanes, out, f, x - y * number)
+        f += size
+        store(lanes, out, f, x * y)
+        f += size
+        store(lanes, out, f, x / y)
+        f += size
+        store(lanes, out, f, -x)
+        f += size
+        store(lanes, out, f, abs(x))
+        f += size
+        store(lanes, out, f, minimum(x, y))
+        f += size
+        store(lanes, out, f, maximum(x, number))
+        f += size
+        store(lanes, out, f, where(x < y, x, number))
+        f += size
+        store(lanes, out, f, where(x >= y, 0.3, 0.1))
+        f += size
+        store(lanes, out, f, signed(x, y))
+        f += size
+        store(lanes, out, f, sqrt(x))
+        f += size
+        store(lanes, out, f, floor(x))
+        f += size
+        store(lanes, out, f, where((x < y) & (y > 0.0), 1.0, 0.0))
+        f += size
+        store(lanes, out, f, 0.0 * x + lane(y, 1) * number)
+        f += size
+        store(lanes, out, f, 0.0 * x + total(y))
+        f += size
+        store(lanes, out, f, 0.0 * x + largest(y))
+        f += size
+        store(lanes, out, f, x / least(x))
+        f += size
+        store(lanes, out, f, gather(table, minimum(abs(floor(y)), 2.0)))
+        f += size
+        store(lanes, out, f, exp(x))
+
+
+def _single(function, record) -> dict[str, np.ndarray]:
+    with np.errstate(all="ignore"):
+        a, b = (packed(record, values) for values in _pairs())
+        out = np.zeros((len(SINGLE_NAMES), a.size))
+        function(record, a, b, np.array([3.0, 0.1, 7.0]), out.reshape(-1))
+    return dict(zip(SINGLE_NAMES, unpacked(record, out), strict=True))
+
+
+@pytest.mark.parametrize("record", [SINGLE[0](), SINGLE[3]()], ids=lambda record: type(record).__name__)
+def test_single_lanes_are_plain_python(record):
+    compiled, plain = _single(single.uncached, record), _single(single.py_func, record)
+    assert room(record) == width(record) // 2
+    for name in SINGLE_NAMES[:-1]:
+        assert compiled[name].dtype == np.float32
+        assert _same(compiled[name], plain[name]), name
+    e, known = compiled["exp"], plain["exp"]
+    usual = np.isfinite(known) & (known != 0.0)
+    assert _same(e[~usual], known[~usual])
+    assert (abs(e[usual] - known[usual]) <= 2.0 * np.spacing(known[usual])).all()
+
+
+def test_single_exp_is_within_one_unit_in_the_last_place():
+    x = np.concatenate([np.linspace(-1.0, 1.0, 4000), np.linspace(-104.0, 88.72, 4000)]).astype(np.float32)
+    out = np.empty(len(x) // 2)
+    exponential.uncached(SINGLE[0](), x.view(np.float64), out)
+    known = np.exp(x.astype(np.float64))
+    unit = np.spacing(known.astype(np.float32)).astype(np.float64)
+    assert (abs(out.view(np.float32) - known) <= unit).all()
+    x[:4] = 88.8, 200.0, -105.0, -300.0
+    exponential.uncached(SINGLE[0](), x.view(np.float64), out)
+    assert out.view(np.float32)[:4].tolist() == [math.inf, math.inf, 0.0, 0.0]
+
+
+@kernel
+def copied(lanes, a, column, out):
+    for k in range(U(a.size) // U(room(lanes))):
+        spell(lanes, out, U(k) * U(width(lanes)), of_row(lanes, a, k) + of_row(lanes, column, k))
+
+
+@pytest.mark.parametrize("record", [lanes_for(4), SINGLE[1]()], ids=lambda record: type(record).__name__)
+def test_values_by_row_or_one_for_all(record):
+    values, column = np.random.default_rng(4).normal(size=(6, 4)), np.arange(6.0)[:, None] / 7.0
+    kind = np.float32 if type(record) in SINGLE else np.float64
+    known = values.astype(kind) + column.astype(kind)
+    for function in (copied.uncached, copied.py_func):
+        out = np.zeros(24)
+        function(record, packed(record, values).ravel(), column, out)
+        assert np.array_equal(out.reshape(6, 4), known)
+
+
+def test_float32_memory_is_refused():
+    @kernel
+    def first(lanes, a):
+        return load(lanes, a, U(0))
+
+    with pytest.raises(numba.TypingError):
+        first.uncached(SINGLE[0](), np.zeros(4, np.float32))

@@ -28,6 +28,7 @@ from sparsco.paths import train_path
 from sparsco.regularizers import ElasticNet, NonNegative, RowGroup, WeightedElasticNet
 from sparsco.rows import as_matrix
 from sparsco.solve import Grid, Run
+from sparsco.steps import Constant
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -124,6 +125,82 @@ def test_followed_iterates_are_refused():
     X, y = text_like(50, 20, 3, 3, 5.0, np.random.default_rng(0))
     with pytest.raises(ValueError, match="OCMDI follows the iterates of one model"):
         SparsePath(SparseClassifier(conversion="ocmdi")).fit(X, y)
+
+
+# ---- float32 ---------------------------------------------------------------------------------------------------------
+
+
+def paths_in_both(regularizer, optimizer, X, y, lams=LAMS, step=None):
+    """The lanes in float64, and in float32."""
+    runs = [
+        Run(Logistic(), regularizer, optimizer, conversions.Last(), step, d=X.d, lams=lams, single=single)
+        for single in (False, True)
+    ]
+    for run in runs:
+        run.feed(X, y)
+    return [run.finish() for run in runs]
+
+
+def assert_single(double, single):
+    scale = np.abs(double.w).max()
+    np.testing.assert_allclose(single.w, double.w, rtol=0.0, atol=1e-5 * scale)
+    np.testing.assert_allclose(single.b, double.b, rtol=0.0, atol=1e-5 * scale)
+    assert not np.array_equal(single.w, double.w)
+    assert np.array_equal(single.w, single.w.astype(np.float32))
+
+
+SINGLE = [optimizers.FOBOS(), optimizers.NFTRL(), optimizers.FTRL()]
+
+
+@pytest.mark.parametrize("optimizer", SINGLE, ids=lambda part: type(part).__name__)
+@pytest.mark.parametrize("rho", [0.0, 0.02])
+def test_float32_in_plain_python(optimizer, rho):
+    data = rows(300)
+    with plain_python():
+        double, single = paths_in_both(ElasticNet(0.0, rho), optimizer, *data)
+    assert_single(double, single)
+    assert np.array_equal(single.w != 0.0, double.w != 0.0)
+
+
+@pytest.mark.parametrize("optimizer", SINGLE[:2], ids=lambda part: type(part).__name__)
+def test_float32_compiled(optimizer):
+    X, y = text_like(20_000, 300, 12, 20, 8.0, np.random.default_rng(3))
+    found = paths_in_both(ElasticNet(0.0), optimizer, as_matrix(X), y.astype(float))
+    assert_single(*found)
+    few = as_matrix(X[:80]), y[:80].astype(float)
+    compiled = paths_in_both(ElasticNet(0.0), optimizer, *few)[1]
+    with plain_python():
+        plain = paths_in_both(ElasticNet(0.0), optimizer, *few)[1]
+    np.testing.assert_allclose(compiled.w, plain.w, rtol=1e-5, atol=1e-6)
+    assert np.array_equal(compiled.w != 0.0, plain.w != 0.0)
+
+
+def test_float32_with_an_l2_term_that_shrinks_everything():
+    """P falls below what float32 can divide by, again and again."""
+    with plain_python():
+        assert_single(*paths_in_both(ElasticNet(0.0, 0.4), optimizers.FOBOS(), *rows(400), step=Constant(0.5)))
+
+
+def test_float32_loses_no_small_shrinkage():
+    """A feature of every row: what a step takes off its weight is less than the weight's last digit in float32."""
+    X = as_matrix(sp.csr_array(np.ones((3000, 1))))
+    y = np.where(np.arange(3000) % 400 == 0, -1.0, 1.0)
+    with plain_python():
+        double, single = paths_in_both(
+            ElasticNet(0.0), optimizers.FOBOS(), X, y, lams=np.array([2e-6, 0.0]), step=Constant(0.1)
+        )
+    gap = np.subtract(*double.w[0])
+    assert abs(gap) > 2e-5
+    assert abs(np.subtract(*single.w[0]) / gap - 1.0) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "conversion"),
+    [(optimizers.FOBOS(), conversions.Average()), (optimizers.RDA(), conversions.Last())],
+)
+def test_float32_is_refused_where_it_would_not_do(optimizer, conversion):
+    with pytest.raises(ValueError, match="dtype='float32' is for the last iterates"):
+        Run(Logistic(), ElasticNet(0.0), optimizer, conversion, d=7, lams=LAMS, single=True)
 
 
 def test_grid():
@@ -227,6 +304,8 @@ def test_choices():
         ({"choose": "best"}, "choose='best'"),
         ({"validation": 1.5}, "validation=1.5"),
         ({"passes": 0}, "passes=0"),
+        ({"dtype": "float16"}, "dtype='float16'"),
+        ({"dtype": None}, "dtype=None"),
         ({"passes": 2, "validation": 0.2}, "passes > 1"),
         ({"estimator": SparseClassifier(budget=3)}, "budget"),
     ],
@@ -235,6 +314,31 @@ def test_bad_parameters(parameters, sentence):
     X, y = rows()
     with pytest.raises(ValueError, match=sentence.replace("(", r"\(")):
         SparsePath(**parameters).fit(X.to_scipy(), y)
+
+
+def test_float32_paths_and_folds(data):
+    X, y = data
+    settings = {"m": 2, "ratio": 0.05}
+    double = SparsePath(SparseClassifier(**MODEL), **settings).partial_fit(X, y, classes=[-1, 1]).path_
+    half = SparsePath(SparseClassifier(**MODEL), dtype=np.float32, **settings)
+    for part in (slice(0, 1700), slice(1700, 3000)):
+        half = pickle.loads(pickle.dumps(half.partial_fit(X[part], y[part], classes=[-1, 1])))
+    for found in (half.path_, SparseClassifierCV(SparseClassifier(**MODEL, shuffle=False), cv=2, dtype="float32",
+                                                 **settings).fit(X, y).path_):  # fmt: skip
+        assert found.coefs.dtype == np.float64
+        assert np.array_equal(found.nonzeros, double.nonzeros)
+        np.testing.assert_allclose(found.coefs.toarray(), double.coefs.toarray(), atol=1e-4)
+    np.testing.assert_allclose(half.path_.losses, double.losses, atol=1e-6)
+
+
+def test_threads_share_the_strengths(data):
+    X, y = data
+    alone, shared = (
+        SparsePath(SparseClassifier(**MODEL, n_jobs=n_jobs), m=4, validation=0.2).fit(X, y) for n_jobs in (None, 2)
+    )
+    assert [len(path._learner._runs) for path in (alone, shared)] == [1, 2]
+    assert (alone.path_.coefs != shared.path_.coefs).nnz == 0
+    assert np.array_equal(alone.path_.losses, shared.path_.losses)
 
 
 def test_a_stream_names_its_classes():
@@ -304,6 +408,8 @@ def test_files_and_the_command(data, tmp_path, capsys):
     assert "chosen" in table
     assert "<svg" in report.read_text()
     assert np.array_equal(load(model).coef_, trained.model.model_.coef_)
+    assert main(["path", str(file), "--strengths", "2", *method, "--float32"]) == 0
+    assert capsys.readouterr().out.split()[:6] == table.split()[:6]
     assert main(["path", str(file), "--choose", "best"]) == 2
     assert main(["path", str(file), "-m", str(file)]) == 2 and "is read as well" in capsys.readouterr().err
 

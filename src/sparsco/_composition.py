@@ -254,17 +254,23 @@ def new_runs(
         own = None if init is None else (init[0][:, part], init[1][part])
         runs += [
             Run(loss, regularizer, optimizer, conversion, step, d=d, targets=targets,
-                intercept=bool(model.fit_intercept), seed=seed, initial=own, lams=lams)
-            for lams in _strengths(model._lams, targets.m)
+                intercept=bool(model.fit_intercept), seed=seed, initial=own, lams=lams, single=model._single)
+            for lams in _strengths(model._lams, targets.m, model.n_jobs)
         ]  # fmt: skip
     return runs
 
 
-def _strengths(lams: Any, models: int) -> list[Any]:
-    """The strengths of each run that learns so many models, where there are several: as many as its lanes take."""
+def _strengths(lams: Any, models: int, n_jobs: int | None) -> list[Any]:
+    """The strengths of each run that learns so many models, where there are several: as many as its lanes take, or
+    fewer, so that every thread has some."""
     if lams is None:
         return [None]
-    size = max(1, MAX_LANES // models)
+    threads = 1
+    if n_jobs is not None:
+        from joblib import effective_n_jobs
+
+        threads = effective_n_jobs(n_jobs)
+    size = max(1, min(MAX_LANES // models, -(-len(lams) // threads)))
     return [lams[first : first + size] for first in range(0, len(lams), size)]
 
 

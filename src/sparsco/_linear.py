@@ -63,6 +63,8 @@ class LinearModel:
     classifies = False
     _lams: Any = None
     """Several strengths of the penalty, where a path is learned."""
+    _single = False
+    """Whether they are learned in float32."""
     _runs: Any
     _model: Any
     _features: Any

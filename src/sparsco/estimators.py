@@ -225,7 +225,7 @@ or a conversion record
     warm_start : bool
         ``fit`` goes on with the stream where it stopped; the parameters of the stream cannot change then.
     n_jobs : int, optional
-        Threads for more than 32 classes, which are learned 32 at a time.
+        Threads for more than 32 classes, which are learned 32 at a time, and for the strengths of a path.
     verbose : int
         Above 0, the progress of ``fit`` goes to stderr; at a terminal it does so after two seconds anyway.
     feature_weights : array of shape (n_features,), optional

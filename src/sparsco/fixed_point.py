@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .dispatch import U, kernel
-from .lanes import load, store, width
+from .lanes import load, of_row, store, width
 from .losses import couples, curvature, derivative
 from .records import Means, Problem, Rows, padded, widened
 from .rows import add_rows, add_squared_rows, margins_at
@@ -67,7 +67,7 @@ def sum_gradients(rows, order, loss, lanes, w, b, G, H, bias):
         p = load(lanes, b, U(0))
         for at in range(U(indptr[i]), U(indptr[i + one])):
             p = p + load(lanes, w, U(indices[at]) * m) * data[at]
-        y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
+        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
         c, h = weight * derivative(loss, p, y), weight * curvature(loss, p, y)
         store(lanes, bias, U(0), load(lanes, bias, U(0)) + c)
         store(lanes, bias, m, load(lanes, bias, m) + h)

@@ -1,9 +1,12 @@
 """Lanes: m models side by side in one kernel, written as if there were one.
 
-A value in a kernel is a float64 when there is one model and a vector of m of them when there are several.  The
-functions here are the whole vocabulary that kernels, losses and regularizers use on such values besides
-``+ - * / abs``, comparisons, and ``& |`` between those.  In plain Python several lanes are a NumPy array; compiled they
-are one LLVM vector, which the compiler cuts into machine registers.
+A value in a kernel is a float64 when there is one model and a vector of m of them when there are several, or of m
+float32 where the lanes are single.  The functions here are the whole vocabulary that kernels, losses and regularizers
+use on such values besides ``+ - * / abs``, comparisons, and ``& |`` between those.  In plain Python several lanes are a
+NumPy array; compiled they are one LLVM vector, which the compiler cuts into machine registers.
+
+Memory is float64 throughout: single lanes lie two to a number, so that counts and clocks beside them keep their digits.
+A plain number that meets single lanes is rounded first; what leaves them (``lane``, ``total``) is a float64 again.
 
 The first half of this file is plain Python.  The second half says the same to numba through its low-level interface:
 each function becomes a few instructions where it is called, and nothing has to be compiled for it.  No operation may be
@@ -16,7 +19,7 @@ import math
 import operator
 from collections import namedtuple
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -30,10 +33,10 @@ from numba.extending import lower_builtin, lower_cast, models, register_model
 from .dispatch import class_of
 
 
-def _record(name: str, m: int) -> Any:
+def _record(name: str, m: int, bits: int = 64) -> Any:
     record = namedtuple(name, (), module=__name__)
-    record.__doc__ = f"{m} model{'s' if m > 1 else ''} side by side."
-    record.m = m
+    record.__doc__ = f"{m} model{'s' if m > 1 else ''} side by side{' in float32' if bits == 32 else ''}."
+    record.m, record.bits = m, bits
     return record
 
 
@@ -46,12 +49,23 @@ ThirtyTwo = _record("ThirtyTwo", 32)
 SixtyFour = _record("SixtyFour", 64)
 HundredTwentyEight = _record("HundredTwentyEight", 128)
 
+SingleTwo = _record("SingleTwo", 2, 32)
+SingleFour = _record("SingleFour", 4, 32)
+SingleEight = _record("SingleEight", 8, 32)
+SingleSixteen = _record("SingleSixteen", 16, 32)
+SingleThirtyTwo = _record("SingleThirtyTwo", 32, 32)
+SingleSixtyFour = _record("SingleSixtyFour", 64, 32)
+SingleHundredTwentyEight = _record("SingleHundredTwentyEight", 128, 32)
+
 WIDTHS = (One, Two, Four, Eight, Sixteen, ThirtyTwo, SixtyFour, HundredTwentyEight)
+SINGLE = (
+    SingleTwo, SingleFour, SingleEight, SingleSixteen, SingleThirtyTwo, SingleSixtyFour, SingleHundredTwentyEight,
+)  # fmt: skip
 
 
-def lanes_for(m: int) -> Any:
+def lanes_for(m: int, single: bool = False) -> Any:
     """The smallest record with at least ``m`` lanes; more models than the widest has are the caller's to cut."""
-    for record in WIDTHS:
+    for record in SINGLE if single else WIDTHS:
         if m <= record.m:
             return record()
     raise ValueError(f"{m} models do not fit into {WIDTHS[-1].m} lanes: cut them into blocks.")
@@ -62,14 +76,60 @@ def width(lanes: Any) -> int:
     return type(lanes).m
 
 
+def room(lanes: Any) -> int:
+    """How many float64 a value takes in memory, a constant of the compiled kernel: m, of single lanes half of it."""
+    return type(lanes).m * type(lanes).bits // 64
+
+
+class Singles(np.ndarray):
+    """Single lanes in plain Python: what meets them is rounded to float32 first, as in compiled code."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if "out" in options:
+            options["out"] = tuple(np.asarray(each) for each in options["out"])
+        found = getattr(ufunc, method)(*(np.asarray(each, np.float32) for each in inputs), **options)
+        return found.view(Singles) if found.dtype == np.float32 else found
+
+
+def _like(value: Any, *others: Any) -> Any:
+    """The value as single lanes where one of the others has them, else as float64."""
+    is_single = any(isinstance(each, Singles) for each in others)
+    return np.asarray(value, np.float32).view(Singles) if is_single else np.float64(value)
+
+
+def packed(lanes: Any, values: np.ndarray) -> np.ndarray:
+    """Numbers, the last axis by lane, as they lie in a kernel's memory."""
+    return values.astype(np.float32).view(np.float64) if type(lanes).bits == 32 else values
+
+
+def unpacked(lanes: Any, memory: np.ndarray) -> np.ndarray:
+    """The same memory, the last axis by lane: a view."""
+    return memory.view(np.float32) if type(lanes).bits == 32 else memory
+
+
 def load(lanes: Any, array: np.ndarray, at: Any) -> Any:
     """The m values that start at ``array[at]``: a copy, whatever is stored there later."""
-    m = type(lanes).m
-    return np.float64(array[at]) if m == 1 else array[at : at + m].astype(np.float64)
+    memory = array[at : at + room(lanes)]
+    if type(lanes).bits == 32:
+        return memory.copy().view(np.float32).view(Singles)
+    return np.float64(array[at]) if type(lanes).m == 1 else memory.astype(np.float64)
+
+
+def of_row(lanes: Any, array: np.ndarray, k: Any) -> Any:
+    """Value number k of an array of them; of an array with one column its number k, the same for all lanes."""
+    if array.ndim == 1:
+        return load(lanes, array, k * room(lanes))
+    values = np.full(type(lanes).m, array[k, 0])
+    return values.astype(np.float32).view(Singles) if type(lanes).bits == 32 else values
 
 
 def store(lanes: Any, array: np.ndarray, at: Any, value: Any) -> None:
     """Write the m values to ``array[at:]``."""
+    unpacked(lanes, array[at : at + room(lanes)])[:] = value
+
+
+def spell(lanes: Any, array: np.ndarray, at: Any, value: Any) -> None:
+    """Write the m values to ``array[at:]`` as float64, one number each, for those who are not kernels."""
     array[at : at + type(lanes).m] = value
 
 
@@ -79,12 +139,13 @@ def prefetch(array: np.ndarray, at: Any) -> None:
 
 def lane(value: Any, k: Any) -> Any:
     """Lane ``k`` of a value or of a comparison."""
-    return value[k] if isinstance(value, np.ndarray) else value
+    one = value[k] if isinstance(value, np.ndarray) else value
+    return np.float64(one) if isinstance(value, Singles) else one
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
     """``a`` where the condition holds, ``b`` elsewhere, lane by lane."""
-    return np.float64(np.where(condition, a, b) if isinstance(condition, np.ndarray) else a if condition else b)
+    return _like(np.where(condition, a, b) if isinstance(condition, np.ndarray) else a if condition else b, a, b)
 
 
 def minimum(a: Any, b: Any) -> Any:
@@ -104,18 +165,36 @@ def _are_whole(a: Any, b: Any) -> bool:
 def exp(a: Any) -> Any:
     """The exponential, lane by lane; infinity where it is too large, and never a complaint."""
     with np.errstate(over="ignore"):
-        return np.exp(a, dtype=np.float64)
+        return np.exp(_like(a, a))
 
 
 def sqrt(a: Any) -> Any:
     """The square root, lane by lane; NaN below zero, and never a complaint."""
     with np.errstate(invalid="ignore"):
-        return np.sqrt(a, dtype=np.float64)
+        return np.sqrt(_like(a, a))
 
 
 def signed(magnitude: Any, sign: Any) -> Any:
     """``magnitude`` with the sign of ``sign``, and 0 where ``sign`` is 0."""
-    return where(sign != 0.0, np.copysign(magnitude, sign, dtype=np.float64), 0.0)
+    return where(sign != 0.0, np.copysign(magnitude, _like(sign, magnitude, sign)), 0.0)
+
+
+_LEAST = {64: 1e-300, 32: 1e-30}
+
+
+def least(value: Any) -> Any:
+    """Next to nothing for the value's kind: what is divided by where there is nothing yet, so that it stays finite."""
+    return _LEAST[32 if isinstance(value, Singles) else 64]
+
+
+def floor(a: Any) -> Any:
+    """The largest whole number that is not above it, lane by lane."""
+    return np.floor(_like(a, a))
+
+
+def gather(array: np.ndarray, at: Any) -> Any:
+    """The numbers of ``array``, read flat, at whole numbers, lane by lane."""
+    return _like(array.reshape(-1)[np.asarray(at, np.int64)], at)
 
 
 def anyof(mask: Any) -> Any:
@@ -146,11 +225,11 @@ def _halved(value: Any, pair: Callable[..., Any]) -> Any:
 
 
 class Vec(types.Type):
-    """m float64 numbers; a plain number becomes one, the same in each lane, wherever the two meet."""
+    """m numbers of 64 or 32 bits; a plain number becomes one, the same in each lane, wherever the two meet."""
 
-    def __init__(self, m: int) -> None:
-        self.m = m
-        super().__init__(name=f"Vec({m})")
+    def __init__(self, m: int, bits: int = 64) -> None:
+        self.m, self.bits = m, bits
+        super().__init__(name=f"Vec({m}, {bits})")
 
     def can_convert_from(self, typingctx: Any, other: types.Type) -> Conversion | None:
         return Conversion.safe if isinstance(other, types.Number) else None
@@ -162,15 +241,18 @@ class Vec(types.Type):
 class Mask(types.Type):
     """What a comparison of :class:`Vec` gives."""
 
-    def __init__(self, m: int) -> None:
-        self.m = m
-        super().__init__(name=f"Mask({m})")
+    def __init__(self, m: int, bits: int) -> None:
+        self.m, self.bits = m, bits
+        super().__init__(name=f"Mask({m}, {bits})")
+
+
+_REAL = {64: ir.DoubleType(), 32: ir.FloatType()}
 
 
 @register_model(Vec)
 class _VecModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Vec) -> None:
-        super().__init__(manager, kind, ir.VectorType(ir.DoubleType(), kind.m))
+        super().__init__(manager, kind, ir.VectorType(_REAL[kind.bits], kind.m))
 
 
 @register_model(Mask)
@@ -181,22 +263,32 @@ class _MaskModel(models.PrimitiveModel):
 
 @lower_cast(types.Number, Vec)
 def _splat(context: Any, builder: Any, source: Any, target: Any, value: Any) -> Any:
-    value = context.cast(builder, value, source, types.float64)
+    value = context.cast(builder, value, source, types.float32 if target.bits == 32 else types.float64)
+    return _repeated(builder, value, target.m)
+
+
+def _repeated(builder: Any, value: Any, m: int) -> Any:
+    """The same number in each lane."""
     one = ir.Constant(ir.VectorType(value.type, 1), ir.Undefined)
     one = builder.insert_element(one, value, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), target.m), [0] * target.m))
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), m), [0] * m))
 
 
-# --- Instructions, the same for one float64 and for a vector of them --------------------------------------------------
+# --- Instructions, the same for one number and for a vector of them ---------------------------------------------------
 
 
 def _constant(kind: Any, value: float) -> Any:
     return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
 
 
+def _bits(kind: Any) -> int:
+    """64 or 32, of a number or a vector of them."""
+    return 64 if getattr(kind, "element", kind) == _REAL[64] else 32
+
+
 def _intrinsic(builder: Any, name: str, *values: Any) -> Any:
     kind = values[0].type
-    suffix = f"v{kind.count}f64" if isinstance(kind, ir.VectorType) else "f64"
+    suffix = f"v{kind.count}f{_bits(kind)}" if isinstance(kind, ir.VectorType) else f"f{_bits(kind)}"
     function = ir.FunctionType(kind, [kind] * len(values))
     return builder.call(get_or_insert_function(builder.module, function, f"llvm.{name}.{suffix}"), values)
 
@@ -205,6 +297,23 @@ def _emit_signed(builder: Any, magnitude: Any, sign: Any) -> Any:
     zero = _constant(sign.type, 0.0)
     nonzero = builder.fcmp_unordered("!=", sign, zero)
     return builder.select(nonzero, _intrinsic(builder, "copysign", magnitude, sign), zero)
+
+
+class _Exp(NamedTuple):
+    """Constants of an exponential: log 2 in two parts, the first short enough to be multiplied without rounding; bits
+    of the mantissa; terms of the series; beyond which arguments it is infinite or zero."""
+
+    log2: tuple[float, float]
+    mantissa: int
+    terms: int
+    most: float
+    least: float
+
+
+_EXP = {
+    64: _Exp((0.6931471803691238, 1.9082149292705877e-10), 52, 14, 710.0, -746.0),
+    32: _Exp((0.693145751953125, 1.4286068202862268e-06), 23, 8, 89.0, -104.0),
+}
 
 
 def _emit_exp(builder: Any, x: Any) -> Any:
@@ -220,12 +329,14 @@ def _emit_exp(builder: Any, x: Any) -> Any:
     def fma(a: Any, b: Any, c: Any) -> Any:
         return _intrinsic(builder, "fma", a, b, c)
 
-    rounder = number(1.5 * 2.0**52)  # adding it leaves the nearest integer in the low bits
+    bits = _bits(x.type)
+    log2, mantissa, terms_in_all, most, least = _EXP[bits]
+    rounder = number(1.5 * 2.0**mantissa)  # adding it leaves the nearest integer in the low bits
     shifted = fma(x, number(1.4426950408889634), rounder)
     k = builder.fsub(shifted, rounder)
-    r = fma(k, number(-1.9082149292705877e-10), fma(k, number(-0.6931471803691238), x))
+    r = fma(k, number(-log2[1]), fma(k, number(-log2[0]), x))
     square = power = builder.fmul(r, r)
-    terms = [number(1.0 / math.factorial(i)) for i in range(2, 14)]
+    terms = [number(1.0 / math.factorial(i)) for i in range(2, terms_in_all)]
     terms = [fma(r, b, a) for a, b in zip(terms[::2], terms[1::2], strict=True)]
     while len(terms) > 1:
         pairs = [fma(power, b, a) for a, b in zip(terms[::2], terms[1::2], strict=False)]
@@ -233,19 +344,20 @@ def _emit_exp(builder: Any, x: Any) -> Any:
         power = builder.fmul(power, power)
     small = fma(square, terms[0], r)
     # 2^k as two factors, so that neither leaves the exponent's range
-    integer = ir.IntType(64)
+    integer = ir.IntType(bits)
     if isinstance(x.type, ir.VectorType):
         integer = ir.VectorType(integer, x.type.count)
     whole = builder.sub(builder.bitcast(shifted, integer), builder.bitcast(rounder, integer))
     half = builder.ashr(whole, _constant(integer, 1))
+    bias, place = _constant(integer, 2 ** (bits - mantissa - 2) - 1), _constant(integer, mantissa)
     first, second = (
-        builder.bitcast(builder.shl(builder.add(exponent, _constant(integer, 1023)), _constant(integer, 52)), x.type)
+        builder.bitcast(builder.shl(builder.add(exponent, bias), place), x.type)
         for exponent in (half, builder.sub(whole, half))
     )
     result = builder.fmul(fma(small, first, first), second)
     # far out k does not fit; NaN passes, as no comparison holds for it
-    result = builder.select(builder.fcmp_ordered(">", x, number(710.0)), number(math.inf), result)
-    return builder.select(builder.fcmp_ordered("<", x, number(-746.0)), number(0.0), result)
+    result = builder.select(builder.fcmp_ordered(">", x, number(most)), number(math.inf), result)
+    return builder.select(builder.fcmp_ordered("<", x, number(least)), number(0.0), result)
 
 
 # --- Registration -----------------------------------------------------------------------------------------------------
@@ -288,6 +400,7 @@ def _maps(function: Any, emit: Callable[..., Any], common: Any = _common, *kinds
 _maps(signed, _emit_signed)
 _maps(exp, _emit_exp)
 _maps(sqrt, lambda builder, a: _intrinsic(builder, "sqrt", a))
+_maps(floor, lambda builder, a: _intrinsic(builder, "floor", a))
 
 _maps(abs, lambda builder, a: _intrinsic(builder, "fabs", a), _vecs, Vec)
 _maps(operator.neg, lambda builder, a: builder.fneg(a), _vecs, Vec)
@@ -326,7 +439,7 @@ for _name, _instruction in {"add": "fadd", "sub": "fsub", "mul": "fmul", "truedi
 def _compares(function: Any, symbol: str) -> None:
     def type_of(a: Any, b: Any) -> Any:
         kind = _vecs(a, b)
-        return kind and signature(Mask(kind.m), kind, kind)
+        return kind and signature(Mask(kind.m, kind.bits), kind, kind)
 
     def emit(context: Any, builder: Any, sig: Any, values: Any) -> Any:
         compare = builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered
@@ -350,7 +463,7 @@ _maps(operator.or_, lambda builder, a, b: builder.or_(a, b), _masks, Mask, Mask)
 def _type_where(condition: Any, a: Any, b: Any) -> Any:
     kind = _common(a, b)
     if isinstance(condition, Mask):
-        kind = _common(Vec(condition.m), a, b)
+        kind = _common(Vec(condition.m, condition.bits), a, b)
     elif not isinstance(condition, types.Boolean):
         return None
     return kind and signature(kind, condition, kind, kind)
@@ -375,7 +488,23 @@ def _type_lane(value: Any, k: Any) -> Any:
 
 
 def _emit_lane(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    return builder.extract_element(*values) if isinstance(sig.args[0], Vec | Mask) else values[0]
+    if not isinstance(sig.args[0], Vec | Mask):
+        return values[0]
+    return _as_double(builder, sig.args[0], builder.extract_element(*values))
+
+
+def _as_double(builder: Any, kind: Any, value: Any) -> Any:
+    """A number of single lanes as a float64; of others as it is."""
+    return builder.fpext(value, _REAL[64]) if _is_single(kind) else value
+
+
+def _type_least(value: Any) -> Any:
+    kind = _common(value)
+    return kind and signature(types.float64, kind)
+
+
+def _emit_least(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    return ir.Constant(_REAL[64], _LEAST[_bits(values[0].type)])
 
 
 def _type_reduced(value: Any) -> Any:
@@ -391,7 +520,7 @@ def _reduces(function: Any, pair: Callable[..., Any]) -> None:
         while isinstance(value.type, ir.VectorType):
             half = value.type.count // 2
             if half == 0:
-                return builder.extract_element(value, ir.Constant(index, 0))
+                return _as_double(builder, sig.args[0], builder.extract_element(value, ir.Constant(index, 0)))
             low, high = (
                 builder.shuffle_vector(value, value, ir.Constant(ir.VectorType(index, half), list(range(k, k + half))))
                 for k in (0, half)
@@ -407,6 +536,35 @@ _reduces(largest, lambda builder, a, b: builder.select(builder.fcmp_ordered(">",
 _register(where, _type_where, lambda context, builder, sig, values: builder.select(*values))
 _register(anyof, _type_anyof, _emit_anyof)
 _register(lane, _type_lane, _emit_lane)
+_register(least, _type_least, _emit_least)
+
+
+def _type_gather(array: Any, at: Any) -> Any:
+    kind = _common(at)
+    is_whole = isinstance(array, types.Array) and array.layout == "C" and array.dtype == types.float64
+    return signature(kind, array, kind) if kind and is_whole else None
+
+
+def _emit_gather(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    data, at = context.make_array(sig.args[0])(context, builder, values[0]).data, values[1]
+    word, kind = ir.IntType(64), sig.return_type
+    if not isinstance(kind, Vec):
+        return builder.load(builder.gep(data, [builder.fptosi(at, word)]))
+    words, double = ir.VectorType(word, kind.m), ir.VectorType(_REAL[64], kind.m)
+    start = _repeated(builder, builder.ptrtoint(data, word), kind.m)
+    places = builder.add(start, builder.shl(builder.fptosi(at, words), _constant(words, 3)))
+    pointers = builder.inttoptr(places, ir.VectorType(data.type, kind.m))
+    every = ir.Constant(ir.VectorType(ir.IntType(1), kind.m), [1] * kind.m)
+    function = ir.FunctionType(double, [pointers.type, ir.IntType(32), every.type, double])
+    name = f"llvm.masked.gather.v{kind.m}f64.v{kind.m}p0"
+    rest = ir.Constant(double, ir.Undefined)
+    found = builder.call(
+        get_or_insert_function(builder.module, function, name), [pointers, ir.Constant(ir.IntType(32), 8), every, rest]
+    )
+    return builder.fptrunc(found, at.type) if _is_single(kind) else found
+
+
+_register(gather, _type_gather, _emit_gather)
 
 
 # --- Memory -----------------------------------------------------------------------------------------------------------
@@ -414,14 +572,19 @@ _register(lane, _type_lane, _emit_lane)
 
 def _value_type(lanes: Any) -> Any:
     record = class_of(lanes)
-    if record not in WIDTHS:
+    if record not in WIDTHS + SINGLE:
         return None
-    return types.float64 if record is One else Vec(record.m)
+    return types.float64 if record is One else Vec(record.m, record.bits)
 
 
-def _is_flat(array: Any) -> bool:
+def _is_memory(array: Any, kind: Any) -> bool:
+    """Whether values of the kind can lie in the array: of single lanes, which are not converted, in float64 alone."""
     is_flat = isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"
-    return is_flat and isinstance(array.dtype, types.Float)
+    return is_flat and isinstance(array.dtype, types.Float) and (array.dtype.bitwidth == 64 or not _is_single(kind))
+
+
+def _is_single(kind: Any) -> bool:
+    return isinstance(kind, Vec) and kind.bits == 32
 
 
 def _type_width(lanes: Any) -> Any:
@@ -430,20 +593,20 @@ def _type_width(lanes: Any) -> Any:
 
 def _type_load(lanes: Any, array: Any, at: Any) -> Any:
     kind = _value_type(lanes)
-    if kind and _is_flat(array) and isinstance(at, types.Integer):
+    if kind and _is_memory(array, kind) and isinstance(at, types.Integer):
         return signature(kind, lanes, array, types.uint64)
 
 
 def _type_store(lanes: Any, array: Any, at: Any, value: Any) -> Any:
     kind = _value_type(lanes)
-    if kind and _is_flat(array) and isinstance(at, types.Integer) and _common(kind, value) == kind:
+    if kind and _is_memory(array, kind) and isinstance(at, types.Integer) and _common(kind, value) == kind:
         return signature(types.none, lanes, array, types.uint64, kind)
 
 
 def _address(context: Any, builder: Any, sig: Any, values: Any, kind: Any) -> tuple[Any, Any, int]:
     """Pointer to ``array[at]``, the type of what lies there, and its alignment: no more than a number's."""
     array = context.make_array(sig.args[1])(context, builder, values[1])
-    stored = array.data.type.pointee
+    stored = _REAL[32] if _is_single(kind) else array.data.type.pointee
     align = sig.args[1].dtype.bitwidth // 8
     if isinstance(kind, Vec):
         stored = ir.VectorType(stored, kind.m)
@@ -456,6 +619,22 @@ def _emit_load(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return value if stored == wanted else builder.fpext(value, wanted)
 
 
+def _type_of_row(lanes: Any, array: Any, k: Any) -> Any:
+    kind = _value_type(lanes)
+    is_column = isinstance(array, types.Array) and array.ndim == 2 and array.layout == "C" and isinstance(kind, Vec)
+    if (is_column or _is_memory(array, kind)) and isinstance(k, types.Integer):
+        return kind and signature(kind, lanes, array, types.uint64)
+
+
+def _emit_of_row(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    lanes, array, k = values
+    if sig.args[1].ndim == 1:
+        k = builder.mul(k, _emit_room(context, builder, sig, values))
+        return _emit_load(context, builder, sig, (lanes, array, k))
+    number = builder.load(builder.gep(context.make_array(sig.args[1])(context, builder, array).data, [k]))
+    return context.cast(builder, number, sig.args[1].dtype, sig.return_type)
+
+
 def _emit_store(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     pointer, stored, align = _address(context, builder, sig, values, sig.args[3])
     value = values[3] if stored == values[3].type else builder.fptrunc(values[3], stored)
@@ -463,8 +642,21 @@ def _emit_store(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return context.get_dummy_value()
 
 
+def _emit_spell(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    lanes, array, at, value = values
+    kind = sig.args[3]
+    if _is_single(kind):
+        value, kind = builder.fpext(value, ir.VectorType(_REAL[64], kind.m)), Vec(kind.m)
+    return _emit_store(context, builder, signature(types.none, *sig.args[:3], kind), (lanes, array, at, value))
+
+
 def _emit_width(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return ir.Constant(ir.IntType(types.intp.bitwidth), class_of(sig.args[0]).m)
+
+
+def _emit_room(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    record = class_of(sig.args[0])
+    return ir.Constant(ir.IntType(types.intp.bitwidth), record.m * record.bits // 64)
 
 
 def emit_prefetch(builder: Any, pointer: Any) -> None:
@@ -487,6 +679,9 @@ def _emit_prefetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
 
 
 _register(width, _type_width, _emit_width)
+_register(room, _type_width, _emit_room)
 _register(prefetch, _type_prefetch, _emit_prefetch)
 _register(load, _type_load, _emit_load)
+_register(of_row, _type_of_row, _emit_of_row)
 _register(store, _type_store, _emit_store)
+_register(spell, _type_store, _emit_spell)

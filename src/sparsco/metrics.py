@@ -42,12 +42,22 @@ def support(model: Any, level: float = 0.0) -> np.ndarray:
     """
     if level < 0.0:
         raise ValueError(f"level must not be negative, got {level}.")
+    if isinstance(model, np.ndarray) and model.dtype == bool:
+        return model.ravel()
     sparse = hasattr(model, "tocsr")
     w: Any = model.tocsr() if sparse else np.asarray(model)
-    if np.isnan(w.data if sparse else w).any():
+    if sparse and not w.has_canonical_format:  # entries that add up
+        w = w.copy()
+        w.sum_duplicates()
+    numbers = w.data if sparse else w
+    if np.isnan(numbers).any():
         raise ValueError("The weights contain NaN.")
-    selected = w if w.dtype == bool else abs(w) > level
-    return np.ravel(selected.toarray() if sparse else selected)
+    selected = numbers if w.dtype == bool else abs(numbers) > level
+    if not sparse:
+        return np.ravel(selected)
+    mask = np.zeros(w.shape, bool)
+    mask[w.tocoo().coords] = selected
+    return mask.ravel()
 
 
 def exact_density(model: Any) -> float:

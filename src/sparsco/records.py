@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .dispatch import cast, dispatched, optional
-from .lanes import WIDTHS, lanes_for, width
+from .lanes import WIDTHS, lanes_for, packed, room, unpacked, width
 from .losses import couples
 from .regularizers import is_absolute, restricted, strength
 
 
 class Rows(NamedTuple):
     """Examples as CSR (uint32 indices, none twice in a row, no stored zeros) and, flat (n * m) in the order in which
-    they are learned, the targets and weights of every lane."""
+    they are learned, the targets and weights of every lane; or columns (n, 1) where all lanes have the same."""
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -102,16 +102,36 @@ class Problem(NamedTuple):
     watch: Any = None
     lams: np.ndarray | None = None
     """The L1 weight of each lane, where lanes differ."""
+    single: bool = False
+    """Whether lanes are float32."""
 
     @property
     def lanes(self) -> Any:
         """None above the widest: only optimizers that work on whole arrays take so many models."""
-        return lanes_for(self.m) if self.m <= WIDTHS[-1].m else None
+        return lanes_for(self.m, self.single) if self.m <= WIDTHS[-1].m else None
 
     @property
     def width(self) -> int:
         """Lanes laid out: m, rounded up to a width that kernels know where there is one."""
         return self.m if self.lanes is None else width(self.lanes)
+
+    @property
+    def room(self) -> int:
+        """Numbers that a value of all lanes takes in memory."""
+        return self.m if self.lanes is None else room(self.lanes)
+
+    @property
+    def kind(self) -> Any:
+        """The type of a lane's numbers."""
+        return np.float32 if self.single else np.float64
+
+    def packed(self, values: np.ndarray) -> np.ndarray:
+        """Numbers, the last axis by lane, as they lie in a kernel's memory."""
+        return packed(self.lanes, values) if self.single else values
+
+    def unpacked(self, memory: np.ndarray) -> np.ndarray:
+        """The same memory, the last axis by lane: a view."""
+        return unpacked(self.lanes, memory) if self.single else memory
 
     @property
     def sums(self) -> int:
@@ -135,7 +155,7 @@ class Problem(NamedTuple):
     def method(self) -> Method:
         lams = np.zeros(self.width)
         lams[: self.m] = self.regularizer.lam if self.lams is None else self.lams
-        return Method(cast(self.loss), cast(self.regularizer), self.lanes, self.watch, lams)
+        return Method(cast(self.loss), cast(self.regularizer), self.lanes, self.watch, self.packed(lams))
 
 
 def slices(d: int, length: int = 1 << 17) -> list[slice]:
@@ -170,13 +190,13 @@ class Layout(NamedTuple):
 
     def stride(self, problem: Problem) -> int:
         """Numbers per feature."""
-        return self.shared + (self.lane + problem.sums) * problem.width
+        return self.shared + (self.lane + problem.sums) * problem.room
 
     def new_state(self, problem: Problem) -> State:
         """All zeros, aligned to cache lines."""
         return State(
             aligned_zeros(problem.d * self.stride(problem)),
-            aligned_zeros((self.bias + problem.sums) * problem.width),
+            aligned_zeros((self.bias + problem.sums) * problem.room),
             np.zeros(self.clock),
         )
 
@@ -189,8 +209,17 @@ class Layout(NamedTuple):
     def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Views: shared (d, shared), lanes (d, lane + sums, width), bias (bias + sums, width)."""
         cell = state.cell.reshape(problem.d, self.stride(problem))
-        lanes = cell[:, self.shared :].reshape(problem.d, self.lane + problem.sums, problem.width)
-        return cell[:, : self.shared], lanes, state.bias.reshape(self.bias + problem.sums, problem.width)
+        lanes = problem.unpacked(cell[:, self.shared :]).reshape(problem.d, self.lane + problem.sums, problem.width)
+        return cell[:, : self.shared], lanes, self.bias_of(problem, state)
+
+    def bias_of(self, problem: Problem, state: State) -> np.ndarray:
+        """The intercept's fields and sums: a view (bias + sums, width)."""
+        return problem.unpacked(state.bias).reshape(self.bias + problem.sums, problem.width)
+
+    def answer(self, problem: Problem, state: State, out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """An iterate that a kernel spelled to ``out``: weights (features, m), intercepts (m,)."""
+        b = self.bias_of(problem, state)[0, : problem.m]
+        return out.reshape(-1, problem.width)[:, : problem.m], b.astype(np.float64)
 
     def sums(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
         """Views of the watched sums: (d, sums, width) and the intercept's (sums, width)."""

@@ -29,6 +29,12 @@ def prox(regularizer: Any, v: Any, s: Any) -> Any:
     raise NotImplementedError
 
 
+@optional
+def stepped(regularizer: Any, v: Any, s: Any, g: Any) -> Any:
+    """prox(v, s) - g; better with one rounding of v than with two: in float32 a small s by itself would be lost."""
+    return prox(regularizer, v, s) - g
+
+
 @dispatched
 def penalty(regularizer: Any, j: Any) -> Any:
     """pen_j: the relative weight of feature j in the non-smooth part."""
@@ -125,6 +131,11 @@ def _beside(values: np.ndarray, W: np.ndarray) -> np.ndarray:
     return values if W.ndim == 1 else values[:, None]
 
 
+def _ridge(regularizer: Any, w: np.ndarray) -> Any:
+    """(rho / 2) ||w||^2; nothing is read where there is no such term."""
+    return 0.5 * regularizer.rho * np.square(w).sum(0) if regularizer.rho else 0.0
+
+
 def soft(v: Any, s: Any) -> Any:
     """S(v, s) = sign(v) max(|v| - s, 0) for arrays."""
     return np.sign(v) * np.maximum(np.abs(v) - s, 0.0)
@@ -142,11 +153,14 @@ class ElasticNet(NamedTuple):
     def prox(regularizer, v, s):  # noqa: N805
         return v - minimum(maximum(v, -s), s)
 
+    def stepped(regularizer, v, s, g):  # noqa: N805
+        return v - (minimum(maximum(v, -s), s) + g)
+
     def penalty(regularizer, j):  # noqa: N805
         return 1.0
 
     def strength(regularizer, w):  # noqa: N805
-        return regularizer.lam * np.abs(w).sum(0) + 0.5 * regularizer.rho * np.square(w).sum(0)
+        return regularizer.lam * np.abs(w).sum(0) + _ridge(regularizer, w)
 
     def penalties(regularizer, d: int) -> np.ndarray:  # noqa: N805
         """pen as a vector."""
@@ -163,15 +177,14 @@ class WeightedElasticNet(NamedTuple):
     kind = "separable"
     cost = "O(nonzeros) per example"
 
-    def prox(regularizer, v, s):  # noqa: N805
-        return v - minimum(maximum(v, -s), s)
+    prox, stepped = ElasticNet.prox, ElasticNet.stepped
 
     def penalty(regularizer, j):  # noqa: N805
         return regularizer.pen[j]
 
     def strength(regularizer, w):  # noqa: N805
         pen = regularizer.pen if w.ndim == 1 else regularizer.pen[:, None]
-        return regularizer.lam * (pen * np.abs(w)).sum(0) + 0.5 * regularizer.rho * np.square(w).sum(0)
+        return regularizer.lam * (pen * np.abs(w)).sum(0) + _ridge(regularizer, w)
 
     def penalties(regularizer, d: int) -> np.ndarray:  # noqa: N805
         """pen as a vector."""

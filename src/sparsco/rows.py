@@ -126,14 +126,16 @@ def squared_norms(indptr, data, order):
 @kernel
 def margins(indptr, indices, data, w, b):
     """<w, x_i> + b for every row and model: w (d, m), b (m,), result (n, m)."""
-    n, m = indptr.size - 1, w.shape[1]
-    out = np.empty((n, m))
-    for i in range(n):
+    n, m = indptr.size - 1, U(b.size)
+    out = np.empty((n, b.size))
+    for k in range(n):
+        i = U(k)
         for q in range(m):
-            s = b[q]
-            for p in range(U(indptr[i]), U(indptr[i + 1])):
-                s += w[U(indices[p]), U(q)] * data[p]
-            out[i, q] = s
+            out[i, q] = b[q]
+        for p in range(U(indptr[i]), U(indptr[i + U(1)])):
+            j, x = U(indices[p]), data[p]
+            for q in range(m):
+                out[i, q] += w[j, q] * x
     return out
 
 
@@ -151,6 +153,18 @@ def margins_at(indptr, indices, data, order, cells, first, b):
             for q in range(m):
                 out[k, q] += cells[j, at + q] * x
     return out
+
+
+@kernel
+def put_columns(w, ends, features, data):
+    """Where the columns of w are not zero, one column after the other: the first from ``ends[0]`` on, and so on, which
+    is then where it ended."""
+    for j in range(U(w.shape[0])):
+        for q in range(U(w.shape[1])):
+            if w[j, q] != 0.0:
+                at = U(ends[q])
+                features[at], data[at] = j, w[j, q]
+                ends[q] = at + U(1)
 
 
 @kernel

@@ -102,6 +102,8 @@ class Columns:
 
     def find(self, matrix: Matrix) -> Matrix:
         """The rows with slots for columns, those without a slot left out."""
+        if matrix.d <= self.width:
+            return self.place(matrix)
         return without(matrix, matrix.indices < self.width, self.width)
 
     def only(self, slots: np.ndarray) -> Columns:

@@ -22,7 +22,7 @@ from .losses import couples, value
 from .optimizers.epoch import epoch_mean
 from .optimizers.follow import following
 from .pilot import gradient_at_zero, lam_max, largest_eigenvalue, largest_slope, ridge_norm
-from .records import Means, Nothing, Problem, Rows, State, check_room, padded, slices, widened
+from .records import Means, Nothing, Problem, Rows, State, check_room, padded, slices, tracks, widened
 from .regularizers import AutoElasticNet, checked, is_absolute, is_lazy, is_of_fixed_width, kind
 from .reservoir import Reservoir
 from .rows import Matrix, margins, squared_norms, stack
@@ -50,13 +50,13 @@ class Run:
     def __init__(
         self, loss: Any, regularizer: Any, optimizer: Any, conversion: Any = _LAST, step: Any = None, *,
         d: int, targets: Any = None, intercept: bool = True, seed: int = 0,
-        initial: tuple[np.ndarray, np.ndarray] | None = None, lams: Any = None,
+        initial: tuple[np.ndarray, np.ndarray] | None = None, lams: Any = None, single: bool = False,
     ) -> None:  # fmt: skip
         """``lams``: a strength of the L1 term for each of several copies of the models, in place of the regularizer's;
-        numbers, or a ``Grid`` below the smallest that selects nothing on the pilot rows."""
+        numbers, or a ``Grid`` below the smallest that selects nothing on the pilot rows.  ``single``: in float32."""
         self.targets = targets or Values()
         if lams is not None:
-            check_strengths(loss, regularizer, optimizer, conversion)
+            check_strengths(loss, regularizer, optimizer, conversion, single)
             self.targets = Repeated(self.targets, len(lams))
         self.lams = lams
         self.conversion, self.rounding = conversion, None
@@ -72,7 +72,7 @@ class Run:
             )
         regularizer = checked(regularizer, d)
         check_room(8 * d * self.targets.m)  # state and sums, and what is computed of them
-        self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing(), self._by_lane(lams))
+        self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing(), self._by_lane(lams), single)
         """Its d is the number of features there is room for; see ``grow``."""
         self.d = d
         self.optimizer, self.step, self.seed = optimizer, step, seed
@@ -356,8 +356,7 @@ class Run:
             if self._dense is not None:
                 n = 1
             part = order[k : k + n]
-            targets, scaled = self.targets.encode(y[part], weights[part], self.problem.width)
-            rows = Rows(matrix.indptr, matrix.indices, matrix.data, targets, scaled)
+            rows = Rows(matrix.indptr, matrix.indices, matrix.data, *self._for_kernels(y[part], weights[part]))
             if self._fixed is not None:
                 self._fixed.learn(rows, part, self.problem)
                 self.seen += n
@@ -369,6 +368,13 @@ class Run:
         if self.reservoir is not None and not again:
             for first in range(0, len(order), _OFFERED):
                 self._offer(matrix, y, weights, order[first : first + _OFFERED])
+
+    def _for_kernels(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Targets and weights as kernels take them: of every lane, or a column of one number for all lanes."""
+        problem = self.problem
+        if self.lams is not None and self.targets.base.m == 1 < problem.m == problem.width:
+            return tuple(part.reshape(-1, 1) for part in self.targets.base.encode(y, weights, 1))
+        return tuple(part.view(np.float64) for part in self.targets.encode(y, weights, problem.width, problem.kind))
 
     def _due(self) -> None:
         """What has to happen before the next example."""
@@ -390,7 +396,8 @@ class Run:
         if self.optimizer.uses_steps:
             eta = self.step.sizes(t, n)
             if self.step.cap and not hasattr(self.optimizer, "prepared"):  # mini-batches have a cap of their own
-                heaviest = rows.weights.reshape(len(order), problem.width)[:n].max(1)
+                scale = rows.weights if rows.weights.ndim == 2 else problem.unpacked(rows.weights)
+                heaviest = scale.reshape(len(order), -1)[:n].max(1)
                 eta = capped(eta, squared_norms(matrix.indptr, matrix.data, order[:n]), heaviest, problem)
             check_positive(eta, t)
         omega = np.ones(n)
@@ -410,7 +417,7 @@ class Run:
         if problem.sums or self._dense is not None:
             self.window_weight = float(np.add.accumulate(np.append(self.window_weight, omega[:n]))[-1])
             self.watched += n
-        if not np.all(np.isfinite(self.state.bias)):
+        if not np.all(np.isfinite(problem.unpacked(self.state.bias))):
             self._diverged()
         return n
 
@@ -446,16 +453,18 @@ class Run:
         return self._pilot_loss(w, b) + float(np.sum(self.problem.strengths(w)))
 
     def _pilot_loss(self, w: np.ndarray, b: np.ndarray) -> float:
-        matrix, targets, scaled = self._pilot_rows
-        return self.mean_loss(matrix, targets, scaled, w, b)
+        return self.mean_loss(*self._pilot_rows, w, b)
 
     def mean_loss(
         self, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, w: np.ndarray, b: np.ndarray
     ) -> float:
         """The mean of weight times loss over these rows, summed over models; targets and weights are (n, m)."""
-        if not len(matrix):
+        return self._loss_at(margins(matrix.indptr, matrix.indices, matrix.data, w, b), targets, weights)
+
+    def _loss_at(self, p: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> float:
+        """The same at margins p (n, m)."""
+        if not len(p):
             return 0.0
-        p = margins(matrix.indptr, matrix.indices, matrix.data, w, b)
         with np.errstate(over="ignore", invalid="ignore"):
             return float((weights * value(self.problem.loss, p, targets)).mean(0).sum())
 
@@ -625,7 +634,10 @@ class Run:
         w = answer.w
         if not (np.all(np.isfinite(w)) and np.all(np.isfinite(answer.b))):
             self._diverged()
-        zero = self._pilot_objective(np.zeros_like(w), np.zeros_like(answer.b))
+        _, targets, scaled = self._pilot_rows
+        zero = self._loss_at(np.zeros(targets.shape), targets, scaled)
+        if not is_absolute(self.problem.regularizer):
+            zero += float(np.sum(self.problem.strengths(np.zeros_like(w))))
         if self._pilot_objective(w, answer.b) > 1e3 * zero > 0.0:
             self._diverged()
         return answer if self.rounding is None else self.rounding.round(answer, self)
@@ -677,8 +689,8 @@ class Grid:
         return replace(self, start=part.start, stop=part.stop)
 
 
-def check_strengths(loss: Any, regularizer: Any, optimizer: Any, conversion: Any) -> None:
-    """Refuse what cannot be learned with several strengths side by side."""
+def check_strengths(loss: Any, regularizer: Any, optimizer: Any, conversion: Any, single: bool = False) -> None:
+    """Refuse what cannot be learned with several strengths side by side, or not in float32."""
     why = None
     if couples(loss):
         why = f"{type(loss).__name__} ties models together"
@@ -692,6 +704,12 @@ def check_strengths(loss: Any, regularizer: Any, optimizer: Any, conversion: Any
         why = f"{type(conversion).__name__} converts all models of {type(regularizer).__name__} together"
     if why is not None:
         raise ValueError(f"several strengths cannot be learned in one read here: {why}.")
+    base = getattr(conversion, "base", conversion)
+    if single and (not getattr(optimizer, "takes_single", False) or tracks(base.watch(loss))):
+        raise ValueError(
+            "dtype='float32' is for the last iterates (conversion='last') of fobos, nftrl and ftrl, not for "
+            f"{type(base).__name__} of {type(optimizer).__name__}: sums of iterates need float64."
+        )
 
 
 def check_lanes(optimizer: Any, m: int) -> None:

@@ -14,8 +14,10 @@ class Values:
         self.models, self.part = models, part
         self.m = len(range(models)[part])
 
-    def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        targets, scaled = np.zeros((len(y), width)), np.zeros((len(y), width))
+    def encode(
+        self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any = np.float64
+    ) -> tuple[np.ndarray, np.ndarray]:
+        targets, scaled = np.zeros((len(y), width), kind), np.zeros((len(y), width), kind)
         targets[:, : self.m] = self._columns(y)[:, self.part]
         scaled[:, : self.m] = weights[:, None]
         return targets.ravel(), scaled.ravel()
@@ -41,8 +43,10 @@ class Classes:
         self.signs, self.weights = signs[:, part], weights[:, part]
         self.m = self.signs.shape[1]
 
-    def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        targets, scaled = np.full((len(y), width), -1.0), np.zeros((len(y), width))
+    def encode(
+        self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any = np.float64
+    ) -> tuple[np.ndarray, np.ndarray]:
+        targets, scaled = np.full((len(y), width), -1.0, kind), np.zeros((len(y), width), kind)
         codes = y.astype(np.int64)
         targets[:, : self.m] = self.signs[codes]
         scaled[:, : self.m] = self.weights[codes] * weights[:, None]
@@ -62,13 +66,14 @@ class Repeated:
         self.base, self.copies = base, copies
         self.m = base.m * copies
 
-    def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        models = np.arange(width) % self.base.m
-        targets, scaled = (
-            part.reshape(len(y), self.base.m).take(models, 1) for part in self.base.encode(y, weights, self.base.m)
-        )
-        scaled[:, self.m :] = 0.0
-        return targets.ravel(), scaled.ravel()
+    def encode(
+        self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any = np.float64
+    ) -> tuple[np.ndarray, np.ndarray]:
+        out = np.zeros((2, len(y), width), kind)
+        for every, part in zip(out, self.base.encode(y, weights, self.base.m, kind), strict=True):
+            copies = every[:, : self.m].reshape(len(y), self.copies, self.base.m)
+            copies[:] = part.reshape(len(y), 1, self.base.m)
+        return out[0].ravel(), out[1].ravel()
 
     def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Targets and weights of every model of the estimator, once each."""
@@ -85,8 +90,10 @@ class OneVsRest:
     def __init__(self, first: int, m: int, rest: float = -1.0) -> None:
         self.first, self.m, self.rest = first, m, rest
 
-    def encode(self, y: np.ndarray, weights: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        targets, scaled = np.full((len(y), width), -1.0), np.zeros((len(y), width))
+    def encode(
+        self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any = np.float64
+    ) -> tuple[np.ndarray, np.ndarray]:
+        targets, scaled = np.full((len(y), width), -1.0, kind), np.zeros((len(y), width), kind)
         targets[:, : self.m] = self._signs(y, self.first, self.m)
         scaled[:, : self.m] = weights[:, None]
         return targets.ravel(), scaled.ravel()

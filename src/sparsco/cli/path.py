@@ -31,6 +31,8 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument("--hold-out", type=float, metavar="SHARE",
                     help="judge on rows held out (default: on some rows before they are learned)")  # fmt: skip
     to.add_argument("--passes", type=positive, default=1, metavar="N", help="over the data (default: 1)")
+    to.add_argument("--float32", action="store_true",
+                    help="twice as fast, with --conversion last: five digits in place of fifteen")  # fmt: skip
     to.add_argument("-m", "--model", metavar="FILE", help="where to write the model that is chosen")
     to.add_argument("--report", metavar="FILE.html", help="write table and plots as one HTML file")
     to.add_argument("--json", action="store_true", help="the table as JSON")
@@ -52,6 +54,7 @@ def _path(given: argparse.Namespace) -> int:
     reader = reading(given)
     own = {"lams": given.lams, "m": given.strengths, "ratio": given.ratio, "choose": given.choose}
     own["validation"] = "progressive" if given.hold_out is None else given.hold_out
+    own["dtype"] = "float32" if given.float32 else "float64"
     trained = paths.train_path(
         given.data[0] if len(given.data) == 1 else given.data, model, path=own, passes=given.passes,
         reader=reader | ({"cache": True} if given.passes > 1 else {}), classes=given.classes, settings=settings,

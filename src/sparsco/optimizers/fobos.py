@@ -8,24 +8,40 @@ sums of omega P and omega P B so far; only a coordinate that died while idle nee
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..dispatch import U, inlined, kernel, plain_python
-from ..lanes import anyof, lane, load, maximum, minimum, prefetch, signed, store, width
+from ..lanes import (
+    anyof,
+    floor,
+    gather,
+    load,
+    maximum,
+    minimum,
+    of_row,
+    prefetch,
+    room,
+    signed,
+    spell,
+    store,
+    where,
+    width,
+)
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..records import Block, Layout, Problem, State, spare, tracks
-from ..regularizers import ElasticNet, falls, is_absolute, penalty, prox
+from ..regularizers import ElasticNet, falls, is_absolute, penalty, prox, stepped
 from .fobos_lines import learn_lines
 from .lines import FIVE, FOUR, THREE, TWO, tails
 
-_CELLS = 1024
-_TINY = 1e-60, 1e-4
-"""Below this P the cells are settled and P starts again from 1: without sums, where it only must not underflow, and
-with sums, which lose as many digits as P does."""
+_CELLS = 4096
+_NONE = 1e-100
+"""Shrinkage too small to end anything."""
+_TINY, _TINY_SINGLE, _TINY_SUMS = 1e-60, 1e-12, 1e-4
+"""Below this P the cells are settled and P starts again from 1: without sums, where it only must not underflow, of
+single lanes sooner; with sums, which lose as many digits as P does."""
 
 
 class Schedule(NamedTuple):
@@ -80,6 +96,7 @@ class FOBOS(NamedTuple):
     columns = 4
     uses_steps = True
     takes = ("separable", "grouped")
+    takes_single = True
 
     @property
     def learn(self):
@@ -142,7 +159,7 @@ class FOBOS(NamedTuple):
         """The same at some features, compiled: for many lanes."""
         out = np.empty(len(features) * problem.width)
         read(features, *block.table[t - block.start, [0, 3]], problem.method, state, out)
-        return out.reshape(-1, problem.width)[:, : problem.m], state.bias[: problem.m].copy()
+        return self.layout.answer(problem, state, out)
 
 
 def gradient_decay(state: State, t: int, eta: np.ndarray, rho: float) -> np.ndarray:
@@ -191,7 +208,7 @@ def make_schedule(
     if decay is None:
         decay = 1.0 / (1.0 + eta * float(problem.regularizer.rho))
     tau, fall, table = np.empty(len(eta)), np.empty(len(eta)), block.reserve(first + len(eta) + 1)
-    limit = _TINY[problem.sums > 0]
+    limit = _TINY_SUMS if problem.sums else _TINY_SINGLE if problem.single else _TINY
     n = fill(table, first, decay, eta, shrinkage, omega, in_prox, limit, tau, fall)
     block.full = bool(table[first + n, 3] < limit)
     if problem.sums:
@@ -215,15 +232,24 @@ def _update_grid(block: Block, r: int) -> None:
 
 @inlined
 def _near(table, grid, r, x):
-    """A step near the first z in 1..r with B_z >= x: the grid's interpolation, then one Newton step."""
-    last, one = 1.0 * r, U(1)
+    """The last z in 0..r-1 with B_z < x, or one near it: the grid's interpolation."""
     place = minimum(x * grid[0], grid.size - 3.0)
-    k = U(place)
-    z = grid[k + one] + (grid[k + U(2)] - grid[k + one]) * (place - 1.0 * k)
-    i = U(minimum(maximum(z, 1.0), last))
-    step = maximum(table[i, 0] - table[i - one, 0], 1e-300)
-    jump = minimum(maximum((x - table[i, 0]) / step, -last), last)
-    return U(minimum(maximum(1.0 * i + math.ceil(jump), 1.0), last))
+    k = floor(place)
+    z = gather(grid, k + 1.0)
+    z = floor(z + (gather(grid, k + 2.0) - z) * (place - k))
+    return minimum(z, 1.0 * r - 1.0)
+
+
+@inlined
+def _misses(table, z, x):
+    """Where it is not."""
+    return (gather(table, z * 4.0) >= x) | (gather(table, z * 4.0 + 4.0) < x)
+
+
+@inlined
+def _summed(table, z, x):
+    """The sum of omega P (x - B) over the steps up to z, those with B < x."""
+    return x * gather(table, z * 4.0 + 5.0) - gather(table, z * 4.0 + 6.0)
 
 
 @kernel
@@ -253,7 +279,7 @@ def learn(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     eta, tau, fall, omega, table, grid, first, dead, level = schedule
     cell, bias, _ = state
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    m, sums, one = U(room(lanes)), U(tracks(watch)), U(1)
     stride = one + (one + sums + U(spare(watch))) * m
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
@@ -271,29 +297,24 @@ def learn(rows, order, schedule, method, state):
                 store(lanes, level, n * m, v)
                 n += U(anyof((abs(v) <= idle * falls(reg, v)) & (v != 0.0)))
             v = prox(reg, v, idle)
-            store(lanes, cell, at + one, v)
-            if sums == 0:
-                cell[at] = B  # the step's own prox is part of the next idle stretch
+            if sums > 0:
+                store(lanes, cell, at + one, v)
             s = s + v * data[p]
-        for h in range(n):  # the iterates of the dead, summed up to the step z at which each reached zero
-            at = U(dead[h]) * stride
-            pen, speed = penalty(reg, U(dead[h])), falls(reg, load(lanes, level, h * m))
-            for q in range(m):
-                v, shrink = level[h * m + q], lams[q] * pen * lane(speed, q)
-                if (v != 0.0) & (abs(v) <= shrink * (B - cell[at])):
-                    x = abs(v) / shrink + cell[at]
-                    z = _near(table, grid, r, x)
-                    if not ((table[z, 0] >= x) & (table[z - one, 0] < x)):
-                        lo, hi = U(0), r  # irregular steps: bisect
-                        while hi - lo > one:
-                            mid = (lo + hi) >> one
-                            if table[mid, 0] >= x:
-                                hi = mid
-                            else:
-                                lo = mid
-                        z = hi
-                    cell[at + one + m + q] += math.copysign(maximum(shrink * (x * table[z, 1] - table[z, 2]), 0.0), v)
-        y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
+        for h in range(n):  # the iterates of the dead, summed up to the step at which each reached zero
+            at, v = U(dead[h]) * stride, load(lanes, level, h * m)
+            shrink, f = lam * penalty(reg, U(dead[h])) * falls(reg, v), at + one + m
+            died = (v != 0.0) & (abs(v) <= shrink * (B - cell[at]))
+            x = where(died, abs(v) * (1.0 / maximum(shrink, _NONE)) + cell[at], 0.5 * table[one, 0])
+            z, far = _near(table, grid, r, x), float(r)
+            if anyof(_misses(table, z, x)):  # irregular steps: bisect
+                z = 0.0 * x
+                while anyof(far - z > 1.0):
+                    mid = floor(0.5 * (z + far))
+                    reached = gather(table, mid * 4.0) >= x
+                    z, far = where(reached, z, mid), where(reached, mid, far)
+            gone = where(died, maximum(shrink * _summed(table, z, x), 0.0), 0.0)
+            store(lanes, cell, f, load(lanes, cell, f) + signed(gone, v))
+        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
         margin = P * s + b
         g = weight * derivative(loss, margin, y)
         c, og, step = tau[k] * g, omega[k] * g, fall[k]
@@ -310,11 +331,13 @@ def learn(rows, order, schedule, method, state):
             j = U(indices[p])
             at = j * stride
             pen = lam * penalty(reg, j)
-            v = load(lanes, cell, at + one)
-            u = v - c * data[p]
+            v = u = load(lanes, cell, at + one)
             if sums > 0:
-                u = prox(reg, u, pen * step)
+                u = prox(reg, v - c * data[p], pen * step)
                 cell[at] = B1
+            else:
+                u = stepped(reg, v, pen * (B - cell[at]), c * data[p])
+                cell[at] = B  # the step's own prox is part of the next idle stretch
             store(lanes, cell, at + one, u)
             if sums > 0:
                 f = at + one + m
@@ -341,13 +364,13 @@ def learn(rows, order, schedule, method, state):
 def read(features, B, P, method, state, out):
     """The iterate at these features: P S(v, lam pen (B - B at the last touch))."""
     _, reg, lanes, watch, lams = method
-    m, one = U(width(lanes)), U(1)
+    m, one = U(room(lanes)), U(1)
     stride, lam = one + (one + U(tracks(watch)) + U(spare(watch))) * m, load(lanes, lams, U(0))
     for k in range(features.size):
         j = U(features[k])
         at = j * stride
         idle = lam * (penalty(reg, j) * (B - state.cell[at]))
-        store(lanes, out, U(k) * m, P * prox(reg, load(lanes, state.cell, at + one), idle))
+        spell(lanes, out, U(k) * U(width(lanes)), P * prox(reg, load(lanes, state.cell, at + one), idle))
 
 
 @kernel
@@ -355,30 +378,25 @@ def settle(table, grid, steps, method, state):
     """Close the sums after so many steps for every coordinate and write v = w, B = 0 into its cell."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    m, sums, one = U(room(lanes)), U(tracks(watch)), U(1)
     stride, r = one + (one + sums + U(spare(watch))) * m, U(steps)
     B, P, lam = table[r, 0], table[r, 3], load(lanes, lams, U(0))
     for j in range(U(cell.size) // stride):
         at, pen = j * stride, penalty(reg, j)
         now = load(lanes, cell, at + one)
-        if sums > 0:
-            speed = falls(reg, now)
-            for q in range(m):
-                v, shrink = cell[at + one + q], lams[q] * pen * lane(speed, q)
-                if v != 0.0:
-                    z, level = r, abs(v) + shrink * cell[at]
-                    if abs(v) <= shrink * (B - cell[at]):
-                        x = level / shrink
-                        z = _near(table, grid, r, x)
-                        if not ((table[z, 0] >= x) & (table[z - one, 0] < x)):
-                            lo, hi = U(0), r
-                            while hi - lo > one:
-                                mid = (lo + hi) >> one
-                                if table[mid, 0] >= x:
-                                    hi = mid
-                                else:
-                                    lo = mid
-                            z = hi
-                    cell[at + one + m + q] += math.copysign(maximum(level * table[z, 1] - shrink * table[z, 2], 0.0), v)
+        if (sums > 0) & (r > 0) & anyof(now != 0.0):  # as in ``learn``, and those that are alive
+            shrink, f = lam * pen * falls(reg, now), at + one + m
+            died = (now != 0.0) & (abs(now) <= shrink * (B - cell[at]))
+            x = where(died, abs(now) * (1.0 / maximum(shrink, _NONE)) + cell[at], 0.5 * table[one, 0])
+            z, far = _near(table, grid, r, x), float(r)
+            if anyof(_misses(table, z, x)):
+                z = 0.0 * x
+                while anyof(far - z > 1.0):
+                    mid = floor(0.5 * (z + far))
+                    reached = gather(table, mid * 4.0) >= x
+                    z, far = where(reached, z, mid), where(reached, mid, far)
+            alive = (abs(now) + shrink * cell[at]) * table[r, 1] - shrink * table[r, 2]
+            total = where(died, shrink * _summed(table, z, x), alive)
+            store(lanes, cell, f, load(lanes, cell, f) + signed(maximum(total, 0.0), now))
         store(lanes, cell, at + one, P * prox(reg, now, lam * (pen * (B - cell[at]))))
         cell[at] = 0.0

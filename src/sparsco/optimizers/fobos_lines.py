@@ -7,11 +7,11 @@ each would cost more than the rest of its work.
 from __future__ import annotations
 
 from ..dispatch import U, kernel
-from ..lanes import anyof, lane, load, maximum, minimum, signed, store, where
+from ..lanes import anyof, floor, gather, lane, load, maximum, minimum, signed, store, where
 from ..losses import curvature, derivative
 from ..records import tracks
 from ..regularizers import prox
-from .lines import FOUR, count, fields, floor, gather, numbered, pack, pick, prefetch, put_fields
+from .lines import FOUR, count, fields, numbered, pack, pick, prefetch, put_fields
 
 
 @kernel

@@ -41,6 +41,7 @@ class FTRL(NamedTuple):
     columns = idle.COLUMNS
     uses_steps = False
     takes = ("separable",)
+    takes_single = True
     learn = _LEARN
 
     def check(self, problem: Problem) -> None:

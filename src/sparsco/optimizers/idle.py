@@ -93,13 +93,13 @@ class IdleLayout(Layout):
     def stride(self, problem: Problem) -> int:
         if self._in_lines(problem):
             return LINE
-        return self._shared(problem) + (self.lane + problem.sums) * problem.width
+        return self._shared(problem) + (self.lane + problem.sums) * problem.room
 
     def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         cell = state.cell.reshape(problem.d, self.stride(problem))
         first, n = self._shared(problem), self.lane + problem.sums
-        lanes = cell[:, first : first + n * problem.width].reshape(problem.d, n, problem.width)
-        return cell[:, :first], lanes, state.bias.reshape(self.bias + problem.sums, problem.width)
+        lanes = problem.unpacked(cell[:, first : first + n * problem.room]).reshape(problem.d, n, problem.width)
+        return cell[:, :first], lanes, self.bias_of(problem, state)
 
 
 LAYOUT = IdleLayout(shared=2, lane=3, bias=4, clock=1)
@@ -121,15 +121,15 @@ def start(optimizer: Any, problem: Problem, centres: Any = 0.0) -> tuple[State, 
     """Nothing learned; the intercept at ``centres``."""
     state = layout(optimizer).new_state(problem)
     if problem.intercept:
-        state.bias[: problem.m] = centres
+        layout(optimizer).bias_of(problem, state)[0, : problem.m] = centres
     return state, Block(COLUMNS)
 
 
 def per_lane(problem: Problem, value: Any, rest: float) -> np.ndarray:
-    """A number or one per model, as an array over all lanes; ``rest`` where a lane has no model."""
+    """A number or one per model, for all lanes of a kernel; ``rest`` where a lane has no model."""
     out = np.full(problem.width, rest)
     out[: problem.m] = value
-    return out
+    return problem.packed(out)
 
 
 def make_schedule(
@@ -167,12 +167,11 @@ def settle(optimizer: Any, problem: Problem, state: State, block: Block, t: int)
 
 def weights(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
     """The iterate after t examples, made in slices: it takes a dozen arrays to make."""
-    w = np.empty((problem.d, problem.m))
+    own, w = layout(optimizer), np.empty((problem.d, problem.m))
+    cells = state.cell.reshape(problem.d, own.stride(problem))
     for some in slices(problem.d):
-        part = problem.at(some)
-        cells = state.cell.reshape(problem.d, layout(optimizer).stride(problem))[some]
-        w[some] = _weights(optimizer, part, state._replace(cell=cells.ravel()), t)
-    return w, state.bias[: problem.m].copy()
+        w[some] = _weights(optimizer, problem.at(some), state._replace(cell=cells[some].ravel()), t)
+    return w, own.bias_of(problem, state)[0, : problem.m].astype(np.float64)
 
 
 def _weights(optimizer: Any, problem: Problem, state: State, t: int) -> np.ndarray:
@@ -193,7 +192,7 @@ def weights_at(
     """The same at some features, compiled: for many lanes."""
     own, out = layout(optimizer), np.empty(len(features) * problem.width)
     read(features, float(t), own.stride(problem), idle_of(optimizer, problem), own.ages, problem.method, state, out)
-    return out.reshape(-1, problem.width)[:, : problem.m], state.bias[: problem.m].copy()
+    return own.answer(problem, state, out)
 
 
 class Learn:

@@ -7,13 +7,12 @@ import math
 import numpy as np
 
 from ..dispatch import U, kernel
-from ..lanes import anyof, lane, load, maximum, minimum, signed, store, where, width
+from ..lanes import anyof, lane, least, load, maximum, minimum, of_row, room, signed, spell, store, where, width
 from ..lanes import prefetch as ask
 from ..losses import curvature, derivative
 from ..records import tracks
 from ..regularizers import falls, penalty, prox
 from .idle_parts import (
-    TINY,
     age,
     births,
     clock_of,
@@ -40,7 +39,7 @@ def learn(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     rule, idle, ages, omega, table, origin, first, gains, floors, centres, intercept, dead, scale = schedule
     cell, bias, clock = state
-    m, sums, one, two = U(width(lanes)), U(tracks(watch)), U(1), U(2)
+    m, sums, one, two = U(room(lanes)), U(tracks(watch)), U(1), U(2)
     touch = two + U(births(ages))
     own = touch + U(ridged(idle))
     stride = own + (U(3) + sums) * m
@@ -58,7 +57,7 @@ def learn(rows, order, schedule, method, state):
             at = j * stride
             f, shrink = at + own, lam * penalty(reg, j)
             if normalises(rule) == 1:
-                q, count = maximum(TINY, cell[at] + x * x), cell[at + one] + 1.0
+                q, count = maximum(least(x), cell[at] + x * x), cell[at + one] + 1.0
                 cell[at], cell[at + one] = q, count
                 seen += x * x * (count / q)
                 scale[p - begin] = q / count
@@ -93,7 +92,7 @@ def learn(rows, order, schedule, method, state):
                 if (eta > 0.0) & (abs(z) <= own_shrink * now):
                     total = sum_to_death(table, z, eta, own_shrink, then, r)
                     cell[f + m + m + m + lane_] -= math.copysign(total, z)
-        y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
+        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
         margin = s + b
         c = weight * derivative(loss, margin, y)
         og, curve, gk = omega[k] * c, 0.0 * b, gain
@@ -120,7 +119,7 @@ def learn(rows, order, schedule, method, state):
             pull = v * damping(idle, now, eta)  # -r w
             w, g = 0.0 - pull * eta, c * x
             G = load(lanes, cell, f + m + m) + g * g
-            new_r = maximum(rate(rule, G, scale[p - begin], gk, floor), TINY)
+            new_r = maximum(rate(rule, G, scale[p - begin], gk, floor), least(G))
             new_eta = 1.0 / new_r
             new_z = landed(idle, reg, moved(rule, kept(rule, z, pull), g, new_r * w, level), new_eta, shrink)
             if (ridged(idle) == 1) & ((sums > 0) | (drifts(idle) == 1)):
@@ -151,7 +150,7 @@ def learn(rows, order, schedule, method, state):
         if sums > 2:
             store(lanes, bias, U(6) * m, load(lanes, bias, U(6) * m) + curve)
         G_b = G_b + c * c
-        new_r = maximum(rate(rule, G_b, 1.0, gk, floor), TINY)
+        new_r = maximum(rate(rule, G_b, 1.0, gk, floor), least(G_b))
         z_b = moved(rule, kept(rule, z_b, r_b * (b0 - b)), c, new_r * (b - b0), 0.0)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     store(lanes, bias, U(0), b)
@@ -198,7 +197,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
             x_once = where(number < left, x, 0.0)
             s = s + w * x_once
             if normalises(rule) == 1:
-                q, n = maximum(q + x * x, TINY), n + 1.0
+                q, n = maximum(q + x * x, least(x)), n + 1.0
                 inverse = 1.0 / (q * n)  # one division for n / q and q / n
                 seen = seen + x_once * x_once * (n * (n * inverse))
                 store(FOUR, space, o + U(20), q * (q * inverse))
@@ -245,7 +244,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
             G = load(FOUR, space, o + U(8)) + cx * cx
             if normalises(rule) == 1:
                 s2 = load(FOUR, space, o + U(20))
-            new_r = maximum(rate(rule, G, s2, gain, floor), TINY)
+            new_r = maximum(rate(rule, G, s2, gain, floor), least(G))
             z, eta = moved(rule, load(FOUR, space, o), cx, new_r * w, level), 1.0 / new_r
             q, n = load(FOUR, space, o + U(12)), load(FOUR, space, o + U(16))
             if sums > 0:
@@ -268,7 +267,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
         if sums > 2:
             bias[6] += curve
         G_b += c * c
-        new_r = maximum(TINY, rate(rule, G_b, 1.0, gain, floor))
+        new_r = maximum(least(G_b), rate(rule, G_b, 1.0, gain, floor))
         z_b = moved(rule, kept(rule, z_b, r_b * (b0 - b)), c, new_r * (b - b0), 0.0)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     bias[0], bias[1], bias[2], bias[3] = b, z_b, G_b, r_b
@@ -280,14 +279,14 @@ def read(features, t, stride, idle, ages, method, state, out):
     """The iterate at these features at clock t, where z does not drift."""
     _, reg, lanes, _, lams = method
     cell = state.cell
-    m, step, lam = U(width(lanes)), U(stride), load(lanes, lams, U(0))
+    m, step, lam = U(room(lanes)), U(stride), load(lanes, lams, U(0))
     own = U(2) + U(births(ages)) + U(ridged(idle))
     for k in range(features.size):
         j = U(features[k])
         at = j * step
         now, eta = age(ages, t, cell, at), abs(load(lanes, cell, at + own + m))
         v = shrunk(reg, load(lanes, cell, at + own), lam * penalty(reg, j) * clock_of(idle, now))
-        store(lanes, out, U(k) * m, 0.0 - v * damping(idle, now, eta) * eta)
+        spell(lanes, out, U(k) * U(width(lanes)), 0.0 - v * damping(idle, now, eta) * eta)
 
 
 @kernel
@@ -295,7 +294,7 @@ def settle_all(table, origin, t, stride, idle, ages, method, state):
     """Close the sums at clock t for every coordinate; eta's sign says whether it is alive."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
-    m, sums, two, step = U(width(lanes)), U(tracks(watch)), U(2), U(stride)
+    m, sums, two, step = U(room(lanes)), U(tracks(watch)), U(2), U(stride)
     touch, end = two + U(births(ages)), float(t)
     own, r = touch + U(ridged(idle)), U(int(end - origin))
     for j in range(U(cell.size) // step):

@@ -11,9 +11,6 @@ from ..dispatch import U, dispatched, inlined
 from ..lanes import maximum, minimum
 from ..regularizers import prox
 
-TINY = 1e-300
-"""Smallest r: where no gradient has come yet, so that z = 0, and 1/r only has to be finite."""
-
 
 @dispatched
 def rate(rule: Any, G: Any, s2: Any, gain: Any, floor: Any) -> Any:  # noqa: N803

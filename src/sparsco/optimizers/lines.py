@@ -17,7 +17,7 @@ from numba.core.cgutils import get_or_insert_function
 from numba.core.typing import signature
 
 from ..dispatch import class_of
-from ..lanes import Eight, Four, Mask, Two, Vec, _intrinsic, _register, emit_prefetch, width
+from ..lanes import Eight, Four, Mask, Two, Vec, _register, emit_prefetch, width
 
 LINE = 8
 """Numbers per feature at most: 64 bytes."""
@@ -70,16 +70,6 @@ def tails(rows: Any) -> tuple[np.ndarray, np.ndarray]:
     """Room for the four entries of an incomplete block: their features, their values.  Made outside of kernels, where
     an array is a third of a second of compilation."""
     return np.empty(4, rows.indices.dtype), np.empty(4, rows.data.dtype)
-
-
-def gather(array: np.ndarray, at: Any) -> Any:
-    """The numbers of ``array``, read flat, at four whole numbers."""
-    return array.reshape(-1)[at.astype(np.int32)]
-
-
-def floor(a: Any) -> Any:
-    """The largest whole number below each of four, or equal to it."""
-    return np.floor(a)
 
 
 def pack(array: np.ndarray, at: Any, values: Any, mask: Any) -> None:
@@ -221,25 +211,6 @@ def _emit_numbered(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return ir.Constant(context.get_value_type(sig.return_type), [0.0, 1.0, 2.0, 3.0])
 
 
-def _type_gather(array: Any, at: Any) -> Any:
-    return signature(Vec(4), array, at)
-
-
-def _emit_gather(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    data = context.make_array(sig.args[0])(context, builder, values[0]).data
-    at = builder.fptosi(values[1], ir.VectorType(ir.IntType(32), 4))
-    places = (builder.zext(builder.extract_element(at, _lane(k)), _WORD) for k in range(4))
-    return _collect(context, builder, [builder.gep(data, [place]) for place in places])
-
-
-def _type_floor(a: Any) -> Any:
-    return signature(a, a) if isinstance(a, Vec) else None
-
-
-def _emit_floor(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    return _intrinsic(builder, "floor", values[0])
-
-
 def _type_pack(array: Any, at: Any, values: Any, mask: Any) -> Any:
     return signature(types.none, array, types.uint64, values, mask)
 
@@ -269,7 +240,5 @@ def _emit_count(context: Any, builder: Any, sig: Any, values: Any) -> Any:
 
 
 _register(numbered, _type_numbered, _emit_numbered)
-_register(gather, _type_gather, _emit_gather)
-_register(floor, _type_floor, _emit_floor)
 _register(pack, _type_pack, _emit_pack)
 _register(count, _type_count, _emit_count)

@@ -54,6 +54,7 @@ class NFTRL(NamedTuple):
     columns = idle.COLUMNS
     uses_steps = False
     takes = ("separable",)
+    takes_single = True
     learn = _LEARN
 
     def check(self, problem: Problem) -> None:

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel
-from ..lanes import anyof, load, minimum, prefetch, signed, store, where, width
+from ..lanes import anyof, load, minimum, of_row, prefetch, signed, store, where, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import penalty, prox
@@ -352,7 +352,7 @@ def learn(rows, order, schedule, method, state):
         margin = b
         for p in range(begin, stop):
             margin = margin + load(lanes, point, (p - begin) * m) * data[p]
-        y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
+        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
         c = weight * derivative(loss, margin, y)
         oc, step, pull, curve = omega[k] * c, c * rate, c * gain[k], 0.0 * c
         if sums > 2:
@@ -495,7 +495,7 @@ def learn_split(rows, order, schedule, method, state):
         margin = b
         for p in range(begin, stop):
             margin = margin + load(lanes, cell, U(indices[p]) * stride) * data[p]
-        y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
+        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
         c = weight * derivative(loss, margin, y)
         oc, curve = omega[k] * c, 0.0 * c
         if sums > 2:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel
-from ..lanes import anyof, lane, load, maximum, minimum, prefetch, store, where, width
+from ..lanes import anyof, lane, load, maximum, minimum, of_row, prefetch, store, where, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import falls, penalty, prox
@@ -223,7 +223,7 @@ def learn(rows, order, schedule, method, state):
                     f = U(maximum(_death(size, lams[q], e, pen, t) - origin, 0.0))
                     total = size * table[f, 0] - (lams[q] * table[f, 1] + e * table[f, 2]) * pen
                     cell[at + m + q] += math.copysign(total, cell[at + q])
-        y, weight, b = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m), bias_qs[k] * z_b
+        y, weight, b = of_row(lanes, targets, k), of_row(lanes, weights, k), bias_qs[k] * z_b
         margin = qs[k] * s + b
         c = weight * derivative(loss, margin, y)
         oc, curve = omega[k] * c, 0.0 * c

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel
-from ..lanes import load, maximum, minimum, signed, store, where, width
+from ..lanes import load, maximum, minimum, of_row, signed, store, where, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import penalty
@@ -132,7 +132,7 @@ def learn_dense(rows, order, schedule, method, state):
         margin = b
         for p in range(start, stop):
             margin = margin + load(lanes, cell, U(indices[p]) * stride) * data[p]
-        y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
+        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
         c = weight * derivative(loss, margin, y)
         oc, curve = omega[k] * c, 0.0 * c
         if sums > 2:
@@ -321,7 +321,7 @@ def learn_harmonic(rows, order, schedule, method, state):
                         cell[at + one + m + q] += total if u > 0.0 else -total
                     cell[at + one + q] = now if u > 0.0 else -now
             s = s + load(lanes, cell, at + one) * data[p]
-        y, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
+        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
         margin = s / (t + t0) + b if t + t0 > 0.0 else b
         g = weight * derivative(loss, margin, y)
         c, og, curve = g / rho, omega[k] * g, 0.0 * g

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel
-from ..lanes import load, maximum, minimum, store, where, width
+from ..lanes import load, maximum, minimum, of_row, store, where, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import penalty, prox
@@ -121,7 +121,7 @@ def learn(rows, order, schedule, method, state):
         margin = b
         for p in range(begin, stop):
             margin = margin + load(lanes, cell, U(indices[p]) * stride) * data[p]
-        target, weight = load(lanes, targets, U(k) * m), load(lanes, weights, U(k) * m)
+        target, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
         c = weight * derivative(loss, margin, target)
         oc, curve = omega[k] * c, 0.0 * c
         if sums > 2:
