@@ -80,7 +80,7 @@ class CrossValidated(SelectorMixin, BaseEstimator):
                            placed, codes, own, epoch > 0)  # fmt: skip
                 at += len(order)
             whole.n_iter_ += 1
-        self._finish(whole, folds, fold, matrix, y, own)
+        self._finish(whole, folds, fold, matrix, y if whole.classifies else codes, own)
         return self
 
     def _like(self, whole: Any, d: int) -> Any:
