@@ -1,0 +1,153 @@
+"""Where tasks run: here, one after the other, or on the workers of a Dask cluster.
+
+A task is a pure function of its arguments, and results are put together in the order of the tasks, by the same tree:
+who computes what, and who is done first, cannot change a bit.  A task may only read what it is given.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+Merge = Callable[[Any, Any], Any]
+Seen = Callable[[int, int], None]
+"""Told how many of how many tasks are done."""
+TRIES = 10
+"""How often tasks are handed in again that took several workers with them, or lost what they needed."""
+
+
+def in_pairs(parts: Sequence[Any], merge: Merge) -> Any:
+    """All parts as one: neighbours first, then neighbours of these, and so on.
+
+    >>> in_pairs(["a", "b", "c", "d", "e"], lambda left, right: f"({left}{right})")
+    '(((ab)(cd))e)'
+    """
+    while len(parts) > 1:
+        parts = [merge(*pair) if len(pair) > 1 else pair[0] for pair in _pairs(parts)]
+    return parts[0]
+
+
+def _pairs(parts: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    return (parts[k : k + 2] for k in range(0, len(parts), 2))
+
+
+class Here:
+    """The reference: everything in this process."""
+
+    def hold(self, what: Any) -> Any:
+        """What tasks of this and later rounds will be given."""
+        return what
+
+    def map(self, name: str, function: Callable[..., Any], items: Sequence[tuple], *shared: Any) -> list[Any]:
+        """``function(*item, *shared)`` for every item, in their order."""
+        return [function(*item, *shared) for item in items]
+
+    def reduce(
+        self, name: str, function: Callable[..., Any], items: Sequence[tuple], *shared: Any, merge: Merge,
+        seen: Seen | None = None,
+    ) -> Any:  # fmt: skip
+        """The same, all results merged into one."""
+        parts = []
+        for item in items:
+            parts.append(function(*item, *shared))
+            if seen is not None:
+                seen(len(parts), len(items))
+        return in_pairs(parts, merge)
+
+
+class OnDask:
+    """The workers of a cluster.
+
+    What is held is part of a task's description, so that Dask can make it again when the worker that has it is lost.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def hold(self, what: Any) -> Any:
+        return self._submit("sparsco-hold", _itself, what)
+
+    def map(self, name: str, function: Callable[..., Any], items: Sequence[tuple], *shared: Any) -> list[Any]:
+        return self._surely(lambda: self.client.gather(self._leaves(name, function, items, shared)))
+
+    def reduce(
+        self, name: str, function: Callable[..., Any], items: Sequence[tuple], *shared: Any, merge: Merge,
+        seen: Seen | None = None,
+    ) -> Any:  # fmt: skip
+        from distributed import as_completed
+
+        def once() -> Any:
+            leaves = self._leaves(name, function, items, shared)
+            root = in_pairs(leaves, lambda left, right: self._submit(f"{name}-merge", merge, left, right))
+            if seen is not None:
+                for done, _ in enumerate(as_completed(leaves), 1):
+                    seen(done, len(leaves))
+            return root.result()
+
+        return self._surely(once)
+
+    def _leaves(self, name: str, function: Callable[..., Any], items: Sequence[tuple], shared: tuple) -> list[Any]:
+        return [self._submit(name, function, *item, *shared) for item in items]
+
+    def _submit(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        import dask
+
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            return self.client.submit(function, *arguments, key=f"{name}-{uuid.uuid4().hex}", pure=False)
+
+    def _surely(self, work: Callable[[], Any]) -> Any:
+        """Dask runs the tasks of a lost worker again, but gives up on one that lost several: that may be chance."""
+        from distributed import KilledWorker
+
+        for _ in range(TRIES):
+            try:
+                return work()
+            except KilledWorker:
+                pass
+        return work()
+
+
+def _itself(what: Any) -> Any:
+    return what
+
+
+@contextmanager
+def executor(client: Any = None) -> Iterator[Here | OnDask]:
+    """The one that ``client`` means: a Dask client, an address of a scheduler, "local:4" for four processes on this
+    machine that last as long as this context; None for this process alone."""
+    if client is None:
+        yield Here()
+    elif not isinstance(client, str):
+        if not hasattr(client, "submit") or not hasattr(client, "scheduler_info"):
+            raise ValueError(
+                f"client={client!r}: it must be a dask.distributed Client, an address such as 'tcp://host:8786', "
+                "'local:4', or None for this process."
+            )
+        yield OnDask(client)
+    else:
+        distributed = dask_distributed()
+        if client.startswith("local:"):
+            count = client.removeprefix("local:")
+            if not (count.isdecimal() and int(count) > 0):
+                raise ValueError(f"{client!r}: give a number of processes, for instance local:4.")
+            cluster = distributed.LocalCluster(n_workers=int(count), threads_per_worker=1, dashboard_address=":0")
+            with cluster, distributed.Client(cluster) as own:
+                yield OnDask(own)
+        else:
+            try:
+                own = distributed.Client(client, timeout="10s")
+            except (OSError, ValueError) as error:
+                raise ValueError(f"{client!r}: no Dask scheduler answers there: {error}") from None
+            with own:
+                yield OnDask(own)
+
+
+def dask_distributed() -> Any:
+    """The package, or a sentence that says how to get it."""
+    try:
+        import distributed
+    except ImportError:
+        raise ImportError("dask.distributed is not installed: pip install 'sparsco[distributed]'") from None
+    return distributed

@@ -1,0 +1,180 @@
+"""An estimator and data in partitions to a fitted estimator."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._linear import LinearModel, solve
+from ..paths import shell_of
+from ..progress import Bar
+from ..solve import PILOT_ROWS
+from ..training import Part, _Training, by_name, labels, reader_of
+from .executors import Here, OnDask, executor
+from .mixing import FIRST_ROWS, Mixing
+from .partitions import Partition, Place, partitions_of
+
+
+class Fitted(NamedTuple):
+    """A model and how it came about."""
+
+    model: Any
+    partitions: list[Partition]
+    names: Mapping[int, str]
+    """Of features, where they have names."""
+    rows: int
+    seconds: float
+    notes: list[str]
+
+
+class Head(NamedTuple):
+    """The first rows of a partition, how they are to be read, and whether columns are numbers of names."""
+
+    part: Part | None
+    reader: dict[str, Any]
+    by_name: bool
+
+
+def head(partition: Partition, most: int) -> Head:
+    """So many rows at most."""
+    found: list[Part] = []
+    partition.take(Place(), most, lambda part, row: found.append(part))
+    _, stream = next(partition.streams())
+    next(iter(stream), None)  # examples tell only as they are read whether they have names
+    return Head(Part.joined(found) if found else None, reader_of(stream, partition.reader), by_name(stream))
+
+
+def names(partition: Partition) -> list[str]:
+    """Of all features of a partition, in the order in which they appear."""
+    found: dict[str, None] = {}
+    for _, stream in partition.streams():
+        for _ in stream:
+            pass
+        found |= dict.fromkeys(stream.names[column] for column in sorted(stream.names))
+    return list(found)
+
+
+def fit(
+    estimator: Any, data: Any, client: Any = None, *, reader: Mapping[str, Any] | None = None,
+    partitions: int | None = None, classes: Any = None, passes: int = 1, round_rows: int = FIRST_ROWS,
+    progress: bool | None = None,
+) -> Any:  # fmt: skip
+    """Fit an estimator to data in partitions; returns it.
+
+    ``estimator``: a :class:`sparsco.SparseClassifier` or :class:`sparsco.SparseRegressor` learns by parameter mixing
+    and an exact phase two; a stable estimator runs its paths, a :class:`sparsco.SparsePath` its strengths, a
+    cross-validated estimator its folds on the workers.  ``data``: files, Dask arrays (X, y), a Dask bag of examples, a
+    Dask dataframe, or delayed chunks; ``reader`` are options of :func:`sparsco.streams.open_stream` for them.
+    ``client``: a Dask client, the address of a scheduler, "local:4"; None computes the same in this process.
+    ``partitions``: how many at most.  ``classes``: all labels there are; None for those of the first 1000 rows.
+    ``passes``: how often phase one reads the rows.  ``round_rows``: rows of a partition in the first round; each
+    round has twice as many as the one before.  ``progress``: on stderr; None at a terminal only.
+    """
+    return train(
+        estimator, data, client, reader=reader, partitions=partitions, classes=classes, passes=passes,
+        round_rows=round_rows, progress=progress,
+    ).model  # fmt: skip
+
+
+def train(
+    estimator: Any, data: Any, client: Any = None, *, reader: Mapping[str, Any] | None = None,
+    partitions: int | None = None, classes: Any = None, passes: int = 1, round_rows: int = FIRST_ROWS,
+    settings: Mapping[str, Any] | None = None, progress: bool | None = None,
+) -> Fitted:  # fmt: skip
+    """:func:`fit` that also tells how it went; without an estimator the labels decide, with ``settings``."""
+    for name, number in (("passes", passes), ("round_rows", round_rows)):
+        if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
+            raise ValueError(f"{name}={number!r}: it must be a whole number of at least 1.")
+    if estimator is not None and not isinstance(estimator, LinearModel):
+        raise ValueError(f"estimator={estimator!r}: it must be a SparseClassifier or a SparseRegressor.")
+    began, parts = time.monotonic(), partitions_of(data, reader, partitions)
+    with executor(client) as pool:
+        parts, part, known = _opened(parts, pool)
+        decided = _Training(estimator, int(passes), False, dict(reader or {}), classes, dict(settings or {}))
+        decided._decide(part.y)
+        model = decided.model
+        _check(model)
+        with model._unchanged_on_error():
+            mixing = _mixing(model, decided, part, parts, pool, round_rows, progress)
+            mixing.phase_one(int(passes))
+            answers = mixing.phase_two()
+            _take_answers(model, mixing, answers, int(passes))
+    return Fitted(model, parts, known, sum(mixing.rows), time.monotonic() - began, decided.notes)
+
+
+def _opened(parts: list[Any], pool: Here | OnDask) -> tuple[list[Any], Part, Mapping[int, str]]:
+    """The partitions, all read in the same way; the first rows; names of features."""
+    first: Head = pool.map("sparsco-head", head, [(parts[0], PILOT_ROWS)])[0]
+    parts = [replace(part, reader=first.reader) for part in parts]
+    known: dict[int, str] = {}
+    if first.by_name:  # columns must mean the same everywhere
+        found = pool.map("sparsco-names", names, [(part,) for part in parts])
+        known = dict(enumerate(dict.fromkeys(name for each in found for name in each)))
+        parts = [replace(part, reader=dict(part.reader) | {"names": known, "frozen": True}) for part in parts]
+    rows: list[Part] = []
+    for part in parts:
+        left = PILOT_ROWS - sum(each.rows for each in rows)
+        if left:
+            fresh = pool.map("sparsco-head", head, [(part, left)])[0].part
+            rows += [] if fresh is None else [fresh]
+    if not rows:
+        raise ValueError("the data has no rows: there is nothing to learn from.")
+    return parts, Part.joined(rows), known
+
+
+def _check(model: Any) -> None:
+    """Refuse what partitions cannot do."""
+    if getattr(model, "_lams", None) is not None:
+        raise ValueError("several strengths are learned by SparsePath: give that.")
+    for name, fine, why in (
+        ("storage", model.storage == "all", "'seen' numbers features as they appear, in each partition others: hash"),
+        ("early_stopping", not model.early_stopping, "rows are read once, not held back"),
+        ("polish", model.polish is False, "it needs all rows on one machine"),
+        ("warm_start", not model.warm_start, "a model over partitions begins anew"),
+    ):
+        if not fine:
+            raise ValueError(f"{name}={getattr(model, name)!r} is not for data in partitions: {why}.")
+
+
+def _mixing(
+    model: Any, decided: _Training, part: Part, parts: list[Partition], pool: Here | OnDask, round_rows: int,
+    progress: bool | None,
+) -> Mixing:  # fmt: skip
+    """Both phases prepared: the first rows tell constants and classes."""
+    classes, y = decided.classes, part.y
+    if model.classifies:
+        y = labels(y)
+        if classes is None:
+            classes = sorted(set(y.tolist()))
+            decided.notes.append(f"{len(classes)} classes in the first {len(y)} rows; another would be refused")
+    for name in ("_runs", "_model"):
+        vars(model).pop(name, None)
+    model.take_rows(part.matrix, y, part.weights, classes=classes if model.classifies else None)
+    runs = [run if run.pilot is not None else run.early() for run in model._runs]
+    bar = Bar("")
+    shown = bar.rewrites if progress is None else progress
+
+    def show(what: str, done: int, total: int) -> None:
+        if shown:
+            bar.name = f"{what:>9}"
+            bar.show(done, total)
+
+    return Mixing(shell_of(model), runs, parts, pool, round_rows, show)
+
+
+def _take_answers(model: Any, mixing: Mixing, answers: list[Any], passes: int) -> None:
+    found = solve(mixing.runs, answers)
+    report = found.report | {
+        "examples": mixing.learned,
+        "distributed": {"partitions": list(mixing.rows), "rounds": mixing.rounds, "phase two": mixing.second},
+    }
+    found = found._replace(report=report, t=mixing.learned)
+    model._model = found._replace(coef=model._arranged(found.coef), intercept=model._arranged(found.intercept))
+    model.n_features_in_ = max(model.n_features_in_, found.coef.shape[1])
+    model._features.width = model.n_features_in_
+    model.n_iter_ = passes
+    model._drop_training("a fit over partitions keeps no training state")

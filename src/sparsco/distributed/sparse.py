@@ -1,0 +1,59 @@
+"""What travels: numbers of some features, four bytes for a feature's index and eight for each number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """Rows of a matrix (d, k) that are not zero, ascending; columns that are zero all along are left out."""
+
+    d: int
+    k: int
+    at: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, dense: np.ndarray) -> Sparse:
+        """The matrix without what is zero."""
+        at, columns = (np.flatnonzero(dense.any(axis)) for axis in (1, 0))
+        return cls(*dense.shape, at.astype(np.uint32), columns.astype(np.uint32), dense[np.ix_(at, columns)])
+
+    def add_to(self, dense: np.ndarray) -> None:
+        """Add the numbers to a matrix that has room for them."""
+        dense[np.ix_(self.at, self.columns)] += self.values
+
+    def dense(self) -> np.ndarray:
+        """The whole matrix."""
+        out = np.zeros((self.d, self.k))
+        self.add_to(out)
+        return out
+
+    def __add__(self, other: Sparse) -> Sparse:
+        at, columns = np.union1d(self.at, other.at), np.union1d(self.columns, other.columns)
+        values = np.zeros((len(at), len(columns)))
+        for part in (self, other):
+            values[np.ix_(np.searchsorted(at, part.at), np.searchsorted(columns, part.columns))] += part.values
+        return Sparse(max(self.d, other.d), self.k, at, columns, values)
+
+    def __truediv__(self, by: float) -> Sparse:
+        return Sparse(self.d, self.k, self.at, self.columns, self.values / by)
+
+    @property
+    def nonzeros(self) -> int:
+        return int(np.count_nonzero(self.values))
+
+    @property
+    def bytes(self) -> int:
+        """As it travels, but for some hundred bytes of names and types."""
+        return sum(part.nbytes for part in (self.at, self.columns, self.values))
+
+
+def total(parts: Any, name: str) -> int:
+    """Of some sparse matrices, all bytes or all nonzeros."""
+    return sum(getattr(part, name) for part in parts)
