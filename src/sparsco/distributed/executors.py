@@ -6,6 +6,7 @@ who computes what, and who is done first, cannot change a bit.  A task may only 
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -132,7 +133,9 @@ def executor(client: Any = None) -> Iterator[Here | OnDask]:
             count = client.removeprefix("local:")
             if not (count.isdecimal() and int(count) > 0):
                 raise ValueError(f"{client!r}: give a number of processes, for instance local:4.")
-            cluster = distributed.LocalCluster(n_workers=int(count), threads_per_worker=1, dashboard_address=":0")
+            cluster = distributed.LocalCluster(
+                n_workers=int(count), threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR
+            )
             with cluster, distributed.Client(cluster) as own:
                 yield OnDask(own)
         else:

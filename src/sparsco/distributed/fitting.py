@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +31,8 @@ class Fitted(NamedTuple):
     notes: list[str]
 
 
-class Head(NamedTuple):
+@dataclass(frozen=True)
+class Head:
     """The first rows of a partition, how they are to be read, and whether columns are numbers of names."""
 
     part: Part | None

@@ -97,6 +97,9 @@ class Message:
     def bytes(self) -> int:
         return sum(u.cells.bytes + u.sums.bytes + u.rest.nbytes + u.bias_sums.nbytes for u in self.updates)
 
+    def __sizeof__(self) -> int:  # which Dask asks for
+        return self.bytes
+
 
 def merged(left: Message, right: Message) -> Message:
     """Both as one; one of them had to travel to the other."""
@@ -203,6 +206,9 @@ class Gradients:
     def bytes(self) -> int:
         """Without the samples, of which each has at most a million nonzeros."""
         return sum(part.bytes for part in self.sums) + sum(part.nbytes for part in self.bias)
+
+    def __sizeof__(self) -> int:
+        return self.bytes + sum(16 * sample.max_nonzeros for sample in self.samples if sample is not None)
 
 
 def gradients(partition: Partition, first: int, job: Job, points: Sequence[Point], budgets: Sequence[int]) -> Gradients:

@@ -70,8 +70,8 @@ def _stream_of(block: Any, reader: Mapping[str, Any]) -> Stream:
         return open_stream(block[0] if len(block) == 1 else block, **reader)
     block = pickle.loads(block)()
     if isinstance(block, tuple) and len(block) in (2, 3) and hasattr(block[0], "shape"):
-        weights = None if len(block) < 3 else np.asarray(block[2])
-        return open_stream(block[0], y=np.asarray(block[1]), weights=weights, **reader)
+        y, weights = np.asarray(block[1]), None if len(block) < 3 else np.asarray(block[2])
+        return open_stream(block[0], y=y.astype(object) if y.dtype.kind == "U" else y, weights=weights, **reader)
     return open_stream(block, **reader)
 
 
@@ -136,6 +136,7 @@ def _blocks_of(data: Any) -> tuple[list[bytes], str]:
         from dask.delayed import Delayed
     except ImportError:
         raise ValueError(f"data is a {type(data).__name__}: it must be {wanted}.") from None
+    _refuse_persisted(data)
     if isinstance(data, tuple) and len(data) in (2, 3) and all(is_dask_collection(part) for part in data):
         if not isinstance(data[0], Delayed):
             return _array_blocks(*data), "the array"
@@ -179,10 +180,14 @@ def _pickled(*parts: Any) -> bytes:
         graph |= dict(part.__dask_graph__())
     keys = [part.key for part in parts]
     graph = cull(graph, keys)[0]
-    if any(_is_future(value) for value in graph.values()):
-        raise ValueError("data was persisted: give the collection as it was before .persist(); workers compute it.")
     return cloudpickle.dumps(_Computed(graph, keys if len(keys) > 1 else keys[0]))
 
 
-def _is_future(value: Any) -> bool:
-    return type(value).__name__ == "Future" or type(getattr(value, "value", None)).__name__ == "Future"
+def _refuse_persisted(parts: Any) -> None:
+    """Futures mean something to their client only."""
+    try:
+        from distributed import futures_of
+    except ImportError:
+        return
+    if futures_of(parts):
+        raise ValueError("data was persisted: give the collection as it was before .persist(); workers compute it.")

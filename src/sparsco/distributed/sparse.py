@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -52,8 +51,3 @@ class Sparse:
     def bytes(self) -> int:
         """As it travels, but for some hundred bytes of names and types."""
         return sum(part.nbytes for part in (self.at, self.columns, self.values))
-
-
-def total(parts: Any, name: str) -> int:
-    """Of some sparse matrices, all bytes or all nonzeros."""
-    return sum(getattr(part, name) for part in parts)
