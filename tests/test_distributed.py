@@ -336,6 +336,58 @@ def test_rows_may_have_more_columns_later(tmp_path):
     assert model.predict(np.eye(8)[7:]) == [1]
 
 
+# ---- many fits --------------------------------------------------------------------------------------------------------
+
+
+def test_folds_on_workers_are_the_folds_here(rows, client):
+    from sparsco import SparseClassifierCV
+
+    def model():
+        return SparseClassifierCV(classifier(), m=5, cv=3, choose="1-se")
+
+    alone, there = model().fit(*rows), fit(model(), rows, client)
+    assert_same(there, alone)
+    assert np.array_equal(there.fold_losses_, alone.fold_losses_) and there.lam_ == alone.lam_
+    assert "_pool" not in vars(there)
+    with pytest.raises(ValueError, match="cross-validation deals all rows out to folds"):
+        fit(model(), "files.svm", client)
+
+
+def test_strengths_on_workers_are_those_of_one_path(rows, files, client):
+    from sparsco import SparsePath
+
+    X, y = rows
+    here, there = fit(SparsePath(classifier(), m=10), files), fit(SparsePath(classifier(), m=10), files, client)
+    assert np.array_equal(here.path_.coefs.toarray(), there.path_.coefs.toarray())
+    assert np.array_equal(here.path_.losses, there.path_.losses) and here.lam_ == there.lam_
+    one = SparsePath(classifier(), m=10).partial_fit(X, y, classes=[-1, 1]).path_
+    np.testing.assert_allclose(here.path_.coefs.toarray(), one.coefs.toarray(), atol=1e-8)
+    np.testing.assert_allclose(here.path_.losses, one.losses, rtol=1e-8)
+    assert here.predict(X).shape == (N,)
+
+
+@pytest.mark.parametrize("method", ["sts", "paper"])
+def test_paths_of_a_stable_selection_on_workers(rows, files, client, method):
+    from sparsco import Stabilized, StableSparseClassifier
+
+    X, y = rows[0][:1500], rows[1][:1500]
+    settings = {"sts": {"n_features": 10}, "paper": {"method": Stabilized(paths=4, passes=1, K=50)}}[method]
+    alone = StableSparseClassifier(**settings, random_state=0).fit(X, y)
+    there = fit(StableSparseClassifier(**settings, random_state=0), (X, y), client)
+    assert_same(there, alone)
+    streamed = fit(StableSparseClassifier(**settings, random_state=0), files, client)
+    here = fit(StableSparseClassifier(**settings, random_state=0), files)
+    assert_same(streamed, here)
+    assert streamed.n_features_in_ == D and 0 < streamed.n_nonzero_
+
+
+def test_arrays_in_memory_are_partitions_too(rows, client):
+    X, y = rows
+    here = fit(classifier(), (X, y), partitions=3, round_rows=256)
+    assert_same(fit(classifier(), (X, y), client, partitions=3, round_rows=256), here)
+    assert here.report_["distributed"]["partitions"] == [2000, 2000, 2000]
+
+
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
 

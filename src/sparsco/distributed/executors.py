@@ -7,10 +7,14 @@ who computes what, and who is done first, cannot change a bit.  A task may only 
 from __future__ import annotations
 
 import logging
+import pickle
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
+
+from ..pools import Pool
 
 Merge = Callable[[Any, Any], Any]
 Seen = Callable[[int, int], None]
@@ -34,22 +38,14 @@ def _pairs(parts: Sequence[Any]) -> Iterator[Sequence[Any]]:
     return (parts[k : k + 2] for k in range(0, len(parts), 2))
 
 
-class Here:
+class Here(Pool):
     """The reference: everything in this process."""
-
-    def hold(self, what: Any) -> Any:
-        """What tasks of this and later rounds will be given."""
-        return what
-
-    def map(self, name: str, function: Callable[..., Any], items: Sequence[tuple], *shared: Any) -> list[Any]:
-        """``function(*item, *shared)`` for every item, in their order."""
-        return [function(*item, *shared) for item in items]
 
     def reduce(
         self, name: str, function: Callable[..., Any], items: Sequence[tuple], *shared: Any, merge: Merge,
         seen: Seen | None = None,
     ) -> Any:  # fmt: skip
-        """The same, all results merged into one."""
+        """What ``map`` gives, merged into one."""
         parts = []
         for item in items:
             parts.append(function(*item, *shared))
@@ -58,20 +54,27 @@ class Here:
         return in_pairs(parts, merge)
 
 
-class OnDask:
+class OnDask(Pool):
     """The workers of a cluster.
 
     What is held is part of a task's description, so that Dask can make it again when the worker that has it is lost.
     """
 
+    shares_memory = False
+
     def __init__(self, client: Any) -> None:
         self.client = client
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        return max(1, sum(self.client.nthreads().values()))
 
     def hold(self, what: Any) -> Any:
         return self._submit("sparsco-hold", _itself, what)
 
-    def map(self, name: str, function: Callable[..., Any], items: Sequence[tuple], *shared: Any) -> list[Any]:
-        return self._surely(lambda: self.client.gather(self._leaves(name, function, items, shared)))
+    def map(self, name: str, function: Callable[..., Any], items: Iterable[tuple], *held: Any) -> list[Any]:
+        every = list(items)
+        return self._surely(lambda: self.client.gather(self._leaves(name, function, every, held)))
 
     def reduce(
         self, name: str, function: Callable[..., Any], items: Sequence[tuple], *shared: Any, merge: Merge,
@@ -94,9 +97,11 @@ class OnDask:
 
     def _submit(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         import dask
+        from distributed import Future
 
+        packed = [each if isinstance(each, Future) else Packed(pickled(each)) for each in arguments]
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            return self.client.submit(function, *arguments, key=f"{name}-{uuid.uuid4().hex}", pure=False)
+            return self.client.submit(_call, function, *packed, key=f"{name}-{uuid.uuid4().hex}", pure=False)
 
     def _surely(self, work: Callable[[], Any]) -> Any:
         """Dask runs the tasks of a lost worker again, but gives up on one that lost several: that may be chance."""
@@ -110,8 +115,32 @@ class OnDask:
         return work()
 
 
+@dataclass(frozen=True)
+class Packed:
+    """Bytes that a task unpacks for itself: no two tasks share an array, and all of them may be written to."""
+
+    content: bytes
+
+    def __sizeof__(self) -> int:
+        return len(self.content)
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+    if function is _itself:
+        return arguments[0]
+    return function(*(pickle.loads(each.content) if isinstance(each, Packed) else each for each in arguments))
+
+
 def _itself(what: Any) -> Any:
+    """For what is held, packed."""
     return what
+
+
+def pickled(what: Any) -> bytes:
+    """Of anything, what was defined in a script included."""
+    import cloudpickle
+
+    return cloudpickle.dumps(what)
 
 
 @contextmanager

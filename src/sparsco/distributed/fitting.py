@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._linear import LinearModel, solve
-from ..paths import shell_of
+from ..paths import SparsePath, shell_of
 from ..progress import Bar
 from ..solve import PILOT_ROWS
 from ..training import Part, _Training, by_name, labels, reader_of
 from .executors import Here, OnDask, executor
+from .grids import fit_path, fit_stream, fit_whole
 from .mixing import FIRST_ROWS, Mixing
-from .partitions import Partition, Place, partitions_of
+from .partitions import Partition, Place, is_array, partitions_of
 
 
 class Fitted(NamedTuple):
@@ -69,7 +70,8 @@ def fit(
     ``estimator``: a :class:`sparsco.SparseClassifier` or :class:`sparsco.SparseRegressor` learns by parameter mixing
     and an exact phase two; a stable estimator runs its paths, a :class:`sparsco.SparsePath` its strengths, a
     cross-validated estimator its folds on the workers.  ``data``: files, Dask arrays (X, y), a Dask bag of examples, a
-    Dask dataframe, or delayed chunks; ``reader`` are options of :func:`sparsco.streams.open_stream` for them.
+    Dask dataframe, delayed chunks, or (X, y) in memory; ``reader`` are options of
+    :func:`sparsco.streams.open_stream` for them.
     ``client``: a Dask client, the address of a scheduler, "local:4"; None computes the same in this process.
     ``partitions``: how many at most.  ``classes``: all labels there are; None for those of the first 1000 rows.
     ``passes``: how often phase one reads the rows.  ``round_rows``: rows of a partition in the first round; each
@@ -90,21 +92,52 @@ def train(
     for name, number in (("passes", passes), ("round_rows", round_rows)):
         if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
             raise ValueError(f"{name}={number!r}: it must be a whole number of at least 1.")
-    if estimator is not None and not isinstance(estimator, LinearModel):
-        raise ValueError(f"estimator={estimator!r}: it must be a SparseClassifier or a SparseRegressor.")
-    began, parts = time.monotonic(), partitions_of(data, reader, partitions)
+    began = time.monotonic()
     with executor(client) as pool:
-        parts, part, known = _opened(parts, pool)
+        if hasattr(estimator, "cv") or (hasattr(estimator, "n_features") and _is_in_memory(data)):
+            if not _is_in_memory(data):
+                raise ValueError("cross-validation deals all rows out to folds: give (X, y) or (X, y, weights) in memory.")
+            rows = fit_whole(estimator, data, pool)
+            return Fitted(estimator, [], {}, rows, time.monotonic() - began, [])
+        if not (estimator is None or isinstance(estimator, LinearModel | SparsePath) or hasattr(estimator, "n_features")):
+            raise ValueError(
+                f"estimator={estimator!r}: it must be a SparseClassifier or SparseRegressor, stable or cross-validated "
+                "or not, or a SparsePath."
+            )
+        parts, part, known = _opened(partitions_of(data, reader, partitions), pool)
+        if hasattr(estimator, "n_features"):
+            named = None if not hasattr(estimator, "class_weight") else _named(part.y) if classes is None else classes
+            rows = fit_stream(estimator, parts, pool, named)
+            return Fitted(estimator, parts, known, rows, time.monotonic() - began, [])
         decided = _Training(estimator, int(passes), False, dict(reader or {}), classes, dict(settings or {}))
         decided._decide(part.y)
         model = decided.model
-        _check(model)
-        with model._unchanged_on_error():
-            mixing = _mixing(model, decided, part, parts, pool, round_rows, progress)
-            mixing.phase_one(int(passes))
-            answers = mixing.phase_two()
-            _take_answers(model, mixing, answers, int(passes))
-    return Fitted(model, parts, known, sum(mixing.rows), time.monotonic() - began, decided.notes)
+        if isinstance(model, SparsePath):
+            rows = fit_path(model, parts, pool, decided.classes, int(passes))
+        else:
+            rows = _fit_mixed(model, decided, part, parts, pool, int(passes), round_rows, progress)
+    return Fitted(model, parts, known, rows, time.monotonic() - began, decided.notes)
+
+
+def _fit_mixed(
+    model: Any, decided: _Training, part: Part, parts: list[Partition], pool: Here | OnDask, passes: int,
+    round_rows: int, progress: bool | None,
+) -> int:  # fmt: skip
+    _check(model)
+    with model._unchanged_on_error():
+        mixing = _mixing(model, decided, part, parts, pool, round_rows, progress)
+        mixing.phase_one(passes)
+        _take_answers(model, mixing, mixing.phase_two(), passes)
+    return sum(mixing.rows)
+
+
+def _is_in_memory(data: Any) -> bool:
+    return isinstance(data, tuple) and len(data) in (2, 3) and all(is_array(part) for part in data)
+
+
+def _named(y: np.ndarray) -> list[Any]:
+    """The labels among the first rows."""
+    return sorted(set(labels(y).tolist()))
 
 
 def _opened(parts: list[Any], pool: Here | OnDask) -> tuple[list[Any], Part, Mapping[int, str]]:
@@ -150,7 +183,7 @@ def _mixing(
     if model.classifies:
         y = labels(y)
         if classes is None:
-            classes = sorted(set(y.tolist()))
+            classes = _named(y)
             decided.notes.append(f"{len(classes)} classes in the first {len(y)} rows; another would be refused")
     for name in ("_runs", "_model"):
         vars(model).pop(name, None)

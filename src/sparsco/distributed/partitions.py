@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..streams import Stream, open_stream
 from ..streams.cache import is_cache
 from ..streams.files import STDIN, is_paths, paths_of
 from ..training import Part
+from .executors import pickled
 
 MOST = 64
 """Partitions, where nobody said how many."""
@@ -90,10 +92,10 @@ class _Computed:
 
 
 def partitions_of(data: Any, reader: Mapping[str, Any] | None = None, count: int | None = None) -> list[Partition]:
-    """The partitions of data: files, a Dask array (X, y), bag or dataframe, or delayed chunks.
+    """The partitions of data: files, a Dask array (X, y), bag or dataframe, delayed chunks, or arrays in memory.
 
     ``count``: how many at most; neighbours share one.  The default depends on the data alone, never on the workers:
-    one for each file or block, at most 64.
+    one for each file or block, at most 64; eight of arrays in memory.
     """
     reader = dict(reader or {})
     if count is not None and (not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1):
@@ -107,7 +109,9 @@ def partitions_of(data: Any, reader: Mapping[str, Any] | None = None, count: int
             raise ValueError(f"{caches[0]} is a cache, which shares no partition: set partitions to {len(paths)}.")
         groups = [list(group) for group in _groups(paths, count)]
         return [Partition(f"{group[0]} to {group[-1]}" if group[1:] else group[0], (group,), reader) for group in groups]
-    blocks, name = _blocks_of(data)
+    blocks, name = _array_slices(data, count or 8) if isinstance(data, tuple) else ([], "")
+    if not blocks:
+        blocks, name = _blocks_of(data)
     return [
         Partition(f"{name}, blocks {group[0]} to {group[-1]}", tuple(blocks[k] for k in group), reader)
         for group in _groups(range(len(blocks)), count)
@@ -128,8 +132,8 @@ def _groups(items: Sequence[Any], count: int | None) -> list[Sequence[Any]]:
 def _blocks_of(data: Any) -> tuple[list[bytes], str]:
     """Functions that compute one block each, pickled."""
     wanted = (
-        "a list of files, Dask arrays (X, y) or (X, y, weights), a Dask bag of examples, a Dask dataframe, or a list "
-        "of delayed chunks"
+        "a list of files, Dask arrays (X, y) or (X, y, weights), a Dask bag of examples, a Dask dataframe, a list of "
+        "delayed chunks, or (X, y) in memory"
     )
     try:
         from dask.base import is_dask_collection
@@ -147,6 +151,33 @@ def _blocks_of(data: Any) -> tuple[list[bytes], str]:
     if isinstance(data, list | tuple) and data and all(isinstance(part, Delayed) for part in data):
         return [_pickled(part) for part in data], "the delayed chunks"
     raise ValueError(f"data is a {type(data).__name__}: it must be {wanted}.")
+
+
+def is_array(data: Any) -> bool:
+    """Whether these are numbers in memory."""
+    return sp.issparse(data) or isinstance(data, np.ndarray)
+
+
+def _array_slices(data: tuple, count: int) -> tuple[list[bytes], str]:
+    """Arrays in memory, cut into so many; nothing where they are something else."""
+    if len(data) not in (2, 3) or not all(is_array(part) for part in data):
+        return [], ""
+    rows = range(data[0].shape[0])
+    if any(part.shape[0] != len(rows) for part in data):
+        raise ValueError(f"data=(X, y): they have {', '.join(str(part.shape[0]) for part in data)} rows.")
+    X = sp.csr_array(data[0]) if sp.issparse(data[0]) else data[0]
+    cuts = [slice(part[0], part[-1] + 1) for part in _groups(rows, count) if len(part)]
+    return [pickled(_Given((X[cut], *(part[cut] for part in data[1:])))) for cut in cuts], "the arrays"
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Rows that are here."""
+
+    block: Any
+
+    def __call__(self) -> Any:
+        return self.block
 
 
 def _array_blocks(X: Any, y: Any, weights: Any = None) -> list[bytes]:
@@ -172,7 +203,6 @@ def _array_blocks(X: Any, y: Any, weights: Any = None) -> list[bytes]:
 
 def _pickled(*parts: Any) -> bytes:
     """What computes these delayed values, with no more of their graphs than that takes."""
-    import cloudpickle
     from dask.optimization import cull
 
     graph: dict[Any, Any] = {}
@@ -180,7 +210,7 @@ def _pickled(*parts: Any) -> bytes:
         graph |= dict(part.__dask_graph__())
     keys = [part.key for part in parts]
     graph = cull(graph, keys)[0]
-    return cloudpickle.dumps(_Computed(graph, keys if len(keys) > 1 else keys[0]))
+    return pickled(_Computed(graph, keys if len(keys) > 1 else keys[0]))
 
 
 def _refuse_persisted(parts: Any) -> None:
