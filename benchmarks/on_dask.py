@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,7 +72,8 @@ def bits(rows: int) -> list[Bar]:
     reference = fit(model(), paths)
     for workers in (1, 2, 4):
         with cluster(workers) as client:
-            found.append(Bar(f"{workers} workers, same bits", float(same(fit(model(), paths, client), reference)), ">=", 1))
+            alike = same(fit(model(), paths, client), reference)
+        found.append(Bar(f"{workers} workers, same bits", float(alike), ">=", 1))
     return found
 
 

@@ -23,7 +23,7 @@ from sparsco.streams import open_stream
 MANY = bool(os.environ.get("SPARSCO_LONG_TESTS"))
 """Clusters of processes, whose start alone takes seconds."""
 N, D, PARTS = 6000, 300, 5
-OPTIMIZERS = ("nftrl", "ftrl", "fobos", "rda", "adagrad-fobos", "adagrad-rda")
+OPTIMIZERS = ("nftrl", "ftrl", "fobos", "rda", "adagrad-fobos", "adagrad-rda") if MANY else ("nftrl", "fobos", "rda")
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def assert_same(a, b):
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("l1_ratio", [1.0, 0.8])
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.8] if MANY else [1.0])
 def test_one_partition_in_rounds_is_one_stream(rows, files, optimizer, l1_ratio):
     """Averaging one state changes nothing: whatever an optimizer keeps survives being taken apart between rounds."""
     X, y = rows
@@ -289,6 +289,26 @@ def test_reading_goes_on_anywhere(files):
     assert np.array_equal(np.concatenate([y for _, y in found]), np.concatenate([y for _, y in whole]))
 
 
+@pytest.mark.parametrize("count", [1, 3, 50])
+def test_one_text_file_is_cut_at_lines(files, tmp_path, count):
+    """Pieces are the file's rows in their order, wherever cuts fall, however long lines are."""
+    text, labels = open(files[3]).read(), []
+    path = tmp_path / "all.svm"
+    path.write_text("# nothing\n" + text[:-1])  # and no newline at the end
+    partitions = partitions_of(str(path), count=count)
+    assert len(partitions) == count
+    for partition in partitions:
+        place = Place()
+        while place is not None:
+            place = partition.take(place, 77, lambda part, row: labels.append(part.y))
+    expected = [float(line.split()[0]) for line in text.splitlines()]
+    assert np.concatenate(labels).tolist() == expected
+    if count == 3:
+        path.write_text(text + text[: len(text) // 2] + "nonsense\n" + text)
+        with pytest.raises(ValueError, match=r"all.svm behind byte \d+, line \d+"):
+            fit(classifier(), str(path), partitions=3)
+
+
 def test_dask_arrays_bags_dataframes_and_delayed_chunks_are_the_same_rows(rows, client):
     dask = pytest.importorskip("dask")
     array, bag = pytest.importorskip("dask.array"), pytest.importorskip("dask.bag")
@@ -321,7 +341,8 @@ def test_names_get_the_same_columns_everywhere(tmp_path, client):
     assert found.names[best] == "w20" and len(found.names) == 50
     assert_same(fit(classifier(), paths, round_rows=64), found.model)
     hashed = fit(classifier(), paths, reader={"hash_bits": 12}, round_rows=64)
-    assert hashed.n_features_in_ == 4096 and np.isclose(np.abs(hashed.coef_).max(), np.abs(found.model.coef_).max(), rtol=0.2)
+    assert hashed.n_features_in_ == 4096
+    assert np.isclose(np.abs(hashed.coef_).max(), np.abs(found.model.coef_).max(), rtol=0.2)
 
 
 def test_rows_may_have_more_columns_later(tmp_path):
@@ -330,13 +351,14 @@ def test_rows_may_have_more_columns_later(tmp_path):
     order = np.argsort(np.arange(1600) % 8 >= 4, kind="stable")  # the last columns in the last partition only
     X, y = X[order], y[order]
     y[:100] = 1
-    paths = [write_libsvm(tmp_path / f"{k}.svm", X[k * 400 : k * 400 + 400], y[k * 400 : k * 400 + 400]) for k in range(4)]
+    cuts = [slice(k * 400, k * 400 + 400) for k in range(4)]
+    paths = [write_libsvm(tmp_path / f"{k}.svm", X[cut], y[cut]) for k, cut in enumerate(cuts)]
     model = fit(classifier(), paths, round_rows=64)
     assert model.coef_.shape == (1, 8) and model.coef_[0, 7] > 0.0
     assert model.predict(np.eye(8)[7:]) == [1]
 
 
-# ---- many fits --------------------------------------------------------------------------------------------------------
+# ---- many fits -------------------------------------------------------------------------------------------------------
 
 
 def test_folds_on_workers_are_the_folds_here(rows, client):
@@ -412,7 +434,7 @@ def test_settings_that_partitions_cannot_have(files, settings, words):
 def test_bad_data_is_named(files, tmp_path, client):
     wrong = write_libsvm(tmp_path / "wrong.svm", sp.eye_array(3), [1, 5, -1])
     for where in (None, client):
-        with pytest.raises(ValueError, match=r"wrong.svm, row 2 has the label 5, which is none of the classes \[-1, 1\]"):
+        with pytest.raises(ValueError, match=r"wrong.svm, row 2 has the label 5, which is none of the classes"):
             fit(classifier(), [*files, wrong], where)
     with pytest.raises(ValueError, match="data is a dict: it must be a list of files"):
         fit(classifier(), {})

@@ -1,4 +1,4 @@
-"""Threads that do independent pieces of work; ``distributed.executors`` has pools of the same form on other machines."""
+"""Threads for independent pieces of work; ``distributed.executors`` has pools of the same form on other machines."""
 
 from __future__ import annotations
 

@@ -110,9 +110,9 @@ class OnDask(Pool):
         for _ in range(TRIES):
             try:
                 return work()
-            except KilledWorker:
-                pass
-        return work()
+            except KilledWorker as error:
+                lost = error
+        raise RuntimeError(f"workers were lost again and again, perhaps for lack of memory: {lost}") from lost
 
 
 @dataclass(frozen=True)

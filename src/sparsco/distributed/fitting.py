@@ -96,16 +96,17 @@ def train(
     with executor(client) as pool:
         if hasattr(estimator, "cv") or (hasattr(estimator, "n_features") and _is_in_memory(data)):
             if not _is_in_memory(data):
-                raise ValueError("cross-validation deals all rows out to folds: give (X, y) or (X, y, weights) in memory.")
+                raise ValueError("cross-validation deals all rows out to folds: give (X, y) that are in memory.")
             rows = fit_whole(estimator, data, pool)
             return Fitted(estimator, [], {}, rows, time.monotonic() - began, [])
-        if not (estimator is None or isinstance(estimator, LinearModel | SparsePath) or hasattr(estimator, "n_features")):
+        is_stable = hasattr(estimator, "n_features")
+        if not (estimator is None or is_stable or isinstance(estimator, LinearModel | SparsePath)):
             raise ValueError(
                 f"estimator={estimator!r}: it must be a SparseClassifier or SparseRegressor, stable or cross-validated "
                 "or not, or a SparsePath."
             )
         parts, part, known = _opened(partitions_of(data, reader, partitions), pool)
-        if hasattr(estimator, "n_features"):
+        if is_stable:
             named = None if not hasattr(estimator, "class_weight") else _named(part.y) if classes is None else classes
             rows = fit_stream(estimator, parts, pool, named)
             return Fitted(estimator, parts, known, rows, time.monotonic() - began, [])

@@ -27,7 +27,7 @@ from .executors import Here, OnDask
 from .partitions import Partition, Place
 from .sparse import Sparse
 
-FIRST_ROWS, MOST_ROWS = 4096, 1 << 20
+FIRST_ROWS, MOST_ROWS = 1024, 1 << 20
 """Rows of each partition in the first round, and in any."""
 _SPARSE_LEARNING = (OptimalSL, AverageSL, LastSL)
 

@@ -14,14 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..streams import Stream, open_stream
+from ..streams import Stream, can_be_cut, open_stream
 from ..streams.cache import is_cache
-from ..streams.files import STDIN, is_paths, paths_of
+from ..streams.files import STDIN, is_paths, paths_of, spans
 from ..training import Part
 from .executors import pickled
 
 MOST = 64
 """Partitions, where nobody said how many."""
+PIECE_BYTES = 1 << 26
+"""Of a text file, which is cut where there are fewer files than that."""
 
 
 class Place(NamedTuple):
@@ -41,7 +43,7 @@ class Partition:
 
     name: str
     blocks: tuple[Any, ...]
-    """Of each a list of files, or the pickled function that computes it."""
+    """Of each a list of files, a file and a span of it, or the pickled function that computes it."""
     reader: Mapping[str, Any]
 
     def streams(self, first: int = 0) -> Iterator[tuple[int, Stream]]:
@@ -70,6 +72,8 @@ def _stream_of(block: Any, reader: Mapping[str, Any]) -> Stream:
     """The rows of a block: of files; of (X, y) or (X, y, weights), a table or examples that a function computes."""
     if isinstance(block, list):
         return open_stream(block[0] if len(block) == 1 else block, **reader)
+    if isinstance(block, tuple):
+        return open_stream(block[0], span=block[1], **reader)
     block = pickle.loads(block)()
     if isinstance(block, tuple) and len(block) in (2, 3) and hasattr(block[0], "shape"):
         y, weights = np.asarray(block[1]), None if len(block) < 3 else np.asarray(block[2])
@@ -95,7 +99,8 @@ def partitions_of(data: Any, reader: Mapping[str, Any] | None = None, count: int
     """The partitions of data: files, a Dask array (X, y), bag or dataframe, delayed chunks, or arrays in memory.
 
     ``count``: how many at most; neighbours share one.  The default depends on the data alone, never on the workers:
-    one for each file or block, at most 64; eight of arrays in memory.
+    one for each file or block, at most 64; fewer files of LIBSVM or VW text are cut into pieces of at least 64 MB,
+    arrays in memory into eight.
     """
     reader = dict(reader or {})
     if count is not None and (not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1):
@@ -107,8 +112,8 @@ def partitions_of(data: Any, reader: Mapping[str, Any] | None = None, count: int
         caches = [path for path in paths if is_cache(path)]
         if caches and len(paths) > (count or MOST):
             raise ValueError(f"{caches[0]} is a cache, which shares no partition: set partitions to {len(paths)}.")
-        groups = [list(group) for group in _groups(paths, count)]
-        return [Partition(f"{group[0]} to {group[-1]}" if group[1:] else group[0], (group,), reader) for group in groups]
+        pieces = [piece for path in paths for piece in _pieces(path, reader, len(paths), count)]
+        return [Partition(_called(group), tuple(_files_of(group)), reader) for group in _groups(pieces, count)]
     blocks, name = _array_slices(data, count or 8) if isinstance(data, tuple) else ([], "")
     if not blocks:
         blocks, name = _blocks_of(data)
@@ -116,6 +121,28 @@ def partitions_of(data: Any, reader: Mapping[str, Any] | None = None, count: int
         Partition(f"{name}, blocks {group[0]} to {group[-1]}", tuple(blocks[k] for k in group), reader)
         for group in _groups(range(len(blocks)), count)
     ]
+
+
+def _pieces(path: str, reader: Mapping[str, Any], files: int, count: int | None) -> list[Any]:
+    """A file, or spans of one that is large enough to be cut where there are fewer files than partitions."""
+    wanted = -(-(count or MOST) // files)
+    if count is None:
+        wanted = min(wanted, os.stat(path).st_size // PIECE_BYTES)
+    if wanted < 2 or not can_be_cut(path, reader.get("format")):
+        return [path]
+    return [(path, span) for span in spans(path, wanted)]
+
+
+def _called(group: Sequence[Any]) -> str:
+    """A partition's name, for messages."""
+    names = [piece if isinstance(piece, str) else f"{piece[0]} behind byte {piece[1][0]}" for piece in group]
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+
+def _files_of(group: Sequence[Any]) -> list[Any]:
+    """Blocks of a partition: whole files together, spans alone."""
+    whole = [piece for piece in group if isinstance(piece, str)]
+    return ([whole] if whole else []) + [piece for piece in group if not isinstance(piece, str)]
 
 
 def _refuse_stdin() -> bool:
@@ -191,7 +218,7 @@ def _array_blocks(X: Any, y: Any, weights: Any = None) -> list[bytes]:
             continue
         if np.isnan(part.shape[0]) or np.isnan(X.shape[0]):
             if part.numblocks[0] != X.numblocks[0]:
-                raise ValueError(f"X and {name} have {X.numblocks[0]} and {part.numblocks[0]} blocks of unknown length.")
+                raise ValueError(f"X and {name} have {X.numblocks[0]} and {part.numblocks[0]} blocks of rows.")
         elif part.shape[0] != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows and {name} {part.shape[0]}.")
         elif part.chunks[0] != X.chunks[0]:
