@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .._tasks import places_among
 from ..conversions import NEVER, Answer, Average, AverageSL, Last, LastSL, OptimalSL, Suffix, _convert
 from ..fixed_point import FixedPoint
 from ..records import Means, Rows
@@ -46,9 +47,8 @@ class Job:
             raise ValueError(f"{where}, row {row + int(missing.argmax()) + 1} has no label: every row must have one.")
         if self.shell.classifies:
             y = labels(y)
-            unknown = ~np.isin(y, self.shell.classes_)
-            if unknown.any():
-                at = int(unknown.argmax())
+            if places_among(self.shell.classes_, y) is None:
+                at = int(np.argmin(np.isin(y, self.shell.classes_)))
                 raise ValueError(
                     f"{where}, row {row + at + 1} has the label {y[at : at + 1].tolist()[0]!r}, which is none of the "
                     f"classes {self.shell.classes_.tolist()}: name all of them, classes=."
