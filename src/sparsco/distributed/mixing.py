@@ -47,7 +47,7 @@ class Job:
             raise ValueError(f"{where}, row {row + int(missing.argmax()) + 1} has no label: every row must have one.")
         if self.shell.classifies:
             y = labels(y)
-            if places_among(self.shell.classes_, y) is None:
+            if not _are_all(self.shell.classes_, y):
                 at = int(np.argmin(np.isin(y, self.shell.classes_)))
                 raise ValueError(
                     f"{where}, row {row + at + 1} has the label {y[at : at + 1].tolist()[0]!r}, which is none of the "
@@ -56,6 +56,14 @@ class Job:
         codes, weights = self.shell._encoded(y, part.weights, False, None)
         weights = np.ones(len(codes)) if weights is None else weights
         return part.matrix, codes, weights, np.flatnonzero(weights)
+
+
+def _are_all(classes: np.ndarray, y: np.ndarray) -> bool:
+    """Whether all labels are among the classes."""
+    try:
+        return places_among(classes, y) is not None
+    except TypeError:  # words among numbers
+        return False
 
 
 @dataclass(frozen=True)

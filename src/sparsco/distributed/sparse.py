@@ -37,11 +37,13 @@ class Sparse:
     def __add__(self, other: Sparse) -> Sparse:
         if np.array_equal(self.at, other.at) and np.array_equal(self.columns, other.columns):
             return Sparse(max(self.d, other.d), self.k, self.at, self.columns, self.values + other.values)
-        at, columns = np.union1d(self.at, other.at), np.union1d(self.columns, other.columns)
+        d = max(self.d, other.d)
+        at, (mine, theirs) = _union(d, self.at, other.at)
+        columns, (my_columns, their_columns) = _union(self.k, self.columns, other.columns)
         values = np.zeros((len(at), len(columns)))
-        for part in (self, other):
-            values[np.ix_(np.searchsorted(at, part.at), np.searchsorted(columns, part.columns))] += part.values
-        return Sparse(max(self.d, other.d), self.k, at, columns, values)
+        values[np.ix_(mine, my_columns)] += self.values
+        values[np.ix_(theirs, their_columns)] += other.values
+        return Sparse(d, self.k, at, columns, values)
 
     def __truediv__(self, by: float) -> Sparse:
         return Sparse(self.d, self.k, self.at, self.columns, self.values / by)
@@ -54,3 +56,12 @@ class Sparse:
     def bytes(self) -> int:
         """As it travels, but for some hundred bytes of names and types."""
         return sum(part.nbytes for part in (self.at, self.columns, self.values))
+
+
+def _union(n: int, *parts: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Numbers below n that are in any part, ascending, and the places of each part's among them."""
+    present = np.zeros(n, bool)
+    for part in parts:
+        present[part] = True
+    place = np.cumsum(present) - 1
+    return np.flatnonzero(present).astype(np.uint32), [place[part] for part in parts]
