@@ -318,10 +318,8 @@ class Mixing:
         for k, place, rows in zip(here, total.places, total.rows, strict=True):
             places[k], self.rows[k] = place, self.rows[k] + rows * counts
         learned = total.updates[0].rows
-        if self.learned >= 2 * self.opened:
+        if self.learned >= 2 * self.opened and not isinstance(self.conversions[0], Average):
             self.windows, self.opened = [self.windows[1], _Window()], self.learned
-            if isinstance(self.conversions[0], Average):
-                self.windows = [_Window(), self.windows[0]]
         self.windows[1] += _Window(learned, tuple((update.sums, update.bias_sums) for update in total.updates))
         self.learned += learned
         down = self._push(Message(tuple(update.mean() for update in total.updates))) * len(self.held) if learned else 0

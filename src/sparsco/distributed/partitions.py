@@ -24,6 +24,7 @@ MOST = 64
 """Partitions, where nobody said how many."""
 PIECE_BYTES = 1 << 26
 """Of a text file, which is cut where there are fewer files than that."""
+_BLOCK_ROWS = 1 << 14
 
 
 class Place(NamedTuple):
@@ -114,9 +115,9 @@ def partitions_of(data: Any, reader: Mapping[str, Any] | None = None, count: int
             raise ValueError(f"{caches[0]} is a cache, which shares no partition: set partitions to {len(paths)}.")
         pieces = [piece for path in paths for piece in _pieces(path, reader, len(paths), count)]
         return [Partition(_called(group), tuple(_files_of(group)), reader) for group in _groups(pieces, count)]
-    blocks, name = _array_slices(data, count or 8) if isinstance(data, tuple) else ([], "")
-    if not blocks:
-        blocks, name = _blocks_of(data)
+    if isinstance(data, tuple) and len(data) in (2, 3) and all(is_array(part) for part in data):
+        return _slices(data, count or 8, reader)
+    blocks, name = _blocks_of(data)
     return [
         Partition(f"{name}, blocks {group[0]} to {group[-1]}", tuple(blocks[k] for k in group), reader)
         for group in _groups(range(len(blocks)), count)
@@ -149,7 +150,7 @@ def _refuse_stdin() -> bool:
     raise ValueError("standard input can be read by nobody else: give files.")
 
 
-def _groups(items: Sequence[Any], count: int | None) -> list[Sequence[Any]]:
+def _groups(items: Any, count: int | None) -> list[Any]:
     """Neighbours together, as evenly as whole numbers allow."""
     parts = min(len(items), count or MOST)
     ends = [len(items) * k // parts for k in range(parts + 1)]
@@ -185,16 +186,18 @@ def is_array(data: Any) -> bool:
     return sp.issparse(data) or isinstance(data, np.ndarray)
 
 
-def _array_slices(data: tuple, count: int) -> tuple[list[bytes], str]:
-    """Arrays in memory, cut into so many; nothing where they are something else."""
-    if len(data) not in (2, 3) or not all(is_array(part) for part in data):
-        return [], ""
+def _slices(data: tuple, count: int, reader: Mapping[str, Any]) -> list[Partition]:
+    """Arrays in memory, cut into so many partitions of blocks that are unpacked one at a time."""
     rows = range(data[0].shape[0])
     if any(part.shape[0] != len(rows) for part in data):
         raise ValueError(f"data=(X, y): they have {', '.join(str(part.shape[0]) for part in data)} rows.")
     X = sp.csr_array(data[0]) if sp.issparse(data[0]) else data[0]
-    cuts = [slice(part[0], part[-1] + 1) for part in _groups(rows, count) if len(part)]
-    return [pickled(_Given((X[cut], *(part[cut] for part in data[1:])))) for cut in cuts], "the arrays"
+    parts = []
+    for group in _groups(rows, count):
+        cuts = [slice(a, min(a + _BLOCK_ROWS, group.stop)) for a in range(group.start, group.stop, _BLOCK_ROWS)]
+        blocks = tuple(pickled(_Given((X[cut], *(part[cut] for part in data[1:])))) for cut in cuts)
+        parts.append(Partition(f"rows {group.start} to {group.stop - 1}", blocks, reader))
+    return parts
 
 
 @dataclass(frozen=True)
