@@ -23,19 +23,21 @@ TRIES = 10
 """How often tasks are handed in again that took several workers with them, or lost what they needed."""
 
 
-def in_pairs(parts: Sequence[Any], merge: Merge) -> Any:
+def in_pairs(parts: list[Any], merge: Merge) -> Any:
     """All parts as one: neighbours first, then neighbours of these, and so on.
 
     >>> in_pairs(["a", "b", "c", "d", "e"], lambda left, right: f"({left}{right})")
     '(((ab)(cd))e)'
     """
+    return _by_levels(parts, lambda left, right: [merge(*pair) for pair in zip(left, right, strict=True)])
+
+
+def _by_levels(parts: list[Any], merge_all: Callable[[list[Any], list[Any]], list[Any]]) -> Any:
+    """The same where all pairs of neighbours are merged at once."""
     while len(parts) > 1:
-        parts = [merge(*pair) if len(pair) > 1 else pair[0] for pair in _pairs(parts)]
+        paired = len(parts) // 2 * 2
+        parts = merge_all(parts[:paired:2], parts[1:paired:2]) + parts[paired:]
     return parts[0]
-
-
-def _pairs(parts: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    return (parts[k : k + 2] for k in range(0, len(parts), 2))
 
 
 class Here(Pool):
@@ -70,7 +72,7 @@ class OnDask(Pool):
         return max(1, sum(self.client.nthreads().values()))
 
     def hold(self, what: Any) -> Any:
-        return self._submit("sparsco-hold", _itself, what)
+        return self._submit("sparsco-hold", _itself, [what])[0]
 
     def map(self, name: str, function: Callable[..., Any], items: Iterable[tuple], *held: Any) -> list[Any]:
         every = list(items)
@@ -84,7 +86,7 @@ class OnDask(Pool):
 
         def once() -> Any:
             leaves = self._leaves(name, function, items, shared)
-            root = in_pairs(leaves, lambda left, right: self._submit(f"{name}-merge", merge, left, right))
+            root = _by_levels(leaves, lambda left, right: self._submit(f"{name}-merge", merge, left, right))
             if seen is not None:
                 for done, _ in enumerate(as_completed(leaves), 1):
                     seen(done, len(leaves))
@@ -93,15 +95,18 @@ class OnDask(Pool):
         return self._surely(once)
 
     def _leaves(self, name: str, function: Callable[..., Any], items: Sequence[tuple], shared: tuple) -> list[Any]:
-        return [self._submit(name, function, *item, *shared) for item in items]
+        columns = [*map(list, zip(*items, strict=True)), *([each] * len(items) for each in shared)]
+        return self._submit(name, function, *columns)
 
-    def _submit(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _submit(self, name: str, function: Callable[..., Any], *arguments: list[Any]) -> list[Any]:
+        """A task for each place in the lists of arguments; one message for all."""
         import dask
         from distributed import Future
 
-        packed = [each if isinstance(each, Future) else Packed(pickled(each)) for each in arguments]
+        packed = [[each if isinstance(each, Future) else Packed(pickled(each)) for each in part] for part in arguments]
+        keys = [f"{name}-{uuid.uuid4().hex}" for _ in arguments[0]]
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            return self.client.submit(_call, function, *packed, key=f"{name}-{uuid.uuid4().hex}", pure=False)
+            return self.client.map(_call, [function] * len(keys), *packed, key=keys, pure=False)
 
     def _surely(self, work: Callable[[], Any]) -> Any:
         """Dask runs the tasks of a lost worker again, but gives up on one that lost several: that may be chance."""
