@@ -291,6 +291,8 @@ class Mixing:
         self.levels: list[Message] = []
         """They add up to the state; each is smaller than the one before, so that what is new travels alone."""
         self.held_levels: list[Any] = []
+        self.fresh = 0
+        """Bytes of levels that partitions have not been sent yet."""
         self.windows = [_Window(), _Window()]
         """The previous one and the current one."""
         self.opened, self.learned = 0, 0
@@ -322,15 +324,15 @@ class Mixing:
             self.windows, self.opened = [self.windows[1], _Window()], self.learned
         self.windows[1] += _Window(learned, tuple((update.sums, update.bias_sums) for update in total.updates))
         self.learned += learned
-        down = self._push(Message(tuple(update.mean() for update in total.updates))) * len(self.held) if learned else 0
         self.rounds.append({
             "rows": learned, "partitions": len(here), "nonzeros": total.nonzeros, "up": total.sent + total.bytes,
-            "down": down,
+            "down": self.fresh * len(here),
         })  # fmt: skip
+        self.fresh = self._push(Message(tuple(update.mean() for update in total.updates))) if learned else 0
         return places
 
     def _push(self, mean: Message) -> int:
-        """One more level, merged with those before that are not larger; the bytes that every partition is sent."""
+        """One more level, merged with those before that are not larger; its bytes, which partitions will be sent."""
         while self.levels and self.levels[-1].bytes <= mean.bytes:
             mean = replace(merged(self.levels.pop(), mean), sent=0)
             self.held_levels.pop()
@@ -368,14 +370,16 @@ class Mixing:
             budgets.append(getattr(run.rounding, "sample_nonzeros", SAMPLE_NONZEROS) if samples else 0)
         if not any(budgets) and not isinstance(self.conversions[0], _SPARSE_LEARNING):
             return None
-        held = self.pool.hold([Point(Sparse.of(w), b) for w, b in points])
+        at = [Point(Sparse.of(w), b) for w, b in points]
+        held = self.pool.hold(at)
         firsts = np.cumsum([0, *self.rows[:-1]]).tolist()
         items = list(zip(self.held, firsts, strict=True))
         found: Gradients = self.pool.reduce(
             "sparsco-gradients", gradients, items, self.held_job, held, budgets, merge=summed,
             seen=lambda done, of: self.show("phase two", done, of),
         )  # fmt: skip
-        self.second = {"rows": found.n, "up": found.sent + found.bytes}
+        down = sum(point.w.bytes + point.b.nbytes for point in at) * len(items)
+        self.second = {"rows": found.n, "up": found.sent + found.bytes, "down": down}
         return found
 
     def _answer(
