@@ -144,9 +144,10 @@ class Reservoir:
 
     def joined(self, other: Reservoir) -> Reservoir:
         """The sample of these rows and of the other's, whose numbers follow: what one reservoir would hold that was
-        offered both.  Its limits are no higher than either's, so neither has dropped a row that is in it."""
+        offered both.  Its limits are no higher than either's, so neither has dropped a row that is in it.  It is to be
+        read: further rows would get numbers that are taken."""
         twin, rows = self.copy(), other._gather(np.arange(other._rows))
-        twin.rows_seen = other.first + other.rows_seen - self.first
+        twin.rows_seen = self.rows_seen + other.rows_seen
         twin._limits = min(self._limits[0], other._limits[0]), min(self._limits[1], other._limits[1])
         if other._rows:
             lengths = np.diff(rows.indptr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from .._linear import LinearModel, solve
 from ..paths import SparsePath, shell_of
 from ..progress import Bar
-from ..solve import PILOT_ROWS
+from ..solve import PILOT_ROWS, Run
 from ..training import Part, _Training, by_name, labels, reader_of
 from .executors import Here, OnDask, executor
 from .grids import fit_path, fit_stream, fit_whole
@@ -41,9 +41,9 @@ class Head:
     by_name: bool
 
 
-def head(partition: Partition, most: int) -> Head:
+def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
     """So many rows at most."""
-    found: list[Part] = []
+    partition, found = partition.read_with(options), list[Part]()
     partition.take(Place(), most, lambda part, row: found.append(part))
     _, stream = next(partition.streams())
     next(iter(stream), None)  # examples tell only as they are read whether they have names
@@ -92,41 +92,57 @@ def train(
     for name, number in (("passes", passes), ("round_rows", round_rows)):
         if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
             raise ValueError(f"{name}={number!r}: it must be a whole number of at least 1.")
-    began = time.monotonic()
-    with executor(client) as pool:
-        if hasattr(estimator, "cv") or (hasattr(estimator, "n_features") and _is_in_memory(data)):
-            if not _is_in_memory(data):
-                raise ValueError("cross-validation deals all rows out to folds: give (X, y) that are in memory.")
+    began, kind = time.monotonic(), _kind_of(estimator)
+    if kind == "folds" and not _is_in_memory(data):
+        raise ValueError("cross-validation deals all rows out to folds: give (X, y) that are in memory.")
+    if kind == "folds" or (kind == "stable" and _is_in_memory(data)):
+        with executor(client) as pool:
             rows = fit_whole(estimator, data, pool)
-            return Fitted(estimator, [], {}, rows, time.monotonic() - began, [])
-        is_stable = hasattr(estimator, "n_features")
-        if not (estimator is None or is_stable or isinstance(estimator, LinearModel | SparsePath)):
-            raise ValueError(
-                f"estimator={estimator!r}: it must be a SparseClassifier or SparseRegressor, stable or cross-validated "
-                "or not, or a SparsePath."
-            )
-        parts, part, known = _opened(partitions_of(data, reader, partitions), pool)
-        if is_stable:
-            named = None if not hasattr(estimator, "class_weight") else _named(part.y) if classes is None else classes
-            rows = fit_stream(estimator, parts, pool, named)
-            return Fitted(estimator, parts, known, rows, time.monotonic() - began, [])
-        decided = _Training(estimator, int(passes), False, dict(reader or {}), classes, dict(settings or {}))
-        decided._decide(part.y)
-        model = decided.model
-        if isinstance(model, SparsePath):
-            rows = fit_path(model, parts, pool, decided.classes, int(passes))
+        return Fitted(estimator, [], {}, rows, time.monotonic() - began, [])
+    parts, notes, model = partitions_of(data, reader, partitions), [], estimator
+    with executor(client) as pool:
+        parts, part, options = _opened(parts, pool)
+        if kind == "stable":
+            named = None if not hasattr(model, "class_weight") else _named(part.y) if classes is None else classes
+            rows = fit_stream(model, parts, options, pool, named)
         else:
-            rows = _fit_mixed(model, decided, part, parts, pool, int(passes), round_rows, progress)
-    return Fitted(model, parts, known, rows, time.monotonic() - began, decided.notes)
+            decided = _Training(model, int(passes), False, dict(reader or {}), classes, dict(settings or {}))
+            decided._decide(part.y)
+            model, notes = decided.model, decided.notes
+            if kind == "path":
+                rows = fit_path(model, parts, options, pool, decided.classes, int(passes))
+            else:
+                rows = _fit_mixed(model, decided, part, parts, options, pool, int(passes), round_rows, progress)
+    parts = [each.read_with(options) for each in parts]
+    return Fitted(model, parts, options.get("names", {}), rows, time.monotonic() - began, notes)
+
+
+def _kind_of(estimator: Any) -> str:
+    """Which strategy is for an estimator; None for one that the labels decide on."""
+    if estimator is None or isinstance(estimator, LinearModel):
+        return "mixing"
+    if isinstance(estimator, SparsePath):
+        return "path"
+    from ..cross_validation import CrossValidated
+    from ..stability.linear import StableLinearModel
+
+    if isinstance(estimator, CrossValidated | StableLinearModel):
+        return "folds" if isinstance(estimator, CrossValidated) else "stable"
+    raise ValueError(
+        f"estimator={estimator!r}: it must be a SparseClassifier or SparseRegressor, stable or cross-validated or not, "
+        "or a SparsePath."
+    )
 
 
 def _fit_mixed(
-    model: Any, decided: _Training, part: Part, parts: list[Partition], pool: Here | OnDask, passes: int,
-    round_rows: int, progress: bool | None,
+    model: Any, decided: _Training, part: Part, parts: list[Partition], options: Mapping[str, Any],
+    pool: Here | OnDask, passes: int, round_rows: int, progress: bool | None,
 ) -> int:  # fmt: skip
+    """Both phases over all partitions; how many rows there are."""
     _check(model)
     with model._unchanged_on_error():
-        mixing = _mixing(model, decided, part, parts, pool, round_rows, progress)
+        runs = _begun(model, decided, part)
+        mixing = Mixing(shell_of(model), runs, parts, options, pool, round_rows, _shown(progress))
         mixing.phase_one(passes)
         _take_answers(model, mixing, mixing.phase_two(), passes)
     return sum(mixing.rows)
@@ -141,24 +157,22 @@ def _named(y: np.ndarray) -> list[Any]:
     return sorted(set(labels(y).tolist()))
 
 
-def _opened(parts: list[Any], pool: Here | OnDask) -> tuple[list[Any], Part, Mapping[int, str]]:
-    """The partitions, all read in the same way; the first rows; names of features."""
-    first: Head = pool.map("sparsco-head", head, [(parts[0], PILOT_ROWS)])[0]
-    parts = [replace(part, reader=first.reader) for part in parts]
-    known: dict[int, str] = {}
+def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition], Part, dict[str, Any]]:
+    """The partitions, all read in the same way; the first rows; what tells readers the columns of names."""
+    first: Head = pool.map("sparsco-head", head, [(parts[0], PILOT_ROWS, {})])[0]
+    parts, options, found = [replace(part, reader=first.reader) for part in parts], {}, [first]
     if first.by_name:  # columns must mean the same everywhere
-        found = pool.map("sparsco-names", names, [(part,) for part in parts])
-        known = dict(enumerate(dict.fromkeys(name for each in found for name in each)))
-        parts = [replace(part, reader=dict(part.reader) | {"names": known, "frozen": True}) for part in parts]
-    rows: list[Part] = []
-    for part in parts:
-        left = PILOT_ROWS - sum(each.rows for each in rows)
-        if left:
-            fresh = pool.map("sparsco-head", head, [(part, left)])[0].part
-            rows += [] if fresh is None else [fresh]
+        every = pool.map("sparsco-names", names, [(part,) for part in parts])
+        known = dict(enumerate(dict.fromkeys(name for each in every for name in each)))
+        options, found = {"names": known, "frozen": True}, []
+    for part in parts[len(found) :]:
+        left = PILOT_ROWS - sum(each.part.rows for each in found if each.part is not None)
+        if left > 0:
+            found += pool.map("sparsco-head", head, [(part, left, options)])
+    rows = [each.part for each in found if each.part is not None]
     if not rows:
         raise ValueError("the data has no rows: there is nothing to learn from.")
-    return parts, Part.joined(rows), known
+    return parts, Part.joined(rows), options
 
 
 def _check(model: Any) -> None:
@@ -175,11 +189,8 @@ def _check(model: Any) -> None:
             raise ValueError(f"{name}={getattr(model, name)!r} is not for data in partitions: {why}.")
 
 
-def _mixing(
-    model: Any, decided: _Training, part: Part, parts: list[Partition], pool: Here | OnDask, round_rows: int,
-    progress: bool | None,
-) -> Mixing:  # fmt: skip
-    """Both phases prepared: the first rows tell constants and classes."""
+def _begun(model: Any, decided: _Training, part: Part) -> list[Run]:
+    """Runs whose constants, and classes, the first rows told."""
     classes, y = decided.classes, part.y
     if model.classifies:
         y = labels(y)
@@ -189,16 +200,22 @@ def _mixing(
     for name in ("_runs", "_model"):
         vars(model).pop(name, None)
     model.take_rows(part.matrix, y, part.weights, classes=classes if model.classifies else None)
-    runs = [run if run.pilot is not None else run.early() for run in model._runs]
+    return [run if run.pilot is not None else run.early() for run in model._runs]
+
+
+def _shown(progress: bool | None) -> Callable[[str, int, int], None] | None:
+    """A bar for each round, where progress is to be seen."""
     bar = Bar("")
-    shown = bar.rewrites if progress is None else progress
+    if not (bar.rewrites if progress is None else progress):
+        return None
 
     def show(what: str, done: int, total: int) -> None:
-        if shown:
-            bar.name = f"{what:>9}"
-            bar.show(done, total)
+        bar.name = f"{what:>9}"
+        bar.show(done, total)
+        if done == total:
+            bar.close()
 
-    return Mixing(shell_of(model), runs, parts, pool, round_rows, show)
+    return show
 
 
 def _take_answers(model: Any, mixing: Mixing, answers: list[Any], passes: int) -> None:

@@ -9,7 +9,7 @@ and a uniform sample of them is drawn: partitions add up to what one stream of a
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,6 +39,8 @@ class Job:
 
     shell: Any
     runs: tuple[Run, ...]
+    names: Mapping[str, Any]
+    """Options that tell a reader which column each name of a feature has."""
 
     def rows(self, part: Part, where: str, row: int) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray]:
         """Rows as runs take them: matrix, codes, weights, and the numbers of those that count."""
@@ -122,6 +124,7 @@ def merged(left: Message, right: Message) -> Message:
 
 def learn(partition: Partition, place: Place, most: int, job: Job, *levels: Message) -> Message:
     """The next rows of a partition, from the state that the levels add up to."""
+    partition = partition.read_with(job.names)
     runs = [started(run, [level.updates[k] for level in levels]) for k, run in enumerate(job.runs)]
     before = [_numbers(run) for run in runs]
     counted = [0]
@@ -221,6 +224,7 @@ class Gradients:
 
 def gradients(partition: Partition, first: int, job: Job, points: Sequence[Point], budgets: Sequence[int]) -> Gradients:
     """Over all rows of a partition, whose first is number ``first`` of all."""
+    partition = partition.read_with(job.names)
     fixed, reservoirs = [], []
     for run, point, budget in zip(job.runs, points, budgets, strict=True):
         problem = run.problem._replace(d=point.w.d)
@@ -280,13 +284,13 @@ class Mixing:
     """A run of both phases over all partitions."""
 
     def __init__(
-        self, shell: Any, runs: Sequence[Run], partitions: Sequence[Partition], pool: Here | OnDask,
-        first_rows: int = FIRST_ROWS, show: Callable[[str, int, int], None] | None = None,
+        self, shell: Any, runs: Sequence[Run], partitions: Sequence[Partition], names: Mapping[str, Any],
+        pool: Here | OnDask, first_rows: int = FIRST_ROWS, show: Callable[[str, int, int], None] | None = None,
     ) -> None:  # fmt: skip
         self.pool, self.runs, self.first_rows = pool, list(runs), first_rows
         self.conversions = [_allowed(run) for run in self.runs]
         templates = tuple(_template(run) for run in self.runs)
-        self.job = Job(shell, templates)
+        self.job = Job(shell, templates, names)
         self.held_job, self.held = pool.hold(self.job), [pool.hold(partition) for partition in partitions]
         self.levels: list[Message] = []
         """They add up to the state; each is smaller than the one before, so that what is new travels alone."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +51,10 @@ class Partition:
         """The streams of the blocks from number ``first`` on; a block is computed when it is asked for."""
         for number in range(first, len(self.blocks)):
             yield number, _stream_of(self.blocks[number], self.reader)
+
+    def read_with(self, names: Mapping[str, Any]) -> Partition:
+        """The same with further options, those that all partitions share."""
+        return replace(self, reader={**self.reader, **names}) if names else self
 
     def take(self, place: Place, most: float, use: Callable[[Part, int], None]) -> Place | None:
         """``use(rows, number of the first)`` on at most so many rows; where to go on, None at the end."""
