@@ -24,7 +24,7 @@ _EXAMPLE = """  sparsco train data.svm                              chooses what
   sparsco train 'logs/part-*.vw' -m clicks.model --hash-bits 22 -q ui --checkpoint-every 10m
   sparsco train table.csv --target price --task regression --passes 3
   zcat data.svm.gz | sparsco train - -m model
-  sparsco train 'part-*.svm' -m model --dask tcp://scheduler:8786         each file a partition (docs/distributed.md)
+  sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4       or a scheduler's address (docs/distributed.md)
 
 exit code: 0 fine, 2 bad argument or input, 3 a file could not be read or written, 4 training diverged, 130 interrupted
 and 143 asked to end: a checkpoint was kept, from which --resume goes on to the same model, bit for bit"""
