@@ -131,8 +131,10 @@ def test_phase_two_is_that_of_one_stream(rows, files):
 def test_reservoirs_of_partitions_join_to_that_of_the_stream(rows, room):
     X, y = rows[0].tocsr(), rows[1]
 
-    def offered(a, b, first):
+    def offered(a, b, first, told=False):
         reservoir = Reservoir(3, 1, room, max_guard=50, first=first)
+        if told:
+            reservoir.expect(N, X.nnz)
         for start in range(a, b, 400):
             i = np.arange(start, min(start + 400, b))
             labels = y[i].astype(float)[:, None]
@@ -143,12 +145,13 @@ def test_reservoirs_of_partitions_join_to_that_of_the_stream(rows, room):
         return reservoir
 
     ends = [0, 1, 1500, 1500, 4100, N]
-    parts = [offered(a, b, a) for a, b in zip(ends, ends[1:], strict=False)]
-    whole, joined = offered(0, N, 0).sample(), in_pairs(parts, Reservoir.joined)
-    for own, other in ((joined.sample(), whole), (pickle.loads(pickle.dumps(joined)).sample(), whole)):
-        assert own.kappa == other.kappa
-        for a, b in zip((*own.R, *own.V), (*other.R, *other.V), strict=True):
-            assert np.array_equal(a, b)
+    whole, spans = offered(0, N, 0).sample(), list(zip(ends, ends[1:], strict=False))
+    for told in (False, True):
+        joined = in_pairs([offered(a, b, a, told) for a, b in spans], Reservoir.joined)
+        for own in (joined.sample(), pickle.loads(pickle.dumps(joined)).sample()):
+            assert own.kappa == whole.kappa
+            for a, b in zip((*own.R, *own.V), (*whole.R, *whole.V), strict=True):
+                assert np.array_equal(a, b)
 
 
 @pytest.mark.parametrize("conversion", ["auto", "last-sl", "suffix", "average", "last", AverageSL(metric="diagonal")])

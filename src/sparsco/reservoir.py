@@ -142,6 +142,16 @@ class Reservoir:
         self._rows += kept.size
         self._used += int(ends[-1])
 
+    def expect(self, rows: int, nonzeros: int) -> None:
+        """There will be so many in all, here and elsewhere: of the priorities only twice the share that R and V are
+        expected to take is kept from the start.  What is dropped would have been dropped at the joining."""
+        kept = min(1.0, (2.0 * self.max_nonzeros * rows / max(nonzeros, rows, 1) + 64.0) / max(rows, 1))
+        guard = 1.0 if kept > 0.5 else min(1.0, (2.0 * self.max_guard + 64.0) / rows / (1.0 - kept))
+        self._limits = tuple(  # type: ignore[assignment]
+            min(limit, np.uint64(int(share * 2**63) * 2 - (share == 1.0)))
+            for limit, share in zip(self._limits, (kept, guard), strict=True)
+        )
+
     def joined(self, other: Reservoir) -> Reservoir:
         """The sample of these rows and of the other's, whose numbers follow: what one reservoir would hold that was
         offered both.  Its limits are no higher than either's, so neither has dropped a row that is in it.  It is to be

@@ -6,6 +6,7 @@ who computes what, and who is done first, cannot change a bit.  A task may only 
 
 from __future__ import annotations
 
+import functools
 import logging
 import pickle
 import uuid
@@ -86,7 +87,8 @@ class OnDask(Pool):
 
         def once() -> Any:
             leaves = self._leaves(name, function, items, shared)
-            root = _by_levels(leaves, lambda left, right: self._submit(f"{name}-merge", merge, left, right))
+            merges = functools.partial(self._submit, f"{name}-merge", merge, priority=1)  # at once: results take room
+            root = _by_levels(leaves, merges)
             if seen is not None:
                 for done, _ in enumerate(as_completed(leaves), 1):
                     seen(done, len(leaves))
@@ -98,7 +100,9 @@ class OnDask(Pool):
         columns = [*map(list, zip(*items, strict=True)), *([each] * len(items) for each in shared)]
         return self._submit(name, function, *columns)
 
-    def _submit(self, name: str, function: Callable[..., Any], *arguments: list[Any]) -> list[Any]:
+    def _submit(
+        self, name: str, function: Callable[..., Any], *arguments: list[Any], priority: int = 0
+    ) -> list[Any]:
         """A task for each place in the lists of arguments; one message for all."""
         import dask
         from distributed import Future
@@ -106,7 +110,9 @@ class OnDask(Pool):
         packed = [[each if isinstance(each, Future) else Packed(pickled(each)) for each in part] for part in arguments]
         keys = [f"{name}-{uuid.uuid4().hex}" for _ in arguments[0]]
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            return self.client.map(_call, [function] * len(keys), *packed, key=keys, pure=False)
+            return self.client.map(
+                _call, [function] * len(keys), *packed, key=keys, pure=False, priority=priority
+            )  # fmt: skip
 
     def _surely(self, work: Callable[[], Any]) -> Any:
         """Dask runs the tasks of a lost worker again, but gives up on one that lost several: that may be chance."""

@@ -102,6 +102,8 @@ class Message:
     rows: tuple[int, ...] = ()
     sent: int = 0
     nonzeros: int = 0
+    entries: int = 0
+    """Of the rows that were learned."""
 
     @property
     def bytes(self) -> int:
@@ -116,6 +118,7 @@ def merged(left: Message, right: Message) -> Message:
     return Message(
         tuple(a + b for a, b in zip(left.updates, right.updates, strict=True)), left.places + right.places,
         left.rows + right.rows, left.sent + right.sent + right.bytes, left.nonzeros + right.nonzeros,
+        left.entries + right.entries,
     )  # fmt: skip
 
 
@@ -127,19 +130,20 @@ def learn(partition: Partition, place: Place, most: int, job: Job, *levels: Mess
     partition = partition.read_with(job.names)
     runs = [started(run, [level.updates[k] for level in levels]) for k, run in enumerate(job.runs)]
     before = [_numbers(run) for run in runs]
-    counted = [0]
+    counted = np.zeros(2, np.int64)
 
     def use(part: Part, row: int) -> None:
         matrix, codes, weights, order = job.rows(part, partition.name, row)
         for run in runs:
             run.grow(matrix.d)
             run._advance(matrix, codes, weights, order)
-        counted[0] += part.rows
+        counted[:] += part.rows, matrix.indptr[-1] - matrix.indptr[0]
 
     following = partition.take(place, most, use)
     updates = tuple(_update(run, old) for run, old in zip(runs, before, strict=True))
     nonzeros = sum(update.cells.nonzeros + update.sums.nonzeros for update in updates)
-    return Message(updates, (following,), (counted[0],), 0, nonzeros)
+    rows, entries = counted.tolist()
+    return Message(updates, (following,), (rows,), 0, nonzeros, entries)
 
 
 def started(template: Run, updates: Sequence[Update]) -> Run:
@@ -222,14 +226,19 @@ class Gradients:
         return self.bytes + sum(16 * sample.max_nonzeros for sample in self.samples if sample is not None)
 
 
-def gradients(partition: Partition, first: int, job: Job, points: Sequence[Point], budgets: Sequence[int]) -> Gradients:
-    """Over all rows of a partition, whose first is number ``first`` of all."""
+def gradients(
+    partition: Partition, first: int, job: Job, points: Sequence[Point], budgets: Sequence[int], size: tuple[int, int]
+) -> Gradients:
+    """Over all rows of a partition, whose first is number ``first`` of all; ``size``: all rows and their nonzeros."""
     partition = partition.read_with(job.names)
     fixed, reservoirs = [], []
     for run, point, budget in zip(job.runs, points, budgets, strict=True):
         problem = run.problem._replace(d=point.w.d)
         fixed.append((FixedPoint(point.w.dense(), point.b, problem), problem))
-        reservoirs.append(Reservoir(run.seed, problem.m, budget, first=first) if budget else None)
+        reservoir = Reservoir(run.seed, problem.m, budget, first=first) if budget else None
+        if reservoir is not None:
+            reservoir.expect(*size)
+        reservoirs.append(reservoir)
     counted = [0]
 
     def use(part: Part, row: int) -> None:
@@ -300,7 +309,7 @@ class Mixing:
         self.windows = [_Window(), _Window()]
         """The previous one and the current one."""
         self.opened, self.learned = 0, 0
-        self.rows = [0] * len(partitions)
+        self.rows, self.entries = [0] * len(partitions), 0
         self.rounds: list[dict[str, Any]] = []
         self.second: dict[str, Any] = {}
         self.show = show or (lambda what, done, total: None)
@@ -323,6 +332,7 @@ class Mixing:
         )  # fmt: skip
         for k, place, rows in zip(here, total.places, total.rows, strict=True):
             places[k], self.rows[k] = place, self.rows[k] + rows * counts
+        self.entries += total.entries * counts
         learned = total.updates[0].rows
         if self.learned >= 2 * self.opened and not isinstance(self.conversions[0], Average):
             self.windows, self.opened = [self.windows[1], _Window()], self.learned
@@ -379,7 +389,8 @@ class Mixing:
         firsts = np.cumsum([0, *self.rows[:-1]]).tolist()
         items = list(zip(self.held, firsts, strict=True))
         found: Gradients = self.pool.reduce(
-            "sparsco-gradients", gradients, items, self.held_job, held, budgets, merge=summed,
+            "sparsco-gradients", gradients, items, self.held_job, held, budgets, (sum(self.rows), self.entries),
+            merge=summed,
             seen=lambda done, of: self.show("phase two", done, of),
         )  # fmt: skip
         down = sum(point.w.bytes + point.b.nbytes for point in at) * len(items)
