@@ -21,7 +21,6 @@ from sparsco.distributed.partitions import Place
 from sparsco.distributed.sparse import Sparse
 from sparsco.generators import text_like
 from sparsco.reservoir import Reservoir
-from sparsco.streams import open_stream
 
 MANY = bool(os.environ.get("SPARSCO_LONG_TESTS"))
 """Clusters of processes, whose start alone takes seconds."""
@@ -488,14 +487,17 @@ def test_persisted_collections_are_refused(rows, client):
         fit(classifier(), (X, y[:50]))
 
 
-def test_open_stream_and_joblib_work_on_the_same_cluster(rows, client):
-    """What is parallel through joblib runs on Dask by joblib's own backend."""
+def test_what_is_parallel_through_joblib_runs_on_dask(rows, client):
+    """By joblib's own backend; what shares memory stays in threads."""
     import joblib
     from sklearn.model_selection import GridSearchCV
 
+    from sparsco import SparseClassifierCV
+
     X, y = rows[0][:800], rows[1][:800]
     search = GridSearchCV(classifier(max_iter=1), {"alpha": [1e-3, 1e-2]}, cv=2)
-    alone = search.fit(X, y).cv_results_["mean_test_score"]
+    folds = SparseClassifierCV(classifier(optimizer="fobos", conversion="last"), m=2, cv=3)
+    alone, weights = search.fit(X, y).cv_results_["mean_test_score"], folds.fit(X, y).coef_
     with joblib.parallel_config(backend="dask"):
         assert np.array_equal(search.fit(X, y).cv_results_["mean_test_score"], alone)
-    assert open_stream(X, y=y).total == 800
+        assert np.array_equal(folds.fit(X, y).coef_, weights)
