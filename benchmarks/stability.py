@@ -20,8 +20,8 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sparsco import STS, StableSparseClassifier, metrics
 from sparsco.experiments.selection import two_classes
 from sparsco.generators import zipf_rows
+from sparsco.pools import Threads
 from sparsco.rows import as_matrix
-from sparsco.stability.paths import Threads
 from sparsco.stability.prepare import Preparation
 from sparsco.stability.sts import Plan, run_stage
 

@@ -15,8 +15,8 @@ import pytest
 
 from sparsco import cli
 
-LONG = ("--trials 40", "all --quick", "download", "verify", "sparsco bench")
-"""Minutes, or data that is not here: their commands have tests of their own."""
+LONG = ("--trials 40", "all --quick", "download", "verify", "sparsco bench", "--dask")
+"""Minutes, or data or a cluster that is not here: these have tests of their own."""
 
 
 def examples(command, capsys):

@@ -15,10 +15,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sparsco import STS, Hinge, Logistic, Stabilized, StableSparseClassifier, StableSparseRegressor, stability_report
 from sparsco.dispatch import plain_python
 from sparsco.metrics import cohen_kappa, pairwise
+from sparsco.pools import Threads
 from sparsco.randomness import Purpose, bits, key
 from sparsco.rows import as_matrix
 from sparsco.stability.bursts import Bursts, annealed
-from sparsco.stability.paths import Examples, Threads, rows_of_paths, shuffle
+from sparsco.stability.paths import Examples, rows_of_paths, shuffle
 from sparsco.stability.prepare import Preparation
 from sparsco.stability.sts import Plan, best, fit_stages, own_choices, sizes_of_stages
 

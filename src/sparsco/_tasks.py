@@ -202,7 +202,7 @@ class LinearClassifier(Margins, LinearModel):
         return [self._codes_of[label] for label in self.classes_.tolist()]
 
     def _codes(self, y: np.ndarray) -> np.ndarray:
-        codes = _places(self.classes_, y)
+        codes = places_among(self.classes_, y)
         if codes is None:
             _check_labels(y)
             known = self.classes_.tolist()
@@ -330,7 +330,7 @@ def two_or_more(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
     """The classes in y, sorted, and every label's place among them."""
     try:
         classes = np.unique(y[:1000])
-        codes = _places(classes, y)
+        codes = places_among(classes, y)
         if codes is None:  # the first rows did not show every class
             classes = np.unique(y)
             codes = np.searchsorted(classes, y)
@@ -342,7 +342,7 @@ def two_or_more(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
     return classes, codes
 
 
-def _places(classes: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+def places_among(classes: np.ndarray, y: np.ndarray) -> np.ndarray | None:
     """Every label's place among the sorted classes, None where one is not among them."""
     codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     return codes if np.array_equal(classes[codes], y) else None

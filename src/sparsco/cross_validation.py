@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ from .paths import (
     strengths,
     twin_of,
 )
+from .pools import pool_of
 from .randomness import Purpose, uniform
 from .rows import Matrix
 from .solve import PILOT_ROWS
@@ -71,16 +73,16 @@ class CrossValidated(SelectorMixin, BaseEstimator):
         # the first rows of all tell the strengths, which the folds share
         first = next(iter(slices(whole, weights, len(y), 0)))[:PILOT_ROWS]
         whole._feed(placed, codes, own, first, False)
-        folds = [self._like(whole, placed.d) for _ in range(fold.max() + 1)]
-        for epoch in range(self.passes):
-            at = 0
-            for order in slices(whole, weights, len(y), epoch):
-                ahead = len(first) if epoch == at == 0 else 0
-                self._feed([(whole, order[ahead:])] + [(each, order[fold[order] != k]) for k, each in enumerate(folds)],
-                           placed, codes, own, epoch > 0)  # fmt: skip
-                at += len(order)
-            whole.n_iter_ += 1
-        self._finish(whole, folds, fold, matrix, y if whole.classifies else codes, own)
+        learners = [whole, *(self._like(whole, placed.d) for _ in range(fold.max() + 1))]
+        for learner in learners:
+            learner._streaming = True  # what it learned so far goes where it goes
+        given = matrix, y if whole.classifies else codes
+        job = _Job(placed, codes, own, weights, fold, given, int(self.passes), len(first))
+        with pool_of(self) as pool:
+            items = [(learner, k) for k, learner in enumerate(learners, -1)]
+            found = pool.map("sparsco-fold", _learned, items, pool.hold(job))
+        whole._streaming, whole.n_iter_ = False, int(self.passes)
+        self._finish(whole, found)
         return self
 
     def _like(self, whole: Any, d: int) -> Any:
@@ -100,16 +102,6 @@ class CrossValidated(SelectorMixin, BaseEstimator):
         learner._runs = learner._begin(d)
         return learner
 
-    def _feed(
-        self, work: list[tuple[Any, np.ndarray]], placed: Matrix, codes: np.ndarray, weights: np.ndarray, again: bool
-    ) -> None:
-        from joblib import Parallel, delayed
-
-        jobs = [(run, order) for learner, order in work for run in learner._runs]
-        Parallel(n_jobs=self.n_jobs, require="sharedmem")(
-            delayed(run.feed)(placed, codes, weights, order, again) for run, order in jobs
-        )
-
     def _folds(self, codes: np.ndarray, seed: int) -> np.ndarray:
         """The fold of each row: dealt at random within each class, or as ``cv`` says."""
         n = len(codes)
@@ -127,23 +119,14 @@ class CrossValidated(SelectorMixin, BaseEstimator):
             raise ValueError("cv must be a number of folds, or for each row the number of its fold, from 0 on.")
         return np.unique(given, return_inverse=True)[1]
 
-    def _finish(
-        self, whole: Any, folds: list[Any], fold: np.ndarray, matrix: Matrix, y: np.ndarray, weights: np.ndarray
-    ) -> None:
-        from joblib import Parallel, delayed
-
-        def outcome(k: int) -> tuple[list[Solved], np.ndarray]:
-            held = np.flatnonzero(fold == k)
-            ends, rows = finished(folds[k]), (matrix.take(held), y[held], weights[held])
-            return solved(folds[k], ends), np.array(judged(folds[k], *rows, converted(ends)).summary())
-
-        found = Parallel(n_jobs=self.n_jobs, require="sharedmem")(delayed(outcome)(k) for k in range(len(folds)))
-        figures = np.array([each for _, each in found])  # folds, (loss, spread, error), strengths
+    def _finish(self, whole: Any, found: list[tuple[list[Solved], np.ndarray | None]]) -> None:
+        (of_all, _), *folds = found
+        figures = np.array([each for _, each in folds])  # folds, (loss, spread, error), strengths
         self.fold_losses_, spread = figures[:, 0], figures[:, 0].std(0, ddof=1) / np.sqrt(len(folds))
         summary = figures[:, 0].mean(0), spread, figures[:, 2].mean(0)
-        models = [models for models, _ in found]
+        models = [models for models, _ in folds]
         stability = np.array([pairwise([each[k].coef for each in models]) for k in range(len(whole._lams))])
-        self.path_ = Path(shell_of(whole), solved(whole, finished(whole)), summary, stability)
+        self.path_ = Path(shell_of(whole), of_all, summary, stability)
         self.lam_ = self.path_.choose(self.choose)
         self.best_estimator_ = self.path_.model(self.lam_)
         self.n_features_in_ = self.best_estimator_.n_features_in_
@@ -185,6 +168,36 @@ class CrossValidated(SelectorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Rows as learners take them, the fold of each, the rows as they were given, and how often they are read."""
+
+    placed: Matrix
+    codes: np.ndarray
+    own: np.ndarray
+    weights: np.ndarray | None
+    fold: np.ndarray
+    given: tuple[Matrix, np.ndarray]
+    passes: int
+    ahead: int
+    """How many of the first rows the learner of all has learned before."""
+
+
+def _learned(learner: Any, k: int, job: _Job) -> tuple[list[Solved], np.ndarray | None]:
+    """The models of a path on the rows of all folds but number k, and how they do on those of fold k; -1: on all."""
+    for epoch in range(job.passes):
+        for number, order in enumerate(slices(learner, job.weights, len(job.fold), epoch)):
+            order = order[job.ahead :] if k < 0 and epoch == number == 0 else order
+            learner._feed(job.placed, job.codes, job.own, order[job.fold[order] != k], epoch > 0)
+    ends, held = finished(learner), np.flatnonzero(job.fold == k)
+    models = solved(learner, ends)
+    if k < 0:
+        return models, None
+    matrix, y = job.given
+    rows = matrix.take(held), y[held], job.own[held]
+    return models, np.array(judged(learner, *rows, converted(ends)).summary())
 
 
 def _has_probabilities(model: Any) -> bool:

@@ -178,6 +178,8 @@ class SparsePath:
     """That ``train`` takes the labels of the first rows for all there are."""
     _learner: Any = None
     _path: Path | None = None
+    _part = slice(None)
+    """Of the strengths, those that are learned here."""
 
     def __init__(
         self, estimator: Any = None, *, lams: Any = None, m: int = 32, ratio: float = 1e-3, choose: Any = "min",
@@ -248,7 +250,7 @@ class SparsePath:
     def _new_learner(self) -> LinearModel:
         check_rule(self.choose)
         estimator = LinearClassifier() if self.estimator is None else self.estimator
-        return learner_of(estimator, strengths(self.lams, self.m, self.ratio), self.dtype)
+        return learner_of(estimator, strengths(self.lams, self.m, self.ratio)[self._part], self.dtype)
 
     def _begin(self, learner: LinearModel, share: float) -> None:
         self._learner, self._path, self._held_share = learner, None, share

@@ -93,13 +93,16 @@ class Reservoir:
     """The sample and all it needs to go on: ``offer`` chunks of rows, ask for the ``sample`` at any time.
 
     R holds at most ``max_nonzeros`` nonzeros (an empty row counts as one), V at most ``max_guard`` rows and
-    ``max_nonzeros`` nonzeros.  A row's number is how many were offered before it; later passes offer nothing.
+    ``max_nonzeros`` nonzeros.  A row's number is ``first`` and how many were offered before it; later passes offer
+    nothing.
     """
 
-    def __init__(self, seed: int = 0, lanes: int = 1, max_nonzeros: int = 1_000_000, max_guard: int = 2_000) -> None:
+    def __init__(
+        self, seed: int = 0, lanes: int = 1, max_nonzeros: int = 1_000_000, max_guard: int = 2_000, first: int = 0
+    ) -> None:
         self.max_nonzeros, self.max_guard = max_nonzeros, max_guard
         self._keys = key(seed, Purpose.RESERVOIR)[0], key(seed, Purpose.GUARD)[0]
-        self.rows_seen = 0
+        self.first, self.rows_seen = first, 0
         none = np.empty(0, np.int64)
         self._rows = 0  # rows in the table, whose arrays are longer
         self._table = _Table(
@@ -119,7 +122,7 @@ class Reservoir:
 
         ``lanes_of(i)`` gives the targets and weights of the rows i, (len(i), m) each.
         """
-        number = self.rows_seen
+        number = self.first + self.rows_seen
         self.rows_seen += len(starts)
         kept, first, second = _choose(*self._keys, *self._limits, number, len(starts))
         lengths = stops[kept] - starts[kept]
@@ -138,6 +141,36 @@ class Reservoir:
             column[into] = values
         self._rows += kept.size
         self._used += int(ends[-1])
+
+    def expect(self, rows: int, nonzeros: int) -> None:
+        """There will be so many in all, here and elsewhere: of the priorities only twice the share that R and V are
+        expected to take is kept from the start.  What is dropped would have been dropped at the joining."""
+        kept = min(1.0, (2.0 * self.max_nonzeros * rows / max(nonzeros, rows, 1) + 64.0) / max(rows, 1))
+        guard = 1.0 if kept > 0.5 else min(1.0, (2.0 * self.max_guard + 64.0) / rows / (1.0 - kept))
+        self._limits = tuple(  # type: ignore[assignment]
+            min(limit, np.uint64(int(share * 2**63) * 2 - (share == 1.0)))
+            for limit, share in zip(self._limits, (kept, guard), strict=True)
+        )
+
+    def joined(self, other: Reservoir) -> Reservoir:
+        """The sample of these rows and of the other's, whose numbers follow: what one reservoir would hold that was
+        offered both.  Its limits are no higher than either's, so neither has dropped a row that is in it.  It is to be
+        read: further rows would get numbers that are taken."""
+        twin, rows = self.copy(), other._gather(np.arange(other._rows))
+        twin.rows_seen = self.rows_seen + other.rows_seen
+        twin._limits = min(self._limits[0], other._limits[0]), min(self._limits[1], other._limits[1])
+        if other._rows:
+            lengths = np.diff(rows.indptr)
+            twin._make_room(other._rows, len(rows.data))
+            _copy_rows(rows.indptr[:-1], lengths, rows.indices, rows.data, twin._indices, twin._data, twin._used)
+            into = slice(twin._rows, twin._rows + other._rows)
+            table = other._table._replace(start=twin._used + rows.indptr[:-1])
+            for column, values in zip(twin._table, table, strict=True):
+                column[into] = values[: other._rows]
+            twin._rows, twin._used = twin._rows + other._rows, twin._used + len(rows.data)
+        none = np.empty(0, np.int64)
+        twin._tighten(none.view(np.uint64), none.view(np.uint64), none)
+        return twin
 
     def widen(self, lanes: int) -> None:
         """More lanes, which the rows so far have no part in: target -1, weight 0."""

@@ -686,7 +686,8 @@ class Grid:
 
     def __getitem__(self, part: slice) -> Grid:
         """Some of them, as of an array."""
-        return replace(self, start=part.start, stop=part.stop)
+        own = range(self.m)[self.start : self.stop][part]
+        return replace(self, start=own.start, stop=own.stop)
 
 
 def check_strengths(loss: Any, regularizer: Any, optimizer: Any, conversion: Any, single: bool = False) -> None:

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ _EXAMPLE = """  sparsco train data.svm                              chooses what
   sparsco train 'logs/part-*.vw' -m clicks.model --hash-bits 22 -q ui --checkpoint-every 10m
   sparsco train table.csv --target price --task regression --passes 3
   zcat data.svm.gz | sparsco train - -m model
+  sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4       or a scheduler's address (docs/distributed.md)
 
 exit code: 0 fine, 2 bad argument or input, 3 a file could not be read or written, 4 training diverged, 130 interrupted
 and 143 asked to end: a checkpoint was kept, from which --resume goes on to the same model, bit for bit"""
@@ -49,6 +50,8 @@ def add(commands: argparse._SubParsersAction) -> None:
                     help="rows, or a time such as 30s, 10m, 2h; 0 for never (default: 60s)")  # fmt: skip
     to.add_argument("--resume", action="store_true", help="go on from the checkpoint of a run that was cut off")
     to.add_argument("--restart", action="store_true", help="begin anew although there is such a checkpoint")
+    to.add_argument("--dask", metavar="ADDRESS|local:N", help="learn on the workers of a Dask cluster, each file a "
+                    "partition, or by N processes of this machine")  # fmt: skip
     add_reading(to)
     to.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
     to.add_argument("--quiet", action="store_true", help="no progress on stderr")
@@ -116,11 +119,10 @@ def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 
 
 def _train(given: argparse.Namespace) -> int:
-    from .. import models, scoring
-    from ..inspection import as_text, summary
+    from .. import models
     from ..progress import Live
     from ..streams import open_stream
-    from ..training import Checkpoints, StoppedError, by_name, reader_of, train
+    from ..training import Checkpoints, StoppedError, train
 
     source = given.data[0] if len(given.data) == 1 else given.data
     path = Path(given.model or given.update or _default_name(given.data[0]))
@@ -152,6 +154,8 @@ def _train(given: argparse.Namespace) -> int:
             f"{checkpoints.path} is of a run that was cut off: --resume goes on from there, --restart begins anew."
         )
     live = Live(not given.quiet)
+    if given.dask is not None:
+        return _finished(given, _on_dask(given, model, settings, reader), reader, path, lambda: None)
     with stopping(awaits_input="-" in given.data) as asked:
         try:
             trained = train(
@@ -169,6 +173,46 @@ def _train(given: argparse.Namespace) -> int:
             if checkpoints.exist():
                 print(f"sparsco: the last checkpoint, {checkpoints.path}, is kept: --resume goes on.", file=sys.stderr)
             raise
+    return _finished(given, trained, reader, path, checkpoints.remove)
+
+
+def _on_dask(given: argparse.Namespace, model: Any, settings: dict[str, Any], reader: dict[str, Any]) -> Any:
+    """The model as workers learn it, each file a partition."""
+    from ..distributed.fitting import train
+    from ..training import Trained
+
+    with_it = ("update", "save_state", "resume", "polish")
+    not_there = [f"--{name.replace('_', '-')}" for name in with_it if getattr(given, name)]
+    not_there += ["--classes any"] if isinstance(given.classes, str) else []
+    if not_there:
+        raise ValueError(f"{', '.join(not_there)} cannot be had with --dask: it learns a new model, from rounds alone.")
+    if given.storage is None:
+        settings["storage"] = "all"
+        if model is not None:
+            model.storage = "all"
+    reader.pop("cache", None)
+    try:
+        found = train(
+            model, given.data, given.dask, reader=reader, classes=given.classes, passes=given.passes,
+            settings=settings, progress=False if given.quiet else None,
+        )  # fmt: skip
+    except ImportError as error:
+        raise ValueError(str(error)) from error
+    rounds = found.model.report_["distributed"]["rounds"]
+    travelled = sum(each["up"] + each["down"] for each in rounds)
+    sizes = f"partitions: {len(found.partitions)}, rounds: {len(rounds)}, travelled: {travelled / 1e6:,.1f} MB"
+    _, stream = next(found.partitions[0].streams())
+    return Trained(found.model, stream, [], found.rows, found.seconds, [*found.notes, sizes])
+
+
+def _finished(
+    given: argparse.Namespace, trained: Any, reader: dict[str, Any], path: Path, written: Callable[[], None]
+) -> int:
+    """Write the model, judge it where there are test rows, and say what came out; ``written`` is called in between."""
+    from .. import models, scoring
+    from ..inspection import as_text, summary
+    from ..training import by_name, reader_of
+
     outcome = summary(trained)
     extra: dict[str, Any] = {"reader": reader_of(trained.stream, reader), "training": outcome}
     if given.save_state:
@@ -181,7 +225,7 @@ def _train(given: argparse.Namespace) -> int:
         )  # fmt: skip
 
     save()
-    checkpoints.remove()
+    written()
     if given.test:
         try:
             outcome["test"] = scoring.evaluate(*scoring.opened_for(models.read(path), given.test))

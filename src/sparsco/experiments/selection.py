@@ -20,12 +20,13 @@ from .._tasks import CLASSIFIER_LOSSES
 from ..conversions import Last
 from ..generators import add_probes
 from ..optimizers import FOBOS, RDA, SGD, TruncatedGradient
+from ..pools import Pool
 from ..regularizers import L1
 from ..rows import Matrix, as_matrix
 from ..solve import DivergenceError, Run
 from ..stability.bursts import Bursts, Stabilized, annealed
 from ..stability.estimators import StableSparseClassifier
-from ..stability.paths import Examples, Threads
+from ..stability.paths import Examples
 from ..stability.prepare import Preparation
 from ..steps import Constant, InverseSqrt
 
@@ -219,8 +220,7 @@ def _bursts(
     method = Stabilized(gamma=constants["gamma"], pi0=constants["pi0"], passes=int(constants["passes"]))
     examples = Examples(rows, y[None], np.ones(len(y)))
     run = Bursts(method, CLASSIFIER_LOSSES[problem.loss], np.arange(rows.d), rows.d, trial, False)
-    with Threads(1) as threads:
-        run.learn(examples, 0, method.passes, threads, watch)
+    run.learn(examples, 0, method.passes, Pool(), watch)
     w = np.zeros(rows.d)
     w[run.columns] = run.weights
     return _linear(w)

@@ -109,6 +109,7 @@ class AdaGradFOBOS(NamedTuple):
 
     check, resolve, schedule, start = _check, _resolve, _schedule, _start
     is_lazy, is_dense, settle, weights = idle.is_lazy, idle.is_dense, idle.settle, idle.weights
+    averaged = idle.averaged
 
 
 class AdaGradRDA(NamedTuple):
@@ -128,3 +129,4 @@ class AdaGradRDA(NamedTuple):
 
     check, resolve, schedule, start = _check, _resolve, _schedule, _start
     is_lazy, is_dense, settle, weights = idle.is_lazy, idle.is_dense, idle.settle, idle.weights
+    averaged = idle.averaged

@@ -140,6 +140,9 @@ class FOBOS(NamedTuple):
         """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
         settle_block(problem, state, block, t)
 
+    def averaged(self, problem: Problem, state: State, t: int = 0) -> None:
+        """Weights are averaged as they are."""
+
     def following(self, problem: Problem) -> Any:
         """The form that tells the Bregman difference of each step."""
         from .followed import FollowedFOBOS

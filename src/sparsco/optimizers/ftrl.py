@@ -58,4 +58,5 @@ class FTRL(NamedTuple):
         return idle.make_schedule(self, problem, block, t, omega, AdaGrad(), 1.0 / self.alpha, self.beta, 0.0)
 
     is_lazy, is_dense, start = idle.is_lazy, idle.is_dense, idle.start
-    settle, weights, weights_at = idle.settle, idle.weights, idle.weights_at
+    settle, averaged = idle.settle, idle.averaged
+    weights, weights_at = idle.weights, idle.weights_at

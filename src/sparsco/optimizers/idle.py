@@ -165,6 +165,15 @@ def settle(optimizer: Any, problem: Problem, state: State, block: Block, t: int)
     block.start = t
 
 
+def averaged(optimizer: Any, problem: Problem, state: State, t: int = 0) -> None:
+    """Rates r in the place of eta = 1 / r, so that a mean over settled states is a state; called again the reverse, for
+    a state at clock t, up to a settling."""
+    shared, lanes, _ = layout(optimizer).views(problem, state)
+    eta = np.abs(lanes[:, 1])
+    lanes[:, 1] = np.divide(1.0, eta, out=eta, where=eta > 0.0)
+    shared[:, 2:] = t  # the clock at the last touch
+
+
 def weights(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
     """The iterate after t examples, made in slices: it takes a dozen arrays to make."""
     own, w = layout(optimizer), np.empty((problem.d, problem.m))

@@ -95,4 +95,5 @@ class NFTRL(NamedTuple):
         return idle.make_schedule(self, problem, block, t, omega, Normalised(), gains, floors, self.b0)
 
     is_lazy, is_dense = idle.is_lazy, idle.is_dense
-    settle, weights, weights_at = idle.settle, idle.weights, idle.weights_at
+    settle, averaged = idle.settle, idle.averaged
+    weights, weights_at = idle.weights, idle.weights_at

@@ -140,6 +140,9 @@ class RDA(NamedTuple):
         block.table[0] = 0.0
         block.start = t
 
+    def averaged(self, problem: Problem, state: State, t: int = 0) -> None:
+        """Sums of gradients are averaged as they are."""
+
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
         """The iterate after t examples."""
         _, lanes, bias = self.layout.views(problem, state)

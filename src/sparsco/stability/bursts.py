@@ -16,8 +16,10 @@ import numpy as np
 
 from ..dispatch import U, kernel
 from ..losses import derivative
+from ..pools import Pool
 from ..randomness import Purpose, key
-from .paths import Examples, Threads, shuffle
+from ..rows import Matrix
+from .paths import Examples, shuffle
 
 MANY_ROWS = 10_000
 
@@ -90,7 +92,7 @@ class Bursts:
         self.g0, self.beta, self.K, self.examples = 0.0, method.beta0, 0, 0
         self.stages: list[dict[str, Any]] = []
 
-    def learn(self, examples: Examples, model: int, passes: int, threads: Threads, watch: Any = None) -> None:
+    def learn(self, examples: Examples, model: int, passes: int, threads: Pool, watch: Any = None) -> None:
         """Stages until every path has seen the rows ``passes`` times, in orders of its own; the rows are only read.
 
         ``watch`` is called after every stage.
@@ -101,17 +103,11 @@ class Bursts:
         rows = examples.take(np.arange(n)).only(self.columns)
         orders, at = np.empty((M, n), np.uint32), np.full(M, n)
         orders[:] = np.arange(n)
-        notes: list[Any] = [None] * M
-        groups = np.array_split(np.arange(M), min(threads.count, M))
         left = passes * n
         while left > 0:
             steps = self.K * int(self.method.bursts)
-
-            def run(group: np.ndarray, rows: Examples = rows, steps: int = steps) -> None:
-                for path in group:
-                    notes[path] = self._path(rows, model, path, self._drawn(path, orders[path], at, steps))
-
-            threads.each(run, groups)
+            drawn = [self._drawn(path, orders[path], at, steps) for path in range(M)]
+            notes = self._stage(rows, model, drawn, threads)
             left -= steps
             self.examples += steps
             self._end_stage(notes)
@@ -133,16 +129,27 @@ class Bursts:
             done, at[path] = done + len(part), at[path] + len(part)
         return drawn
 
-    def _path(self, examples: Examples, model: int, path: int, order: np.ndarray) -> Any:
-        """The bursts of one path in one stage: which features were touched, |dw| / k of each, and what became of it."""
-        room = int(np.diff(examples.rows.indptr)[order].sum())
-        features, ratios, fates = np.empty(room, np.uint32), np.empty(room), np.empty((room, 2), np.int8)
-        count = burst(
-            *examples.rows[:3], examples.targets[model], examples.weights, order, self.K, float(self.method.eta),
-            self.g0, self.loss, self.intercept, self.W[path], self.b[path : path + 1], self.kept, self.k[path],
-            self.before[path], features, ratios, fates,
-        )  # fmt: skip
-        return features[:count], ratios[:count], fates[:count]
+    def _stage(self, rows: Examples, model: int, drawn: list[np.ndarray], threads: Pool) -> list[Any]:
+        """The bursts of all paths: of each which features were touched, |dw| / k of each, and what became of it."""
+        paths: list[_Path] = [
+            _Path(rows, model, drawn[path], self.W[path], self.b[path : path + 1], self.kept, self.k[path],
+                  self.before[path])
+            for path in range(len(drawn))
+        ]  # fmt: skip
+        columns: list[Any] = [slice(None)] * len(paths)
+        if not threads.shares_memory:  # no more than a path needs: its rows and their features
+            paths, columns = (list(part) for part in zip(*(path.alone() for path in paths), strict=True))
+        groups = np.array_split(np.arange(len(paths)), min(threads.count, len(paths)))
+        items = [([paths[path] for path in group],) for group in groups]
+        constants = self.K, float(self.method.eta), self.g0, self.loss, self.intercept
+        found = [each for group in threads.map("sparsco-bursts", _run_paths, items, constants) for each in group]
+        notes = []
+        for path, (w, b, features, ratios, fates) in enumerate(found):
+            if not threads.shares_memory:
+                self.W[path, columns[path]], self.b[path] = w, b[0]
+                features = columns[path][features]
+            notes.append((features, ratios, fates))
+        return notes
 
     def _end_stage(self, notes: list[Any]) -> None:
         """Purge what was truncated too often, anneal, and set the gravity."""
@@ -183,6 +190,43 @@ class Bursts:
     def weights(self) -> np.ndarray:
         """The mean over paths, of the columns in the stable set."""
         return self.W.mean(axis=0)
+
+
+class _Path(NamedTuple):
+    """One path in one stage: its rows, in their order, and what they change."""
+
+    examples: Examples
+    model: int
+    order: np.ndarray
+    w: np.ndarray
+    b: np.ndarray
+    kept: np.ndarray
+    k: np.ndarray
+    before: np.ndarray
+
+    def alone(self) -> tuple[_Path, np.ndarray]:
+        """The same with its own rows and their features only, and which features these are."""
+        own = self.examples.take(self.order)
+        columns, places = np.unique(own.rows.indices, return_inverse=True)
+        rows = Matrix(own.rows.indptr, places.astype(np.uint32), own.rows.data, len(columns))
+        own = Examples(rows, own.targets[self.model : self.model + 1], own.weights)
+        parts = (part[columns] for part in (self.w, self.kept, self.k, self.before))
+        w, kept, k, before = parts
+        return _Path(own, 0, np.arange(len(self.order), dtype=np.uint32), w, self.b, kept, k, before), columns
+
+
+def _run_paths(paths: list[_Path], constants: tuple[int, float, float, Any, bool]) -> list[Any]:
+    """The bursts of some paths; weights and notes of each."""
+    found = []
+    for examples, model, order, w, b, kept, k, before in paths:
+        room = int(np.diff(examples.rows.indptr)[order].sum())
+        features, ratios, fates = np.empty(room, np.uint32), np.empty(room), np.empty((room, 2), np.int8)
+        count = burst(
+            *examples.rows[:3], examples.targets[model], examples.weights, order, *constants, w, b, kept, k, before,
+            features, ratios, fates,
+        )  # fmt: skip
+        found.append((w, b, features[:count], ratios[:count], fates[:count]))
+    return found
 
 
 @kernel

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..pools import Pool
 from ..randomness import Purpose, bits
 from ..rows import Matrix, squared_norms, stack
-from .paths import Examples, Threads
+from .paths import Examples
 from .prepare import Preparation
 from .sts import Plan, run_stage
 
@@ -113,7 +114,7 @@ class Kept:
         return Matrix(rows.indptr.copy(), rows.indices.copy(), rows.data, rows.d)
 
 
-def purge_by_stage(examples: Examples, columns: np.ndarray, least: int, plan: Plan, threads: Threads) -> np.ndarray:
+def purge_by_stage(examples: Examples, columns: np.ndarray, least: int, plan: Plan, threads: Pool) -> np.ndarray:
     """The columns that one stage drops."""
     following = max(least, int(np.ceil(plan.method.keep * len(columns))))
     _, kept = run_stage(examples.only(columns), columns, following, 0, plan, threads)

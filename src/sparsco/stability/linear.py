@@ -16,12 +16,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from .._composition import _is_count, _is_number, named
 from ..dispatch import cast
+from ..pools import Pool, pool_of
 from ..randomness import seed_of
 from ..rows import Matrix, as_matrix, check_numbers
 from ..solve import DivergenceError
 from .bursts import Bursts, Stabilized
 from .kept import Kept, purge_by_stage
-from .paths import Examples, Threads
+from .paths import Examples
 from .prepare import KINDS, Preparation
 from .sts import STS, Plan, Stage, Validated, choose_size, fit_stages, margins_of, sizes_of_stages
 
@@ -169,7 +170,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         examples = Examples(self._preparation.applied(matrix), np.ascontiguousarray(self._targets(y)), weights)
         if len(examples.targets) != len(self._running):
             raise ValueError("y has a new class, which method='paper' cannot learn later: name classes= at first.")
-        with Threads(self.n_jobs) as threads:
+        with pool_of(self) as threads:
             for model, run in enumerate(self._running):
                 run.learn(examples, model, 1, threads)
 
@@ -201,7 +202,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         return Examples(kept.prepared(), np.ascontiguousarray(self._targets(kept.y)), kept.weights)
 
     def _purge(self, kept: Kept) -> np.ndarray:
-        with Threads(self.n_jobs) as threads:
+        with pool_of(self) as threads:
             return purge_by_stage(self._examples(kept), kept.columns, self._least(), self._plan(), threads)
 
     def _plan(self) -> Plan:
@@ -213,7 +214,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
             answer = self._burst_answer(self._running or [])
         else:
             self._preparation = kept.preparation
-            with Threads(self.n_jobs) as threads:
+            with pool_of(self) as threads:
                 answer = (self._staged if isinstance(self._method(), STS) else self._burst)(kept, threads)
         if not (np.all(np.isfinite(answer.model.coef)) and np.all(np.isfinite(answer.model.intercept))):
             raise DivergenceError("training diverged: scale the targets, or choose a loss that is less steep.")
@@ -223,7 +224,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
             )
         return answer
 
-    def _staged(self, kept: Kept, threads: Threads) -> Answer:
+    def _staged(self, kept: Kept, threads: Pool) -> Answer:
         plan, columns = self._plan(), kept.columns
         if not len(columns):
             raise ValueError("X has no nonzero: there is nothing to select.")
@@ -243,7 +244,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         ]  # fmt: skip
         return Answer(path[-1], path, stages, probabilities, validated)
 
-    def _burst(self, kept: Kept, threads: Threads) -> Answer:
+    def _burst(self, kept: Kept, threads: Pool) -> Answer:
         examples = self._examples(kept)
         runs = self._new_bursts(kept.columns, len(examples.targets))
         for model, run in enumerate(runs):

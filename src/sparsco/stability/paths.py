@@ -5,12 +5,9 @@ A path's numbers depend on the seed, the stage and the path alone, so any number
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import effective_n_jobs
 
 from ..dispatch import U, kernel
 from ..lanes import prefetch
@@ -43,30 +40,6 @@ class Examples(NamedTuple):
         indptr, indices, data, _ = self.rows
         left = keep_columns(indptr, indices, data, new)
         return self._replace(rows=Matrix(indptr, indices[:left], data[:left], len(columns)))
-
-
-class Threads:
-    """A pool for one fit: ``each(work, items)`` runs the work for every item."""
-
-    def __init__(self, n_jobs: int | None) -> None:
-        count = effective_n_jobs(n_jobs)
-        self._pool = ThreadPoolExecutor(count) if count > 1 else None
-        self.count = count
-
-    def each(self, work: Callable[[Any], None], items: Iterable[Any]) -> None:
-        """Run the work for every item, in any order."""
-        if self._pool is None:
-            for item in items:
-                work(item)
-        else:
-            list(self._pool.map(work, items))
-
-    def __enter__(self) -> Threads:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
 
 
 def rows_of_paths(n: int, paths: int, subsample: float, seed: int, first: int = 0) -> list[np.ndarray]:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..losses import value
+from ..pools import Pool
 from ..randomness import Purpose, bits
 from ..rows import Matrix, margins
-from .paths import Examples, Threads, rows_of_paths, run_path, starting_intercepts, step_sizes, sum_squares
+from .paths import Examples, rows_of_paths, run_path, starting_intercepts, step_sizes, sum_squares
 
 FEW_ROWS = 200
 """With fewer, cross-validation cannot tell sizes apart."""
@@ -85,7 +87,7 @@ class Plan(NamedTuple):
 
 
 def fit_stages(
-    examples: Examples, columns: np.ndarray, sizes: list[int], plan: Plan, threads: Threads
+    examples: Examples, columns: np.ndarray, sizes: list[int], plan: Plan, threads: Pool
 ) -> list[Stage]:
     """Nested stable sets of these sizes among ``columns``; the examples' arrays are overwritten."""
     examples, found = examples.only(columns), []
@@ -109,8 +111,24 @@ def _without_zeros(found: list[Stage]) -> list[Stage]:
     return [*found[:-1], last._replace(coef=np.where(zero, before, last.coef))]
 
 
+@dataclass(frozen=True)
+class _Shared:
+    """What all paths of a stage are given."""
+
+    examples: Examples
+    steps: np.ndarray
+    loss: Any
+    intercept: bool
+    passes: int
+    seed: int
+
+
+def _run_path(model: int, order: np.ndarray, b: float, first: int, to: _Shared) -> tuple[np.ndarray, float]:
+    return run_path(to.examples, model, order, to.steps, to.loss, b, to.intercept, to.passes, to.seed, first)
+
+
 def run_stage(
-    examples: Examples, columns: np.ndarray, following: int, s: int, plan: Plan, threads: Threads
+    examples: Examples, columns: np.ndarray, following: int, s: int, plan: Plan, threads: Pool
 ) -> tuple[Stage, np.ndarray]:
     """Stage number s on examples that have these columns alone, and which of them make the following set."""
     loss, method, seed, intercept = plan
@@ -121,16 +139,13 @@ def run_stage(
     squares = np.zeros(q)
     sum_squares(examples.rows.indices, examples.rows.data, squares)
     steps = step_sizes(examples, squares.sum() / n, loss, factor)
-    W, B = np.zeros((M, m, q)), np.zeros((M, m))
-
-    def run(task: tuple[int, int]) -> None:
-        path, model = task
-        W[path, model], B[path, model] = run_path(
-            examples, model, halves[path], steps, loss, float(start[model]) * intercept, intercept, passes, seed,
-            (s * M + path) * passes,
-        )  # fmt: skip
-
-    threads.each(run, [(path, model) for path in range(M) for model in range(m)])
+    items = [
+        (model, halves[path], float(start[model]) * intercept, (s * M + path) * passes)
+        for path in range(M) for model in range(m)
+    ]  # fmt: skip
+    held = threads.hold(_Shared(examples, steps, loss, intercept, passes, seed))
+    found = threads.map("sparsco-path", _run_path, items, held)
+    W, B = np.array([w for w, _ in found]).reshape(M, m, q), np.array([b for _, b in found]).reshape(M, m)
     w, b = W.mean(axis=0), B.mean(axis=0)
     scale = np.sqrt(squares / n)
     chosen, kappa = own_choices(effect(W, scale), following)
@@ -181,7 +196,7 @@ class Validated(NamedTuple):
     chosen: int
 
 
-def choose_size(examples: Examples, columns: np.ndarray, plan: Plan, threads: Threads) -> Validated:
+def choose_size(examples: Examples, columns: np.ndarray, plan: Plan, threads: Pool) -> Validated:
     """The smallest size whose cross-validated error is within one standard error of the least; folds are repeated
     where rows are few."""
     n = examples.n

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from .arrays import ArrayStream, ExampleStream, NpzStream
 from .cache import CachedStream, CacheStream, default_folder, is_cache
 from .cache import convert as write_cache
-from .files import Files, is_paths, paths_of, plain_suffix
+from .files import Files, is_packed, is_paths, paths_of, plain_suffix
 from .libsvm import LibsvmStream
 from .protocol import Chunk, Position, Stream, StreamError
 from .tables import ArrowFileStream, CsvStream, TableStream, first_line, is_table
@@ -93,7 +93,7 @@ def _opened(source: Any, format: str | None, **options: Any) -> Stream:
         format = format or _format_of(paths[0])
         if format not in _FORMATS:
             raise ValueError(f"format must be one of {', '.join(_FORMATS)}, not {format!r}.")
-        what: Any = Files(paths)
+        what: Any = Files(paths, options.pop("span", None))
         opener = _FORMATS[format]
     elif format is not None:
         raise ValueError(f"format={format!r} is for files: source is a {type(source).__name__}.")
@@ -112,6 +112,11 @@ def _opened(source: Any, format: str | None, **options: Any) -> Stream:
         if "unexpected keyword argument" not in str(error):
             raise
         raise ValueError(f"{format} has no option {str(error).rpartition(' ')[2]}.") from None
+
+
+def can_be_cut(path: str, format: str | None = None) -> bool:
+    """Whether any lines of a file can be read without those before them, as with the option ``span``."""
+    return not is_cache(path) and (format or _format_of(path)) in ("libsvm", "vw") and not is_packed(path)
 
 
 def _format_of(path: str) -> str:

@@ -134,10 +134,11 @@ def files_of(identity: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 class Files:
-    """Some files, read one after the other."""
+    """Some files, read one after the other; of a single one that is not packed perhaps only a ``span`` of bytes, which
+    are whole lines."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        self.paths = list(paths)
+    def __init__(self, paths: Sequence[str], span: tuple[int, int] | None = None) -> None:
+        self.paths, self.span = list(paths), span
         self.repeatable = STDIN not in self.paths
         sizes = [None if path == STDIN else os.stat(path).st_size for path in self.paths]
         self.total = None if None in sizes else sum(size for size in sizes if size)
@@ -151,7 +152,8 @@ class Files:
 
     def name(self, file: int) -> str:
         """A file's name for messages."""
-        return "standard input" if self.paths[file] == STDIN else self.paths[file]
+        behind = f" behind byte {self.span[0]}" if self.span is not None and self.span[0] else ""
+        return "standard input" if self.paths[file] == STDIN else self.paths[file] + behind
 
     def blocks(
         self, size: int, file: int = 0, offset: int = 0, quoted: bool = False, spare: list[bytearray] | None = None
@@ -165,7 +167,11 @@ class Files:
         for number in range(file, len(self.paths)):
             with _both(self.paths[number], self.name(number)) as (raw, stream):
                 start = offset if number == file else 0
+                if self.span is not None:
+                    start = max(start, self.span[0])
                 _skip(stream, start, self.name(number))
+                if self.span is not None:
+                    stream = _Span(stream, self.span[1] - start)
                 for text, end in self._lines(stream, size, self.name(number), start, quoted, spare):
                     yield Block(text, number, end, before + _told(raw))
                 before += _told(raw)
@@ -197,6 +203,37 @@ class Files:
                 )
         if rest:
             yield padded(rest + b"\n"), offset + len(rest)
+
+
+class _Span:
+    """The next so many bytes of a file."""
+
+    def __init__(self, stream: Any, left: int) -> None:
+        self.stream, self.left = stream, left
+
+    def readinto(self, view: memoryview) -> int:
+        fresh = self.stream.readinto(view[: self.left]) if self.left > 0 else 0
+        self.left -= fresh or 0
+        return fresh
+
+
+def spans(path: str, pieces: int) -> list[tuple[int, int]]:
+    """Where to cut a file that is not packed into so many pieces of whole lines, fewer where lines are long."""
+    size, ends = os.stat(path).st_size, [0]
+    with open(path, "rb") as raw:
+        for k in range(1, pieces):
+            raw.seek(max(size * k // pieces - 1, 0))
+            raw.readline()
+            ends.append(raw.tell())
+    ends = sorted({*ends, size})
+    return list(zip(ends, ends[1:], strict=False))
+
+
+def is_packed(path: str) -> bool:
+    """Whether a file is compressed, by its first bytes."""
+    with open(path, "rb") as raw:
+        head = raw.read(6)
+    return any(head.startswith(magic) for magic in COMPRESSIONS.values())
 
 
 def padded(raw: bytes) -> Text:

@@ -1,0 +1,196 @@
+"""Where tasks run: here, one after the other, or on the workers of a Dask cluster.
+
+A task is a pure function of its arguments, and results are put together in the order of the tasks, by the same tree:
+who computes what, and who is done first, cannot change a bit.  A task may only read what it is given.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import pickle
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ..pools import Pool
+
+Merge = Callable[[Any, Any], Any]
+Seen = Callable[[int, int], None]
+"""Told how many of how many tasks are done."""
+TRIES = 10
+"""How often tasks are handed in again that took several workers with them, or lost what they needed."""
+
+
+def in_pairs(parts: list[Any], merge: Merge) -> Any:
+    """All parts as one: neighbours first, then neighbours of these, and so on.
+
+    >>> in_pairs(["a", "b", "c", "d", "e"], lambda left, right: f"({left}{right})")
+    '(((ab)(cd))e)'
+    """
+    return _by_levels(parts, lambda left, right: [merge(*pair) for pair in zip(left, right, strict=True)])
+
+
+def _by_levels(parts: list[Any], merge_all: Callable[[list[Any], list[Any]], list[Any]]) -> Any:
+    """The same where all pairs of neighbours are merged at once."""
+    while len(parts) > 1:
+        paired = len(parts) // 2 * 2
+        parts = merge_all(parts[:paired:2], parts[1:paired:2]) + parts[paired:]
+    return parts[0]
+
+
+class Here(Pool):
+    """The reference: everything in this process."""
+
+    def reduce(
+        self, name: str, function: Callable[..., Any], items: Sequence[tuple], *shared: Any, merge: Merge,
+        seen: Seen | None = None,
+    ) -> Any:  # fmt: skip
+        """What ``map`` gives, merged into one."""
+        parts = []
+        for item in items:
+            parts.append(function(*item, *shared))
+            if seen is not None:
+                seen(len(parts), len(items))
+        return in_pairs(parts, merge)
+
+
+class OnDask(Pool):
+    """The workers of a cluster.
+
+    What is held is part of a task's description, so that Dask can make it again when the worker that has it is lost.
+    """
+
+    shares_memory = False
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    @property
+    def count(self) -> int:  # type: ignore[override]
+        return max(1, sum(self.client.nthreads().values()))
+
+    def hold(self, what: Any) -> Any:
+        return self._submit("sparsco-hold", _itself, [what])[0]
+
+    def map(self, name: str, function: Callable[..., Any], items: Iterable[tuple], *held: Any) -> list[Any]:
+        every = list(items)
+        return self._surely(lambda: self.client.gather(self._leaves(name, function, every, held)))
+
+    def reduce(
+        self, name: str, function: Callable[..., Any], items: Sequence[tuple], *shared: Any, merge: Merge,
+        seen: Seen | None = None,
+    ) -> Any:  # fmt: skip
+        from distributed import as_completed
+
+        def once() -> Any:
+            leaves = self._leaves(name, function, items, shared)
+            merges = functools.partial(self._submit, f"{name}-merge", merge, priority=1)  # at once: results take room
+            root = _by_levels(leaves, merges)
+            if seen is not None:
+                for done, _ in enumerate(as_completed(leaves), 1):
+                    seen(done, len(leaves))
+            return root.result()
+
+        return self._surely(once)
+
+    def _leaves(self, name: str, function: Callable[..., Any], items: Sequence[tuple], shared: tuple) -> list[Any]:
+        columns = [*map(list, zip(*items, strict=True)), *([each] * len(items) for each in shared)]
+        return self._submit(name, function, *columns)
+
+    def _submit(
+        self, name: str, function: Callable[..., Any], *arguments: list[Any], priority: int = 0
+    ) -> list[Any]:
+        """A task for each place in the lists of arguments; one message for all."""
+        import dask
+        from distributed import Future
+
+        packed = [[each if isinstance(each, Future) else Packed(pickled(each)) for each in part] for part in arguments]
+        keys = [f"{name}-{uuid.uuid4().hex}" for _ in arguments[0]]
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            return self.client.map(
+                _call, [function] * len(keys), *packed, key=keys, pure=False, priority=priority
+            )  # fmt: skip
+
+    def _surely(self, work: Callable[[], Any]) -> Any:
+        """Dask runs the tasks of a lost worker again, but gives up on one that lost several: that may be chance."""
+        from distributed import KilledWorker
+
+        for _ in range(TRIES):
+            try:
+                return work()
+            except KilledWorker as error:
+                lost = error
+        raise RuntimeError(f"workers were lost again and again, perhaps for lack of memory: {lost}") from lost
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Bytes that a task unpacks for itself: no two tasks share an array, and all of them may be written to."""
+
+    content: bytes
+
+    def __sizeof__(self) -> int:
+        return len(self.content)
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> Any:
+    if function is _itself:
+        return arguments[0]
+    return function(*(pickle.loads(each.content) if isinstance(each, Packed) else each for each in arguments))
+
+
+def _itself(what: Any) -> Any:
+    """For what is held, packed."""
+    return what
+
+
+def pickled(what: Any) -> bytes:
+    """Of anything, what was defined in a script included."""
+    import cloudpickle
+
+    return cloudpickle.dumps(what)
+
+
+@contextmanager
+def executor(client: Any = None) -> Iterator[Here | OnDask]:
+    """The one that ``client`` means: a Dask client, an address of a scheduler, "local:4" for four processes on this
+    machine that last as long as this context; None for this process alone."""
+    if client is None:
+        yield Here()
+    elif not isinstance(client, str):
+        if not hasattr(client, "submit") or not hasattr(client, "scheduler_info"):
+            raise ValueError(
+                f"client={client!r}: it must be a dask.distributed Client, an address such as 'tcp://host:8786', "
+                "'local:4', or None for this process."
+            )
+        yield OnDask(client)
+    else:
+        distributed = dask_distributed()
+        if client.startswith("local:"):
+            count = client.removeprefix("local:")
+            if not (count.isdecimal() and int(count) > 0):
+                raise ValueError(f"{client!r}: give a number of processes, for instance local:4.")
+            cluster = distributed.LocalCluster(
+                n_workers=int(count), threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR
+            )
+            with cluster, distributed.Client(cluster) as own:
+                yield OnDask(own)
+        else:
+            try:
+                own = distributed.Client(client, timeout="10s")
+            except (OSError, ValueError) as error:
+                raise ValueError(f"{client!r}: no Dask scheduler answers there: {error}") from None
+            with own:
+                yield OnDask(own)
+
+
+def dask_distributed() -> Any:
+    """The package, or a sentence that says how to get it."""
+    try:
+        import distributed
+    except ImportError:
+        raise ImportError("dask.distributed is not installed: pip install 'sparsco[distributed]'") from None
+    return distributed

@@ -1,0 +1,232 @@
+"""An estimator and data in partitions to a fitted estimator."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._linear import LinearModel, solve
+from ..paths import SparsePath, shell_of
+from ..progress import Bar
+from ..solve import PILOT_ROWS, Run
+from ..training import Part, _Training, by_name, labels, reader_of
+from .executors import Here, OnDask, executor
+from .grids import fit_path, fit_stream, fit_whole
+from .mixing import FIRST_ROWS, Mixing
+from .partitions import Partition, Place, is_array, partitions_of
+
+
+class Fitted(NamedTuple):
+    """A model and how it came about."""
+
+    model: Any
+    partitions: list[Partition]
+    names: Mapping[int, str]
+    """Of features, where they have names."""
+    rows: int
+    seconds: float
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Head:
+    """The first rows of a partition, how they are to be read, and whether columns are numbers of names."""
+
+    part: Part | None
+    reader: dict[str, Any]
+    by_name: bool
+
+
+def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
+    """So many rows at most."""
+    partition, found = partition.read_with(options), list[Part]()
+    partition.take(Place(), most, lambda part, row: found.append(part))
+    _, stream = next(partition.streams())
+    next(iter(stream), None)  # examples tell only as they are read whether they have names
+    return Head(Part.joined(found) if found else None, reader_of(stream, partition.reader), by_name(stream))
+
+
+def names(partition: Partition) -> list[str]:
+    """Of all features of a partition, in the order in which they appear."""
+    found: dict[str, None] = {}
+    for _, stream in partition.streams():
+        for _ in stream:
+            pass
+        found |= dict.fromkeys(stream.names[column] for column in sorted(stream.names))
+    return list(found)
+
+
+def fit(
+    estimator: Any, data: Any, client: Any = None, *, reader: Mapping[str, Any] | None = None,
+    partitions: int | None = None, classes: Any = None, passes: int = 1, round_rows: int = FIRST_ROWS,
+    progress: bool | None = None,
+) -> Any:  # fmt: skip
+    """Fit an estimator to data in partitions; returns it.
+
+    ``estimator``: a :class:`sparsco.SparseClassifier` or :class:`sparsco.SparseRegressor` learns by parameter mixing
+    and an exact phase two; a stable estimator runs its paths, a :class:`sparsco.SparsePath` its strengths, a
+    cross-validated estimator its folds on the workers.  ``data``: files, Dask arrays (X, y), a Dask bag of examples, a
+    Dask dataframe, delayed chunks, or (X, y) in memory; ``reader`` are options of
+    :func:`sparsco.streams.open_stream` for them.
+    ``client``: a Dask client, the address of a scheduler, "local:4"; None computes the same in this process.
+    ``partitions``: how many at most.  ``classes``: all labels there are; None for those of the first 1000 rows.
+    ``passes``: how often phase one reads the rows.  ``round_rows``: rows of a partition in the first round; each
+    round has twice as many as the one before.  ``progress``: on stderr; None at a terminal only.
+    """
+    return train(
+        estimator, data, client, reader=reader, partitions=partitions, classes=classes, passes=passes,
+        round_rows=round_rows, progress=progress,
+    ).model  # fmt: skip
+
+
+def train(
+    estimator: Any, data: Any, client: Any = None, *, reader: Mapping[str, Any] | None = None,
+    partitions: int | None = None, classes: Any = None, passes: int = 1, round_rows: int = FIRST_ROWS,
+    settings: Mapping[str, Any] | None = None, progress: bool | None = None,
+) -> Fitted:  # fmt: skip
+    """:func:`fit` that also tells how it went; without an estimator the labels decide, with ``settings``."""
+    for name, number in (("passes", passes), ("round_rows", round_rows)):
+        if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
+            raise ValueError(f"{name}={number!r}: it must be a whole number of at least 1.")
+    began, kind = time.monotonic(), _kind_of(estimator)
+    if kind == "folds" and not _is_in_memory(data):
+        raise ValueError("cross-validation deals all rows out to folds: give (X, y) that are in memory.")
+    if kind == "folds" or (kind == "stable" and _is_in_memory(data)):
+        with executor(client) as pool:
+            rows = fit_whole(estimator, data, pool)
+        return Fitted(estimator, [], {}, rows, time.monotonic() - began, [])
+    parts, notes, model = partitions_of(data, reader, partitions), [], estimator
+    with executor(client) as pool:
+        parts, part, options = _opened(parts, pool)
+        if kind == "stable":
+            named = None if not hasattr(model, "class_weight") else _named(part.y) if classes is None else classes
+            rows = fit_stream(model, parts, options, pool, named)
+        else:
+            decided = _Training(model, int(passes), False, dict(reader or {}), classes, dict(settings or {}))
+            decided._decide(part.y)
+            model, notes = decided.model, decided.notes
+            if kind == "path":
+                rows = fit_path(model, parts, options, pool, decided.classes, int(passes))
+            else:
+                rows = _fit_mixed(model, decided, part, parts, options, pool, int(passes), round_rows, progress)
+    parts = [each.read_with(options) for each in parts]
+    return Fitted(model, parts, options.get("names", {}), rows, time.monotonic() - began, notes)
+
+
+def _kind_of(estimator: Any) -> str:
+    """Which strategy is for an estimator; None for one that the labels decide on."""
+    if estimator is None or isinstance(estimator, LinearModel):
+        return "mixing"
+    if isinstance(estimator, SparsePath):
+        return "path"
+    from ..cross_validation import CrossValidated
+    from ..stability.linear import StableLinearModel
+
+    if isinstance(estimator, CrossValidated | StableLinearModel):
+        return "folds" if isinstance(estimator, CrossValidated) else "stable"
+    raise ValueError(
+        f"estimator={estimator!r}: it must be a SparseClassifier or SparseRegressor, stable or cross-validated or not, "
+        "or a SparsePath."
+    )
+
+
+def _fit_mixed(
+    model: Any, decided: _Training, part: Part, parts: list[Partition], options: Mapping[str, Any],
+    pool: Here | OnDask, passes: int, round_rows: int, progress: bool | None,
+) -> int:  # fmt: skip
+    """Both phases over all partitions; how many rows there are."""
+    _check(model)
+    with model._unchanged_on_error():
+        runs = _begun(model, decided, part)
+        mixing = Mixing(shell_of(model), runs, parts, options, pool, round_rows, _shown(progress))
+        mixing.phase_one(passes)
+        _take_answers(model, mixing, mixing.phase_two(), passes)
+    return sum(mixing.rows)
+
+
+def _is_in_memory(data: Any) -> bool:
+    return isinstance(data, tuple) and len(data) in (2, 3) and all(is_array(part) for part in data)
+
+
+def _named(y: np.ndarray) -> list[Any]:
+    """The labels among the first rows."""
+    return sorted(set(labels(y).tolist()))
+
+
+def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition], Part, dict[str, Any]]:
+    """The partitions, all read in the same way; the first rows; what tells readers the columns of names."""
+    first: Head = pool.map("sparsco-head", head, [(parts[0], PILOT_ROWS, {})])[0]
+    parts, options, found = [replace(part, reader=first.reader) for part in parts], {}, [first]
+    if first.by_name:  # columns must mean the same everywhere
+        every = pool.map("sparsco-names", names, [(part,) for part in parts])
+        known = dict(enumerate(dict.fromkeys(name for each in every for name in each)))
+        options, found = {"names": known, "frozen": True}, []
+    for part in parts[len(found) :]:
+        left = PILOT_ROWS - sum(each.part.rows for each in found if each.part is not None)
+        if left > 0:
+            found += pool.map("sparsco-head", head, [(part, left, options)])
+    rows = [each.part for each in found if each.part is not None]
+    if not rows:
+        raise ValueError("the data has no rows: there is nothing to learn from.")
+    return parts, Part.joined(rows), options
+
+
+def _check(model: Any) -> None:
+    """Refuse what partitions cannot do."""
+    if getattr(model, "_lams", None) is not None:
+        raise ValueError("several strengths are learned by SparsePath: give that.")
+    for name, fine, why in (
+        ("storage", model.storage == "all", "'seen' numbers features as they appear, in each partition others: hash"),
+        ("early_stopping", not model.early_stopping, "rows are read once, not held back"),
+        ("polish", model.polish is False, "it needs all rows on one machine"),
+        ("warm_start", not model.warm_start, "a model over partitions begins anew"),
+    ):
+        if not fine:
+            raise ValueError(f"{name}={getattr(model, name)!r} is not for data in partitions: {why}.")
+
+
+def _begun(model: Any, decided: _Training, part: Part) -> list[Run]:
+    """Runs whose constants, and classes, the first rows told."""
+    classes, y = decided.classes, part.y
+    if model.classifies:
+        y = labels(y)
+        if classes is None:
+            classes = _named(y)
+            decided.notes.append(f"{len(classes)} classes in the first {len(y)} rows; another would be refused")
+    for name in ("_runs", "_model"):
+        vars(model).pop(name, None)
+    model.take_rows(part.matrix, y, part.weights, classes=classes if model.classifies else None)
+    return [run if run.pilot is not None else run.early() for run in model._runs]
+
+
+def _shown(progress: bool | None) -> Callable[[str, int, int], None] | None:
+    """A bar for each round, where progress is to be seen."""
+    bar = Bar("")
+    if not (bar.rewrites if progress is None else progress):
+        return None
+
+    def show(what: str, done: int, total: int) -> None:
+        bar.name = f"{what:>9}"
+        bar.show(done, total)
+        if done == total:
+            bar.close()
+
+    return show
+
+
+def _take_answers(model: Any, mixing: Mixing, answers: list[Any], passes: int) -> None:
+    found = solve(mixing.runs, answers)
+    report = found.report | {
+        "examples": mixing.learned,
+        "distributed": {"partitions": list(mixing.rows), "rounds": mixing.rounds, "phase two": mixing.second},
+    }
+    found = found._replace(report=report, t=mixing.learned)
+    model._model = found._replace(coef=model._arranged(found.coef), intercept=model._arranged(found.intercept))
+    model.n_features_in_ = max(model.n_features_in_, found.coef.shape[1])
+    model._features.width = model.n_features_in_
+    model.n_iter_ = passes
+    model._drop_training("a fit over partitions keeps no training state")

@@ -1,0 +1,463 @@
+"""Phase one by parameter mixing, phase two exactly: the same two phases, rows in partitions.
+
+A round: every partition learns its next rows from the state that all share; the mean of the states, by rows, is the
+next one.  The rows of a round double from one to the next.  What a partition tells is by how much which numbers of
+which features changed.  Then, at the point that phase one found, gradients and curvatures are summed over all rows,
+and a uniform sample of them is drawn: partitions add up to what one stream of all rows would have found.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._tasks import places_among
+from ..conversions import NEVER, Answer, Average, AverageSL, Last, LastSL, OptimalSL, Suffix, _convert
+from ..fixed_point import FixedPoint
+from ..records import Means, Rows
+from ..reservoir import Reservoir
+from ..rows import Matrix
+from ..solve import SAMPLE_NONZEROS, Run
+from ..streams.protocol import unlabelled
+from ..training import Part, labels
+from .executors import Here, OnDask
+from .partitions import Partition, Place
+from .sparse import Sparse
+
+FIRST_ROWS, MOST_ROWS = 1024, 1 << 20
+"""Rows of each partition in the first round, and in any."""
+_SPARSE_LEARNING = (OptimalSL, AverageSL, LastSL)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is learned: runs without a state, and the estimator that knows what labels mean."""
+
+    shell: Any
+    runs: tuple[Run, ...]
+    names: Mapping[str, Any]
+    """Options that tell a reader which column each name of a feature has."""
+
+    def rows(self, part: Part, where: str, row: int) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray]:
+        """Rows as runs take them: matrix, codes, weights, and the numbers of those that count."""
+        missing, y = unlabelled(part.y), part.y
+        if missing.any():
+            raise ValueError(f"{where}, row {row + int(missing.argmax()) + 1} has no label: every row must have one.")
+        if self.shell.classifies:
+            y = labels(y)
+            if not _are_all(self.shell.classes_, y):
+                at = int(np.argmin(np.isin(y, self.shell.classes_)))
+                raise ValueError(
+                    f"{where}, row {row + at + 1} has the label {y[at : at + 1].tolist()[0]!r}, which is none of the "
+                    f"classes {self.shell.classes_.tolist()}: name all of them, classes=."
+                )
+        codes, weights = self.shell._encoded(y, part.weights, False, None)
+        weights = np.ones(len(codes)) if weights is None else weights
+        return part.matrix, codes, weights, np.flatnonzero(weights)
+
+
+def _are_all(classes: np.ndarray, y: np.ndarray) -> bool:
+    """Whether all labels are among the classes."""
+    try:
+        return places_among(classes, y) is not None
+    except TypeError:  # words among numbers
+        return False
+
+
+@dataclass(frozen=True)
+class Update:
+    """A change of one run's state, times the rows behind it, and the sums of its iterates."""
+
+    rows: int
+    cells: Sparse
+    rest: np.ndarray
+    """Of the intercepts' numbers, the optimizer's scalars and the clock."""
+    sums: Sparse
+    bias_sums: np.ndarray
+
+    def __add__(self, other: Update) -> Update:
+        return Update(
+            self.rows + other.rows, self.cells + other.cells, self.rest + other.rest, self.sums + other.sums,
+            self.bias_sums + other.bias_sums,
+        )  # fmt: skip
+
+    def mean(self) -> Update:
+        """The mean change; clocks are whole numbers.  Sums of iterates stay behind."""
+        rest = self.rest / max(self.rows, 1)
+        rest[-1] = np.rint(rest[-1])
+        nothing = Sparse.of(np.zeros((0, self.sums.k)))
+        return Update(1, self.cells / max(self.rows, 1), rest, nothing, 0.0 * self.bias_sums)
+
+
+@dataclass(frozen=True)
+class Message:
+    """What partitions tell after a round: a change for each run, where each goes on, and what has travelled so far."""
+
+    updates: tuple[Update, ...]
+    places: tuple[Place | None, ...] = ()
+    rows: tuple[int, ...] = ()
+    sent: int = 0
+    nonzeros: int = 0
+    entries: int = 0
+    """Of the rows that were learned."""
+
+    @property
+    def bytes(self) -> int:
+        return sum(u.cells.bytes + u.sums.bytes + u.rest.nbytes + u.bias_sums.nbytes for u in self.updates)
+
+    def __sizeof__(self) -> int:  # which Dask asks for
+        return self.bytes
+
+
+def merged(left: Message, right: Message) -> Message:
+    """Both as one; one of them had to travel to the other."""
+    return Message(
+        tuple(a + b for a, b in zip(left.updates, right.updates, strict=True)), left.places + right.places,
+        left.rows + right.rows, left.sent + right.sent + right.bytes, left.nonzeros + right.nonzeros,
+        left.entries + right.entries,
+    )  # fmt: skip
+
+
+# ---- what a worker does ----------------------------------------------------------------------------------------------
+
+
+def learn(partition: Partition, place: Place, most: int, job: Job, *levels: Message) -> Message:
+    """The next rows of a partition, from the state that the levels add up to."""
+    partition = partition.read_with(job.names)
+    runs = [started(run, [level.updates[k] for level in levels]) for k, run in enumerate(job.runs)]
+    before = [_numbers(run) for run in runs]
+    counted = np.zeros(2, np.int64)
+
+    def use(part: Part, row: int) -> None:
+        matrix, codes, weights, order = job.rows(part, partition.name, row)
+        for run in runs:
+            run.grow(matrix.d)
+            run._advance(matrix, codes, weights, order)
+        counted[:] += part.rows, matrix.indptr[-1] - matrix.indptr[0]
+
+    following = partition.take(place, most, use)
+    updates = tuple(_update(run, old) for run, old in zip(runs, before, strict=True))
+    nonzeros = sum(update.cells.nonzeros + update.sums.nonzeros for update in updates)
+    rows, entries = counted.tolist()
+    return Message(updates, (following,), (rows,), 0, nonzeros, entries)
+
+
+def started(template: Run, updates: Sequence[Update]) -> Run:
+    """A run whose state is the sum of these changes."""
+    run = copy.copy(template)
+    run.d = max([run.d, *(update.cells.d for update in updates)])
+    run.problem = problem = run.problem._replace(d=run.d)
+    run.state, run.block = run.optimizer.start(problem)
+    numbers, rest = _numbers(run)
+    for update in updates:
+        update.cells.add_to(numbers)
+        rest = rest + update.rest
+    _put(run, numbers, rest)
+    run.t = run.seen = run.block.start = round(float(rest[-1]))
+    run.optimizer.averaged(problem, run.state, run.t)
+    run.optimizer.settle(problem, run.state, run.block, run.t)
+    run.history, run.warnings, run.reservoir, run.previous = [], [], None, None
+    run.window_weight, run.watched, run._next_event, run._next_look = 0.0, 0, NEVER, NEVER
+    return run
+
+
+def _update(run: Run, before: tuple[np.ndarray, np.ndarray]) -> Update:
+    """By how much a run's numbers changed."""
+    problem, layout, n = run.problem, run.optimizer.layout, run.t - round(float(before[1][-1]))
+    run.optimizer.settle(problem, run.state, run.block, run.t)
+    sums, bias = layout.sums(problem, run.state)
+    sums, bias = sums[: run.d, 0, : problem.m].copy(), bias[0, : problem.m].copy()
+    layout.restart_sums(problem, run.state)
+    numbers, rest = _numbers(run)
+    numbers = numbers[: run.d].copy()
+    numbers[: len(before[0])] -= before[0]
+    return Update(n, Sparse.of(n * numbers), n * (rest - before[1]), Sparse.of(sums), bias)
+
+
+def _numbers(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """Of a settled run all that is averaged: by feature; and of the intercepts, the optimizer's scalars, the clock."""
+    problem, layout = run.problem, run.optimizer.layout
+    state = run.state.copy()
+    run.optimizer.averaged(problem, state)
+    shared, lanes, bias = layout.views(problem, state)
+    own = lanes[:, : layout.lane, : problem.m].reshape(problem.d, -1)
+    rest = bias[: layout.bias, : problem.m].ravel(), state.clock, [getattr(run, "t", 0)]
+    return np.concatenate([shared, own], axis=1), np.concatenate(rest)
+
+
+def _put(run: Run, numbers: np.ndarray, rest: np.ndarray) -> None:
+    """The reverse, up to ``averaged``."""
+    problem, layout, m = run.problem, run.optimizer.layout, run.problem.m
+    shared, lanes, bias = layout.views(problem, run.state)
+    shared[:] = numbers[:, : shared.shape[1]]
+    lanes[:, : layout.lane, :m] = numbers[:, shared.shape[1] :].reshape(problem.d, layout.lane, m)
+    bias[: layout.bias, :m] = rest[: layout.bias * m].reshape(layout.bias, m)
+    run.state.clock[:] = rest[layout.bias * m : -1]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A model at which gradients are summed."""
+
+    w: Sparse
+    b: np.ndarray
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Of each run: sums of gradients and curvatures by feature, those of the intercepts, and a sample of the rows."""
+
+    sums: tuple[Sparse, ...]
+    bias: tuple[np.ndarray, ...]
+    samples: tuple[Reservoir | None, ...]
+    n: int
+    sent: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Without the samples, of which each has at most a million nonzeros."""
+        return sum(part.bytes for part in self.sums) + sum(part.nbytes for part in self.bias)
+
+    def __sizeof__(self) -> int:
+        return self.bytes + sum(16 * sample.max_nonzeros for sample in self.samples if sample is not None)
+
+
+def gradients(
+    partition: Partition, first: int, job: Job, points: Sequence[Point], budgets: Sequence[int], size: tuple[int, int]
+) -> Gradients:
+    """Over all rows of a partition, whose first is number ``first`` of all; ``size``: all rows and their nonzeros."""
+    partition = partition.read_with(job.names)
+    fixed, reservoirs = [], []
+    for run, point, budget in zip(job.runs, points, budgets, strict=True):
+        problem = run.problem._replace(d=point.w.d)
+        fixed.append((FixedPoint(point.w.dense(), point.b, problem), problem))
+        reservoir = Reservoir(run.seed, problem.m, budget, first=first) if budget else None
+        if reservoir is not None:
+            reservoir.expect(*size)
+        reservoirs.append(reservoir)
+    counted = [0]
+
+    def use(part: Part, row: int) -> None:
+        matrix, codes, weights, order = job.rows(part, partition.name, row)
+        for run, (sums, problem), reservoir in zip(job.runs, fixed, reservoirs, strict=True):
+            if matrix.d > len(sums.w):
+                sums.grow(matrix.d)
+            targets, scaled = run.targets.encode(codes[order], weights[order], problem.width)
+            sums.learn(Rows(matrix.indptr, matrix.indices, matrix.data, targets, scaled), order, problem)
+            if reservoir is not None:
+                twin = copy.copy(run)
+                twin.reservoir = reservoir
+                twin._offer(matrix, codes, weights, order)
+        counted[0] += len(order)
+
+    partition.take(Place(), np.inf, use)
+    return Gradients(
+        tuple(Sparse.of(np.concatenate([sums.G[:, : sums.m], sums.H[:, : sums.m]], axis=1)) for sums, _ in fixed),
+        tuple(sums.bias[:, : sums.m].copy() for sums, _ in fixed), tuple(reservoirs), counted[0],
+    )  # fmt: skip
+
+
+def summed(left: Gradients, right: Gradients) -> Gradients:
+    """Both as one."""
+    pairs = zip(left.samples, right.samples, strict=True)
+    return Gradients(
+        tuple(a + b for a, b in zip(left.sums, right.sums, strict=True)),
+        tuple(a + b for a, b in zip(left.bias, right.bias, strict=True)),
+        tuple(None if a is None or b is None else a.joined(b) for a, b in pairs),
+        left.n + right.n, left.sent + right.sent + right.bytes,
+    )  # fmt: skip
+
+
+# ---- what whoever asked does -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Window:
+    """Sums of iterates over some rounds."""
+
+    rows: int = 0
+    sums: tuple[tuple[Sparse, np.ndarray], ...] | None = None
+
+    def __add__(self, other: _Window) -> _Window:
+        if self.sums is None or other.sums is None:
+            return other if self.sums is None else self
+        pairs = zip(self.sums, other.sums, strict=True)
+        return _Window(self.rows + other.rows, tuple((a[0] + b[0], a[1] + b[1]) for a, b in pairs))
+
+
+class Mixing:
+    """A run of both phases over all partitions."""
+
+    def __init__(
+        self, shell: Any, runs: Sequence[Run], partitions: Sequence[Partition], names: Mapping[str, Any],
+        pool: Here | OnDask, first_rows: int = FIRST_ROWS, show: Callable[[str, int, int], None] | None = None,
+    ) -> None:  # fmt: skip
+        self.pool, self.runs, self.first_rows = pool, list(runs), first_rows
+        self.conversions = [_allowed(run) for run in self.runs]
+        templates = tuple(_template(run) for run in self.runs)
+        self.job = Job(shell, templates, names)
+        self.held_job, self.held = pool.hold(self.job), [pool.hold(partition) for partition in partitions]
+        self.levels: list[Message] = []
+        """They add up to the state; each is smaller than the one before, so that what is new travels alone."""
+        self.held_levels: list[Any] = []
+        self.fresh = 0
+        """Bytes of levels that partitions have not been sent yet."""
+        self.windows = [_Window(), _Window()]
+        """The previous one and the current one."""
+        self.opened, self.learned = 0, 0
+        self.rows, self.entries = [0] * len(partitions), 0
+        self.rounds: list[dict[str, Any]] = []
+        self.second: dict[str, Any] = {}
+        self.show = show or (lambda what, done, total: None)
+
+    def phase_one(self, passes: int) -> None:
+        """Rounds, until every partition was read so often."""
+        size = self.first_rows
+        for number in range(passes):
+            places: list[Place | None] = [Place() for _ in self.held]
+            while any(place is not None for place in places):
+                places = self._round(places, size, number == 0)
+                size = min(2 * size, MOST_ROWS)
+
+    def _round(self, places: list[Place | None], size: int, counts: bool) -> list[Place | None]:
+        here = [k for k, place in enumerate(places) if place is not None]
+        what, items = f"round {len(self.rounds) + 1}", [(self.held[k], places[k], size) for k in here]
+        total: Message = self.pool.reduce(
+            "sparsco-learn", learn, items, self.held_job, *self.held_levels, merge=merged,
+            seen=lambda done, of: self.show(what, done, of),
+        )  # fmt: skip
+        for k, place, rows in zip(here, total.places, total.rows, strict=True):
+            places[k], self.rows[k] = place, self.rows[k] + rows * counts
+        self.entries += total.entries * counts
+        learned = total.updates[0].rows
+        if self.learned >= 2 * self.opened and not isinstance(self.conversions[0], Average):
+            self.windows, self.opened = [self.windows[1], _Window()], self.learned
+        self.windows[1] += _Window(learned, tuple((update.sums, update.bias_sums) for update in total.updates))
+        self.learned += learned
+        self.rounds.append({
+            "rows": learned, "partitions": len(here), "nonzeros": total.nonzeros, "up": total.sent + total.bytes,
+            "down": self.fresh * len(here),
+        })  # fmt: skip
+        self.fresh = self._push(Message(tuple(update.mean() for update in total.updates))) if learned else 0
+        return places
+
+    def _push(self, mean: Message) -> int:
+        """One more level, merged with those before that are not larger; its bytes, which partitions will be sent."""
+        while self.levels and self.levels[-1].bytes <= mean.bytes:
+            mean = replace(merged(self.levels.pop(), mean), sent=0)
+            self.held_levels.pop()
+        self.levels.append(mean)
+        self.held_levels.append(self.pool.hold(mean))
+        return mean.bytes
+
+    def phase_two(self) -> list[Answer]:
+        """The models."""
+        runs = [started(run, [level.updates[k] for level in self.levels]) for k, run in enumerate(self.job.runs)]
+        window = self.windows[0] + self.windows[1]
+        points, means = [], []
+        for k, run in enumerate(runs):
+            w, b = run.weights()
+            mean = w, b
+            if window.sums is not None and window.rows:
+                sums, bias = window.sums[k]
+                mean = np.zeros_like(w), bias / window.rows
+                sums.add_to(mean[0])
+                mean = mean[0] / window.rows, mean[1]
+            means.append(mean)
+            points.append((w, b) if isinstance(self.conversions[k], LastSL) else mean)
+        found = self._gradients(points)
+        answers = []
+        for k, (run, full) in enumerate(zip(runs, self.runs, strict=True)):
+            run._pilot_rows, run.rounding, run.seen = full._pilot_rows, full.rounding, self.learned
+            answers.append(self._answer(run, k, points[k], means[k], window.rows, found))
+            self.runs[k] = run
+        return answers
+
+    def _gradients(self, points: list[tuple[np.ndarray, np.ndarray]]) -> Gradients | None:
+        budgets = []
+        for run, conversion in zip(self.runs, self.conversions, strict=True):
+            samples = getattr(conversion, "samples", False) or getattr(run.rounding, "samples", False)
+            budgets.append(getattr(run.rounding, "sample_nonzeros", SAMPLE_NONZEROS) if samples else 0)
+        if not any(budgets) and not isinstance(self.conversions[0], _SPARSE_LEARNING):
+            return None
+        at = [Point(Sparse.of(w), b) for w, b in points]
+        held = self.pool.hold(at)
+        firsts = np.cumsum([0, *self.rows[:-1]]).tolist()
+        items = list(zip(self.held, firsts, strict=True))
+        found: Gradients = self.pool.reduce(
+            "sparsco-gradients", gradients, items, self.held_job, held, budgets, (sum(self.rows), self.entries),
+            merge=summed,
+            seen=lambda done, of: self.show("phase two", done, of),
+        )  # fmt: skip
+        down = sum(point.w.bytes + point.b.nbytes for point in at) * len(items)
+        self.second = {"rows": found.n, "up": found.sent + found.bytes, "down": down}
+        return found
+
+    def _answer(
+        self, run: Run, k: int, point: tuple[np.ndarray, np.ndarray], mean: tuple[np.ndarray, np.ndarray], n: int,
+        found: Gradients | None,
+    ) -> Answer:  # fmt: skip
+        conversion = self.conversions[k]
+        if found is not None:
+            run.reservoir = found.samples[k]
+        if isinstance(conversion, _SPARSE_LEARNING):
+            assert found is not None
+            sums, bias, m = np.zeros((run.d, found.sums[k].k)), found.bias[k] / found.n, run.problem.m
+            found.sums[k].add_to(sums)
+            sums /= found.n
+            means = Means(*point, sums[:, :m], bias[0], sums[:, m:], bias[1], found.n)
+            answer = _convert(conversion, run, means, *point, getattr(conversion, "last_factor", 1.0))
+        elif isinstance(conversion, Last):
+            answer = Answer(*run.weights(), {})
+        else:
+            answer = Answer(*mean, {"averaged": n})
+        run.conversion = _Known(answer)
+        try:
+            return run.finish()
+        finally:
+            run.conversion = conversion
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A conversion whose answer is there already."""
+
+    answer: Answer
+
+    def finish(self, run: Run) -> Answer:
+        return self.answer
+
+
+def _allowed(run: Run) -> Any:
+    """The conversion as it is done here; refused where the iterates of one stream mean something."""
+    conversion = run.conversion
+    if isinstance(conversion, AverageSL):  # whose mean gradient along the way stands for the exact one
+        return OptimalSL(alpha=conversion.alpha, L=conversion.L, metric=conversion.metric)
+    if isinstance(conversion, Last | Suffix | OptimalSL | LastSL) or conversion == Average():
+        return conversion
+    raise ValueError(
+        f"{type(conversion).__name__} means single iterates of one stream, which partitions do not have: choose "
+        "conversion='optimal-sl', 'last-sl', 'suffix', 'average' or 'last'."
+    )
+
+
+def _template(run: Run) -> Run:
+    """The same method and constants, nothing learned, no state: small."""
+    if not hasattr(run.optimizer, "averaged") or getattr(run.optimizer, "births", False):
+        name = type(run.optimizer).__name__ + ("(births=True)" if hasattr(run.optimizer, "births") else "")
+        raise ValueError(
+            f"{name} has a state that cannot be averaged over partitions: choose optimizer='nftrl', 'ftrl', 'fobos', "
+            "'rda', 'adagrad-fobos' or 'adagrad-rda'."
+        )
+    twin = copy.copy(run)
+    twin.conversion, twin.rounding = Average(), None
+    fresh = twin.beginner(run.targets)
+    if fresh._dense is not None:
+        raise ValueError(f"{type(run.optimizer).__name__} with these settings sums iterates densely: choose 'nftrl'.")
+    for name in ("state", "block", "_pilot_rows", "_pilot_given"):
+        setattr(fresh, name, None)
+    return fresh

@@ -1,0 +1,257 @@
+"""Data in partitions: each is read by whoever learns it, chunk after chunk, and nowhere else.
+
+A place in a partition is where a chunk begins and how many of its rows are behind.  It means the same in any process.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..streams import Stream, can_be_cut, open_stream
+from ..streams.cache import is_cache
+from ..streams.files import STDIN, is_paths, paths_of, spans
+from ..training import Part
+from .executors import pickled
+
+MOST = 64
+"""Partitions, where nobody said how many."""
+PIECE_BYTES = 1 << 26
+"""Of a text file, which is cut where there are fewer files than that."""
+_BLOCK_ROWS = 1 << 14
+
+
+class Place(NamedTuple):
+    """Where reading goes on."""
+
+    block: int = 0
+    position: Any = None
+    """Of the chunk in the block; None for the first."""
+    behind: int = 0
+    row: int = 0
+    """How many rows of the partition are behind."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Rows that one worker learns at a time: files, or blocks of a Dask collection."""
+
+    name: str
+    blocks: tuple[Any, ...]
+    """Of each a list of files, a file and a span of it, or the pickled function that computes it."""
+    reader: Mapping[str, Any]
+
+    def streams(self, first: int = 0) -> Iterator[tuple[int, Stream]]:
+        """The streams of the blocks from number ``first`` on; a block is computed when it is asked for."""
+        for number in range(first, len(self.blocks)):
+            yield number, _stream_of(self.blocks[number], self.reader)
+
+    def read_with(self, names: Mapping[str, Any]) -> Partition:
+        """The same with further options, those that all partitions share."""
+        return replace(self, reader={**self.reader, **names}) if names else self
+
+    def take(self, place: Place, most: float, use: Callable[[Part, int], None]) -> Place | None:
+        """``use(rows, number of the first)`` on at most so many rows; where to go on, None at the end."""
+        block, position, behind, row = place
+        for number, stream in self.streams(block):
+            for chunk in stream.chunks(position if number == block else None):
+                n = int(min(chunk.rows - behind, most))
+                use(Part.of(chunk).cut(behind, behind + n), row)
+                most, row, behind = most - n, row + n, behind + n
+                if behind < chunk.rows:
+                    return Place(number, position, behind, row)
+                block, position, behind = number, chunk.position, 0
+                if most == 0:
+                    return Place(number, position, 0, row)
+            position = None
+        return None
+
+
+def _stream_of(block: Any, reader: Mapping[str, Any]) -> Stream:
+    """The rows of a block: of files; of (X, y) or (X, y, weights), a table or examples that a function computes."""
+    if isinstance(block, list):
+        return open_stream(block[0] if len(block) == 1 else block, **reader)
+    if isinstance(block, tuple):
+        return open_stream(block[0], span=block[1], **reader)
+    block = pickle.loads(block)()
+    if isinstance(block, tuple) and len(block) in (2, 3) and hasattr(block[0], "shape"):
+        y, weights = np.asarray(block[1]), None if len(block) < 3 else np.asarray(block[2])
+        return open_stream(block[0], y=y.astype(object) if y.dtype.kind == "U" else y, weights=weights, **reader)
+    return open_stream(block, **reader)
+
+
+@dataclass(frozen=True)
+class _Computed:
+    """A part of a Dask graph, computed by this thread alone."""
+
+    graph: Any
+    keys: Any
+
+    def __call__(self) -> Any:
+        from dask import get
+
+        found = get(self.graph, self.keys)
+        return tuple(found) if isinstance(self.keys, list) else found
+
+
+def partitions_of(data: Any, reader: Mapping[str, Any] | None = None, count: int | None = None) -> list[Partition]:
+    """The partitions of data: files, a Dask array (X, y), bag or dataframe, delayed chunks, or arrays in memory.
+
+    ``count``: how many at most; neighbours share one.  The default depends on the data alone, never on the workers:
+    one for each file or block, at most 64; fewer files of LIBSVM or VW text are cut into pieces of at least 64 MB,
+    arrays in memory into eight.
+    """
+    reader = dict(reader or {})
+    if count is not None and (not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1):
+        raise ValueError(f"partitions={count!r}: it must be a whole number of at least 1, or None.")
+    if reader.pop("cache", None):
+        raise ValueError("reader={'cache': ...}: every worker would write it; convert the files once and name those.")
+    if is_paths(data):
+        paths = [os.path.abspath(path) for path in paths_of(data) if path != STDIN or _refuse_stdin()]
+        caches = [path for path in paths if is_cache(path)]
+        if caches and len(paths) > (count or MOST):
+            raise ValueError(f"{caches[0]} is a cache, which shares no partition: set partitions to {len(paths)}.")
+        pieces = [piece for path in paths for piece in _pieces(path, reader, len(paths), count)]
+        return [Partition(_called(group), tuple(_files_of(group)), reader) for group in _groups(pieces, count)]
+    if isinstance(data, tuple) and len(data) in (2, 3) and all(is_array(part) for part in data):
+        return _slices(data, count or 8, reader)
+    blocks, name = _blocks_of(data)
+    return [
+        Partition(f"{name}, blocks {group[0]} to {group[-1]}", tuple(blocks[k] for k in group), reader)
+        for group in _groups(range(len(blocks)), count)
+    ]
+
+
+def _pieces(path: str, reader: Mapping[str, Any], files: int, count: int | None) -> list[Any]:
+    """A file, or spans of one that is large enough to be cut where there are fewer files than partitions."""
+    wanted = -(-(count or MOST) // files)
+    if count is None:
+        wanted = min(wanted, os.stat(path).st_size // PIECE_BYTES)
+    if wanted < 2 or not can_be_cut(path, reader.get("format")):
+        return [path]
+    return [(path, span) for span in spans(path, wanted)]
+
+
+def _called(group: Sequence[Any]) -> str:
+    """A partition's name, for messages."""
+    names = [piece if isinstance(piece, str) else f"{piece[0]} behind byte {piece[1][0]}" for piece in group]
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+
+
+def _files_of(group: Sequence[Any]) -> list[Any]:
+    """Blocks of a partition: whole files together, spans alone."""
+    whole = [piece for piece in group if isinstance(piece, str)]
+    return ([whole] if whole else []) + [piece for piece in group if not isinstance(piece, str)]
+
+
+def _refuse_stdin() -> bool:
+    raise ValueError("standard input can be read by nobody else: give files.")
+
+
+def _groups(items: Any, count: int | None) -> list[Any]:
+    """Neighbours together, as evenly as whole numbers allow."""
+    parts = min(len(items), count or MOST)
+    ends = [len(items) * k // parts for k in range(parts + 1)]
+    return [items[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+
+
+def _blocks_of(data: Any) -> tuple[list[bytes], str]:
+    """Functions that compute one block each, pickled."""
+    wanted = (
+        "a list of files, Dask arrays (X, y) or (X, y, weights), a Dask bag of examples, a Dask dataframe, a list of "
+        "delayed chunks, or (X, y) in memory"
+    )
+    try:
+        from dask.base import is_dask_collection
+        from dask.delayed import Delayed
+    except ImportError:
+        raise ValueError(f"data is a {type(data).__name__}: it must be {wanted}.") from None
+    _refuse_persisted(data)
+    if isinstance(data, tuple) and len(data) in (2, 3) and all(is_dask_collection(part) for part in data):
+        if not isinstance(data[0], Delayed):
+            return _array_blocks(*data), "the array"
+    elif is_dask_collection(data) and hasattr(data, "to_delayed") and not hasattr(data, "ndim"):
+        return [_pickled(part) for part in data.to_delayed()], "the bag"
+    elif is_dask_collection(data) and hasattr(data, "to_delayed") and hasattr(data, "columns"):
+        return [_pickled(part) for part in data.to_delayed()], "the dataframe"
+    if isinstance(data, list | tuple) and data and all(isinstance(part, Delayed) for part in data):
+        return [_pickled(part) for part in data], "the delayed chunks"
+    raise ValueError(f"data is a {type(data).__name__}: it must be {wanted}.")
+
+
+def is_array(data: Any) -> bool:
+    """Whether these are numbers in memory."""
+    return sp.issparse(data) or isinstance(data, np.ndarray)
+
+
+def _slices(data: tuple, count: int, reader: Mapping[str, Any]) -> list[Partition]:
+    """Arrays in memory, cut into so many partitions of blocks that are unpacked one at a time."""
+    rows = range(data[0].shape[0])
+    if any(part.shape[0] != len(rows) for part in data):
+        raise ValueError(f"data=(X, y): they have {', '.join(str(part.shape[0]) for part in data)} rows.")
+    X = sp.csr_array(data[0]) if sp.issparse(data[0]) else data[0]
+    parts = []
+    for group in _groups(rows, count):
+        cuts = [slice(a, min(a + _BLOCK_ROWS, group.stop)) for a in range(group.start, group.stop, _BLOCK_ROWS)]
+        blocks = tuple(pickled(_Given((X[cut], *(part[cut] for part in data[1:])))) for cut in cuts)
+        parts.append(Partition(f"rows {group.start} to {group.stop - 1}", blocks, reader))
+    return parts
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Rows that are here."""
+
+    block: Any
+
+    def __call__(self) -> Any:
+        return self.block
+
+
+def _array_blocks(X: Any, y: Any, weights: Any = None) -> list[bytes]:
+    """Of each block of rows X, y and weights together."""
+    if getattr(X, "ndim", 0) != 2 or getattr(y, "ndim", 0) != 1:
+        raise ValueError("data=(X, y): X must be a Dask array of two dimensions and y one of one.")
+    X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+    columns = [X]
+    for name, part in (("y", y), ("weights", weights)):
+        if part is None:
+            continue
+        if np.isnan(part.shape[0]) or np.isnan(X.shape[0]):
+            if part.numblocks[0] != X.numblocks[0]:
+                raise ValueError(f"X and {name} have {X.numblocks[0]} and {part.numblocks[0]} blocks of rows.")
+        elif part.shape[0] != X.shape[0]:
+            raise ValueError(f"X has {X.shape[0]} rows and {name} {part.shape[0]}.")
+        elif part.chunks[0] != X.chunks[0]:
+            part = part.rechunk({0: X.chunks[0]})
+        columns.append(part)
+    blocks = [np.ravel(part.to_delayed()) for part in columns]
+    return [_pickled(*parts) for parts in zip(*blocks, strict=True)]
+
+
+def _pickled(*parts: Any) -> bytes:
+    """What computes these delayed values, with no more of their graphs than that takes."""
+    from dask.optimization import cull
+
+    graph: dict[Any, Any] = {}
+    for part in parts:
+        graph |= dict(part.__dask_graph__())
+    keys = [part.key for part in parts]
+    graph = cull(graph, keys)[0]
+    return pickled(_Computed(graph, keys if len(keys) > 1 else keys[0]))
+
+
+def _refuse_persisted(parts: Any) -> None:
+    """Futures mean something to their client only."""
+    try:
+        from distributed import futures_of
+    except ImportError:
+        return
+    if futures_of(parts):
+        raise ValueError("data was persisted: give the collection as it was before .persist(); workers compute it.")

@@ -1,0 +1,503 @@
+"""Fits over partitions: what is mixed, what travels, and that neither workers nor their order change a bit."""
+
+import json
+import os
+import pickle
+import signal
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from sparsco import SparseClassifier, SparseRegressor
+from sparsco.conversions import AverageSL, OptimalSL
+from sparsco.dispatch import plain_python
+from sparsco.distributed import fit, partitions_of
+from sparsco.distributed import train as train_on
+from sparsco.distributed.executors import OnDask, executor, in_pairs
+from sparsco.distributed.partitions import Place
+from sparsco.distributed.sparse import Sparse
+from sparsco.generators import text_like
+from sparsco.reservoir import Reservoir
+
+MANY = bool(os.environ.get("SPARSCO_LONG_TESTS"))
+"""Clusters of processes, whose start alone takes seconds."""
+N, D, PARTS = 6000, 300, 5
+OPTIMIZERS = ("nftrl", "ftrl", "fobos", "rda", "adagrad-fobos", "adagrad-rda") if MANY else ("nftrl", "fobos", "rda")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return text_like(N, D, 12, 30, 12.0, np.random.default_rng(0))
+
+
+def write_libsvm(path, X, y):
+    X = sp.csr_array(X)
+    with open(path, "w") as file:
+        for i in range(X.shape[0]):
+            a, b = X.indptr[i : i + 2]
+            pairs = zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True)
+            file.write(f"{y[i]} " + " ".join(f"{j}:{x!r}" for j, x in pairs) + "\n")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def files(rows, tmp_path_factory):
+    X, y = rows
+    folder, ends = tmp_path_factory.mktemp("parts"), [0, 700, 2500, 2500 + 1100, 5500, N]  # of unequal lengths
+    pairs = zip(ends, ends[1:], strict=False)
+    return [write_libsvm(folder / f"part-{k}.svm", X[a:b], y[a:b]) for k, (a, b) in enumerate(pairs)]
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers of two threads each, in this process: no start to wait for, and tasks side by side."""
+    distributed = pytest.importorskip("distributed")
+    cluster = distributed.LocalCluster(2, threads_per_worker=2, processes=False, dashboard_address=None)
+    with cluster, distributed.Client(cluster) as own:
+        yield own
+
+
+def classifier(**settings):
+    return SparseClassifier(**{"alpha": 2e-3, "random_state": 0} | settings)
+
+
+def assert_same(a, b):
+    assert np.array_equal(a.coef_, b.coef_) and np.array_equal(a.intercept_, b.intercept_)
+
+
+# ---- what is computed ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.8] if MANY else [1.0])
+def test_one_partition_in_rounds_is_one_stream(rows, files, optimizer, l1_ratio):
+    """Averaging one state changes nothing: whatever an optimizer keeps survives being taken apart between rounds."""
+    X, y = rows
+    settings = {"optimizer": optimizer, "l1_ratio": l1_ratio, "conversion": "last"}
+    mixed = fit(classifier(**settings), files[1:2], round_rows=300)
+    one = classifier(**settings, shuffle=False, max_iter=1).fit(X[700:2500], y[700:2500])
+    np.testing.assert_allclose(mixed.coef_, one.coef_, atol=1e-11)
+    np.testing.assert_allclose(mixed.intercept_, one.intercept_, atol=1e-11)
+    assert len(mixed.report_["distributed"]["rounds"]) == 3
+
+
+def objective(model, X, y):
+    return np.logaddexp(0.0, -y * model.decision_function(X)).mean() + model.report_["lam"] * np.abs(model.coef_).sum()
+
+
+@pytest.mark.parametrize("optimizer", ["nftrl", "fobos", "rda"])
+def test_mixing_is_as_good_as_one_stream(rows, files, optimizer):
+    X, y = rows
+    mixed = fit(classifier(optimizer=optimizer, conversion="optimal-sl"), files, round_rows=128)
+    one = classifier(optimizer=optimizer, conversion="optimal-sl", shuffle=False, max_iter=1).fit(X, y)
+    assert objective(mixed, X, y) <= 1.01 * objective(one, X, y)
+    assert abs(mixed.n_nonzero_ - one.n_nonzero_) <= 0.2 * one.n_nonzero_
+    assert mixed.t_ == N and mixed.report_["distributed"]["partitions"] == [700, 1800, 1100, 1900, 500]
+
+
+def test_phase_two_is_that_of_one_stream(rows, files):
+    """Gradient, curvature and sample are those of all rows in their order."""
+    X, y = rows
+    found, seen = train_on(classifier(), files), {}
+    from sparsco.distributed import mixing
+
+    plain = mixing._convert
+
+    def spy(conversion, run, means, *rest):
+        seen.update(means=means, sample=run.sample())
+        return plain(conversion, run, means, *rest)
+
+    mixing._convert = spy
+    try:
+        fit(classifier(), files, round_rows=500)
+    finally:
+        mixing._convert = plain
+    means, sample = seen["means"], seen["sample"]
+    p = X @ means.w[:, 0] + means.b[0]
+    c = -y / (1.0 + np.exp(y * p))
+    h = 1.0 / (2.0 + np.exp(p) + np.exp(-p))
+    np.testing.assert_allclose(means.g[:, 0], X.T @ c / N, atol=1e-12)
+    np.testing.assert_allclose(means.H[:, 0], X.multiply(X).T @ h / N, atol=1e-12)
+    assert np.isclose(means.gb[0], c.mean()) and np.isclose(means.Hb[0], h.mean()) and means.n == N
+    assert sample.kappa == 1.0 and np.array_equal(sample.R.numbers, np.arange(N))
+    assert found.rows == N and found.model.n_iter_ == 1
+
+
+@pytest.mark.parametrize("room", [300, 4000, 10**6])
+def test_reservoirs_of_partitions_join_to_that_of_the_stream(rows, room):
+    X, y = rows[0].tocsr(), rows[1]
+
+    def offered(a, b, first, told=False):
+        reservoir = Reservoir(3, 1, room, max_guard=50, first=first)
+        if told:
+            reservoir.expect(N, X.nnz)
+        for start in range(a, b, 400):
+            i = np.arange(start, min(start + 400, b))
+            labels = y[i].astype(float)[:, None]
+            reservoir.offer(
+                X.indptr[i], X.indptr[i + 1], X.indices.view(np.uint32), X.data,
+                lambda k, labels=labels: (labels[k], np.ones((len(k), 1))),
+            )  # fmt: skip
+        return reservoir
+
+    ends = [0, 1, 1500, 1500, 4100, N]
+    whole, spans = offered(0, N, 0).sample(), list(zip(ends, ends[1:], strict=False))
+    for told in (False, True):
+        joined = in_pairs([offered(a, b, a, told) for a, b in spans], Reservoir.joined)
+        for own in (joined.sample(), pickle.loads(pickle.dumps(joined)).sample()):
+            assert own.kappa == whole.kappa
+            for a, b in zip((*own.R, *own.V), (*whole.R, *whole.V), strict=True):
+                assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("conversion", ["auto", "last-sl", "suffix", "average", "last", AverageSL(metric="diagonal")])
+def test_conversions(files, client, conversion):
+    here = fit(classifier(conversion=conversion), files, round_rows=256)
+    assert here.n_nonzero_ > 0
+    assert_same(fit(classifier(conversion=conversion), files, client, round_rows=256), here)
+    if conversion == "auto":
+        assert isinstance(here.report_["conversion"], OptimalSL)
+
+
+@pytest.mark.parametrize("task", ["classes", "numbers"])
+def test_regression_several_classes_weights_and_a_budget(task):
+    """In plain Python, which needs no compilation: kernels are the same elsewhere."""
+    rng = np.random.default_rng(1)
+    X, weights = rng.standard_normal((360, 6)), rng.integers(1, 3, 360).astype(float)
+    y = np.array(["a", "b", "c"])[X[:, :3].argmax(1)] if task == "classes" else X[:, 0] - X[:, 1]
+    model = classifier(alpha=0.01, budget=3) if task == "classes" else SparseRegressor(alpha=0.05, random_state=0)
+    with plain_python(), np.errstate(over="ignore"):
+        fit(model, (X, y.astype(object) if task == "classes" else y, weights), partitions=3, round_rows=32)
+        again = fit(clone(model), (X, y, weights), partitions=3, round_rows=32)
+    assert_same(model, again)
+    assert model.score(X, y) > 0.8
+    assert task == "numbers" or (model.classes_.tolist() == ["a", "b", "c"] and np.count_nonzero(model.coef_) <= 9)
+
+
+def test_several_passes_count_as_rows_once(files):
+    found = train_on(classifier(), files, passes=2, round_rows=256)
+    assert found.rows == N and found.model.report_["examples"] == 2 * N and found.model.n_iter_ == 2
+    assert found.model.report_["distributed"]["phase two"]["rows"] == N
+
+
+# ---- what travels ----------------------------------------------------------------------------------------------------
+
+
+def test_sparse_matrices_add_up():
+    rng = np.random.default_rng(0)
+    dense = [rng.random((d, 4)) * (rng.random((d, 1)) < 0.3) * [1, 0, 1, k > 1] for k, d in enumerate((9, 5, 12))]
+    whole = np.zeros((12, 4))
+    for each in dense:
+        whole[: len(each)] += each
+    total = in_pairs([Sparse.of(each) for each in dense], Sparse.__add__)
+    np.testing.assert_allclose(total.dense(), whole, rtol=1e-15)
+    assert total.nonzeros == np.count_nonzero(whole) and total.d == 12
+
+
+def test_what_travels_is_sparse_and_counted(files, monkeypatch):
+    from sparsco.distributed import mixing
+
+    plain, messages = mixing.learn, []
+
+    def learn(*arguments):
+        messages.append(plain(*arguments))
+        return messages[-1]
+
+    monkeypatch.setattr(mixing, "learn", learn)
+    rounds = fit(classifier(), files, round_rows=16).report_["distributed"]["rounds"]
+    assert messages[0].updates[0].cells.at.size < 0.5 * D  # 16 rows do not touch every feature
+    for message in messages:
+        assert len(pickle.dumps(message)) <= message.bytes + 2000
+    for each in rounds:
+        assert 0 < each["up"] + each["down"] <= 3 * 12 * each["nonzeros"]
+
+
+# ---- any workers, any order ------------------------------------------------------------------------------------------
+
+
+def test_workers_do_not_change_a_bit(files, client):
+    here = fit(classifier(), files, round_rows=128)
+    assert_same(fit(classifier(), files, client, round_rows=128), here)
+    assert_same(fit(classifier(), files, client.scheduler.address, round_rows=128), here)
+
+
+def test_order_of_arrival_does_not_change_a_bit(files, client, monkeypatch):
+    from sparsco.distributed import mixing
+
+    plain = mixing.learn
+    here = fit(classifier(), files, round_rows=512)
+
+    def late(partition, *rest):
+        threading.Event().wait(0.03 * (partition.name[-5] in "02"))
+        return plain(partition, *rest)
+
+    monkeypatch.setattr(mixing, "learn", late)
+    assert_same(fit(classifier(), files, client, round_rows=512), here)
+
+
+def test_tasks_that_took_several_workers_with_them_are_handed_in_again(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    tries = []
+
+    def work():
+        tries.append(1)
+        if len(tries) < 4:
+            raise distributed.KilledWorker("learn", type("Worker", (), {"address": "?"})(), 3)
+        return "done"
+
+    assert OnDask(None)._surely(work) == "done" and len(tries) == 4
+
+
+@pytest.mark.skipif(not MANY, reason="SPARSCO_LONG_TESTS=1 starts clusters of processes")
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_processes_do_not_change_a_bit(files, workers):
+    assert_same(fit(classifier(), files, f"local:{workers}", round_rows=128), fit(classifier(), files, round_rows=128))
+
+
+@pytest.mark.skipif(not MANY, reason="SPARSCO_LONG_TESTS=1 starts clusters of processes")
+def test_a_killed_worker_does_not_change_a_bit(files, monkeypatch):
+    """More of this, with workers killed in every phase: benchmarks/on_dask.py kills."""
+    here, plain = fit(classifier(), files, round_rows=128), OnDask._leaves
+    with executor("local:2") as pool:
+        pids, asked = sorted(pool.client.run(os.getpid).values()), []
+
+        def leaves(self, *arguments):
+            asked.append(1)
+            if len(asked) == 3:
+                threading.Timer(0.01, os.kill, [pids[0], signal.SIGKILL]).start()
+            return plain(self, *arguments)
+
+        monkeypatch.setattr(OnDask, "_leaves", leaves)
+        assert_same(fit(classifier(), files, pool.client, round_rows=128), here)
+        assert pids[0] not in pool.client.run(os.getpid).values()
+
+
+# ---- data ------------------------------------------------------------------------------------------------------------
+
+
+def test_reading_goes_on_anywhere(files):
+    partition = partitions_of(files[1:3], count=1)[0]
+    whole: list = []
+    partition.take(Place(), np.inf, lambda part, row: whole.append((row, part.y)))
+    assert sum(len(y) for _, y in whole) == 2900
+    place, found = Place(), []
+    while place is not None:
+        place = partition.take(pickle.loads(pickle.dumps(place)), 333, lambda part, row: found.append((row, part.y)))
+    assert [row for row, _ in found] == np.cumsum([0, *(len(y) for _, y in found)])[:-1].tolist()
+    assert np.array_equal(np.concatenate([y for _, y in found]), np.concatenate([y for _, y in whole]))
+
+
+@pytest.mark.parametrize("count", [1, 3, 50])
+def test_one_text_file_is_cut_at_lines(files, tmp_path, count):
+    """Pieces are the file's rows in their order, wherever cuts fall, however long lines are."""
+    text, labels = open(files[3]).read(), []
+    path = tmp_path / "all.svm"
+    path.write_text("# nothing\n" + text[:-1])  # and no newline at the end
+    partitions = partitions_of(str(path), count=count)
+    assert len(partitions) == count
+    for partition in partitions:
+        place = Place()
+        while place is not None:
+            place = partition.take(place, 77, lambda part, row: labels.append(part.y))
+    expected = [float(line.split()[0]) for line in text.splitlines()]
+    assert np.concatenate(labels).tolist() == expected
+    if count == 3:
+        path.write_text(text + text[: len(text) // 2] + "nonsense\n" + text)
+        with pytest.raises(ValueError, match=r"all.svm behind byte \d+, line \d+"):
+            fit(classifier(), str(path), partitions=3)
+
+
+def test_dask_arrays_bags_dataframes_and_delayed_chunks_are_the_same_rows(rows, client):
+    dask = pytest.importorskip("dask")
+    array, bag = pytest.importorskip("dask.array"), pytest.importorskip("dask.bag")
+    X, y = rows[0][:2000].toarray()[:, :20], rows[1][:2000]
+    settings = {"round_rows": 300}
+    chunks = [dask.delayed((X[a : a + 500], y[a : a + 500])) for a in range(0, 2000, 500)]
+    expected = fit(classifier(), chunks, **settings)
+    arrays = array.from_array(X, chunks=(500, 10)), array.from_array(y, chunks=250)
+    assert_same(fit(classifier(), arrays, client, **settings), expected)
+    columns = [(np.flatnonzero(x), x[np.flatnonzero(x)]) for x in X]
+    examples = bag.from_sequence([(x, float(label)) for x, label in zip(columns, y, strict=True)], npartitions=4)
+    assert_same(fit(classifier(), examples, client, **settings), expected)
+    frames, pandas = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=[f"c{j:02}" for j in range(20)]).assign(label=y)
+    model = fit(classifier(), frames.from_pandas(frame, npartitions=4), client, **settings)
+    assert np.count_nonzero(model.coef_) == np.count_nonzero(expected.coef_)
+    np.testing.assert_allclose(np.sort(model.coef_), np.sort(expected.coef_))  # zeros are rows of a table too
+
+
+def test_names_get_the_same_columns_everywhere(tmp_path, client):
+    rng = np.random.default_rng(0)
+    for part in range(3):
+        with open(tmp_path / f"{part}.vw", "w") as file:
+            for _ in range(600):
+                words = rng.permutation(30)[:5] + 10 * part  # each partition has words of its own
+                file.write(f"{1 if 20 in words else -1} | " + " ".join(f"w{word}" for word in words) + "\n")
+    paths = [str(tmp_path / f"{part}.vw") for part in range(3)]
+    found = train_on(classifier(), paths, client, round_rows=64)
+    best = int(np.abs(found.model.coef_).argmax())
+    assert found.names[best] == "w20" and len(found.names) == 50
+    assert_same(fit(classifier(), paths, round_rows=64), found.model)
+    hashed = fit(classifier(), paths, reader={"hash_bits": 12}, round_rows=64)
+    assert hashed.n_features_in_ == 4096
+    assert np.isclose(np.abs(hashed.coef_).max(), np.abs(found.model.coef_).max(), rtol=0.2)
+
+
+def test_rows_may_have_more_columns_later(tmp_path):
+    X = sp.csr_array(np.eye(8)[np.arange(1600) % 8])
+    y = np.where(np.arange(1600) % 8 == 7, 1, -1)
+    order = np.argsort(np.arange(1600) % 8 >= 4, kind="stable")  # the last columns in the last partition only
+    X, y = X[order], y[order]
+    y[:100] = 1
+    cuts = [slice(k * 400, k * 400 + 400) for k in range(4)]
+    paths = [write_libsvm(tmp_path / f"{k}.svm", X[cut], y[cut]) for k, cut in enumerate(cuts)]
+    model = fit(classifier(), paths, round_rows=64)
+    assert model.coef_.shape == (1, 8) and model.coef_[0, 7] > 0.0
+    assert model.predict(np.eye(8)[7:]) == [1]
+
+
+# ---- many fits -------------------------------------------------------------------------------------------------------
+
+
+def test_folds_on_workers_are_the_folds_here(rows, client):
+    from sparsco import SparseClassifierCV
+
+    def model():
+        return SparseClassifierCV(classifier(optimizer="fobos", conversion="last"), m=2, cv=3, choose="1-se")
+
+    alone, there = model().fit(*rows), fit(model(), rows, client)
+    assert_same(there, alone)
+    assert np.array_equal(there.fold_losses_, alone.fold_losses_) and there.lam_ == alone.lam_
+    assert "_pool" not in vars(there)
+    with pytest.raises(ValueError, match="cross-validation deals all rows out to folds"):
+        fit(model(), "files.svm", client)
+
+
+def test_strengths_on_workers_are_those_of_one_path(rows, files, client, monkeypatch):
+    from sparsco import SparsePath
+    from sparsco.distributed import grids
+
+    X, y = rows
+    monkeypatch.setattr(grids, "STRENGTHS", 2)
+
+    def path():
+        return SparsePath(classifier(optimizer="fobos", conversion="last"), m=4)
+
+    here, there = fit(path(), files), fit(path(), files, client)
+    assert np.array_equal(here.path_.coefs.toarray(), there.path_.coefs.toarray())
+    assert np.array_equal(here.path_.losses, there.path_.losses) and here.lam_ == there.lam_
+    one = path().partial_fit(X, y, classes=[-1, 1]).path_
+    np.testing.assert_allclose(here.path_.coefs.toarray(), one.coefs.toarray(), atol=1e-8)
+    np.testing.assert_allclose(here.path_.losses, one.losses, rtol=1e-8)
+    assert here.predict(X).shape == (N,)
+
+
+@pytest.mark.parametrize("method", ["sts", "paper"])
+def test_paths_of_a_stable_selection_on_workers(rows, files, client, method):
+    from sparsco import Stabilized, StableSparseClassifier
+
+    X, y = rows[0][:1500], rows[1][:1500]
+    settings = {"sts": {"n_features": 10}, "paper": {"method": Stabilized(paths=4, passes=1, K=50)}}[method]
+    alone = StableSparseClassifier(**settings, random_state=0).fit(X, y)
+    there = fit(StableSparseClassifier(**settings, random_state=0), (X, y), client)
+    assert_same(there, alone)
+    streamed = fit(StableSparseClassifier(**settings, random_state=0), files, client)
+    here = fit(StableSparseClassifier(**settings, random_state=0), files)
+    assert_same(streamed, here)
+    assert streamed.n_features_in_ == D and 0 < streamed.n_nonzero_
+
+
+def test_arrays_in_memory_are_partitions_too(rows, client):
+    X, y = rows
+    here = fit(classifier(), (X, y), partitions=3, round_rows=256)
+    assert_same(fit(classifier(), (X, y), client, partitions=3, round_rows=256), here)
+    assert here.report_["distributed"]["partitions"] == [2000, 2000, 2000]
+
+
+def test_the_command(files, client, tmp_path, capsys):
+    from sparsco import load
+    from sparsco.cli import main
+
+    out, address = tmp_path / "out.model", client.scheduler.address
+    settings = ["--alpha", "2e-3", "--dask", address, "--json"]
+    assert main(["train", *files, "-m", str(out), "--test", files[0], *settings]) == 0
+    outcome = json.loads(capsys.readouterr().out)
+    assert outcome["rows"] == N and outcome["test"]["rows"] == 700
+    assert any(note.startswith("partitions: 5, rounds: ") for note in outcome["notes"])
+    assert np.array_equal(load(out).coef_, fit(classifier(), files).coef_)
+    for wrong in (["--polish"], ["--classes", "any"], ["--save-state"]):
+        assert main(["train", *files, "-m", str(out), "--dask", address, *wrong]) == 2
+        assert f"{wrong[0]}" in capsys.readouterr().err
+    assert main(["train", *files, "-m", str(out), "--dask", "local:0"]) == 2
+
+
+# ---- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        ({"conversion": "random"}, "single iterates of one stream"),
+        ({"conversion": "weighted"}, "single iterates of one stream"),
+        ({"optimizer": "orda"}, "cannot be averaged over partitions"),
+        ({"polish": True}, "polish=True is not for data in partitions"),
+        ({"storage": "seen"}, "storage='seen' is not for data in partitions"),
+        ({"early_stopping": True}, "early_stopping=True is not for data in partitions"),
+    ],
+)
+def test_settings_that_partitions_cannot_have(rows, settings, words):
+    model = classifier(**settings)
+    with plain_python(), np.errstate(over="ignore"), pytest.raises(ValueError, match=words):
+        fit(model, (rows[0][:40], rows[1][:40]))
+    assert not hasattr(model, "n_iter_")
+
+
+def test_bad_data_is_named(files, tmp_path, client):
+    wrong = write_libsvm(tmp_path / "wrong.svm", sp.eye_array(3), [1, 5, -1])
+    for where in (None, client):
+        with pytest.raises(ValueError, match=r"wrong.svm, row 2 has the label 5, which is none of the classes"):
+            fit(classifier(), [*files, wrong], where)
+    with pytest.raises(ValueError, match="data is a dict: it must be a list of files"):
+        fit(classifier(), {})
+    with pytest.raises(FileNotFoundError):
+        fit(classifier(), str(tmp_path / "none-*.svm"))
+    with pytest.raises(ValueError, match="partitions=0"):
+        fit(classifier(), files, partitions=0)
+    with pytest.raises(ValueError, match="round_rows=0"):
+        fit(classifier(), files, round_rows=0)
+    with pytest.raises(ValueError, match="client=3"):
+        fit(classifier(), files, 3)
+    with pytest.raises(ValueError, match="local:4"):
+        fit(classifier(), files, "local:x")
+    with pytest.raises(ValueError, match="standard input"):
+        fit(classifier(), "-")
+    with pytest.raises(ValueError, match="estimator=3"):
+        fit(3, files)
+
+
+def test_persisted_collections_are_refused(rows, client):
+    array = pytest.importorskip("dask.array")
+    X, y = array.from_array(rows[0].toarray()[:100], chunks=50), array.from_array(rows[1][:100], chunks=50)
+    with pytest.raises(ValueError, match="data was persisted"):
+        fit(classifier(), (client.persist(X), y), client)
+    with pytest.raises(ValueError, match="X has 100 rows and y 50"):
+        fit(classifier(), (X, y[:50]))
+
+
+def test_what_is_parallel_through_joblib_runs_on_dask(rows, client):
+    """By joblib's own backend; what shares memory stays in threads."""
+    import joblib
+    from sklearn.model_selection import GridSearchCV
+
+    from sparsco import SparseClassifierCV
+
+    X, y = rows[0][:800], rows[1][:800]
+    search = GridSearchCV(classifier(max_iter=1), {"alpha": [1e-3, 1e-2]}, cv=2)
+    folds = SparseClassifierCV(classifier(optimizer="fobos", conversion="last"), m=2, cv=3)
+    alone, weights = search.fit(X, y).cv_results_["mean_test_score"], folds.fit(X, y).coef_
+    with joblib.parallel_config(backend="dask"):
+        assert np.array_equal(search.fit(X, y).cv_results_["mean_test_score"], alone)
+        assert np.array_equal(folds.fit(X, y).coef_, weights)
