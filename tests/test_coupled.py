@@ -498,23 +498,24 @@ def low_rank():
     return X, Y, lam, int(np.sum(np.linalg.svd(W, compute_uv=False) > 1e-6)), best, objective
 
 
-@pytest.mark.parametrize("conversion", [conversions.AverageSL(), conversions.LastSL(), conversions.OptimalSL()],
-                         ids=["average-sl", "last-sl", "optimal-sl"])  # fmt: skip
 @pytest.mark.parametrize("optimizer", BATCHED)
-def test_trace_norm(low_rank, optimizer, conversion):
+def test_trace_norm(low_rank, optimizer):
     X, Y, lam, rank, best, objective = low_rank
     assert rank == 5
-    found = {}
-    for each in (conversion, conversions.Suffix()):
-        run = Run(Squared(), TraceNorm(lam), BATCHED[optimizer](), each, d=200, targets=Values(100))
+
+    def learned(conversion):
+        run = Run(Squared(), TraceNorm(lam), BATCHED[optimizer](), conversion, d=200, targets=Values(100))
         for k in range(3):
             run.feed(as_matrix(X), Y, again=k > 0)
-        found[each] = run.finish()
-    sparse, average = found.values()
-    assert np.linalg.matrix_rank(sparse.w) == rank
+        return run.finish()
+
+    average = learned(conversions.Suffix())
     assert np.linalg.matrix_rank(average.w) == 100
-    assert best - 1e-9 <= objective(sparse.w, sparse.b) <= best * (1.0 + 1e-3)
-    assert objective(sparse.w, sparse.b) < objective(average.w, average.b)
+    for conversion in (conversions.AverageSL(), conversions.LastSL(), conversions.OptimalSL()):
+        sparse = learned(conversion)
+        assert np.linalg.matrix_rank(sparse.w) == rank, conversion
+        assert best - 1e-9 <= objective(sparse.w, sparse.b) <= best * (1.0 + 1e-3), conversion
+        assert objective(sparse.w, sparse.b) < objective(average.w, average.b), conversion
 
 
 GROUPED = np.arange(60) // 5

@@ -456,8 +456,10 @@ def test_killed_at_random_and_resumed_to_the_same_bits(tmp_path):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_asked_to_end_it_ends_with_a_checkpoint(tmp_path, number, code):
     write_rows(tmp_path / "data.svm", 3000)
-    process = start(tmp_path, "train", "data.svm", "-m", "m", "--quiet", "--passes", "100000", "--no-cache")
-    time.sleep(6.0)
+    arguments = ["--quiet", "--passes", "100000", "--no-cache", "--checkpoint-every", "3000"]
+    process = start(tmp_path, "train", "data.svm", "-m", "m", *arguments)
+    while not (tmp_path / "m.checkpoint").exists():  # it learns
+        time.sleep(0.05)
     process.send_signal(number)
     _, error = process.communicate(timeout=120)
     assert process.returncode == code, error
