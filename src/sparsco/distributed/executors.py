@@ -149,7 +149,7 @@ def _itself(what: Any) -> Any:
 
 def pickled(what: Any) -> bytes:
     """Of anything, what was defined in a script included."""
-    import cloudpickle
+    from joblib.externals import cloudpickle  # which is there without Dask, too
 
     return cloudpickle.dumps(what)
 
