@@ -149,7 +149,10 @@ def _itself(what: Any) -> Any:
 
 def pickled(what: Any) -> bytes:
     """Of anything, what was defined in a script included."""
-    import cloudpickle
+    try:
+        import cloudpickle
+    except ImportError:  # without Dask, and with a joblib that has its own
+        from joblib.externals import cloudpickle
 
     return cloudpickle.dumps(what)
 

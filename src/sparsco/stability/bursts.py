@@ -139,8 +139,8 @@ class Bursts:
         columns: list[Any] = [slice(None)] * len(paths)
         if not threads.shares_memory:  # no more than a path needs: its rows and their features
             paths, columns = (list(part) for part in zip(*(path.alone() for path in paths), strict=True))
-        groups = np.array_split(np.arange(len(paths)), min(threads.count, len(paths)))
-        items = [([paths[path] for path in group],) for group in groups]
+        share = -(-len(paths) // threads.count)
+        items = [(paths[first : first + share],) for first in range(0, len(paths), share)]
         constants = self.K, float(self.method.eta), self.g0, self.loss, self.intercept
         found = [each for group in threads.map("sparsco-bursts", _run_paths, items, constants) for each in group]
         notes = []
