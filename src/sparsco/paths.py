@@ -548,7 +548,7 @@ def judged(
         k = own.stop % m
         first = models.stop if k == 0 else first
     wrong = learner._mistakes(learner._arranged(margins.reshape(-1, m * n)).T, np.concatenate([y] * m))
-    mistakes = (wrong if wrong.ndim == 1 else wrong.mean(1)).reshape(m, n) @ scale
+    mistakes = (wrong if wrong.ndim == 1 else wrong.mean(1)).reshape(m, n).astype(np.float64) @ scale
     counted = int(np.count_nonzero(scale))
     return Judged(float(scale.sum()), counted, losses.sum(0), np.square(losses).sum(0), mistakes)
 
