@@ -21,22 +21,23 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from bench import CACHE, FEATURES, NONZEROS, Bar
+from engine import Bar
 
 from sparsco import SparseClassifier
 from sparsco.conversions import OptimalSL
 from sparsco.distributed import fit, mixing
+from sparsco.folders import cache_folder
 from sparsco.generators import text_like
 from sparsco.rows import Matrix
 from sparsco.streams import convert, open_stream
 
-ALPHA, PARTITIONS = 3e-5, 8
+ALPHA, PARTITIONS, FEATURES, NONZEROS = 3e-5, 8, 47_236, 73
 TEST = 100_000
 
 
 def partitions(n: int, parts: int = PARTITIONS, test: int = 0) -> list[str]:
     """RCV1-shaped rows in folders of the binary cache, and one more with test rows."""
-    folder = CACHE / f"partitions-{n}-{parts}-{test}"
+    folder = cache_folder("bench") / f"partitions-{n}-{parts}-{test}"
     names = [*(folder / f"part-{k}" for k in range(parts)), *([folder / "test"] if test else [])]
     if not names[-1].exists():
         folder.mkdir(parents=True, exist_ok=True)
