@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-from-pyproject
-# Two workers, as on the smallest machine we test on; each compiles what it needs into one shared cache.
+# Two workers, as on the smallest machine we test on; each compiles what it needs into one shared cache, and a BLAS with
+# threads of its own would only get in the other's way.
 PYTEST_FLAGS ?= -n 2 --dist worksteal
 REPORT ?= sparsco-demo.html
 
@@ -30,7 +31,7 @@ demo: $(STAMP)
 	$(BIN)/python -m sparsco.demo --out $(REPORT)
 
 test: $(STAMP)
-	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -214,8 +214,8 @@ class Declared(OneVsRest):
         super().__init__(0, known, rest)
         self.known, self.m = known, m
 
-    def encode(self, y, weights, width):
-        return OneVsRest(0, self.known, self.rest).encode(y, weights, width)
+    def encode(self, y, weights, width, kind=np.float64):
+        return OneVsRest(0, self.known, self.rest).encode(y, weights, width, kind)
 
 
 TIED = {
