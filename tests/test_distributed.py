@@ -21,6 +21,7 @@ from sparsco.distributed.partitions import Place
 from sparsco.distributed.sparse import Sparse
 from sparsco.generators import text_like
 from sparsco.reservoir import Reservoir
+from sparsco.streams import convert, open_stream
 
 MANY = bool(os.environ.get("SPARSCO_LONG_TESTS"))
 """Clusters of processes, whose start alone takes seconds."""
@@ -476,6 +477,42 @@ def test_bad_data_is_named(files, tmp_path, client):
         fit(classifier(), "-")
     with pytest.raises(ValueError, match="estimator=3"):
         fit(3, files)
+    X, y = np.eye(40), np.tile([1, -1], 20)
+    for weights, words in (
+        (np.r_[1.0, -1.0, np.ones(38)], "row 2 has -1"), (np.full(40, np.nan), "row 1 has nan"),
+        (np.zeros(40), "weight 0"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=words):
+            fit(classifier(), (X, y, weights), partitions=1)
+    with pytest.raises(ValueError, match="no rows"):
+        fit(classifier(), (X[:0], y[:0]))
+    with pytest.raises(ValueError, match="row 3 has an infinite target"):
+        fit(SparseRegressor(), (X, np.r_[0.0, 1.0, np.inf, np.ones(37)]), partitions=1)
+
+
+def test_partitions_of_several_kinds_are_refused(files, tmp_path):
+    (tmp_path / "words.vw").write_text("1 | a b c\n-1 | b c:2\n" * 20)
+    with pytest.raises(ValueError, match=r"words.vw is not read like .*part-0.svm: give files or blocks of one format"):
+        fit(classifier(), [files[0], str(tmp_path / "words.vw")])
+    convert(open_stream(str(tmp_path / "words.vw")), tmp_path / "cache")
+    with pytest.raises(ValueError, match="cache of named features"):
+        fit(classifier(), [str(tmp_path / "cache")])
+
+
+def test_an_empty_first_partition_does_not_decide_what_columns_are(rows):
+    delayed = pytest.importorskip("dask").delayed
+    X, y = rows
+    parts = [sp.csr_array(X[a : a + 1000]) for a in range(0, 3000, 1000)]
+    named = [
+        [({f"f{j}": x for j, x in zip(part.indices[a:b].tolist(), part.data[a:b].tolist(), strict=True)}, label)
+         for a, b, label in zip(part.indptr, part.indptr[1:], y[1000 * k :].tolist(), strict=False)]
+        for k, part in enumerate(parts)
+    ]  # fmt: skip
+    first, last = (fit(classifier(), [delayed(each) for each in every]) for every in ([[], *named], [*named, []]))
+    whole = fit(classifier(), [delayed(each) for each in named])
+    for model in (first, last):  # the tree of sums is another
+        assert np.array_equal(model.coef_ != 0.0, whole.coef_ != 0.0)
+        np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-9)
 
 
 def test_persisted_collections_are_refused(rows, client):

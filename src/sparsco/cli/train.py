@@ -147,6 +147,8 @@ def _train(given: argparse.Namespace) -> int:
     if given.test:  # what is wrong with its name is found now
         open_stream(given.test if len(given.test) > 1 else given.test[0],
                     **{name: option for name, option in reader.items() if name != "cache"})  # fmt: skip
+    if given.dask is not None:
+        return _finished(given, _on_dask(given, model, settings, reader), reader, path, lambda: None)
     rows, seconds = given.checkpoint_every
     checkpoints = Checkpoints(path.with_name(path.name + ".checkpoint"), rows, seconds)
     if checkpoints.exist() and not (given.resume or given.restart):
@@ -154,8 +156,6 @@ def _train(given: argparse.Namespace) -> int:
             f"{checkpoints.path} is of a run that was cut off: --resume goes on from there, --restart begins anew."
         )
     live = Live(not given.quiet)
-    if given.dask is not None:
-        return _finished(given, _on_dask(given, model, settings, reader), reader, path, lambda: None)
     with stopping(awaits_input="-" in given.data) as asked:
         try:
             trained = train(
@@ -181,7 +181,7 @@ def _on_dask(given: argparse.Namespace, model: Any, settings: dict[str, Any], re
     from ..distributed.fitting import train
     from ..training import Trained
 
-    with_it = ("update", "save_state", "resume", "polish")
+    with_it = ("update", "save_state", "resume", "restart", "polish")
     not_there = [f"--{name.replace('_', '-')}" for name in with_it if getattr(given, name)]
     not_there += ["--classes any"] if isinstance(given.classes, str) else []
     if not_there:

@@ -117,12 +117,16 @@ class OnDask(Pool):
     def _surely(self, work: Callable[[], Any]) -> Any:
         """Dask runs the tasks of a lost worker again, but gives up on one that lost several: that may be chance."""
         from distributed import KilledWorker
+        from distributed.client import ClosedClientError, FutureCancelledError
+        from distributed.comm import CommClosedError
 
         for _ in range(TRIES):
             try:
                 return work()
             except KilledWorker as error:
                 lost = error
+            except (ClosedClientError, CommClosedError, FutureCancelledError) as error:
+                raise RuntimeError(f"the Dask scheduler, or the client, has gone: {error}") from error
         raise RuntimeError(f"workers were lost again and again, perhaps for lack of memory: {lost}") from lost
 
 
@@ -177,7 +181,7 @@ def executor(client: Any = None) -> Iterator[Here | OnDask]:
             if not (count.isdecimal() and int(count) > 0):
                 raise ValueError(f"{client!r}: give a number of processes, for instance local:4.")
             cluster = distributed.LocalCluster(
-                n_workers=int(count), threads_per_worker=1, dashboard_address=":0", silence_logs=logging.ERROR
+                n_workers=int(count), threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
             )
             with cluster, distributed.Client(cluster) as own:
                 yield OnDask(own)

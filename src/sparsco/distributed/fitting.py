@@ -13,6 +13,7 @@ from .._linear import LinearModel, solve
 from ..paths import SparsePath, shell_of
 from ..progress import Bar
 from ..solve import PILOT_ROWS, Run
+from ..streams.cache import CacheStream
 from ..training import Part, _Training, by_name, labels, reader_of
 from .executors import Here, OnDask, executor
 from .grids import fit_path, fit_stream, fit_whole
@@ -34,20 +35,24 @@ class Fitted(NamedTuple):
 
 @dataclass(frozen=True)
 class Head:
-    """The first rows of a partition, how they are to be read, and whether columns are numbers of names."""
+    """The first rows of a partition, how they are to be read, whether columns are numbers of names, and the kind of
+    its stream."""
 
     part: Part | None
     reader: dict[str, Any]
     by_name: bool
+    kind: str
 
 
 def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
     """So many rows at most."""
     partition, found = partition.read_with(options), list[Part]()
     partition.take(Place(), most, lambda part, row: found.append(part))
-    _, stream = next(partition.streams())
-    next(iter(stream), None)  # examples tell only as they are read whether they have names
-    return Head(Part.joined(found) if found else None, reader_of(stream, partition.reader), by_name(stream))
+    for _, stream in partition.streams():
+        if next(iter(stream), None) is not None:  # examples tell only as they are read whether they have names
+            break
+    part, reader = Part.joined(found) if found else None, reader_of(stream, partition.reader)
+    return Head(part, reader, by_name(stream), type(stream).__name__)
 
 
 def names(partition: Partition) -> list[str]:
@@ -159,19 +164,30 @@ def _named(y: np.ndarray) -> list[Any]:
 
 def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition], Part, dict[str, Any]]:
     """The partitions, all read in the same way; the first rows; what tells readers the columns of names."""
-    first: Head = pool.map("sparsco-head", head, [(parts[0], PILOT_ROWS, {})])[0]
-    parts, options, found = [replace(part, reader=first.reader) for part in parts], {}, [first]
+    heads: list[Head] = pool.map("sparsco-head", head, [(part, 1, {}) for part in parts])
+    told = [(part, each) for part, each in zip(parts, heads, strict=True) if each.part is not None]
+    if not told:
+        raise ValueError("the data has no rows: there is nothing to learn from.")
+    where, first = told[0]
+    for part, each in told:
+        if (each.by_name, each.kind) != (first.by_name, first.kind):
+            raise ValueError(f"{part.name} is not read like {where.name}: give files or blocks of one format.")
+    parts, options = [replace(part, reader=first.reader) for part in parts], {}
+    if first.by_name and first.kind == CacheStream.__name__:
+        raise ValueError(
+            f"{where.name} is a cache of named features, which have other columns in every cache: give the files that "
+            "it was made of, or convert them with hash_bits."
+        )
     if first.by_name:  # columns must mean the same everywhere
         every = pool.map("sparsco-names", names, [(part,) for part in parts])
         known = dict(enumerate(dict.fromkeys(name for each in every for name in each)))
-        options, found = {"names": known, "frozen": True}, []
-    for part in parts[len(found) :]:
-        left = PILOT_ROWS - sum(each.part.rows for each in found if each.part is not None)
+        options = {"names": known, "frozen": True}
+    rows = list[Part]()
+    for part in parts:
+        left = PILOT_ROWS - sum(each.rows for each in rows)
         if left > 0:
-            found += pool.map("sparsco-head", head, [(part, left, options)])
-    rows = [each.part for each in found if each.part is not None]
-    if not rows:
-        raise ValueError("the data has no rows: there is nothing to learn from.")
+            more: Head = pool.map("sparsco-head", head, [(part, left, options)])[0]
+            rows += [] if more.part is None else [more.part]
     return parts, Part.joined(rows), options
 
 
@@ -192,6 +208,8 @@ def _check(model: Any) -> None:
 def _begun(model: Any, decided: _Training, part: Part) -> list[Run]:
     """Runs whose constants, and classes, the first rows told."""
     classes, y = decided.classes, part.y
+    if part.weights is not None and not part.weights.any():
+        raise ValueError(f"the first {part.rows} rows have weight 0: they decide steps and classes, and must count.")
     if model.classifies:
         y = labels(y)
         if classes is None:

@@ -193,6 +193,8 @@ def is_array(data: Any) -> bool:
 def _slices(data: tuple, count: int, reader: Mapping[str, Any]) -> list[Partition]:
     """Arrays in memory, cut into so many partitions of blocks that are unpacked one at a time."""
     rows = range(data[0].shape[0])
+    if not rows:
+        raise ValueError("data=(X, y): they have no rows.")
     if any(part.shape[0] != len(rows) for part in data):
         raise ValueError(f"data=(X, y): they have {', '.join(str(part.shape[0]) for part in data)} rows.")
     X = sp.csr_array(data[0]) if sp.issparse(data[0]) else data[0]

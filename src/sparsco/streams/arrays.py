@@ -38,6 +38,11 @@ class ArrayStream(Pieces):
         for name, array in (("y", self.y), ("weights", self.weights)):
             if array is not None and array.shape != (n,):
                 raise ValueError(f"{name} has shape {array.shape}; it must be ({n},), one for each row.")
+        if self.weights is not None and not np.all(fine := (self.weights >= 0.0) & (self.weights <= LARGEST)):
+            at = int(np.argmin(fine))
+            raise ValueError(f"weights: row {at + 1} has {self.weights[at]}; weights are finite and not negative.")
+        if self.y.dtype.kind == "f" and np.isinf(self.y).any():
+            raise ValueError(f"y: row {int(np.argmax(np.isinf(self.y))) + 1} has an infinite target.")
 
     def pieces(self, place: Position) -> Iterator[Piece]:
         for start in range(place.get("offset", 0), int(self.X.shape[0]), _ROWS):
