@@ -14,6 +14,7 @@ from . import report as html
 from .conversions import Sparsify
 from .presets import BallSGD, TwoStage
 from .solve import DivergenceError
+from .sparsify import SMALL_BALLS
 from .training import Trained, by_name, reader_of, train
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -31,8 +32,6 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 """Names and parameters of an estimator."""
 USUAL = ("default", "nftrl", "fobos", "rda", "average", "average-sl")
-RADII = (0.05, 0.2, 0.5)
-"""Of small L1 balls, as shares of the norm of the model in the large one."""
 
 
 class Outcome(NamedTuple):
@@ -67,7 +66,7 @@ def compare(
     if alpha is None:
         first = train(source, _like(model, given), passes=1, reader=options, settings=given, classes=classes)
         alpha = first.model.report_["lam"] + first.model.report_["rho"]
-    total = len(methods) * len(strengths) + bool(features) * (1 + 4 * len(features) + len(RADII))
+    total = len(methods) * len(strengths) + bool(features) * (1 + 4 * len(features) + len(SMALL_BALLS))
 
     def add(method: str, own: dict[str, Any], note: str = "") -> Trained | None:
         progress(len(outcomes), total)
@@ -88,7 +87,7 @@ def compare(
                 thinned = two._replace(conversion=Sparsify(k, two.conversion, how, refit=False))
                 add(how, own | {"preset": thinned}, f"at most {k} features")
         norm = 0.0 if full is None else float(np.abs(full.model.coef_).sum())
-        for share in RADII if norm > 0.0 else ():
+        for share in SMALL_BALLS if norm > 0.0 else ():
             add("small ball", own | {"preset": BallSGD(share * norm)}, f"radius {share * norm:.3g}")
     progress(total, total)
     return outcomes

@@ -19,6 +19,7 @@ from threadpoolctl import ThreadpoolController
 
 from . import quadratic
 from .losses import curvature, derivative, value
+from .records import slices
 from .regularizers import restricted, soft, strength
 from .reservoir import Sample, SampleRows
 from .rows import margins
@@ -65,6 +66,10 @@ class _Local(NamedTuple):
     g: np.ndarray
     gb: float
 
+    def at(self, columns: np.ndarray) -> _Local:
+        """In some columns only."""
+        return self._replace(gradient=self.gradient[columns], H=self.H[columns], g=self.g[columns])
+
 
 class _Subproblem(NamedTuple):
     """min f_R(w) + <linear, w> + 1/2 sum_j D_j (w_j - centre_j)^2 + sum_j rho_j w_j^2 / 2 + sum_j pen_j |w_j| over the
@@ -102,24 +107,33 @@ def choose(evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_
     averaged = regularizer.rho > 0.0
     if not sample.R.numbers.size or not (loss.curved or averaged):
         return Choice(evidence.w_last, evidence.b_last, "last", {})
-    columns = _possible(evidence, loss, regularizer, sample)
-    place = np.full(evidence.w_bar.size, -1, np.int32)
-    place[columns] = np.arange(columns.size, dtype=np.int32)
-    kept = Sample(*(_in_columns(rows, place) for rows in (sample.R, sample.V)), sample.kappa)
-    choice = _chosen(evidence.at(columns), loss, restricted(regularizer, columns), kept, fit_intercept)
+    with np.errstate(over="ignore", invalid="ignore"):  # a candidate may have diverged
+        local = _local(evidence, loss, regularizer, sample)
+        columns = _possible(evidence, regularizer, local.g)
+        local, place = local.at(columns), _places(columns, evidence.w_bar.size)
+        kept = Sample(*(_in_columns(rows, place) for rows in (sample.R, sample.V)), sample.kappa)
+        args = evidence.at(columns), loss, restricted(regularizer, columns), kept, fit_intercept
+        choice = _chosen(*args, local)
     w = np.zeros_like(evidence.w_bar)
     w[columns] = choice.w
     return choice._replace(w=w)
 
 
-def _possible(e: Evidence, loss: Any, regularizer: Any, sample: Sample) -> np.ndarray:
+def _possible(e: Evidence, regularizer: Any, g: np.ndarray) -> np.ndarray:
     """The columns that are not zero in every candidate: a weight that is zero needs a slope near its penalty."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        least = 0.9 * regularizer.lam * regularizer.penalties(e.w_bar.size)
-        found = (e.w_last != 0.0) | (e.w_bar != 0.0)
-        found |= ~(np.abs(e.g_bar) <= least)
-        found |= ~(np.abs(_local(e, loss, regularizer, sample).g) <= least)
+    found = np.empty(g.size, bool)
+    for some in slices(g.size):
+        least = 0.9 * regularizer.lam * restricted(regularizer, some).penalties(g[some].size)
+        steep = ~(np.abs(e.g_bar[some]) <= least) | ~(np.abs(g[some]) <= least)
+        found[some] = (e.w_last[some] != 0.0) | (e.w_bar[some] != 0.0) | steep
     return np.flatnonzero(found)
+
+
+def _places(columns: np.ndarray, d: int) -> np.ndarray:
+    """Of d columns the place among these, -1 where it is none."""
+    place = np.full(d, -1, np.int32)
+    place[columns] = np.arange(columns.size)
+    return place
 
 
 def _in_columns(rows: SampleRows, place: np.ndarray) -> SampleRows:
@@ -127,42 +141,42 @@ def _in_columns(rows: SampleRows, place: np.ndarray) -> SampleRows:
     return rows._replace(indptr=indptr, indices=indices, data=data)
 
 
-def _chosen(evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_intercept: bool) -> Choice:
+def _chosen(
+    evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_intercept: bool, local: _Local
+) -> Choice:
     """The choice of the guard, with every candidate at hand."""
     e, args = evidence, (evidence, loss, regularizer, sample, fit_intercept)
     models, objectives = {"last": (e.w_last, e.b_last)}, {}
     averaged = regularizer.rho > 0.0
     if averaged:
         models["average"] = e.w_bar, e.b_bar
-    with np.errstate(over="ignore", invalid="ignore"):  # a candidate may have diverged
-        local = _local(e, loss, regularizer, sample)
-        c, gradient = _slopes_on_guard(e, loss, sample)
-        kappa, other = sample.kappa, 1.0 - sample.kappa
-        slope = local.g - kappa * local.gradient - other * gradient
-        slope_b = local.gb - kappa * local.c.sum() - other * c.sum()
+    c, gradient = _slopes_on_guard(e, loss, sample)
+    kappa, other = sample.kappa, 1.0 - sample.kappa
+    slope = local.g - kappa * local.gradient - other * gradient
+    slope_b = local.gb - kappa * local.c.sum() - other * c.sum()
 
-        def judged(w: np.ndarray, b: float) -> float:
-            """The objective with the stream's slope at w_bar: the sample only tells how the loss bends from there."""
-            rise = (slope * (w - e.w_bar)).sum() + slope_b * (b - e.b_bar)  # a dot would wake the threads of the BLAS
-            total = objective(sample, loss, regularizer, w, b) + rise
-            return float(total) if np.isfinite(total) else np.inf
+    def judged(w: np.ndarray, b: float) -> float:
+        """The objective with the stream's slope at w_bar: the sample only tells how the loss bends from there."""
+        rise = (slope * (w - e.w_bar)).sum() + slope_b * (b - e.b_bar)  # a dot would wake the threads of the BLAS
+        total = objective(sample, loss, regularizer, w, b) + rise
+        return float(total) if np.isfinite(total) else np.inf
 
-        def doubt(name: str, rival: str) -> float:
-            error = 2.0 * other * _standard_error(sample.V, loss, c, models[name], models[rival])
-            return error if np.isfinite(error) else 0.0
+    def doubt(name: str, rival: str) -> float:
+        error = 2.0 * other * _standard_error(sample.V, loss, c, models[name], models[rival])
+        return error if np.isfinite(error) else 0.0
 
-        if loss.curved:
-            models["diagonal"] = diagonal(e, regularizer, fit_intercept)
-        objectives = {name: judged(*model) for name, model in models.items()}
-        if averaged and loss.curved:
-            objectives["average"] += doubt("average", "diagonal")
-        if loss.curved:
-            models["newton"] = newton(*args, local)
-            rival = min(objectives, key=objectives.__getitem__)
-            objectives["newton"] = judged(*models["newton"]) + doubt("newton", rival)
-        if averaged and min(objectives, key=objectives.__getitem__) in ("last", "average"):
-            models["scalar"] = scalar(*args)
-            objectives["scalar"] = judged(*models["scalar"])
+    if loss.curved:
+        models["diagonal"] = diagonal(e, regularizer, fit_intercept)
+    objectives = {name: judged(*model) for name, model in models.items()}
+    if averaged and loss.curved:
+        objectives["average"] += doubt("average", "diagonal")
+    if loss.curved:
+        models["newton"] = newton(*args, local)
+        rival = min(objectives, key=objectives.__getitem__)
+        objectives["newton"] = judged(*models["newton"]) + doubt("newton", rival)
+    if averaged and min(objectives, key=objectives.__getitem__) in ("last", "average"):
+        models["scalar"] = scalar(*args)
+        objectives["scalar"] = judged(*models["scalar"])
     name = min(objectives, key=objectives.__getitem__)
     return Choice(*models[name], name, objectives)
 
@@ -306,9 +320,7 @@ def _subproblem(e: Evidence, reg: Any, sample: Sample, local: _Local) -> _Subpro
     g = local.g + reg.rho * e.w_bar
     M = H + D + reg.rho
     near = np.flatnonzero((np.abs(g) > 0.9 * pen) | ((e.w_bar != 0.0) & (np.abs(g - M * e.w_bar) > 0.5 * pen)))
-    place = np.full(d, -1, np.int32)
-    place[near] = np.arange(near.size)
-    rows = quadratic.screened(R.indptr, R.indices, R.data, place)
+    rows = quadratic.screened(R.indptr, R.indices, R.data, _places(near, d))
     ends = (e.w_bar, e.b_bar), (linear, linear_b), (D, 0.0), (np.full(d, float(reg.rho)), 0.0), (pen, 0.0)
     return _Subproblem(near, *rows, *(np.append(values[near], last) for values, last in ends))
 

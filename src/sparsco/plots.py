@@ -16,7 +16,7 @@ Curves = dict[str, list[tuple[float, float]]]
 
 def risk_vs_features(
     X: Any, y: Any, X_test: Any, y_test: Any, *, sizes: Iterable[int] = (10, 30, 100, 300, 1000), model: Any = None,
-    trials: int = 20, radii: Sequence[float] = (0.05, 0.2, 0.5), axes: Any = None, random_state: int = 0,
+    trials: int = 20, radii: Sequence[float] = sparsify.SMALL_BALLS, axes: Any = None, random_state: int = 0,
 ) -> Any:  # fmt: skip
     """Draw what it costs to have few features: root mean squared error on the test rows against their number.
 
@@ -32,7 +32,7 @@ def risk_vs_features(
 
 def risks(
     X: Any, y: Any, X_test: Any, y_test: Any, *, sizes: Iterable[int] = (10, 30, 100, 300, 1000), model: Any = None,
-    trials: int = 20, radii: Sequence[float] = (0.05, 0.2, 0.5), random_state: int = 0,
+    trials: int = 20, radii: Sequence[float] = sparsify.SMALL_BALLS, random_state: int = 0,
 ) -> Curves:  # fmt: skip
     """The numbers of :func:`risk_vs_features`."""
     from .estimators import SparseRegressor

@@ -26,6 +26,8 @@ import scipy.sparse as sp
 from .losses import Squared, derivative, value
 from .randomness import Purpose, uniform
 
+SMALL_BALLS = (0.05, 0.2, 0.5)
+"""Radii at which a ball alone is compared with thinning, as shares of the norm of the model in the large one."""
 RIDGES = tuple(10.0**power for power in np.arange(-5.0, 0.5, 0.5))
 """L2 weights that a refit tries, on columns of mean square one and the loss over its smoothness."""
 

@@ -18,7 +18,7 @@ from ..training import Part, _Training, by_name, labels, reader_of
 from .executors import Here, OnDask, executor
 from .grids import fit_path, fit_stream, fit_whole
 from .mixing import FIRST_ROWS, Mixing
-from .partitions import Partition, Place, is_array, partitions_of
+from .partitions import Partition, is_array, partitions_of
 
 
 class Fitted(NamedTuple):
@@ -46,13 +46,19 @@ class Head:
 
 def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
     """So many rows at most."""
-    partition, found = partition.read_with(options), list[Part]()
-    partition.take(Place(), most, lambda part, row: found.append(part))
+    partition, found, told = partition.read_with(options), list[Part](), None
     for _, stream in partition.streams():
-        if next(iter(stream), None) is not None:  # examples tell only as they are read whether they have names
+        for chunk in stream.chunks():
+            n = min(chunk.rows, most)
+            found += [Part.of(chunk).cut(0, n)] if n else []
+            most, told = most - n, stream if told is None and n else told
+            if not most:
+                break
+        if not most:
             break
-    part, reader = Part.joined(found) if found else None, reader_of(stream, partition.reader)
-    return Head(part, reader, by_name(stream), type(stream).__name__)
+    told = stream if told is None else told  # examples tell only as they are read whether they have names
+    part, reader = Part.joined(found) if found else None, reader_of(told, partition.reader)
+    return Head(part, reader, by_name(told), type(told).__name__)
 
 
 def names(partition: Partition) -> list[str]:
