@@ -115,6 +115,22 @@ def test_every_loss_and_both_balls_in_plain_python(loss, data):
     check(data, loss, list(CONVERSIONS), [math.inf, 1.0, 0.05], True)
 
 
+def test_a_queue_with_many_old_entries_takes_more_pages():
+    """Weights that go to 1 and back to exactly 0 leave an entry behind each time: nothing ever leaves the ball."""
+    n, d = 1001, 64
+    stream = np.full((n, d), 0.125), np.resize([16.0, 0.0], n), np.resize([1.0, 2.0], n)
+    rule = Halving(2000, 0.5, cap=False)
+    run = Run(Squared(), L1Ball(1e3), EpochSGD(), CONVERSIONS["epoch-under-way"], rule, d=d, intercept=False)
+    run.feed(as_matrix(stream[0][:300]), *(each[:300] for each in stream[1:]))
+    run.begin()
+    few = len(run.block.pages)
+    run.feed(as_matrix(stream[0][300:]), *(each[300:] for each in stream[1:]))
+    answer = run.finish()
+    model, _ = dense(stream, "squared", 1e3, 2000, 0.5, math.inf, "epoch-under-way", False)
+    assert_same(answer, model, 1.0)
+    assert len(run.block.pages) > few > 0
+
+
 def test_a_refit_that_leaves_the_ball_has_a_finite_history():
     X, y = rows()
     model = SparseRegressor(penalty=L1Ball(0.2), optimizer=EpochSGD(), budget=4, random_state=0).fit(X, y)

@@ -7,7 +7,10 @@ from the norm W and the number N of nonzero weights: tau = Theta + (W - B) / N, 
 until none is (Michelot).  These are found in a radix queue.  Written in units of B / 2^30, |v| and Theta agree down to
 some binary digit; that digit is the list which a weight is in.  When Theta has moved to tau only lists up to the first
 digit that changed can hold a weight below tau, and what is left of them goes to lower lists.  A weight may stay in a
-list below its own: touches that let it grow move nothing.
+list below its own: touches that let it grow move nothing.  One that needs a lower list is entered there, and its old
+entry, which is no longer at its place, is dropped when it is come upon.
+
+A list is a chain of pages of 31 entries, so that many weights are read at once.
 
 Sums of iterates are Abel sums: with n iterates and C the sum of their Thetas so far, a weight's end of life, or touch,
 adds |v| n - C, and its beginning takes that off.
@@ -34,28 +37,30 @@ from .epoch import EpochLayout, InEpochs, begin_epoch, check_epochs, ends_epoch,
 
 _LONGEST = 1 << 14
 """Steps after which the cells are settled and Theta starts again from 0: sums lose digits as it grows."""
-_BITS, _LISTS = 28, 16 * 14
+_BITS, _LISTS, _PAGE = 28, 16 * 14, 32
 _EPOCH, _THETA, _COUNT, _C, _W, _N, _W2, _X, _X0, _CC = range(10)
 """The clock: the epoch's start; Theta, n, C; W, N; for the distance from the epoch's start c the sums over the nonzero
 weights of w^2, of w c and of sign(w) c, and c's squared norm."""
 
 
 class Queue(NamedTuple):
-    """Per row the steps of the weights and of the intercept.  The first feature of each list; of each feature the next
-    in its list and the one before, and the list itself; all counted from 1, 0 is none.  ``unit``: digits of |v|;
-    ``near``: the squared distance from the epoch's start below which the L1 ball alone counts; scratch."""
+    """Per row the steps of the weights and of the intercept.  Where the next entry of each list goes, at a page's first
+    number if it has no room; the pages, each of whose first numbers tells where the page before it ended; the number of
+    free pages and these; the list of each feature, counted from 1, 0 is none.
+    ``unit``: digits of |v|; ``near``: the squared distance from the epoch's start below which the L1 ball alone counts;
+    scratch."""
 
     eta: np.ndarray
     bias_eta: np.ndarray
-    head: np.ndarray
-    links: np.ndarray
+    end: np.ndarray
+    pages: np.ndarray
+    free: np.ndarray
     place: np.ndarray
     unit: float
     near: float
-    fresh: np.ndarray
+    loose: np.ndarray
     size: np.ndarray
-    some: np.ndarray
-    its: np.ndarray
+    gone: np.ndarray
 
 
 class Schedule(NamedTuple):
@@ -64,6 +69,7 @@ class Schedule(NamedTuple):
     omega: np.ndarray
     queue: Queue
     keep_near: Callable[[], None]
+    more_pages: Callable[[], tuple[np.ndarray, np.ndarray]]
 
 
 class BallBlock(Block):
@@ -71,16 +77,38 @@ class BallBlock(Block):
 
     def __init__(self) -> None:
         super().__init__(1)
-        self.head, self.links = np.zeros(_LISTS, np.uint32), np.zeros(0, np.uint32)
+        self.end, self.pages, self.free = np.zeros(_LISTS, np.uint32), np.zeros(0, np.uint32), np.zeros(1, np.uint32)
         self.place = np.zeros(0, np.uint8)
-        self.some, self.its = np.zeros(256, np.uint32), np.zeros(256)
+        self.loose, self.gone, self.size = np.zeros(0, np.uint32), np.zeros(0, np.uint32), np.zeros(0)
 
     def grow(self, d: int) -> None:
         """Room for d features."""
-        more = d - len(self.place)
-        if more > 0:
-            self.links = np.append(self.links, np.zeros(2 * more, np.uint32))
-            self.place = np.append(self.place, np.zeros(more, np.uint8))
+        if d > len(self.place):
+            self.place = np.append(self.place, np.zeros(d - len(self.place), np.uint8))
+        if d >= len(self.loose):
+            (self.loose, self.gone), self.size = np.zeros((2, d + 1), np.uint32), np.zeros(d + 1)
+        if len(self.free) < self._needed():
+            self.more_pages()
+
+    def _needed(self) -> int:
+        """As many pages as hold every feature and the longest row, all lists ending in a page that is not full."""
+        return 2 * (_LISTS + len(self.place) // (_PAGE - 1) + 1)
+
+    def more_pages(self) -> tuple[np.ndarray, np.ndarray]:
+        """The pages and the free ones among them."""
+        old = len(self.pages) // _PAGE
+        new = old + self._needed()
+        self.pages = np.append(self.pages, np.zeros((new - old) * _PAGE, np.uint32))
+        free = np.zeros(1 + new, np.uint32)
+        free[: 1 + self.free[0]] = self.free[: 1 + self.free[0]]
+        free[1 + free[0] : 1 + free[0] + new - old] = np.arange(old, new)
+        free[0] += new - old
+        self.free = free
+        return self.pages, free
+
+    def __getstate__(self) -> dict[str, Any]:
+        empty = {name: getattr(self, name)[:0] for name in ("loose", "gone", "size")}
+        return super().__getstate__() | empty
 
 
 class BallSteps(NamedTuple):
@@ -176,10 +204,11 @@ class EpochSGD(NamedTuple):
         block.full = block.full or t + len(eta) == end
         bias_eta = eta if problem.intercept else 0.0 * eta
         queue = Queue(
-            eta, bias_eta, block.head, block.links, block.place, _unit(problem.regularizer.radius),
-            self._near(state, 1e-9), block.noted, block.level, block.some, block.its,
+            eta, bias_eta, block.end, block.pages, block.free, block.place, _unit(problem.regularizer.radius),
+            self._near(state, 1e-9), block.loose, block.size, block.gone,
         )  # fmt: skip
-        return Schedule(np.ones(len(eta)), queue, functools.partial(self.keep_near, problem, state, block))
+        keep_near = functools.partial(self.keep_near, problem, state, block)
+        return Schedule(np.ones(len(eta)), queue, keep_near, block.more_pages)
 
     def _near(self, state: State, slack: float) -> float:
         """The squared radius round the epoch's start, less some slack."""
@@ -205,7 +234,9 @@ class EpochSGD(NamedTuple):
         """The queue and the sums over nonzero weights anew, for cells that are settled."""
         block.grow(problem.d)
         shape = self.layout.stride(problem), self.layout.lane, _unit(problem.regularizer.radius)
-        link(state.cell, state.clock, block.head, block.links, block.place, *shape)
+        free = len(block.free) - 1
+        block.free[0], block.free[1:] = free, np.arange(free)
+        link(state.cell, state.clock, block.end, block.pages, block.free, block.place, *shape)
 
     def keep_near(self, problem: Problem, state: State, block: BallBlock) -> None:
         """Finish a step by the projection onto both balls at once, over all features."""
@@ -237,15 +268,18 @@ def _unit(radius: float) -> float:
 
 
 class Learn:
-    """The kernel, and the projection of the whole vector wherever it stops for one."""
+    """The kernel, and what is left to do wherever it stops."""
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        method, (_, queue, keep_near) = method._replace(watch=InEpochs(method.watch)), schedule
+        method, (_, queue, keep_near, more_pages) = method._replace(watch=InEpochs(method.watch)), schedule
         while len(order):
             done = learn_ball(rows, order, queue, method, state)
             if done < 0:
                 keep_near()
                 done = -done
+            elif done < len(order):
+                pages, free = more_pages()
+                queue = queue._replace(pages=pages, free=free)
             rows = rows._replace(targets=rows.targets[done:], weights=rows.weights[done:])
             queue = queue._replace(eta=queue.eta[done:], bias_eta=queue.bias_eta[done:])
             order = order[done:]
@@ -288,13 +322,13 @@ def close(cell, clock, numbers, lane):
 
 
 @kernel
-def link(cell, clock, head, links, place, numbers, lane, unit):
-    """The queue of all nonzero weights, and the sums over them, where Theta = 0."""
+def link(cell, clock, end, pages, free, place, numbers, lane, unit):
+    """The queue of all nonzero weights, and the sums over them, where Theta = 0; all pages are free."""
     stride, is_near, here = U(numbers), lane > 1, np.int64(0)
-    one, two = U(1), U(2)
+    one, page = U(1), U(32)
     W, N, W2, X, X0, CC = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for level in range(head.size):
-        head[level] = 0
+    for level in range(end.size):
+        end[level] = 0
     for j in range(U(cell.size) // stride):
         at = j * stride
         v, start = cell[at], 0.0
@@ -305,73 +339,67 @@ def link(cell, clock, head, links, place, numbers, lane, unit):
         place[j] = 0
         if v != 0.0:
             to = _list(_digits(abs(v), unit), here)
-            q, a = two * j, U(head[to])
-            if a > U(0):
-                links[two * a - one] = j + one
-            head[to], links[q], links[q + one], place[j] = j + one, a, U(0), to + one
+            slot = U(end[to])
+            if slot % page == U(0):
+                left = U(free[0])
+                pages[U(free[left]) * page] = slot
+                slot, free[0] = U(free[left]) * page + one, left - one
+            pages[slot], end[to], place[j] = j, slot + one, to + one
     clock[4], clock[5], clock[6], clock[7], clock[8], clock[9] = W, N, W2, X, X0, CC
 
 
 @kernel
 def learn_ball(rows, order, queue, method, state):
-    """Projected SGD over the rows in ``order``.  How many were learned; negative where the projection that ends the
-    last one is left to ``keep_near``."""
+    """Projected SGD over the rows in ``order``.  How many were learned: fewer where no page may be left; negative where
+    the projection that ends the last one is left to ``keep_near``."""
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, _ = method
-    eta, bias_eta, head, links, place, unit, near, fresh, size, some, its = queue
+    eta, bias_eta, end, pages, free, place, unit, near, loose, size, gone = queue
     cell, bias, clock = state
     sums, is_near, leaves = U(tracks(watch)), near < np.inf, False
-    one, two = U(1), U(2)
+    one, two, page = U(1), U(2), U(32)
     first = one + U(is_near)  # where the sums begin in a cell
     stride, radius, b, learned = first + sums + one, reg.radius, bias[0], 0
     theta, n, C, W, N = clock[1], clock[2], clock[3], clock[4], clock[5]
     W2, X, X0 = clock[6], clock[7], clock[8]
     here = _digits(theta, unit)
-    while (learned < order.size) & (not leaves):
+    while learned < order.size:
         k = U(learned)
         i = U(order[k])
         start, stop = U(indptr[i]), U(indptr[i + one])
+        if U(free[0]) <= U(end.size) + (stop - start) // (page - one):
+            break
         margin = b
         for p in range(start, stop):
             v = cell[U(indices[p]) * stride]
             margin += math.copysign(maximum(abs(v) - theta, 0.0), v) * data[p]
         g = weights[k] * derivative(loss, margin, targets[k])
-        c, newborn, curve = eta[k] * g, U(0), 0.0
+        c, m, curve = eta[k] * g, U(0), 0.0
         if sums > 2:
             curve = weights[k] * curvature(loss, margin, targets[k])
         n += 1.0
         C += theta
-        for p in range(start, stop):  # the gradient step; who was zero is not in the queue yet
+        for p in range(start, stop):  # the gradient step; who was zero, or needs a lower list, is out of the queue
             j = U(indices[p])
             at = j * stride
             v, u = cell[at], abs(cell[at])
             w = math.copysign(maximum(u - theta, 0.0), v) - c * data[p]
             now = abs(w) + theta
-            was, lives, queued = u > theta, now > theta, place[j] > 0
+            was, lives = u > theta, now > theta
             W += (now - theta) - maximum(u - theta, 0.0)
             N += 1.0 * lives - 1.0 * was
             cell[at] = where(lives, math.copysign(now, w), 0.0)
             closed, opened = math.copysign(u * n - C, v), math.copysign(now * n - C, w)
-            cell[at + first] += where(was, closed, 0.0) - where(lives & queued, opened, 0.0)
+            cell[at + first] += where(was, closed, 0.0) - where(lives, opened, 0.0)
             if is_near:
                 old, start_j = math.copysign(maximum(u - theta, 0.0), v), cell[at + one]
                 W2, X = W2 + (w * w - old * old), X + (w - old) * start_j
                 X0 += (math.copysign(1.0 * lives, w) - math.copysign(1.0 * was, v)) * start_j
-            fresh[newborn], size[newborn] = j, now
-            newborn += U(lives & (not queued))
-            to = _list(_digits(now, unit), here)
-            if lives & (to + one < U(place[j])):  # it would be found too late: out of its list, into a lower one
-                a, z = U(links[two * j]), U(links[two * j + one])
-                if z > U(0):
-                    links[two * (z - one)] = a
-                else:
-                    head[U(place[j]) - one] = a
-                if a > U(0):
-                    links[two * a - one] = z
-                q, a = two * j, U(head[to])
-                if a > U(0):
-                    links[two * a - one] = j + one
-                head[to], links[q], links[q + one], place[j] = j + one, a, U(0), to + one
+            to, queued = _list(_digits(now, unit), here), U(place[j])
+            stays = lives & (queued > U(0)) & (queued <= to + one)
+            place[j] = queued * U(stays)
+            loose[m], size[m] = j, now
+            m += U(lives & (not stays))
             if sums > 1:
                 cell[at + first + one] += g * data[p]
             if sums > 2:
@@ -384,65 +412,55 @@ def learn_ball(rows, order, queue, method, state):
         b -= bias_eta[k] * g
         leaves = is_near & (W2 - 2.0 * X + clock[9] > near)
         if (W > radius) & (not leaves):
-            tau, falling = theta, True
+            tau, falling, dead = theta, True, U(0)
             while falling & (N > 0.0):  # who is at most tau leaves, which raises tau, until nobody does
-                tau, falling, alive = theta + (W - radius) / N, False, U(0)
-                for e in range(newborn):
-                    at, u = U(fresh[e]) * stride, size[e]
-                    fresh[alive], size[alive] = fresh[e], u
-                    alive += U(u > tau)
-                    W, N = W - where(u > tau, 0.0, u - theta), N - 1.0 * (u <= tau)
-                    if is_near:
-                        if u <= tau:
-                            w = math.copysign(u - theta, cell[at])
-                            W2, X = W2 - w * w, X - w * cell[at + one]
-                            X0 -= cell[at + one] * math.copysign(1.0, w)
-                falling = alive < newborn
-                newborn, there = alive, _digits(tau, unit)
-                for level in range(_list(there, here) + one):
-                    nxt = U(head[level])
-                    head[level] = 0
-                    while nxt > U(0):
-                        n_some = U(0)
-                        while (nxt > U(0)) & (n_some < U(some.size)):  # first read, then decide: memory is slow
-                            j = nxt - one
-                            some[n_some], its[n_some] = j, cell[j * stride]
-                            n_some += one
-                            nxt = U(links[two * j])
-                        for e in range(n_some):
-                            j, v = U(some[e]), its[e]
-                            at, u = j * stride, abs(v)
-                            if u > tau:
-                                to = _list(_digits(u, unit), there)
-                                q, a = two * j, U(head[to])
-                                if a > U(0):
-                                    links[two * a - one] = j + one
-                                head[to], links[q], links[q + one], place[j] = j + one, a, U(0), to + one
-                            else:
-                                place[j] = 0
-                                if v != 0.0:
-                                    W, N, falling = W - (u - theta), N - 1.0, True
-                                    cell[at + first] += math.copysign(u * n - C, v)
-                                    if is_near:
-                                        w = math.copysign(u - theta, v)
-                                        W2, X = W2 - w * w, X - w * cell[at + one]
-                                        X0 -= cell[at + one] * math.copysign(1.0, w)
-                here = there
+                tau = theta + (W - radius) / N
+                for level in range(_list(_digits(tau, unit), here) + one):
+                    last = U(end[level])
+                    end[level] = 0
+                    while last > U(0):
+                        begin = (last - one) // page * page
+                        for e in range(begin + one, last):
+                            j = U(pages[e])
+                            is_there = U(place[j]) == level + one
+                            loose[m], size[m] = j, abs(cell[j * stride])
+                            m += U(is_there)
+                            place[j] = where(is_there, U(0), U(place[j]))
+                        left = U(free[0]) + one
+                        free[0], free[left], last = left, begin // page, U(pages[begin])
+                e, alive = U(0), U(0)
+                while e < m:
+                    tau, some = theta + (W - radius) / N, minimum(e + U(128), m)
+                    for a in range(e, some):
+                        j, u = loose[a], size[a]
+                        loose[alive], size[alive], gone[dead] = j, u, j
+                        alive, dead = alive + U(u > tau), dead + U(u <= tau)
+                        W, N = W - where(u > tau, 0.0, u - theta), N - 1.0 * (u <= tau)
+                    e = some
+                m, falling = alive, alive < m
+            for e in range(dead):
+                at = U(gone[e]) * stride
+                v, u = cell[at], abs(cell[at])
+                cell[at + first] += math.copysign(u * n - C, v)
+                if is_near:
+                    w = math.copysign(u - theta, v)
+                    W2, X = W2 - w * w, X - w * cell[at + one]
+                    X0 -= math.copysign(1.0, w) * cell[at + one]
             fall = tau - theta
             W2, X = W2 - fall * (2.0 * W - fall * N), X - fall * X0
-            W, theta = W - fall * N, tau
-        for e in range(newborn):  # into the queue
-            j = U(fresh[e])
-            at = j * stride
-            v = cell[at]
-            u = abs(v)
-            cell[at + first] -= math.copysign(u * n - C, v)
-            to = _list(_digits(u, unit), here)
-            q, a = two * j, U(head[to])
-            if a > U(0):
-                links[two * a - one] = j + one
-            head[to], links[q], links[q + one], place[j] = j + one, a, U(0), to + one
+            W, theta, here = W - fall * N, tau, _digits(tau, unit)
+        for e in range(m):  # into the queue
+            j = U(loose[e])
+            to = _list(_digits(size[e], unit), here)
+            slot = U(end[to])
+            if slot % page == U(0):
+                left = U(free[0])
+                pages[U(free[left]) * page] = slot
+                slot, free[0] = U(free[left]) * page + one, left - one
+            pages[slot], end[to], place[j] = j, slot + one, to + one
         learned += 1
+        if leaves:
+            break
     bias[0], clock[1], clock[2], clock[3], clock[4], clock[5] = b, theta, n, C, W, N
     clock[6], clock[7], clock[8] = W2, X, X0
     return -learned if leaves else learned
