@@ -325,7 +325,7 @@ def close(cell, clock, numbers, lane):
 def link(cell, clock, end, pages, free, place, numbers, lane, unit):
     """The queue of all nonzero weights, and the sums over them, where Theta = 0; all pages are free."""
     stride, is_near, here = U(numbers), lane > 1, np.int64(0)
-    one, page = U(1), U(32)
+    one, page = U(1), U(_PAGE)
     W, N, W2, X, X0, CC = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for level in range(end.size):
         end[level] = 0
@@ -357,7 +357,7 @@ def learn_ball(rows, order, queue, method, state):
     eta, bias_eta, end, pages, free, place, unit, near, loose, size, gone = queue
     cell, bias, clock = state
     sums, is_near, leaves = U(tracks(watch)), near < np.inf, False
-    one, two, page = U(1), U(2), U(32)
+    one, two, page = U(1), U(2), U(_PAGE)
     first = one + U(is_near)  # where the sums begin in a cell
     stride, radius, b, learned = first + sums + one, reg.radius, bias[0], 0
     theta, n, C, W, N = clock[1], clock[2], clock[3], clock[4], clock[5]
