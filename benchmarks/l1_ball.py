@@ -2,8 +2,8 @@
 
 The data have the shape of E2006-tfidf: 16,087 rows, 150,360 features, 1,300 nonzeros a row with Zipf frequencies.  The
 dense twin is no straw man: a compiled loop that steps on the row's features, keeps the norm as it goes, finds the
-threshold by Michelot's rounds over what is left of the vector, and shrinks and sums all weights in one vectorised sweep.
-Both are checked to give the same model; times are CPU seconds, the least of several interleaved runs.
+threshold by Michelot's rounds over what is left of the vector, and shrinks and sums all weights in one vectorised
+sweep.  Both are checked to give the same model; times are CPU seconds, the least of several interleaved runs.
 
     python benchmarks/l1_ball.py
 """
