@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import os
 import sys
 import threading
@@ -46,7 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run() -> None:
-    """The process: after an interruption it ends soon, whatever threads still wait for."""
+    """The process: after an interruption it ends soon, whatever threads still wait for.
+
+    Most objects of a short run are those of modules, among which there is no garbage to find: looking for it while they
+    are loaded, and again at the end, would take a fifth of the time.
+    """
+    gc.set_threshold(200_000)
     try:
         code = main()
     except SystemExit as stop:
@@ -60,6 +66,7 @@ def run() -> None:
             thread.join(timeout=2.0)
         if any(thread.is_alive() for thread in others):
             os._exit(code)
+    gc.freeze()
     sys.exit(code)
 
 
