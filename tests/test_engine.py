@@ -230,6 +230,22 @@ def test_conversions_differ_from_the_last_iterate():
     assert not np.allclose(answers["average"], answers["suffix"], atol=1e-6)
 
 
+@pytest.mark.parametrize("optimizer", ["fobos", "ftrl", "nftrl"])
+def test_the_iterate_at_some_features_is_that_of_all(optimizer, monkeypatch):
+    """In NumPy, and by the kernel that reads many of them."""
+    X, y, _ = stream()
+    run = Run(Logistic(), ElasticNet(0.02), OPTIMIZERS[optimizer], conversions.Last(), d=6)
+    run.feed(as_matrix(X), y)
+    run.begin()
+    some, (w, b) = np.array([5, 0, 5, 3]), run.weights()
+    assert 0 < np.count_nonzero(w) and w[some].any()
+    for few in (1 << 12, 1):
+        monkeypatch.setattr("sparsco.solve._WORTH_COMPILING", few)
+        at, bias = run.weights_at(some)
+        np.testing.assert_allclose(at, w[some], rtol=1e-14, atol=0.0)
+        assert np.array_equal(bias, b)
+
+
 @pytest.mark.parametrize("T", [None, 300])
 def test_random_iterate_is_one_of_the_window(T):
     data = stream(n=300)

@@ -37,6 +37,8 @@ SAMPLE_NONZEROS = 1_000_000
 _CHUNK = 1 << 14
 _OFFERED = 1 << 16
 """Rows offered to the reservoir at a time: the more, the fewer are copied only to be dropped."""
+_WORTH_COMPILING = 1 << 12
+"""Features at which a kernel reads the iterate sooner than NumPy does."""
 _LAST = Last()
 
 
@@ -545,7 +547,8 @@ class Run:
             w, b = self.weights()
             return w[features], b
         problem = self.problem
-        if problem.lams is not None and hasattr(self.optimizer, "weights_at"):
+        many = problem.lams is not None or len(features) >= _WORTH_COMPILING
+        if many and hasattr(self.optimizer, "weights_at"):
             return self.optimizer.weights_at(problem, self.state, self.block, self.t, features)
         state = self.state._replace(cell=self._cells(self.state)[features].ravel())
         return self.optimizer.weights(problem.at(features), state, self.block, self.t)
