@@ -234,7 +234,7 @@ def test_conversions_differ_from_the_last_iterate():
 def test_the_iterate_at_some_features_is_that_of_all(optimizer, monkeypatch):
     """In NumPy, and by the kernel that reads many of them."""
     X, y, _ = stream()
-    run = Run(Logistic(), ElasticNet(0.02), OPTIMIZERS[optimizer], conversions.Last(), d=6)
+    run = Run(Logistic(), ElasticNet(0.02), OPTIMIZERS[optimizer][1], conversions.Last(), d=6)
     run.feed(as_matrix(X), y)
     run.begin()
     some, (w, b) = np.array([5, 0, 5, 3]), run.weights()
