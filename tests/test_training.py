@@ -275,6 +275,20 @@ def test_a_budget_and_a_preset(here, capsys):
     assert run("train", "data.svm", "-m", "m", "--preset", "three-stage", "--quiet") == 2
 
 
+def test_parts_with_settings_are_written_as_in_python(here, capsys):
+    (here / "groups.txt").write_text("\n".join(str(j // 2) for j in range(31)))
+    for given, found in [
+        (["--penalty", "L1Ball(0.5)"], "L1Ball(radius=0.5"),
+        (["--penalty", "GroupL1(0.01, 'groups.txt')"], "GroupL1(lam=0.01"),
+        (["--preset", "OptimalSL(paper=True)", "--l1", "0.01", "--l2", "0.01"], "OptimalSL"),
+        (["--loss", "Huber(0.5)", "--conversion", "Sparsify(2, Last())"], "Sparsify"),
+    ]:
+        assert run("train", "data.svm", "-m", "m", "--quiet", *given) == 0
+        assert found in capsys.readouterr().out
+    model = load("m")
+    assert not model.classifies and model.loss.epsilon == 0.5 and model.n_nonzero_ == 2
+
+
 def test_names_and_html(here, capsys):
     text = re.sub(r" (\d+):", r" <b>\1&:", (here / "data.svm").read_text())
     (here / "d.vw").write_text(text.replace("1 ", "1 | "))
@@ -329,6 +343,12 @@ def test_update_goes_on_where_a_model_stopped(here, capsys):
         (["train", "data.svm", "--loss", "hunge"], 2, "--loss hunge is not known"),
         (["train", "data.svm", "--task", "regression", "--classes", "1,2"], 2, "are for a classification"),
         (["train", "data.svm", "--optimizer", "sdg"], 2, "did you mean"),
+        (["train", "data.svm", "--optimizer", "FTLR(1.0)"], 2, "there is no FTLR in sparsco, perhaps FTRL is meant"),
+        (["train", "data.svm", "--loss", "Huber(delta=1)"], 2, "Huber takes epsilon"),
+        (["train", "data.svm", "--loss", "Huber(1"], 2, "not written as in Python"),
+        (["train", "data.svm", "--loss", "Huber(open('x'))"], 2, "there is no open in sparsco"),
+        (["train", "data.svm", "--penalty", "GroupL1(1, 'none.txt')"], 2, "none.txt"),
+        (["train", "data.svm", "--penalty", "GroupL1(1, 'data.svm')"], 2, "data.svm is to have numbers only"),
         (["train", "data.svm", "--test", "none.svm"], 2, "none.svm"),
         (["train", "data.svm", "--resume"], 2, "no checkpoint"),
         (["train", "data.svm", "--alpha", "nan"], 2, "alpha"),

@@ -141,7 +141,10 @@ class Run:
         if d <= self.d:
             return
         if is_of_fixed_width(self.problem.regularizer):
-            raise ValueError(f"the penalty is made for {self.d} features: a stream that grows needs one without such.")
+            raise ValueError(
+                f"the penalty is made for {self.d} features, and there are more: learn from rows whose number of "
+                "columns is known from the start, such as converted ones."
+            )
         self.d = d
         room = self.problem.d
         if d <= room:

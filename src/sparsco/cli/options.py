@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import difflib
 import glob
+import inspect
 import json
 import math
 import os
@@ -51,6 +54,59 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
     return int(text)
+
+
+def part(option: str, text: str) -> Any:
+    """What a record such as ``L1Ball(30)`` or ``Huber(epsilon=0.5)`` means, written as in Python; names stay names.
+
+    Nothing is run: values are numbers, lists, True, False, None and records, and where a record takes an array the name
+    of a text file of numbers, in quotes.
+    """
+    if "(" not in text:
+        return text
+    import sparsco
+    from sparsco.presets import PRESETS
+
+    records = {name: getattr(sparsco, name) for name in sparsco.__all__}
+    records = {name: record for name, record in records.items() if hasattr(record, "_fields")}
+    try:
+        return _built(ast.parse(text.strip(), mode="eval").body, records | PRESETS if option == "preset" else records)
+    except (SyntaxError, TypeError, ValueError) as error:
+        reason = "it is not written as in Python" if isinstance(error, SyntaxError) else str(error)
+        raise ValueError(f"--{option.replace('_', '-')} {text}: {reason}.") from None
+
+
+def _built(node: ast.expr, known: dict[str, Any]) -> Any:
+    if not isinstance(node, ast.Call):
+        return ast.literal_eval(node)
+    name = ast.unparse(node.func)
+    if name not in known:
+        close = difflib.get_close_matches(name, known, 1)
+        raise ValueError(f"there is no {name} in sparsco" + (f", perhaps {close[0]} is meant" if close else ""))
+    values = [_built(value, known) for value in node.args]
+    named = {str(each.arg): _built(each.value, known) for each in node.keywords}
+    try:
+        given = known[name](*values, **named)
+    except TypeError:
+        raise TypeError(f"{name} takes {', '.join(inspect.signature(known[name]).parameters)}") from None
+    if not hasattr(known[name], "_fields"):
+        return given
+    return type(given)(*(_number_or_file(each, given._field_defaults.get(f)) for f, each in given._asdict().items()))
+
+
+def _number_or_file(value: Any, default: Any) -> Any:
+    """Numbers of a file, or of a list, as an array."""
+    import numpy as np
+
+    if isinstance(value, list):
+        return np.array(value)
+    if not isinstance(value, str) or isinstance(default, str):
+        return value
+    try:
+        numbers = np.loadtxt(value, ndmin=1)
+    except ValueError as error:
+        raise ValueError(f"{value} is to have numbers only, and {str(error).rstrip('.')}") from None
+    return numbers.astype(np.int64) if (numbers == numbers.astype(np.int64)).all() else numbers
 
 
 def add_reading(to: argparse.ArgumentParser) -> None:

@@ -12,7 +12,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .options import FINE, INTERRUPTED, TERMINATED, add_reading, check_writable, command, positive, reading, to_json
+from .options import (
+    FINE,
+    INTERRUPTED,
+    TERMINATED,
+    add_reading,
+    check_writable,
+    command,
+    part,
+    positive,
+    reading,
+    to_json,
+)
 
 _LEARNING = (
     "task", "loss", "penalty", "alpha", "l1_ratio", "l1", "l2", "optimizer", "conversion", "step_size", "preset",
@@ -24,6 +35,7 @@ _EXAMPLE = """  sparsco train data.svm                              chooses what
   sparsco train data.svm.gz -m spam.model --test test.svm --alpha 1e-3 --l1-ratio 0.9
   sparsco train 'logs/part-*.vw' -m clicks.model --hash-bits 22 -q ui --checkpoint-every 10m
   sparsco train table.csv --target price --task regression --passes 3
+  sparsco train table.csv --target price --loss 'Huber(0.5)' --penalty 'Box(0, 1)'
   zcat data.svm.gz | sparsco train - -m model
   sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4       or a scheduler's address (docs/distributed.md)
 
@@ -60,10 +72,11 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 def add_learning(to: argparse.ArgumentParser) -> None:
     """Options of the estimators."""
-    group = to.add_argument_group("what is learned")
+    about = "Parts with settings of their own are written as in Python: --loss 'Huber(0.5)', --penalty 'L1Ball(30)'."
+    group = to.add_argument_group("what is learned", about)
     group.add_argument("--task", choices=("classification", "regression"), help="(default: the labels decide)")
     group.add_argument("--loss", help="logistic, hinge, squared-hinge, multinomial; squared, huber, quantile, ...")
-    group.add_argument("--penalty", help="elasticnet (default), row-group, trace, nonnegative")
+    group.add_argument("--penalty", help="elasticnet (default), row-group, trace, nonnegative, L1Ball(RADIUS), ...")
     group.add_argument("--alpha", type=float, help="strength of the penalty (default: 5%% of what selects nothing)")
     group.add_argument("--l1-ratio", type=float, metavar="R", help="share of the L1 term, 0 to 1 (default: 1)")
     group.add_argument("--l1", type=float, metavar="LAM", help="strength of the L1 term, in place of alpha")
@@ -85,6 +98,7 @@ def learning(given: argparse.Namespace) -> dict[str, Any]:
     """Parameters of an estimator, those that were given."""
     names = ("loss", "penalty", "alpha", "l1_ratio", "optimizer", "conversion", "step_size", "preset", "budget")
     settings = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
+    settings |= {name: part(name, value) for name, value in settings.items() if isinstance(value, str)}
     if given.l1 is not None or given.l2 is not None:
         if given.alpha is not None or given.l1_ratio is not None:
             raise ValueError("--l1 and --l2 take the place of --alpha and --l1-ratio: give one or the other.")
@@ -101,13 +115,15 @@ def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     from .._tasks import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, LinearClassifier, LinearRegressor
 
     settings, task = learning(given), given.task
-    if task is None and given.loss in CLASSIFIER_LOSSES and given.loss not in REGRESSOR_LOSSES:
-        task = "classification"
-    if task is None and given.loss in REGRESSOR_LOSSES and given.loss not in CLASSIFIER_LOSSES:
-        task = "regression"
-    if task is None and given.loss is not None and given.loss not in CLASSIFIER_LOSSES:
-        known = ", ".join(dict.fromkeys([*CLASSIFIER_LOSSES, *REGRESSOR_LOSSES]))
-        raise ValueError(f"--loss {given.loss} is not known: choose from {known}.")
+    loss = settings.get("loss")
+    if task is None and loss is not None:
+        labels, numbers = loss in CLASSIFIER_LOSSES, loss in REGRESSOR_LOSSES
+        if not isinstance(loss, str):
+            labels, numbers = loss.classifies, not loss.classifies
+        elif not (labels or numbers):
+            known = ", ".join(dict.fromkeys([*CLASSIFIER_LOSSES, *REGRESSOR_LOSSES]))
+            raise ValueError(f"--loss {loss} is not known: choose from {known}.")
+        task = {(True, False): "classification", (False, True): "regression"}.get((labels, numbers))
     if task is None and (given.classes is not None or given.class_weight is not None):
         task = "classification"
     if task == "regression" and (given.classes is not None or given.class_weight is not None):
