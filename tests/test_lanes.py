@@ -37,6 +37,7 @@ from sparsco.lanes import (
     sqrt,
     store,
     total,
+    turned,
     unpacked,
     where,
     width,
@@ -68,7 +69,7 @@ def _same(left: np.ndarray, right: np.ndarray) -> bool:
 
 
 NAMES = (
-    "add sub mul div axpy neg abs min max where_lt where_number signed sqrt where_le where_gt where_ge where_eq "
+    "add sub mul div axpy neg abs min max where_lt where_number signed turned sqrt where_le where_gt where_ge where_eq "
     "where_ne and or any lane lane_of_mask integers single iadd phi rounded total largest exp"
 ).split()
 
@@ -105,6 +106,8 @@ def everything(lanes, a, b, single, out):
         store(lanes, out, f, where(x < 1.0, 1.0, 0.0 * y))
         f += U(a.size)
         store(lanes, out, f, signed(x, y))
+        f += U(a.size)
+        store(lanes, out, f, turned(x, y))
         f += U(a.size)
         store(lanes, out, f, sqrt(x))
         f += U(a.size)
@@ -202,6 +205,7 @@ def test_plain_python_against_numpy(one):
             "abs": np.abs(a),
             "where_number": np.where(a < 1.0, 1.0, 0.0 * b),
             "signed": np.where(b != 0.0, np.copysign(a, b), 0.0),
+            "turned": np.copysign(a, b),
             "sqrt": np.sqrt(a),
             "where_ne": (a != b) * 1.0,
             "and": ((a < b) & (b > 0.0)) * 1.0,

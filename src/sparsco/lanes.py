@@ -179,6 +179,11 @@ def signed(magnitude: Any, sign: Any) -> Any:
     return where(sign != 0.0, np.copysign(magnitude, _like(sign, magnitude, sign)), 0.0)
 
 
+def turned(magnitude: Any, sign: Any) -> Any:
+    """``magnitude`` with the sign of ``sign``, a zero's own too: for kernels in which a zero there means nothing."""
+    return np.copysign(magnitude, _like(sign, magnitude, sign))
+
+
 _LEAST = {64: 1e-300, 32: 1e-30}
 
 
@@ -398,6 +403,7 @@ def _maps(function: Any, emit: Callable[..., Any], common: Any = _common, *kinds
 
 
 _maps(signed, _emit_signed)
+_maps(turned, lambda builder, magnitude, sign: _intrinsic(builder, "copysign", magnitude, sign))
 _maps(exp, _emit_exp)
 _maps(sqrt, lambda builder, a: _intrinsic(builder, "sqrt", a))
 _maps(floor, lambda builder, a: _intrinsic(builder, "floor", a))

@@ -72,11 +72,11 @@ def largest_eigenvalue(X: Any, weights: np.ndarray) -> float:
     even, odd = X[::2], X[1::2]
     v = np.asarray(abs(even).sum(0), dtype=np.float64).ravel()
     for _ in range(20):
-        norm = np.linalg.norm(v)
+        norm = float(np.sqrt(np.square(v).sum()))  # no BLAS, whose threads change the last digits
         if norm == 0.0 or not odd.shape[0]:
             return 0.0
         v = even.T @ (weights[::2] * (even @ (v / norm)))
-    return float(np.mean(weights[1::2] * np.square(odd @ v))) / max(float(v @ v), 1e-300)
+    return float(np.mean(weights[1::2] * np.square(odd @ v))) / max(float(np.square(v).sum()), 1e-300)
 
 
 def best_intercepts(loss: Any, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, inlined, kernel
-from ..lanes import anyof, load, minimum, of_row, prefetch, signed, store, where, width
+from ..lanes import anyof, load, minimum, of_row, prefetch, signed, store, turned, where, width
 from ..losses import curvature, derivative
 from ..records import Block, Layout, Problem, State, tracks
 from ..regularizers import penalty, prox
@@ -197,7 +197,7 @@ def _add_up(rows: np.ndarray, parts: dict[int, np.ndarray]) -> None:
 @inlined
 def _lifted(up, down, u, shrink):
     """What z has added to x / Pi up to the row whose E and F these are."""
-    return u * up - signed(shrink * down, u)
+    return u * up - turned(shrink * down, u)
 
 
 @inlined
@@ -209,7 +209,7 @@ def _lift(table, r, u, shrink):
 @inlined
 def _mode(weight_sum, lead, rate, u, x, shrink):
     """The mode of a coordinate at a row with this W, theta times scale, and rate."""
-    z = u - signed(shrink * weight_sum, u)
+    z = u - turned(shrink * weight_sum, u)
     lives = z * u > 0.0
     leaves = lives & (abs(z) * lead > shrink * rate)
     return signed(where(lives, 2.0, 1.0), where(x != 0.0, x, where(leaves, u, 0.0 * u)))
@@ -218,7 +218,7 @@ def _mode(weight_sum, lead, rate, u, x, shrink):
 @inlined
 def _level(over_pi, sunk, up, down, u, x, mode, shrink):
     """A of a coordinate at a row with these 1 / Pi, L, E and F."""
-    return x * over_pi + signed(shrink * sunk, mode) - where(abs(mode) > 1.0, _lifted(up, down, u, shrink), 0.0 * u)
+    return x * over_pi + turned(shrink * sunk, mode) - where(abs(mode) > 1.0, _lifted(up, down, u, shrink), 0.0 * u)
 
 
 @inlined
@@ -328,7 +328,7 @@ def learn(rows, order, schedule, method, state):
             at, shrink = j * stride + one, lam * penalty(reg, j)
             u, A, mode = load(lanes, cell, at), load(lanes, cell, at + m), load(lanes, cell, at + m + m)
             z = prox(reg, u, shrink * weight_sum)
-            h = A - signed(shrink * sunk, mode)
+            h = A - turned(shrink * sunk, mode)
             h = h + where(abs(mode) > 1.0, _lifted(up, down, u, shrink), 0.0)
             left = (abs(mode) > 1.0) & ((z == 0.0) | ((mode * u < 0.0) & (h * mode <= 0.0)))
             slow[n] = p - begin
@@ -417,10 +417,11 @@ def settle(table, steps, origin, method, state):
         s = U(max(cell[at] - clock, 0.0))
         for q in range(m):
             c, shrink = at + one + q, lams[q] * pen
-            x, total = _walk(table, s, r, clock, cell[c], cell[c + m], cell[c + m + m], shrink, sums)
-            if sums > 0:
-                cell[c + m + m + m] += total
-            cell[c + m], cell[c + m + m] = x, _mode(weight_sum, lead, rate, cell[c], x, shrink)
+            if (cell[c] != 0.0) | (cell[c + m + m] != 0.0):  # else it has never moved
+                x, total = _walk(table, s, r, clock, cell[c], cell[c + m], cell[c + m + m], shrink, sums)
+                if sums > 0:
+                    cell[c + m + m + m] += total
+                cell[c + m], cell[c + m + m] = x, _mode(weight_sum, lead, rate, cell[c], x, shrink)
         cell[at] = clock + float(r)
 
 
