@@ -266,8 +266,10 @@ print(taken)
 
 
 def in_new_process(code: str, cache: str) -> Any:
-    """What ``code`` prints, run with its own cache folder of compiled code."""
+    """What ``code`` prints, run with its own cache folder of compiled code; modules keep their bytecode, as installed
+    ones do."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr)
