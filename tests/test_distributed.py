@@ -347,6 +347,55 @@ def test_names_get_the_same_columns_everywhere(tmp_path, client):
     assert np.isclose(np.abs(hashed.coef_).max(), np.abs(found.model.coef_).max(), rtol=0.2)
 
 
+def small_rows():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((240, 4))
+    X[0, 1] = 0.0  # a feature that the first row does not have
+    return X, np.where(X[:, 1] - X[:, 2] > 0.0, 1, -1)
+
+
+def test_features_keep_their_names():
+    """In plain Python, which needs no compilation."""
+    from sparsco import SparsePath
+
+    bag, frames = pytest.importorskip("dask.bag"), pytest.importorskip("dask.dataframe")
+    pandas, (X, y) = pytest.importorskip("pandas"), small_rows()
+    frame = pandas.DataFrame(X, columns=list("dcba"))
+    examples = [({f"f{j}": float(v) for j, v in enumerate(x) if v}, int(label)) for x, label in zip(X, y, strict=True)]
+    with plain_python(), np.errstate(over="ignore"):
+        arrays = fit(classifier(alpha=0.05), (X, y), partitions=2)
+        table = fit(classifier(alpha=0.05), frames.from_pandas(frame.assign(label=y), npartitions=2))
+        named = fit(classifier(alpha=0.05), bag.from_sequence(examples, npartitions=2))
+        simple = classifier(alpha=0.05, optimizer="fobos", conversion="last")
+        path = fit(SparsePath(simple, m=2, validation=0.2), bag.from_sequence(examples, npartitions=2))
+        again = fit(clone(table).fit(frame, y), (X, y), partitions=2)
+    assert_same(table, arrays)
+    assert table.feature_names_in_.tolist() == list("dcba") and table.get_feature_names_out().tolist() == ["c", "b"]
+    assert np.array_equal(table.predict(frame), arrays.predict(X))
+    assert named.feature_names_.tolist() == ["f0", "f2", "f3", "f1"]
+    for model in (named, pickle.loads(pickle.dumps(named)), path.model_):
+        assert {"f1", "f2"} <= set(model.get_feature_names_out())
+        assert model.predict_one({"f1": 3.0, "new": 1.0}) == 1 and model.predict_one({"f2": 3.0}) == -1
+    assert not hasattr(again, "feature_names_in_")
+
+
+def test_hashed_features_have_the_names_that_one_stream_keeps(tmp_path):
+    rng = np.random.default_rng(0)
+    for part in range(2):
+        words = [rng.permutation(12)[:4] + 6 * part for _ in range(400)]
+        lines = [f"{1 if {7, 15} & {*some} else -1} | " + " ".join(f"w{word}" for word in some) for some in words]
+        (tmp_path / f"{part}.vw").write_text("\n".join(lines) + "\n")
+        convert(open_stream(tmp_path / f"{part}.vw", hash_bits=6), tmp_path / f"cache-{part}")
+    paths = [str(tmp_path / f"{part}.vw") for part in range(2)]
+    caches = [str(tmp_path / f"cache-{part}") for part in range(2)]
+    alone = open_stream(paths, hash_bits=6)
+    assert len(list(alone)) > 0
+    found = train_on(classifier(), paths, reader={"hash_bits": 6}, name_hashed=True)
+    used = np.flatnonzero(found.model.coef_[0]).tolist()
+    assert len(used) > 1 and found.names == {column: alone.names[column] for column in used}
+    assert train_on(classifier(), caches, name_hashed=True).names == found.names
+
+
 def test_rows_may_have_more_columns_later(tmp_path):
     X = sp.csr_array(np.eye(8)[np.arange(1600) % 8])
     y = np.where(np.arange(1600) % 8 == 7, 1, -1)
@@ -421,6 +470,7 @@ def test_arrays_in_memory_are_partitions_too(rows, client):
 def test_the_command(files, client, tmp_path, capsys):
     from sparsco import load
     from sparsco.cli import main
+    from sparsco.models import read
 
     out, address = tmp_path / "out.model", client.scheduler.address
     settings = ["--alpha", "2e-3", "--dask", address, "--json"]
@@ -429,6 +479,15 @@ def test_the_command(files, client, tmp_path, capsys):
     assert outcome["rows"] == N and outcome["test"]["rows"] == 700
     assert any(note.startswith("partitions: 5, rounds: ") for note in outcome["notes"])
     assert np.array_equal(load(out).coef_, fit(classifier(), files).coef_)
+    words = tmp_path / "words.vw"
+    words.write_text("".join(f"{1 if k % 3 else -1} | w{k % 3} other\n" for k in range(200)))
+    hashed = ["--hash-bits", "8", "-m", str(out)]
+    assert main(["train", str(words), *hashed, *settings]) == 0
+    there = read(out)["names"]
+    assert main(["train", str(words), *hashed, "--alpha", "2e-3"]) == 0
+    alone = read(out)["names"]
+    assert "w0" in there.values() and all(alone.get(column, name) == name for column, name in there.items())
+    capsys.readouterr()
     for wrong in (["--polish"], ["--classes", "any"], ["--save-state"]):
         assert main(["train", *files, "-m", str(out), "--dask", address, *wrong]) == 2
         assert f"{wrong[0]}" in capsys.readouterr().err

@@ -194,7 +194,7 @@ def _on_dask(given: argparse.Namespace, model: Any, settings: dict[str, Any], re
     try:
         found = train(
             model, given.data, given.dask, reader=reader, classes=given.classes, passes=given.passes,
-            settings=settings, progress=False if given.quiet else None,
+            settings=settings, progress=False if given.quiet else None, name_hashed=True,
         )  # fmt: skip
     except ImportError as error:
         raise ValueError(str(error)) from error
@@ -202,6 +202,7 @@ def _on_dask(given: argparse.Namespace, model: Any, settings: dict[str, Any], re
     travelled = sum(each["up"] + each["down"] for each in rounds)
     sizes = f"partitions: {len(found.partitions)}, rounds: {len(rounds)}, travelled: {travelled / 1e6:,.1f} MB"
     _, stream = next(found.partitions[0].streams())
+    stream.recall(found.names)
     return Trained(found.model, stream, [], found.rows, found.seconds, [*found.notes, sizes])
 
 

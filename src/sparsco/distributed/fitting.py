@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,8 +13,10 @@ import numpy as np
 from .._linear import LinearModel, solve
 from ..paths import SparsePath, shell_of
 from ..progress import Bar
+from ..slots import Names
 from ..solve import PILOT_ROWS, Run
 from ..streams.cache import CacheStream
+from ..streams.tables import CATEGORICAL, IGNORE
 from ..training import Part, _Training, by_name, labels, reader_of
 from .executors import Here, OnDask, executor
 from .grids import fit_path, fit_stream, fit_whole
@@ -27,7 +30,7 @@ class Fitted(NamedTuple):
     model: Any
     partitions: list[Partition]
     names: Mapping[int, str]
-    """Of features, where they have names."""
+    """Of features, where they have names; of hashed ones those that were asked for."""
     rows: int
     seconds: float
     notes: list[str]
@@ -35,13 +38,19 @@ class Fitted(NamedTuple):
 
 @dataclass(frozen=True)
 class Head:
-    """The first rows of a partition, how they are to be read, whether columns are numbers of names, and the kind of
-    its stream."""
+    """The first rows of a partition and what its stream is like."""
 
     part: Part | None
     reader: dict[str, Any]
+    """How the others are to be read."""
     by_name: bool
+    """Whether columns are numbers of names."""
+    hashed: bool
+    """Whether they are numbers that names were hashed to."""
     kind: str
+    columns: list[str] | None
+    """Of a table all whose features are numbers: their names, in its order."""
+    label_dtype: np.dtype | None
 
 
 def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
@@ -58,7 +67,10 @@ def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
             break
     told = stream if told is None else told  # examples tell only as they are read whether they have names
     part, reader = Part.joined(found) if found else None, reader_of(told, partition.reader)
-    return Head(part, reader, by_name(told), type(told).__name__)
+    kinds = getattr(getattr(told, "layout", None), "kinds", {"": CATEGORICAL})
+    columns = None if CATEGORICAL in kinds.values() else [name for name, each in kinds.items() if each != IGNORE]
+    named = by_name(told)
+    return Head(part, reader, named, bool(told.names) and not named, type(told).__name__, columns, told.label_dtype)
 
 
 def names(partition: Partition) -> list[str]:
@@ -69,6 +81,18 @@ def names(partition: Partition) -> list[str]:
             pass
         found |= dict.fromkeys(stream.names[column] for column in sorted(stream.names))
     return list(found)
+
+
+def hashed_names(partition: Partition, columns: set[int]) -> dict[int, str]:
+    """The first names that fell into these columns; rows are read until there is one for each."""
+    found: dict[int, str] = {}
+    for _, stream in partition.streams():
+        rest = () if isinstance(stream, CacheStream) else stream  # which knows them all
+        for _ in itertools.chain([None], rest):
+            found |= {column: stream.names[column] for column in columns - found.keys() if column in stream.names}
+            if len(found) == len(columns):
+                return found
+    return found
 
 
 def fit(
@@ -97,9 +121,12 @@ def fit(
 def train(
     estimator: Any, data: Any, client: Any = None, *, reader: Mapping[str, Any] | None = None,
     partitions: int | None = None, classes: Any = None, passes: int = 1, round_rows: int = FIRST_ROWS,
-    settings: Mapping[str, Any] | None = None, progress: bool | None = None,
+    settings: Mapping[str, Any] | None = None, progress: bool | None = None, name_hashed: bool = False,
 ) -> Fitted:  # fmt: skip
-    """:func:`fit` that also tells how it went; without an estimator the labels decide, with ``settings``."""
+    """:func:`fit` that also tells how it went; without an estimator the labels decide, with ``settings``.
+
+    ``name_hashed``: find the names of hashed features that have a weight, for which some rows are read once more.
+    """
     for name, number in (("passes", passes), ("round_rows", round_rows)):
         if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
             raise ValueError(f"{name}={number!r}: it must be a whole number of at least 1.")
@@ -112,7 +139,7 @@ def train(
         return Fitted(estimator, [], {}, rows, time.monotonic() - began, [])
     parts, notes, model = partitions_of(data, reader, partitions), [], estimator
     with executor(client) as pool:
-        parts, part, options = _opened(parts, pool)
+        parts, part, options, told = _opened(parts, pool)
         if kind == "stable":
             named = None if not hasattr(model, "class_weight") else _named(part.y) if classes is None else classes
             rows = fit_stream(model, parts, options, pool, named)
@@ -124,8 +151,41 @@ def train(
                 rows = fit_path(model, parts, options, pool, decided.classes, int(passes))
             else:
                 rows = _fit_mixed(model, decided, part, parts, options, pool, int(passes), round_rows, progress)
+        _keep_names(_shell(model, kind), told, options)
+        known = options.get("names", {})
+        if name_hashed and told.hashed and kind == "mixing":
+            known = _names_of_hashed(model, parts, pool)
     parts = [each.read_with(options) for each in parts]
-    return Fitted(model, parts, options.get("names", {}), rows, time.monotonic() - began, notes)
+    return Fitted(model, parts, known, rows, time.monotonic() - began, notes)
+
+
+def _shell(model: Any, kind: str) -> Any:
+    """What knows labels and features."""
+    return model.path_._shell if kind == "path" else model
+
+
+def _keep_names(model: Any, told: Head, options: Mapping[str, Any]) -> None:
+    """Features are called what the data calls them: columns as a dataframe's are after ``fit``, others as those of
+    dicts are after ``learn_one``."""
+    vars(model).pop("feature_names_in_", None)
+    if "names" not in options:
+        return
+    every = list(options["names"].values())
+    if told.columns is None and isinstance(model, LinearModel):
+        model._features = Names().of(np.arange(len(every)), len(every), options["names"])
+    else:
+        model.feature_names_in_ = np.array(every, object)
+
+
+def _names_of_hashed(model: Any, parts: list[Partition], pool: Here | OnDask) -> dict[int, str]:
+    """Of features with a weight: the first name in the order of the rows."""
+    columns, found = set(np.unique(model._solved().coef.indices).tolist()), dict[int, str]()
+    for some in (parts[:1], parts[1:]):  # most names occur soon
+        if columns - found.keys():
+            more = pool.map("sparsco-names", hashed_names, [(part, columns - found.keys()) for part in some])
+            for each in reversed(more):
+                found |= each
+    return found
 
 
 def _kind_of(estimator: Any) -> str:
@@ -168,8 +228,9 @@ def _named(y: np.ndarray) -> list[Any]:
     return sorted(set(labels(y).tolist()))
 
 
-def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition], Part, dict[str, Any]]:
-    """The partitions, all read in the same way; the first rows; what tells readers the columns of names."""
+def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition], Part, dict[str, Any], Head]:
+    """The partitions, all read in the same way; the first rows; what tells readers the columns of names; the head of
+    the first partition that has rows."""
     heads: list[Head] = pool.map("sparsco-head", head, [(part, 1, {}) for part in parts])
     told = [(part, each) for part, each in zip(parts, heads, strict=True) if each.part is not None]
     if not told:
@@ -185,7 +246,9 @@ def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition
             "it was made of, or convert them with hash_bits."
         )
     if first.by_name:  # columns must mean the same everywhere
-        every = pool.map("sparsco-names", names, [(part,) for part in parts])
+        every = [first.columns]
+        if first.columns is None:
+            every = pool.map("sparsco-names", names, [(part,) for part in parts])
         known = dict(enumerate(dict.fromkeys(name for each in every for name in each)))
         options = {"names": known, "frozen": True}
     rows = list[Part]()
@@ -194,7 +257,7 @@ def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition
         if left > 0:
             more: Head = pool.map("sparsco-head", head, [(part, left, options)])[0]
             rows += [] if more.part is None else [more.part]
-    return parts, Part.joined(rows), options
+    return parts, Part.joined(rows), options, first
 
 
 def _check(model: Any) -> None:

@@ -33,6 +33,7 @@ class ArrayStream(Pieces):
             raise ValueError(f"source has {self.X.shape[1]} columns; at most {MAX_FEATURES} are supported.")
         self.y = np.full(n, np.nan) if y is None else np.asarray(y)
         self.weights = None if weights is None else np.asarray(weights, np.float64)
+        self.label_dtype = self.y.dtype
         if self.y.dtype.kind in "biuf":
             self.y = self.y.astype(np.float64)
         for name, array in (("y", self.y), ("weights", self.weights)):
@@ -73,7 +74,7 @@ class NpzStream(ArrayStream):
         except (ValueError, KeyError, EOFError) as error:
             raise StreamError(f"{self.path} cannot be read as .npz: {error}") from error
         super().__init__(X, arrays.get("y") if y is None else y, arrays.get("weights") if weights is None else weights)
-        self.format = self.path
+        self.format, self.label_dtype = self.path, None
 
     def origin(self) -> Any:
         return super().origin() if self.has_own else self.files.identity()
@@ -145,7 +146,7 @@ class ExampleStream(Pieces):
     def _label(self, y: Any) -> Any:
         kind = str if isinstance(y, str) else float
         if self._kind is None and y is not None:
-            self._kind = kind
+            self._kind, self.label_dtype = kind, np.asarray(y).dtype
         if y is None:
             return None if self._kind is str else np.nan
         if kind is not self._kind:

@@ -348,6 +348,8 @@ class TableStream(Tabular):
         self.table = _as_arrow(table)
         self.total = self.table.num_rows
         self.layout = self.lay_out(_types(self.table.schema), "the table")
+        if self.layout.target is not None:
+            self.label_dtype = np.dtype(self.table.schema.field(self.layout.target).type.to_pandas_dtype())
 
     def pieces(self, place: Position) -> Iterator[Piece]:
         yield from _pieces_of(self, iter([(0, self.table)]), place.get("offset", 0), 0, 0, "the table")
