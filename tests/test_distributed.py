@@ -363,10 +363,10 @@ def test_features_keep_their_names():
     frame = pandas.DataFrame(X, columns=list("dcba"))
     examples = [({f"f{j}": float(v) for j, v in enumerate(x) if v}, int(label)) for x, label in zip(X, y, strict=True)]
     with plain_python(), np.errstate(over="ignore"):
-        arrays = fit(classifier(alpha=0.05), (X, y), partitions=2)
-        table = fit(classifier(alpha=0.05), frames.from_pandas(frame.assign(label=y), npartitions=2))
-        named = fit(classifier(alpha=0.05), bag.from_sequence(examples, npartitions=2))
-        simple = classifier(alpha=0.05, optimizer="fobos", conversion="last")
+        simple = classifier(alpha=0.05, optimizer="rda", conversion="last")
+        arrays = fit(clone(simple), (X, y), partitions=2)
+        table = fit(clone(simple), frames.from_pandas(frame.assign(label=y), npartitions=2))
+        named = fit(clone(simple), bag.from_sequence(examples, npartitions=2))
         path = fit(SparsePath(simple, m=2, validation=0.2), bag.from_sequence(examples, npartitions=2))
         again = fit(clone(table).fit(frame, y), (X, y), partitions=2)
     assert_same(table, arrays)
@@ -377,6 +377,23 @@ def test_features_keep_their_names():
         assert {"f1", "f2"} <= set(model.get_feature_names_out())
         assert model.predict_one({"f1": 3.0, "new": 1.0}) == 1 and model.predict_one({"f2": 3.0}) == -1
     assert not hasattr(again, "feature_names_in_")
+
+
+@pytest.mark.parametrize("labels", [[False, True], [0.0, 1.0], np.array([2, 5], np.int8), ["no", "yes"]])
+def test_classes_are_of_the_type_of_the_labels(labels):
+    bag, frames = pytest.importorskip("dask.bag"), pytest.importorskip("dask.dataframe")
+    pandas, (X, y) = pytest.importorskip("pandas"), small_rows()
+    y, every = np.array(labels)[(y + 1) // 2], np.array(labels)
+    frame = pandas.DataFrame(X, columns=list("dcba")).assign(label=y)
+    pairs = [(x.tolist(), label) for x, label in zip(X, y.tolist(), strict=True)]
+    examples = bag.from_sequence([(dict(zip("dcba", x, strict=True)), label) for x, label in pairs], npartitions=2)
+    model = classifier(optimizer="fobos", conversion="last")
+    with plain_python(), np.errstate(over="ignore"):
+        found = [fit(clone(model), data) for data in ((X, y), frames.from_pandas(frame, npartitions=2), examples)]
+        assert fit(model, (X, y), classes=every.tolist()).classes_.dtype.kind == every.dtype.kind
+    types = [every.dtype, frame.label.to_numpy().dtype, np.array(every.tolist()).dtype]
+    for each, dtype in zip(found, types, strict=True):
+        assert each.classes_.dtype == each.predict(X).dtype == dtype and each.classes_.tolist() == every.tolist()
 
 
 def test_hashed_features_have_the_names_that_one_stream_keeps(tmp_path):

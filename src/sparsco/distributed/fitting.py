@@ -152,6 +152,7 @@ def train(
             else:
                 rows = _fit_mixed(model, decided, part, parts, options, pool, int(passes), round_rows, progress)
         _keep_names(_shell(model, kind), told, options)
+        _keep_labels(_shell(model, kind), told, classes)
         known = options.get("names", {})
         if name_hashed and told.hashed and kind == "mixing":
             known = _names_of_hashed(model, parts, pool)
@@ -175,6 +176,13 @@ def _keep_names(model: Any, told: Head, options: Mapping[str, Any]) -> None:
         model._features = Names().of(np.arange(len(every)), len(every), options["names"])
     else:
         model.feature_names_in_ = np.array(every, object)
+
+
+def _keep_labels(model: Any, told: Head, classes: Any) -> None:
+    """Classes are of the type of the labels, or of those that were named, as after ``fit``."""
+    dtype = told.label_dtype if classes is None else np.asarray(classes).dtype
+    if hasattr(model, "classes_") and dtype is not None:
+        model.classes_ = model.classes_.astype(str if dtype.kind == "U" else dtype)
 
 
 def _names_of_hashed(model: Any, parts: list[Partition], pool: Here | OnDask) -> dict[int, str]:

@@ -81,8 +81,7 @@ def _stream_of(block: Any, reader: Mapping[str, Any]) -> Stream:
         return open_stream(block[0], span=block[1], **reader)
     block = pickle.loads(block)()
     if isinstance(block, tuple) and len(block) in (2, 3) and hasattr(block[0], "shape"):
-        y, weights = np.asarray(block[1]), None if len(block) < 3 else np.asarray(block[2])
-        return open_stream(block[0], y=y.astype(object) if y.dtype.kind == "U" else y, weights=weights, **reader)
+        return open_stream(block[0], y=block[1], weights=None if len(block) < 3 else block[2], **reader)
     return open_stream(block, **reader)
 
 

@@ -34,8 +34,8 @@ class ArrayStream(Pieces):
         self.y = np.full(n, np.nan) if y is None else np.asarray(y)
         self.weights = None if weights is None else np.asarray(weights, np.float64)
         self.label_dtype = self.y.dtype
-        if self.y.dtype.kind in "biuf":
-            self.y = self.y.astype(np.float64)
+        if self.y.dtype.kind in "biufU":
+            self.y = self.y.astype(object if self.y.dtype.kind == "U" else np.float64)
         for name, array in (("y", self.y), ("weights", self.weights)):
             if array is not None and array.shape != (n,):
                 raise ValueError(f"{name} has shape {array.shape}; it must be ({n},), one for each row.")
