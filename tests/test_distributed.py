@@ -342,7 +342,9 @@ def test_names_get_the_same_columns_everywhere(tmp_path, client):
     best = int(np.abs(found.model.coef_).argmax())
     assert found.names[best] == "w20" and len(found.names) == 50
     assert_same(fit(classifier(), paths, round_rows=64), found.model)
-    hashed = fit(classifier(), paths, reader={"hash_bits": 12}, round_rows=64)
+    stored = [str(convert(open_stream(path, hash_bits=12), tmp_path / f"{path}.cache").folder) for path in paths]
+    hashed = fit(classifier(), paths, reader={"hash_bits": 12}, round_rows=64, partitions=2)
+    assert_same(fit(classifier(), stored, round_rows=64, partitions=2), hashed)  # which share a partition
     assert hashed.n_features_in_ == 4096
     assert np.isclose(np.abs(hashed.coef_).max(), np.abs(found.model.coef_).max(), rtol=0.2)
 
@@ -505,10 +507,15 @@ def test_the_command(files, client, tmp_path, capsys):
     alone = read(out)["names"]
     assert "w0" in there.values() and all(alone.get(column, name) == name for column, name in there.items())
     capsys.readouterr()
-    for wrong in (["--polish"], ["--classes", "any"], ["--save-state"]):
+    for wrong in (
+        ["--polish"], ["--classes", "any"], ["--save-state"], ["--checkpoint-every", "60s"], ["--no-shuffle"],
+        ["--no-cache"],
+    ):  # fmt: skip
         assert main(["train", *files, "-m", str(out), "--dask", address, *wrong]) == 2
         assert f"{wrong[0]}" in capsys.readouterr().err
     assert main(["train", *files, "-m", str(out), "--dask", "local:0"]) == 2
+    assert main(["train", *files, "-m", str(out), "--dask", "local"]) == 2
+    assert "'local': give a number of processes, for instance local:4" in capsys.readouterr().err
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------
@@ -523,6 +530,9 @@ def test_the_command(files, client, tmp_path, capsys):
         ({"polish": True}, "polish=True is not for data in partitions"),
         ({"storage": "seen"}, "storage='seen' is not for data in partitions"),
         ({"early_stopping": True}, "early_stopping=True is not for data in partitions"),
+        ({"max_iter": 7}, "max_iter=7 is not for data in partitions: the rows are read as often as passes= says"),
+        ({"tol": 1e-5}, "tol=1e-05 is not for data in partitions"),
+        ({"n_iter_no_change": 3}, "n_iter_no_change=3 is not for data in partitions"),
     ],
 )
 def test_settings_that_partitions_cannot_have(rows, settings, words):
@@ -530,6 +540,31 @@ def test_settings_that_partitions_cannot_have(rows, settings, words):
     with plain_python(), np.errstate(over="ignore"), pytest.raises(ValueError, match=words):
         fit(model, (rows[0][:40], rows[1][:40]))
     assert not hasattr(model, "n_iter_")
+
+
+@pytest.mark.parametrize("name, value", [("passes", 2), ("round_rows", 9), ("partitions", 3), ("progress", True)])
+def test_arguments_that_do_not_count_are_refused(rows, files, name, value):
+    from sparsco import SparseClassifierCV, SparsePath, StableSparseClassifier
+
+    for model, data in (
+        (SparseClassifierCV(classifier()), rows), (StableSparseClassifier(), rows),
+        (StableSparseClassifier(), files), (SparsePath(classifier()), files),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"{name}= would not count for a {type(model).__name__}: "):
+            fit(model, data, **{name: value})
+        if data is rows:
+            with pytest.raises(ValueError, match="reader=, classes= would not count"):
+                fit(model, data, reader={}, classes=[-1, 1])
+
+
+def test_a_path_reads_rows_as_often_as_it_says():
+    from sparsco import SparsePath
+
+    X, y = small_rows()
+    simple = classifier(alpha=0.05, optimizer="rda", conversion="last")
+    with plain_python(), np.errstate(over="ignore"):
+        path = fit(SparsePath(simple, m=2, passes=3, validation="progressive", choose=4), (X, y))
+    assert path.model_.report_["examples"] == 3 * len(y)
 
 
 def test_bad_data_is_named(files, tmp_path, client):

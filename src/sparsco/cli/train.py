@@ -46,7 +46,7 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument("--no-cache", action="store_true", help="do not keep the rows for later passes")
     to.add_argument("--update", metavar="MODEL", help="go on with this model, saved with --save-state")
     to.add_argument("--save-state", action="store_true", help="keep all that --update needs in the model file")
-    to.add_argument("--checkpoint-every", type=_interval, default=(None, 60.0), metavar="N|TIME",
+    to.add_argument("--checkpoint-every", type=_interval, metavar="N|TIME",
                     help="rows, or a time such as 30s, 10m, 2h; 0 for never (default: 60s)")  # fmt: skip
     to.add_argument("--resume", action="store_true", help="go on from the checkpoint of a run that was cut off")
     to.add_argument("--restart", action="store_true", help="begin anew although there is such a checkpoint")
@@ -149,7 +149,7 @@ def _train(given: argparse.Namespace) -> int:
                     **{name: option for name, option in reader.items() if name != "cache"})  # fmt: skip
     if given.dask is not None:
         return _finished(given, _on_dask(given, model, settings, reader), reader, path, lambda: None)
-    rows, seconds = given.checkpoint_every
+    rows, seconds = given.checkpoint_every or (None, 60.0)
     checkpoints = Checkpoints(path.with_name(path.name + ".checkpoint"), rows, seconds)
     if checkpoints.exist() and not (given.resume or given.restart):
         raise ValueError(
@@ -181,11 +181,16 @@ def _on_dask(given: argparse.Namespace, model: Any, settings: dict[str, Any], re
     from ..distributed.fitting import train
     from ..training import Trained
 
-    with_it = ("update", "save_state", "resume", "restart", "polish")
+    with_it = (
+        "update", "save_state", "checkpoint_every", "resume", "restart", "polish", "no_shuffle", "no_cache",
+    )  # fmt: skip
     not_there = [f"--{name.replace('_', '-')}" for name in with_it if getattr(given, name)]
     not_there += ["--classes any"] if isinstance(given.classes, str) else []
     if not_there:
-        raise ValueError(f"{', '.join(not_there)} cannot be had with --dask: it learns a new model, from rounds alone.")
+        raise ValueError(
+            f"{', '.join(not_there)} cannot be had with --dask: it learns a new model in rounds, from files in their "
+            "order, without checkpoints."
+        )
     if given.storage is None:
         settings["storage"] = "all"
         if model is not None:

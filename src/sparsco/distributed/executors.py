@@ -176,8 +176,8 @@ def executor(client: Any = None) -> Iterator[Here | OnDask]:
         yield OnDask(client)
     else:
         distributed = dask_distributed()
-        if client.startswith("local:"):
-            count = client.removeprefix("local:")
+        if client.partition(":")[0] == "local":
+            count = client.partition(":")[2]
             if not (count.isdecimal() and int(count) > 0):
                 raise ValueError(f"{client!r}: give a number of processes, for instance local:4.")
             cluster = distributed.LocalCluster(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import time
 from collections.abc import Callable, Mapping
@@ -97,7 +98,7 @@ def hashed_names(partition: Partition, columns: set[int]) -> dict[int, str]:
 
 def fit(
     estimator: Any, data: Any, client: Any = None, *, reader: Mapping[str, Any] | None = None,
-    partitions: int | None = None, classes: Any = None, passes: int = 1, round_rows: int = FIRST_ROWS,
+    partitions: int | None = None, classes: Any = None, passes: int | None = None, round_rows: int | None = None,
     progress: bool | None = None,
 ) -> Any:  # fmt: skip
     """Fit an estimator to data in partitions; returns it.
@@ -108,9 +109,10 @@ def fit(
     Dask dataframe, delayed chunks, or (X, y) in memory; ``reader`` are options of
     :func:`sparsco.streams.open_stream` for them.
     ``client``: a Dask client, the address of a scheduler, "local:4"; None computes the same in this process.
-    ``partitions``: how many at most.  ``classes``: all labels there are; None for those of the first 1000 rows.
-    ``passes``: how often phase one reads the rows.  ``round_rows``: rows of a partition in the first round; each
-    round has twice as many as the one before.  ``progress``: on stderr; None at a terminal only.
+    ``classes``: all labels there are; None for those of the first 1000 rows.  For mixing alone: ``partitions``, how
+    many at most; ``passes``, how often phase one reads the rows (default: once); ``round_rows``, rows of a partition in
+    the first round (default: 1024), each further round has twice as many; ``progress`` on stderr, None at a terminal
+    only.  What does not count for an estimator is refused.
     """
     return train(
         estimator, data, client, reader=reader, partitions=partitions, classes=classes, passes=passes,
@@ -120,7 +122,7 @@ def fit(
 
 def train(
     estimator: Any, data: Any, client: Any = None, *, reader: Mapping[str, Any] | None = None,
-    partitions: int | None = None, classes: Any = None, passes: int = 1, round_rows: int = FIRST_ROWS,
+    partitions: int | None = None, classes: Any = None, passes: int | None = None, round_rows: int | None = None,
     settings: Mapping[str, Any] | None = None, progress: bool | None = None, name_hashed: bool = False,
 ) -> Fitted:  # fmt: skip
     """:func:`fit` that also tells how it went; without an estimator the labels decide, with ``settings``.
@@ -128,15 +130,19 @@ def train(
     ``name_hashed``: find the names of hashed features that have a weight, for which some rows are read once more.
     """
     for name, number in (("passes", passes), ("round_rows", round_rows)):
-        if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
+        if number is not None and (not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1):
             raise ValueError(f"{name}={number!r}: it must be a whole number of at least 1.")
     began, kind = time.monotonic(), _kind_of(estimator)
     if kind == "folds" and not _is_in_memory(data):
         raise ValueError("cross-validation deals all rows out to folds: give (X, y) that are in memory.")
-    if kind == "folds" or (kind == "stable" and _is_in_memory(data)):
+    is_whole = kind == "folds" or (kind == "stable" and _is_in_memory(data))
+    given = {"passes": passes, "round_rows": round_rows, "partitions": partitions, "progress": progress or None}
+    if is_whole:
+        _refuse_idle(estimator, "whole", given | {"reader": reader, "classes": classes})
         with executor(client) as pool:
             rows = fit_whole(estimator, data, pool)
         return Fitted(estimator, [], {}, rows, time.monotonic() - began, [])
+    _refuse_idle(estimator, kind, given)
     parts, notes, model = partitions_of(data, reader, partitions), [], estimator
     with executor(client) as pool:
         parts, part, options, told = _opened(parts, pool)
@@ -144,13 +150,15 @@ def train(
             named = None if not hasattr(model, "class_weight") else _named(part.y) if classes is None else classes
             rows = fit_stream(model, parts, options, pool, named)
         else:
-            decided = _Training(model, int(passes), False, dict(reader or {}), classes, dict(settings or {}))
+            often = int(passes or getattr(model, "passes", 1))
+            decided = _Training(model, often, False, dict(reader or {}), classes, dict(settings or {}))
             decided._decide(part.y)
             model, notes = decided.model, decided.notes
             if kind == "path":
-                rows = fit_path(model, parts, options, pool, decided.classes, int(passes))
+                rows = fit_path(model, parts, options, pool, decided.classes, often)
             else:
-                rows = _fit_mixed(model, decided, part, parts, options, pool, int(passes), round_rows, progress)
+                first = round_rows or FIRST_ROWS
+                rows = _fit_mixed(model, decided, part, parts, options, pool, often, first, progress)
         _keep_names(_shell(model, kind), told, options)
         _keep_labels(_shell(model, kind), told, classes)
         known = options.get("names", {})
@@ -158,6 +166,19 @@ def train(
             known = _names_of_hashed(model, parts, pool)
     parts = [each.read_with(options) for each in parts]
     return Fitted(model, parts, known, rows, time.monotonic() - began, notes)
+
+
+def _refuse_idle(estimator: Any, kind: str, given: Mapping[str, Any]) -> None:
+    """Refuse arguments that would not count."""
+    idle = [] if kind == "mixing" else [name for name, value in given.items() if value is not None]
+    if idle:
+        why = {
+            "path": "every task reads all rows, as often as its own passes= says",
+            "stable": "its paths share all rows, read once",
+            "whole": "it learns (X, y) as its own fit does",
+        }[kind]
+        named = ", ".join(f"{name}=" for name in idle)
+        raise ValueError(f"{named} would not count for a {type(estimator).__name__}: {why}.")
 
 
 def _shell(model: Any, kind: str) -> Any:
@@ -218,10 +239,10 @@ def _fit_mixed(
     pool: Here | OnDask, passes: int, round_rows: int, progress: bool | None,
 ) -> int:  # fmt: skip
     """Both phases over all partitions; how many rows there are."""
-    _check(model)
+    _check(model, passes)
     with model._unchanged_on_error():
         runs = _begun(model, decided, part)
-        mixing = Mixing(shell_of(model), runs, parts, options, pool, round_rows, _shown(progress))
+        mixing = Mixing(shell_of(model), runs, parts, options, pool, round_rows, _shown(progress, model.verbose))
         mixing.phase_one(passes)
         _take_answers(model, mixing, mixing.phase_two(), passes)
     return sum(mixing.rows)
@@ -268,15 +289,20 @@ def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition
     return parts, Part.joined(rows), options, first
 
 
-def _check(model: Any) -> None:
+def _check(model: Any, passes: int) -> None:
     """Refuse what partitions cannot do."""
     if getattr(model, "_lams", None) is not None:
         raise ValueError("several strengths are learned by SparsePath: give that.")
+    default = {name: each.default for name, each in inspect.signature(type(model).__init__).parameters.items()}
+    counted = "the rows are read as often as passes= says"
     for name, fine, why in (
         ("storage", model.storage == "all", "'seen' numbers features as they appear, in each partition others: hash"),
         ("early_stopping", not model.early_stopping, "rows are read once, not held back"),
         ("polish", model.polish is False, "it needs all rows on one machine"),
         ("warm_start", not model.warm_start, "a model over partitions begins anew"),
+        ("max_iter", model.max_iter in (default["max_iter"], passes), counted),
+        ("tol", model.tol in (default["tol"], None), counted),
+        ("n_iter_no_change", model.n_iter_no_change == default["n_iter_no_change"], counted),
     ):
         if not fine:
             raise ValueError(f"{name}={getattr(model, name)!r} is not for data in partitions: {why}.")
@@ -298,10 +324,10 @@ def _begun(model: Any, decided: _Training, part: Part) -> list[Run]:
     return [run if run.pilot is not None else run.early() for run in model._runs]
 
 
-def _shown(progress: bool | None) -> Callable[[str, int, int], None] | None:
+def _shown(progress: bool | None, verbose: int) -> Callable[[str, int, int], None] | None:
     """A bar for each round, where progress is to be seen."""
     bar = Bar("")
-    if not (bar.rewrites if progress is None else progress):
+    if not ((bar.rewrites or verbose > 0) if progress is None else progress):
         return None
 
     def show(what: str, done: int, total: int) -> None:

@@ -113,9 +113,6 @@ def partitions_of(data: Any, reader: Mapping[str, Any] | None = None, count: int
         raise ValueError("reader={'cache': ...}: every worker would write it; convert the files once and name those.")
     if is_paths(data):
         paths = [os.path.abspath(path) for path in paths_of(data) if path != STDIN or _refuse_stdin()]
-        caches = [path for path in paths if is_cache(path)]
-        if caches and len(paths) > (count or MOST):
-            raise ValueError(f"{caches[0]} is a cache, which shares no partition: set partitions to {len(paths)}.")
         pieces = [piece for path in paths for piece in _pieces(path, reader, len(paths), count)]
         return [Partition(_called(group), tuple(_files_of(group)), reader) for group in _groups(pieces, count)]
     if isinstance(data, tuple) and len(data) in (2, 3) and all(is_array(part) for part in data):
@@ -144,9 +141,10 @@ def _called(group: Sequence[Any]) -> str:
 
 
 def _files_of(group: Sequence[Any]) -> list[Any]:
-    """Blocks of a partition: whole files together, spans alone."""
-    whole = [piece for piece in group if isinstance(piece, str)]
-    return ([whole] if whole else []) + [piece for piece in group if not isinstance(piece, str)]
+    """Blocks of a partition: whole files together, caches and spans alone."""
+    whole = [piece for piece in group if isinstance(piece, str) and not is_cache(piece)]
+    alone = [[piece] if isinstance(piece, str) else piece for piece in group if piece not in whole]
+    return ([whole] if whole else []) + alone
 
 
 def _refuse_stdin() -> bool:
