@@ -601,6 +601,47 @@ def test_bad_data_is_named(files, tmp_path, client):
         fit(SparseRegressor(), (X, np.r_[0.0, 1.0, np.inf, np.ones(37)]), partitions=1)
 
 
+def pairs_of_collections():
+    dask, array = pytest.importorskip("dask"), pytest.importorskip("dask.array")
+    frames, pandas = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    X, y = small_rows()
+    table, series = pandas.DataFrame(X, columns=list("dcba")), pandas.Series(y)
+    spoilt, unlabelled, both = X.copy(), y.astype(float), np.c_[y, y]
+    spoilt[130, 2], unlabelled[70] = np.nan, np.nan
+    arrays, frame = array.from_array(X, chunks=(60, 3)), frames.from_pandas(table, npartitions=4)
+    labels = frames.from_pandas(series, npartitions=4)
+    good = [(frame, labels), (arrays, y), (arrays, y.tolist()), (arrays, labels)]
+    good += [(frame, array.from_array(y, chunks=60))]
+    bad = [
+        ((frame, frames.from_pandas(series.to_frame(), npartitions=4)), "y has 2 dimensions: give one column"),
+        ((X, both), "y has 2 dimensions"), ((arrays, both), "y has 2 dimensions"),
+        ((frame, frames.from_pandas(series, npartitions=3)), "X and y have 4 and 3 blocks of rows"),
+        ((frame, y), "y is in memory, and how many rows each block of X has is not known"),
+        ((X, labels), "X must be a Dask array"), (labels, "data is a Series"), (arrays, "data is a Array"),
+        ((array.from_array(spoilt, chunks=60), y), "the array, block 2: .*row 11: X has NaN"),
+        ((spoilt, y), "rows 120 to 149 of .*row 11: X has NaN"),
+        ((frames.from_pandas(table, npartitions=4).assign(c=np.nan), labels), "block 0: the table, row 1: column 'c'"),
+        ((arrays, unlabelled), "the array, block 1: row 11 has no label"),
+        ([dask.delayed(X), dask.delayed(y)], "the delayed chunks, block 0: it has rows and no targets"),
+        (dask.delayed((X, y[:9])), r"the delayed chunks, block 0: X has 240 rows and y the shape \(9,\)"),
+    ]  # fmt: skip
+    return good, dask.delayed((X, y)), (table, series), bad
+
+
+def test_pairs_of_collections():
+    good, single, here, bad = pairs_of_collections()
+    simple = classifier(alpha=0.05, optimizer="rda", conversion="last")
+    with plain_python(), np.errstate(over="ignore"):
+        found = [fit(clone(simple), data, partitions=4) for data in (small_rows(), *good, here)]
+        assert_same(fit(clone(simple), single), fit(clone(simple), [single]))
+        for data, words in bad:
+            with pytest.raises(ValueError, match=words):
+                fit(clone(simple), data)
+    for each in found[1:]:
+        assert_same(each, found[0])
+    assert found[1].feature_names_in_.tolist() == found[-1].feature_names_in_.tolist() == list("dcba")
+
+
 def test_partitions_of_several_kinds_are_refused(files, tmp_path):
     (tmp_path / "words.vw").write_text("1 | a b c\n-1 | b c:2\n" * 20)
     with pytest.raises(ValueError, match=r"words.vw is not read like .*part-0.svm: give files or blocks of one format"):

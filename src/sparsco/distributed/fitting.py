@@ -22,7 +22,7 @@ from ..training import Part, _Training, by_name, labels, reader_of
 from .executors import Here, OnDask, executor
 from .grids import fit_path, fit_stream, fit_whole
 from .mixing import FIRST_ROWS, Mixing
-from .partitions import Partition, is_array, partitions_of
+from .partitions import Partition, is_in_memory, partitions_of
 
 
 class Fitted(NamedTuple):
@@ -57,8 +57,8 @@ class Head:
 def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
     """So many rows at most."""
     partition, found, told = partition.read_with(options), list[Part](), None
-    for _, stream in partition.streams():
-        for chunk in stream.chunks():
+    for number, stream in partition.streams():
+        for chunk in partition.chunks(number, stream):
             n = min(chunk.rows, most)
             found += [Part.of(chunk).cut(0, n)] if n else []
             most, told = most - n, stream if told is None and n else told
@@ -77,8 +77,8 @@ def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
 def names(partition: Partition) -> list[str]:
     """Of all features of a partition, in the order in which they appear."""
     found: dict[str, None] = {}
-    for _, stream in partition.streams():
-        for _ in stream:
+    for number, stream in partition.streams():
+        for _ in partition.chunks(number, stream):
             pass
         found |= dict.fromkeys(stream.names[column] for column in sorted(stream.names))
     return list(found)
@@ -133,9 +133,9 @@ def train(
         if number is not None and (not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1):
             raise ValueError(f"{name}={number!r}: it must be a whole number of at least 1.")
     began, kind = time.monotonic(), _kind_of(estimator)
-    if kind == "folds" and not _is_in_memory(data):
+    if kind == "folds" and not is_in_memory(data):
         raise ValueError("cross-validation deals all rows out to folds: give (X, y) that are in memory.")
-    is_whole = kind == "folds" or (kind == "stable" and _is_in_memory(data))
+    is_whole = kind == "folds" or (kind == "stable" and is_in_memory(data))
     given = {"passes": passes, "round_rows": round_rows, "partitions": partitions, "progress": progress or None}
     if is_whole:
         _refuse_idle(estimator, "whole", given | {"reader": reader, "classes": classes})
@@ -246,10 +246,6 @@ def _fit_mixed(
         mixing.phase_one(passes)
         _take_answers(model, mixing, mixing.phase_two(), passes)
     return sum(mixing.rows)
-
-
-def _is_in_memory(data: Any) -> bool:
-    return isinstance(data, tuple) and len(data) in (2, 3) and all(is_array(part) for part in data)
 
 
 def _named(y: np.ndarray) -> list[Any]:

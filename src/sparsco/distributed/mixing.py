@@ -22,7 +22,6 @@ from ..records import Means, Rows
 from ..reservoir import Reservoir
 from ..rows import Matrix
 from ..solve import SAMPLE_NONZEROS, Run
-from ..streams.protocol import unlabelled
 from ..training import Part, labels
 from .executors import Here, OnDask
 from .partitions import Partition, Place
@@ -44,9 +43,7 @@ class Job:
 
     def rows(self, part: Part, where: str, row: int) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray]:
         """Rows as runs take them: matrix, codes, weights, and the numbers of those that count."""
-        missing, y = unlabelled(part.y), part.y
-        if missing.any():
-            raise ValueError(f"{where}, row {row + int(missing.argmax()) + 1} has no label: every row must have one.")
+        y = part.y
         if self.shell.classifies:
             y = labels(y)
             if not _are_all(self.shell.classes_, y):

@@ -51,11 +51,21 @@ class ArrayStream(Pieces):
             try:
                 matrix = as_matrix(self.X[rows])
             except ValueError as error:
-                raise StreamError(f"{self.format}, rows {start + 1} to {start + _ROWS}: {error}") from error
+                raise StreamError(f"{self.format}, {self._wild(start)}: {error}") from error
             y, weights = self.y[rows], None if self.weights is None else self.weights[rows]
             end = start + len(y)
             parsed = Parsed(len(y), matrix.indptr, matrix.indices, matrix.data, y, weights, d=matrix.d)
             yield Piece(parsed, self.format, {"offset": end}, end)
+
+
+    def _wild(self, start: int) -> str:
+        """The first of these rows with a number that is too large or none; all of them where that cannot be told."""
+        X = self.X[start : start + _ROWS]
+        if X.dtype.kind == "f":
+            X = sp.csr_array(X)
+            for at in np.flatnonzero(~(np.abs(X.data) <= LARGEST)).tolist():
+                return f"row {start + int(np.searchsorted(X.indptr, at, 'right'))}"
+        return f"rows {start + 1} to {start + X.shape[0]}"
 
 
 class NpzStream(ArrayStream):

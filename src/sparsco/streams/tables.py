@@ -434,6 +434,19 @@ def is_table(source: Any) -> bool:
     return hasattr(source, "__arrow_c_stream__") or type(source).__module__.partition(".")[0] in ("pandas", "polars")
 
 
+def with_roles(table: Any, **columns: Any) -> tuple[Any, dict[str, str]]:
+    """A table with further columns of these roles, those that are not None, and what each is called in it."""
+    arrow, table = needed("pyarrow", "tables"), _as_arrow(table)
+    roles = {}
+    for role, values in columns.items():
+        if values is not None:
+            name = role
+            while name in table.column_names:
+                name += "_"
+            roles[role], table = name, table.append_column(name, arrow.array(np.asarray(values)))
+    return table, roles
+
+
 def _as_arrow(table: Any) -> Any:
     arrow = needed("pyarrow", "tables")
     if isinstance(table, arrow.Table):
