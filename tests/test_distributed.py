@@ -4,6 +4,8 @@ import json
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -250,6 +252,63 @@ def test_tasks_that_took_several_workers_with_them_are_handed_in_again(monkeypat
         return "done"
 
     assert OnDask(None)._surely(work) == "done" and len(tries) == 4
+
+
+def test_a_scheduler_without_workers_is_not_waited_for_in_silence(files, monkeypatch):
+    dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
+    from sparsco.distributed import executors
+
+    monkeypatch.setattr(executors, "SILENT", 0.2)
+    here = fit(classifier(), files)
+    with (
+        distributed.LocalCluster(0, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as own,
+    ):
+        with (
+            dask.config.set({"sparsco.no-workers-timeout": "600ms"}),
+            pytest.warns(UserWarning, match="no workers: waiting"),
+            pytest.raises(RuntimeError, match=r"has no workers, and had none for 0.6 s \(sparsco.no-workers-timeout"),
+        ):  # fmt: skip
+            fit(classifier(), files, own)
+        threading.Timer(0.8, cluster.scale, [1]).start()
+        with pytest.warns(UserWarning, match="no workers: waiting for one, 600 s at most"):
+            assert_same(fit(classifier(), files, own), here)
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_asked_to_end_it_ends_in_a_sentence(files, client, tmp_path, monkeypatch, capsys, number, code):
+    from sparsco.cli import main
+    from sparsco.distributed import mixing
+
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals go to the main thread")
+    plain = mixing.learn
+
+    def asked(partition, *rest):
+        if partition.name.endswith("part-0.svm"):
+            os.kill(os.getpid(), number)
+        threading.Event().wait(0.6)
+        return plain(partition, *rest)
+
+    monkeypatch.setattr(mixing, "learn", asked)
+    out = tmp_path / "out.model"
+    assert main(["train", *files, "-m", str(out), "--dask", client.scheduler.address]) == code
+    assert capsys.readouterr().err == "sparsco: stopped before the model was learned; nothing was kept.\n"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not MANY, reason="SPARSCO_LONG_TESTS=1 starts clusters of processes")
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_asked_to_end_processes_are_silent(files, tmp_path, number, code):
+    """A terminal sends Ctrl-C to all of them."""
+    command = [sys.executable, "-m", "sparsco", "train", *files, "-m", str(tmp_path / "out.model"), "--passes", "9999"]
+    process = subprocess.Popen([*command, "--dask", "local:2"], stderr=subprocess.PIPE, start_new_session=True)
+    threading.Event().wait(6.0)
+    os.killpg(process.pid, number)
+    _, complaint = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert complaint == b"sparsco: stopped before the model was learned; nothing was kept.\n"
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(not MANY, reason="SPARSCO_LONG_TESTS=1 starts clusters of processes")

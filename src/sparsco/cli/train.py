@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -148,7 +149,13 @@ def _train(given: argparse.Namespace) -> int:
         open_stream(given.test if len(given.test) > 1 else given.test[0],
                     **{name: option for name, option in reader.items() if name != "cache"})  # fmt: skip
     if given.dask is not None:
-        return _finished(given, _on_dask(given, model, settings, reader), reader, path, lambda: None)
+        with stopping() as asked:
+            try:
+                trained = _on_dask(given, model, settings, reader, lambda: bool(asked))
+            except StoppedError as stopped:
+                print(f"sparsco: {stopped}; nothing was kept.", file=sys.stderr)
+                return INTERRUPTED if asked[0] == signal.SIGINT else TERMINATED
+        return _finished(given, trained, reader, path, lambda: None)
     rows, seconds = given.checkpoint_every or (None, 60.0)
     checkpoints = Checkpoints(path.with_name(path.name + ".checkpoint"), rows, seconds)
     if checkpoints.exist() and not (given.resume or given.restart):
@@ -176,7 +183,9 @@ def _train(given: argparse.Namespace) -> int:
     return _finished(given, trained, reader, path, checkpoints.remove)
 
 
-def _on_dask(given: argparse.Namespace, model: Any, settings: dict[str, Any], reader: dict[str, Any]) -> Any:
+def _on_dask(
+    given: argparse.Namespace, model: Any, settings: dict[str, Any], reader: dict[str, Any], stop: Callable[[], bool]
+) -> Any:
     """The model as workers learn it, each file a partition."""
     from ..distributed.fitting import train
     from ..training import Trained
@@ -196,11 +205,17 @@ def _on_dask(given: argparse.Namespace, model: Any, settings: dict[str, Any], re
         if model is not None:
             model.storage = "all"
     reader.pop("cache", None)
+
+    def say(message: Any, *_: Any) -> None:
+        print(f"sparsco: {message}", file=sys.stderr)
+
     try:
-        found = train(
-            model, given.data, given.dask, reader=reader, classes=given.classes, passes=given.passes,
-            settings=settings, progress=False if given.quiet else None, name_hashed=True,
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.showwarning = say
+            found = train(
+                model, given.data, given.dask, reader=reader, classes=given.classes, passes=given.passes,
+                settings=settings, progress=False if given.quiet else None, name_hashed=True, stop=stop,
+            )  # fmt: skip
     except ImportError as error:
         raise ValueError(str(error)) from error
     rounds = found.model.report_["distributed"]["rounds"]

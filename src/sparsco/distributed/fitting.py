@@ -124,10 +124,12 @@ def train(
     estimator: Any, data: Any, client: Any = None, *, reader: Mapping[str, Any] | None = None,
     partitions: int | None = None, classes: Any = None, passes: int | None = None, round_rows: int | None = None,
     settings: Mapping[str, Any] | None = None, progress: bool | None = None, name_hashed: bool = False,
+    stop: Callable[[], bool] = bool,
 ) -> Fitted:  # fmt: skip
     """:func:`fit` that also tells how it went; without an estimator the labels decide, with ``settings``.
 
     ``name_hashed``: find the names of hashed features that have a weight, for which some rows are read once more.
+    ``stop`` is asked while workers are awaited, for a StoppedError.
     """
     for name, number in (("passes", passes), ("round_rows", round_rows)):
         if number is not None and (not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1):
@@ -144,7 +146,7 @@ def train(
         return Fitted(estimator, [], {}, rows, time.monotonic() - began, [])
     _refuse_idle(estimator, kind, given)
     parts, notes, model = partitions_of(data, reader, partitions), [], estimator
-    with executor(client) as pool:
+    with executor(client, stop) as pool:
         parts, part, options, told = _opened(parts, pool)
         if kind == "stable":
             named = None if not hasattr(model, "class_weight") else _named(part.y) if classes is None else classes
