@@ -58,7 +58,7 @@ def files(rows, tmp_path_factory):
 def client():
     """Two workers of two threads each, in this process: no start to wait for, and tasks side by side."""
     distributed = pytest.importorskip("distributed")
-    cluster = distributed.LocalCluster(2, threads_per_worker=2, processes=False, dashboard_address=None)
+    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=2, processes=False, dashboard_address=None)
     with cluster, distributed.Client(cluster) as own:
         yield own
 
@@ -260,10 +260,8 @@ def test_a_scheduler_without_workers_is_not_waited_for_in_silence(files, monkeyp
 
     monkeypatch.setattr(executors, "SILENT", 0.2)
     here = fit(classifier(), files)
-    with (
-        distributed.LocalCluster(0, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as own,
-    ):
+    none = distributed.LocalCluster(n_workers=0, threads_per_worker=1, processes=False, dashboard_address=None)
+    with none as cluster, distributed.Client(cluster) as own:
         with (
             dask.config.set({"sparsco.no-workers-timeout": "600ms"}),
             pytest.warns(UserWarning, match="no workers: waiting"),
