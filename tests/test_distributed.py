@@ -94,17 +94,31 @@ def objective(model, X, y):
 @pytest.mark.parametrize("optimizer", ["nftrl", "fobos", "rda"])
 def test_mixing_is_as_good_as_one_stream(rows, files, optimizer):
     X, y = rows
-    mixed = fit(classifier(optimizer=optimizer, conversion="optimal-sl"), files, round_rows=128)
+    mixed = fit(classifier(optimizer=optimizer, conversion="optimal-sl"), files, round_rows=128, passes=1)
     one = classifier(optimizer=optimizer, conversion="optimal-sl", shuffle=False, max_iter=1).fit(X, y)
     assert objective(mixed, X, y) <= 1.01 * objective(one, X, y)
     assert abs(mixed.n_nonzero_ - one.n_nonzero_) <= 0.2 * one.n_nonzero_
     assert mixed.t_ == N and mixed.report_["distributed"]["partitions"] == [700, 1800, 1100, 1900, 500]
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
+def test_small_partitions_make_as_many_steps_as_one_stream(rows, loss):
+    """Steps that are too long at first take thousands of others to mend: a partition has too few of its own."""
+    X, y = rows[0][:2000], rows[1][:2000]
+    mixed = fit(classifier(loss=loss), (X, y))
+    one = classifier(loss=loss, shuffle=False, max_iter=1).fit(X, y)
+
+    def value(model):
+        lack = np.maximum(1.0 - y * model.decision_function(X), 0.0) ** (2 if "squared" in loss else 1)
+        return lack.mean() + model.report_["lam"] * np.abs(model.coef_).sum()
+
+    assert mixed.n_iter_ == 8 and value(mixed) <= 1.01 * value(one)
+
+
 def test_phase_two_is_that_of_one_stream(rows, files):
     """Gradient, curvature and sample are those of all rows in their order."""
     X, y = rows
-    found, seen = train_on(classifier(), files), {}
+    found, seen = train_on(classifier(), files, passes=1), {}
     from sparsco.distributed import mixing
 
     plain = mixing._convert

@@ -39,7 +39,7 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument("-m", "--model", metavar="FILE", help="where to write it (default: DATA's name with .model)")
     to.add_argument("--test", metavar="FILE", nargs="+", help="files to judge the model on at the end")
     add_learning(to)
-    to.add_argument("--passes", type=positive, default=1, metavar="N",
+    to.add_argument("--passes", type=positive, metavar="N",
                     help="over the data (default: 1); later ones from a cache, blocks in a random order")  # fmt: skip
     to.add_argument("--polish", type=float, nargs="?", const=True, default=False, metavar="TOL",
                     help="go on to the exact optimum, to this share of the L1 weight (default: 1e-4)")  # fmt: skip
@@ -143,7 +143,7 @@ def _train(given: argparse.Namespace) -> int:
         settings["polish"] = given.polish
         if model is not None:
             model.polish = given.polish
-    if (given.passes > 1 or given.polish) and not given.no_cache and source != "-":
+    if ((given.passes or 1) > 1 or given.polish) and not given.no_cache and source != "-":
         reader["cache"] = True
     if given.test:  # what is wrong with its name is found now
         open_stream(given.test if len(given.test) > 1 else given.test[0],
@@ -166,7 +166,7 @@ def _train(given: argparse.Namespace) -> int:
     with stopping(awaits_input="-" in given.data) as asked:
         try:
             trained = train(
-                source, model, passes=given.passes, shuffle=not given.no_shuffle, reader=reader, names=names,
+                source, model, passes=given.passes or 1, shuffle=not given.no_shuffle, reader=reader, names=names,
                 classes=given.classes, settings=settings, resume=given.resume, live=live,
                 checkpoints=checkpoints if rows or seconds else None, stop=lambda: bool(asked),
             )  # fmt: skip

@@ -110,9 +110,10 @@ def fit(
     :func:`sparsco.streams.open_stream` for them.
     ``client``: a Dask client, the address of a scheduler, "local:4"; None computes the same in this process.
     ``classes``: all labels there are; None for those of the first 1000 rows.  For mixing alone: ``partitions``, how
-    many at most; ``passes``, how often phase one reads the rows (default: once); ``round_rows``, rows of a partition in
-    the first round (default: 1024), each further round has twice as many; ``progress`` on stderr, None at a terminal
-    only.  What does not count for an estimator is refused.
+    many at most; ``passes``, how often phase one reads the rows (default: once; where partitions are small, until each
+    has made as many steps as there are rows, or 16,384); ``round_rows``, rows of a partition in the first round
+    (default: 64), each further round has twice as many; ``progress`` on stderr, None at a terminal only.  What does not
+    count for an estimator is refused.
     """
     return train(
         estimator, data, client, reader=reader, partitions=partitions, classes=classes, passes=passes,
@@ -152,15 +153,14 @@ def train(
             named = None if not hasattr(model, "class_weight") else _named(part.y) if classes is None else classes
             rows = fit_stream(model, parts, options, pool, named)
         else:
-            often = int(passes or getattr(model, "passes", 1))
-            decided = _Training(model, often, False, dict(reader or {}), classes, dict(settings or {}))
+            decided = _Training(model, 1, False, dict(reader or {}), classes, dict(settings or {}))
             decided._decide(part.y)
             model, notes = decided.model, decided.notes
             if kind == "path":
-                rows = fit_path(model, parts, options, pool, decided.classes, often)
+                rows = fit_path(model, parts, options, pool, decided.classes, model.passes)
             else:
                 first = round_rows or FIRST_ROWS
-                rows = _fit_mixed(model, decided, part, parts, options, pool, often, first, progress)
+                rows = _fit_mixed(model, decided, part, parts, options, pool, passes, first, progress)
         _keep_names(_shell(model, kind), told, options)
         _keep_labels(_shell(model, kind), told, classes)
         known = options.get("names", {})
@@ -238,7 +238,7 @@ def _kind_of(estimator: Any) -> str:
 
 def _fit_mixed(
     model: Any, decided: _Training, part: Part, parts: list[Partition], options: Mapping[str, Any],
-    pool: Here | OnDask, passes: int, round_rows: int, progress: bool | None,
+    pool: Here | OnDask, passes: int | None, round_rows: int, progress: bool | None,
 ) -> int:  # fmt: skip
     """Both phases over all partitions; how many rows there are."""
     _check(model, passes)
@@ -246,7 +246,7 @@ def _fit_mixed(
         runs = _begun(model, decided, part)
         mixing = Mixing(shell_of(model), runs, parts, options, pool, round_rows, _shown(progress, model.verbose))
         mixing.phase_one(passes)
-        _take_answers(model, mixing, mixing.phase_two(), passes)
+        _take_answers(model, mixing, mixing.phase_two())
     return sum(mixing.rows)
 
 
@@ -287,7 +287,7 @@ def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition
     return parts, Part.joined(rows), options, first
 
 
-def _check(model: Any, passes: int) -> None:
+def _check(model: Any, passes: int | None) -> None:
     """Refuse what partitions cannot do."""
     if getattr(model, "_lams", None) is not None:
         raise ValueError("several strengths are learned by SparsePath: give that.")
@@ -337,7 +337,7 @@ def _shown(progress: bool | None, verbose: int) -> Callable[[str, int, int], Non
     return show
 
 
-def _take_answers(model: Any, mixing: Mixing, answers: list[Any], passes: int) -> None:
+def _take_answers(model: Any, mixing: Mixing, answers: list[Any]) -> None:
     found = solve(mixing.runs, answers)
     report = found.report | {
         "examples": mixing.learned,
@@ -347,5 +347,5 @@ def _take_answers(model: Any, mixing: Mixing, answers: list[Any], passes: int) -
     model._model = found._replace(coef=model._arranged(found.coef), intercept=model._arranged(found.intercept))
     model.n_features_in_ = max(model.n_features_in_, found.coef.shape[1])
     model._features.width = model.n_features_in_
-    model.n_iter_ = passes
+    model.n_iter_ = mixing.passes
     model._drop_training("a fit over partitions keeps no training state")

@@ -27,8 +27,11 @@ from .executors import Here, OnDask
 from .partitions import Partition, Place
 from .sparse import Sparse
 
-FIRST_ROWS, MOST_ROWS = 1024, 1 << 20
+FIRST_ROWS, MOST_ROWS = 64, 1 << 20
 """Rows of each partition in the first round, and in any."""
+STEPS = 1 << 14
+"""Steps of phase one that are always enough; by default small partitions are read again until they have made as many,
+or as many as there are rows: the mean of the states has made as many steps as one partition."""
 _SPARSE_LEARNING = (OptimalSL, AverageSL, LastSL)
 
 
@@ -305,20 +308,26 @@ class Mixing:
         """Bytes of levels that partitions have not been sent yet."""
         self.windows = [_Window(), _Window()]
         """The previous one and the current one."""
-        self.opened, self.learned = 0, 0
+        self.opened, self.learned, self.passes = 0, 0, 0
         self.rows, self.entries = [0] * len(partitions), 0
         self.rounds: list[dict[str, Any]] = []
         self.second: dict[str, Any] = {}
         self.show = show or (lambda what, done, total: None)
 
-    def phase_one(self, passes: int) -> None:
-        """Rounds, until every partition was read so often."""
+    def phase_one(self, passes: int | None) -> None:
+        """Rounds, until every partition was read so often, or, where nothing is said, until it has made STEPS."""
         size = self.first_rows
-        for number in range(passes):
+        while self.passes < (passes or self._enough()):
             places: list[Place | None] = [Place() for _ in self.held]
             while any(place is not None for place in places):
-                places = self._round(places, size, number == 0)
+                places = self._round(places, size, self.passes == 0)
                 size = min(2 * size, MOST_ROWS)
+            self.passes += 1
+
+    def _enough(self) -> int:
+        """Passes after which a partition has made as many steps as it should."""
+        rows, parts = sum(self.rows), np.count_nonzero(self.rows)
+        return max(1, -(-min(STEPS, rows) * parts // max(rows, 1)))
 
     def _round(self, places: list[Place | None], size: int, counts: bool) -> list[Place | None]:
         here = [k for k, place in enumerate(places) if place is not None]
