@@ -628,6 +628,14 @@ def test_arguments_that_do_not_count_are_refused(rows, files, name, value):
                 fit(model, data, reader={}, classes=[-1, 1])
 
 
+def test_classes_are_not_for_a_regression():
+    from sparsco import SparsePath, StableSparseRegressor
+
+    for model in (SparseRegressor(), SparsePath(SparseRegressor()), StableSparseRegressor()):
+        with pytest.raises(ValueError, match=f"classes= would not count for a {type(model).__name__}"):
+            fit(model, "files.svm", classes=[0, 1])
+
+
 def test_a_path_reads_rows_as_often_as_it_says():
     from sparsco import SparsePath
 

@@ -29,7 +29,8 @@ _EXAMPLE = """  sparsco train data.svm                              chooses what
   sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4       or a scheduler's address (docs/distributed.md)
 
 exit code: 0 fine, 2 bad argument or input, 3 a file could not be read or written, 4 training diverged, 130 interrupted
-and 143 asked to end: a checkpoint was kept, from which --resume goes on to the same model, bit for bit"""
+and 143 asked to end: a checkpoint was kept, from which --resume goes on to the same model, bit for bit (with --dask
+there are none)"""
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -40,7 +41,8 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument("--test", metavar="FILE", nargs="+", help="files to judge the model on at the end")
     add_learning(to)
     to.add_argument("--passes", type=positive, metavar="N",
-                    help="over the data (default: 1); later ones from a cache, blocks in a random order")  # fmt: skip
+                    help="over the data (default: 1, with --dask more where files are small); later ones from a cache, "
+                    "blocks in a random order")  # fmt: skip
     to.add_argument("--polish", type=float, nargs="?", const=True, default=False, metavar="TOL",
                     help="go on to the exact optimum, to this share of the L1 weight (default: 1e-4)")  # fmt: skip
     to.add_argument("--no-shuffle", action="store_true", help="later passes in the rows' order, too")

@@ -21,7 +21,7 @@ from ..streams.tables import CATEGORICAL, IGNORE
 from ..training import Part, _Training, by_name, labels, reader_of
 from .executors import Here, OnDask, executor
 from .grids import fit_path, fit_stream, fit_whole
-from .mixing import FIRST_ROWS, Mixing
+from .mixing import Mixing
 from .partitions import Partition, is_in_memory, partitions_of
 
 
@@ -112,8 +112,8 @@ def fit(
     ``classes``: all labels there are; None for those of the first 1000 rows.  For mixing alone: ``partitions``, how
     many at most; ``passes``, how often phase one reads the rows (default: once; where partitions are small, until each
     has made as many steps as there are rows, or 16,384); ``round_rows``, rows of a partition in the first round
-    (default: 64), each further round has twice as many; ``progress`` on stderr, None at a terminal only.  What does not
-    count for an estimator is refused.
+    (default: a sixteenth of it, 64 to 1024), each further round has twice as many; ``progress`` on stderr, None at a
+    terminal only.  What does not count for an estimator is refused.
     """
     return train(
         estimator, data, client, reader=reader, partitions=partitions, classes=classes, passes=passes,
@@ -146,11 +146,13 @@ def train(
             rows = fit_whole(estimator, data, pool)
         return Fitted(estimator, [], {}, rows, time.monotonic() - began, [])
     _refuse_idle(estimator, kind, given)
+    if classes is not None and estimator is not None and not _classifies(estimator):
+        raise ValueError(f"classes= would not count for a {type(estimator).__name__}: it learns numbers.")
     parts, notes, model = partitions_of(data, reader, partitions), [], estimator
     with executor(client, stop) as pool:
         parts, part, options, told = _opened(parts, pool)
         if kind == "stable":
-            named = None if not hasattr(model, "class_weight") else _named(part.y) if classes is None else classes
+            named = None if not _classifies(model) else _named(part.y) if classes is None else classes
             rows = fit_stream(model, parts, options, pool, named)
         else:
             decided = _Training(model, 1, False, dict(reader or {}), classes, dict(settings or {}))
@@ -159,8 +161,7 @@ def train(
             if kind == "path":
                 rows = fit_path(model, parts, options, pool, decided.classes, model.passes)
             else:
-                first = round_rows or FIRST_ROWS
-                rows = _fit_mixed(model, decided, part, parts, options, pool, passes, first, progress)
+                rows = _fit_mixed(model, decided, part, parts, options, pool, passes, round_rows, progress)
         _keep_names(_shell(model, kind), told, options)
         _keep_labels(_shell(model, kind), told, classes)
         known = options.get("names", {})
@@ -181,6 +182,11 @@ def _refuse_idle(estimator: Any, kind: str, given: Mapping[str, Any]) -> None:
         }[kind]
         named = ", ".join(f"{name}=" for name in idle)
         raise ValueError(f"{named} would not count for a {type(estimator).__name__}: {why}.")
+
+
+def _classifies(estimator: Any) -> bool:
+    """Whether it learns labels; stable estimators do not say."""
+    return getattr(estimator, "classifies", hasattr(estimator, "class_weight"))
 
 
 def _shell(model: Any, kind: str) -> Any:
@@ -238,7 +244,7 @@ def _kind_of(estimator: Any) -> str:
 
 def _fit_mixed(
     model: Any, decided: _Training, part: Part, parts: list[Partition], options: Mapping[str, Any],
-    pool: Here | OnDask, passes: int | None, round_rows: int, progress: bool | None,
+    pool: Here | OnDask, passes: int | None, round_rows: int | None, progress: bool | None,
 ) -> int:  # fmt: skip
     """Both phases over all partitions; how many rows there are."""
     _check(model, passes)

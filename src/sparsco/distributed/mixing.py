@@ -27,8 +27,8 @@ from .executors import Here, OnDask
 from .partitions import Partition, Place
 from .sparse import Sparse
 
-FIRST_ROWS, MOST_ROWS = 64, 1 << 20
-"""Rows of each partition in the first round, and in any."""
+LEAST_ROWS, FIRST_ROWS, MOST_ROWS = 64, 1024, 1 << 20
+"""Rows of each partition in the first round where partitions are small, where they are not, and in any round."""
 STEPS = 1 << 14
 """Steps of phase one that are always enough; by default small partitions are read again until they have made as many,
 or as many as there are rows: the mean of the states has made as many steps as one partition."""
@@ -123,6 +123,17 @@ def merged(left: Message, right: Message) -> Message:
 
 
 # ---- what a worker does ----------------------------------------------------------------------------------------------
+
+
+def size(partition: Partition, most: int, names: Mapping[str, Any]) -> int:
+    """How many rows there are, or that there are at least so many."""
+    counted = [0]
+
+    def count(part: Part, row: int) -> None:
+        counted[0] += part.rows
+
+    partition.read_with(names).take(Place(), most, count)
+    return counted[0]
 
 
 def learn(partition: Partition, place: Place, most: int, job: Job, *levels: Message) -> Message:
@@ -294,7 +305,7 @@ class Mixing:
 
     def __init__(
         self, shell: Any, runs: Sequence[Run], partitions: Sequence[Partition], names: Mapping[str, Any],
-        pool: Here | OnDask, first_rows: int = FIRST_ROWS, show: Callable[[str, int, int], None] | None = None,
+        pool: Here | OnDask, first_rows: int | None = None, show: Callable[[str, int, int], None] | None = None,
     ) -> None:  # fmt: skip
         self.pool, self.runs, self.first_rows = pool, list(runs), first_rows
         self.conversions = [_allowed(run) for run in self.runs]
@@ -316,13 +327,18 @@ class Mixing:
 
     def phase_one(self, passes: int | None) -> None:
         """Rounds, until every partition was read so often, or, where nothing is said, until it has made STEPS."""
-        size = self.first_rows
+        size = self.first_rows or self._first_rows()
         while self.passes < (passes or self._enough()):
             places: list[Place | None] = [Place() for _ in self.held]
             while any(place is not None for place in places):
                 places = self._round(places, size, self.passes == 0)
                 size = min(2 * size, MOST_ROWS)
             self.passes += 1
+
+    def _first_rows(self) -> int:
+        """A sixteenth of a partition, within bounds: the smaller it is, the sooner partitions have to meet."""
+        sizes = self.pool.map("sparsco-size", size, [(held, STEPS) for held in self.held], self.job.names)
+        return int(np.clip(sum(sizes) // (16 * max(np.count_nonzero(sizes), 1)), LEAST_ROWS, FIRST_ROWS))
 
     def _enough(self) -> int:
         """Passes after which a partition has made as many steps as it should."""
