@@ -4,6 +4,8 @@ import json
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -56,7 +58,7 @@ def files(rows, tmp_path_factory):
 def client():
     """Two workers of two threads each, in this process: no start to wait for, and tasks side by side."""
     distributed = pytest.importorskip("distributed")
-    cluster = distributed.LocalCluster(2, threads_per_worker=2, processes=False, dashboard_address=None)
+    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=2, processes=False, dashboard_address=None)
     with cluster, distributed.Client(cluster) as own:
         yield own
 
@@ -92,17 +94,31 @@ def objective(model, X, y):
 @pytest.mark.parametrize("optimizer", ["nftrl", "fobos", "rda"])
 def test_mixing_is_as_good_as_one_stream(rows, files, optimizer):
     X, y = rows
-    mixed = fit(classifier(optimizer=optimizer, conversion="optimal-sl"), files, round_rows=128)
+    mixed = fit(classifier(optimizer=optimizer, conversion="optimal-sl"), files, round_rows=128, passes=1)
     one = classifier(optimizer=optimizer, conversion="optimal-sl", shuffle=False, max_iter=1).fit(X, y)
     assert objective(mixed, X, y) <= 1.01 * objective(one, X, y)
     assert abs(mixed.n_nonzero_ - one.n_nonzero_) <= 0.2 * one.n_nonzero_
     assert mixed.t_ == N and mixed.report_["distributed"]["partitions"] == [700, 1800, 1100, 1900, 500]
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge"])
+def test_small_partitions_make_as_many_steps_as_one_stream(rows, loss):
+    """Steps that are too long at first take thousands of others to mend: a partition has too few of its own."""
+    X, y = rows[0][:2000], rows[1][:2000]
+    mixed = fit(classifier(loss=loss), (X, y))
+    one = classifier(loss=loss, shuffle=False, max_iter=1).fit(X, y)
+
+    def value(model):
+        lack = np.maximum(1.0 - y * model.decision_function(X), 0.0) ** (2 if "squared" in loss else 1)
+        return lack.mean() + model.report_["lam"] * np.abs(model.coef_).sum()
+
+    assert mixed.n_iter_ == 8 and value(mixed) <= 1.01 * value(one)
+
+
 def test_phase_two_is_that_of_one_stream(rows, files):
     """Gradient, curvature and sample are those of all rows in their order."""
     X, y = rows
-    found, seen = train_on(classifier(), files), {}
+    found, seen = train_on(classifier(), files, passes=1), {}
     from sparsco.distributed import mixing
 
     plain = mixing._convert
@@ -252,6 +268,61 @@ def test_tasks_that_took_several_workers_with_them_are_handed_in_again(monkeypat
     assert OnDask(None)._surely(work) == "done" and len(tries) == 4
 
 
+def test_a_scheduler_without_workers_is_not_waited_for_in_silence(files, monkeypatch):
+    dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
+    from sparsco.distributed import executors
+
+    monkeypatch.setattr(executors, "SILENT", 0.2)
+    here = fit(classifier(), files)
+    none = distributed.LocalCluster(n_workers=0, threads_per_worker=1, processes=False, dashboard_address=None)
+    with none as cluster, distributed.Client(cluster) as own:
+        with (
+            dask.config.set({"sparsco.no-workers-timeout": "600ms"}),
+            pytest.warns(UserWarning, match="no workers: waiting"),
+            pytest.raises(RuntimeError, match=r"has no workers, and had none for 0.6 s \(sparsco.no-workers-timeout"),
+        ):  # fmt: skip
+            fit(classifier(), files, own)
+        threading.Timer(0.8, cluster.scale, [1]).start()
+        with pytest.warns(UserWarning, match="no workers: waiting for one, 600 s at most"):
+            assert_same(fit(classifier(), files, own), here)
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_asked_to_end_it_ends_in_a_sentence(files, client, tmp_path, monkeypatch, capsys, number, code):
+    from sparsco.cli import main
+    from sparsco.distributed import mixing
+
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals go to the main thread")
+    plain = mixing.learn
+
+    def asked(partition, *rest):
+        if partition.name.endswith("part-0.svm"):
+            os.kill(os.getpid(), number)
+        threading.Event().wait(0.6)
+        return plain(partition, *rest)
+
+    monkeypatch.setattr(mixing, "learn", asked)
+    out = tmp_path / "out.model"
+    assert main(["train", *files, "-m", str(out), "--dask", client.scheduler.address]) == code
+    assert capsys.readouterr().err == "sparsco: stopped before the model was learned; nothing was kept.\n"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not MANY, reason="SPARSCO_LONG_TESTS=1 starts clusters of processes")
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_asked_to_end_processes_are_silent(files, tmp_path, number, code):
+    """A terminal sends Ctrl-C to all of them."""
+    command = [sys.executable, "-m", "sparsco", "train", *files, "-m", str(tmp_path / "out.model"), "--passes", "9999"]
+    process = subprocess.Popen([*command, "--dask", "local:2"], stderr=subprocess.PIPE, start_new_session=True)
+    threading.Event().wait(6.0)
+    os.killpg(process.pid, number)
+    _, complaint = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert complaint == b"sparsco: stopped before the model was learned; nothing was kept.\n"
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.skipif(not MANY, reason="SPARSCO_LONG_TESTS=1 starts clusters of processes")
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_processes_do_not_change_a_bit(files, workers):
@@ -342,9 +413,77 @@ def test_names_get_the_same_columns_everywhere(tmp_path, client):
     best = int(np.abs(found.model.coef_).argmax())
     assert found.names[best] == "w20" and len(found.names) == 50
     assert_same(fit(classifier(), paths, round_rows=64), found.model)
-    hashed = fit(classifier(), paths, reader={"hash_bits": 12}, round_rows=64)
+    stored = [str(convert(open_stream(path, hash_bits=12), tmp_path / f"{path}.cache").folder) for path in paths]
+    hashed = fit(classifier(), paths, reader={"hash_bits": 12}, round_rows=64, partitions=2)
+    assert_same(fit(classifier(), stored, round_rows=64, partitions=2), hashed)  # which share a partition
     assert hashed.n_features_in_ == 4096
     assert np.isclose(np.abs(hashed.coef_).max(), np.abs(found.model.coef_).max(), rtol=0.2)
+
+
+def small_rows():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((240, 4))
+    X[0, 1] = 0.0  # a feature that the first row does not have
+    return X, np.where(X[:, 1] - X[:, 2] > 0.0, 1, -1)
+
+
+def test_features_keep_their_names():
+    """In plain Python, which needs no compilation."""
+    from sparsco import SparsePath
+
+    bag, frames = pytest.importorskip("dask.bag"), pytest.importorskip("dask.dataframe")
+    pandas, (X, y) = pytest.importorskip("pandas"), small_rows()
+    frame = pandas.DataFrame(X, columns=list("dcba"))
+    examples = [({f"f{j}": float(v) for j, v in enumerate(x) if v}, int(label)) for x, label in zip(X, y, strict=True)]
+    with plain_python(), np.errstate(over="ignore"):
+        simple = classifier(alpha=0.05, optimizer="rda", conversion="last")
+        arrays = fit(clone(simple), (X, y), partitions=2)
+        table = fit(clone(simple), frames.from_pandas(frame.assign(label=y), npartitions=2))
+        named = fit(clone(simple), bag.from_sequence(examples, npartitions=2))
+        path = fit(SparsePath(simple, m=2, validation=0.2), bag.from_sequence(examples, npartitions=2))
+        again = fit(clone(table).fit(frame, y), (X, y), partitions=2)
+    assert_same(table, arrays)
+    assert table.feature_names_in_.tolist() == list("dcba") and table.get_feature_names_out().tolist() == ["c", "b"]
+    assert np.array_equal(table.predict(frame), arrays.predict(X))
+    assert named.feature_names_.tolist() == ["f0", "f2", "f3", "f1"]
+    for model in (named, pickle.loads(pickle.dumps(named)), path.model_):
+        assert {"f1", "f2"} <= set(model.get_feature_names_out())
+        assert model.predict_one({"f1": 3.0, "new": 1.0}) == 1 and model.predict_one({"f2": 3.0}) == -1
+    assert not hasattr(again, "feature_names_in_")
+
+
+@pytest.mark.parametrize("labels", [[False, True], [0.0, 1.0], np.array([2, 5], np.int8), ["no", "yes"]])
+def test_classes_are_of_the_type_of_the_labels(labels):
+    bag, frames = pytest.importorskip("dask.bag"), pytest.importorskip("dask.dataframe")
+    pandas, (X, y) = pytest.importorskip("pandas"), small_rows()
+    y, every = np.array(labels)[(y + 1) // 2], np.array(labels)
+    frame = pandas.DataFrame(X, columns=list("dcba")).assign(label=y)
+    pairs = [(x.tolist(), label) for x, label in zip(X, y.tolist(), strict=True)]
+    examples = bag.from_sequence([(dict(zip("dcba", x, strict=True)), label) for x, label in pairs], npartitions=2)
+    model = classifier(optimizer="fobos", conversion="last")
+    with plain_python(), np.errstate(over="ignore"):
+        found = [fit(clone(model), data) for data in ((X, y), frames.from_pandas(frame, npartitions=2), examples)]
+        assert fit(model, (X, y), classes=every.tolist()).classes_.dtype.kind == every.dtype.kind
+    types = [every.dtype, frame.label.to_numpy().dtype, np.array(every.tolist()).dtype]
+    for each, dtype in zip(found, types, strict=True):
+        assert each.classes_.dtype == each.predict(X).dtype == dtype and each.classes_.tolist() == every.tolist()
+
+
+def test_hashed_features_have_the_names_that_one_stream_keeps(tmp_path):
+    rng = np.random.default_rng(0)
+    for part in range(2):
+        words = [rng.permutation(12)[:4] + 6 * part for _ in range(400)]
+        lines = [f"{1 if {7, 15} & {*some} else -1} | " + " ".join(f"w{word}" for word in some) for some in words]
+        (tmp_path / f"{part}.vw").write_text("\n".join(lines) + "\n")
+        convert(open_stream(tmp_path / f"{part}.vw", hash_bits=6), tmp_path / f"cache-{part}")
+    paths = [str(tmp_path / f"{part}.vw") for part in range(2)]
+    caches = [str(tmp_path / f"cache-{part}") for part in range(2)]
+    alone = open_stream(paths, hash_bits=6)
+    assert len(list(alone)) > 0
+    found = train_on(classifier(), paths, reader={"hash_bits": 6}, name_hashed=True)
+    used = np.flatnonzero(found.model.coef_[0]).tolist()
+    assert len(used) > 1 and found.names == {column: alone.names[column] for column in used}
+    assert train_on(classifier(), caches, name_hashed=True).names == found.names
 
 
 def test_rows_may_have_more_columns_later(tmp_path):
@@ -421,6 +560,7 @@ def test_arrays_in_memory_are_partitions_too(rows, client):
 def test_the_command(files, client, tmp_path, capsys):
     from sparsco import load
     from sparsco.cli import main
+    from sparsco.models import read
 
     out, address = tmp_path / "out.model", client.scheduler.address
     settings = ["--alpha", "2e-3", "--dask", address, "--json"]
@@ -429,10 +569,24 @@ def test_the_command(files, client, tmp_path, capsys):
     assert outcome["rows"] == N and outcome["test"]["rows"] == 700
     assert any(note.startswith("partitions: 5, rounds: ") for note in outcome["notes"])
     assert np.array_equal(load(out).coef_, fit(classifier(), files).coef_)
-    for wrong in (["--polish"], ["--classes", "any"], ["--save-state"]):
+    words = tmp_path / "words.vw"
+    words.write_text("".join(f"{1 if k % 3 else -1} | w{k % 3} other\n" for k in range(200)))
+    hashed = ["--hash-bits", "8", "-m", str(out)]
+    assert main(["train", str(words), *hashed, *settings]) == 0
+    there = read(out)["names"]
+    assert main(["train", str(words), *hashed, "--alpha", "2e-3"]) == 0
+    alone = read(out)["names"]
+    assert "w0" in there.values() and all(alone.get(column, name) == name for column, name in there.items())
+    capsys.readouterr()
+    for wrong in (
+        ["--polish"], ["--classes", "any"], ["--save-state"], ["--checkpoint-every", "60s"], ["--no-shuffle"],
+        ["--no-cache"],
+    ):  # fmt: skip
         assert main(["train", *files, "-m", str(out), "--dask", address, *wrong]) == 2
         assert f"{wrong[0]}" in capsys.readouterr().err
     assert main(["train", *files, "-m", str(out), "--dask", "local:0"]) == 2
+    assert main(["train", *files, "-m", str(out), "--dask", "local"]) == 2
+    assert "'local': give a number of processes, for instance local:4" in capsys.readouterr().err
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------
@@ -447,6 +601,9 @@ def test_the_command(files, client, tmp_path, capsys):
         ({"polish": True}, "polish=True is not for data in partitions"),
         ({"storage": "seen"}, "storage='seen' is not for data in partitions"),
         ({"early_stopping": True}, "early_stopping=True is not for data in partitions"),
+        ({"max_iter": 7}, "max_iter=7 is not for data in partitions: the rows are read as often as passes= says"),
+        ({"tol": 1e-5}, "tol=1e-05 is not for data in partitions"),
+        ({"n_iter_no_change": 3}, "n_iter_no_change=3 is not for data in partitions"),
     ],
 )
 def test_settings_that_partitions_cannot_have(rows, settings, words):
@@ -454,6 +611,39 @@ def test_settings_that_partitions_cannot_have(rows, settings, words):
     with plain_python(), np.errstate(over="ignore"), pytest.raises(ValueError, match=words):
         fit(model, (rows[0][:40], rows[1][:40]))
     assert not hasattr(model, "n_iter_")
+
+
+@pytest.mark.parametrize("name, value", [("passes", 2), ("round_rows", 9), ("partitions", 3), ("progress", True)])
+def test_arguments_that_do_not_count_are_refused(rows, files, name, value):
+    from sparsco import SparseClassifierCV, SparsePath, StableSparseClassifier
+
+    for model, data in (
+        (SparseClassifierCV(classifier()), rows), (StableSparseClassifier(), rows),
+        (StableSparseClassifier(), files), (SparsePath(classifier()), files),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"{name}= would not count for a {type(model).__name__}: "):
+            fit(model, data, **{name: value})
+        if data is rows:
+            with pytest.raises(ValueError, match="reader=, classes= would not count"):
+                fit(model, data, reader={}, classes=[-1, 1])
+
+
+def test_classes_are_not_for_a_regression():
+    from sparsco import SparsePath, StableSparseRegressor
+
+    for model in (SparseRegressor(), SparsePath(SparseRegressor()), StableSparseRegressor()):
+        with pytest.raises(ValueError, match=f"classes= would not count for a {type(model).__name__}"):
+            fit(model, "files.svm", classes=[0, 1])
+
+
+def test_a_path_reads_rows_as_often_as_it_says():
+    from sparsco import SparsePath
+
+    X, y = small_rows()
+    simple = classifier(alpha=0.05, optimizer="rda", conversion="last")
+    with plain_python(), np.errstate(over="ignore"):
+        path = fit(SparsePath(simple, m=2, passes=3, validation="progressive", choose=4), (X, y))
+    assert path.model_.report_["examples"] == 3 * len(y)
 
 
 def test_bad_data_is_named(files, tmp_path, client):
@@ -488,6 +678,47 @@ def test_bad_data_is_named(files, tmp_path, client):
         fit(classifier(), (X[:0], y[:0]))
     with pytest.raises(ValueError, match="row 3 has an infinite target"):
         fit(SparseRegressor(), (X, np.r_[0.0, 1.0, np.inf, np.ones(37)]), partitions=1)
+
+
+def pairs_of_collections():
+    dask, array = pytest.importorskip("dask"), pytest.importorskip("dask.array")
+    frames, pandas = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    X, y = small_rows()
+    table, series = pandas.DataFrame(X, columns=list("dcba")), pandas.Series(y)
+    spoilt, unlabelled, both = X.copy(), y.astype(float), np.c_[y, y]
+    spoilt[130, 2], unlabelled[70] = np.nan, np.nan
+    arrays, frame = array.from_array(X, chunks=(60, 3)), frames.from_pandas(table, npartitions=4)
+    labels = frames.from_pandas(series, npartitions=4)
+    good = [(frame, labels), (arrays, y), (arrays, y.tolist()), (arrays, labels)]
+    good += [(frame, array.from_array(y, chunks=60))]
+    bad = [
+        ((frame, frames.from_pandas(series.to_frame(), npartitions=4)), "y has 2 dimensions: give one column"),
+        ((X, both), "y has 2 dimensions"), ((arrays, both), "y has 2 dimensions"),
+        ((frame, frames.from_pandas(series, npartitions=3)), "X and y have 4 and 3 blocks of rows"),
+        ((frame, y), "y is in memory, and how many rows each block of X has is not known"),
+        ((X, labels), "X must be a Dask array"), (labels, "data is a Series"), (arrays, "data is a Array"),
+        ((array.from_array(spoilt, chunks=60), y), "the array, block 2: .*row 11: X has NaN"),
+        ((spoilt, y), "rows 120 to 149 of .*row 11: X has NaN"),
+        ((frames.from_pandas(table, npartitions=4).assign(c=np.nan), labels), "block 0: the table, row 1: column 'c'"),
+        ((arrays, unlabelled), "the array, block 1: row 11 has no label"),
+        ([dask.delayed(X), dask.delayed(y)], "the delayed chunks, block 0: it has rows and no targets"),
+        (dask.delayed((X, y[:9])), r"the delayed chunks, block 0: X has 240 rows and y the shape \(9,\)"),
+    ]  # fmt: skip
+    return good, dask.delayed((X, y)), (table, series), bad
+
+
+def test_pairs_of_collections():
+    good, single, here, bad = pairs_of_collections()
+    simple = classifier(alpha=0.05, optimizer="rda", conversion="last")
+    with plain_python(), np.errstate(over="ignore"):
+        found = [fit(clone(simple), data, partitions=4) for data in (small_rows(), *good, here)]
+        assert_same(fit(clone(simple), single), fit(clone(simple), [single]))
+        for data, words in bad:
+            with pytest.raises(ValueError, match=words):
+                fit(clone(simple), data)
+    for each in found[1:]:
+        assert_same(each, found[0])
+    assert found[1].feature_names_in_.tolist() == found[-1].feature_names_in_.tolist() == list("dcba")
 
 
 def test_partitions_of_several_kinds_are_refused(files, tmp_path):

@@ -582,7 +582,7 @@ def test_arrays_npz_and_examples(tmp_path):
             list(open_stream(bad))
     with pytest.raises(ValueError, match=r"y has shape \(3,\)"):
         open_stream(X, y=[1, 2, 3])
-    with pytest.raises(StreamError, match="rows 1 to .*NaN"):
+    with pytest.raises(StreamError, match="row 1: .*NaN"):
         list(open_stream(np.full((2, 2), np.nan)))
 
 

@@ -308,6 +308,10 @@ class SquaredHinge(NamedTuple):
     def conjugate(self, c: np.ndarray, y: np.ndarray) -> np.ndarray:
         return c * (0.25 * c + y)
 
+    def units(loss, mean, std):  # noqa: N805
+        # slopes grow with a step too far and AdaGrad never forgets them: as for Poisson
+        return 0.0 * mean, 0.0 * std + 0.5, 0.0 * std + 10.0
+
 
 class Multinomial(NamedTuple):
     """log(sum_k exp(p_k)) - p_y over the lanes of an example: one softmax for all classes."""

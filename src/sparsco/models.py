@@ -104,7 +104,7 @@ def contents(
         },
         "intercept": np.asarray(solved.intercept, np.float64),
         "names": {column: every[column] for column in used.tolist() if column in every},
-        "column_names": getattr(model, "feature_names_in_", None),
+        "column_names": None if kind == "names" else getattr(model, "feature_names_in_", None),
         "classes": model.classes_ if is_classifier else None,
         "outputs": None if is_classifier else model._outputs,
         "loss": model._loss(),

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,7 +41,8 @@ _EXAMPLE = """  sparsco train data.svm                              chooses what
   sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4       or a scheduler's address (docs/distributed.md)
 
 exit code: 0 fine, 2 bad argument or input, 3 a file could not be read or written, 4 training diverged, 130 interrupted
-and 143 asked to end: a checkpoint was kept, from which --resume goes on to the same model, bit for bit"""
+and 143 asked to end: a checkpoint was kept, from which --resume goes on to the same model, bit for bit (with --dask
+there are none)"""
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -50,15 +52,16 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument("-m", "--model", metavar="FILE", help="where to write it (default: DATA's name with .model)")
     to.add_argument("--test", metavar="FILE", nargs="+", help="files to judge the model on at the end")
     add_learning(to)
-    to.add_argument("--passes", type=positive, default=1, metavar="N",
-                    help="over the data (default: 1); later ones from a cache, blocks in a random order")  # fmt: skip
+    to.add_argument("--passes", type=positive, metavar="N",
+                    help="over the data (default: 1, with --dask more where files are small); later ones from a cache, "
+                    "blocks in a random order")  # fmt: skip
     to.add_argument("--polish", type=float, nargs="?", const=True, default=False, metavar="TOL",
                     help="go on to the exact optimum, to this share of the L1 weight (default: 1e-4)")  # fmt: skip
     to.add_argument("--no-shuffle", action="store_true", help="later passes in the rows' order, too")
     to.add_argument("--no-cache", action="store_true", help="do not keep the rows for later passes")
     to.add_argument("--update", metavar="MODEL", help="go on with this model, saved with --save-state")
     to.add_argument("--save-state", action="store_true", help="keep all that --update needs in the model file")
-    to.add_argument("--checkpoint-every", type=_interval, default=(None, 60.0), metavar="N|TIME",
+    to.add_argument("--checkpoint-every", type=_interval, metavar="N|TIME",
                     help="rows, or a time such as 30s, 10m, 2h; 0 for never (default: 60s)")  # fmt: skip
     to.add_argument("--resume", action="store_true", help="go on from the checkpoint of a run that was cut off")
     to.add_argument("--restart", action="store_true", help="begin anew although there is such a checkpoint")
@@ -158,14 +161,20 @@ def _train(given: argparse.Namespace) -> int:
         settings["polish"] = given.polish
         if model is not None:
             model.polish = given.polish
-    if (given.passes > 1 or given.polish) and not given.no_cache and source != "-":
+    if ((given.passes or 1) > 1 or given.polish) and not given.no_cache and source != "-":
         reader["cache"] = True
     if given.test:  # what is wrong with its name is found now
         open_stream(given.test if len(given.test) > 1 else given.test[0],
                     **{name: option for name, option in reader.items() if name != "cache"})  # fmt: skip
     if given.dask is not None:
-        return _finished(given, _on_dask(given, model, settings, reader), reader, path, lambda: None)
-    rows, seconds = given.checkpoint_every
+        with stopping() as asked:
+            try:
+                trained = _on_dask(given, model, settings, reader, lambda: bool(asked))
+            except StoppedError as stopped:
+                print(f"sparsco: {stopped}; nothing was kept.", file=sys.stderr)
+                return INTERRUPTED if asked[0] == signal.SIGINT else TERMINATED
+        return _finished(given, trained, reader, path, lambda: None)
+    rows, seconds = given.checkpoint_every or (None, 60.0)
     checkpoints = Checkpoints(path.with_name(path.name + ".checkpoint"), rows, seconds)
     if checkpoints.exist() and not (given.resume or given.restart):
         raise ValueError(
@@ -175,7 +184,7 @@ def _train(given: argparse.Namespace) -> int:
     with stopping(awaits_input="-" in given.data) as asked:
         try:
             trained = train(
-                source, model, passes=given.passes, shuffle=not given.no_shuffle, reader=reader, names=names,
+                source, model, passes=given.passes or 1, shuffle=not given.no_shuffle, reader=reader, names=names,
                 classes=given.classes, settings=settings, resume=given.resume, live=live,
                 checkpoints=checkpoints if rows or seconds else None, stop=lambda: bool(asked),
             )  # fmt: skip
@@ -192,32 +201,46 @@ def _train(given: argparse.Namespace) -> int:
     return _finished(given, trained, reader, path, checkpoints.remove)
 
 
-def _on_dask(given: argparse.Namespace, model: Any, settings: dict[str, Any], reader: dict[str, Any]) -> Any:
+def _on_dask(
+    given: argparse.Namespace, model: Any, settings: dict[str, Any], reader: dict[str, Any], stop: Callable[[], bool]
+) -> Any:
     """The model as workers learn it, each file a partition."""
     from ..distributed.fitting import train
     from ..training import Trained
 
-    with_it = ("update", "save_state", "resume", "restart", "polish")
+    with_it = (
+        "update", "save_state", "checkpoint_every", "resume", "restart", "polish", "no_shuffle", "no_cache",
+    )  # fmt: skip
     not_there = [f"--{name.replace('_', '-')}" for name in with_it if getattr(given, name)]
     not_there += ["--classes any"] if isinstance(given.classes, str) else []
     if not_there:
-        raise ValueError(f"{', '.join(not_there)} cannot be had with --dask: it learns a new model, from rounds alone.")
+        raise ValueError(
+            f"{', '.join(not_there)} cannot be had with --dask: it learns a new model in rounds, from files in their "
+            "order, without checkpoints."
+        )
     if given.storage is None:
         settings["storage"] = "all"
         if model is not None:
             model.storage = "all"
     reader.pop("cache", None)
+
+    def say(message: Any, *_: Any) -> None:
+        print(f"sparsco: {message}", file=sys.stderr)
+
     try:
-        found = train(
-            model, given.data, given.dask, reader=reader, classes=given.classes, passes=given.passes,
-            settings=settings, progress=False if given.quiet else None,
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.showwarning = say
+            found = train(
+                model, given.data, given.dask, reader=reader, classes=given.classes, passes=given.passes,
+                settings=settings, progress=False if given.quiet else None, name_hashed=True, stop=stop,
+            )  # fmt: skip
     except ImportError as error:
         raise ValueError(str(error)) from error
     rounds = found.model.report_["distributed"]["rounds"]
     travelled = sum(each["up"] + each["down"] for each in rounds)
     sizes = f"partitions: {len(found.partitions)}, rounds: {len(rounds)}, travelled: {travelled / 1e6:,.1f} MB"
     _, stream = next(found.partitions[0].streams())
+    stream.recall(found.names)
     return Trained(found.model, stream, [], found.rows, found.seconds, [*found.notes, sizes])
 
 

@@ -9,19 +9,27 @@ from __future__ import annotations
 import functools
 import logging
 import pickle
+import signal
+import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ..pools import Pool
+from ..training import StoppedError
 
 Merge = Callable[[Any, Any], Any]
 Seen = Callable[[int, int], None]
 """Told how many of how many tasks are done."""
 TRIES = 10
 """How often tasks are handed in again that took several workers with them, or lost what they needed."""
+SILENT = 5.0
+"""Seconds without any worker after which that is said."""
+PATIENCE = "sparsco.no-workers-timeout"
+"""In Dask's configuration: how long tasks wait for a first worker; ten minutes where nothing is said."""
 
 
 def in_pairs(parts: list[Any], merge: Merge) -> Any:
@@ -65,8 +73,8 @@ class OnDask(Pool):
 
     shares_memory = False
 
-    def __init__(self, client: Any) -> None:
-        self.client = client
+    def __init__(self, client: Any, stop: Callable[[], bool] = bool) -> None:
+        self.client, self.stop = client, stop
 
     @property
     def count(self) -> int:  # type: ignore[override]
@@ -77,21 +85,23 @@ class OnDask(Pool):
 
     def map(self, name: str, function: Callable[..., Any], items: Iterable[tuple], *held: Any) -> list[Any]:
         every = list(items)
-        return self._surely(lambda: self.client.gather(self._leaves(name, function, every, held)))
+
+        def once() -> list[Any]:
+            leaves = self._leaves(name, function, every, held)
+            self._await(leaves)
+            return self.client.gather(leaves)
+
+        return self._surely(once)
 
     def reduce(
         self, name: str, function: Callable[..., Any], items: Sequence[tuple], *shared: Any, merge: Merge,
         seen: Seen | None = None,
     ) -> Any:  # fmt: skip
-        from distributed import as_completed
-
         def once() -> Any:
             leaves = self._leaves(name, function, items, shared)
             merges = functools.partial(self._submit, f"{name}-merge", merge, priority=1)  # at once: results take room
             root = _by_levels(leaves, merges)
-            if seen is not None:
-                for done, _ in enumerate(as_completed(leaves), 1):
-                    seen(done, len(leaves))
+            self._await([root], lambda: seen(sum(leaf.done() for leaf in leaves), len(leaves)) if seen else None)
             return root.result()
 
         return self._surely(once)
@@ -114,10 +124,44 @@ class OnDask(Pool):
                 _call, [function] * len(keys), *packed, key=keys, pure=False, priority=priority
             )  # fmt: skip
 
+    def _await(self, futures: list[Any], look: Callable[[], None] = lambda: None) -> None:
+        """Until all are done, with a look now and then; not for ever where there is nobody to do them."""
+        from distributed import wait
+
+        last, said = time.monotonic(), False
+        """When there last was a worker, and whether it was said that there is none."""
+        while True:
+            if self.stop():
+                raise StoppedError("stopped before the model was learned")
+            try:
+                wait(futures, timeout=0.5)
+            except TimeoutError:
+                look()
+                last = time.monotonic() if self.client.nthreads() else last
+                said = self._say_alone(time.monotonic() - last, said)
+            else:
+                return look()
+
+    def _say_alone(self, seconds: float, said: bool) -> bool:
+        """Say once that there have been no workers for so long, and give up in the end; a cluster that grows with its
+        tasks begins with none."""
+        import dask
+        from dask.utils import parse_timedelta
+
+        patience = parse_timedelta(dask.config.get(PATIENCE, "10 minutes"))
+        alone = f"the Dask scheduler at {self.client.scheduler.address} has no workers"
+        if seconds > patience:
+            raise RuntimeError(f"{alone}, and had none for {patience:g} s ({PATIENCE} in Dask's configuration).")
+        if seconds > SILENT and not said:
+            warnings.warn(f"{alone}: waiting for one, {patience:g} s at most.", stacklevel=2)
+        return seconds > SILENT
+
     def _surely(self, work: Callable[[], Any]) -> Any:
         """Dask runs the tasks of a lost worker again, but gives up on one that lost several: that may be chance."""
+        from concurrent.futures import CancelledError
+
         from distributed import KilledWorker
-        from distributed.client import ClosedClientError, FutureCancelledError
+        from distributed.client import ClosedClientError
         from distributed.comm import CommClosedError
 
         for _ in range(TRIES):
@@ -125,8 +169,9 @@ class OnDask(Pool):
                 return work()
             except KilledWorker as error:
                 lost = error
-            except (ClosedClientError, CommClosedError, FutureCancelledError) as error:
-                raise RuntimeError(f"the Dask scheduler, or the client, has gone: {error}") from error
+            except (CancelledError, ClosedClientError, CommClosedError) as error:
+                why = (str(error).splitlines() or [""])[0].rstrip(":")
+                raise RuntimeError(f"the Dask scheduler, or the client, has gone: {why}.") from error
         raise RuntimeError(f"workers were lost again and again, perhaps for lack of memory: {lost}") from lost
 
 
@@ -162,9 +207,10 @@ def pickled(what: Any) -> bytes:
 
 
 @contextmanager
-def executor(client: Any = None) -> Iterator[Here | OnDask]:
+def executor(client: Any = None, stop: Callable[[], bool] = bool) -> Iterator[Here | OnDask]:
     """The one that ``client`` means: a Dask client, an address of a scheduler, "local:4" for four processes on this
-    machine that last as long as this context; None for this process alone."""
+    machine that last as long as this context; None for this process alone.  ``stop`` is asked while workers are
+    awaited."""
     if client is None:
         yield Here()
     elif not isinstance(client, str):
@@ -173,25 +219,60 @@ def executor(client: Any = None) -> Iterator[Here | OnDask]:
                 f"client={client!r}: it must be a dask.distributed Client, an address such as 'tcp://host:8786', "
                 "'local:4', or None for this process."
             )
-        yield OnDask(client)
+        yield OnDask(client, stop)
     else:
-        distributed = dask_distributed()
-        if client.startswith("local:"):
-            count = client.removeprefix("local:")
-            if not (count.isdecimal() and int(count) > 0):
-                raise ValueError(f"{client!r}: give a number of processes, for instance local:4.")
-            cluster = distributed.LocalCluster(
-                n_workers=int(count), threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
-            )
-            with cluster, distributed.Client(cluster) as own:
-                yield OnDask(own)
-        else:
-            try:
-                own = distributed.Client(client, timeout="10s")
-            except (OSError, ValueError) as error:
-                raise ValueError(f"{client!r}: no Dask scheduler answers there: {error}") from None
-            with own:
-                yield OnDask(own)
+        dask_distributed()
+        with _silent():
+            yield from _reached(client, stop)
+
+
+def _reached(client: str, stop: Callable[[], bool]) -> Iterator[OnDask]:
+    """A cluster by its address, or one of this machine."""
+    import distributed
+
+    if client.partition(":")[0] != "local":
+        try:
+            own = distributed.Client(client, timeout="10s")
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{client!r}: no Dask scheduler answers there: {error}") from None
+        with own:
+            yield OnDask(own, stop)
+        return
+    count = client.partition(":")[2]
+    if not (count.isdecimal() and int(count) > 0):
+        raise ValueError(f"{client!r}: give a number of processes, for instance local:4.")
+    with _deaf():
+        cluster = distributed.LocalCluster(
+            n_workers=int(count), threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+        )
+    with cluster, distributed.Client(cluster) as own:
+        yield OnDask(own, stop)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Dask's messages are left out to the end, its tracebacks of lost connections above all: exceptions say it."""
+    from distributed.utils import silence_logging_cmgr
+
+    with silence_logging_cmgr(logging.CRITICAL), silence_logging_cmgr(logging.CRITICAL, "distributed.client"):
+        yield
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Threads and processes that begin in here never hear of Ctrl-C, which a terminal sends to all: whoever asked for
+    them ends them.  One that comes meanwhile is heard at the end."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    from multiprocessing.resource_tracker import ensure_running
+
+    ensure_running()  # which would let signals through again as it begins
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def dask_distributed() -> Any:

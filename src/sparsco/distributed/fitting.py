@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,13 +14,15 @@ import numpy as np
 from .._linear import LinearModel, solve
 from ..paths import SparsePath, shell_of
 from ..progress import Bar
+from ..slots import Names
 from ..solve import PILOT_ROWS, Run
 from ..streams.cache import CacheStream
+from ..streams.tables import CATEGORICAL, IGNORE
 from ..training import Part, _Training, by_name, labels, reader_of
 from .executors import Here, OnDask, executor
 from .grids import fit_path, fit_stream, fit_whole
-from .mixing import FIRST_ROWS, Mixing
-from .partitions import Partition, is_array, partitions_of
+from .mixing import Mixing
+from .partitions import Partition, is_in_memory, partitions_of
 
 
 class Fitted(NamedTuple):
@@ -27,7 +31,7 @@ class Fitted(NamedTuple):
     model: Any
     partitions: list[Partition]
     names: Mapping[int, str]
-    """Of features, where they have names."""
+    """Of features, where they have names; of hashed ones those that were asked for."""
     rows: int
     seconds: float
     notes: list[str]
@@ -35,20 +39,26 @@ class Fitted(NamedTuple):
 
 @dataclass(frozen=True)
 class Head:
-    """The first rows of a partition, how they are to be read, whether columns are numbers of names, and the kind of
-    its stream."""
+    """The first rows of a partition and what its stream is like."""
 
     part: Part | None
     reader: dict[str, Any]
+    """How the others are to be read."""
     by_name: bool
+    """Whether columns are numbers of names."""
+    hashed: bool
+    """Whether they are numbers that names were hashed to."""
     kind: str
+    columns: list[str] | None
+    """Of a table all whose features are numbers: their names, in its order."""
+    label_dtype: np.dtype | None
 
 
 def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
     """So many rows at most."""
     partition, found, told = partition.read_with(options), list[Part](), None
-    for _, stream in partition.streams():
-        for chunk in stream.chunks():
+    for number, stream in partition.streams():
+        for chunk in partition.chunks(number, stream):
             n = min(chunk.rows, most)
             found += [Part.of(chunk).cut(0, n)] if n else []
             most, told = most - n, stream if told is None and n else told
@@ -58,22 +68,37 @@ def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
             break
     told = stream if told is None else told  # examples tell only as they are read whether they have names
     part, reader = Part.joined(found) if found else None, reader_of(told, partition.reader)
-    return Head(part, reader, by_name(told), type(told).__name__)
+    kinds = getattr(getattr(told, "layout", None), "kinds", {"": CATEGORICAL})
+    columns = None if CATEGORICAL in kinds.values() else [name for name, each in kinds.items() if each != IGNORE]
+    named = by_name(told)
+    return Head(part, reader, named, bool(told.names) and not named, type(told).__name__, columns, told.label_dtype)
 
 
 def names(partition: Partition) -> list[str]:
     """Of all features of a partition, in the order in which they appear."""
     found: dict[str, None] = {}
-    for _, stream in partition.streams():
-        for _ in stream:
+    for number, stream in partition.streams():
+        for _ in partition.chunks(number, stream):
             pass
         found |= dict.fromkeys(stream.names[column] for column in sorted(stream.names))
     return list(found)
 
 
+def hashed_names(partition: Partition, columns: set[int]) -> dict[int, str]:
+    """The first names that fell into these columns; rows are read until there is one for each."""
+    found: dict[int, str] = {}
+    for _, stream in partition.streams():
+        rest = () if isinstance(stream, CacheStream) else stream  # which knows them all
+        for _ in itertools.chain([None], rest):
+            found |= {column: stream.names[column] for column in columns - found.keys() if column in stream.names}
+            if len(found) == len(columns):
+                return found
+    return found
+
+
 def fit(
     estimator: Any, data: Any, client: Any = None, *, reader: Mapping[str, Any] | None = None,
-    partitions: int | None = None, classes: Any = None, passes: int = 1, round_rows: int = FIRST_ROWS,
+    partitions: int | None = None, classes: Any = None, passes: int | None = None, round_rows: int | None = None,
     progress: bool | None = None,
 ) -> Any:  # fmt: skip
     """Fit an estimator to data in partitions; returns it.
@@ -84,9 +109,11 @@ def fit(
     Dask dataframe, delayed chunks, or (X, y) in memory; ``reader`` are options of
     :func:`sparsco.streams.open_stream` for them.
     ``client``: a Dask client, the address of a scheduler, "local:4"; None computes the same in this process.
-    ``partitions``: how many at most.  ``classes``: all labels there are; None for those of the first 1000 rows.
-    ``passes``: how often phase one reads the rows.  ``round_rows``: rows of a partition in the first round; each
-    round has twice as many as the one before.  ``progress``: on stderr; None at a terminal only.
+    ``classes``: all labels there are; None for those of the first 1000 rows.  For mixing alone: ``partitions``, how
+    many at most; ``passes``, how often phase one reads the rows (default: once; where partitions are small, until each
+    has made as many steps as there are rows, or 16,384); ``round_rows``, rows of a partition in the first round
+    (default: a sixteenth of it, 64 to 1024), each further round has twice as many; ``progress`` on stderr, None at a
+    terminal only.  What does not count for an estimator is refused.
     """
     return train(
         estimator, data, client, reader=reader, partitions=partitions, classes=classes, passes=passes,
@@ -96,36 +123,106 @@ def fit(
 
 def train(
     estimator: Any, data: Any, client: Any = None, *, reader: Mapping[str, Any] | None = None,
-    partitions: int | None = None, classes: Any = None, passes: int = 1, round_rows: int = FIRST_ROWS,
-    settings: Mapping[str, Any] | None = None, progress: bool | None = None,
+    partitions: int | None = None, classes: Any = None, passes: int | None = None, round_rows: int | None = None,
+    settings: Mapping[str, Any] | None = None, progress: bool | None = None, name_hashed: bool = False,
+    stop: Callable[[], bool] = bool,
 ) -> Fitted:  # fmt: skip
-    """:func:`fit` that also tells how it went; without an estimator the labels decide, with ``settings``."""
+    """:func:`fit` that also tells how it went; without an estimator the labels decide, with ``settings``.
+
+    ``name_hashed``: find the names of hashed features that have a weight, for which some rows are read once more.
+    ``stop`` is asked while workers are awaited, for a StoppedError.
+    """
     for name, number in (("passes", passes), ("round_rows", round_rows)):
-        if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
+        if number is not None and (not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1):
             raise ValueError(f"{name}={number!r}: it must be a whole number of at least 1.")
     began, kind = time.monotonic(), _kind_of(estimator)
-    if kind == "folds" and not _is_in_memory(data):
+    if kind == "folds" and not is_in_memory(data):
         raise ValueError("cross-validation deals all rows out to folds: give (X, y) that are in memory.")
-    if kind == "folds" or (kind == "stable" and _is_in_memory(data)):
+    is_whole = kind == "folds" or (kind == "stable" and is_in_memory(data))
+    given = {"passes": passes, "round_rows": round_rows, "partitions": partitions, "progress": progress or None}
+    if is_whole:
+        _refuse_idle(estimator, "whole", given | {"reader": reader, "classes": classes})
         with executor(client) as pool:
             rows = fit_whole(estimator, data, pool)
         return Fitted(estimator, [], {}, rows, time.monotonic() - began, [])
+    _refuse_idle(estimator, kind, given)
+    if classes is not None and estimator is not None and not _classifies(estimator):
+        raise ValueError(f"classes= would not count for a {type(estimator).__name__}: it learns numbers.")
     parts, notes, model = partitions_of(data, reader, partitions), [], estimator
-    with executor(client) as pool:
-        parts, part, options = _opened(parts, pool)
+    with executor(client, stop) as pool:
+        parts, part, options, told = _opened(parts, pool)
         if kind == "stable":
-            named = None if not hasattr(model, "class_weight") else _named(part.y) if classes is None else classes
+            named = None if not _classifies(model) else _named(part.y) if classes is None else classes
             rows = fit_stream(model, parts, options, pool, named)
         else:
-            decided = _Training(model, int(passes), False, dict(reader or {}), classes, dict(settings or {}))
+            decided = _Training(model, 1, False, dict(reader or {}), classes, dict(settings or {}))
             decided._decide(part.y)
             model, notes = decided.model, decided.notes
             if kind == "path":
-                rows = fit_path(model, parts, options, pool, decided.classes, int(passes))
+                rows = fit_path(model, parts, options, pool, decided.classes, model.passes)
             else:
-                rows = _fit_mixed(model, decided, part, parts, options, pool, int(passes), round_rows, progress)
+                rows = _fit_mixed(model, decided, part, parts, options, pool, passes, round_rows, progress)
+        _keep_names(_shell(model, kind), told, options)
+        _keep_labels(_shell(model, kind), told, classes)
+        known = options.get("names", {})
+        if name_hashed and told.hashed and kind == "mixing":
+            known = _names_of_hashed(model, parts, pool)
     parts = [each.read_with(options) for each in parts]
-    return Fitted(model, parts, options.get("names", {}), rows, time.monotonic() - began, notes)
+    return Fitted(model, parts, known, rows, time.monotonic() - began, notes)
+
+
+def _refuse_idle(estimator: Any, kind: str, given: Mapping[str, Any]) -> None:
+    """Refuse arguments that would not count."""
+    idle = [] if kind == "mixing" else [name for name, value in given.items() if value is not None]
+    if idle:
+        why = {
+            "path": "every task reads all rows, as often as its own passes= says",
+            "stable": "its paths share all rows, read once",
+            "whole": "it learns (X, y) as its own fit does",
+        }[kind]
+        named = ", ".join(f"{name}=" for name in idle)
+        raise ValueError(f"{named} would not count for a {type(estimator).__name__}: {why}.")
+
+
+def _classifies(estimator: Any) -> bool:
+    """Whether it learns labels; stable estimators do not say."""
+    return getattr(estimator, "classifies", hasattr(estimator, "class_weight"))
+
+
+def _shell(model: Any, kind: str) -> Any:
+    """What knows labels and features."""
+    return model.path_._shell if kind == "path" else model
+
+
+def _keep_names(model: Any, told: Head, options: Mapping[str, Any]) -> None:
+    """Features are called what the data calls them: columns as a dataframe's are after ``fit``, others as those of
+    dicts are after ``learn_one``."""
+    vars(model).pop("feature_names_in_", None)
+    if "names" not in options:
+        return
+    every = list(options["names"].values())
+    if told.columns is None and isinstance(model, LinearModel):
+        model._features = Names().of(np.arange(len(every)), len(every), options["names"])
+    else:
+        model.feature_names_in_ = np.array(every, object)
+
+
+def _keep_labels(model: Any, told: Head, classes: Any) -> None:
+    """Classes are of the type of the labels, or of those that were named, as after ``fit``."""
+    dtype = told.label_dtype if classes is None else np.asarray(classes).dtype
+    if hasattr(model, "classes_") and dtype is not None:
+        model.classes_ = model.classes_.astype(str if dtype.kind == "U" else dtype)
+
+
+def _names_of_hashed(model: Any, parts: list[Partition], pool: Here | OnDask) -> dict[int, str]:
+    """Of features with a weight: the first name in the order of the rows."""
+    columns, found = set(np.unique(model._solved().coef.indices).tolist()), dict[int, str]()
+    for some in (parts[:1], parts[1:]):  # most names occur soon
+        if columns - found.keys():
+            more = pool.map("sparsco-names", hashed_names, [(part, columns - found.keys()) for part in some])
+            for each in reversed(more):
+                found |= each
+    return found
 
 
 def _kind_of(estimator: Any) -> str:
@@ -147,20 +244,16 @@ def _kind_of(estimator: Any) -> str:
 
 def _fit_mixed(
     model: Any, decided: _Training, part: Part, parts: list[Partition], options: Mapping[str, Any],
-    pool: Here | OnDask, passes: int, round_rows: int, progress: bool | None,
+    pool: Here | OnDask, passes: int | None, round_rows: int | None, progress: bool | None,
 ) -> int:  # fmt: skip
     """Both phases over all partitions; how many rows there are."""
-    _check(model)
+    _check(model, passes)
     with model._unchanged_on_error():
         runs = _begun(model, decided, part)
-        mixing = Mixing(shell_of(model), runs, parts, options, pool, round_rows, _shown(progress))
+        mixing = Mixing(shell_of(model), runs, parts, options, pool, round_rows, _shown(progress, model.verbose))
         mixing.phase_one(passes)
-        _take_answers(model, mixing, mixing.phase_two(), passes)
+        _take_answers(model, mixing, mixing.phase_two())
     return sum(mixing.rows)
-
-
-def _is_in_memory(data: Any) -> bool:
-    return isinstance(data, tuple) and len(data) in (2, 3) and all(is_array(part) for part in data)
 
 
 def _named(y: np.ndarray) -> list[Any]:
@@ -168,8 +261,9 @@ def _named(y: np.ndarray) -> list[Any]:
     return sorted(set(labels(y).tolist()))
 
 
-def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition], Part, dict[str, Any]]:
-    """The partitions, all read in the same way; the first rows; what tells readers the columns of names."""
+def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition], Part, dict[str, Any], Head]:
+    """The partitions, all read in the same way; the first rows; what tells readers the columns of names; the head of
+    the first partition that has rows."""
     heads: list[Head] = pool.map("sparsco-head", head, [(part, 1, {}) for part in parts])
     told = [(part, each) for part, each in zip(parts, heads, strict=True) if each.part is not None]
     if not told:
@@ -185,7 +279,9 @@ def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition
             "it was made of, or convert them with hash_bits."
         )
     if first.by_name:  # columns must mean the same everywhere
-        every = pool.map("sparsco-names", names, [(part,) for part in parts])
+        every = [first.columns]
+        if first.columns is None:
+            every = pool.map("sparsco-names", names, [(part,) for part in parts])
         known = dict(enumerate(dict.fromkeys(name for each in every for name in each)))
         options = {"names": known, "frozen": True}
     rows = list[Part]()
@@ -194,18 +290,23 @@ def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition
         if left > 0:
             more: Head = pool.map("sparsco-head", head, [(part, left, options)])[0]
             rows += [] if more.part is None else [more.part]
-    return parts, Part.joined(rows), options
+    return parts, Part.joined(rows), options, first
 
 
-def _check(model: Any) -> None:
+def _check(model: Any, passes: int | None) -> None:
     """Refuse what partitions cannot do."""
     if getattr(model, "_lams", None) is not None:
         raise ValueError("several strengths are learned by SparsePath: give that.")
+    default = {name: each.default for name, each in inspect.signature(type(model).__init__).parameters.items()}
+    counted = "the rows are read as often as passes= says"
     for name, fine, why in (
         ("storage", model.storage == "all", "'seen' numbers features as they appear, in each partition others: hash"),
         ("early_stopping", not model.early_stopping, "rows are read once, not held back"),
         ("polish", model.polish is False, "it needs all rows on one machine"),
         ("warm_start", not model.warm_start, "a model over partitions begins anew"),
+        ("max_iter", model.max_iter in (default["max_iter"], passes), counted),
+        ("tol", model.tol in (default["tol"], None), counted),
+        ("n_iter_no_change", model.n_iter_no_change == default["n_iter_no_change"], counted),
     ):
         if not fine:
             raise ValueError(f"{name}={getattr(model, name)!r} is not for data in partitions: {why}.")
@@ -227,10 +328,10 @@ def _begun(model: Any, decided: _Training, part: Part) -> list[Run]:
     return [run if run.pilot is not None else run.early() for run in model._runs]
 
 
-def _shown(progress: bool | None) -> Callable[[str, int, int], None] | None:
+def _shown(progress: bool | None, verbose: int) -> Callable[[str, int, int], None] | None:
     """A bar for each round, where progress is to be seen."""
     bar = Bar("")
-    if not (bar.rewrites if progress is None else progress):
+    if not ((bar.rewrites or verbose > 0) if progress is None else progress):
         return None
 
     def show(what: str, done: int, total: int) -> None:
@@ -242,7 +343,7 @@ def _shown(progress: bool | None) -> Callable[[str, int, int], None] | None:
     return show
 
 
-def _take_answers(model: Any, mixing: Mixing, answers: list[Any], passes: int) -> None:
+def _take_answers(model: Any, mixing: Mixing, answers: list[Any]) -> None:
     found = solve(mixing.runs, answers)
     report = found.report | {
         "examples": mixing.learned,
@@ -252,5 +353,5 @@ def _take_answers(model: Any, mixing: Mixing, answers: list[Any], passes: int) -
     model._model = found._replace(coef=model._arranged(found.coef), intercept=model._arranged(found.intercept))
     model.n_features_in_ = max(model.n_features_in_, found.coef.shape[1])
     model._features.width = model.n_features_in_
-    model.n_iter_ = passes
+    model.n_iter_ = mixing.passes
     model._drop_training("a fit over partitions keeps no training state")

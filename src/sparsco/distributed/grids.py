@@ -29,8 +29,8 @@ class Together(Stream):
     def chunks(self, start: Any = None, **_: Any) -> Iterator[Chunk]:
         first = d = 0
         for partition in self.partitions:
-            for _number, stream in partition.streams():
-                for chunk in stream.chunks():
+            for number, stream in partition.streams():
+                for chunk in partition.chunks(number, stream):
                     d = max(d, chunk.d)
                     yield chunk._replace(first=first, d=d)
                     first += chunk.rows

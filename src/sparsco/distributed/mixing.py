@@ -22,14 +22,16 @@ from ..records import Means, Rows
 from ..reservoir import Reservoir
 from ..rows import Matrix
 from ..solve import SAMPLE_NONZEROS, Run
-from ..streams.protocol import unlabelled
 from ..training import Part, labels
 from .executors import Here, OnDask
 from .partitions import Partition, Place
 from .sparse import Sparse
 
-FIRST_ROWS, MOST_ROWS = 1024, 1 << 20
-"""Rows of each partition in the first round, and in any."""
+LEAST_ROWS, FIRST_ROWS, MOST_ROWS = 64, 1024, 1 << 20
+"""Rows of each partition in the first round where partitions are small, where they are not, and in any round."""
+STEPS = 1 << 14
+"""Steps of phase one that are always enough; by default small partitions are read again until they have made as many,
+or as many as there are rows: the mean of the states has made as many steps as one partition."""
 _SPARSE_LEARNING = (OptimalSL, AverageSL, LastSL)
 
 
@@ -44,9 +46,7 @@ class Job:
 
     def rows(self, part: Part, where: str, row: int) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray]:
         """Rows as runs take them: matrix, codes, weights, and the numbers of those that count."""
-        missing, y = unlabelled(part.y), part.y
-        if missing.any():
-            raise ValueError(f"{where}, row {row + int(missing.argmax()) + 1} has no label: every row must have one.")
+        y = part.y
         if self.shell.classifies:
             y = labels(y)
             if not _are_all(self.shell.classes_, y):
@@ -123,6 +123,17 @@ def merged(left: Message, right: Message) -> Message:
 
 
 # ---- what a worker does ----------------------------------------------------------------------------------------------
+
+
+def size(partition: Partition, most: int, names: Mapping[str, Any]) -> int:
+    """How many rows there are, or that there are at least so many."""
+    counted = [0]
+
+    def count(part: Part, row: int) -> None:
+        counted[0] += part.rows
+
+    partition.read_with(names).take(Place(), most, count)
+    return counted[0]
 
 
 def learn(partition: Partition, place: Place, most: int, job: Job, *levels: Message) -> Message:
@@ -294,7 +305,7 @@ class Mixing:
 
     def __init__(
         self, shell: Any, runs: Sequence[Run], partitions: Sequence[Partition], names: Mapping[str, Any],
-        pool: Here | OnDask, first_rows: int = FIRST_ROWS, show: Callable[[str, int, int], None] | None = None,
+        pool: Here | OnDask, first_rows: int | None = None, show: Callable[[str, int, int], None] | None = None,
     ) -> None:  # fmt: skip
         self.pool, self.runs, self.first_rows = pool, list(runs), first_rows
         self.conversions = [_allowed(run) for run in self.runs]
@@ -308,20 +319,31 @@ class Mixing:
         """Bytes of levels that partitions have not been sent yet."""
         self.windows = [_Window(), _Window()]
         """The previous one and the current one."""
-        self.opened, self.learned = 0, 0
+        self.opened, self.learned, self.passes = 0, 0, 0
         self.rows, self.entries = [0] * len(partitions), 0
         self.rounds: list[dict[str, Any]] = []
         self.second: dict[str, Any] = {}
         self.show = show or (lambda what, done, total: None)
 
-    def phase_one(self, passes: int) -> None:
-        """Rounds, until every partition was read so often."""
-        size = self.first_rows
-        for number in range(passes):
+    def phase_one(self, passes: int | None) -> None:
+        """Rounds, until every partition was read so often, or, where nothing is said, until it has made STEPS."""
+        size = self.first_rows or self._first_rows()
+        while self.passes < (passes or self._enough()):
             places: list[Place | None] = [Place() for _ in self.held]
             while any(place is not None for place in places):
-                places = self._round(places, size, number == 0)
+                places = self._round(places, size, self.passes == 0)
                 size = min(2 * size, MOST_ROWS)
+            self.passes += 1
+
+    def _first_rows(self) -> int:
+        """A sixteenth of a partition, within bounds: the smaller it is, the sooner partitions have to meet."""
+        sizes = self.pool.map("sparsco-size", size, [(held, STEPS) for held in self.held], self.job.names)
+        return int(np.clip(sum(sizes) // (16 * max(np.count_nonzero(sizes), 1)), LEAST_ROWS, FIRST_ROWS))
+
+    def _enough(self) -> int:
+        """Passes after which a partition has made as many steps as it should."""
+        rows, parts = sum(self.rows), np.count_nonzero(self.rows)
+        return max(1, -(-min(STEPS, rows) * parts // max(rows, 1)))
 
     def _round(self, places: list[Place | None], size: int, counts: bool) -> list[Place | None]:
         here = [k for k, place in enumerate(places) if place is not None]

@@ -8,15 +8,18 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..streams import Stream, can_be_cut, open_stream
+from ..streams import Chunk, Stream, StreamError, can_be_cut, open_stream
 from ..streams.cache import is_cache
 from ..streams.files import STDIN, is_paths, paths_of, spans
+from ..streams.protocol import unlabelled
+from ..streams.tables import is_table, with_roles
 from ..training import Part
 from .executors import pickled
 
@@ -46,11 +49,35 @@ class Partition:
     blocks: tuple[Any, ...]
     """Of each a list of files, a file and a span of it, or the pickled function that computes it."""
     reader: Mapping[str, Any]
+    called: tuple[str, ...] = ()
+    """The blocks' names in messages; files name themselves."""
 
     def streams(self, first: int = 0) -> Iterator[tuple[int, Stream]]:
         """The streams of the blocks from number ``first`` on; a block is computed when it is asked for."""
         for number in range(first, len(self.blocks)):
-            yield number, _stream_of(self.blocks[number], self.reader)
+            with self._named(number):
+                stream = _stream_of(self.blocks[number], self.reader)
+            yield number, stream
+
+    def chunks(self, number: int, stream: Stream, position: Any = None) -> Iterator[Chunk]:
+        """Those of a block's stream; every row has a label."""
+        with self._named(number):
+            for chunk in stream.chunks(position):
+                missing = unlabelled(chunk.y)
+                if missing.any():
+                    where, row = "" if self.called else f"{self.name}, ", chunk.first + int(missing.argmax()) + 1
+                    raise StreamError(f"{where}row {row} has no label: every row must have one.")
+                yield chunk
+
+    @contextmanager
+    def _named(self, number: int) -> Iterator[None]:
+        """What is wrong with a block names it."""
+        try:
+            yield
+        except ValueError as error:
+            if not self.called:
+                raise
+            raise StreamError(f"{self.called[number]}: {error}") from error
 
     def read_with(self, names: Mapping[str, Any]) -> Partition:
         """The same with further options, those that all partitions share."""
@@ -60,7 +87,7 @@ class Partition:
         """``use(rows, number of the first)`` on at most so many rows; where to go on, None at the end."""
         block, position, behind, row = place
         for number, stream in self.streams(block):
-            for chunk in stream.chunks(position if number == block else None):
+            for chunk in self.chunks(number, stream, position if number == block else None):
                 n = int(min(chunk.rows - behind, most))
                 use(Part.of(chunk).cut(behind, behind + n), row)
                 most, row, behind = most - n, row + n, behind + n
@@ -80,10 +107,19 @@ def _stream_of(block: Any, reader: Mapping[str, Any]) -> Stream:
     if isinstance(block, tuple):
         return open_stream(block[0], span=block[1], **reader)
     block = pickle.loads(block)()
-    if isinstance(block, tuple) and len(block) in (2, 3) and hasattr(block[0], "shape"):
-        y, weights = np.asarray(block[1]), None if len(block) < 3 else np.asarray(block[2])
-        return open_stream(block[0], y=y.astype(object) if y.dtype.kind == "U" else y, weights=weights, **reader)
-    return open_stream(block, **reader)
+    if is_array(block):
+        raise StreamError("it has rows and no targets: give (X, y).")
+    if not (isinstance(block, tuple) and len(block) in (2, 3) and hasattr(block[0], "shape")):
+        return open_stream(block, **reader)
+    X, *others = block
+    for name, part in zip(("y", "weights"), others, strict=False):
+        shape = np.shape(part)
+        if shape != X.shape[:1]:
+            raise StreamError(f"X has {X.shape[0]} rows and {name} the shape {shape}, which must be ({X.shape[0]},).")
+    if is_table(X):
+        X, roles = with_roles(X, target=others[0], weight=others[1] if others[1:] else None)
+        return open_stream(X, **{**reader, **roles})
+    return open_stream(X, y=others[0], weights=others[1] if others[1:] else None, **reader)
 
 
 @dataclass(frozen=True)
@@ -114,18 +150,18 @@ def partitions_of(data: Any, reader: Mapping[str, Any] | None = None, count: int
         raise ValueError("reader={'cache': ...}: every worker would write it; convert the files once and name those.")
     if is_paths(data):
         paths = [os.path.abspath(path) for path in paths_of(data) if path != STDIN or _refuse_stdin()]
-        caches = [path for path in paths if is_cache(path)]
-        if caches and len(paths) > (count or MOST):
-            raise ValueError(f"{caches[0]} is a cache, which shares no partition: set partitions to {len(paths)}.")
         pieces = [piece for path in paths for piece in _pieces(path, reader, len(paths), count)]
         return [Partition(_called(group), tuple(_files_of(group)), reader) for group in _groups(pieces, count)]
-    if isinstance(data, tuple) and len(data) in (2, 3) and all(is_array(part) for part in data):
+    if is_in_memory(data):
         return _slices(data, count or 8, reader)
     blocks, name = _blocks_of(data)
     return [
-        Partition(f"{name}, blocks {group[0]} to {group[-1]}", tuple(blocks[k] for k in group), reader)
+        Partition(
+            f"{name}, blocks {group[0]} to {group[-1]}", tuple(blocks[k] for k in group), reader,
+            tuple(f"{name}, block {k}" for k in group),
+        )
         for group in _groups(range(len(blocks)), count)
-    ]
+    ]  # fmt: skip
 
 
 def _pieces(path: str, reader: Mapping[str, Any], files: int, count: int | None) -> list[Any]:
@@ -145,9 +181,10 @@ def _called(group: Sequence[Any]) -> str:
 
 
 def _files_of(group: Sequence[Any]) -> list[Any]:
-    """Blocks of a partition: whole files together, spans alone."""
-    whole = [piece for piece in group if isinstance(piece, str)]
-    return ([whole] if whole else []) + [piece for piece in group if not isinstance(piece, str)]
+    """Blocks of a partition: whole files together, caches and spans alone."""
+    whole = [piece for piece in group if isinstance(piece, str) and not is_cache(piece)]
+    alone = [[piece] if isinstance(piece, str) else piece for piece in group if piece not in whole]
+    return ([whole] if whole else []) + alone
 
 
 def _refuse_stdin() -> bool:
@@ -173,12 +210,13 @@ def _blocks_of(data: Any) -> tuple[list[bytes], str]:
     except ImportError:
         raise ValueError(f"data is a {type(data).__name__}: it must be {wanted}.") from None
     _refuse_persisted(data)
-    if isinstance(data, tuple) and len(data) in (2, 3) and all(is_dask_collection(part) for part in data):
+    data = [data] if isinstance(data, Delayed) else data
+    if isinstance(data, tuple) and len(data) in (2, 3) and any(is_dask_collection(part) for part in data):
         if not isinstance(data[0], Delayed):
-            return _array_blocks(*data), "the array"
+            return _joint_blocks(*data), "the array" if hasattr(data[0], "numblocks") else "the dataframe"
     elif is_dask_collection(data) and hasattr(data, "to_delayed") and not hasattr(data, "ndim"):
         return [_pickled(part) for part in data.to_delayed()], "the bag"
-    elif is_dask_collection(data) and hasattr(data, "to_delayed") and hasattr(data, "columns"):
+    elif is_dask_collection(data) and hasattr(data, "to_delayed") and data.ndim == 2 and hasattr(data, "columns"):
         return [_pickled(part) for part in data.to_delayed()], "the dataframe"
     if isinstance(data, list | tuple) and data and all(isinstance(part, Delayed) for part in data):
         return [_pickled(part) for part in data], "the delayed chunks"
@@ -190,20 +228,41 @@ def is_array(data: Any) -> bool:
     return sp.issparse(data) or isinstance(data, np.ndarray)
 
 
+def is_in_memory(data: Any) -> bool:
+    """Whether data are (X, y) or (X, y, weights) that are here."""
+    if not isinstance(data, tuple) or len(data) not in (2, 3):
+        return False
+    return (is_array(data[0]) or is_table(data[0])) and all(_is_column(part) for part in data[1:])
+
+
+def _is_column(part: Any) -> bool:
+    """Whether there is a value for each row in it, in memory."""
+    return isinstance(part, np.ndarray | list) or is_table(part)
+
+
 def _slices(data: tuple, count: int, reader: Mapping[str, Any]) -> list[Partition]:
     """Arrays in memory, cut into so many partitions of blocks that are unpacked one at a time."""
-    rows = range(data[0].shape[0])
+    X, *others = data
+    rows, others = range(X.shape[0]), [np.asarray(part) for part in others]
     if not rows:
         raise ValueError("data=(X, y): they have no rows.")
-    if any(part.shape[0] != len(rows) for part in data):
-        raise ValueError(f"data=(X, y): they have {', '.join(str(part.shape[0]) for part in data)} rows.")
-    X = sp.csr_array(data[0]) if sp.issparse(data[0]) else data[0]
+    for name, part in zip(("y", "weights"), others, strict=False):
+        _check_column(name, part.ndim)
+        if len(part) != len(rows):
+            raise ValueError(f"data=(X, y): X has {len(rows)} rows and {name} {len(part)}.")
+    X = sp.csr_array(X) if sp.issparse(X) else getattr(X, "iloc", X)
     parts = []
     for group in _groups(rows, count):
         cuts = [slice(a, min(a + _BLOCK_ROWS, group.stop)) for a in range(group.start, group.stop, _BLOCK_ROWS)]
-        blocks = tuple(pickled(_Given((X[cut], *(part[cut] for part in data[1:])))) for cut in cuts)
-        parts.append(Partition(f"rows {group.start} to {group.stop - 1}", blocks, reader))
+        blocks = tuple(pickled(_Given((X[cut], *(part[cut] for part in others)))) for cut in cuts)
+        called = tuple(f"rows {cut.start} to {cut.stop - 1} of (X, y)" for cut in cuts)
+        parts.append(Partition(f"rows {group.start} to {group.stop - 1}", blocks, reader, called))
     return parts
+
+
+def _check_column(name: str, dimensions: int) -> None:
+    if dimensions != 1:
+        raise ValueError(f"{name} has {dimensions} dimensions: give one column, with a value for each row.")
 
 
 @dataclass(frozen=True)
@@ -216,25 +275,45 @@ class _Given:
         return self.block
 
 
-def _array_blocks(X: Any, y: Any, weights: Any = None) -> list[bytes]:
-    """Of each block of rows X, y and weights together."""
-    if getattr(X, "ndim", 0) != 2 or getattr(y, "ndim", 0) != 1:
-        raise ValueError("data=(X, y): X must be a Dask array of two dimensions and y one of one.")
-    X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
-    columns = [X]
+def _joint_blocks(X: Any, y: Any, weights: Any = None) -> list[bytes]:
+    """Of each block of rows X, y and weights together; y and weights may be in memory."""
+    from dask.array import from_array
+    from dask.base import is_dask_collection
+
+    if not is_dask_collection(X) or getattr(X, "ndim", 0) != 2:
+        raise ValueError("data=(X, y): beside a Dask collection X must be a Dask array (rows, columns) or dataframe.")
+    if hasattr(X, "rechunk") and X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    sizes, columns = _sizes(X), [X]
     for name, part in (("y", y), ("weights", weights)):
         if part is None:
             continue
-        if np.isnan(part.shape[0]) or np.isnan(X.shape[0]):
-            if part.numblocks[0] != X.numblocks[0]:
-                raise ValueError(f"X and {name} have {X.numblocks[0]} and {part.numblocks[0]} blocks of rows.")
-        elif part.shape[0] != X.shape[0]:
-            raise ValueError(f"X has {X.shape[0]} rows and {name} {part.shape[0]}.")
-        elif part.chunks[0] != X.chunks[0]:
-            part = part.rechunk({0: X.chunks[0]})
+        part = part if is_dask_collection(part) else np.asarray(part)
+        _check_column(name, part.ndim)
+        if isinstance(part, np.ndarray):
+            if sizes is None:
+                raise ValueError(
+                    f"{name} is in memory, and how many rows each block of X has is not known: give {name} as a Dask "
+                    "collection of the same blocks, or X as an array after X.compute_chunk_sizes()."
+                )
+            part = from_array(part, chunks=len(part))
+        own = _sizes(part)
+        if sizes is None or own is None:
+            if part.npartitions != X.npartitions:
+                raise ValueError(f"X and {name} have {X.npartitions} and {part.npartitions} blocks of rows.")
+        elif sum(own) != sum(sizes):
+            raise ValueError(f"X has {sum(sizes)} rows and {name} {sum(own)}.")
+        elif own != sizes:
+            part = part.rechunk({0: sizes})
         columns.append(part)
     blocks = [np.ravel(part.to_delayed()) for part in columns]
     return [_pickled(*parts) for parts in zip(*blocks, strict=True)]
+
+
+def _sizes(part: Any) -> tuple[int, ...] | None:
+    """The rows of each block, where they are known: never of a dataframe's."""
+    sizes = part.chunks[0] if hasattr(part, "chunks") else (np.nan,)
+    return None if np.isnan(sizes).any() else sizes
 
 
 def _pickled(*parts: Any) -> bytes:

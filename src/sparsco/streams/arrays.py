@@ -33,8 +33,9 @@ class ArrayStream(Pieces):
             raise ValueError(f"source has {self.X.shape[1]} columns; at most {MAX_FEATURES} are supported.")
         self.y = np.full(n, np.nan) if y is None else np.asarray(y)
         self.weights = None if weights is None else np.asarray(weights, np.float64)
-        if self.y.dtype.kind in "biuf":
-            self.y = self.y.astype(np.float64)
+        self.label_dtype = self.y.dtype
+        if self.y.dtype.kind in "biufU":
+            self.y = self.y.astype(object if self.y.dtype.kind == "U" else np.float64)
         for name, array in (("y", self.y), ("weights", self.weights)):
             if array is not None and array.shape != (n,):
                 raise ValueError(f"{name} has shape {array.shape}; it must be ({n},), one for each row.")
@@ -50,11 +51,21 @@ class ArrayStream(Pieces):
             try:
                 matrix = as_matrix(self.X[rows])
             except ValueError as error:
-                raise StreamError(f"{self.format}, rows {start + 1} to {start + _ROWS}: {error}") from error
+                raise StreamError(f"{self.format}, {self._wild(start)}: {error}") from error
             y, weights = self.y[rows], None if self.weights is None else self.weights[rows]
             end = start + len(y)
             parsed = Parsed(len(y), matrix.indptr, matrix.indices, matrix.data, y, weights, d=matrix.d)
             yield Piece(parsed, self.format, {"offset": end}, end)
+
+
+    def _wild(self, start: int) -> str:
+        """The first of these rows with a number that is too large or none; all of them where that cannot be told."""
+        X = self.X[start : start + _ROWS]
+        if X.dtype.kind == "f":
+            X = sp.csr_array(X)
+            for at in np.flatnonzero(~(np.abs(X.data) <= LARGEST)).tolist():
+                return f"row {start + int(np.searchsorted(X.indptr, at, 'right'))}"
+        return f"rows {start + 1} to {start + X.shape[0]}"
 
 
 class NpzStream(ArrayStream):
@@ -73,7 +84,7 @@ class NpzStream(ArrayStream):
         except (ValueError, KeyError, EOFError) as error:
             raise StreamError(f"{self.path} cannot be read as .npz: {error}") from error
         super().__init__(X, arrays.get("y") if y is None else y, arrays.get("weights") if weights is None else weights)
-        self.format = self.path
+        self.format, self.label_dtype = self.path, None
 
     def origin(self) -> Any:
         return super().origin() if self.has_own else self.files.identity()
@@ -145,7 +156,7 @@ class ExampleStream(Pieces):
     def _label(self, y: Any) -> Any:
         kind = str if isinstance(y, str) else float
         if self._kind is None and y is not None:
-            self._kind = kind
+            self._kind, self.label_dtype = kind, np.asarray(y).dtype
         if y is None:
             return None if self._kind is str else np.nan
         if kind is not self._kind:

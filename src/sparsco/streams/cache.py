@@ -67,6 +67,9 @@ class CacheStream(Stream):
     def names(self) -> Mapping[int, str]:
         return self._names
 
+    def recall(self, names: Mapping[int, str]) -> None:
+        self._names |= names
+
     def identity(self) -> dict[str, Any]:
         return self.manifest["identity"]
 

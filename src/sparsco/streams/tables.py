@@ -348,6 +348,8 @@ class TableStream(Tabular):
         self.table = _as_arrow(table)
         self.total = self.table.num_rows
         self.layout = self.lay_out(_types(self.table.schema), "the table")
+        if self.layout.target is not None:
+            self.label_dtype = np.dtype(self.table.schema.field(self.layout.target).type.to_pandas_dtype())
 
     def pieces(self, place: Position) -> Iterator[Piece]:
         yield from _pieces_of(self, iter([(0, self.table)]), place.get("offset", 0), 0, 0, "the table")
@@ -430,6 +432,19 @@ def _types(schema: Any) -> dict[str, Any]:
 def is_table(source: Any) -> bool:
     """Whether a source is a table in memory."""
     return hasattr(source, "__arrow_c_stream__") or type(source).__module__.partition(".")[0] in ("pandas", "polars")
+
+
+def with_roles(table: Any, **columns: Any) -> tuple[Any, dict[str, str]]:
+    """A table with further columns of these roles, those that are not None, and what each is called in it."""
+    arrow, table = needed("pyarrow", "tables"), _as_arrow(table)
+    roles = {}
+    for role, values in columns.items():
+        if values is not None:
+            name = role
+            while name in table.column_names:
+                name += "_"
+            roles[role], table = name, table.append_column(name, arrow.array(np.asarray(values)))
+    return table, roles
 
 
 def _as_arrow(table: Any) -> Any:
