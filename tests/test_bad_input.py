@@ -460,6 +460,8 @@ def test_a_change_in_the_middle_of_a_long_array_is_seen():
 def test_losses_of_the_other_kind():
     with pytest.raises(ValueError, match="is for numbers"):
         sparsco.SparseClassifier(loss=sparsco.Poisson()).fit(np.eye(4), [0, 1, 0, 1])
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    assert sparsco.SparseClassifier(loss="squared", alpha=0.01).fit(X, X[:, 0] > 0.0).score(X, X[:, 0] > 0.0) > 0.9
 
 
 @pytest.mark.parametrize(

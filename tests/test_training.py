@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsco import SparseClassifier, SparseRegressor, archive, cli, load, models, scoring
+from sparsco import GroupL1, SparseClassifier, SparseRegressor, archive, cli, load, models, scoring
 from sparsco.streams import open_stream
 from sparsco.training import Checkpoints, StoppedError, next_mark, train
 
@@ -289,6 +289,46 @@ def test_parts_with_settings_are_written_as_in_python(here, capsys):
     assert not model.classifies and model.loss.epsilon == 0.5 and model.n_nonzero_ == 2
 
 
+def test_a_model_is_not_mixed_with_features_of_another_kind(here, capsys):
+    (here / "d.vw").write_text("1 | a b\n-1 | c\n" * 600)
+    for model, source, options in [("n", "data.svm", []), ("w", "d.vw", []), ("h", "d.vw", ["--hash-bits", "6"])]:
+        assert run("train", source, "-m", model, "--quiet", "--save-state", "--alpha", "0.01", *options) == 0
+    capsys.readouterr()
+    for arguments, sentence in [
+        (["train", "d.vw", "--update", "n"], "of the model are numbered columns, those of the source names"),
+        (["train", "data.svm", "--update", "w"], "name"),
+        (["train", "d.vw", "--update", "h", "--hash-bits", "5"], "the model was trained with hash_bits=6"),
+        (["evaluate", "h", "d.vw", "--hash-bits", "5"], "the model was trained with hash_bits=6"),
+        (["evaluate", "w", "d.vw", "-q", "ab"], "the model was trained with no quadratic"),
+        (["train", "d.vw", "--update", "w", "--seed", "3"], "leave out --seed"),
+    ]:
+        assert run(*arguments) == 2
+        assert sentence in capsys.readouterr().err
+    assert run("train", "data.svm", "-m", "r", "--loss", "squared", "--quiet") == 0
+    capsys.readouterr()
+    assert run("predict", "r", "data.svm", "--probability") == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_a_run_with_other_groups_is_not_resumed(here, capsys):
+    groups = np.arange(31) // 2
+    arguments = ["train", "data.svm", "-m", "m", "--quiet", "--penalty", "GroupL1(0.01, 'g.txt')"]
+    np.savetxt(here / "g.txt", groups)
+    live = Checkpoints(here / "m.checkpoint", 500)
+    stops = iter([False] * 4 + [True] * 100)
+    settings = {"penalty": GroupL1(0.01, groups), "random_state": 0, "fit_intercept": True, "storage": "all"}
+    with pytest.raises(StoppedError):
+        train("data.svm", settings=settings, checkpoints=live, stop=lambda: next(stops))
+    np.savetxt(here / "g.txt", groups[::-1])
+    assert run(*arguments, "--resume") == 2
+    said = capsys.readouterr().err
+    assert "other settings" in said and "goes on" not in said
+    np.savetxt(here / "g.txt", groups)
+    assert run(*arguments, "--resume") == 0
+    resumed = bits(load("m"))
+    assert run(*arguments) == 0 and bits(load("m")) == resumed
+
+
 def test_names_and_html(here, capsys):
     text = re.sub(r" (\d+):", r" <b>\1&:", (here / "data.svm").read_text())
     (here / "d.vw").write_text(text.replace("1 ", "1 | "))
@@ -346,6 +386,11 @@ def test_update_goes_on_where_a_model_stopped(here, capsys):
         (["train", "data.svm", "--optimizer", "FTLR(1.0)"], 2, "there is no FTLR in sparsco, perhaps FTRL is meant"),
         (["train", "data.svm", "--loss", "Huber(delta=1)"], 2, "Huber takes epsilon"),
         (["train", "data.svm", "--loss", "Huber(1"], 2, "not written as in Python"),
+        (["train", "data.svm", "--loss", "L1Ball(1)"], 2, "it is no loss"),
+        (["train", "data.svm", "--loss", "Huber([1, 2])"], 2, "epsilon=[1, 2] is to be a number"),
+        (["train", "data.svm", "--penalty", "L1Ball(True)"], 2, "radius=True is to be a number"),
+        (["train", "data.svm", "--penalty", "GroupL1(1, groups.txt)"], 2, "a file's name in quotes"),
+        (["compare", "data.svm", "--penalty", "L1Ball(1)"], 2, "has a strength of its own"),
         (["train", "data.svm", "--loss", "Huber(open('x'))"], 2, "there is no open in sparsco"),
         (["train", "data.svm", "--penalty", "GroupL1(1, 'none.txt')"], 2, "none.txt"),
         (["train", "data.svm", "--penalty", "GroupL1(1, 'data.svm')"], 2, "data.svm is to have numbers only"),
@@ -492,7 +537,7 @@ def test_silent_standard_input_does_not_delay_the_end(tmp_path, silent):
     write_rows(tmp_path / "data.svm", 5000)
     rows = (tmp_path / "data.svm").read_bytes() if silent == "in mid-line" else b""
     process = start(tmp_path, "train", "-", "-m", "m", "--quiet", "--format", "libsvm", stdin=subprocess.PIPE)
-    process.stdin.buffer.write(rows + b"1 3:0.5 7:0.25"[: len(rows)])
+    process.stdin.buffer.write(rows + b"1 3:0.5 7"[: len(rows)])
     process.stdin.buffer.flush()
     while not Path(f"/proc/{process.pid}/syscall").read_text().startswith("0 0x0 "):  # until it waits in read(0, ...)
         time.sleep(0.05)
@@ -502,6 +547,16 @@ def test_silent_standard_input_does_not_delay_the_end(tmp_path, silent):
 
 
 # ---- what a reviewer found -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/proc/self/syscall").exists() or platform.machine() != "x86_64", reason="looks at /proc")
+def test_other_commands_say_that_they_were_asked_to_end(tmp_path):
+    process = start(tmp_path, "convert", "-", "rows", "--format", "libsvm", stdin=subprocess.PIPE)
+    while not Path(f"/proc/{process.pid}/syscall").read_text().startswith("0 0x0 "):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 143 and said.strip() == "sparsco: asked to end" and not list(tmp_path.glob("*rows*"))
 
 
 def test_nothing_that_is_read_is_written_over(here, capsys):

@@ -173,7 +173,7 @@ def parts(
     loss = model._loss()
     if loss.classifies and not model.classifies:
         raise ValueError(f"loss={model.loss!r} is for labels: a regression needs a loss of numbers such as 'squared'.")
-    if model.classifies and not loss.classifies:
+    if model.classifies and not loss.classifies and type(loss) not in map(type, model._losses.values()):
         raise ValueError(f"loss={model.loss!r} is for numbers: a classifier needs a loss of labels such as 'logistic'.")
     if one_by_one and is_of_fixed_width(regularizer):
         what = type(regularizer).__name__ if model.feature_weights is None else "feature_weights"
@@ -307,7 +307,7 @@ def named(kind: str, name: Any, table: dict[str, Any], has: str, one_of: str = "
         return table[name]
     close = difflib.get_close_matches(name.lower(), table, 1)
     hint = f" did you mean {close[0]!r}?" if close else ""
-    raise ValueError(f"{kind}={name!r} is not known:{hint} choose from {', '.join(map(repr, table))}.")
+    raise ValueError(f"{kind}={name!r} is not known:{hint} choose from {', '.join(map(repr, table))} or give a record.")
 
 
 def _is_number(x: Any, least: float = -np.inf, most: float = np.inf) -> bool:

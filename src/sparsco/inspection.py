@@ -16,6 +16,14 @@ from .training import Trained
 _CHOSEN = ("optimizer", "conversion", "regularizer", "step_size")
 
 
+def _spelled(part: Any) -> str:
+    """A record in words, arrays by their length."""
+    if not hasattr(part, "_fields"):
+        return str(part)
+    fields = {name: f"[{len(value)} numbers]" if np.ndim(value) else value for name, value in part._asdict().items()}
+    return f"{type(part).__name__}({', '.join(f'{name}={value}' for name, value in fields.items())})"
+
+
 def summary(trained: Trained) -> dict[str, Any]:
     """A training run in numbers and words that JSON has."""
     model, report = trained.model, trained.model.report_
@@ -25,7 +33,7 @@ def summary(trained: Trained) -> dict[str, Any]:
         "rows": trained.rows, "passes": int(model.n_iter_), "seconds": round(trained.seconds, 3),
         "features": int(model.n_features_in_), "nonzeros": int(model.n_nonzero_),
         "selected": int(len(np.unique(model._solved().coef.indices))),
-        "chosen": {name: str(report[name]) for name in _CHOSEN if report.get(name) is not None},
+        "chosen": {name: _spelled(report[name]) for name in _CHOSEN if report.get(name) is not None},
         "notes": trained.notes, "warnings": report["warnings"],
         "table": [line._asdict() for line in trained.table],
     }  # fmt: skip

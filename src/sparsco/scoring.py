@@ -30,7 +30,7 @@ def opened_for(
 
     Where the rows need not be ``labelled``, a table may lack the column of the target.
     """
-    model, reader = restored(content), content["extra"].get("reader", {}) | options
+    model, reader = restored(content), read_alike(content, options)
     names = list(content["names"].values()) if content["features"] == "names" else None
     source = source[0] if isinstance(source, list) and len(source) == 1 else source
     if isinstance(source, str | os.PathLike) and is_cache(os.fspath(source)):
@@ -53,6 +53,16 @@ def opened_for(
     if names is None and by_name(stream):
         raise ValueError(f"{source} has names of features, and those of the model are numbered columns.")
     return model, stream
+
+
+def read_alike(content: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the reader: those the model was trained with, and others that leave its features what they are."""
+    own = content["extra"].get("reader", {})
+    for name in ("hash_bits", "quadratic", "zero_based"):
+        if name in options and options[name] != own.get(name):
+            was = f"{name}={own[name]!r}" if name in own else f"no {name}"
+            raise ValueError(f"{name}={options[name]!r}: the model was trained with {was}; leave it out.")
+    return own | options
 
 
 def _without_target(source: Any, reader: dict[str, Any]) -> dict[str, Any]:
@@ -98,10 +108,7 @@ class _Renamed(Stream):
 def predictions(model: Any, stream: Stream, kind: str = "label") -> Iterator[tuple[Chunk, np.ndarray]]:
     """For each chunk labels (numbers for a regression), scores or probabilities."""
     classifies = hasattr(model, "classes_")
-    if kind not in KINDS:
-        raise ValueError(f"{kind!r} is no kind of prediction: choose {', '.join(KINDS)}.")
-    if kind == "probability" and not hasattr(model._loss(), "probabilities"):
-        raise ValueError("this model has no probabilities: it needs a classifier with logistic or multinomial loss.")
+    _check_kind(model, kind)
     for chunk in stream:
         p = model.margins_of(chunk.matrix)
         if kind == "probability":
@@ -112,9 +119,17 @@ def predictions(model: Any, stream: Stream, kind: str = "label") -> Iterator[tup
             yield chunk, model._best(p) if classifies else model._predicted(p)
 
 
+def _check_kind(model: Any, kind: str) -> None:
+    if kind not in KINDS:
+        raise ValueError(f"{kind!r} is no kind of prediction: choose {', '.join(KINDS)}.")
+    if kind == "probability" and not hasattr(model._loss(), "probabilities"):
+        raise ValueError("this model has no probabilities: it needs a classifier with logistic or multinomial loss.")
+
+
 def lines(model: Any, stream: Stream, kind: str = "label") -> Iterator[str]:
     """Predictions as text: a line for each row, numbers to the last bit, columns apart by tabs, a row's tag behind
     them; probabilities and scores of several classes have a first line that names these."""
+    _check_kind(model, kind)
     several = kind == "probability" or (kind == "score" and len(model.intercept_) > 1)
     if several:
         names = model.classes_.tolist() if hasattr(model, "classes_") else range(len(model.intercept_))

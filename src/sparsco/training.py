@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import hashlib
 import numbers
+import sys
 import time
 import warnings
 import zlib
@@ -26,7 +28,7 @@ from ._tasks import LinearClassifier, LinearRegressor
 from .progress import Live
 from .rows import Matrix, stack
 from .solve import PILOT_ROWS
-from .streams import Chunk, Stream, open_stream
+from .streams import Chunk, Stream, StreamError, open_stream
 from .streams.cache import CachedStream, CacheStream
 from .streams.features import Vocabulary
 from .streams.protocol import unlabelled
@@ -42,6 +44,10 @@ _PIECE = 1 << 15
 
 class StoppedError(Exception):
     """The caller asked to end; a checkpoint was written if there is a place for one."""
+
+
+class ResumeError(ValueError):
+    """The checkpoint is of another run, or of other data."""
 
 
 class Line(NamedTuple):
@@ -131,14 +137,15 @@ def train(
     source: Any, model: Any = None, *, passes: int = 1, shuffle: bool = True, reader: Mapping[str, Any] | None = None,
     classes: Any = None, settings: Mapping[str, Any] | None = None, names: Mapping[int, str] | None = None,
     checkpoints: Checkpoints | None = None, resume: bool = False, stop: Callable[[], bool] = bool,
-    live: Live | None = None,
+    live: Live | None = None, named: bool | None = None,
 ) -> Trained:  # fmt: skip
     """Learn the rows of a file, a table or anything else that :func:`sparsco.streams.open_stream` takes.
 
     ``model`` is an estimator, new or with a stream under way; without one the labels of the first rows decide between
     a classifier and a regression, made with ``settings``.  ``classes`` are all there are,
     "any" where they may appear at any time, None where the first rows decide.  ``reader`` are options of
-    ``open_stream``, and ``names`` those of features that a stream under way has seen.  A further pass is read in a
+    ``open_stream``, and ``names`` those of features that a stream under way has seen; ``named`` says whether its
+    features are names or numbered columns, which those of the source have to be as well.  A further pass is read in a
     random order of blocks where rows are cached.  ``stop`` is asked now and then whether to end here.
     """
     if not isinstance(passes, numbers.Integral) or passes < 1:
@@ -146,6 +153,9 @@ def train(
     run = _Training(model, int(passes), bool(shuffle), dict(reader or {}), classes, dict(settings or {}))
     run.checkpoints, run.stop, run.live = checkpoints, stop, live or Live()
     run.stream = open_stream(source, **(run.reader | ({"names": dict(names)} if names else {})))
+    if named is not None and named != by_name(run.stream):
+        kinds = ("numbered columns", "names")
+        raise ValueError(f"the features of the model are {kinds[named]}, those of the source {kinds[not named]}.")
     if resume:
         run.recall()
     return run.whole()
@@ -213,7 +223,9 @@ class _Training:
         if model is not None:
             settings = model.settings() | {"type": type(model).__name__}
         under_way = [zlib.crc32(run.state.cell) for run in getattr(model, "_runs", None) or () if run.pilot is not None]
-        self.asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items()), under_way))
+        with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+            asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items()), under_way))
+        self.asked = hashlib.sha256(asked.encode()).hexdigest()
         """To be compared with what a checkpoint's run was asked for."""
         self.seed = settings.get("random_state")
         self.seed = self.seed if isinstance(self.seed, int) else 0
@@ -239,9 +251,9 @@ class _Training:
             raise ValueError("standard input and iterators cannot be resumed: nobody could tell whether they changed.")
         path, content = self.checkpoints.path, self.checkpoints.read()
         if content["asked"] != self.asked:
-            raise ValueError(f"{path} belongs to a run with other settings: repeat those, or do not resume.")
+            raise ResumeError(f"{path} belongs to a run with other settings: repeat those, or do not resume.")
         if content["identity"] != self._identity():
-            raise ValueError(f"the data changed since {path} was written: train anew, without resuming.")
+            raise ResumeError(f"the data changed since {path} was written: train anew, without resuming.")
         for sentence in models.differences(content["environment"]):
             warnings.warn(f"{path} was written with {sentence}: the model may differ in the last bits.", stacklevel=3)
         self.stream.recall(content["names"])
@@ -288,8 +300,7 @@ class _Training:
                 "file."
             )
         while self.epoch < self.passes:
-            for part, is_judged in self._parts():
-                self._end_if_asked()  # while the part was awaited: standard input may have been cut in mid-line then
+            for part, is_judged in self._awaited(self._parts()):
                 self._learn(part, is_judged)
                 self._pause()
             self.rows = max(self.rows, self.row)
@@ -303,6 +314,16 @@ class _Training:
         self._line()
         self.live.close()
         return Trained(self.model, self.stream, self.table, self.rows, self._elapsed(), self.notes)
+
+    def _awaited(self, parts: Iterator[tuple[Part, bool]]) -> Iterator[tuple[Part, bool]]:
+        """The same, none after a request to end: standard input may have been cut in mid-line then."""
+        try:
+            for part in parts:
+                self._end_if_asked()
+                yield part
+        except StreamError:
+            self._end_if_asked()
+            raise
 
     def _parts(self) -> Iterator[tuple[Part, bool]]:
         """The rest of a pass in parts, and whether a part is judged before it is learned: the rows at a mark are, all

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import gc
 import os
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return parsed.run(parsed)
     except KeyboardInterrupt as stop:
-        return _complain(str(stop) or "interrupted", INTERRUPTED)
+        return _complain(str(stop) or "interrupted", TERMINATED if isinstance(stop, _Terminated) else INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
@@ -53,6 +54,7 @@ def run() -> None:
     are loaded, and again at the end, would take a fifth of the time.
     """
     gc.set_threshold(200_000)
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         code = main()
     except SystemExit as stop:
@@ -68,6 +70,14 @@ def run() -> None:
             os._exit(code)
     gc.freeze()
     sys.exit(code)
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, where a command has no answer of its own."""
+
+
+def _terminated(*_: object) -> None:
+    raise _Terminated("asked to end")
 
 
 def _complain(sentence: str, code: int) -> int:

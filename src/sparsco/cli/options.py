@@ -56,6 +56,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+_HAS = {
+    "loss": "derivative", "penalty": "strength", "optimizer": "uses_steps", "conversion": "check", "step_size": "sizes",
+    "preset": "parameters",
+}  # fmt: skip
+"""By what a part is known."""
+
+
 def part(option: str, text: str) -> Any:
     """What a record such as ``L1Ball(30)`` or ``Huber(epsilon=0.5)`` means, written as in Python; names stay names.
 
@@ -70,15 +77,23 @@ def part(option: str, text: str) -> Any:
     records = {name: getattr(sparsco, name) for name in sparsco.__all__}
     records = {name: record for name, record in records.items() if hasattr(record, "_fields")}
     try:
-        return _built(ast.parse(text.strip(), mode="eval").body, records | PRESETS if option == "preset" else records)
-    except (SyntaxError, TypeError, ValueError) as error:
+        known = records | PRESETS if option == "preset" else records
+        record = _built(ast.parse(text.strip(), mode="eval").body, known)
+        if not hasattr(record, _HAS[option]):
+            raise ValueError(f"it is no {option.replace('_', ' ')}")
+        return record
+    except (SyntaxError, TypeError, ValueError, OSError) as error:
         reason = "it is not written as in Python" if isinstance(error, SyntaxError) else str(error)
-        raise ValueError(f"--{option.replace('_', '-')} {text}: {reason}.") from None
+        raise ValueError(f"--{option.replace('_', '-')} {text}: {reason.rstrip('.')}.") from None
 
 
 def _built(node: ast.expr, known: dict[str, Any]) -> Any:
     if not isinstance(node, ast.Call):
-        return ast.literal_eval(node)
+        try:
+            return ast.literal_eval(node)
+        except ValueError:
+            what = "a number, a list of them, True, False, None, a record, or a file's name in quotes"
+            raise ValueError(f"{ast.unparse(node)} is not {what}") from None
     name = ast.unparse(node.func)
     if name not in known:
         close = difflib.get_close_matches(name, known, 1)
@@ -91,13 +106,18 @@ def _built(node: ast.expr, known: dict[str, Any]) -> Any:
         raise TypeError(f"{name} takes {', '.join(inspect.signature(known[name]).parameters)}") from None
     if not hasattr(known[name], "_fields"):
         return given
-    return type(given)(*(_number_or_file(each, given._field_defaults.get(f)) for f, each in given._asdict().items()))
+    return type(given)(*(_checked(given, field, value) for field, value in given._asdict().items()))
 
 
-def _number_or_file(value: Any, default: Any) -> Any:
-    """Numbers of a file, or of a list, as an array."""
+def _checked(record: Any, field: str, value: Any) -> Any:
+    """A record's value; where it takes an array also the numbers of a file, or of a list."""
     import numpy as np
 
+    kind, default = str(record.__annotations__[field]), record._field_defaults.get(field)
+    takes_array = "ndarray" in kind or "Any" in kind
+    is_wrong = isinstance(value, list | str) and not (takes_array or isinstance(default, str))
+    if is_wrong or (isinstance(value, bool) and "bool" not in kind and not takes_array):
+        raise ValueError(f"{field}={value!r} is to be a number")
     if isinstance(value, list):
         return np.array(value)
     if not isinstance(value, str) or isinstance(default, str):

@@ -28,7 +28,7 @@ from .options import (
 
 _LEARNING = (
     "task", "loss", "penalty", "alpha", "l1_ratio", "l1", "l2", "optimizer", "conversion", "step_size", "preset",
-    "budget", "storage", "classes", "class_weight", "no_intercept", "polish",
+    "budget", "storage", "classes", "class_weight", "no_intercept", "seed", "polish",
 )  # fmt: skip
 """Options that a model under way has decided."""
 
@@ -94,7 +94,7 @@ def add_learning(to: argparse.ArgumentParser) -> None:
     group.add_argument("--classes", type=_labels, metavar="A,B,...", help="all labels there are, or any")
     group.add_argument("--class-weight", type=_class_weight, metavar="LABEL=W,...", help="weights of rows by label")
     group.add_argument("--no-intercept", action="store_true")
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="of everything random (default: 0)")
+    group.add_argument("--seed", type=int, metavar="N", help="of everything random (default: 0)")
 
 
 def learning(given: argparse.Namespace) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def learning(given: argparse.Namespace) -> dict[str, Any]:
             raise ValueError("--l1 and --l2 must be at least 0.")
         settings |= {"alpha": l1 + l2, "l1_ratio": l1 / (l1 + l2) if l1 + l2 else 1.0}
     storage = given.storage or ("seen" if (given.hash_bits or 0) > 18 else "all")
-    return settings | {"fit_intercept": not given.no_intercept, "random_state": given.seed, "storage": storage}
+    return settings | {"fit_intercept": not given.no_intercept, "random_state": given.seed or 0, "storage": storage}
 
 
 def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
@@ -120,10 +120,10 @@ def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     settings, task = learning(given), given.task
     loss = settings.get("loss")
     if task is None and loss is not None:
-        labels, numbers = loss in CLASSIFIER_LOSSES, loss in REGRESSOR_LOSSES
-        if not isinstance(loss, str):
-            labels, numbers = loss.classifies, not loss.classifies
-        elif not (labels or numbers):
+        is_name = isinstance(loss, str)
+        labels = loss in CLASSIFIER_LOSSES if is_name else loss.classifies
+        numbers = loss in REGRESSOR_LOSSES if is_name else not loss.classifies
+        if not (labels or numbers):
             known = ", ".join(dict.fromkeys([*CLASSIFIER_LOSSES, *REGRESSOR_LOSSES]))
             raise ValueError(f"--loss {loss} is not known: choose from {known}.")
         task = {(True, False): "classification", (False, True): "regression"}.get((labels, numbers))
@@ -140,20 +140,22 @@ def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 def _train(given: argparse.Namespace) -> int:
     from .. import models
     from ..progress import Live
+    from ..scoring import read_alike
     from ..streams import open_stream
-    from ..training import Checkpoints, StoppedError, train
+    from ..training import Checkpoints, ResumeError, StoppedError, train
 
     source = given.data[0] if len(given.data) == 1 else given.data
     path = Path(given.model or given.update or _default_name(given.data[0]))
     check_writable(path, *given.data, *(given.test or ()))
-    reader, names = reading(given), None
+    reader, names, named = reading(given), None, None
     if given.update:
         given_too = [f"--{name.replace('_', '-')}" for name in _LEARNING if getattr(given, name) not in (None, False)]
         if given_too:
             raise ValueError(f"--update goes on as the model began: leave out {', '.join(given_too)}.")
         content = models.read(given.update)
         model, settings = models.going_on(content, given.update), {}
-        reader, names = content["extra"]["reader"] | reader, content["extra"].get("names")
+        reader, names = read_alike(content, reader), content["extra"].get("names")
+        named = content["features"] == "names"
         given.save_state |= path.resolve() == Path(given.update).resolve()  # what could go on can go on
     else:
         model, settings = estimator(given)
@@ -186,16 +188,16 @@ def _train(given: argparse.Namespace) -> int:
             trained = train(
                 source, model, passes=given.passes or 1, shuffle=not given.no_shuffle, reader=reader, names=names,
                 classes=given.classes, settings=settings, resume=given.resume, live=live,
-                checkpoints=checkpoints if rows or seconds else None, stop=lambda: bool(asked),
+                checkpoints=checkpoints if rows or seconds else None, stop=lambda: bool(asked), named=named,
             )  # fmt: skip
         except StoppedError as stopped:
             live.close()
             kept = f"{checkpoints.path} is kept, --resume goes on" if checkpoints.exist() else "nothing was kept"
             print(f"sparsco: {stopped}; {kept}.", file=sys.stderr)
             return INTERRUPTED if asked[0] == signal.SIGINT else TERMINATED
-        except Exception:
+        except Exception as error:
             live.close()
-            if checkpoints.exist():
+            if checkpoints.exist() and not isinstance(error, ResumeError):
                 print(f"sparsco: the last checkpoint, {checkpoints.path}, is kept: --resume goes on.", file=sys.stderr)
             raise
     return _finished(given, trained, reader, path, checkpoints.remove)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .options import FINE, add_reading, check_writable, command, positive, reading, to_json
+from .options import FAILED, FINE, add_reading, check_writable, command, positive, reading, to_json
 from .train import add_learning, estimator
 
 
@@ -192,6 +192,11 @@ def _compare(given: argparse.Namespace) -> int:
     if given.report:
         check_writable(Path(given.report), *given.data, *(given.test or ()))
     model, settings = estimator(given)
+    if isinstance(settings.get("penalty"), tuple):
+        raise ValueError(
+            "--strengths scale --alpha, and a penalty written as a record has a strength of its own: compare "
+            "elasticnet, nonnegative, row-group or trace."
+        )
     bar = Bar("compare")
     try:
         outcomes = compare(
@@ -204,4 +209,4 @@ def _compare(given: argparse.Namespace) -> int:
     print(to_json([outcome._asdict() for outcome in outcomes]) if given.json else as_text(outcomes))
     if given.report:
         print(f"report: {write_page(given.report, outcomes)}", file=sys.stderr)
-    return FINE
+    return FINE if any(outcome.nonzeros is not None for outcome in outcomes) else FAILED
