@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
 
 from .. import __version__
@@ -55,6 +56,7 @@ def run() -> None:
     """
     gc.set_threshold(200_000)
     signal.signal(signal.SIGTERM, _terminated)
+    warnings.showwarning = _warn
     try:
         code = main()
     except SystemExit as stop:
@@ -78,6 +80,11 @@ class _Terminated(KeyboardInterrupt):
 
 def _terminated(*_: object) -> None:
     raise _Terminated("asked to end")
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    """A sentence, without the place in the code that it comes from."""
+    print(f"sparsco: {message}", file=sys.stderr)
 
 
 def _complain(sentence: str, code: int) -> int:
