@@ -96,6 +96,7 @@ def check(data, loss, names, distances, plain):
     answer = learn(*settings_, CONVERSIONS[name], intercept, plain, cuts)
     model, trace = dense(*settings_, name, intercept)
     assert_same(answer, model, max(np.abs(trace.w).max(), np.abs(trace.b).max()))
+    assert np.array_equal(answer.w[:, 0] != 0.0, model.w != 0.0)
     if name == "last":
         assert np.abs(answer.w).sum() <= radius * (1.0 + 1e-12)
 
