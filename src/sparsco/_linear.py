@@ -17,6 +17,7 @@ from ._composition import check_parameters, most_models, named, new_runs, refuse
 from .conversions import Answer
 from .losses import value
 from .polish import finish
+from .pools import Threads
 from .progress import Progress
 from .randomness import Purpose, uniform
 from .regularizers import strength
@@ -334,10 +335,8 @@ class LinearModel:
         if len(self._runs) == 1:
             self._runs[0].feed(matrix, y, weights, order, again)
         else:
-            from joblib import Parallel, delayed
-
-            work = (delayed(run.feed)(matrix, y, weights, order, again) for run in self._runs)
-            Parallel(n_jobs=self.n_jobs, require="sharedmem")(work)
+            runs = [(run,) for run in self._runs]
+            Threads(self.n_jobs).map("learn", lambda run: run.feed(matrix, y, weights, order, again), runs)
 
     def _passes(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
         seed = self._runs[0].seed

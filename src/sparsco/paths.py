@@ -21,6 +21,7 @@ from ._linear import LinearModel, Solved, check_some_weight, described
 from ._tasks import LinearClassifier
 from .conversions import Answer
 from .losses import value
+from .pools import Threads
 from .randomness import Purpose, seed_of, uniform
 from .rows import Matrix, margins_at, put_columns, stack
 from .solve import Grid, Run
@@ -456,11 +457,7 @@ def slices(learner: LinearModel, weights: np.ndarray | None, n: int, epoch: int)
 def finished(learner: LinearModel) -> list[tuple[Run, Answer]]:
     """Every run, and the models that it ends with."""
     runs = [run if run.pilot is not None else run.early() for run in learner._runs]
-    if len(runs) == 1:
-        return [(runs[0], runs[0].finish())]
-    from joblib import Parallel, delayed
-
-    answers = Parallel(n_jobs=learner.n_jobs, require="sharedmem")(delayed(run.finish)() for run in runs)
+    answers = Threads(learner.n_jobs).map("finish", Run.finish, [(run,) for run in runs])
     return list(zip(runs, answers, strict=True))
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import os
+import sys
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
@@ -30,22 +34,36 @@ class Pool:
 
 
 class Threads(Pool):
-    """A pool for one fit, of as many threads as joblib makes of ``n_jobs``."""
+    """As many threads as joblib makes of ``n_jobs``; they are kept for the next time, since a path asks for them a
+    hundred times a pass.  Work that asks for threads itself gets none."""
 
     def __init__(self, n_jobs: int | None) -> None:
+        if hasattr(_here, "works") or (n_jobs is None and "joblib" not in sys.modules):  # whose settings count, too
+            return
         from joblib import effective_n_jobs
 
         self.count = effective_n_jobs(n_jobs)
-        self._pool = ThreadPoolExecutor(self.count) if self.count > 1 else None
 
     def map(self, name: str, function: Callable[..., Any], items: Iterable[tuple], *held: Any) -> list[Any]:
-        if self._pool is None:
+        if self.count == 1:
             return super().map(name, function, items, *held)
-        return list(self._pool.map(lambda item: function(*item, *held), items))
+        return list(_executor(self.count).map(lambda item: function(*item, *held), items))
 
-    def __exit__(self, *_: Any) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
+
+_here = threading.local()
+
+
+def _begin() -> None:
+    _here.works = True
+
+
+@functools.cache
+def _executor(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, "sparsco", _begin)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_executor.cache_clear)  # a child has none of its parent's threads
 
 
 def pool_of(estimator: Any) -> Pool:
