@@ -534,12 +534,16 @@ def test_schemas_roles_and_missing_cells(tmp_path):
     assert np.isnan(chunk.y).all() and chunk.data.tolist() == [1.0, 2.0, 1.0]
     (chunk,) = open_stream(path, header=False, target="3", schema={"2": "ignore"})
     assert chunk.y.tolist() == ["target", "0", "1"]
+    (chunk,) = open_stream(path, schema={"a": "numeric", "*": "ignore"}, weight="z", tag="c", optional=["weight", "tag"])
+    assert chunk.data.tolist() == [1.0, 2.0] and chunk.weights is None and chunk.tags == ["x", ""]
     for options, sentence in [
         ({"target": "z"}, "target names the column 'z', but there are a, b, c, target"),
         ({"header": False}, "no telling which column is the target"),
         ({"delimiter": "::"}, "delimiter must be one character"),
         ({"missing": "mean"}, "missing must be"),
-        ({"schema": {"a": "date"}}, "schema={'a': 'ignore'}"),
+        ({"schema": {"a": "date"}}, "schema has 'date' for 'a': a column is numeric, categorical or to ignore"),
+        ({"schema": {"z": "ignore"}}, "schema names the column 'z'"),
+        ({"weight": "z"}, "weight names the column 'z'"),
     ]:
         with pytest.raises(ValueError, match=sentence):
             list(open_stream(path, **options))

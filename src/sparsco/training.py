@@ -30,6 +30,7 @@ from .streams import Chunk, Stream, open_stream
 from .streams.cache import CachedStream, CacheStream
 from .streams.features import Vocabulary
 from .streams.protocol import unlabelled
+from .streams.tables import Tabular
 
 JUDGED = 256
 """Rows that are judged before they are learned, at every mark."""
@@ -454,7 +455,7 @@ def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options with which other files are read as this stream was: of tables what was found out, too."""
     source = stream.source if isinstance(stream, CachedStream) else stream
     found = {name: option for name, option in options.items() if name != "cache"}
-    layout = getattr(source, "layout", None)
+    layout = source.laid_out() if isinstance(source, Tabular) else None
     if layout is not None:
         found |= {"target": layout.target, "schema": dict(layout.kinds)}
         if layout.target is not None:

@@ -22,6 +22,8 @@ from .protocol import Position, StreamError
 from .text import TextStream
 
 NUMERIC, CATEGORICAL, IGNORE = "numeric", "categorical", "ignore"
+OTHERS = "*"
+"""In a schema: all columns that it does not name."""
 TARGETS = ("target", "label", "y", "class")
 """A column of such a name is the target where none is given."""
 _SAMPLE = 1 << 20
@@ -44,8 +46,9 @@ class Tabular(Pieces):
 
     ``target`` names the column to predict (by default the one called target, label, y or class; None for none),
     ``weight`` and ``tag`` others with a role.  ``schema`` says for columns by name whether they are "numeric",
-    "categorical" or to "ignore"; the others are what their type, in text their first megabyte, says.  A missing
-    category has no entry; a missing number is refused unless ``missing="zero"``.
+    "categorical" or to "ignore", under "*" for all that it does not name; without that these are what their type, in
+    text their first megabyte, says.  A missing category has no entry; a missing number is refused unless
+    ``missing="zero"``.  ``optional``: "weight" and "tag" where those columns may be absent.
     """
 
     layout: Layout
@@ -53,18 +56,25 @@ class Tabular(Pieces):
 
     def __init__(
         self, *, target: str | None = "auto", weight: str | None = None, tag: str | None = None,
-        schema: Mapping[str, str] | None = None, missing: str = "refuse", hash_bits: int | None = None, seed: int = 0,
-        signed: bool = True, names: Any = None, frozen: bool = False,
+        schema: Mapping[str, str] | None = None, optional: Sequence[str] = (), missing: str = "refuse",
+        hash_bits: int | None = None, seed: int = 0, signed: bool = True, names: Any = None, frozen: bool = False,
     ) -> None:  # fmt: skip
         if missing not in ("refuse", "zero"):
             raise ValueError(f"missing must be 'refuse' or 'zero', not {missing!r}.")
+        for name, kind in (schema or {}).items():
+            if kind not in (NUMERIC, CATEGORICAL, IGNORE):
+                raise ValueError(f"schema has {kind!r} for {name!r}: a column is numeric, categorical or to ignore.")
         self.asked = target, weight, tag, dict(schema or {})
-        self.missing = missing
+        self.optional, self.missing = list(optional), missing
         self.encoder = encoder(hash_bits, seed, signed, names, frozen)
         self.seed = self.encoder.seed
 
     def settings(self) -> dict[str, Any]:
-        return {"asked": list(self.asked), "missing": self.missing}
+        return {"asked": list(self.asked), "optional": self.optional, "missing": self.missing}
+
+    def laid_out(self) -> Layout | None:
+        """What the columns are, also before the first row was asked for; None where that cannot be told."""
+        return self.layout
 
     def lay_out(self, types: dict[str, Any], source: str) -> Layout:
         """Roles and kinds of columns of these Arrow types."""
@@ -77,15 +87,17 @@ class Tabular(Pieces):
                     f"{', '.join(types)}, or None."
                 )
             target = found[0]
-        roles = [("target", target), ("weight", weight), ("tag", tag), *(("schema", name) for name in schema)]
-        for role, name in roles:
+        weight = None if "weight" in self.optional and weight not in types else weight
+        tag = None if "tag" in self.optional and tag not in types else tag
+        roles = [("target", target), ("weight", weight), ("tag", tag)]
+        for role, name in [*roles, *(("schema", name) for name in schema if name != OTHERS)]:
             if name is not None and name not in types:
                 raise StreamError(f"{source}: {role} names the column {name!r}, but there are {', '.join(types)}.")
         kinds = {}
         for name, type in types.items():
             if name not in (target, weight, tag):
-                kinds[name] = schema.get(name) or _kind(type)
-                if kinds[name] not in (NUMERIC, CATEGORICAL, IGNORE):
+                kinds[name] = schema.get(name) or schema.get(OTHERS) or _kind(type)
+                if not kinds[name]:
                     raise StreamError(
                         f"{source}: column {name!r} is of type {type}, which is no number and no category: give "
                         f"schema={{{name!r}: 'ignore'}}, or 'numeric' or 'categorical' where it can be read so."
@@ -227,10 +239,18 @@ class CsvStream(TextStream, Tabular):
     def prepare(self, block: Block) -> None:
         if not hasattr(self, "layout"):
             if block.file or block.offset > len(block.text):  # reading goes on somewhere inside
-                if not self.repeatable:
+                if not self.laid_out():
                     raise ValueError("CSV from standard input cannot be resumed: give files.")
-                block = next(self.files.blocks(self.block_bytes, quoted=True))
-            self._look(bytes(block.text).replace(b"\r\n", b"\n"))
+            else:
+                self._look(block)
+
+    def laid_out(self) -> Layout | None:
+        if not hasattr(self, "layout"):
+            block = next(self.files.blocks(self.block_bytes, quoted=True), None) if self.repeatable else None
+            if block is None:
+                return None
+            self._look(block)
+        return self.layout
 
     def parse(self, text: Any, begins: bool) -> Parsed:
         text = bytes(text)
@@ -263,9 +283,9 @@ class CsvStream(TextStream, Tabular):
         names = next(csv.reader([row], delimiter=self.delimiter), [])
         return names if self.header else [str(k) for k in range(len(names))], stop
 
-    def _look(self, text: bytes) -> None:
+    def _look(self, block: Block) -> None:
         """See what the columns are, from the first megabyte."""
-        text = text.removeprefix(b"\xef\xbb\xbf")
+        text = bytes(block.text).replace(b"\r\n", b"\n").removeprefix(b"\xef\xbb\xbf")
         columns, used = self._first_row(text)
         if len(set(columns)) < len(columns):
             raise StreamError(f"{self.files.name(0)}, line 1: two columns have the same name: rename one.")
