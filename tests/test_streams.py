@@ -507,8 +507,9 @@ def test_tables_of_all_kinds_are_one_stream(frame, tmp_path, monkeypatch):
     [
         ("1,2,red\n", {}, "the row has 3 cells, the others have 4"),
         ("yes,x,red,1\n", {}, "column 'size' has 'x', which is no number: .* schema={'size': 'categorical'}"),
-        ("yes,,red,1\n", {}, "column 'size' is empty: fill it, or give missing='zero'"),
-        ("yes,nan,red,1\n", {}, "column 'size' has nan: numbers must be finite"),
+        ("yes,,red,1\n", {}, "column 'size' has no number: fill it in, or give missing='zero'"),
+        ("yes,nan,red,1\n", {}, "column 'size' has no number"),
+        ("yes,1e76,red,1\n", {}, r"column 'size' has 1e\+76: numbers must be finite"),
         (",1,red,1\n", {}, "column 'y' is empty: every row needs a label"),
         ("yes,1,red,-1\n", {"weight": "w"}, "column 'w' has a negative weight"),
     ],
@@ -534,7 +535,8 @@ def test_schemas_roles_and_missing_cells(tmp_path):
     assert np.isnan(chunk.y).all() and chunk.data.tolist() == [1.0, 2.0, 1.0]
     (chunk,) = open_stream(path, header=False, target="3", schema={"2": "ignore"})
     assert chunk.y.tolist() == ["target", "0", "1"]
-    (chunk,) = open_stream(path, schema={"a": "numeric", "*": "ignore"}, weight="z", tag="c", optional=["weight", "tag"])
+    roles = {"weight": "z", "tag": "c", "optional": ["weight", "tag"]}
+    (chunk,) = open_stream(path, schema={"a": "numeric", "*": "ignore"}, **roles)
     assert chunk.data.tolist() == [1.0, 2.0] and chunk.weights is None and chunk.tags == ["x", ""]
     for options, sentence in [
         ({"target": "z"}, "target names the column 'z', but there are a, b, c, target"),
@@ -549,6 +551,21 @@ def test_schemas_roles_and_missing_cells(tmp_path):
             list(open_stream(path, **options))
     import pyarrow as pa
 
+    path.write_text("x,land,when,void,y\n1,NA,2020-01-01,NA,None\nNA,DE,2020-01-02,null,b\n")
+    with pytest.raises(StreamError, match=r"column 'when' is of type date32.* \(--schema when=ignore\), or "):
+        list(open_stream(path))
+    kinds = {"when": "categorical"}
+    with pytest.raises(StreamError, match=r"x.csv, line 3: column 'x' has no number: .*\(--missing zero\)"):
+        list(open_stream(path, schema=kinds))
+    stream = open_stream(path, schema=kinds, missing="zero")
+    kinds_found = "columns: 1 numeric (x), 1 categorical (land), 1 ignored as empty (void)"
+    assert stream.remarks() == ["target: column 'y'", kinds_found]
+    (chunk,) = stream
+    assert list(stream.names.values()) == ["x", "land=NA", "when=2020-01-01", "land=DE", "when=2020-01-02"]
+    assert chunk.y.tolist() == ["None", "b"]  # words where words are expected
+    stream = open_stream(path, schema=kinds | {"x": "ignore", "void": "ignore"}, missing_values=["", "NA"], target="y")
+    assert len(list(stream)) == 1 and "land=NA" not in stream.names.values()
+    assert stream.remarks() == ["columns: 1 categorical (land)"]
     with pytest.raises(StreamError, match="column 'when' is of type date32"):
         open_stream(pa.table({"y": [1], "when": pa.array([3], pa.date32())}))
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 nothing")

@@ -543,6 +543,9 @@ def test_of_a_table_only_columns_with_a_weight_are_needed(here, capsys, monkeypa
     roles = ["--weight", "w", "--tag", "id", "--schema", "when=ignore"]
     assert run("train", "t.csv", "-m", "t", "--quiet", "--alpha", "0.05", *roles) == 0
     assert list(models.read("t")["names"].values()) == ["size"]
+    out = capsys.readouterr().out
+    assert "chosen: target: column 'y'\n" in out
+    assert "chosen: columns: 2 numeric (size, noise), 1 categorical (color)\n" in out
     (here / "few.csv").write_text("size,more\n0,2021-03-04\n1,x\n")
     assert run("train", "t.csv", "-m", "h", "--quiet", "--hash-bits", "10", *roles) == 0
     capsys.readouterr()
@@ -560,6 +563,10 @@ def test_of_a_table_only_columns_with_a_weight_are_needed(here, capsys, monkeypa
     ]:
         (here / "none.csv").write_text("noise\n1\n")
         assert run(*arguments) == 2 and column in capsys.readouterr().err
+    (here / "few.csv").write_text("size\n?\n-\n1\n")
+    assert run("predict", "t", "few.csv") == 2 and "(--missing-values)" in capsys.readouterr().err
+    assert run("predict", "t", "few.csv", "--missing-values", "?,-", "--missing", "zero") == 0
+    assert capsys.readouterr().out.split() == ["0", "0", "1"]
 
 
 def test_features_of_another_kind_are_refused(here, capsys):

@@ -347,6 +347,8 @@ class _Training:
                 self._decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
             yield from first
         yield from chunks
+        if self.epoch == 0:
+            self.notes += self.stream.remarks()
 
     def _again(self) -> Iterator[tuple[Matrix, np.ndarray, np.ndarray | None]]:
         """All rows once more, in their order, as labels that the model knows."""

@@ -269,6 +269,9 @@ class CachedStream(Stream):
         """Whether the next pass is read from the cache."""
         return self._cache is not None
 
+    def remarks(self) -> list[str]:
+        return self.source.remarks()
+
     def recall(self, names: Mapping[int, str]) -> None:
         self.source.recall(names)
 

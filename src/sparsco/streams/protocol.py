@@ -75,6 +75,10 @@ class Stream:
         hashing, none where features are numbered columns."""
         return {}
 
+    def remarks(self) -> list[str]:
+        """What the reader chose where nothing was said, and what is odd, as far as it is known by now."""
+        return []
+
     def recall(self, names: Mapping[int, str]) -> None:
         """Know the ``names`` of an earlier reading of the same source, to go on from one of its positions."""
 

@@ -26,6 +26,8 @@ OTHERS = "*"
 """In a schema: all columns that it does not name."""
 TARGETS = ("target", "label", "y", "class")
 """A column of such a name is the target where none is given."""
+MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None")
+"""Cells of text in place of a number that say that there is none."""
 _SAMPLE = 1 << 20
 _ROWS = 1 << 13
 
@@ -53,6 +55,8 @@ class Tabular(Pieces):
 
     layout: Layout
     line = "row"
+    no_category: Sequence[str] = ()
+    """Texts that are no category but say that there is none."""
 
     def __init__(
         self, *, target: str | None = "auto", weight: str | None = None, tag: str | None = None,
@@ -75,6 +79,18 @@ class Tabular(Pieces):
     def laid_out(self) -> Layout | None:
         """What the columns are, also before the first row was asked for; None where that cannot be told."""
         return self.layout
+
+    def remarks(self) -> list[str]:
+        """The target and the kinds of columns, where they were not told."""
+        layout, (target, _, _, schema) = self.laid_out(), self.asked
+        if layout is None:
+            return []
+        found = [f"target: column {layout.target!r}"] if target == "auto" else []
+        kinds = []
+        for kind, words in ((NUMERIC, "numeric"), (CATEGORICAL, "categorical"), (IGNORE, "ignored as empty")):
+            names = [name for name, each in layout.kinds.items() if each == kind and name not in schema]
+            kinds += [f"{len(names)} {words} ({listed(names)})"] if names and OTHERS not in schema else []
+        return found + (["columns: " + ", ".join(kinds)] if kinds else [])
 
     def lay_out(self, types: dict[str, Any], source: str) -> Layout:
         """Roles and kinds of columns of these Arrow types."""
@@ -100,7 +116,8 @@ class Tabular(Pieces):
                 if not kinds[name]:
                     raise StreamError(
                         f"{source}: column {name!r} is of type {type}, which is no number and no category: give "
-                        f"schema={{{name!r}: 'ignore'}}, or 'numeric' or 'categorical' where it can be read so."
+                        f"schema={{{name!r}: 'ignore'}} (--schema {name}=ignore), or 'categorical' or 'numeric' where "
+                        "it can be read so."
                     )
         kind = NUMERIC if target is None else schema.get(target) or _kind(types[target])
         return Layout(tuple(types), kinds, target, kind, weight, tag)
@@ -120,15 +137,16 @@ class Tabular(Pieces):
                     values[:, k] = _numbers(column, name, self.missing)
                     keys[:, k], label = fingerprints([name], self.seed)[0], (name, None)
                 else:
-                    codes, categories = _categories(column)
+                    codes, categories = _categories(column, self.no_category)
                     kept[:, k], label = codes >= 0, (name, (codes, categories))
                     known = fingerprints([f"{name}={category}" for category in categories], self.seed)
                     keys[:, k] = np.append(known, np.uint64(0))[codes]
                 texts.append(label)
             y = np.full(n, np.nan)
             if layout.target is not None:
-                read = _numbers if layout.target_kind == NUMERIC else _labels
-                y = read(batch.column(layout.columns.index(layout.target)), layout.target)
+                column = batch.column(layout.columns.index(layout.target))
+                is_number = layout.target_kind == NUMERIC
+                y = _numbers(column, layout.target) if is_number else _labels(column, layout.target, self.no_category)
             weights = None
             if layout.weight is not None:
                 weights = _numbers(batch.column(layout.columns.index(layout.weight)), layout.weight)
@@ -151,6 +169,12 @@ class Tabular(Pieces):
             return found
 
         return Parsed(lines, indptr, keys[kept], values[kept], y, weights, tags, names_of=names_of)
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """The first of some names, for a message."""
+    few = [repr(name[:40])[1:-1] + "..." * (len(name) > 40) for name in names[:most]]
+    return ", ".join(few) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 class _CellError(Exception):
@@ -176,7 +200,8 @@ def _numbers(column: Any, name: str, missing: str = "refuse") -> np.ndarray:
     if column.null_count:
         if missing != "zero":
             row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-            raise _CellError(row, f"column {name!r} is empty: fill it, or give missing='zero' where it is a feature")
+            remedy = "fill it in, or give missing='zero' (--missing zero) where it is a feature"
+            raise _CellError(row, f"column {name!r} has no number: {remedy}")
         column = compute.fill_null(column, arrow.scalar(0, column.type))
     if arrow.types.is_boolean(column.type):
         column = column.cast(arrow.int8())
@@ -191,21 +216,23 @@ def _numbers(column: Any, name: str, missing: str = "refuse") -> np.ndarray:
     return numbers
 
 
-def _categories(column: Any) -> tuple[np.ndarray, list[str]]:
-    """Codes of a column's values, -1 where it is missing, and the values as text."""
+def _categories(column: Any, none: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+    """Codes of a column's values, -1 where it is missing or says ``none``, and the values as text."""
     arrow = needed("pyarrow", "tables")
     if not arrow.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     codes = column.indices.fill_null(-1).cast(arrow.int64()).to_numpy(zero_copy_only=False)
-    return codes, [_text(value) for value in column.dictionary.to_pylist()]
+    values = [_text(value) for value in column.dictionary.to_pylist()]
+    missing = [code for code, value in enumerate(values) if value in none]
+    return np.where(np.isin(codes, missing), -1, codes) if missing else codes, values
 
 
 def _text(value: Any) -> str:
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
-def _labels(column: Any, name: str) -> np.ndarray:
-    codes, values = _categories(column)
+def _labels(column: Any, name: str, none: Sequence[str]) -> np.ndarray:
+    codes, values = _categories(column, none)
     if (codes < 0).any():
         raise _CellError(int(np.argmin(codes)), f"column {name!r} is empty: every row needs a label")
     return np.array(values, object)[codes]
@@ -216,24 +243,27 @@ def _labels(column: Any, name: str) -> np.ndarray:
 
 class CsvStream(TextStream, Tabular):
     """Rows of CSV or TSV text, the options those of tables; ``header=False`` for files without one, whose columns are
-    called 0, 1, 2, ...; ``delimiter`` one character; ``missing_values`` are texts of cells that are missing."""
+    called 0, 1, 2, ...; ``delimiter`` one character; ``missing_values`` are texts of cells that are missing (by default
+    empty ones, and in place of a number the usual words, such as NA)."""
 
     format, quoted, line = "csv", True, "line"
 
     def __init__(
-        self, files: Files, *, delimiter: str = ",", header: bool = True, missing_values: Sequence[str] = ("",),
+        self, files: Files, *, delimiter: str = ",", header: bool = True, missing_values: Sequence[str] | None = None,
         block_bytes: int = 1 << 21, threads: int | None = None, **options: Any,
     ) -> None:  # fmt: skip
         TextStream.__init__(self, files, block_bytes=max(block_bytes, _SAMPLE), threads=threads)
         Tabular.__init__(self, **options)
         if len(delimiter) != 1:
             raise ValueError(f"delimiter must be one character, not {delimiter!r}.")
-        self.delimiter, self.header, self.missing_values = delimiter, bool(header), list(missing_values)
+        self.delimiter, self.header = delimiter, bool(header)
+        self.no_number = list(MISSING if missing_values is None else missing_values)
+        self.no_category = [""] if missing_values is None else self.no_number
         self._arrow, self._csv = needed("pyarrow", "CSV files"), needed("pyarrow.csv", "CSV files")
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {
-            "delimiter": self.delimiter, "header": self.header, "missing_values": self.missing_values,
+            "delimiter": self.delimiter, "header": self.header, "missing_values": [self.no_number, self.no_category],
         }  # fmt: skip
 
     def prepare(self, block: Block) -> None:
@@ -296,8 +326,6 @@ class CsvStream(TextStream, Tabular):
             table = self._read(sample, columns)
             if not isinstance(table, str):  # otherwise the parser will say where
                 types = dict(zip(columns, table.schema.types, strict=True))
-        dates = needed("pyarrow.types", "CSV files").is_temporal
-        types = {name: self._arrow.string() if dates(type) else type for name, type in types.items()}
         self._booleans = {name for name, type in types.items() if type == self._arrow.bool_()}
         self.layout = self.lay_out(types, self.files.name(0))
 
@@ -312,7 +340,7 @@ class CsvStream(TextStream, Tabular):
                 ),
                 parse_options=self._csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                 convert_options=self._csv.ConvertOptions(
-                    column_types=types, null_values=self.missing_values, strings_can_be_null=True,
+                    column_types=types, null_values=self.no_number,
                     true_values=["true", "True", "TRUE"], false_values=["false", "False", "FALSE"],
                 ),
             )  # fmt: skip
@@ -335,7 +363,8 @@ class CsvStream(TextStream, Tabular):
             name = columns[int(found[1])]
             return (
                 f"column {name!r} has {shown(found[2].encode())}, which is no number: repair it, name it among "
-                f"missing_values, or give schema={{{name!r}: 'categorical'}}"
+                f"missing_values (--missing-values), or give schema={{{name!r}: 'categorical'}} (--schema "
+                f"{name}=categorical)"
             )
         found = re.search(r"Expected (\d+) columns, got (\d+)", sentence)
         if found:
