@@ -15,7 +15,7 @@ import numpy as np
 
 from ..rows import LARGEST
 from .features import encoder, fingerprints
-from .files import STDIN, Block, Files, needed, opened, raw_file
+from .files import STDIN, Block, Files, needed, opened
 from .libsvm import shown
 from .pieces import Parsed, Piece, Pieces
 from .protocol import Position, StreamError
@@ -507,10 +507,8 @@ def _as_arrow(table: Any) -> Any:
 
 def first_line(path: str) -> bytes:
     """The first line that is not empty or a comment, to see what a file of unknown suffix holds."""
-    if path == STDIN:  # look without taking
-        with raw_file(path) as raw:
-            text = raw.peek(1 << 12)
-    else:
-        with opened(path) as stream:
-            text = stream.read(1 << 16)
+    with opened(path, "standard input" if path == STDIN else "") as stream:
+        text = stream.peek(1 << 16) if path == STDIN else stream.read(1 << 16)  # look without taking
+    if b"\n" not in text:
+        text = text[: text.rfind(b" ") + 1] or text  # the last word may be cut
     return next((line for line in text.splitlines() if line.strip() and not line.startswith(b"#")), b"")
