@@ -484,10 +484,12 @@ def test_tables_of_all_kinds_are_one_stream(frame, tmp_path, monkeypatch):
     table = pa.Table.from_pandas(frame, preserve_index=False)
     pa.parquet.write_table(table, tmp_path / "x.parquet", row_group_size=150)
     pa.feather.write_feather(table, tmp_path / "x.feather", chunksize=90)
+    with pa.ipc.new_stream(tmp_path / "x.arrow", table.schema) as writer:
+        writer.write_table(table, 90)
     text = frame.to_csv(index=False)
     (tmp_path / "x.csv").write_text(text)
     (tmp_path / "x.tsv").write_text(frame.to_csv(index=False, sep="\t"))
-    sources = [frame, table, tmp_path / "x.parquet", tmp_path / "x.feather", tmp_path / "x.csv", tmp_path / "x.tsv"]
+    sources = [frame, table, *(tmp_path / f"x.{suffix}" for suffix in ("parquet", "feather", "arrow", "csv", "tsv"))]
     with contextlib.suppress(ImportError):
         sources.append(__import__("polars").from_arrow(table))
     stream = open_stream(list(dicts_of(frame)))
@@ -573,6 +575,15 @@ def test_schemas_roles_and_missing_cells(tmp_path):
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 nothing")
     with pytest.raises(StreamError, match="cannot be read as parquet"):
         open_stream(tmp_path / "bad.parquet")
+    for contents in (b"", b"ARROW1", b"nothing of the kind"):
+        (tmp_path / "bad.arrow").write_bytes(contents)
+        with pytest.raises(StreamError, match="cannot be read as arrow"):
+            open_stream(tmp_path / "bad.arrow")
+    with pa.ipc.new_stream(tmp_path / "cut.arrow", pa.schema({"y": pa.int64()})) as writer:
+        writer.write_table(pa.table({"y": range(1000)}))
+    (tmp_path / "cut.arrow").write_bytes((tmp_path / "cut.arrow").read_bytes()[:-500])
+    with pytest.raises(StreamError, match="cannot be read as arrow"):
+        open_stream(tmp_path / "cut.arrow")
 
 
 def test_arrays_npz_and_examples(tmp_path):

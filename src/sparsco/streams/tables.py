@@ -437,6 +437,11 @@ class ArrowFileStream(Tabular):
             if self.format == "parquet":
                 file = needed("pyarrow.parquet", "Parquet files").ParquetFile(path)
                 return file.schema_arrow, file.metadata.num_rows, _groups(file)
+            with open(path, "rb") as raw:
+                has_contents = raw.read(6) == b"ARROW1"
+            if not has_contents:  # batches one behind the other: how many there are is seen at the end
+                schema = arrow.ipc.open_stream(arrow.memory_map(path)).schema
+                return schema, sum(batch.num_rows for _, batch in _batches(path)), _batches(path)
             reader = arrow.ipc.open_file(arrow.memory_map(path))
             rows = [reader.get_batch(k).num_rows for k in range(reader.num_record_batches)]
             starts = np.append(0, np.cumsum(rows)).tolist()
@@ -445,6 +450,14 @@ class ArrowFileStream(Tabular):
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise StreamError(f"{path} cannot be read as {self.format}: {error}") from error
+
+
+def _batches(path: str) -> Iterator[tuple[int, Any]]:
+    """Those of an Arrow IPC stream, with the number of their first row."""
+    arrow, first = needed("pyarrow", "Arrow files"), 0
+    for batch in arrow.ipc.open_stream(arrow.memory_map(path)):
+        yield first, batch
+        first += batch.num_rows
 
 
 def _groups(file: Any) -> Iterator[tuple[int, Any]]:
