@@ -198,7 +198,7 @@ def test_indices_as_written_or_counted_from_one(tmp_path):
         ("1 1:123456789012345678901234567890e60", "beyond what is computed with"),
         ("1 3:1 3:2", "'3:2' repeats an index"),
         ("1 3:1 2:1 3:0", "the row repeats an index"),
-        ("1 4294967295:1", "has an index beyond 4294967294: give hash_bits= to hash indices, or wide=True"),
+        ("1 4294967295:1", "an index beyond 4294967294: give hash_bits= .* to hash indices, or in Python wide=True"),
         ("1 1:1\r2:2", r"'1:1\\r2:2' has no number"),
         ("1 qid:x 1:1", "'qid:x' has no number"),
         ("1 " + "9" * 60 + ":1", r"'9{40}'\.\.\. has an index beyond"),
@@ -425,7 +425,7 @@ def test_standard_input(pack):
         "from sparsco.streams import open_stream; s = open_stream('-', block_bytes=999)\n"
         "print(s.repeatable, s.total, sum(c.rows for c in s), sum(c.rows for c in s))"
     )
-    text = b"1 " + b" ".join(b"%d:1" % j for j in range(30_000)) + b"\n" + LIBSVM  # a first line that is looked at in part
+    text = b"1 " + b" ".join(b"%d:1" % j for j in range(30_000)) + b"\n" + LIBSVM  # it is looked at in part
     done = subprocess.run([sys.executable, "-c", script], input=pack(text), capture_output=True, check=False)
     assert done.stdout.split() == [b"False", b"None", b"401", b"0"], done.stderr
 
@@ -441,6 +441,13 @@ def test_formats_are_told_by_suffix_or_first_line(tmp_path):
     (tmp_path / "d").write_bytes(b"a,b\n1,2\n")
     with pytest.raises(ValueError, match="neither its name nor its first line"):
         open_stream(tmp_path / "d")
+    (tmp_path / "e.csv").write_bytes(b"y," + b",".join(b"x%d" % j for j in range(900)) + b"\n")
+    with pytest.raises(ValueError, match=r"a.binary is libsvm and .*e.csv csv: give files of one format"):
+        open_stream([tmp_path / "a.binary", tmp_path / "b", tmp_path / "e.csv"])
+    convert(tmp_path / "a.binary", tmp_path / "rows")
+    with pytest.raises(ValueError, match="rows is a cache of rows, which is read alone"):
+        open_stream([tmp_path / "a.binary", tmp_path / "rows"])
+    assert len(list(open_stream([tmp_path / "rows"]))) == 1
     with pytest.raises(ValueError, match="format must be one of libsvm, vw"):
         open_stream(tmp_path / "d", "arff")
     with pytest.raises(ValueError, match="source is a int"):
@@ -528,6 +535,26 @@ def test_bad_csv_names_file_line_and_remedy(tmp_path, small_sample, row, options
         assert str(caught.value).startswith(f"{path}, line 205: ")
 
 
+def test_what_is_no_table_and_what_is_a_wide_one(frame, tmp_path):
+    sources = [frame["size"]]
+    with contextlib.suppress(ImportError):
+        polars = __import__("polars")
+        sources += [polars.Series([1]), polars.LazyFrame({"y": [1]})]
+    for source in sources:
+        with pytest.raises(ValueError, match=f"source is a {type(source).__name__}, and a table is wanted"):
+            open_stream(source)
+    header = ",".join(f"x{j}" for j in range(900))
+    (tmp_path / "wide.csv").write_text(header + "\n" + ",".join(["1"] * 900) + "\n")
+    (tmp_path / "other.csv").write_text(header + "_\n")
+    for names, options, sentence in [
+        (["wide"], {}, r"give target= \(--target\), None \(none\) for no target, or one of x0, .* and 880 more"),
+        (["wide", "other"], {"target": "x1"}, "the columns are x0, .* and 894 more, not those of the first file"),
+    ]:
+        with pytest.raises(StreamError, match=sentence) as caught:
+            list(open_stream([tmp_path / f"{name}.csv" for name in names], **options))
+        assert len(str(caught.value)) < 400
+
+
 def test_schemas_roles_and_missing_cells(tmp_path):
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     path = tmp_path / "x.csv"
@@ -610,6 +637,9 @@ def test_arrays_npz_and_examples(tmp_path):
         ([({"a": 1}, 1), (([1], [2]), 1)], "example 2: examples have either names or columns"),
         ([({"a": [1]}, 1)], "example 1: "),
         ([(3, 1)], "x is a int: give a dict"),
+        ([{"a": 1}], r"example 1: it is a dict: give \(x, y\)"),
+        ([{"a": 1, "b": 2}], r"example 1: it is a dict: give \(x, y\)"),
+        ([3], "example 1: it is a int"),
         ([(([-1], [1.0]), 1)], "columns must be whole numbers"),
     ]:
         with pytest.raises(StreamError, match=sentence):

@@ -126,6 +126,8 @@ class ExampleStream(Pieces):
         named = None
         for number, example in enumerate(batch, 1):
             try:
+                if isinstance(example, Mapping | str) or not isinstance(example, Sized) or len(example) not in (2, 3):
+                    raise ValueError(f"it is a {type(example).__name__}: give (x, y), y None where there is no label")
                 x, y, weight = example if len(example) == 3 else (*example, 1.0)
                 entries, named = _entries(x)
                 labels.append(self._label(y))

@@ -5,6 +5,7 @@ A numeric column is a feature of its name; a categorical one has a feature ``nam
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import re
@@ -99,8 +100,8 @@ class Tabular(Pieces):
             found = [name for name in types if name.lower() in TARGETS]
             if len(found) != 1:
                 raise StreamError(
-                    f"{source}: there is no telling which column is the target: give target= one of "
-                    f"{', '.join(types)}, or None."
+                    f"{source}: there is no telling which column is the target: give target= (--target), None (none) "
+                    f"for no target, or one of {listed(list(types), 20)}."
                 )
             target = found[0]
         weight = None if "weight" in self.optional and weight not in types else weight
@@ -108,7 +109,8 @@ class Tabular(Pieces):
         roles = [("target", target), ("weight", weight), ("tag", tag)]
         for role, name in [*roles, *(("schema", name) for name in schema if name != OTHERS)]:
             if name is not None and name not in types:
-                raise StreamError(f"{source}: {role} names the column {name!r}, but there are {', '.join(types)}.")
+                there = listed(list(types), 20)
+                raise StreamError(f"{source}: {role} names the column {name!r}, but there are {there}.")
         kinds = {}
         for name, type in types.items():
             if name not in (target, weight, tag):
@@ -288,7 +290,7 @@ class CsvStream(TextStream, Tabular):
         if begins and self.header:
             names, used = self._first_row(text)
             if tuple(names) != self.layout.columns:
-                return Parsed.none((1, f"the columns are {', '.join(names)}, not those of the first file"))
+                return Parsed.none((1, f"the columns are {listed(names)}, not those of the first file"))
             skipped = text.count(b"\n", 0, used)
             text = text[used:]
         if not text.strip(b"\n"):
@@ -368,7 +370,8 @@ class CsvStream(TextStream, Tabular):
             )
         found = re.search(r"Expected (\d+) columns, got (\d+)", sentence)
         if found:
-            return f"the row has {found[2]} cells, the others have {found[1]}: repair it, or see if delimiter is right"
+            cells = f"the row has {found[2]} cells, the others have {found[1]}"
+            return f"{cells}: repair it, or see if delimiter (--delimiter) is right"
         return f"it cannot be read as CSV ({shown(sentence.encode())})"
 
     def _line(self, text: bytes, row: int) -> int:
@@ -513,9 +516,16 @@ def _as_arrow(table: Any) -> Any:
     arrow = needed("pyarrow", "tables")
     if isinstance(table, arrow.Table):
         return table
-    if type(table).__module__.partition(".")[0] == "pandas":
+    is_pandas = type(table).__module__.partition(".")[0] == "pandas"
+    if is_pandas and hasattr(table, "columns"):
         return arrow.Table.from_pandas(table.rename(columns=str), preserve_index=False)
-    return arrow.table(table)
+    if not is_pandas:
+        with contextlib.suppress(TypeError, arrow.ArrowInvalid):
+            return arrow.table(table)
+    raise ValueError(
+        f"source is a {type(table).__name__}, and a table is wanted: give a DataFrame, the target in a column (of a "
+        "Series what to_frame() gives, of a LazyFrame what collect() gives)."
+    )
 
 
 def first_line(path: str) -> bytes:
