@@ -253,6 +253,19 @@ def test_bad_vw_names_file_line_and_remedy(tmp_path, line, sentence):
     assert str(caught.value).startswith(f"{path}, line 3: ") and sentence in str(caught.value)
 
 
+def test_pairs_that_are_never_made_are_said(tmp_path):
+    (tmp_path / "x.vw").write_bytes(b"1 |apple x |b z\n0 |b z | w\n")
+    stream = open_stream(tmp_path / "x.vw", quadratic=["ab", "xb", "xy", "::", " b"], block_bytes=1)
+    assert stream.remarks() == []
+    chunks = list(stream)
+    assert stream.remarks() == [
+        "no pairs xb: no namespace begins with 'x'", "no pairs xy: no namespace begins with 'x' or 'y'"
+    ]  # fmt: skip
+    later = open_stream(tmp_path / "x.vw", quadratic=["ab"], names=stream.names)
+    list(later.chunks(chunks[0].position))
+    assert later.remarks() == []  # who knows what was before
+
+
 CORPUS = {
     "libsvm": [
         b"", b"\n", b"#", b"1", b"1 ", b"\xef\xbb\xbf1 1:1", b"1 1:1#x", b"1\t1:1\r\n\r\n2", b"1\r", b"1 1:1\r\r\n",
