@@ -569,6 +569,19 @@ def test_of_a_table_only_columns_with_a_weight_are_needed(here, capsys, monkeypa
     assert capsys.readouterr().out.split() == ["0", "0", "1"]
 
 
+def test_rows_without_labels_say_where_these_are_to_be(here, capsys):
+    pytest.importorskip("pyarrow")
+    np.savez(here / "m.npz", X=np.eye(3))
+    (here / "t.csv").write_text("a,b\n1,2\n")
+    for arguments, sentence in [
+        (["m.npz"], "row 1 has no label: an .npz file has them in an array y beside X"),
+        (["m.npz", "--passes", "2", "--no-cache"], "an array y beside X"),
+        (["t.csv", "--target", "none"], "row 1 has no label: target= (--target) names their column"),
+    ]:
+        assert run("train", *arguments, "--quiet", "--task", "regression") == 2
+        assert sentence in capsys.readouterr().err
+
+
 def test_features_of_another_kind_are_refused(here, capsys):
     (here / "d.vw").write_text(re.sub(r"1 ", "1 | ", (here / "data.svm").read_text()))
     assert run("train", "data.svm", "-m", "numbered", "--quiet") == 0

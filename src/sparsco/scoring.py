@@ -82,6 +82,7 @@ class Watched(Stream):
 
     def __init__(self, stream: Stream, progress: Callable[[float, float | None], None]) -> None:
         self.stream, self.total, self.progress = stream, stream.total, progress
+        self.labels_are = stream.labels_are
 
     def chunks(self, start: Any = None) -> Iterator[Chunk]:
         for chunk in self.stream.chunks(start):
@@ -146,7 +147,8 @@ def evaluate(model: Any, stream: Stream) -> dict[str, float]:
     for chunk in stream:
         missing = unlabelled(chunk.y)
         if missing.any():
-            raise ValueError(f"row {chunk.first + int(missing.argmax()) + 1} has no label to compare with.")
+            hint = f": {stream.labels_are}" if stream.labels_are else ""
+            raise ValueError(f"row {chunk.first + int(missing.argmax()) + 1} has no label to compare with{hint}.")
         weights = np.ones(chunk.rows) if chunk.weights is None else chunk.weights
         total.add(model.margins_of(chunk.matrix), chunk.y, weights)
         rows += chunk.rows

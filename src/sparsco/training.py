@@ -373,7 +373,8 @@ class _Training:
         """Refuse rows without a label, and labels that are none of the classes."""
         missing = unlabelled(y)
         if missing.any():
-            raise ValueError(f"row {self.row + int(missing.argmax()) + 1} has no label: every row must have one.")
+            hint = self.stream.labels_are or "every row must have one"
+            raise ValueError(f"row {self.row + int(missing.argmax()) + 1} has no label: {hint}.")
         if self.classes is not None:
             unknown = ~np.isin(y, self.classes) if y.dtype.kind == "O" else np.ones(len(y), bool)
             for label in self.classes if y.dtype.kind != "O" else ():

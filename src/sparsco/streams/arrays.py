@@ -72,6 +72,8 @@ class NpzStream(ArrayStream):
     """A matrix written by ``scipy.sparse.save_npz``, or an array ``X``; ``y`` and ``weights`` from the same .npz file
     where they are not given."""
 
+    labels_are = "an .npz file has them in an array y beside X, or beside data, indices, indptr, shape and format"
+
     def __init__(self, files: Files, y: Any = None, weights: Any = None) -> None:
         if len(files.paths) != 1 or files.paths[0] == STDIN:
             raise ValueError("an .npz file is read as a whole: give one, not a list, a pattern or standard input.")

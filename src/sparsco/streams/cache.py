@@ -244,7 +244,7 @@ class CachedStream(Stream):
 
     def __init__(self, source: Stream, folder: str | os.PathLike[str]) -> None:
         self.source, self.folder = source, Path(folder)
-        self.repeatable = True
+        self.repeatable, self.labels_are = True, source.labels_are
         self._identity = source.identity()
         self._cache = self._open()
 

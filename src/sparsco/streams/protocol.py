@@ -66,6 +66,8 @@ class Stream:
     """Whether there can be a second pass; standard input and iterators have one."""
     total: int | None = None
     """What ``Chunk.read`` will be at the end, where that is known."""
+    labels_are = ""
+    """Where labels are to be found, for whoever misses them."""
     label_dtype: np.dtype | None = None
     """Of labels that came as objects of Python, as soon as one was seen; chunks have numbers as float64."""
 

@@ -56,6 +56,7 @@ class Tabular(Pieces):
 
     layout: Layout
     line = "row"
+    labels_are = "target= (--target) names their column"
     no_category: Sequence[str] = ()
     """Texts that are no category but say that there is none."""
 
