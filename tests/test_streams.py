@@ -198,7 +198,7 @@ def test_indices_as_written_or_counted_from_one(tmp_path):
         ("1 1:123456789012345678901234567890e60", "beyond what is computed with"),
         ("1 3:1 3:2", "'3:2' repeats an index"),
         ("1 3:1 2:1 3:0", "the row repeats an index"),
-        ("1 4294967295:1", "has an index beyond 4294967294: give hash_bits= to hash indices, or wide=True"),
+        ("1 4294967295:1", "an index beyond 4294967294: give hash_bits= .* to hash indices, or in Python wide=True"),
         ("1 1:1\r2:2", r"'1:1\\r2:2' has no number"),
         ("1 qid:x 1:1", "'qid:x' has no number"),
         ("1 " + "9" * 60 + ":1", r"'9{40}'\.\.\. has an index beyond"),
@@ -251,6 +251,19 @@ def test_bad_vw_names_file_line_and_remedy(tmp_path, line, sentence):
     with pytest.raises(StreamError) as caught:
         list(open_stream(path))
     assert str(caught.value).startswith(f"{path}, line 3: ") and sentence in str(caught.value)
+
+
+def test_pairs_that_are_never_made_are_said(tmp_path):
+    (tmp_path / "x.vw").write_bytes(b"1 |apple x |b z\n0 |b z | w\n")
+    stream = open_stream(tmp_path / "x.vw", quadratic=["ab", "xb", "xy", "::", " b"], block_bytes=1)
+    assert stream.remarks() == []
+    chunks = list(stream)
+    assert stream.remarks() == [
+        "no pairs xb: no namespace begins with 'x'", "no pairs xy: no namespace begins with 'x' or 'y'"
+    ]  # fmt: skip
+    later = open_stream(tmp_path / "x.vw", quadratic=["ab"], names=stream.names)
+    list(later.chunks(chunks[0].position))
+    assert later.remarks() == []  # who knows what was before
 
 
 CORPUS = {
@@ -416,16 +429,18 @@ def test_a_line_without_end_is_no_text(tmp_path, monkeypatch):
         list(open_stream(tmp_path / "x.svm", block_bytes=1000))
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_standard_input(tmp_path, packed):
-    (tmp_path / "x.svm").write_bytes(LIBSVM)
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress, "zstd"])
+def test_standard_input(pack):
+    if pack == "zstd":
+        arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+        pack = lambda text: arrow.compress(text, "zstd", asbytes=True)  # noqa: E731
     script = (
-        "from sparsco.streams import open_stream; s = open_stream('-', 'libsvm' if %r else None, block_bytes=999)\n"
-        "print(s.repeatable, s.total, sum(c.rows for c in s), repr(sum(float(c.data.sum()) for c in s.chunks() if 0)))"
+        "from sparsco.streams import open_stream; s = open_stream('-', block_bytes=999)\n"
+        "print(s.repeatable, s.total, sum(c.rows for c in s), sum(c.rows for c in s))"
     )
-    text = gzip.compress(LIBSVM) if packed else LIBSVM
-    done = subprocess.run([sys.executable, "-c", script % packed], input=text, capture_output=True, check=False)
-    assert done.stdout.split()[:3] == [b"False", b"None", b"400"], done.stderr
+    text = b"1 " + b" ".join(b"%d:1" % j for j in range(30_000)) + b"\n" + LIBSVM  # it is looked at in part
+    done = subprocess.run([sys.executable, "-c", script], input=pack(text), capture_output=True, check=False)
+    assert done.stdout.split() == [b"False", b"None", b"401", b"0"], done.stderr
 
 
 def test_formats_are_told_by_suffix_or_first_line(tmp_path):
@@ -439,6 +454,13 @@ def test_formats_are_told_by_suffix_or_first_line(tmp_path):
     (tmp_path / "d").write_bytes(b"a,b\n1,2\n")
     with pytest.raises(ValueError, match="neither its name nor its first line"):
         open_stream(tmp_path / "d")
+    (tmp_path / "e.csv").write_bytes(b"y," + b",".join(b"x%d" % j for j in range(900)) + b"\n")
+    with pytest.raises(ValueError, match=r"a.binary is libsvm and .*e.csv csv: give files of one format"):
+        open_stream([tmp_path / "a.binary", tmp_path / "b", tmp_path / "e.csv"])
+    convert(tmp_path / "a.binary", tmp_path / "rows")
+    with pytest.raises(ValueError, match="rows is a cache of rows, which is read alone"):
+        open_stream([tmp_path / "a.binary", tmp_path / "rows"])
+    assert len(list(open_stream([tmp_path / "rows"]))) == 1
     with pytest.raises(ValueError, match="format must be one of libsvm, vw"):
         open_stream(tmp_path / "d", "arff")
     with pytest.raises(ValueError, match="source is a int"):
@@ -482,10 +504,12 @@ def test_tables_of_all_kinds_are_one_stream(frame, tmp_path, monkeypatch):
     table = pa.Table.from_pandas(frame, preserve_index=False)
     pa.parquet.write_table(table, tmp_path / "x.parquet", row_group_size=150)
     pa.feather.write_feather(table, tmp_path / "x.feather", chunksize=90)
+    with pa.ipc.new_stream(tmp_path / "x.arrow", table.schema) as writer:
+        writer.write_table(table, 90)
     text = frame.to_csv(index=False)
     (tmp_path / "x.csv").write_text(text)
     (tmp_path / "x.tsv").write_text(frame.to_csv(index=False, sep="\t"))
-    sources = [frame, table, tmp_path / "x.parquet", tmp_path / "x.feather", tmp_path / "x.csv", tmp_path / "x.tsv"]
+    sources = [frame, table, *(tmp_path / f"x.{suffix}" for suffix in ("parquet", "feather", "arrow", "csv", "tsv"))]
     with contextlib.suppress(ImportError):
         sources.append(__import__("polars").from_arrow(table))
     stream = open_stream(list(dicts_of(frame)))
@@ -507,8 +531,9 @@ def test_tables_of_all_kinds_are_one_stream(frame, tmp_path, monkeypatch):
     [
         ("1,2,red\n", {}, "the row has 3 cells, the others have 4"),
         ("yes,x,red,1\n", {}, "column 'size' has 'x', which is no number: .* schema={'size': 'categorical'}"),
-        ("yes,,red,1\n", {}, "column 'size' is empty: fill it, or give missing='zero'"),
-        ("yes,nan,red,1\n", {}, "column 'size' has nan: numbers must be finite"),
+        ("yes,,red,1\n", {}, "column 'size' has no number: fill it in, or give missing='zero'"),
+        ("yes,nan,red,1\n", {}, "column 'size' has no number"),
+        ("yes,1e76,red,1\n", {}, r"column 'size' has 1e\+76: numbers must be finite"),
         (",1,red,1\n", {}, "column 'y' is empty: every row needs a label"),
         ("yes,1,red,-1\n", {"weight": "w"}, "column 'w' has a negative weight"),
     ],
@@ -523,6 +548,26 @@ def test_bad_csv_names_file_line_and_remedy(tmp_path, small_sample, row, options
         assert str(caught.value).startswith(f"{path}, line 205: ")
 
 
+def test_what_is_no_table_and_what_is_a_wide_one(frame, tmp_path):
+    sources = [frame["size"]]
+    with contextlib.suppress(ImportError):
+        polars = __import__("polars")
+        sources += [polars.Series([1]), polars.LazyFrame({"y": [1]})]
+    for source in sources:
+        with pytest.raises(ValueError, match=f"source is a {type(source).__name__}, and a table is wanted"):
+            open_stream(source)
+    header = ",".join(f"x{j}" for j in range(900))
+    (tmp_path / "wide.csv").write_text(header + "\n" + ",".join(["1"] * 900) + "\n")
+    (tmp_path / "other.csv").write_text(header + "_\n")
+    for names, options, sentence in [
+        (["wide"], {}, r"give target= \(--target\), None \(none\) for no target, or one of x0, .* and 880 more"),
+        (["wide", "other"], {"target": "x1"}, "the columns are x0, .* and 894 more, not those of the first file"),
+    ]:
+        with pytest.raises(StreamError, match=sentence) as caught:
+            list(open_stream([tmp_path / f"{name}.csv" for name in names], **options))
+        assert len(str(caught.value)) < 400
+
+
 def test_schemas_roles_and_missing_cells(tmp_path):
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     path = tmp_path / "x.csv"
@@ -534,22 +579,51 @@ def test_schemas_roles_and_missing_cells(tmp_path):
     assert np.isnan(chunk.y).all() and chunk.data.tolist() == [1.0, 2.0, 1.0]
     (chunk,) = open_stream(path, header=False, target="3", schema={"2": "ignore"})
     assert chunk.y.tolist() == ["target", "0", "1"]
+    roles = {"weight": "z", "tag": "c", "optional": ["weight", "tag"]}
+    (chunk,) = open_stream(path, schema={"a": "numeric", "*": "ignore"}, **roles)
+    assert chunk.data.tolist() == [1.0, 2.0] and chunk.weights is None and chunk.tags == ["x", ""]
     for options, sentence in [
         ({"target": "z"}, "target names the column 'z', but there are a, b, c, target"),
         ({"header": False}, "no telling which column is the target"),
         ({"delimiter": "::"}, "delimiter must be one character"),
         ({"missing": "mean"}, "missing must be"),
-        ({"schema": {"a": "date"}}, "schema={'a': 'ignore'}"),
+        ({"schema": {"a": "date"}}, "schema has 'date' for 'a': a column is numeric, categorical or to ignore"),
+        ({"schema": {"z": "ignore"}}, "schema names the column 'z'"),
+        ({"weight": "z"}, "weight names the column 'z'"),
     ]:
         with pytest.raises(ValueError, match=sentence):
             list(open_stream(path, **options))
     import pyarrow as pa
 
+    path.write_text("x,land,when,void,y\n1,NA,2020-01-01,NA,None\nNA,DE,2020-01-02,null,b\n")
+    with pytest.raises(StreamError, match=r"column 'when' is of type date32.* \(--schema when=ignore\), or "):
+        list(open_stream(path))
+    kinds = {"when": "categorical"}
+    with pytest.raises(StreamError, match=r"x.csv, line 3: column 'x' has no number: .*\(--missing zero\)"):
+        list(open_stream(path, schema=kinds))
+    stream = open_stream(path, schema=kinds, missing="zero")
+    kinds_found = "columns: 1 numeric (x), 1 categorical (land), 1 ignored as empty (void)"
+    assert stream.remarks() == ["target: column 'y'", kinds_found]
+    (chunk,) = stream
+    assert list(stream.names.values()) == ["x", "land=NA", "when=2020-01-01", "land=DE", "when=2020-01-02"]
+    assert chunk.y.tolist() == ["None", "b"]  # words where words are expected
+    stream = open_stream(path, schema=kinds | {"x": "ignore", "void": "ignore"}, missing_values=["", "NA"], target="y")
+    assert len(list(stream)) == 1 and "land=NA" not in stream.names.values()
+    assert stream.remarks() == ["columns: 1 categorical (land)"]
     with pytest.raises(StreamError, match="column 'when' is of type date32"):
         open_stream(pa.table({"y": [1], "when": pa.array([3], pa.date32())}))
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 nothing")
     with pytest.raises(StreamError, match="cannot be read as parquet"):
         open_stream(tmp_path / "bad.parquet")
+    for contents in (b"", b"ARROW1", b"nothing of the kind"):
+        (tmp_path / "bad.arrow").write_bytes(contents)
+        with pytest.raises(StreamError, match="cannot be read as arrow"):
+            open_stream(tmp_path / "bad.arrow")
+    with pa.ipc.new_stream(tmp_path / "cut.arrow", pa.schema({"y": pa.int64()})) as writer:
+        writer.write_table(pa.table({"y": range(1000)}))
+    (tmp_path / "cut.arrow").write_bytes((tmp_path / "cut.arrow").read_bytes()[:-500])
+    with pytest.raises(StreamError, match="cannot be read as arrow"):
+        open_stream(tmp_path / "cut.arrow")
 
 
 def test_arrays_npz_and_examples(tmp_path):
@@ -576,6 +650,9 @@ def test_arrays_npz_and_examples(tmp_path):
         ([({"a": 1}, 1), (([1], [2]), 1)], "example 2: examples have either names or columns"),
         ([({"a": [1]}, 1)], "example 1: "),
         ([(3, 1)], "x is a int: give a dict"),
+        ([{"a": 1}], r"example 1: it is a dict: give \(x, y\)"),
+        ([{"a": 1, "b": 2}], r"example 1: it is a dict: give \(x, y\)"),
+        ([3], "example 1: it is a int"),
         ([(([-1], [1.0]), 1)], "columns must be whole numbers"),
     ]:
         with pytest.raises(StreamError, match=sentence):

@@ -591,6 +591,52 @@ def test_a_table_is_read_as_the_one_before(here, capsys):
     assert run("evaluate", "m", "other.csv") == 2 and "'code'" in capsys.readouterr().err
 
 
+def test_of_a_table_only_columns_with_a_weight_are_needed(here, capsys, monkeypatch):
+    pytest.importorskip("pyarrow")
+    rows = [f"{k % 2},2020-01-0{k % 9 + 1},{k % 2 + k / 1e4},{k % 7},c{k % 3},1,r{k}\n" for k in range(1500)]
+    (here / "t.csv").write_text("y,when,size,noise,color,w,id\n" + "".join(rows))
+    roles = ["--weight", "w", "--tag", "id", "--schema", "when=ignore"]
+    assert run("train", "t.csv", "-m", "t", "--quiet", "--alpha", "0.05", *roles) == 0
+    assert list(models.read("t")["names"].values()) == ["size"]
+    out = capsys.readouterr().out
+    assert "chosen: target: column 'y'\n" in out
+    assert "chosen: columns: 2 numeric (size, noise), 1 categorical (color)\n" in out
+    (here / "few.csv").write_text("size,more\n0,2021-03-04\n1,x\n")
+    assert run("train", "t.csv", "-m", "h", "--quiet", "--hash-bits", "10", *roles) == 0
+    capsys.readouterr()
+    assert run("predict", "t", "few.csv") == 0 and capsys.readouterr().out.split() == ["0", "1"]
+    with open(here / "few.csv") as text:
+        monkeypatch.setattr("sys.stdin", text)
+        assert run("predict", "t", "-", "--format", "csv") == 0 and capsys.readouterr().out.split() == ["0", "1"]
+    (here / "labelled.csv").write_text("size,y\n0,0\n1,0\n")
+    assert run("evaluate", "t", "labelled.csv", "--json") == 0 and '"error": 0.5' in capsys.readouterr().out
+    for arguments, column in [
+        (["predict", "h", "few.csv"], "schema names the column 'noise'"),  # who knows what was hashed
+        (["evaluate", "t", "few.csv"], "target names the column 'y'"),
+        (["evaluate", "t", "labelled.csv", "--weight", "w"], "weight names the column 'w'"),
+        (["predict", "t", "none.csv"], "schema names the column 'size'"),
+    ]:
+        (here / "none.csv").write_text("noise\n1\n")
+        assert run(*arguments) == 2 and column in capsys.readouterr().err
+    (here / "few.csv").write_text("size\n?\n-\n1\n")
+    assert run("predict", "t", "few.csv") == 2 and "(--missing-values)" in capsys.readouterr().err
+    assert run("predict", "t", "few.csv", "--missing-values", "?,-", "--missing", "zero") == 0
+    assert capsys.readouterr().out.split() == ["0", "0", "1"]
+
+
+def test_rows_without_labels_say_where_these_are_to_be(here, capsys):
+    pytest.importorskip("pyarrow")
+    np.savez(here / "m.npz", X=np.eye(3))
+    (here / "t.csv").write_text("a,b\n1,2\n")
+    for arguments, sentence in [
+        (["m.npz"], "row 1 has no label: an .npz file has them in an array y beside X"),
+        (["m.npz", "--passes", "2", "--no-cache"], "an array y beside X"),
+        (["t.csv", "--target", "none"], "row 1 has no label: target= (--target) names their column"),
+    ]:
+        assert run("train", *arguments, "--quiet", "--task", "regression") == 2
+        assert sentence in capsys.readouterr().err
+
+
 def test_features_of_another_kind_are_refused(here, capsys):
     (here / "d.vw").write_text(re.sub(r"1 ", "1 | ", (here / "data.svm").read_text()))
     assert run("train", "data.svm", "-m", "numbered", "--quiet") == 0

@@ -13,9 +13,10 @@ from .models import restored
 from .progress import printable
 from .rows import Matrix
 from .slots import without
-from .streams import Chunk, Stream, StreamError, open_stream
+from .streams import Chunk, Stream, open_stream
 from .streams.cache import is_cache
 from .streams.protocol import unlabelled
+from .streams.tables import IGNORE, OTHERS
 from .training import by_name, labels
 
 KINDS = ("label", "score", "probability")
@@ -28,7 +29,7 @@ def opened_for(
 ) -> tuple[Any, Stream]:
     """The model in a file, and a stream whose features are its columns: read with the options it was trained with.
 
-    Where the rows need not be ``labelled``, a table may lack the column of the target.
+    Of a table only columns with a weight have to be there, and where rows are to be ``labelled`` their target.
     """
     model, reader = restored(content), read_alike(content, options)
     names = list(content["names"].values()) if content["features"] == "names" else None
@@ -42,8 +43,8 @@ def opened_for(
         return model, stream if names is None else _Renamed(stream, names)
     if names is not None:
         reader |= {"names": names, "frozen": True}
-    if not labelled and reader.get("target") is not None and "-" not in (source, *source):
-        reader = _without_target(source, reader)
+    if "schema" in content["extra"].get("reader", {}):
+        reader |= _of_table(content, names, labelled, options)
     try:
         stream = open_stream(source, **reader)
     except ValueError as error:
@@ -65,15 +66,25 @@ def read_alike(content: Mapping[str, Any], options: Mapping[str, Any]) -> dict[s
     return own | options
 
 
-def _without_target(source: Any, reader: dict[str, Any]) -> dict[str, Any]:
-    """The options for a table that may lack its target."""
-    try:
-        next(iter(open_stream(source, **reader)), None)
-    except StreamError as error:
-        if "target names the column" in str(error):
-            schema = {name: kind for name, kind in reader.get("schema", {}).items() if name != reader["target"]}
-            return reader | {"target": None, "schema": schema}
-    return reader
+def _of_table(
+    content: Mapping[str, Any], names: list[str] | None, labelled: bool, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The options for a table of which only what counts must be there: columns that features with a weight come from
+    (all that were learned where names are hashed), the target of labelled rows, and what is asked for now."""
+    reader = content["extra"]["reader"]
+    schema = {name: kind for name, kind in reader["schema"].items() if kind != IGNORE}
+    target = reader.get("target")
+    labels = {target: schema.pop(target)} if target in schema else {}
+    if names is not None:
+        parts = [name.split("=") for name in names]
+        used = {"=".join(part[:k]) for part in parts for k in range(1, len(part) + 1)}
+        schema = {name: kind for name, kind in schema.items() if name in used}
+    found: dict[str, Any] = {"optional": [role for role in ("weight", "tag") if role not in options]}
+    if not labelled:
+        found["target"] = None
+    elif "target" not in options:
+        schema |= labels
+    return found | {"schema": schema | {OTHERS: IGNORE} | options.get("schema", {})}
 
 
 class Watched(Stream):
@@ -81,6 +92,7 @@ class Watched(Stream):
 
     def __init__(self, stream: Stream, progress: Callable[[float, float | None], None]) -> None:
         self.stream, self.total, self.progress = stream, stream.total, progress
+        self.labels_are = stream.labels_are
 
     def chunks(self, start: Any = None) -> Iterator[Chunk]:
         for chunk in self.stream.chunks(start):
@@ -150,7 +162,8 @@ def evaluate(model: Any, stream: Stream) -> dict[str, float]:
     for chunk in stream:
         missing = unlabelled(chunk.y)
         if missing.any():
-            raise ValueError(f"row {chunk.first + int(missing.argmax()) + 1} has no label to compare with.")
+            hint = f": {stream.labels_are}" if stream.labels_are else ""
+            raise ValueError(f"row {chunk.first + int(missing.argmax()) + 1} has no label to compare with{hint}.")
         weights = np.ones(chunk.rows) if chunk.weights is None else chunk.weights
         total.add(model.margins_of(chunk.matrix), chunk.y, weights)
         rows += chunk.rows

@@ -32,6 +32,7 @@ from .streams import Chunk, Stream, StreamError, open_stream
 from .streams.cache import CachedStream, CacheStream
 from .streams.features import Vocabulary
 from .streams.protocol import unlabelled
+from .streams.tables import Tabular
 
 JUDGED = 256
 """Rows that are judged before they are learned, at every mark."""
@@ -367,6 +368,8 @@ class _Training:
                 self._decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
             yield from first
         yield from chunks
+        if self.epoch == 0:
+            self.notes += self.stream.remarks()
 
     def _again(self) -> Iterator[tuple[Matrix, np.ndarray, np.ndarray | None]]:
         """All rows once more, in their order, as labels that the model knows."""
@@ -391,7 +394,8 @@ class _Training:
         """Refuse rows without a label, and labels that are none of the classes."""
         missing = unlabelled(y)
         if missing.any():
-            raise ValueError(f"row {self.row + int(missing.argmax()) + 1} has no label: every row must have one.")
+            hint = self.stream.labels_are or "every row must have one"
+            raise ValueError(f"row {self.row + int(missing.argmax()) + 1} has no label: {hint}.")
         if self.classes is not None:
             unknown = ~np.isin(y, self.classes) if y.dtype.kind == "O" else np.ones(len(y), bool)
             for label in self.classes if y.dtype.kind != "O" else ():
@@ -475,7 +479,7 @@ def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options with which other files are read as this stream was: of tables what was found out, too."""
     source = stream.source if isinstance(stream, CachedStream) else stream
     found = {name: option for name, option in options.items() if name != "cache"}
-    layout = getattr(source, "layout", None)
+    layout = source.laid_out() if isinstance(source, Tabular) else None
     if layout is not None:
         found |= {"target": layout.target, "schema": dict(layout.kinds)}
         if layout.target is not None:

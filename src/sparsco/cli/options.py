@@ -143,6 +143,8 @@ def add_reading(to: argparse.ArgumentParser) -> None:
     group.add_argument("--schema", action="append", metavar="COLUMN=KIND", default=[],
                        help="tables: numeric, categorical or ignore")  # fmt: skip
     group.add_argument("--missing", choices=("refuse", "zero"), help="tables: what a missing number is")
+    group.add_argument("--missing-values", metavar="A,B,...", help="csv: cells that are missing, beside empty ones "
+                       "(default: NA, N/A, NaN, null, None in columns of numbers)")  # fmt: skip
     group.add_argument("--delimiter", metavar="C", help="csv: one character")
     group.add_argument("--no-header", action="store_true", help="csv: columns are called 0, 1, 2, ...")
 
@@ -153,6 +155,8 @@ def reading(given: argparse.Namespace) -> dict[str, Any]:
     options = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     if options.get("target") == "none":
         options["target"] = None
+    if given.missing_values is not None:
+        options["missing_values"] = ["", *given.missing_values.split(",")]
     if given.one_based:
         options["zero_based"] = False
     if given.no_header:

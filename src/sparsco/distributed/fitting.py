@@ -52,6 +52,7 @@ class Head:
     columns: list[str] | None
     """Of a table all whose features are numbers: their names, in its order."""
     label_dtype: np.dtype | None
+    remarks: list[str]
 
 
 def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
@@ -71,7 +72,8 @@ def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
     kinds = getattr(getattr(told, "layout", None), "kinds", {"": CATEGORICAL})
     columns = None if CATEGORICAL in kinds.values() else [name for name, each in kinds.items() if each != IGNORE]
     named = by_name(told)
-    return Head(part, reader, named, bool(told.names) and not named, type(told).__name__, columns, told.label_dtype)
+    hashed = bool(told.names) and not named
+    return Head(part, reader, named, hashed, type(told).__name__, columns, told.label_dtype, told.remarks())
 
 
 def names(partition: Partition) -> list[str]:
@@ -157,6 +159,7 @@ def train(
         else:
             decided = _Training(model, 1, False, dict(reader or {}), classes, dict(settings or {}))
             decided._decide(part.y)
+            decided.notes += told.remarks
             model, notes = decided.model, decided.notes
             if kind == "path":
                 rows = fit_path(model, parts, options, pool, decided.classes, model.passes)

@@ -81,6 +81,7 @@ def convert(
 
 def _opened(source: Any, format: str | None, **options: Any) -> Stream:
     opener: Callable[..., Stream]
+    source = source[0] if isinstance(source, list | tuple) and len(source) == 1 and is_paths(source) else source
     if format is None and isinstance(source, str | os.PathLike) and is_cache(os.fspath(source)):
         stored = CacheStream(source)
         if options:
@@ -90,7 +91,10 @@ def _opened(source: Any, format: str | None, **options: Any) -> Stream:
         return stored
     if is_paths(source):
         paths = paths_of(source)
-        format = format or _format_of(paths[0])
+        for path in paths:
+            if is_cache(path):
+                raise ValueError(f"{path} is a cache of rows, which is read alone: convert all files into one.")
+        format = format or _common_format(paths)
         if format not in _FORMATS:
             raise ValueError(f"format must be one of {', '.join(_FORMATS)}, not {format!r}.")
         what: Any = Files(paths, options.pop("span", None))
@@ -119,6 +123,19 @@ def can_be_cut(path: str, format: str | None = None) -> bool:
     return not is_cache(path) and (format or _format_of(path)) in ("libsvm", "vw") and not is_packed(path)
 
 
+def _common_format(paths: list[str]) -> str:
+    """That of the first file, which no other's suffix belies."""
+    format = _format_of(paths[0])
+    for path in paths:
+        other = _SUFFIXES.get(plain_suffix(path), format)
+        if other != format:
+            raise ValueError(
+                f"{paths[0]} is {format} and {path} {other}: give files of one format, or say which it is by format= "
+                "(--format)."
+            )
+    return format
+
+
 def _format_of(path: str) -> str:
     """By the suffix, or by the first line."""
     known = _SUFFIXES.get(plain_suffix(path))
@@ -131,7 +148,7 @@ def _format_of(path: str) -> str:
         return "vw"
     if head and all(b":" in word for word in head[1:] if not word.startswith(b"#")) and _is_number(head[0]):
         return "libsvm"
-    raise ValueError(f"{path}: neither its name nor its first line says what it holds: give format=.")
+    raise ValueError(f"{path}: neither its name nor its first line says what it holds: give format= (--format).")
 
 
 def _is_number(word: bytes) -> bool:

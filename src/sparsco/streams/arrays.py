@@ -72,6 +72,8 @@ class NpzStream(ArrayStream):
     """A matrix written by ``scipy.sparse.save_npz``, or an array ``X``; ``y`` and ``weights`` from the same .npz file
     where they are not given."""
 
+    labels_are = "an .npz file has them in an array y beside X, or beside data, indices, indptr, shape and format"
+
     def __init__(self, files: Files, y: Any = None, weights: Any = None) -> None:
         if len(files.paths) != 1 or files.paths[0] == STDIN:
             raise ValueError("an .npz file is read as a whole: give one, not a list, a pattern or standard input.")
@@ -126,6 +128,8 @@ class ExampleStream(Pieces):
         named = None
         for number, example in enumerate(batch, 1):
             try:
+                if isinstance(example, Mapping | str) or not isinstance(example, Sized) or len(example) not in (2, 3):
+                    raise ValueError(f"it is a {type(example).__name__}: give (x, y), y None where there is no label")
                 x, y, weight = example if len(example) == 3 else (*example, 1.0)
                 entries, named = _entries(x)
                 labels.append(self._label(y))

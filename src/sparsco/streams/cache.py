@@ -244,7 +244,7 @@ class CachedStream(Stream):
 
     def __init__(self, source: Stream, folder: str | os.PathLike[str]) -> None:
         self.source, self.folder = source, Path(folder)
-        self.repeatable = True
+        self.repeatable, self.labels_are = True, source.labels_are
         self._identity = source.identity()
         self._cache = self._open()
 
@@ -268,6 +268,9 @@ class CachedStream(Stream):
     def is_cached(self) -> bool:
         """Whether the next pass is read from the cache."""
         return self._cache is not None
+
+    def remarks(self) -> list[str]:
+        return self.source.remarks()
 
     def recall(self, names: Mapping[int, str]) -> None:
         self.source.recall(names)

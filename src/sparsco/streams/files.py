@@ -98,6 +98,19 @@ def decompressed(raw: Any, suffix: str = "") -> Any:
     return raw
 
 
+_input: tuple[Any, Any] = (None, None)
+
+
+def _unpacked_input() -> Any:
+    """What standard input holds, the same at every call: what was only looked at by ``peek`` is still to be read."""
+    global _input
+    raw = sys.stdin.buffer
+    if _input[0] is not raw:
+        stream = decompressed(raw)
+        _input = raw, stream if hasattr(stream, "peek") else io.BufferedReader(stream)
+    return _input[1]
+
+
 def needed(package: str, what: str) -> Any:
     """An optional package, or a sentence that says how to get it."""
     import importlib
@@ -121,7 +134,7 @@ def _both(path: str, called: str) -> Iterator[tuple[Any, Any]]:
     """The file as it lies on disk, and decompressed."""
     try:
         with raw_file(path) as raw:
-            yield raw, decompressed(raw, os.path.splitext(path)[1].lower())
+            yield raw, _unpacked_input() if path == STDIN else decompressed(raw, os.path.splitext(path)[1].lower())
     except DAMAGED as error:
         if isinstance(error, StreamError) or (isinstance(error, OSError) and error.errno is not None):
             raise  # ours, or the system's; what gzip and bz2 say of damaged files has no number

@@ -38,15 +38,16 @@ _SENTENCES = {
     _LABEL: "{token} is no label: a row begins with one number",
     _INDEX: "{token} is no feature: write index:value, the index a whole number from 0 on",
     _VALUE: "{token} has no number behind its colon: write index:value",
-    _ZERO: "{token} has the index 0, but zero_based=False counts from 1: leave zero_based at 'auto'",
+    _ZERO: "{token} has the index 0, and indices are to count from 1: leave zero_based at 'auto' (no --one-based)",
     _REPEATED: "{token} repeats an index of its row: every index may occur once",
-    _FAR: "{token} has an index beyond {limit}: give hash_bits= to hash indices, or wide=True to keep them",
+    _FAR: "{token} has an index beyond {limit}: give hash_bits= (--hash-bits) to hash indices, or in Python "
+    "wide=True to keep them",
     _HUGE: "{token} has " + _BEYOND,
 }
 _HINTS = (
     (_LABEL, b",", "{token} is a list of labels: rows with several labels are not supported, write a file for each"),
     (_LABEL, b":", "the row has no label, it begins with {token}: put a number before it"),
-    (_LABEL, b"|", "{token} looks like a line of Vowpal Wabbit's: give format='vw'"),
+    (_LABEL, b"|", "{token} looks like a line of Vowpal Wabbit's: give format='vw' (--format vw)"),
     (_INDEX, b"-", "{token} has a negative index: indices are whole numbers from 0 on"),
 )
 

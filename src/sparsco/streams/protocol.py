@@ -66,6 +66,8 @@ class Stream:
     """Whether there can be a second pass; standard input and iterators have one."""
     total: int | None = None
     """What ``Chunk.read`` will be at the end, where that is known."""
+    labels_are = ""
+    """Where labels are to be found, for whoever misses them."""
     label_dtype: np.dtype | None = None
     """Of labels that came as objects of Python, as soon as one was seen; chunks have numbers as float64."""
 
@@ -74,6 +76,10 @@ class Stream:
         """Names of features by their index, as far as they are known by now: all in a vocabulary, the first ones with
         hashing, none where features are numbered columns."""
         return {}
+
+    def remarks(self) -> list[str]:
+        """What the reader chose where nothing was said, and what is odd, as far as it is known by now."""
+        return []
 
     def recall(self, names: Mapping[int, str]) -> None:
         """Know the ``names`` of an earlier reading of the same source, to go on from one of its positions."""

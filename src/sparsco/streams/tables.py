@@ -5,6 +5,7 @@ A numeric column is a feature of its name; a categorical one has a feature ``nam
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import re
@@ -15,15 +16,19 @@ import numpy as np
 
 from ..rows import LARGEST
 from .features import encoder, fingerprints
-from .files import STDIN, Block, Files, needed, opened, raw_file
+from .files import STDIN, Block, Files, needed, opened
 from .libsvm import shown
 from .pieces import Parsed, Piece, Pieces
 from .protocol import Position, StreamError
 from .text import TextStream
 
 NUMERIC, CATEGORICAL, IGNORE = "numeric", "categorical", "ignore"
+OTHERS = "*"
+"""In a schema: all columns that it does not name."""
 TARGETS = ("target", "label", "y", "class")
 """A column of such a name is the target where none is given."""
+MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None")
+"""Cells of text in place of a number that say that there is none."""
 _SAMPLE = 1 << 20
 _ROWS = 1 << 13
 
@@ -44,27 +49,50 @@ class Tabular(Pieces):
 
     ``target`` names the column to predict (by default the one called target, label, y or class; None for none),
     ``weight`` and ``tag`` others with a role.  ``schema`` says for columns by name whether they are "numeric",
-    "categorical" or to "ignore"; the others are what their type, in text their first megabyte, says.  A missing
-    category has no entry; a missing number is refused unless ``missing="zero"``.
+    "categorical" or to "ignore", under "*" for all that it does not name; without that these are what their type, in
+    text their first megabyte, says.  A missing category has no entry; a missing number is refused unless
+    ``missing="zero"``.  ``optional``: "weight" and "tag" where those columns may be absent.
     """
 
     layout: Layout
     line = "row"
+    labels_are = "target= (--target) names their column"
+    no_category: Sequence[str] = ()
+    """Texts that are no category but say that there is none."""
 
     def __init__(
         self, *, target: str | None = "auto", weight: str | None = None, tag: str | None = None,
-        schema: Mapping[str, str] | None = None, missing: str = "refuse", hash_bits: int | None = None, seed: int = 0,
-        signed: bool = True, names: Any = None, frozen: bool = False,
+        schema: Mapping[str, str] | None = None, optional: Sequence[str] = (), missing: str = "refuse",
+        hash_bits: int | None = None, seed: int = 0, signed: bool = True, names: Any = None, frozen: bool = False,
     ) -> None:  # fmt: skip
         if missing not in ("refuse", "zero"):
             raise ValueError(f"missing must be 'refuse' or 'zero', not {missing!r}.")
+        for name, kind in (schema or {}).items():
+            if kind not in (NUMERIC, CATEGORICAL, IGNORE):
+                raise ValueError(f"schema has {kind!r} for {name!r}: a column is numeric, categorical or to ignore.")
         self.asked = target, weight, tag, dict(schema or {})
-        self.missing = missing
+        self.optional, self.missing = list(optional), missing
         self.encoder = encoder(hash_bits, seed, signed, names, frozen)
         self.seed = self.encoder.seed
 
     def settings(self) -> dict[str, Any]:
-        return {"asked": list(self.asked), "missing": self.missing}
+        return {"asked": list(self.asked), "optional": self.optional, "missing": self.missing}
+
+    def laid_out(self) -> Layout | None:
+        """What the columns are, also before the first row was asked for; None where that cannot be told."""
+        return self.layout
+
+    def remarks(self) -> list[str]:
+        """The target and the kinds of columns, where they were not told."""
+        layout, (target, _, _, schema) = self.laid_out(), self.asked
+        if layout is None:
+            return []
+        found = [f"target: column {layout.target!r}"] if target == "auto" else []
+        kinds = []
+        for kind, words in ((NUMERIC, "numeric"), (CATEGORICAL, "categorical"), (IGNORE, "ignored as empty")):
+            names = [name for name, each in layout.kinds.items() if each == kind and name not in schema]
+            kinds += [f"{len(names)} {words} ({listed(names)})"] if names and OTHERS not in schema else []
+        return found + (["columns: " + ", ".join(kinds)] if kinds else [])
 
     def lay_out(self, types: dict[str, Any], source: str) -> Layout:
         """Roles and kinds of columns of these Arrow types."""
@@ -73,22 +101,26 @@ class Tabular(Pieces):
             found = [name for name in types if name.lower() in TARGETS]
             if len(found) != 1:
                 raise StreamError(
-                    f"{source}: there is no telling which column is the target: give target= one of "
-                    f"{', '.join(types)}, or None."
+                    f"{source}: there is no telling which column is the target: give target= (--target), None (none) "
+                    f"for no target, or one of {listed(list(types), 20)}."
                 )
             target = found[0]
-        roles = [("target", target), ("weight", weight), ("tag", tag), *(("schema", name) for name in schema)]
-        for role, name in roles:
+        weight = None if "weight" in self.optional and weight not in types else weight
+        tag = None if "tag" in self.optional and tag not in types else tag
+        roles = [("target", target), ("weight", weight), ("tag", tag)]
+        for role, name in [*roles, *(("schema", name) for name in schema if name != OTHERS)]:
             if name is not None and name not in types:
-                raise StreamError(f"{source}: {role} names the column {name!r}, but there are {', '.join(types)}.")
+                there = listed(list(types), 20)
+                raise StreamError(f"{source}: {role} names the column {name!r}, but there are {there}.")
         kinds = {}
         for name, type in types.items():
             if name not in (target, weight, tag):
-                kinds[name] = schema.get(name) or _kind(type)
-                if kinds[name] not in (NUMERIC, CATEGORICAL, IGNORE):
+                kinds[name] = schema.get(name) or schema.get(OTHERS) or _kind(type)
+                if not kinds[name]:
                     raise StreamError(
                         f"{source}: column {name!r} is of type {type}, which is no number and no category: give "
-                        f"schema={{{name!r}: 'ignore'}}, or 'numeric' or 'categorical' where it can be read so."
+                        f"schema={{{name!r}: 'ignore'}} (--schema {name}=ignore), or 'categorical' or 'numeric' where "
+                        "it can be read so."
                     )
         kind = NUMERIC if target is None else schema.get(target) or _kind(types[target])
         return Layout(tuple(types), kinds, target, kind, weight, tag)
@@ -108,15 +140,16 @@ class Tabular(Pieces):
                     values[:, k] = _numbers(column, name, self.missing)
                     keys[:, k], label = fingerprints([name], self.seed)[0], (name, None)
                 else:
-                    codes, categories = _categories(column)
+                    codes, categories = _categories(column, self.no_category)
                     kept[:, k], label = codes >= 0, (name, (codes, categories))
                     known = fingerprints([f"{name}={category}" for category in categories], self.seed)
                     keys[:, k] = np.append(known, np.uint64(0))[codes]
                 texts.append(label)
             y = np.full(n, np.nan)
             if layout.target is not None:
-                read = _numbers if layout.target_kind == NUMERIC else _labels
-                y = read(batch.column(layout.columns.index(layout.target)), layout.target)
+                column = batch.column(layout.columns.index(layout.target))
+                is_number = layout.target_kind == NUMERIC
+                y = _numbers(column, layout.target) if is_number else _labels(column, layout.target, self.no_category)
             weights = None
             if layout.weight is not None:
                 weights = _numbers(batch.column(layout.columns.index(layout.weight)), layout.weight)
@@ -139,6 +172,12 @@ class Tabular(Pieces):
             return found
 
         return Parsed(lines, indptr, keys[kept], values[kept], y, weights, tags, names_of=names_of)
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """The first of some names, for a message."""
+    few = [repr(name[:40])[1:-1] + "..." * (len(name) > 40) for name in names[:most]]
+    return ", ".join(few) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 class _CellError(Exception):
@@ -164,7 +203,8 @@ def _numbers(column: Any, name: str, missing: str = "refuse") -> np.ndarray:
     if column.null_count:
         if missing != "zero":
             row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-            raise _CellError(row, f"column {name!r} is empty: fill it, or give missing='zero' where it is a feature")
+            remedy = "fill it in, or give missing='zero' (--missing zero) where it is a feature"
+            raise _CellError(row, f"column {name!r} has no number: {remedy}")
         column = compute.fill_null(column, arrow.scalar(0, column.type))
     if arrow.types.is_boolean(column.type):
         column = column.cast(arrow.int8())
@@ -179,21 +219,23 @@ def _numbers(column: Any, name: str, missing: str = "refuse") -> np.ndarray:
     return numbers
 
 
-def _categories(column: Any) -> tuple[np.ndarray, list[str]]:
-    """Codes of a column's values, -1 where it is missing, and the values as text."""
+def _categories(column: Any, none: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+    """Codes of a column's values, -1 where it is missing or says ``none``, and the values as text."""
     arrow = needed("pyarrow", "tables")
     if not arrow.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     codes = column.indices.fill_null(-1).cast(arrow.int64()).to_numpy(zero_copy_only=False)
-    return codes, [_text(value) for value in column.dictionary.to_pylist()]
+    values = [_text(value) for value in column.dictionary.to_pylist()]
+    missing = [code for code, value in enumerate(values) if value in none]
+    return np.where(np.isin(codes, missing), -1, codes) if missing else codes, values
 
 
 def _text(value: Any) -> str:
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
-def _labels(column: Any, name: str) -> np.ndarray:
-    codes, values = _categories(column)
+def _labels(column: Any, name: str, none: Sequence[str]) -> np.ndarray:
+    codes, values = _categories(column, none)
     if (codes < 0).any():
         raise _CellError(int(np.argmin(codes)), f"column {name!r} is empty: every row needs a label")
     return np.array(values, object)[codes]
@@ -204,33 +246,44 @@ def _labels(column: Any, name: str) -> np.ndarray:
 
 class CsvStream(TextStream, Tabular):
     """Rows of CSV or TSV text, the options those of tables; ``header=False`` for files without one, whose columns are
-    called 0, 1, 2, ...; ``delimiter`` one character; ``missing_values`` are texts of cells that are missing."""
+    called 0, 1, 2, ...; ``delimiter`` one character; ``missing_values`` are texts of cells that are missing (by default
+    empty ones, and in place of a number the usual words, such as NA)."""
 
     format, quoted, line = "csv", True, "line"
 
     def __init__(
-        self, files: Files, *, delimiter: str = ",", header: bool = True, missing_values: Sequence[str] = ("",),
+        self, files: Files, *, delimiter: str = ",", header: bool = True, missing_values: Sequence[str] | None = None,
         block_bytes: int = 1 << 21, threads: int | None = None, **options: Any,
     ) -> None:  # fmt: skip
         TextStream.__init__(self, files, block_bytes=max(block_bytes, _SAMPLE), threads=threads)
         Tabular.__init__(self, **options)
         if len(delimiter) != 1:
             raise ValueError(f"delimiter must be one character, not {delimiter!r}.")
-        self.delimiter, self.header, self.missing_values = delimiter, bool(header), list(missing_values)
+        self.delimiter, self.header = delimiter, bool(header)
+        self.no_number = list(MISSING if missing_values is None else missing_values)
+        self.no_category = [""] if missing_values is None else self.no_number
         self._arrow, self._csv = needed("pyarrow", "CSV files"), needed("pyarrow.csv", "CSV files")
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {
-            "delimiter": self.delimiter, "header": self.header, "missing_values": self.missing_values,
+            "delimiter": self.delimiter, "header": self.header, "missing_values": [self.no_number, self.no_category],
         }  # fmt: skip
 
     def prepare(self, block: Block) -> None:
         if not hasattr(self, "layout"):
             if block.file or block.offset > len(block.text):  # reading goes on somewhere inside
-                if not self.repeatable:
+                if not self.laid_out():
                     raise ValueError("CSV from standard input cannot be resumed: give files.")
-                block = next(self.files.blocks(self.block_bytes, quoted=True))
-            self._look(bytes(block.text).replace(b"\r\n", b"\n"))
+            else:
+                self._look(block)
+
+    def laid_out(self) -> Layout | None:
+        if not hasattr(self, "layout"):
+            block = next(self.files.blocks(self.block_bytes, quoted=True), None) if self.repeatable else None
+            if block is None:
+                return None
+            self._look(block)
+        return self.layout
 
     def parse(self, text: Any, begins: bool) -> Parsed:
         text = bytes(text)
@@ -238,7 +291,7 @@ class CsvStream(TextStream, Tabular):
         if begins and self.header:
             names, used = self._first_row(text)
             if tuple(names) != self.layout.columns:
-                return Parsed.none((1, f"the columns are {', '.join(names)}, not those of the first file"))
+                return Parsed.none((1, f"the columns are {listed(names)}, not those of the first file"))
             skipped = text.count(b"\n", 0, used)
             text = text[used:]
         if not text.strip(b"\n"):
@@ -263,9 +316,9 @@ class CsvStream(TextStream, Tabular):
         names = next(csv.reader([row], delimiter=self.delimiter), [])
         return names if self.header else [str(k) for k in range(len(names))], stop
 
-    def _look(self, text: bytes) -> None:
+    def _look(self, block: Block) -> None:
         """See what the columns are, from the first megabyte."""
-        text = text.removeprefix(b"\xef\xbb\xbf")
+        text = bytes(block.text).replace(b"\r\n", b"\n").removeprefix(b"\xef\xbb\xbf")
         columns, used = self._first_row(text)
         if len(set(columns)) < len(columns):
             raise StreamError(f"{self.files.name(0)}, line 1: two columns have the same name: rename one.")
@@ -276,8 +329,6 @@ class CsvStream(TextStream, Tabular):
             table = self._read(sample, columns)
             if not isinstance(table, str):  # otherwise the parser will say where
                 types = dict(zip(columns, table.schema.types, strict=True))
-        dates = needed("pyarrow.types", "CSV files").is_temporal
-        types = {name: self._arrow.string() if dates(type) else type for name, type in types.items()}
         self._booleans = {name for name, type in types.items() if type == self._arrow.bool_()}
         self.layout = self.lay_out(types, self.files.name(0))
 
@@ -292,7 +343,7 @@ class CsvStream(TextStream, Tabular):
                 ),
                 parse_options=self._csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                 convert_options=self._csv.ConvertOptions(
-                    column_types=types, null_values=self.missing_values, strings_can_be_null=True,
+                    column_types=types, null_values=self.no_number,
                     true_values=["true", "True", "TRUE"], false_values=["false", "False", "FALSE"],
                 ),
             )  # fmt: skip
@@ -315,11 +366,13 @@ class CsvStream(TextStream, Tabular):
             name = columns[int(found[1])]
             return (
                 f"column {name!r} has {shown(found[2].encode())}, which is no number: repair it, name it among "
-                f"missing_values, or give schema={{{name!r}: 'categorical'}}"
+                f"missing_values (--missing-values), or give schema={{{name!r}: 'categorical'}} (--schema "
+                f"{name}=categorical)"
             )
         found = re.search(r"Expected (\d+) columns, got (\d+)", sentence)
         if found:
-            return f"the row has {found[2]} cells, the others have {found[1]}: repair it, or see if delimiter is right"
+            cells = f"the row has {found[2]} cells, the others have {found[1]}"
+            return f"{cells}: repair it, or see if delimiter (--delimiter) is right"
         return f"it cannot be read as CSV ({shown(sentence.encode())})"
 
     def _line(self, text: bytes, row: int) -> int:
@@ -388,6 +441,11 @@ class ArrowFileStream(Tabular):
             if self.format == "parquet":
                 file = needed("pyarrow.parquet", "Parquet files").ParquetFile(path)
                 return file.schema_arrow, file.metadata.num_rows, _groups(file)
+            with open(path, "rb") as raw:
+                has_contents = raw.read(6) == b"ARROW1"
+            if not has_contents:  # batches one behind the other: how many there are is seen at the end
+                schema = arrow.ipc.open_stream(arrow.memory_map(path)).schema
+                return schema, sum(batch.num_rows for _, batch in _batches(path)), _batches(path)
             reader = arrow.ipc.open_file(arrow.memory_map(path))
             rows = [reader.get_batch(k).num_rows for k in range(reader.num_record_batches)]
             starts = np.append(0, np.cumsum(rows)).tolist()
@@ -396,6 +454,14 @@ class ArrowFileStream(Tabular):
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise StreamError(f"{path} cannot be read as {self.format}: {error}") from error
+
+
+def _batches(path: str) -> Iterator[tuple[int, Any]]:
+    """Those of an Arrow IPC stream, with the number of their first row."""
+    arrow, first = needed("pyarrow", "Arrow files"), 0
+    for batch in arrow.ipc.open_stream(arrow.memory_map(path)):
+        yield first, batch
+        first += batch.num_rows
 
 
 def _groups(file: Any) -> Iterator[tuple[int, Any]]:
@@ -451,17 +517,22 @@ def _as_arrow(table: Any) -> Any:
     arrow = needed("pyarrow", "tables")
     if isinstance(table, arrow.Table):
         return table
-    if type(table).__module__.partition(".")[0] == "pandas":
+    is_pandas = type(table).__module__.partition(".")[0] == "pandas"
+    if is_pandas and hasattr(table, "columns"):
         return arrow.Table.from_pandas(table.rename(columns=str), preserve_index=False)
-    return arrow.table(table)
+    if not is_pandas:
+        with contextlib.suppress(TypeError, arrow.ArrowInvalid):
+            return arrow.table(table)
+    raise ValueError(
+        f"source is a {type(table).__name__}, and a table is wanted: give a DataFrame, the target in a column (of a "
+        "Series what to_frame() gives, of a LazyFrame what collect() gives)."
+    )
 
 
 def first_line(path: str) -> bytes:
     """The first line that is not empty or a comment, to see what a file of unknown suffix holds."""
-    if path == STDIN:  # look without taking
-        with raw_file(path) as raw:
-            text = raw.peek(1 << 12)
-    else:
-        with opened(path) as stream:
-            text = stream.read(1 << 16)
+    with opened(path, "standard input" if path == STDIN else "") as stream:
+        text = stream.peek(1 << 16) if path == STDIN else stream.read(1 << 16)  # look without taking
+    if b"\n" not in text:
+        text = text[: text.rfind(b" ") + 1] or text  # the last word may be cut
     return next((line for line in text.splitlines() if line.strip() and not line.startswith(b"#")), b"")

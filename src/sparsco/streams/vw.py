@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,8 @@ from .numbers import (
     stops_of,
     unbox,
 )
-from .pieces import Parsed, any_by_row
+from .pieces import Parsed, Piece, any_by_row
+from .protocol import Position
 from .text import TextStream
 
 BAR, QUOTE, CARET, STAR = 124, 39, 94, 42
@@ -73,6 +74,9 @@ class VWStream(TextStream):
             if len(pair) != 2 or (b":" in pair and pair != b"::"):
                 raise ValueError(f"quadratic has {pair.decode()!r}: give two letters, or '::' for all pairs.")
         self.pairs = np.array([list(pair) for pair in pairs], np.uint8).reshape(-1, 2)
+        self._initials: set[int] = set()
+        """Of namespaces that were seen, where there are pairs."""
+        self._is_read = False
 
     def settings(self) -> dict[str, Any]:
         return {"quadratic": self.pairs.tolist()}
@@ -99,6 +103,8 @@ class VWStream(TextStream):
             if scaled:
                 data = data * scales[:size]
         if len(self.pairs):
+            initials = np.where(where[:, 0] < where[:, 1], np.frombuffer(text, np.uint8)[where[:, 0]], SPACE)
+            self._initials.update(np.unique(initials).tolist())
             indptr, where, data = self._with_pairs(at, indptr, where, data)
         if hard or scaled or len(self.pairs):
             wild = any_by_row(indptr, ~(np.abs(data) <= LARGEST)) | (np.abs(y) > LARGEST) | (weights > LARGEST)
@@ -114,6 +120,20 @@ class VWStream(TextStream):
             [to_name(bytes(text[start:stop])) for start, stop in tags.tolist()] if tags.any() else None,
             names_of=lambda entries: [_name(text, where, entry) for entry in entries.tolist()],
         )  # fmt: skip
+
+    def pieces(self, place: Position) -> Iterator[Piece]:
+        yield from super().pieces(place)
+        self._is_read |= not place
+
+    def remarks(self) -> list[str]:
+        """Pairs that were never made, behind a whole pass."""
+        found = []
+        for pair in self.pairs.tolist() if self._is_read else ():
+            absent = sorted({chr(letter) for letter in pair if letter != COLON and letter not in self._initials})
+            if absent:
+                which = " or ".join(map(repr, absent))
+                found.append(f"no pairs {bytes(pair).decode()}: no namespace begins with {which}")
+        return found
 
     def _with_pairs(self, at: Any, indptr: np.ndarray, where: np.ndarray, data: np.ndarray) -> Any:
         nothing = np.empty((0, 4), np.int32), np.empty(0)
