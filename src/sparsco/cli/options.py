@@ -10,7 +10,9 @@ import inspect
 import json
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 FINE, UNEXPECTED, BAD_INPUT, BAD_FILE, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
@@ -71,14 +73,10 @@ def part(option: str, text: str) -> Any:
     """
     if "(" not in text:
         return text
-    import sparsco
-    from sparsco.presets import PRESETS
+    from ..presets import PRESETS
 
-    records = {name: getattr(sparsco, name) for name in sparsco.__all__}
-    records = {name: record for name, record in records.items() if hasattr(record, "_fields")}
     try:
-        known = records | PRESETS if option == "preset" else records
-        record = _built(ast.parse(text.strip(), mode="eval").body, known)
+        record = _built(ast.parse(text.strip(), mode="eval").body, PRESETS if option == "preset" else {})
         if not hasattr(record, _HAS[option]):
             raise ValueError(f"it is no {option.replace('_', ' ')}")
         return record
@@ -87,24 +85,27 @@ def part(option: str, text: str) -> Any:
         raise ValueError(f"--{option.replace('_', '-')} {text}: {reason.rstrip('.')}.") from None
 
 
-def _built(node: ast.expr, known: dict[str, Any]) -> Any:
+def _built(node: ast.expr, presets: Mapping[str, Any] = MappingProxyType({})) -> Any:
     if not isinstance(node, ast.Call):
         try:
             return ast.literal_eval(node)
         except ValueError:
             what = "a number, a list of them, True, False, None, a record, or a file's name in quotes"
             raise ValueError(f"{ast.unparse(node)} is not {what}") from None
+    import sparsco
+
     name = ast.unparse(node.func)
-    if name not in known:
-        close = difflib.get_close_matches(name, known, 1)
+    kind = presets.get(name) or (getattr(sparsco, name) if name in sparsco.__all__ else None)
+    if kind is None or not (name in presets or hasattr(kind, "_fields")):
+        close = difflib.get_close_matches(name, [*presets, *sparsco.__all__], 1)
         raise ValueError(f"there is no {name} in sparsco" + (f", perhaps {close[0]} is meant" if close else ""))
-    values = [_built(value, known) for value in node.args]
-    named = {str(each.arg): _built(each.value, known) for each in node.keywords}
+    values = [_built(value) for value in node.args]
+    named = {str(each.arg): _built(each.value) for each in node.keywords}
     try:
-        given = known[name](*values, **named)
+        given = kind(*values, **named)
     except TypeError:
-        raise TypeError(f"{name} takes {', '.join(inspect.signature(known[name]).parameters)}") from None
-    if not hasattr(known[name], "_fields"):
+        raise TypeError(f"{name} takes {', '.join(inspect.signature(kind).parameters)}") from None
+    if name in presets:
         return given
     return type(given)(*(_checked(given, field, value) for field, value in given._asdict().items()))
 

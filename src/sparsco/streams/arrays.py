@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -107,7 +107,7 @@ class ExampleStream(Pieces):
     ) -> None:  # fmt: skip
         self.source = source
         self.repeatable = callable(source) or not isinstance(source, Iterator)
-        self.total = len(source) if isinstance(source, Sized) else None
+        self.total = len(source) if isinstance(source, Collection) else None
         self.asked = encoder(hash_bits, seed, signed, names, frozen)
         self._kind: type | None = None
         if hash_bits is not None or names is not None:
@@ -128,7 +128,8 @@ class ExampleStream(Pieces):
         named = None
         for number, example in enumerate(batch, 1):
             try:
-                if isinstance(example, Mapping | str) or not isinstance(example, Sized) or len(example) not in (2, 3):
+                is_tuple = isinstance(example, Collection) and not isinstance(example, Mapping | str)
+                if not is_tuple or len(example) not in (2, 3):
                     raise ValueError(f"it is a {type(example).__name__}: give (x, y), y None where there is no label")
                 x, y, weight = example if len(example) == 3 else (*example, 1.0)
                 entries, named = _entries(x)
