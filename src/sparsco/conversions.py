@@ -16,7 +16,7 @@ import numpy as np
 from . import curvature, joint
 from .randomness import Purpose, uniform
 from .records import Curvatures, Gradients, Iterates, Nothing, is_coupled, padded
-from .sparsify import check_target, keep_largest, thinned
+from .sparsify import check_target, keep_largest, thinned, tied
 
 if TYPE_CHECKING:
     from .solve import Run
@@ -429,16 +429,13 @@ class Sparsify(NamedTuple):
             raise ValueError(f"Sparsify(trials={self.trials!r}): at least one draw is needed.")
         _check_base(self)
 
+    def suits(self, regularizer: Any) -> None:
+        """Refuse penalties that few features would undo."""
+        tied(regularizer)
+
     def round(self, answer: Answer, run: Run) -> Answer:
-        sample, problem = run.sample(), run.problem
-        models = [
-            thinned(
-                self, answer.w[:, q], float(answer.b[q]), problem.loss, sample.R.lane(q), run.seed, problem.intercept
-            )
-            for q in range(answer.w.shape[1])
-        ]
-        w, b, reports = zip(*models, strict=True)
-        return Answer(np.stack(w, 1), np.array(b), {**answer.report, "sparsified": list(reports)})
+        w, b, reports = thinned(self, answer.w, answer.b, run.problem, run.sample().R, run.seed)
+        return Answer(w, b, {**answer.report, "sparsified": reports})
 
 
 METRICS = ("auto", "newton", "diagonal", "scalar")

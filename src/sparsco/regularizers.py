@@ -77,6 +77,14 @@ def prox_with_l2(regularizer: Any, W: np.ndarray, s: float) -> np.ndarray:
     return prox_all(regularizer, W * decay, s * decay)
 
 
+def bounds(regularizer: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest value of each weight, where the regularizer treats each by itself."""
+    ends = np.full(d, np.inf)
+    if kind(regularizer) != "separable":
+        return -ends, ends
+    return prox_all(regularizer, -ends, 0.0), prox_all(regularizer, ends, 0.0)
+
+
 def coarsened(regularizer: Any, M: np.ndarray) -> Any:
     """M (d, m) raised to where the prox in its metric is ``prox_all`` with s = 1 / M: constant over what is tied."""
     if kind(regularizer) == "global":

@@ -73,6 +73,8 @@ class Run:
                 "at 'auto' or give L."
             )
         regularizer = checked(regularizer, d)
+        if hasattr(self.rounding, "suits"):
+            self.rounding.suits(regularizer)
         check_room(8 * d * self.targets.m)  # state and sums, and what is computed of them
         self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing(), self._by_lane(lams), single)
         """Its d is the number of features there is room for; see ``grow``."""
