@@ -16,7 +16,7 @@ import numpy as np
 from . import curvature, joint
 from .randomness import Purpose, uniform
 from .records import Curvatures, Gradients, Iterates, Nothing, is_coupled, padded
-from .sparsify import check_target, keep_largest, thinned, tied
+from .sparsify import allowed, check_target, keep_largest, thinned, tied
 
 if TYPE_CHECKING:
     from .solve import Run
@@ -397,12 +397,14 @@ class TopK(NamedTuple):
 
 
 class Sparsify(NamedTuple):
-    """After another conversion at most ``k`` features of each model, or as many as a target needs.
+    """After another conversion at most ``k`` features of each model (row-group: of all together), or as many as a
+    target needs.
 
     ``how``: "top-k" keeps the largest |w_j| rms(x_j); "dd" and "mg" draw features at random, with probabilities in
     proportion to that or to |w_j|, and keep the best of ``trials`` on held-out rows.  ``target``, (eps, delta): as many
     draws as keep the excess risk below eps with probability 1 - delta (Theorem 3; see ``sparsify.draws_for``).
-    ``refit``: the kept weights are learned anew, with an L2 term chosen on held-out rows.  All of it on a sample of the
+    ``refit``: the kept weights are learned anew, with an L2 term chosen on held-out rows, inside the bounds or the L2
+    ball of the penalty if it has such (not inside an L1 ball, which is stage one's).  All of it on a sample of the
     stream of at most four million nonzeros.
     """
 
@@ -429,9 +431,11 @@ class Sparsify(NamedTuple):
             raise ValueError(f"Sparsify(trials={self.trials!r}): at least one draw is needed.")
         _check_base(self)
 
-    def suits(self, regularizer: Any) -> None:
-        """Refuse penalties that few features would undo."""
+    def suits(self, regularizer: Any, d: int) -> None:
+        """Refuse penalties that few features would undo, or that allow no zeros."""
         tied(regularizer)
+        if not hasattr(regularizer, "at"):
+            allowed(regularizer, np.zeros((d, 1)))
 
     def round(self, answer: Answer, run: Run) -> Answer:
         w, b, reports = thinned(self, answer.w, answer.b, run.problem, run.sample().R, run.seed)

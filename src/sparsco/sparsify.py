@@ -47,8 +47,8 @@ def sparsify_random(
     p = "dd": in proportion to |w_j| sqrt(E[x_j^2]), which loses least (distribution dependent); "mg": to |w_j| alone.
     Of several ``trials`` the one of least loss on the rows ``held_out`` = (X, y) is kept.
     """
-    _check_count("K", K)
-    _check_count("trials", trials)
+    check_count("K", K)
+    check_count("trials", trials)
     if trials > 1 and held_out is None:
         raise ValueError("sparsify_random: the best of several trials needs held_out=(X, y) to judge them by.")
     model, rows = _read(w), None
@@ -67,7 +67,7 @@ def keep_largest(w: Any, k: int, second_moments: Any = None) -> Any:
 
     On real data it is better than drawing at random at equal size.  Ties keep the lower index.
     """
-    _check_count("k", k)
+    check_count("k", k)
     model = _read(w)
     rms = _rms(second_moments, len(model.W))
     return model.copy(_best(model, None, lambda V, _: _largest(V, k, rms), 1, 0), model.b)
@@ -83,7 +83,7 @@ def draws_for(w: Any, eps: float, delta: float, second_moments: Any, of: str = "
     check_target((eps, delta))
     if of not in ("risk", "loss"):
         raise ValueError(f"draws_for(of={of!r}): choose 'risk', the mean squared error, or 'loss', half of it.")
-    v = _one(w)
+    v = one_vector(w)
     spread = float(np.sum(np.abs(v) * _rms(second_moments, len(v))))
     with np.errstate(all="ignore"):
         K = np.square(spread) / eps / delta * (1.0 if of == "risk" else 0.5)
@@ -95,8 +95,8 @@ def draws_for(w: Any, eps: float, delta: float, second_moments: Any, of: str = "
 def expected_excess(w: Any, K: int, p: str, X: Any) -> float:
     """The mean of L(sparsified) - L(w) over draws, L half the mean squared error over the rows X:
     (sum_j w_j^2 E[x_j^2] / p_j - E<w, x>^2) / (2 K)."""
-    _check_count("K", K)
-    v = _one(w)
+    check_count("K", K)
+    v = one_vector(w)
     X = _rows(X, len(v))
     moments = second_moments(X)
     shares = sampling_shares(v, p, moments)
@@ -154,6 +154,17 @@ def tied(regularizer: Any) -> bool:
     )
 
 
+def allowed(regularizer: Any, W: np.ndarray) -> np.ndarray:
+    """The nearest weights on the same features that the penalty allows: in a box, or a ball.  An L1 ball is stage one's
+    alone; what is learned anew may leave it."""
+    if isinstance(regularizer, L1Ball):
+        return W
+    inside = np.where(W != 0.0, prox_all(regularizer, W, 0.0), 0.0)
+    if not np.all(np.isfinite(strength(regularizer, inside))):
+        raise ValueError(f"{type(regularizer).__name__} does not allow the zeros of a model with few features.")
+    return inside
+
+
 def thinned(
     how: Any, W: np.ndarray, b: np.ndarray, problem: Any, sample: Any, seed: int
 ) -> tuple[np.ndarray, np.ndarray, list[dict[str, Any]]]:
@@ -184,7 +195,7 @@ def thinned(
     ridges: list[float] = []
     if how.refit and n:
         out, b, ridges = _learned(model._replace(W=out), rows, held)
-    out = _allowed(model.regularizer, out)
+    out = allowed(model.regularizer, out)
     reports: list[dict[str, Any]] = []
     for part in _parts(W.shape[1], model.tied):
         report = {"from": int(W[:, part].any(1).sum()), "rows": n, "nonzeros": int(out[:, part].any(1).sum())}
@@ -251,8 +262,8 @@ class Models(NamedTuple):
 
 def _read(w: Any) -> Models:
     """A vector, or a fitted model of any kind with ``coef_`` and ``intercept_``."""
-    name = type(w).__name__
-    if not hasattr(w, "coef_"):
+    name = w.__name__ if isinstance(w, type) else type(w).__name__
+    if not hasattr(w, "coef_") or isinstance(w, type):
         if hasattr(w, "fit"):
             raise ValueError(f"this {name} has no coef_: pass a linear model, after fit.")
         v = np.asarray(w.toarray() if sp.issparse(w) else w, dtype=np.float64)
@@ -365,7 +376,7 @@ def _finite(name: str, values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _one(w: Any) -> np.ndarray:
+def one_vector(w: Any) -> np.ndarray:
     """The weights of a vector or of a model with one."""
     W = _read(w).W
     if W.shape[1] != 1:
@@ -373,7 +384,8 @@ def _one(w: Any) -> np.ndarray:
     return W[:, 0]
 
 
-def _check_count(name: str, count: Any) -> None:
+def check_count(name: str, count: Any) -> None:
+    """Refuse what is no number of features, draws or trials."""
     if not isinstance(count, numbers.Integral) or isinstance(count, bool) or count < 1:
         raise ValueError(f"{name}={count!r}: it must be a whole number, at least 1.")
 
@@ -452,18 +464,7 @@ def _learned(model: Models, rows: Examples, held: np.ndarray) -> tuple[np.ndarra
         own = model._replace(W=model.W[:, part], b=b[part])
         out[:, part], b[part], ridge = _refitted(own, rows.of(part), held)
         ridges += [ridge] * len(own.b)
-    return _allowed(model.regularizer, out), b, ridges
-
-
-def _allowed(regularizer: Any, W: np.ndarray) -> np.ndarray:
-    """The nearest weights on the same features that the penalty allows: in a box, or a ball.  An L1 ball is stage one's
-    alone; what is learned anew may leave it."""
-    if isinstance(regularizer, L1Ball):
-        return W
-    inside = np.where(W != 0.0, prox_all(regularizer, W, 0.0), 0.0)
-    if not np.all(np.isfinite(strength(regularizer, inside))):
-        raise ValueError(f"{type(regularizer).__name__} does not allow the zeros of a model with few features.")
-    return inside
+    return allowed(model.regularizer, out), b, ridges
 
 
 def _refitted(model: Models, rows: Examples, held: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
