@@ -358,34 +358,38 @@ def test_a_target_too_small_for_draws_keeps_all_features():
 
 
 def test_functions_know_the_loss_the_classes_and_the_outputs():
+    with plain_python():
+        check_functions()
+
+
+def check_functions():
     from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge, SGDClassifier
 
     X, Y, labels = labelled(300)
     once = {"alpha": 0.02, "random_state": 0, "max_iter": 1, "conversion": "last"}
     words, counts = np.array(["a", "b", "c"])[labels], np.random.default_rng(0).poisson(np.exp(0.4 * Y[:, 0]))
-    with plain_python():
-        own = [
-            (SparseClassifier(**once), words),
-            (SparseClassifier("multinomial", **once), words),
-            (SparseClassifier(**once, class_weight="balanced"), labels > 0),
-            (SparseRegressor(**once), Y),
-            (SparseRegressor("poisson", **once), counts),
-        ]
-        for model, y in [*own, (LogisticRegression(), words), (SGDClassifier(random_state=0), labels), (Ridge(), Y)]:
-            few = sparsify.keep_largest(model.fit(X, y), 4, X)
-            again = sparsify.refit(few, X, y)
-            losses = []
-            for each in (few, again):
-                read, rows = sparsify._examples(sparsify._read(each), X, y, None)
-                losses.append(rows.loss(read.loss, X @ read.W + read.b))
-            assert losses[1] < losses[0] and again.score(X, y) > few.score(X, y) - 0.05  # wrong targets lose far more
-            assert np.array_equal(np.asarray(again.coef_) != 0.0, np.asarray(few.coef_) != 0.0)
-            best = sparsify_random(model, 40, second_moments=X, held_out=(X, y), trials=9)
-            assert best.score(X, y) > 0.6
-        grouped = SparseRegressor(penalty="row-group", **once).fit(X, Y)
-        assert sparsify.keep_largest(grouped, 2, X).coef_.any(0).sum() == 2
-        flat = SparseRegressor(**once, fit_intercept=False).fit(X, Y[:, 0])
-        seen = SparseRegressor(**once, storage="seen").fit(X, Y[:, 0])
+    own = [
+        (SparseClassifier(**once), words),
+        (SparseClassifier("multinomial", **once), words),
+        (SparseClassifier(**once, class_weight="balanced"), labels > 0),
+        (SparseRegressor(**once), Y),
+        (SparseRegressor("poisson", **once), counts),
+    ]
+    for model, y in [*own, (LogisticRegression(), words), (SGDClassifier(random_state=0), labels), (Ridge(), Y)]:
+        few = sparsify.keep_largest(model.fit(X, y), 4, X)
+        again = sparsify.refit(few, X, y)
+        losses = []
+        for each in (few, again):
+            read, rows = sparsify._examples(sparsify._read(each), X, y, None)
+            losses.append(rows.loss(read.loss, X @ read.W + read.b))
+        assert losses[1] < losses[0] and again.score(X, y) > few.score(X, y) - 0.05  # wrong targets lose far more
+        assert np.array_equal(np.asarray(again.coef_) != 0.0, np.asarray(few.coef_) != 0.0)
+        best = sparsify_random(model, 40, second_moments=X, held_out=(X, y), trials=9)
+        assert best.score(X, y) > 0.6
+    grouped = SparseRegressor(penalty="row-group", **once).fit(X, Y)
+    assert sparsify.keep_largest(grouped, 2, X).coef_.any(0).sum() == 2
+    flat = SparseRegressor(**once, fit_intercept=False).fit(X, Y[:, 0])
+    seen = SparseRegressor(**once, storage="seen").fit(X, Y[:, 0])
     assert sparsify.refit(flat, X, Y[:, 0] + 5.0).intercept_ == 0.0
     dense = sparsify.draws_for(flat, 1.0, 0.5, X)
     assert sparsify.draws_for(flat.sparsify(), 1.0, 0.5, X) == dense > 1

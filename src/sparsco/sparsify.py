@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
 
 from .losses import Squared, couples, derivative, value
 from .randomness import Purpose, uniform
@@ -459,11 +460,14 @@ def _held_out(n: int, seed: int) -> np.ndarray:
 
 def _learned(model: Models, rows: Examples, held: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[float]]:
     """Weights, intercepts and ridges of all models, each by itself unless their loss is one."""
+    import scipy.optimize  # noqa: F401 - first, so that its BLAS is limited, too
+
     out, b, ridges = np.zeros_like(model.W), model.b.copy(), []
-    for part in _parts(len(b), couples(model.loss)):
-        own = model._replace(W=model.W[:, part], b=b[part])
-        out[:, part], b[part], ridge = _refitted(own, rows.of(part), held)
-        ridges += [ridge] * len(own.b)
+    with threadpool_limits(1):  # threads would wait for each other longer than L-BFGS works
+        for part in _parts(len(b), couples(model.loss)):
+            own = model._replace(W=model.W[:, part], b=b[part])
+            out[:, part], b[part], ridge = _refitted(own, rows.of(part), held)
+            ridges += [ridge] * len(own.b)
     return allowed(model.regularizer, out), b, ridges
 
 
