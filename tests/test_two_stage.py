@@ -503,6 +503,8 @@ def test_refusals():
         ({"preset": "two-stge"}, "did you mean 'two-stage'"),
         ({"preset": 3}, "it is a preset"),
         ({"budget": 0}, "budget=0"),
+        ({"budget": 2, "penalty": "trace"}, "ties features together"),
+        ({"budget": 2, "penalty": Box(0.5, 1.0)}, "does not allow the zeros"),
         ({"budget": 2, "target_excess_risk": (1.0, 0.1)}, "leave one at None"),
         ({"target_excess_risk": (1.0, 2.0)}, "target_excess_risk="),
         ({"budget": 2, "conversion": conversions.TopK(3)}, "decides itself"),

@@ -16,6 +16,7 @@ import numpy as np
 from . import curvature, joint
 from .randomness import Purpose, uniform
 from .records import Curvatures, Gradients, Iterates, Nothing, is_coupled, padded
+from .regularizers import kind
 from .sparsify import allowed, check_target, keep_largest, thinned, tied
 
 if TYPE_CHECKING:
@@ -434,7 +435,7 @@ class Sparsify(NamedTuple):
     def suits(self, regularizer: Any, d: int) -> None:
         """Refuse penalties that few features would undo, or that allow no zeros."""
         tied(regularizer)
-        if not hasattr(regularizer, "at"):
+        if kind(regularizer) == "separable" and not hasattr(regularizer, "at"):
             allowed(regularizer, np.zeros((d, 1)))
 
     def round(self, answer: Answer, run: Run) -> Answer:

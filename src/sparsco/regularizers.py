@@ -78,11 +78,13 @@ def prox_with_l2(regularizer: Any, W: np.ndarray, s: float) -> np.ndarray:
 
 
 def bounds(regularizer: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the largest value of each weight, where the regularizer treats each by itself."""
-    ends = np.full(d, np.inf)
+    """The least and the largest value of each weight, where the regularizer treats each by itself: the points of its
+    set that are nearest to far away."""
+    far = np.full(d, 1e100)
     if kind(regularizer) != "separable":
-        return -ends, ends
-    return prox_all(regularizer, -ends, 0.0), prox_all(regularizer, ends, 0.0)
+        return -np.inf * far, np.inf * far
+    least, most = prox_all(regularizer, -far, 0.0), prox_all(regularizer, far, 0.0)
+    return np.where(least <= -far, -np.inf, least), np.where(most >= far, np.inf, most)
 
 
 def coarsened(regularizer: Any, M: np.ndarray) -> Any:

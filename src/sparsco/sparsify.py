@@ -145,13 +145,13 @@ def tied(regularizer: Any) -> bool:
     """Whether a feature is in or out for all models at once; penalties whose structure single features would undo are
     refused."""
     record = getattr(regularizer, "record", regularizer)
-    grouped = kind(record) == "grouped"
-    name = record.__name__ if isinstance(record, type) else type(record).__name__
-    if kind(record) == "separable" or (grouped and is_lazy(record)) or name in ("L1Ball", "L2Ball"):
+    cls = record if isinstance(record, type) else type(record)
+    grouped = kind(cls) == "grouped"
+    if kind(cls) == "separable" or (grouped and is_lazy(cls)) or "lam" not in cls._fields:  # a set has no strength
         return grouped
     raise ValueError(
-        f"{name} ties features together, and at most so many of them would take that apart: strengthen the penalty in "
-        "place of a budget, or choose penalty='elasticnet' or 'row-group'."
+        f"{cls.__name__} ties features together, and a number of features would take that apart: strengthen the "
+        "penalty in place of a budget, or choose penalty='elasticnet' or 'row-group'."
     )
 
 
@@ -290,7 +290,7 @@ def _examples(model: Models, X: Any, y: Any, loss: Any, weights: Any = None) -> 
     """The model with its loss, or the one given, and the rows as it sees them: labels as +1 and -1 (1 and 0 of a
     softmax) by the model's classes, numbers in a column for each output."""
     from ._composition import named
-    from ._tasks import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, as_numbers, places_among, two_or_more
+    from ._tasks import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, as_numbers, two_or_more
 
     source, (d, m), y = model.source, model.W.shape, np.asarray(y)
     X = _rows(X, d)
@@ -320,7 +320,7 @@ def _examples(model: Models, X: Any, y: Any, loss: Any, weights: Any = None) -> 
         y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
         if y.ndim != 1:
             raise ValueError(f"y has the shape {y.shape}: it must have one label for each row.")
-        classes, codes = two_or_more(y, "y") if classes is None else (classes, _places(places_among, classes, y))
+        classes, codes = two_or_more(y, "y") if classes is None else (classes, _places(classes, y))
         if len(classes) != (m if m > 1 else 2):
             raise ValueError(f"{len(classes)} classes and {m} weight vectors: each class needs one, two classes one.")
         signs = np.eye(len(classes))[:, -m:]
@@ -352,7 +352,10 @@ def _usual(model: Models, X: Any) -> Any:
     return Squared()
 
 
-def _places(places_among: Any, classes: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _places(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Every label's place among the model's classes."""
+    from ._tasks import places_among
+
     try:
         codes = places_among(np.asarray(classes), y)
     except TypeError:  # numbers against words
