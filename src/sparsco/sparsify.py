@@ -449,7 +449,7 @@ def _best(
         units = _parts(V.shape[1], model.tied)
         found = [np.hstack([thin(V[:, unit], rng) for unit in units]) for _ in range(trials)]
         losses = [0.0] if rows is None else [rows.of(part).loss(model.loss, rows.X @ each + b) for each in found]
-        out[:, part] = found[int(np.argmin(losses))]
+        out[:, part] = found[int(np.argmin(np.nan_to_num(losses, nan=np.inf)))]
     return out
 
 
