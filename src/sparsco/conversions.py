@@ -16,7 +16,8 @@ import numpy as np
 from . import curvature, joint
 from .randomness import Purpose, uniform
 from .records import Curvatures, Gradients, Iterates, Nothing, is_coupled, padded
-from .sparsify import check_target, keep_largest, thinned
+from .regularizers import kind
+from .sparsify import allowed, check_target, keep_largest, thinned, tied
 
 if TYPE_CHECKING:
     from .solve import Run
@@ -397,12 +398,14 @@ class TopK(NamedTuple):
 
 
 class Sparsify(NamedTuple):
-    """After another conversion at most ``k`` features of each model, or as many as a target needs.
+    """After another conversion at most ``k`` features of each model (row-group: of all together), or as many as a
+    target needs.
 
     ``how``: "top-k" keeps the largest |w_j| rms(x_j); "dd" and "mg" draw features at random, with probabilities in
     proportion to that or to |w_j|, and keep the best of ``trials`` on held-out rows.  ``target``, (eps, delta): as many
     draws as keep the excess risk below eps with probability 1 - delta (Theorem 3; see ``sparsify.draws_for``).
-    ``refit``: the kept weights are learned anew, with an L2 term chosen on held-out rows.  All of it on a sample of the
+    ``refit``: the kept weights are learned anew, with an L2 term chosen on held-out rows, inside the bounds or the L2
+    ball of the penalty if it has such (not inside an L1 ball, which is stage one's).  All of it on a sample of the
     stream of at most four million nonzeros.
     """
 
@@ -429,16 +432,15 @@ class Sparsify(NamedTuple):
             raise ValueError(f"Sparsify(trials={self.trials!r}): at least one draw is needed.")
         _check_base(self)
 
+    def suits(self, regularizer: Any, d: int) -> None:
+        """Refuse penalties that few features would undo, or that allow no zeros."""
+        tied(regularizer)
+        if kind(regularizer) == "separable" and not hasattr(regularizer, "at"):
+            allowed(regularizer, np.zeros((d, 1)))
+
     def round(self, answer: Answer, run: Run) -> Answer:
-        sample, problem = run.sample(), run.problem
-        models = [
-            thinned(
-                self, answer.w[:, q], float(answer.b[q]), problem.loss, sample.R.lane(q), run.seed, problem.intercept
-            )
-            for q in range(answer.w.shape[1])
-        ]
-        w, b, reports = zip(*models, strict=True)
-        return Answer(np.stack(w, 1), np.array(b), {**answer.report, "sparsified": list(reports)})
+        w, b, reports = thinned(self, answer.w, answer.b, run.problem, run.sample().R, run.seed)
+        return Answer(w, b, {**answer.report, "sparsified": reports})
 
 
 METRICS = ("auto", "newton", "diagonal", "scalar")

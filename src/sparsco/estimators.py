@@ -237,8 +237,8 @@ or a conversion record
         An algorithm of :mod:`sparsco.presets` by name, such as "two-stage": its optimizer, conversion, step size and
         penalty, wherever these parameters are left open.
     budget : int, optional
-        At most so many features in each model: those of largest |weight| times root mean square, learned anew with an
-        L2 term chosen on held-out rows.  See docs/two-stage.md.
+        At most so many features in each model (penalty="row-group": in all together): those of largest |weight| times
+        root mean square, learned anew with an L2 term chosen on held-out rows.  See docs/two-stage.md.
     target_excess_risk : (eps, delta), optional
         As few features as random draws need to lose at most eps (of the mean squared error; for other losses of the
         mean loss) with probability 1 - delta, then learned anew.

@@ -21,8 +21,9 @@ def risk_vs_features(
     """Draw what it costs to have few features: root mean squared error on the test rows against their number.
 
     One curve each for our budgeted model (the largest, learned anew), the largest alone, random draws by both
-    distributions (means of ``trials``), and SGD in small L1 balls (``radii`` times that of the full model).  ``model``
-    is a fitted regression to start from, by default ``SparseRegressor(preset="two-stage")``.  Returns the axes.
+    distributions (means of ``trials``), and SGD in small L1 balls (``radii`` times that of the full model).  It is for
+    regressions of one output; ``model`` is a fitted one to start from, by default
+    ``SparseRegressor(preset="two-stage")``.  Returns the axes.
     """
     axes = _axes(axes)
     how = {"sizes": sizes, "model": model, "trials": trials, "radii": radii, "random_state": random_state}
@@ -38,11 +39,16 @@ def risks(
     from .estimators import SparseRegressor
     from .presets import BallSGD
 
+    y, y_test, sizes = _numbers("y", y), _numbers("y_test", y_test), _sizes(sizes)
+    sparsify.check_count("trials", trials)
     if model is None:
         model = SparseRegressor(preset="two-stage", random_state=random_state).fit(X, y)
-    full, moments = int(np.count_nonzero(model.coef_)), sparsify.second_moments(X)
+    if hasattr(model, "classes_"):
+        raise ValueError(f"risk_vs_features is for regressions of one output: this {type(model).__name__} is none.")
+    w, moments = sparsify.one_vector(model), sparsify.second_moments(X)
+    full, radius = int(np.count_nonzero(w)), float(np.abs(w).sum())
     out: Curves = {name: [] for name in ("budget", "top-k", "DD", "MG", "small ball", "full model")}
-    for k in sorted({min(int(k), full) for k in sizes} - {0}):
+    for k in sorted({min(k, full) for k in sizes} - {0}):
         largest = sparsify.keep_largest(model, k, moments)
         out["top-k"].append(_point(largest, X_test, y_test))
         out["budget"].append(_point(sparsify.refit(largest, X, y, seed=random_state), X_test, y_test))
@@ -50,7 +56,6 @@ def risks(
             drawn = [sparsify.sparsify_random(model, k, name, moments, seed=random_state + i) for i in range(trials)]
             found = np.mean([_point(each, X_test, y_test) for each in drawn], axis=0)
             out[name.upper()].append((float(found[0]), float(found[1])))
-    radius = float(np.abs(model.coef_).sum())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         for share in sorted(radii) if radius > 0.0 else ():
@@ -129,9 +134,30 @@ def _axes(axes: Any) -> Any:
     return _figure().add_subplot() if axes is None else axes
 
 
+def _numbers(name: str, y: Any) -> np.ndarray:
+    """One column of numbers, which labels are not."""
+    y = np.asarray(y)
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    if y.ndim != 1 or y.dtype.kind not in "fiu":
+        raise ValueError(
+            f"risk_vs_features is for regressions of one output: {name} must be one column of numbers, not {y.dtype} "
+            f"of shape {y.shape}."
+        )
+    return y
+
+
+def _sizes(sizes: Any) -> list[int]:
+    if not isinstance(sizes, Iterable):
+        raise ValueError(f"sizes={sizes!r}: it must be a list of numbers of features, such as [10, 100].")
+    found = list(sizes)
+    for k in found:
+        sparsify.check_count("sizes: k", k)
+    return [int(k) for k in found]
+
+
 def _point(model: Any, X: Any, y: Any) -> tuple[float, float]:
-    error = float(np.sqrt(np.mean(np.square(model.predict(X) - np.asarray(y)))))
-    return float(np.count_nonzero(model.coef_)), error
+    error = float(np.sqrt(np.mean(np.square(np.ravel(model.predict(X)) - y))))
+    return float(np.count_nonzero(sparsify.one_vector(model))), error
 
 
 def _figure() -> Any:

@@ -1,4 +1,5 @@
-"""Euclidean projections onto convex sets: each takes an array of any shape as one vector and returns a new one.
+"""Euclidean projections onto convex sets: each takes an array of any shape as one vector, or what becomes one, and
+returns a new one.
 
 >>> l1_ball(np.array([3.0, -1.0]), 2.0)
 array([ 2., -0.])
@@ -13,27 +14,31 @@ from typing import Any
 import numpy as np
 
 
-def l1_ball(v: np.ndarray, radius: float) -> np.ndarray:
+def l1_ball(v: Any, radius: float) -> np.ndarray:
     """The nearest point with ||u||_1 <= radius, in linear time."""
+    v = _vector("l1_ball", v, radius)
     size = np.abs(v)
     if size.sum() <= radius * (1.0 + _ROUNDING):
-        return np.array(v, dtype=np.float64)
+        return v.copy()
     return np.copysign(np.maximum(size - _level(size.ravel(), radius), 0.0), v)
 
 
-def l1_ball_near(v: np.ndarray, radius: float, center: np.ndarray, distance: float, tol: float = 1e-10) -> np.ndarray:
+def l1_ball_near(v: Any, radius: float, center: Any, distance: float, tol: float = 1e-10) -> np.ndarray:
     """The nearest point with ||u||_1 <= radius and ||u - center||_2 <= distance, for a center in the L1 ball.
 
     It is the projection of a point between v and the center onto the L1 ball; which one, bisection finds.  Of the last
     interval the feasible end is returned, within ``tol`` times the distance of the other ball's surface (0: to the last
     bit).
     """
+    v, center = _vector("l1_ball_near", v, radius), _vector("l1_ball_near", center, distance)
+    if v.shape != center.shape:
+        raise ValueError(f"l1_ball_near: v has the shape {v.shape} and the center {center.shape}: give them the same.")
     if not np.abs(center).sum() <= radius * (1.0 + 1e-9):
         raise ValueError("l1_ball_near: the center must lie in the L1 ball.")
     u = l1_ball(v, radius)
     if np.linalg.norm(u - center) <= distance:
         return u
-    low, high, u = 0.0, 1.0, np.array(center, dtype=np.float64)
+    low, high, u = 0.0, 1.0, center.copy()
     for _ in range(1100):  # the smallest double is 2^-1074
         middle = 0.5 * (low + high)
         if middle in (low, high):
@@ -49,24 +54,40 @@ def l1_ball_near(v: np.ndarray, radius: float, center: np.ndarray, distance: flo
     return u
 
 
-def l2_ball(v: np.ndarray, radius: float) -> np.ndarray:
+def l2_ball(v: Any, radius: float) -> np.ndarray:
     """The nearest point with ||u||_2 <= radius."""
+    v = _vector("l2_ball", v, radius)
     norm = float(np.linalg.norm(v))
-    return np.array(v, dtype=np.float64) if norm <= radius * (1.0 + _ROUNDING) else v * (radius / norm)
+    return v.copy() if norm <= radius * (1.0 + _ROUNDING) else v * (radius / norm)
 
 
-def box(v: np.ndarray, low: Any, high: Any) -> np.ndarray:
+def box(v: Any, low: Any, high: Any) -> np.ndarray:
     """The nearest point with low <= u <= high, bounds that are numbers or arrays of v's shape."""
+    if not np.all(np.less_equal(low, high)):
+        raise ValueError("box: no bound low may exceed its bound high.")
     return np.clip(v, low, high).astype(np.float64)
 
 
-def simplex(v: np.ndarray, total: float = 1.0) -> np.ndarray:
+def simplex(v: Any, total: float = 1.0) -> np.ndarray:
     """The nearest point with u >= 0 and sum(u) = total > 0, in linear time."""
+    v = _vector("simplex", v, total)
+    if not (v.size and total > 0.0):
+        raise ValueError(f"simplex: {v.size} numbers of at least 0 cannot sum to total={total!r}, which is above 0.")
     return np.maximum(v - _level(np.ravel(v), total), 0.0)
 
 
 _ROUNDING = 4.0 * np.finfo(np.float64).eps
 """A point that rounding alone keeps outside is inside, so that a projection leaves its own results alone."""
+
+
+def _vector(name: str, v: Any, radius: float) -> np.ndarray:
+    """v as an array of numbers; refused with the radius where a projection makes no sense."""
+    v = np.asarray(v, dtype=np.float64)
+    if not radius >= 0.0:
+        raise ValueError(f"{name}: a radius, distance or total of {radius!r}: it must be a number of at least 0.")
+    if not np.isfinite(v).all():
+        raise ValueError(f"{name}: v must be finite numbers, and some are not.")
+    return v
 
 
 def _level(v: np.ndarray, total: float) -> float:

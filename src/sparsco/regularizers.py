@@ -77,6 +77,16 @@ def prox_with_l2(regularizer: Any, W: np.ndarray, s: float) -> np.ndarray:
     return prox_all(regularizer, W * decay, s * decay)
 
 
+def bounds(regularizer: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest value of each weight, where the regularizer treats each by itself: the points of its
+    set that are nearest to far away."""
+    far = np.full(d, 1e100)
+    if kind(regularizer) != "separable":
+        return -np.inf * far, np.inf * far
+    least, most = prox_all(regularizer, -far, 0.0), prox_all(regularizer, far, 0.0)
+    return np.where(least <= -far, -np.inf, least), np.where(most >= far, np.inf, most)
+
+
 def coarsened(regularizer: Any, M: np.ndarray) -> Any:
     """M (d, m) raised to where the prox in its metric is ``prox_all`` with s = 1 / M: constant over what is tied."""
     if kind(regularizer) == "global":

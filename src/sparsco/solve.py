@@ -73,6 +73,8 @@ class Run:
                 "at 'auto' or give L."
             )
         regularizer = checked(regularizer, d)
+        if hasattr(self.rounding, "suits"):
+            self.rounding.suits(regularizer, d)
         check_room(8 * d * self.targets.m)  # state and sums, and what is computed of them
         self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing(), self._by_lane(lams), single)
         """Its d is the number of features there is room for; see ``grow``."""
@@ -447,8 +449,8 @@ class Run:
         self._undo = touched, cells, self.state.bias.copy(), self.state.clock.copy(), self.t
 
     def look(self, w: np.ndarray, b: np.ndarray) -> dict[str, float]:
-        """A point of the history: the objective on the pilot rows and the support of this model.  Of one that thinning
-        took out of a ball, or a box, it is the mean loss."""
+        """A point of the history: the objective on the pilot rows and the support of this model.  Of one that a
+        refit took out of an L1 ball it is the mean loss."""
         objective = self._pilot_objective(w, b)
         if objective == np.inf and self.rounding is not None:
             objective = self._pilot_loss(w, b)
