@@ -419,3 +419,22 @@ def test_cross_validated_classifiers_have_probabilities_where_their_loss_has(dat
     model = SparseClassifierCV(SparseClassifier(**MODEL), m=2, cv=2).fit(X, y)
     assert np.array_equal(model.predict_proba(X), model.best_estimator_.predict_proba(X))
     assert not hasattr(SparseClassifierCV(SparseClassifier("hinge")), "predict_proba")
+
+
+def test_threads_are_kept_and_work_that_asks_for_threads_gets_none():
+    import threading
+
+    from sparsco.pools import Threads
+
+    def names(_):
+        return {threading.current_thread().name} | set(Threads(2).map("inner", lambda _: _name(), [(1,), (2,)]))
+
+    def _name():
+        return threading.current_thread().name
+
+    first = Threads(2).map("outer", names, [(1,), (2,), (3,)])
+    again = Threads(2).map("outer", names, [(1,), (2,), (3,)])
+    assert all(len(each) == 1 for each in first + again)  # the inner work stays in its thread
+    assert _name() not in set.union(*first) and set.union(*first, *again) <= {f"sparsco_{k}" for k in range(2)}
+    with pytest.raises(ZeroDivisionError):
+        Threads(2).map("outer", lambda k: 1 // k, [(1,), (0,)])
