@@ -10,9 +10,7 @@ import inspect
 import json
 import math
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 FINE, UNEXPECTED, BAD_INPUT, BAD_FILE, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
@@ -85,7 +83,7 @@ def part(option: str, text: str) -> Any:
         raise ValueError(f"--{option.replace('_', '-')} {text}: {reason.rstrip('.')}.") from None
 
 
-def _built(node: ast.expr, presets: Mapping[str, Any] = MappingProxyType({})) -> Any:
+def _built(node: ast.expr, presets: dict[str, Any]) -> Any:
     if not isinstance(node, ast.Call):
         try:
             return ast.literal_eval(node)
@@ -99,8 +97,8 @@ def _built(node: ast.expr, presets: Mapping[str, Any] = MappingProxyType({})) ->
     if kind is None or not (name in presets or hasattr(kind, "_fields")):
         close = difflib.get_close_matches(name, [*presets, *sparsco.__all__], 1)
         raise ValueError(f"there is no {name} in sparsco" + (f", perhaps {close[0]} is meant" if close else ""))
-    values = [_built(value) for value in node.args]
-    named = {str(each.arg): _built(each.value) for each in node.keywords}
+    values = [_built(value, {}) for value in node.args]
+    named = {str(each.arg): _built(each.value, {}) for each in node.keywords}
     try:
         given = kind(*values, **named)
     except TypeError:
