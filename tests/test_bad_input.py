@@ -485,5 +485,6 @@ def test_more_columns_than_memory():
     X = sp.csr_array((np.ones(2), [7, wide - 1], [0, 1, 2]), shape=(2, wide))
     if os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 2**38:
         with pytest.raises(MemoryError, match="storage='seen'"):
-            sparsco.SparseRegressor().fit(X, [0.0, 1.0])
-    assert sparsco.SparseRegressor(storage="seen", alpha=0.1).fit(X, [0.0, 1.0]).n_features_in_ == wide
+            sparsco.SparseRegressor(storage="all").fit(X, [0.0, 1.0])
+    for storage in ("auto", "seen"):
+        assert sparsco.SparseRegressor(storage=storage, alpha=0.1).fit(X, [0.0, 1.0]).n_features_in_ == wide

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from test_lazy import CONVERSIONS, OPTIMIZERS, sensible
 
-from sparsco import NFTRL, SparseClassifier, SparseRegressor, conversions, optimizers, steps
+from sparsco import NFTRL, SparseClassifier, SparsePath, SparseRegressor, conversions, optimizers, sparsify, steps
 from sparsco.dispatch import plain_python
 from sparsco.losses import Logistic, Multinomial
 from sparsco.regularizers import ElasticNet, RowGroup, TraceNorm
@@ -598,6 +598,40 @@ def test_storage_follows_the_features_seen():
     assert passes.n_nonzero_ == dense.n_nonzero_
 
 
+@pytest.mark.parametrize("conversion", ["last", "average-sl"])
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.5])
+def test_many_columns_have_room_by_what_was_seen(conversion, l1_ratio):
+    """With a million columns the state follows what occurs; the model is that of the same rows with room for all."""
+    rng = np.random.default_rng(0)
+    d, k = 2**20, 300
+    columns = np.sort(rng.choice(d, k, replace=False))
+    X = sp.random_array((2500, k), density=0.05, rng=rng, format="csr")
+    y = (X @ rng.normal(size=k) > 0.0).astype(int)
+    wide = sp.csr_array((X.data, columns[X.indices], X.indptr), shape=(len(y), d))
+    settings = {"alpha": 0.001, "conversion": conversion, "l1_ratio": l1_ratio, "random_state": 0, "max_iter": 1,
+                "tol": None, "shuffle": False}  # fmt: skip
+    auto, every = (SparseClassifier(storage=s, **settings).fit(wide, y) for s in ("auto", "all"))
+    assert auto._runs[0].problem.d <= k and every._runs[0].problem.d >= d
+    assert auto.coef_.shape == every.coef_.shape == (1, d) and auto.n_nonzero_ > 20
+    # AverageSL descends along coordinates in the order of the slots, until little changes
+    digits = {"rtol": 0.0, "atol": 0.0 if conversion == "last" else 1e-5 * abs(every.coef_).max()}
+    np.testing.assert_allclose(auto.coef_, every.coef_, **digits)
+    assert np.array_equal(auto.get_support(), every.get_support())
+    np.testing.assert_allclose(auto.decision_function(wide), every.decision_function(wide), **digits)
+    parts = SparseClassifier(**settings)
+    for rows in np.split(np.arange(2500), [7, 900, 2400]):
+        parts.partial_fit(wide[rows], y[rows], classes=[0, 1])
+    assert parts._runs[0].problem.d < 2 * k and np.array_equal(parts.coef_, auto.coef_)
+    loaded = pickle.loads(pickle.dumps(auto))
+    assert np.array_equal(loaded.coef_, auto.coef_) and np.array_equal(loaded.predict(wide), auto.predict(wide))
+    smaller = sparsify.keep_largest(auto, 5)
+    assert smaller.n_nonzero_ == 5 and smaller.coef_.shape == (1, d)
+    begun = [SparseClassifier(storage=s, **settings).fit(wide, y, coef_init=auto.coef_) for s in ("auto", "all")]
+    np.testing.assert_allclose(begun[0].coef_, begun[1].coef_, **digits)
+    fixed = SparseClassifier(**settings, feature_weights=np.ones(d)).fit(wide, y)
+    assert fixed._runs[0].problem.d == d
+
+
 def test_int64_indices_work_everywhere():
     X, y, _ = staircase(1200)
     narrow, wide = sp.csr_array(X), sp.csr_array(X)
@@ -613,10 +647,16 @@ def test_int64_indices_work_everywhere():
 def test_too_many_columns_for_memory():
     X = sp.csr_array((np.ones(2), (np.array([0, 1]), np.array([5, 2**32 - 2]))), shape=(2, 2**32 - 1))
     with pytest.raises(MemoryError, match="storage='seen'"):
-        SparseRegressor(conversion="last", optimizer="nftrl", alpha=0.1).fit(X, [0.0, 1.0])
+        SparseRegressor(conversion="last", optimizer="nftrl", alpha=0.1, storage="all").fit(X, [0.0, 1.0])
     huge = sp.csr_array((np.ones(2), (np.array([0, 1]), np.array([5, 2**62 - 1]))), shape=(2, 2**62))
     with pytest.raises(ValueError, match="storage='seen'"):
-        SparseRegressor().fit(huge, [0.0, 1.0])
+        SparseRegressor(storage="all").fit(huge, [0.0, 1.0])
+    with pytest.raises(ValueError, match="storage='seen'"):  # a path is a stream, where the width decides nothing
+        SparsePath(SparseRegressor(), lams=[0.1]).partial_fit(huge, [0.0, 1.0])
+    model = SparseRegressor().fit(huge, [0.0, 1.0])
+    with pytest.raises(MemoryError, match="call sparsify"):
+        model.coef_  # noqa: B018
+    assert model.sparsify().coef_.shape == (1, 2**62)
     assert SparseRegressor(storage="seen").fit(huge, [0.0, 1.0]).coef_.shape == (1, 2**62)
 
 

@@ -403,7 +403,7 @@ def check_functions():
     assert sparsify.refit(PoissonRegressor().fit(X, counts), X, counts, "poisson").score(X, counts) > 0.5
     ridge = Ridge().fit(X, Y[:, 0])
     for call, words in (
-        (lambda: sparsify.keep_largest(seen, 2), "storage='all'"),
+        (lambda: sparsify.keep_largest(seen, 2), "storage='auto'"),
         (lambda: sparsify.keep_largest(SparseRegressor(), 2), "after fit"),
         (lambda: sparsify.keep_largest(SparseRegressor, 2), "after fit"),
         (lambda: sparsify.keep_largest([1.0, np.nan], 1), "must be finite"),

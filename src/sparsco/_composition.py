@@ -92,13 +92,11 @@ def check_parameters(model: Any) -> None:
     fraction = model.validation_fraction
     for flag in ("fit_intercept", "shuffle", "early_stopping", "warm_start"):
         must(flag, isinstance(getattr(model, flag), bool | np.bool_), "True or False")
-    must("storage", model.storage in ("all", "seen"), "'all' (room for every column) or 'seen'")
-    if model.storage == "seen" and model.feature_weights is not None:
-        raise ValueError("feature_weights has a number for every column, which storage='seen' does not list.")
-    if model.storage == "seen" and isinstance(model.penalty, tuple) and is_of_fixed_width(model.penalty):
+    must("storage", model.storage in ("auto", "all", "seen"), "'auto', 'all' (room for every column) or 'seen'")
+    if model.storage == "seen" and by_column(model):
         raise ValueError(
-            f"penalty={type(model.penalty).__name__}(...) has something for every column, which storage='seen' does "
-            "not list: leave storage at 'all'."
+            f"{by_column(model)} has something for every column, which storage='seen' does not list: leave storage at "
+            "'auto'."
         )
     must("budget", model.budget is None or _is_count(model.budget), "None or a whole number of features, at least 1")
     if model.target_excess_risk is not None:
@@ -272,6 +270,14 @@ def _strengths(lams: Any, models: int, n_jobs: int | None) -> list[Any]:
         threads = effective_n_jobs(n_jobs)
     size = max(1, min(MAX_LANES // models, -(-len(lams) // threads)))
     return [lams[first : first + size] for first in range(0, len(lams), size)]
+
+
+def by_column(model: Any) -> str:
+    """The parameter that says something about every column; empty where none does."""
+    if model.feature_weights is not None:
+        return "feature_weights"
+    fixed = isinstance(model.penalty, tuple) and is_of_fixed_width(model.penalty)
+    return f"penalty={type(model.penalty).__name__}(...)" if fixed else ""
 
 
 def starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarray, np.ndarray] | None:

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 
-from ._composition import check_parameters, most_models, named, new_runs, refuse_polish, tolerance
+from ._composition import by_column, check_parameters, most_models, named, new_runs, refuse_polish, tolerance
 from .conversions import Answer
 from .losses import value
 from .polish import finish
 from .pools import Threads
 from .progress import Progress
 from .randomness import Purpose, uniform
+from .records import check_room
 from .regularizers import strength
 from .rows import Matrix, margins
 from .slots import Columns, Features, Names, SeenColumns, without
@@ -33,6 +34,7 @@ _FIXED = (
 """Parameters that cannot change while a stream is under way."""
 _SLICE = 1 << 16
 _MANY_CELLS = 1 << 26
+_MANY_COLUMNS = 1 << 20
 """Above this, weights are not laid out for every feature to predict from."""
 _NOTED = 1024
 """Examples of ``learn_one`` that are learned at once."""
@@ -76,7 +78,7 @@ class LinearModel:
         conversion: Any = "auto", step_size: Any = "auto", max_iter: int = 5, tol: float | None = 1e-3,
         n_iter_no_change: int = 1, early_stopping: bool = False, validation_fraction: float = 0.1,
         shuffle: bool = True, random_state: Any = None, fit_intercept: bool = True,
-        feature_weights: Any = None, storage: str = "all", preset: Any = None, budget: int | None = None,
+        feature_weights: Any = None, storage: str = "auto", preset: Any = None, budget: int | None = None,
         target_excess_risk: tuple[float, float] | None = None, warm_start: bool = False, n_jobs: int | None = None,
         verbose: int = 0, polish: bool | float = False,
     ) -> None:  # fmt: skip
@@ -182,6 +184,8 @@ class LinearModel:
             return self
         with self._unchanged_on_error():
             first = self._begins("a stream")
+            if first:
+                self._features = self._new_features()
             self.n_features_in_ = matrix.d if first else max(matrix.d, self.n_features_in_)
             self._learn_next(matrix, y, weights, first, classes, again, order)
         return self
@@ -202,7 +206,7 @@ class LinearModel:
     ) -> None:  # fmt: skip
         y, weights = self._encoded(y, weights, first, classes)
         check_some_weight(weights)
-        matrix = self._placed(matrix, anew=first)
+        matrix = self._placed(matrix)
         if first:
             self._begin_stream(matrix.d)
         self._learn_rows(matrix, y, weights, again, order)
@@ -398,10 +402,12 @@ class LinearModel:
 
     def with_weights(self, coef: Any, intercept: Any) -> Self:
         """A copy with these weights, in the shapes of ``coef_`` and ``intercept_``; it learns no further."""
-        if self._features.seen:
-            raise ValueError("with_weights has a number for every column, which this model does not list.")
+        if isinstance(self._features, Names):
+            raise ValueError("with_weights has a number for every column, and the features of this model have names.")
         twin = copy.deepcopy(self)
         twin._drop_training("with_weights() left the training state behind")
+        twin._features = Columns()
+        twin._features.width = self.n_features_in_
         twin._model = self._solved()._replace(
             coef=sp.csr_array(np.atleast_2d(coef)), intercept=np.atleast_1d(np.asarray(intercept, dtype=np.float64))
         )
@@ -471,13 +477,13 @@ class LinearModel:
                 vars(run).update(state)
             raise
 
-    def _new_features(self) -> Features:
-        return SeenColumns() if self.storage == "seen" else Columns()
+    def _new_features(self, d: int = 0) -> Columns:
+        """For a stream of rows with d columns; 0 where nobody knows what will come."""
+        many = self.storage == "auto" and d >= _MANY_COLUMNS and not by_column(self)
+        return SeenColumns() if many or self.storage == "seen" else Columns()
 
-    def _placed(self, matrix: Matrix, anew: bool) -> Matrix:
+    def _placed(self, matrix: Matrix) -> Matrix:
         """The rows with the features' slots."""
-        if anew:
-            self._features = self._new_features()
         if isinstance(self._features, Columns):
             self._features.width = self.n_features_in_
         return self._features.place(matrix)
@@ -506,11 +512,15 @@ class LinearModel:
     def _coef(self) -> Any:
         """Weights by column, dense or sparse as the user wants them."""
         coef = self._solved().coef
-        if not isinstance(self._features, SeenColumns):
-            return coef if self._layout == "sparse" else coef.toarray()
-        shape = coef.shape[0], self.n_features_in_
-        parts = sp.coo_array(coef)
-        return sp.csr_array((parts.data, (parts.row, self._features.to_columns(parts.col))), shape=shape)
+        sparse = self._layout == "sparse"
+        if isinstance(self._features, SeenColumns):
+            sparse |= self.storage == "seen"
+            parts, shape = sp.coo_array(coef), (coef.shape[0], self.n_features_in_)
+            coef = sp.csr_array((parts.data, (parts.row, self._features.to_columns(parts.col))), shape=shape)
+        if sparse:
+            return coef
+        check_room(coef.shape[0] * coef.shape[1], "a dense coef_", "call sparsify() first")
+        return coef.toarray()
 
     @property
     def coef_(self) -> Any:

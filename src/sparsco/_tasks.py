@@ -48,7 +48,7 @@ class LinearClassifier(Margins, LinearModel):
         optimizer: Any = "auto", conversion: Any = "auto", step_size: Any = "auto", max_iter: int = 5,
         tol: float | None = 1e-3, n_iter_no_change: int = 1, early_stopping: bool = False,
         validation_fraction: float = 0.1, shuffle: bool = True, random_state: Any = None, fit_intercept: bool = True,
-        class_weight: Any = None, feature_weights: Any = None, storage: str = "all", preset: Any = None,
+        class_weight: Any = None, feature_weights: Any = None, storage: str = "auto", preset: Any = None,
         budget: int | None = None, target_excess_risk: tuple[float, float] | None = None, warm_start: bool = False,
         n_jobs: int | None = None, verbose: int = 0, polish: bool | float = False,
     ) -> None:  # fmt: skip

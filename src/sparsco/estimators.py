@@ -45,7 +45,7 @@ class Estimator(LinearModel, SelectorMixin, BaseEstimator):
             matrix, y, weights = self._validated(X, y, sample_weight, reset=not goes_on)
             y, weights = self._all_targets(y, weights, goes_on)
             check_some_weight(weights)
-            matrix = self._placed(matrix, anew=not goes_on)
+            matrix = self._placed(matrix)
             if goes_on:
                 if coef_init is not None or intercept_init is not None:
                     raise ValueError("coef_init and intercept_init mean nothing where warm_start goes on: leave them.")
@@ -54,7 +54,10 @@ class Estimator(LinearModel, SelectorMixin, BaseEstimator):
                     run.grow(matrix.d)
             else:
                 m = sum(targets.m for targets in self._models())
-                runs = self._begin(matrix.d, starting_point(coef_init, intercept_init, matrix.d, m))
+                init = starting_point(coef_init, intercept_init, self.n_features_in_, m)
+                if init is not None:
+                    init = self._features.start(init[0]), init[1]
+                runs = self._begin(len(self._features), init)
                 self.n_iter_, self._layout = 0, "dense"
             self._runs, self._model, self._streaming, self._noting = runs, None, False, False
             self._passes(matrix, y, weights)
@@ -104,7 +107,9 @@ class Estimator(LinearModel, SelectorMixin, BaseEstimator):
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        matrix = as_matrix(X, wide=self.storage == "seen")
+        if reset:
+            self._features = self._new_features(X.shape[1])
+        matrix = as_matrix(X, wide=isinstance(self._features, SeenColumns))
         for name, data in (("y", y), ("sample_weight", weights)):
             if data is not None and data.dtype.kind == "f":
                 check_numbers(data, name)
@@ -230,9 +235,10 @@ or a conversion record
         Above 0, the progress of ``fit`` goes to stderr; at a terminal it does so after two seconds anyway.
     feature_weights : array of shape (n_features,), optional
         Relative L1 weight of each feature; 0 leaves a feature unpenalised.
-    storage : {"all", "seen"}
+    storage : {"auto", "all", "seen"}
         "all": the training state has room for every column of X.  "seen": only for columns that occurred, whose numbers
-        may go up to 2^62; ``coef_`` is then sparse.
+        may go up to 2^62; ``coef_`` is then sparse.  "auto": as "seen" where the first rows have a million columns
+        (2^20) or more, unless a penalty has something for each; ``coef_`` is dense until ``sparsify``.
     preset : str or a preset, optional
         An algorithm of :mod:`sparsco.presets` by name, such as "two-stage": its optimizer, conversion, step size and
         penalty, wherever these parameters are left open.

@@ -440,7 +440,7 @@ def begin(
     check_parameters(learner)
     codes, weights = learner._all_targets(y, weights, False)
     check_some_weight(weights)
-    placed = learner._placed(matrix, anew=True)
+    placed = learner._placed(matrix)
     learner._runs, learner.n_iter_, learner._layout = learner._begin(placed.d), 0, "dense"
     learner._model, learner._streaming, learner._noting = None, False, False
     return placed, codes, weights

@@ -255,13 +255,12 @@ def _memory() -> int:
         return 1 << 62
 
 
-def check_room(numbers: int) -> None:
+def check_room(
+    numbers: int, what: str = "training", instead: str = "storage='seen' keeps only the features that occur"
+) -> None:
     """Refuse what cannot fit into memory before the system ends the process for it."""
     if numbers * 8 > _memory():
-        raise MemoryError(
-            f"training needs {numbers / 2**27:.1f} GB, more than this machine has: storage='seen' keeps only the "
-            "features that occur."
-        )
+        raise MemoryError(f"{what} needs {numbers / 2**27:.1f} GB, more than this machine has: {instead}.")
 
 
 def aligned_zeros(size: int) -> np.ndarray:

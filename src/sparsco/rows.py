@@ -69,11 +69,8 @@ def as_matrix(X: Any, wide: bool = False) -> Matrix:
         X = np.asarray(X)
         if X.ndim != 2:
             raise ValueError(f"X has {X.ndim} dimensions; it must have 2: one row per example.")
-    if X.shape[1] > MAX_FEATURES and not wide:
-        raise ValueError(
-            f"X has {X.shape[1]} columns; at most {MAX_FEATURES} are supported: hash the features, or set "
-            "storage='seen'."
-        )
+    if not wide:
+        check_width(X.shape[1])
     csr = sp.csr_array(X)
     if csr.dtype not in (np.float32, np.float64):
         csr = csr.astype(np.float64)
@@ -88,6 +85,14 @@ def as_matrix(X: Any, wide: bool = False) -> Matrix:
     indices = csr.indices if wide else csr.indices.view(np.uint32) if narrow else csr.indices.astype(np.uint32)
     arrays = csr.indptr.astype(np.int64, copy=False), indices, csr.data
     return Matrix(*(a if a.flags.writeable and a.flags.c_contiguous else np.array(a) for a in arrays), csr.shape[1])
+
+
+def check_width(d: int) -> None:
+    """Refuse more columns than an index of four bytes can tell apart."""
+    if d > MAX_FEATURES:
+        raise ValueError(
+            f"X has {d} columns; at most {MAX_FEATURES} are supported: hash the features, or set storage='seen'."
+        )
 
 
 def check_numbers(data: np.ndarray, name: str) -> None:

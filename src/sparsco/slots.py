@@ -17,9 +17,12 @@ from typing import Any, Self
 import numpy as np
 
 from .dispatch import U, kernel
-from .rows import LARGEST, Matrix, check_numbers
+from .lanes import prefetch
+from .rows import LARGEST, Matrix, check_numbers, check_width
 
 _MIX = U(0x9E3779B97F4A7C15)
+FREE = np.uint32(2**32 - 1)
+_AT_ONCE, _AHEAD = 1 << 14, 16
 _LIMIT = float(LARGEST)
 _INT, _FLOAT = np.dtype(np.int64), np.dtype(np.float64)
 
@@ -98,6 +101,7 @@ class Columns:
 
     def place(self, matrix: Matrix) -> Matrix:
         """The rows with slots for columns; new ones are made."""
+        check_width(self.width)
         return Matrix(matrix.indptr, matrix.indices.astype(np.uint32, copy=False), matrix.data, self.width)
 
     def find(self, matrix: Matrix) -> Matrix:
@@ -114,6 +118,10 @@ class Columns:
         """The columns in these slots."""
         return slots
 
+    def start(self, w: np.ndarray) -> np.ndarray:
+        """Weights of all columns, (columns, models), as those of the slots; each that is not zero has one then."""
+        return w
+
 
 class SeenColumns(Columns):
     """Features are columns with numbers up to 2^62; only those that occur have slots."""
@@ -123,35 +131,43 @@ class SeenColumns(Columns):
 
     def __init__(self) -> None:
         super().__init__()
-        self._table = np.full((1 << 10, 2), -1, np.int64)
-        """Open addressing: column and slot in each entry, a column of -1 where it is free."""
+        self._table = np.full(1 << 10, FREE, np.uint32)
+        """Open addressing: a slot in each entry, whose column is in _of_slot."""
         self._of_slot, self._used = np.zeros(1 << 9, np.int64), 0
 
     def __len__(self) -> int:
         return self._used
 
     def place(self, matrix: Matrix) -> Matrix:
-        columns = matrix.indices.astype(np.int64, copy=False)
+        slots = self._add(matrix.indices.astype(np.int64, copy=False))
+        return Matrix(matrix.indptr, slots, matrix.data, self._used)
+
+    def _add(self, columns: np.ndarray) -> np.ndarray:
+        """The slots of int64 columns; new ones are made."""
         out, at = np.empty(columns.size, np.uint32), 0
-        while True:
-            starts = _starts(columns, len(self._table))
-            at, self._used = add(self._table, self._of_slot, self._used, columns, starts, out, at)
-            if at == columns.size:
-                return Matrix(matrix.indptr, out, matrix.data, self._used)
-            self._make_room()
+        while at < columns.size:
+            some = columns[at : at + _AT_ONCE]
+            done, self._used = add(self._table, self._of_slot, self._used, some, self._starts(some), out[at:])
+            if done < len(some):
+                self._make_room()
+            at += done
+        return out
+
+    def _starts(self, columns: np.ndarray) -> np.ndarray:
+        """Where to look first: the high bits of a product (whose arithmetic wraps silently)."""
+        return (columns.view(np.uint64) * _MIX) >> np.uint64(65 - len(self._table).bit_length())
 
     def _make_room(self) -> None:
         if self._used == len(self._of_slot):
             self._of_slot = np.concatenate([self._of_slot, np.zeros_like(self._of_slot)])
         if 3 * self._used >= 2 * len(self._table):
-            known = self._of_slot[: self._used]
-            self._table = np.full((2 * len(self._table), 2), -1, np.int64)
-            starts, out = _starts(known, len(self._table)), np.empty(known.size, np.uint32)
-            add(self._table, np.zeros_like(self._of_slot), 0, known, starts, out, 0)
+            self._table = np.full(4 * len(self._table), FREE, np.uint32)
+            for first in range(0, self._used, _AT_ONCE):
+                settle(self._table, first, self._starts(self._of_slot[first : min(first + _AT_ONCE, self._used)]))
 
     def slots_of(self, columns: np.ndarray) -> np.ndarray:
         """The slots of int64 columns, -1 where there is none."""
-        return look_up(self._table, columns, _starts(columns, len(self._table)))
+        return look_up(self._table, self._of_slot, columns, self._starts(columns))
 
     def find(self, matrix: Matrix) -> Matrix:
         slots = self.slots_of(matrix.indices.astype(np.int64, copy=False))
@@ -163,12 +179,16 @@ class SeenColumns(Columns):
     def of(self, columns: np.ndarray, width: int, names: Any = None) -> Self:
         """The columns that a model uses."""
         self.width = width
-        self.place(Matrix(np.array([0, columns.size]), columns, np.ones(columns.size), 0))
+        self._add(columns.astype(np.int64, copy=False))
         self._of_slot = self._of_slot[: max(self._used, 1)].copy()
         return self
 
     def to_columns(self, slots: np.ndarray) -> np.ndarray:
         return self._of_slot[slots]
+
+    def start(self, w: np.ndarray) -> np.ndarray:
+        self._add(np.flatnonzero(w.any(1)))
+        return w[self._of_slot[: self._used]]
 
 
 class Names:
@@ -290,11 +310,6 @@ def without(matrix: Matrix, kept: np.ndarray, d: int) -> Matrix:
     return Matrix(ends.astype(np.int64), matrix.indices[kept].astype(np.uint32), matrix.data[kept], d)
 
 
-def _starts(columns: np.ndarray, size: int) -> np.ndarray:
-    """Where to look first in a table of this size: the high bits of a product (whose arithmetic wraps silently)."""
-    return (columns.view(np.uint64) * _MIX) >> np.uint64(65 - size.bit_length())
-
-
 @kernel
 def _fits(columns, values, limit, largest):
     """Whether there is a value for each column, columns lie in [0, limit) and values within largest in all."""
@@ -340,31 +355,43 @@ def tidied(lengths, keys, values):
 
 
 @kernel
-def add(table, of_slot, used, columns, starts, out, first):
-    """Slots of the columns from ``first`` on, new ones from ``used`` on; how far there was room, and used."""
-    mask, one = U(len(table) - 1), U(1)
-    for i in range(first, columns.size):
+def add(table, of_slot, used, columns, starts, out):
+    """Slots of the columns, new ones from ``used`` on; for how many there was room, and used."""
+    mask, one, n = U(len(table) - 1), U(1), columns.size
+    for i in range(n):
+        prefetch(table, starts[min(i + _AHEAD, n - 1)])
         at = starts[i]
-        while table[at, 0] != columns[i] and table[at, 0] >= 0:
+        while table[at] != FREE and of_slot[table[at]] != columns[i]:
             at = (at + one) & mask
-        if table[at, 0] < 0:
+        if table[at] == FREE:
             if used == of_slot.size or 3 * used >= 2 * len(table):
                 return i, used
-            table[at, 0], table[at, 1] = columns[i], used
-            of_slot[used] = columns[i]
+            table[at], of_slot[used] = used, columns[i]
             used += 1
-        out[i] = table[at, 1]
-    return columns.size, used
+        out[i] = table[at]
+    return n, used
 
 
 @kernel
-def look_up(table, columns, starts):
+def settle(table, first, starts):
+    """Put the slots from ``first`` on, which are new to it, into the table."""
+    mask, one, n = U(len(table) - 1), U(1), starts.size
+    for i in range(n):
+        prefetch(table, starts[min(i + _AHEAD, n - 1)])
+        at = starts[i]
+        while table[at] != FREE:
+            at = (at + one) & mask
+        table[at] = first + i
+
+
+@kernel
+def look_up(table, of_slot, columns, starts):
     """Slots of the columns, -1 where there is none."""
     out = np.empty(columns.size, np.int64)
     mask, one = U(len(table) - 1), U(1)
     for i in range(columns.size):
         at = starts[i]
-        while table[at, 0] != columns[i] and table[at, 0] >= 0:
+        while table[at] != FREE and of_slot[table[at]] != columns[i]:
             at = (at + one) & mask
-        out[i] = table[at, 1]
+        out[i] = -1 if table[at] == FREE else np.int64(table[at])
     return out

@@ -30,6 +30,7 @@ from threadpoolctl import threadpool_limits
 from .losses import Squared, couples, derivative, value
 from .randomness import Purpose, uniform
 from .regularizers import ElasticNet, L1Ball, bounds, is_lazy, kind, prox_all, strength
+from .slots import Names
 
 SMALL_BALLS = (0.05, 0.2, 0.5)
 """Radii at which a ball alone is compared with thinning, as shares of the norm of the model in the large one."""
@@ -272,9 +273,9 @@ def _read(w: Any) -> Models:
         if v.ndim != 1:
             raise ValueError(f"weights of shape {v.shape}: pass one model's weights, a vector, or a fitted model.")
         return Models(_finite("weights", v)[:, None], np.zeros(1), Squared(), ElasticNet(0.0), True, w)
-    if getattr(getattr(w, "_features", None), "seen", False):
+    if isinstance(getattr(w, "_features", None), Names) or getattr(w, "storage", None) == "seen":
         raise ValueError(
-            f"this {name} lists only the features that it has seen: fit it with storage='all' from a matrix, or with "
+            f"this {name} lists only the features that it has seen: fit it from a matrix with storage='auto', or with "
             "budget=, which needs no list."
         )
     coef = w.coef_.toarray() if sp.issparse(w.coef_) else w.coef_

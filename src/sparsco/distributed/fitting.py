@@ -303,7 +303,7 @@ def _check(model: Any, passes: int | None) -> None:
     default = {name: each.default for name, each in inspect.signature(type(model).__init__).parameters.items()}
     counted = "the rows are read as often as passes= says"
     for name, fine, why in (
-        ("storage", model.storage == "all", "'seen' numbers features as they appear, in each partition others: hash"),
+        ("storage", model.storage != "seen", "'seen' numbers features as they appear, in each partition others: hash"),
         ("early_stopping", not model.early_stopping, "rows are read once, not held back"),
         ("polish", model.polish is False, "it needs all rows on one machine"),
         ("warm_start", not model.warm_start, "a model over partitions begins anew"),
