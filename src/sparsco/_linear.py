@@ -23,7 +23,7 @@ from .randomness import Purpose, uniform
 from .records import check_room
 from .regularizers import strength
 from .rows import Matrix, margins
-from .slots import Columns, Features, Names, SeenColumns, without
+from .slots import Columns, Names, SeenColumns, without
 from .solve import Run
 
 _CHECKED_ROWS = 20_000

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dispatch import cast, dispatched, optional
+from .dispatch import cast, dispatched, kernel, optional
 from .lanes import WIDTHS, lanes_for, packed, room, unpacked, width
 from .losses import couples
 from .regularizers import is_absolute, restricted, strength
@@ -226,24 +226,49 @@ class Layout(NamedTuple):
         _, lanes, bias = self.views(problem, state)
         return lanes[:, self.lane :], bias[self.bias :]
 
-    def restart_sums(self, problem: Problem, state: State) -> None:
-        """A new window: sums of iterates and gradients start at zero, curvatures go on."""
+    def restart_sums(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """A new window: sums of iterates and gradients start at zero, curvatures go on.  What the sums were."""
         sums, bias = self.sums(problem, state)
-        sums[:, :2], bias[:2] = 0.0, 0.0
+        ended = moved(sums[:, :2]), bias[:2].copy()
+        bias[:2] = 0.0
+        return ended
 
     def relaid(self, old: Problem, state: State, new: Problem, fresh: State) -> State:
         """The same optimizer state laid out for another watch, or for more lanes; what was not there is ``fresh``'s."""
         sums, m = min(old.sums, new.sums), old.m
         to_shared, to_lanes, to_bias = self.views(new, fresh)
         shared, lanes, bias = self.views(old, state)
-        to_shared[:] = shared
-        to_lanes[:, : self.lane + sums, :m] = lanes[:, : self.lane + sums, :m]
+        if state.cell.any():  # else fresh memory need not be touched
+            to_shared[:] = shared
+            to_lanes[:, : self.lane + sums, :m] = lanes[:, : self.lane + sums, :m]
         to_bias[: self.bias + sums, :m] = bias[: self.bias + sums, :m]
         fresh.clock[:] = state.clock
         return fresh
 
 
+_WORTH_COMPILING = 1 << 17
 _HUGE = 1 << 21
+
+
+def moved(sums: np.ndarray) -> np.ndarray:
+    """A copy of (d, fields, lanes), in whose place are zeros then."""
+    if len(sums) < _WORTH_COMPILING:
+        out = sums.copy()
+        sums[:] = 0.0
+    else:
+        out = np.zeros(sums.shape, sums.dtype)
+        move(sums, out)
+    return out
+
+
+@kernel
+def move(sums, out):
+    """The same into zeros: what is zero is only read, which spares most of the memory of a stream that just began."""
+    for j in range(sums.shape[0]):
+        for k in range(sums.shape[1]):
+            for i in range(sums.shape[2]):
+                if sums[j, k, i] != 0.0:
+                    out[j, k, i], sums[j, k, i] = sums[j, k, i], 0.0
 
 
 @functools.cache

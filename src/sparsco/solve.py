@@ -39,6 +39,8 @@ _OFFERED = 1 << 16
 """Rows offered to the reservoir at a time: the more, the fewer are copied only to be dropped."""
 _WORTH_COMPILING = 1 << 12
 """Features at which a kernel reads the iterate sooner than NumPy does."""
+_WORTH_READING = 1 << 17
+"""The same for all features, where the kernel may have to be compiled for nothing else."""
 _LAST = Last()
 
 
@@ -513,9 +515,8 @@ class Run:
     def shift(self) -> None:
         """The current window becomes the previous one, a new one starts."""
         self.optimizer.settle(self.problem, self.state, self.block, self.t)
-        sums, bias = self.optimizer.layout.sums(self.problem, self.state)
-        self.previous = sums[: self.d, :2].copy(), bias[:2].copy(), self.window_weight
-        self.optimizer.layout.restart_sums(self.problem, self.state)
+        sums, bias = self.optimizer.layout.restart_sums(self.problem, self.state)
+        self.previous = sums[: self.d], bias, self.window_weight
         self.window_weight = 0.0
 
     def fix(self) -> None:
@@ -537,7 +538,7 @@ class Run:
         return self._weights_in(self.state, self.t)
 
     def _weights_in(self, state: State, t: int) -> tuple[np.ndarray, np.ndarray]:
-        if self.problem.lams is not None and hasattr(self.optimizer, "weights_at"):
+        if self._is_apart and (self.problem.lams is not None or self.d >= _WORTH_READING):
             return self.optimizer.weights_at(self.problem, state, self.block, t, np.arange(self.d))
         problem = self.problem
         if self._is_apart:  # features that there is room for, and that have not come, are left alone

@@ -180,9 +180,8 @@ def _update(run: Run, before: tuple[np.ndarray, np.ndarray]) -> Update:
     """By how much a run's numbers changed."""
     problem, layout, n = run.problem, run.optimizer.layout, run.t - round(float(before[1][-1]))
     run.optimizer.settle(problem, run.state, run.block, run.t)
-    sums, bias = layout.sums(problem, run.state)
-    sums, bias = sums[: run.d, 0, : problem.m].copy(), bias[0, : problem.m].copy()
-    layout.restart_sums(problem, run.state)
+    sums, bias = layout.restart_sums(problem, run.state)
+    sums, bias = np.ascontiguousarray(sums[: run.d, 0, : problem.m]), bias[0, : problem.m]
     numbers, rest = _numbers(run)
     numbers = numbers[: run.d].copy()
     numbers[: len(before[0])] -= before[0]

@@ -63,10 +63,10 @@ class EpochLayout(Layout):
         cell = state.cell.reshape(problem.d, self.stride(problem))[:, self.shared :]
         return cell.reshape(problem.d, -1, problem.width), state.bias.reshape(-1, problem.width)
 
-    def restart_sums(self, problem: Problem, state: State) -> None:
+    def restart_sums(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
         for A, E in self.epoch(problem, state):
             E += A
-        super().restart_sums(problem, state)
+        return super().restart_sums(problem, state)
 
     def relaid(self, old: Problem, state: State, new: Problem, fresh: State) -> State:
         fresh = super().relaid(old, state, new, fresh)
