@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
@@ -12,9 +13,8 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._linear import Solved
 from .estimators import SparseClassifier, SparseRegressor, has_probabilities
-from .metrics import pairwise
+from .metrics import kappa_of_sizes
 from .paths import (
     Path,
     begin,
@@ -27,11 +27,12 @@ from .paths import (
     slices,
     solved,
     strengths,
+    supports,
     twin_of,
 )
 from .pools import pool_of
 from .randomness import Purpose, uniform
-from .rows import Matrix
+from .rows import Matrix, count_columns
 from .solve import PILOT_ROWS
 
 
@@ -119,13 +120,12 @@ class CrossValidated(SelectorMixin, BaseEstimator):
             raise ValueError("cv must be a number of folds, or for each row the number of its fold, from 0 on.")
         return np.unique(given, return_inverse=True)[1]
 
-    def _finish(self, whole: Any, found: list[tuple[list[Solved], np.ndarray | None]]) -> None:
+    def _finish(self, whole: Any, found: list[tuple[Any, Any]]) -> None:
         (of_all, _), *folds = found
         figures = np.array([each for _, each in folds])  # folds, (loss, spread, error), strengths
         self.fold_losses_, spread = figures[:, 0], figures[:, 0].std(0, ddof=1) / np.sqrt(len(folds))
         summary = figures[:, 0].mean(0), spread, figures[:, 2].mean(0)
-        models = [models for models, _ in folds]
-        stability = np.array([pairwise([each[k].coef for each in models]) for k in range(len(whole._lams))])
+        stability = _stability([selected for (selected, _), _ in folds], folds[0][0][1])
         self.path_ = Path(shell_of(whole), of_all, summary, stability)
         self.lam_ = self.path_.choose(self.choose)
         self.best_estimator_ = self.path_.model(self.lam_)
@@ -185,19 +185,33 @@ class _Job:
     """How many of the first rows the learner of all has learned before."""
 
 
-def _learned(learner: Any, k: int, job: _Job) -> tuple[list[Solved], np.ndarray | None]:
-    """The models of a path on the rows of all folds but number k, and how they do on those of fold k; -1: on all."""
+def _stability(selected: list[np.ndarray], strength: np.ndarray) -> np.ndarray:
+    """The mean of Cohen's kappa over pairs of folds for each strength; ``strength`` has that of each lane."""
+
+    def sizes(sets: np.ndarray) -> list[int]:
+        return np.bincount(strength, count_columns(sets)).astype(int).tolist()
+
+    own, pairs = [sizes(each) for each in selected], []
+    p = selected[0].size // len(own[0])
+    for i, j in combinations(range(len(selected)), 2):
+        both = sizes(selected[i] & selected[j])
+        pairs.append([kappa_of_sizes(p, *of) for of in zip(own[i], own[j], both, strict=True)])
+    return np.mean(pairs, axis=0)
+
+
+def _learned(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
+    """The models of a path on all rows, where k is -1; or, of one on the rows of all folds but number k, where models
+    have weights and how they do on those of fold k."""
     for epoch in range(job.passes):
         for number, order in enumerate(slices(learner, job.weights, len(job.fold), epoch)):
             order = order[job.ahead :] if k < 0 and epoch == number == 0 else order
             learner._feed(job.placed, job.codes, job.own, order[job.fold[order] != k], epoch > 0)
     ends, held = finished(learner), np.flatnonzero(job.fold == k)
-    models = solved(learner, ends)
     if k < 0:
-        return models, None
+        return solved(learner, ends), None
     matrix, y = job.given
     rows = matrix.take(held), y[held], job.own[held]
-    return models, np.array(judged(learner, *rows, converted(ends)).summary())
+    return supports(ends, len(learner._lams)), np.array(judged(learner, *rows, converted(ends)).summary())
 
 
 def _has_probabilities(model: Any) -> bool:

@@ -55,9 +55,10 @@ def support(model: Any, level: float = 0.0) -> np.ndarray:
     selected = numbers if w.dtype == bool else abs(numbers) > level
     if not sparse:
         return np.ravel(selected)
-    mask = np.zeros(w.shape, bool)
-    mask[w.tocoo().coords] = selected
-    return mask.ravel()
+    rows, columns = w.shape if w.ndim == 2 else (1, *w.shape)
+    mask = np.zeros(rows * columns, bool)
+    mask[np.repeat(np.arange(rows) * columns, np.diff(w.indptr)) + w.indices] = selected
+    return mask
 
 
 def exact_density(model: Any) -> float:
@@ -112,10 +113,14 @@ def cohen_kappa(first: Any, second: Any) -> float:
     (1.0, 0.0, -1.0)
     """
     a, b = _supports(first, second)
-    p, size_a, size_b = a.size, _count(a), _count(b)
+    return kappa_of_sizes(a.size, _count(a), _count(b), _count(a & b))
+
+
+def kappa_of_sizes(p: int, first: int, second: int, both: int) -> float:
+    """Cohen's kappa of two sets among p features by their sizes and that of what they share."""
     # q_o p^2 and q_e p^2 in whole numbers, so that equal sets give exactly 1
-    observed = p * _count(a == b)
-    expected = size_a * size_b + (p - size_a) * (p - size_b)
+    observed = p * (p - first - second + 2 * both)
+    expected = first * second + (p - first) * (p - second)
     return (observed - expected) / (p * p - expected) if expected != p * p else 1.0
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import numbers
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -23,7 +23,7 @@ from .conversions import Answer
 from .losses import value
 from .pools import Threads
 from .randomness import Purpose, seed_of, uniform
-from .rows import Matrix, margins_at, put_columns, stack
+from .rows import Matrix, count_columns, margins_at, put_columns, stack
 from .solve import Grid, Run
 from .streams import open_stream
 from .training import JUDGED, Trained, _Training, next_mark
@@ -55,6 +55,12 @@ class Judged(NamedTuple):
     def __add__(self, other: Any) -> Judged:
         return Judged(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
+    @classmethod
+    def beside(cls, parts: list[Judged]) -> Judged:
+        """The same rows judged for some strengths and for others."""
+        _, _, *arrays = zip(*parts, strict=True)
+        return cls(parts[0].weight, parts[0].rows, *map(np.concatenate, arrays))
+
     def summary(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mean losses, their standard errors, mean mistakes; NaN where nothing was judged."""
         n = max(self.rows, 1) if self.rows else np.nan
@@ -62,6 +68,11 @@ class Judged(NamedTuple):
         mean = self.loss / n
         spread = np.sqrt(np.maximum(self.squares / n - np.square(mean), 0.0) / n)
         return self.loss / scale, spread * n / scale, self.mistakes / scale
+
+
+_Rows = tuple[Matrix, np.ndarray, np.ndarray | None]
+_Piece = tuple[_Rows | None, np.ndarray]
+"""Rows to judge, and then the numbers of those to learn."""
 
 
 class Path:
@@ -202,10 +213,19 @@ class SparsePath:
         matrix, y, weights = learner._validated(X, y, sample_weight, reset=True)
         placed, codes, weights = begin(learner, matrix, y, weights)
         self._begin(learner, self._share(len(y)))
+        sides = [(side,) for side in _sides(learner)]
         for epoch in range(self.passes):
             for order in slices(learner, weights, len(y), epoch):
-                self._learn(matrix, y, weights, order, epoch > 0,
-                            lambda rows, again: learner._feed(placed, codes, weights, rows, again))  # fmt: skip
+                pieces, again = list(self._pieces(matrix, y, weights, order, epoch > 0)), epoch > 0
+
+                def learn(side: Any, pieces: list[_Piece] = pieces, again: bool = again) -> Judged:
+                    found = Judged.nothing(len(side._lams))
+                    for judged_rows, rows in pieces:
+                        found += _judged_before(side, judged_rows)
+                        side._feed(placed, codes, weights, rows, again)
+                    return found
+
+                self._judged += Judged.beside(Threads(learner.n_jobs).map("strengths", learn, sides))
             learner.n_iter_ += 1
         self._streaming = False
         return self
@@ -221,10 +241,9 @@ class SparsePath:
             self._begin(learner, self._share(None))
         self._learner = learner
         named = iter([classes])
-        self._learn(
-            matrix, y, weights, np.arange(len(y)), False,
-            lambda rows, again: self._take(matrix, y, weights, rows, again, next(named, None)),
-        )  # fmt: skip
+        for judged_rows, rows in self._pieces(matrix, y, weights, np.arange(len(y)), False):
+            self._judged += _judged_before(learner, judged_rows)
+            self._take(matrix, y, weights, rows, False, next(named, None))
         return self
 
     def take_rows(
@@ -271,10 +290,9 @@ class SparsePath:
             raise ValueError(f"validation={given!r}: it must be 'auto', 'progressive' or a share between 0 and 1.")
         return float(given)
 
-    def _learn(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, again: bool,
-        take: Callable[[np.ndarray, bool], None],
-    ) -> None:  # fmt: skip
+    def _pieces(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, again: bool
+    ) -> Iterator[_Piece]:
         """Rows in an order: held out, or judged where it is their turn, then learned."""
         at = 0
         while at < len(order):
@@ -284,10 +302,9 @@ class SparsePath:
                 is_judged = mark <= self._rows
                 n = min(n, (mark + JUDGED if is_judged else mark) - self._rows)
             rows = order[at : at + n]
-            if is_judged:
-                self.judge(matrix.take(rows), y[rows], None if weights is None else weights[rows])
+            own = None if weights is None else weights[rows]
             self._rows += 0 if again else n
-            take(self._kept(matrix, y, weights, rows, again), again)
+            yield (matrix.take(rows), y[rows], own) if is_judged else None, self._kept(matrix, y, weights, rows, again)
             at += n
 
     def _kept(
@@ -310,10 +327,9 @@ class SparsePath:
 
     def judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float] | None:
         """Judge rows by the iterates before they are learned; the mean over strengths of what an estimator returns."""
-        learner = self._learner
-        if learner is None or not learner.__sklearn_is_fitted__() or any(run.pilot is None for run in learner._runs):
+        found = None if self._learner is None else _judged_before(self._learner, (matrix, y, weights))
+        if found is None or not found.rows:
             return None
-        found = judged(learner, matrix, y, weights, _iterates(learner))
         if not self._held_share:
             self._judged += found
         return float(found.loss.mean()), float(found.mistakes.mean())
@@ -485,7 +501,7 @@ def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]
 def _by_lane(w: np.ndarray, models: int) -> list[sp.csr_array]:
     """Weights (d, lanes) as sparse rows, one for each lane, so many together."""
     d, m = w.shape
-    ends, out = np.append(0, np.cumsum(np.count_nonzero(w, axis=0))), []
+    ends, out = np.append(0, np.cumsum(count_columns(w))), []
     features, data = np.empty(ends[-1], np.int64 if d > _INT32 else np.int32), np.empty(ends[-1])
     put_columns(w, ends[:-1].copy(), features, data)
     for first in range(0, m, models):
@@ -493,6 +509,25 @@ def _by_lane(w: np.ndarray, models: int) -> list[sp.csr_array]:
         part = slice(own[0], own[-1])
         out.append(sp.csr_array((data[part], features[part], own - own[0]), shape=(models, d)))
     return out
+
+
+def supports(ends: list[tuple[Run, Answer]], m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where all models have weights, (d, lanes of all runs); and of each lane which of m strengths it has."""
+    numbers, k = [], 0
+    for run, _ in ends:
+        numbers.append(k + np.arange(run.targets.m) // run.targets.base.m)
+        k = (k + run.targets.copies) % m
+    return np.concatenate([answer.w != 0.0 for _, answer in ends], axis=1), np.concatenate(numbers)
+
+
+def _sides(learner: LinearModel) -> list[LinearModel]:
+    """Parts of the strengths that can be learned side by side: runs, unless it takes several to have all models."""
+    if sum(run.targets.copies for run in learner._runs) > len(learner._lams):
+        return [learner]
+    sides = [twin_of(learner) for _ in learner._runs]
+    for side, run in zip(sides, learner._runs, strict=True):
+        side._runs, side._lams = [run], run.lams
+    return sides
 
 
 def twin_of(learner: LinearModel) -> Any:
@@ -510,16 +545,31 @@ def shell_of(learner: LinearModel) -> LinearModel:
     return copy.deepcopy(shell)
 
 
-Weights = Callable[[np.ndarray], list[tuple[np.ndarray, np.ndarray]]]
-"""The weights at some slots, (slots, lanes), and intercepts, for each of a learner's runs."""
+Weights = Callable[[Matrix], tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]
+"""Weights for some rows: where each entry's are, and for each of a learner's runs weights, (places, lanes), and
+intercepts."""
 
 
 def _iterates(learner: LinearModel) -> Weights:
-    return lambda slots: [run.weights_at(slots) for run in learner._runs]
+    def at(rows: Matrix) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        is_used, place = np.zeros(rows.d, bool), np.empty(rows.d, np.int64)
+        is_used[rows.indices] = True
+        slots = np.flatnonzero(is_used)
+        place[slots] = np.arange(len(slots))
+        return place[rows.indices], [run.weights_at(slots) for run in learner._runs]
+
+    return at
 
 
 def converted(ends: list[tuple[Run, Answer]]) -> Weights:
-    return lambda slots: [(answer.w[slots], answer.b) for _, answer in ends]
+    return lambda rows: (rows.indices, [(answer.w, answer.b) for _, answer in ends])
+
+
+def _judged_before(learner: Any, rows: _Rows | None) -> Judged:
+    """Rows judged by the iterates; nothing where there are none of either."""
+    if rows is None or not learner.__sklearn_is_fitted__() or any(run.pilot is None for run in learner._runs):
+        return Judged.nothing(len(learner._lams))
+    return judged(learner, *rows, _iterates(learner))
 
 
 def judged(
@@ -527,15 +577,12 @@ def judged(
 ) -> Judged:
     """Every strength on rows that were not learned."""
     rows, n, m = learner._features.find(matrix), len(matrix), len(learner._lams)
-    is_used, place = np.zeros(rows.d, bool), np.empty(rows.d, np.int64)
-    is_used[rows.indices] = True
-    slots = np.flatnonzero(is_used)
-    place[slots] = np.arange(len(slots))
     scale, codes = np.ones(n) if weights is None else weights, learner._codes_now(y)
     losses, k, first = np.zeros((n, m)), 0, 0
     margins = np.empty((sum(run.targets.m for run in learner._runs) // m, m, n))
-    for run, (w, b) in zip(learner._runs, weights_at(slots), strict=True):
-        p = margins_at(rows.indptr, place[rows.indices], rows.data, np.arange(n), np.ascontiguousarray(w), 0, b)
+    places, found_weights = weights_at(rows)
+    for run, (w, b) in zip(learner._runs, found_weights, strict=True):
+        p = margins_at(rows.indptr, places, rows.data, np.arange(n), np.ascontiguousarray(w), 0, b)
         targets, scaled = run.lanes_of(codes, scale)
         with np.errstate(over="ignore", invalid="ignore"):
             found = scaled * value(run.problem.loss, p, targets)
@@ -545,7 +592,7 @@ def judged(
         k = own.stop % m
         first = models.stop if k == 0 else first
     wrong = learner._mistakes(learner._arranged(margins.reshape(-1, m * n)).T, np.concatenate([y] * m))
-    mistakes = (wrong if wrong.ndim == 1 else wrong.mean(1)).reshape(m, n).astype(np.float64) @ scale
+    mistakes = ((wrong if wrong.ndim == 1 else wrong.mean(1)).reshape(m, n) * scale).sum(1)  # no threads of BLAS
     counted = int(np.count_nonzero(scale))
     return Judged(float(scale.sum()), counted, losses.sum(0), np.square(losses).sum(0), mistakes)
 

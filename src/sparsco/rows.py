@@ -161,6 +161,16 @@ def margins_at(indptr, indices, data, order, cells, first, b):
 
 
 @kernel
+def count_columns(w):
+    """Of each column of w how many numbers are not zero."""
+    counts = np.zeros(w.shape[1], np.int64)
+    for j in range(U(w.shape[0])):
+        for q in range(U(w.shape[1])):
+            counts[q] += w[j, q] != 0.0
+    return counts
+
+
+@kernel
 def put_columns(w, ends, features, data):
     """Where the columns of w are not zero, one column after the other: the first from ``ends[0]`` on, and so on, which
     is then where it ended."""

@@ -647,7 +647,8 @@ class Run:
         zero = self._loss_at(np.zeros(targets.shape), targets, scaled)
         if not is_absolute(self.problem.regularizer):
             zero += float(np.sum(self.problem.strengths(np.zeros_like(w))))
-        if self._pilot_objective(w, answer.b) > 1e3 * zero > 0.0:
+        reached = self._pilot_loss if self.lams is not None else self._pilot_objective  # many penalties say little
+        if reached(w, answer.b) > 1e3 * zero > 0.0:
             self._diverged()
         return answer if self.rounding is None else self.rounding.round(answer, self)
 
