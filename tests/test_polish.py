@@ -1,5 +1,7 @@
 """The certified optimum: against independent solvers, by its own conditions, in memory and over files."""
 
+import json
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,11 +9,12 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from sklearn.linear_model import LogisticRegression
 
-from sparsco import SparseClassifier, SparseRegressor
+from sparsco import SparseClassifier, SparsePath, SparseRegressor, SparseRegressorCV
 from sparsco.cli import main
 from sparsco.losses import Huber, Logistic, Squared, SquaredHinge, derivative, value
 from sparsco.models import load
 from sparsco.polish import Part, polish, slices
+from sparsco.randomness import Purpose, uniform
 from sparsco.regularizers import ElasticNet
 from sparsco.rows import Matrix, as_matrix
 from sparsco.training import Checkpoints, StoppedError, train
@@ -210,3 +213,67 @@ def test_what_was_not_reached_is_said(monkeypatch):
     with pytest.warns(UserWarning, match="not reached in 2 passes"):
         model = SparseClassifier(alpha=0.005, polish=1e-12).fit(X, y)
     assert model.gap_ > 1e-12 and np.isnan(SparseClassifier(alpha=0.01).fit(X, y).gap_)
+
+
+def test_where_nothing_is_selected_the_intercept_is_the_optimum():
+    X, y, _ = rows()
+    model = SparseClassifier(alpha=10.0, polish=1e-10).fit(X, np.where(np.arange(len(y)) % 5, -1, 1))
+    assert model.n_nonzero_ == 0 and model.gap_ <= 1e-10
+    np.testing.assert_allclose(model.intercept_, np.log(0.2 / 0.8), rtol=1e-8)
+
+
+LAMS = [0.05, 0.01, 0.003]
+
+
+@pytest.mark.parametrize("together", [1 << 24, 1])
+def test_a_path_of_optima(monkeypatch, together):
+    """Every model satisfies the conditions on the rows that were learned, whether or not models share their reads."""
+    monkeypatch.setattr("sparsco.polish._MARGINS", together)
+    X, y, _ = rows(n=1500)
+    path = SparsePath(SparseClassifier(polish=1e-8, random_state=0, shuffle=False), lams=LAMS).fit(X, y)
+    held = np.flatnonzero(uniform(0, Purpose.VALIDATION, np.arange(len(y))) < 0.2)
+    kept = np.setdiff1d(np.arange(len(y)), held)
+    assert len(held) > 200 and path.path_.gaps.max() <= 1e-8
+    for k, lam in enumerate(LAMS):
+        model = path.path_.model(lam)
+        w, b = model.coef_[0], model.intercept_[0]
+        assert violations(X[kept], y[kept], Logistic(), w, b, lam).max() <= 1.01e-8 * lam
+        assert model.gap_ == path.path_.gaps[k] == path.path_.table()[k]["gap"]
+        assert path.path_.losses[k] == pytest.approx(value(Logistic(), X[held] @ w + b, y[held]).mean())
+
+
+def test_folds_of_optima():
+    X, _, p = rows(n=900)
+    model = SparseRegressorCV(SparseRegressor(polish=1e-8, random_state=0), lams=LAMS, cv=3).fit(X, p)
+    for lam in LAMS:
+        w, b = model.path_.model(lam).coef_, model.path_.model(lam).intercept_
+        assert violations(X, p, Squared(), w, float(np.ravel(b)[0]), lam).max() <= 1.01e-8 * lam
+
+
+def test_a_path_of_optima_over_a_file(tmp_path, capsys):
+    X, y, _ = rows(n=1500)
+    file, out = tmp_path / "rows.svm", tmp_path / "m.model"
+    dump_svmlight_file(X, y, str(file))
+    estimator = SparseClassifier(polish=1e-8, random_state=0, shuffle=False)
+    path = SparsePath(estimator, lams=LAMS).fit(X, y).path_
+    assert main(["path", str(file), "--lams", "0.05,0.01,0.003", "--polish", "1e-8", "-m", str(out), "--json"]) == 0
+    table = json.loads(capsys.readouterr().out)["path"]
+    assert [line["nonzeros"] for line in table] == path.nonzeros.tolist()
+    np.testing.assert_allclose([line["loss"] for line in table], path.losses, rtol=1e-6)
+    assert max(line["gap"] for line in table) <= 1e-8 and load(out).gap_ <= 1e-8
+    assert main(["path", str(file), "--lams", "0.05,0.01", "--polish"]) == 0
+    assert "gap" in capsys.readouterr().out.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"validation": "progressive"}, "progressive"), ({"passes": 2}, "passes"), ({"lams": [0.1, 0.0]}, "L1 weight"),
+    ],
+)  # fmt: skip
+def test_what_a_path_of_optima_refuses(settings, word):
+    X, y, _ = rows(n=100, d=20)
+    with pytest.raises(ValueError, match=word):
+        SparsePath(SparseClassifier(polish=True), **settings).fit(X, y)
+    with pytest.raises(ValueError, match="partial_fit"):
+        SparsePath(SparseClassifier(polish=True)).partial_fit(X, y, classes=[-1, 1])

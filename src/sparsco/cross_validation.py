@@ -13,6 +13,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ._composition import tolerance
 from .estimators import SparseClassifier, SparseRegressor, has_probabilities
 from .metrics import kappa_of_sizes
 from .paths import (
@@ -23,6 +24,7 @@ from .paths import (
     finished,
     judged,
     learner_of,
+    polished,
     shell_of,
     slices,
     solved,
@@ -206,12 +208,14 @@ def _learned(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
         for number, order in enumerate(slices(learner, job.weights, len(job.fold), epoch)):
             order = order[job.ahead :] if k < 0 and epoch == number == 0 else order
             learner._feed(job.placed, job.codes, job.own, order[job.fold[order] != k], epoch > 0)
-    ends, held = finished(learner), np.flatnonzero(job.fold == k)
+    held, kept = np.flatnonzero(job.fold == k), np.flatnonzero((job.fold != k) & (job.own > 0.0))
+    is_polished = tolerance(learner) > 0.0
+    ends = polished(learner, job.placed, job.codes, job.own, kept) if is_polished else finished(learner)
     if k < 0:
         return solved(learner, ends), None
     matrix, y = job.given
-    rows = matrix.take(held), y[held], job.own[held]
-    return supports(ends, len(learner._lams)), np.array(judged(learner, *rows, converted(ends)).summary())
+    figures = judged(learner, matrix.take(held), y[held], job.own[held], converted(ends)).summary()
+    return supports(ends, len(learner._lams)), np.array(figures)
 
 
 def _has_probabilities(model: Any) -> bool:

@@ -17,10 +17,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 
+from ._composition import refuse_polish, tolerance
 from ._linear import LinearModel, Solved, check_some_weight, described
 from ._tasks import LinearClassifier
 from .conversions import Answer
 from .losses import value
+from .polish import finish
+from .polish import slices as rows_of
 from .pools import Threads
 from .randomness import Purpose, seed_of, uniform
 from .rows import Matrix, count_columns, margins_at, put_columns, stack
@@ -109,6 +112,12 @@ class Path:
         return np.array([each.intercept for each in self._solved])
 
     @property
+    def gaps(self) -> np.ndarray:
+        """After ``polish``: the largest violation of an optimality condition over lam, for each strength; else NaN."""
+        runs = [each.report["converted"] for each in self._solved]
+        return np.array([max(max(run.get("polish", {"gaps": [np.nan]})["gaps"]) for run in own) for own in runs])
+
+    @property
     def nonzeros(self) -> np.ndarray:
         """How many features have a weight, for each strength."""
         return np.array([len(np.unique(c.indices)) if c.shape[0] > 1 else c.nnz for c in self._weights()])
@@ -161,6 +170,7 @@ class Path:
             "lam": self.lams, "nonzeros": self.nonzeros, "loss": self.losses, "spread": self.spreads,
             "error": self.errors,
         }  # fmt: skip
+        columns |= {} if np.isnan(self.gaps).all() else {"gap": self.gaps}
         return [{name: values[k].item() for name, values in columns.items()} for k in range(len(self))]
 
 
@@ -213,10 +223,12 @@ class SparsePath:
         matrix, y, weights = learner._validated(X, y, sample_weight, reset=True)
         placed, codes, weights = begin(learner, matrix, y, weights)
         self._begin(learner, self._share(len(y)))
+        learned = list[np.ndarray]()
         sides = [(side,) for side in _sides(learner)]
         for epoch in range(self.passes):
             for order in slices(learner, weights, len(y), epoch):
                 pieces, again = list(self._pieces(matrix, y, weights, order, epoch > 0)), epoch > 0
+                learned += [rows for _, rows in pieces]
 
                 def learn(side: Any, pieces: list[_Piece] = pieces, again: bool = again) -> Judged:
                     found = Judged.nothing(len(side._lams))
@@ -228,6 +240,9 @@ class SparsePath:
                 self._judged += Judged.beside(Threads(learner.n_jobs).map("strengths", learn, sides))
             learner.n_iter_ += 1
         self._streaming = False
+        if tolerance(learner):
+            own = np.ones(len(y)) if weights is None else weights
+            self._end(polished(learner, placed, codes, own, np.sort(np.concatenate(learned))))
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -236,6 +251,7 @@ class SparsePath:
 
         first = self._learner is None
         learner = as_estimator(self._new_learner() if first else self._learner)
+        refuse_polish(learner, "partial_fit")
         matrix, y, weights = learner._validated(X, y, sample_weight, reset=first, grows=True)
         if first:
             self._begin(learner, self._share(None))
@@ -282,6 +298,12 @@ class SparsePath:
     def _share(self, n: int | None) -> float:
         """The share of rows to hold out; 0 to judge rows before they are learned."""
         given = self.validation
+        if self.polish:
+            if given == "progressive":
+                raise ValueError("validation='progressive' judges iterates, which polish replaces: hold a share out.")
+            if self.passes > 1:
+                raise ValueError("polish ends at the same models after one pass: leave passes at 1.")
+            given = _SHARE if given == "auto" else given
         if given == "progressive" or (given == "auto" and (n is None or n >= _FEW_ROWS or self.passes > 1)):
             return 0.0
         if given == "auto":
@@ -315,15 +337,18 @@ class SparsePath:
             return rows
         if again:
             raise ValueError("rows held out would be learned in a second pass: use validation='progressive'.")
-        number = np.arange(self._rows - len(rows), self._rows)
-        drawn = uniform(self._learner.random_state, Purpose.VALIDATION, number) < self._held_share
-        drawn &= np.cumsum(drawn) + self._n_held <= HELD_ROWS
+        drawn = self._drawn(self._rows - len(rows), len(rows), self._n_held)
         held = rows[drawn]
         if held.size:
             own = np.ones(held.size) if weights is None else weights[held]
             self._held.append((matrix.take(held), y[held], own))
             self._n_held += held.size
         return rows[~drawn]
+
+    def _drawn(self, first: int, n: int, before: int) -> np.ndarray:
+        """Which of n rows of a stream are held out, so many having been before."""
+        drawn = uniform(self._learner.random_state, Purpose.VALIDATION, np.arange(first, first + n)) < self._held_share
+        return drawn & (np.cumsum(drawn) + before <= HELD_ROWS)
 
     def judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float] | None:
         """Judge rows by the iterates before they are learned; the mean over strengths of what an estimator returns."""
@@ -346,6 +371,26 @@ class SparsePath:
         return self.estimator is None or self.estimator.classifies
 
     @property
+    def polish(self) -> bool | float:
+        """The estimator's: whether every model is to be the optimum over the rows."""
+        return False if self.estimator is None else self.estimator.polish
+
+    def polish_on_chunks(self, chunks: Callable[[], Iterable[_Rows]]) -> None:
+        """Turn what was learned into the optima over the rows that were, given in passes over all."""
+        learner = self._learner
+
+        def rows() -> Iterator[tuple[Matrix, np.ndarray, np.ndarray]]:
+            first = held = 0
+            for matrix, y, weights in chunks():
+                drawn = self._drawn(first, len(y), held)
+                codes, scale = learner._encoded(y, weights, False, None)
+                scale, kept = np.ones(len(y)) if scale is None else scale, np.flatnonzero(~drawn)
+                first, held = first + len(y), held + len(y) - len(kept)
+                yield learner._features.find(matrix).take(kept), codes[kept], scale[kept]
+
+        self._end(finished(learner, rows))
+
+    @property
     def _runs(self) -> list[Run]:
         return self._learner._runs
 
@@ -362,15 +407,19 @@ class SparsePath:
                 from sklearn.exceptions import NotFittedError
 
                 raise NotFittedError("This SparsePath is not fitted yet: call fit or partial_fit first.")
-            learner, found = self._learner, self._judged
-            ends = finished(learner)
-            models = solved(learner, ends)
-            if self._held:
-                matrices, targets, weights = zip(*self._held, strict=True)
-                rows = stack(list(matrices)), np.concatenate(targets), np.concatenate(weights)
-                found = judged(learner, *rows, converted(ends))
-            self._path = Path(shell_of(learner), models, found.summary())
+            self._end(finished(self._learner))
+        assert self._path is not None
         return self._path
+
+    def _end(self, ends: list[tuple[Run, Answer]]) -> None:
+        """The path of these models."""
+        learner, found = self._learner, self._judged
+        models = solved(learner, ends)
+        if self._held:
+            matrices, targets, weights = zip(*self._held, strict=True)
+            rows = stack(list(matrices)), np.concatenate(targets), np.concatenate(weights)
+            found = judged(learner, *rows, converted(ends))
+        self._path = Path(shell_of(learner), models, found.summary())
 
     @property
     def lam_(self) -> float:
@@ -444,6 +493,8 @@ def learner_of(estimator: LinearModel, lams: Any, dtype: Any, random_state: Any 
     if not isinstance(learner.random_state, numbers.Integral):
         learner.random_state = seed_of(learner.random_state)  # the same for all that is learned side by side
     learner.early_stopping, learner.warm_start, learner._lams = False, False, lams
+    if tolerance(learner) and isinstance(lams, np.ndarray) and not lams.all():
+        raise ValueError("polish measures by the L1 weight, which is 0 for one of lams: leave it out.")
     return learner
 
 
@@ -470,11 +521,23 @@ def slices(learner: LinearModel, weights: np.ndarray | None, n: int, epoch: int)
     return (learned[first : first + _SLICE] for first in range(0, len(learned), _SLICE))
 
 
-def finished(learner: LinearModel) -> list[tuple[Run, Answer]]:
-    """Every run, and the models that it ends with."""
+def finished(
+    learner: LinearModel, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]] | None = None
+) -> list[tuple[Run, Answer]]:
+    """Every run, and the models that it ends with; those that ``polish`` makes of them by passes over ``rows``."""
     runs = [run if run.pilot is not None else run.early() for run in learner._runs]
+    if rows is not None:
+        return [(run, finish(run, rows, tolerance(learner))) for run in runs]
     answers = Threads(learner.n_jobs).map("finish", Run.finish, [(run,) for run in runs])
     return list(zip(runs, answers, strict=True))
+
+
+def polished(
+    learner: LinearModel, matrix: Matrix, codes: np.ndarray, weights: np.ndarray, kept: np.ndarray
+) -> list[tuple[Run, Answer]]:
+    """The same as the optima over some rows, which are all there."""
+    rows = matrix.take(kept), codes[kept], weights[kept]
+    return finished(learner, lambda: rows_of(*rows))
 
 
 def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]:
@@ -485,7 +548,7 @@ def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]
         models = run.targets.base.m
         for copy_, coef in enumerate(_by_lane(answer.w, models)):
             own = slice(copy_ * models, (copy_ + 1) * models)
-            report = {name: part[own] if name == "chosen" else part for name, part in answer.report.items()}
+            report = {name: _of_lanes(part, own) for name, part in answer.report.items()}
             parts[k].append((coef, answer.b[own], report))
             lams[k] = run.problem.lams[own.start]
             k = (k + 1) % len(parts)
@@ -496,6 +559,13 @@ def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]
         coef = sp.csr_array(sp.vstack(coef)) if len(coef) > 1 else coef[0]
         out.append(Solved(coef, np.concatenate(b), runs[0].examples, [], report))
     return out
+
+
+def _of_lanes(part: Any, own: slice) -> Any:
+    """What a report says about some lanes, of which a list has an entry for each."""
+    if isinstance(part, dict):
+        return {name: _of_lanes(each, own) for name, each in part.items()}
+    return part[own] if isinstance(part, list) else part
 
 
 def _by_lane(w: np.ndarray, models: int) -> list[sp.csr_array]:
@@ -606,7 +676,7 @@ def train_path(
     :class:`SparsePath`; the outcome's ``model`` is the path."""
     from .progress import Live
 
-    own = dict(path or {})
+    own = {**(path or {}), "passes": passes}
     training = _Training(
         None if model is None else SparsePath(model, **own), passes, True, dict(reader or {}), classes,
         dict(settings or {}),
@@ -622,9 +692,12 @@ def train_path(
 
 def as_text(path: Path, chosen: float | None = None) -> str:
     """The path as a table."""
+    table = path.table()
     lines = [f"{'lam':>12} {'nonzeros':>10} {'loss':>10} {'+-':>9} {'error':>10}"]
-    for each in path.table():
-        mark = "  chosen" if each["lam"] == chosen else ""
+    lines[0] += f" {'gap':>8}" if "gap" in table[0] else ""
+    for each in table:
+        mark = f" {each['gap']:>8.1e}" if "gap" in each else ""
+        mark += "  chosen" if each["lam"] == chosen else ""
         lines.append(
             f"{each['lam']:>12.4g} {each['nonzeros']:>10,} {each['loss']:>10.5f} {each['spread']:>9.5f} "
             f"{each['error']:>10.5f}{mark}"
@@ -644,7 +717,8 @@ def write_page(file: Any, path: Path, chosen: float | None = None, names: Mappin
     if path.stability is not None:
         drawn["Agreement of the folds' selections."] = plots.selection_stability
     blocks = [html.figure(draw(path, chosen=chosen).figure, caption) for caption, draw in drawn.items()]
-    blocks.append(html.table(["lam", "nonzeros", "loss", "spread", "error"], [list(e.values()) for e in path.table()]))
+    table = path.table()
+    blocks.append(html.table(list(table[0]), [list(each.values()) for each in table]))
     if chosen is not None:
         coef = sp.coo_array(path.model(chosen).sparsify().coef_)
         largest = np.argsort(-np.abs(coef.data))[:50]

@@ -44,6 +44,8 @@ _STALE = 0.1
 """A step by an old Gram matrix has to bring violations down to this share, or a new one is made."""
 _GRAM_COLUMNS = 1500
 _GRAM_PAIRS = 120
+_MARGINS = 1 << 24
+"""Of models that are solved side by side, which share the reads of the rows: so many at most are in memory."""
 _NONZEROS = 1 << 17
 """Of the rows in memory that are looked at together: about what a cache holds."""
 
@@ -77,31 +79,33 @@ class Polished(NamedTuple):
 
 
 def polish(
-    rows: Rows, w: np.ndarray, b: np.ndarray, *, loss: Any, regularizer: Any, intercept: bool = True,
+    rows: Rows, w: np.ndarray, b: np.ndarray, *, loss: Any, regularizer: Any, lams: Any = None, intercept: bool = True,
     tol: float = TOLERANCE, passes: int | None = None,
 ) -> Polished:  # fmt: skip
     """The minimum of phi for each model, from a start w (d, m), b (m,), until violations are at most tol * lam.
 
-    ``passes`` bounds how often the gradient is computed; where it did not suffice ``gaps`` say so.
+    ``lams``: for each model an L1 weight of its own.  ``passes`` bounds how often the gradient is computed; where it
+    did not suffice ``gaps`` say so.
     """
-    bound, passes = tol * regularizer.lam, passes or PASSES
-    models = [_Model(w[:, q].copy(), float(b[q]), loss, regularizer, intercept) for q in range(len(b))]
+    own, passes = np.full(len(b), regularizer.lam) if lams is None else np.asarray(lams, np.float64), passes or PASSES
+    models = [_Model(w[:, q].copy(), float(b[q]), loss, regularizer._replace(lam=float(own[q])), intercept)
+              for q in range(len(b))]  # fmt: skip
     done, open_models = 0, models
     while open_models and done < passes:
         _look(rows, models, open_models)
         done += 1
-        open_models = [model for model in open_models if model.violation > bound]
+        open_models = [model for model in open_models if model.violation > tol * model.regularizer.lam]
         if done == passes:
             break
         confirmed = [model for model in open_models if np.isfinite(model.violation)]
         _copy_columns(rows, [model for model in confirmed if model.choose()])
         for model in confirmed:
-            model.solve(0.3 * bound)
+            model.solve(0.3 * tol * model.regularizer.lam)
     return Polished(
         np.stack([model.confirmed[1] for model in models], 1),
         np.array([model.confirmed[2] for model in models]),
         np.array([model.confirmed[0] for model in models]),
-        np.array([model.violation for model in models]) / regularizer.lam,
+        np.array([model.violation for model in models]) / own,
         np.array([model.duality_gap() for model in models]),
         [model.working_sets for model in models],
         [model.steps for model in models],
@@ -114,24 +118,31 @@ def finish(run: Any, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.nd
     answer = run.finish()
     run = answer.report.get("run", run)
 
-    def parts() -> Iterator[Part]:
-        for matrix, y, weights in rows():
-            yield Part(matrix, *run.lanes_of(y, weights))
+    problem, found = run.problem, list[Polished]()
+    together = max(1, _MARGINS // max(run.examples, 1))
+    for first in range(0, problem.m, together):
+        some = slice(first, min(first + together, problem.m))
 
-    problem = run.problem
-    found = polish(
-        parts, answer.w, answer.b, loss=problem.loss, regularizer=problem.regularizer, intercept=problem.intercept,
-        tol=tol,
-    )  # fmt: skip
-    if found.gaps.max() > tol:
+        def parts(some: slice = some) -> Iterator[Part]:
+            for matrix, y, weights in rows():
+                yield Part(matrix, *(lanes[:, some] for lanes in run.lanes_of(y, weights)))
+
+        found.append(polish(
+            parts, answer.w[:, some], answer.b[some], loss=problem.loss, regularizer=problem.regularizer,
+            lams=None if problem.lams is None else problem.lams[some], intercept=problem.intercept, tol=tol,
+        ))  # fmt: skip
+    worst, passes = max(each.gaps.max() for each in found), sum(each.passes for each in found)
+    if worst > tol:
         run.warn(
-            f"polish={tol:g} was not reached in {found.passes} passes: the largest violation is {found.gaps.max():.2g} "
+            f"polish={tol:g} was not reached in {passes} passes: the largest violation is {worst:.2g} "
             "times lam; the model is the best one found."
         )
-    told = {name: getattr(found, name) for name in ("objectives", "gaps", "duality_gaps")}
-    report = {name: figures.tolist() for name, figures in told.items()}
-    report |= {name: getattr(found, name) for name in ("working_sets", "steps", "passes")}
-    return Answer(found.w, found.b, answer.report | {"polish": report | {"tolerance": tol}})
+    report: dict[str, Any] = {"tolerance": tol, "passes": passes}
+    for name in ("objectives", "gaps", "duality_gaps", "working_sets", "steps"):
+        report[name] = [figure for each in found for figure in list(getattr(each, name))]
+    report |= {name: [float(figure) for figure in report[name]] for name in ("objectives", "gaps", "duality_gaps")}
+    w, b = np.concatenate([each.w for each in found], axis=1), np.concatenate([each.b for each in found])
+    return Answer(w, b, answer.report | {"polish": report})
 
 
 def check_polishable(loss: Any, regularizer: Any, conversion: Any) -> None:
@@ -170,6 +181,7 @@ class _Model:
         self.g, self.violations = np.empty_like(w), np.empty_like(w)
         self.p = self.y = self.share = np.empty(0)
         self.chosen, self.knows = np.empty(0, np.int64), False
+        self.columns: _Columns | None = None
         self.working_sets: list[int] = []
         self.steps, self.floor, self.creeps = 0, 1e-2, False
         self.f, self.confirmed = np.inf, (np.inf, w, b)
@@ -243,7 +255,7 @@ class _Model:
             others = others[np.argpartition(-self.violations[others], room - 1)[:room]]
         chosen = np.sort(np.concatenate([inside, others]))
         self.working_sets.append(chosen.size)
-        self.knows = bool(np.isin(chosen, self.chosen, assume_unique=True).all())
+        self.knows = self.columns is not None and bool(np.isin(chosen, self.chosen, assume_unique=True).all())
         if not self.knows:
             self.chosen = chosen
         return not self.knows

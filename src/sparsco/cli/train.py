@@ -55,8 +55,7 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument("--passes", type=positive, metavar="N",
                     help="over the data (default: 1, with --dask more where files are small); later ones from a cache, "
                     "blocks in a random order")  # fmt: skip
-    to.add_argument("--polish", type=float, nargs="?", const=True, default=False, metavar="TOL",
-                    help="go on to the exact optimum, to this share of the L1 weight (default: 1e-4)")  # fmt: skip
+    add_polish(to)
     to.add_argument("--no-shuffle", action="store_true", help="later passes in the rows' order, too")
     to.add_argument("--no-cache", action="store_true", help="do not keep the rows for later passes")
     to.add_argument("--update", metavar="MODEL", help="go on with this model, saved with --save-state")
@@ -97,6 +96,12 @@ def add_learning(to: argparse.ArgumentParser) -> None:
     group.add_argument("--seed", type=int, metavar="N", help="of everything random (default: 0)")
 
 
+def add_polish(to: argparse.ArgumentParser) -> None:
+    """The option for the certified optimum."""
+    to.add_argument("--polish", type=float, nargs="?", const=True, default=False, metavar="TOL",
+                    help="go on to the exact optimum, to this share of the L1 weight (default: 1e-4)")  # fmt: skip
+
+
 def learning(given: argparse.Namespace) -> dict[str, Any]:
     """Parameters of an estimator, those that were given."""
     names = ("loss", "penalty", "alpha", "l1_ratio", "optimizer", "conversion", "step_size", "preset", "budget")
@@ -109,6 +114,7 @@ def learning(given: argparse.Namespace) -> dict[str, Any]:
         if not (l1 >= 0.0 and l2 >= 0.0):
             raise ValueError("--l1 and --l2 must be at least 0.")
         settings |= {"alpha": l1 + l2, "l1_ratio": l1 / (l1 + l2) if l1 + l2 else 1.0}
+    settings |= {"polish": given.polish} if given.polish else {}
     storage = given.storage or ("seen" if (given.hash_bits or 0) > 18 else "all")
     return settings | {"fit_intercept": not given.no_intercept, "random_state": given.seed or 0, "storage": storage}
 
@@ -159,10 +165,6 @@ def _train(given: argparse.Namespace) -> int:
         given.save_state |= path.resolve() == Path(given.update).resolve()  # what could go on can go on
     else:
         model, settings = estimator(given)
-    if given.polish:
-        settings["polish"] = given.polish
-        if model is not None:
-            model.polish = given.polish
     if ((given.passes or 1) > 1 or given.polish) and not given.no_cache and source != "-":
         reader["cache"] = True
     if given.test:  # what is wrong with its name is found now
