@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .options import FINE, add_reading, check_writable, command, positive, reading, to_json
-from .train import add_learning, add_polish, estimator
+from .train import add_learning, estimator
 
 _EXAMPLE = """  sparsco path data.svm                                    32 strengths, one read: a table
   sparsco path data.svm.gz --choose 1-se -m spam.model --report path.html
@@ -35,7 +35,6 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument("--passes", type=positive, default=1, metavar="N", help="over the data (default: 1)")
     to.add_argument("--float32", action="store_true",
                     help="twice as fast, with --conversion last: five digits in place of fifteen")  # fmt: skip
-    add_polish(to)
     to.add_argument("-m", "--model", metavar="FILE", help="where to write the model that is chosen")
     to.add_argument("--report", metavar="FILE.html", help="write table and plots as one HTML file")
     to.add_argument("--json", action="store_true", help="the table as JSON")

@@ -55,7 +55,6 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument("--passes", type=positive, metavar="N",
                     help="over the data (default: 1, with --dask more where files are small); later ones from a cache, "
                     "blocks in a random order")  # fmt: skip
-    add_polish(to)
     to.add_argument("--no-shuffle", action="store_true", help="later passes in the rows' order, too")
     to.add_argument("--no-cache", action="store_true", help="do not keep the rows for later passes")
     to.add_argument("--update", metavar="MODEL", help="go on with this model, saved with --save-state")
@@ -88,18 +87,14 @@ def add_learning(to: argparse.ArgumentParser) -> None:
     group.add_argument("--step-size", type=_number_or_name, metavar="ETA", help="a number, or the name of a rule")
     group.add_argument("--preset", metavar="NAME", help="a method by its name, such as two-stage (docs/two-stage.md)")
     group.add_argument("--budget", type=positive, metavar="K", help="at most so many features, learned anew")
+    group.add_argument("--polish", type=float, nargs="?", const=True, default=False, metavar="TOL",
+                       help="go on to the exact optimum, to this share of the L1 weight (default: 1e-4)")  # fmt: skip
     group.add_argument("--storage", choices=("all", "seen"), help="room for all columns, or for those that occur "
                        "(default: all; with --hash-bits above 18 seen)")  # fmt: skip
     group.add_argument("--classes", type=_labels, metavar="A,B,...", help="all labels there are, or any")
     group.add_argument("--class-weight", type=_class_weight, metavar="LABEL=W,...", help="weights of rows by label")
     group.add_argument("--no-intercept", action="store_true")
     group.add_argument("--seed", type=int, metavar="N", help="of everything random (default: 0)")
-
-
-def add_polish(to: argparse.ArgumentParser) -> None:
-    """The option for the certified optimum."""
-    to.add_argument("--polish", type=float, nargs="?", const=True, default=False, metavar="TOL",
-                    help="go on to the exact optimum, to this share of the L1 weight (default: 1e-4)")  # fmt: skip
 
 
 def learning(given: argparse.Namespace) -> dict[str, Any]:

@@ -185,6 +185,8 @@ def _compare(given: argparse.Namespace) -> int:
 
     if given.optimizer or given.conversion:
         raise ValueError("--optimizer and --conversion are what is compared: choose --methods.")
+    if given.polish:
+        raise ValueError("--polish makes the same model of all methods: leave it out.")
     if "-" in given.data:
         raise ValueError("standard input can be read once only: compare needs files.")
     if not all(0.0 < strength < float("inf") for strength in given.strengths):
