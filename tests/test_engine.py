@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import reference
+import scipy.sparse as sp
 from strategies import Stream, vanishing
 from test_lazy import (
     CONVERSIONS,
@@ -29,7 +30,7 @@ from test_lazy import (
     suited,
 )
 
-from sparsco import conversions, optimizers, steps
+from sparsco import SparseClassifier, conversions, optimizers, steps
 from sparsco.dispatch import plain_python
 from sparsco.losses import Logistic, Squared
 from sparsco.records import Iterates, tracks
@@ -370,3 +371,34 @@ def test_a_selection_that_has_not_settled_is_said_to():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         conversions._warn_if_shrinking(run, np.ones(90))
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, bool])
+@pytest.mark.parametrize("zeros", [0.0, 0.4, 1.0])
+def test_dense_rows_become_csr(kind, zeros):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((7, 5)) < zeros, 0, 1 + rng.integers(0, 9, (7, 5))).astype(kind)
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    for given in (X, np.asfortranarray(X), X[::-1][::-1], frozen, X[:0], X[:, :0]):
+        rows = as_matrix(given)
+        assert rows.data.dtype == (np.float32 if kind is np.float32 else np.float64) and rows.data.all()
+        assert [part.dtype for part in rows[:2]] == [np.int64, np.uint32] and rows.data.flags.writeable
+        assert np.array_equal(rows.to_scipy().toarray(), given)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_may_be_overwritten_after_they_were_learned(sparse):
+    """As a loop does that fills one array again and again; the first 1000 rows are only collected."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 6))
+    y = (X[:, 0] > X[:, 1]).astype(int)
+    kept, reused = (SparseClassifier(alpha=0.01, random_state=0) for _ in range(2))
+    for i in range(0, 1500, 100):
+        rows, labels = X[i : i + 100].copy(), y[i : i + 100].copy()
+        rows = sp.csr_array(rows) if sparse else rows
+        kept.partial_fit(rows.copy(), labels.copy(), classes=[0, 1])
+        reused.partial_fit(rows, labels, classes=[0, 1])
+        (rows.data if sparse else rows)[:] = 7.0
+        labels[:] = 0
+    assert np.array_equal(kept.coef_, reused.coef_) and kept.n_nonzero_

@@ -71,12 +71,14 @@ def as_matrix(X: Any, wide: bool = False) -> Matrix:
             raise ValueError(f"X has {X.ndim} dimensions; it must have 2: one row per example.")
     if not wide:
         check_width(X.shape[1])
+    if not sp.issparse(X):
+        return _from_dense(np.ascontiguousarray(X, X.dtype if X.dtype in (np.float32, np.float64) else np.float64))
     csr = sp.csr_array(X)
     if csr.dtype not in (np.float32, np.float64):
         csr = csr.astype(np.float64)
     unordered, zeros, wild = _inspect(csr.indptr, csr.indices, csr.data, LARGEST)
     if unordered or zeros:
-        csr = csr.copy() if sp.issparse(X) else csr
+        csr = csr.copy()
         csr.sum_duplicates()
         csr.eliminate_zeros()
     if wild or unordered:  # a sum of duplicates may be too large
@@ -85,6 +87,19 @@ def as_matrix(X: Any, wide: bool = False) -> Matrix:
     indices = csr.indices if wide else csr.indices.view(np.uint32) if narrow else csr.indices.astype(np.uint32)
     arrays = csr.indptr.astype(np.int64, copy=False), indices, csr.data
     return Matrix(*(a if a.flags.writeable and a.flags.c_contiguous else np.array(a) for a in arrays), csr.shape[1])
+
+
+def _from_dense(X: np.ndarray) -> Matrix:
+    """The same for a dense array; one without zeros is not copied, only numbered."""
+    n, d = X.shape
+    numbers = X.reshape(-1) if X.flags.writeable else X.ravel().copy()
+    zeros, wild = _survey(numbers, LARGEST)
+    if wild:
+        check_numbers(numbers, "X")
+    if zeros == 0:
+        return Matrix(np.arange(n + 1, dtype=np.int64) * d, np.tile(np.arange(d, dtype=np.uint32), n), numbers, d)
+    size = numbers.size - zeros
+    return Matrix(*_compress(X, np.empty(size, np.uint32), np.empty(size, X.dtype)), d)
 
 
 def check_width(d: int) -> None:
@@ -114,6 +129,29 @@ def _inspect(indptr, indices, data, largest):
         for p in range(start + U(1), stop):
             unordered += indices[p] <= indices[p - U(1)]
     return unordered, zeros, wild
+
+
+@kernel
+def _survey(numbers, largest):
+    """How many numbers are zero, how many too large."""
+    zeros, wild = 0, 0
+    for p in range(numbers.size):
+        zeros += numbers[U(p)] == 0.0
+        wild += not abs(numbers[U(p)]) <= largest
+    return zeros, wild
+
+
+@kernel
+def _compress(X, indices, data):
+    """The numbers that are not zero, as CSR."""
+    indptr, p = np.zeros(X.shape[0] + 1, np.int64), U(0)
+    for i in range(U(X.shape[0])):
+        for j in range(U(X.shape[1])):
+            if X[i, j] != 0.0:
+                indices[p], data[p] = j, X[i, j]
+                p += U(1)
+        indptr[i + U(1)] = p
+    return indptr, indices, data
 
 
 @kernel
