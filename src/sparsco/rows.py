@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .dispatch import U, kernel
+from .dispatch import U, inlined, kernel
+from .lanes import prefetch
 
 MAX_FEATURES = 2**32 - 1
 LARGEST = np.float64(1e75)
@@ -152,6 +153,16 @@ def _compress(X, indices, data):
                 p += U(1)
         indptr[i + U(1)] = p
     return indptr, indices, data
+
+
+@inlined
+def ask_for_row(indptr, indices, data, order, k):
+    """Ask for the beginning of a row that is to come: in a shuffled pass every row would have to be waited for."""
+    start = U(indptr[U(order[min(k + 2, order.size - 1)])])
+    for line in range(4):
+        prefetch(indices, start + U(16 * line))
+        prefetch(data, start + U(16 * line))
+        prefetch(data, start + U(16 * line + 8))
 
 
 @kernel

@@ -11,6 +11,7 @@ from ..lanes import anyof, floor, gather, lane, load, maximum, minimum, signed, 
 from ..losses import curvature, derivative
 from ..records import tracks
 from ..regularizers import prox
+from ..rows import ask_for_row
 from .lines import FOUR, count, fields, numbered, pack, pick, prefetch, put_fields
 
 
@@ -32,6 +33,7 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
     size, number = U(space.size) >> two, numbered()
     level, whose, fallen, zero = size, two * size, two * size + size, 0.0 * number
     for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
         i, r = U(order[k]), U(first + k)
         begin, stop = U(indptr[i]), U(indptr[i + one])
         full, blocks = (stop - begin) >> two, (stop - begin + U(3)) >> two

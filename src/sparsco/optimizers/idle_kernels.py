@@ -12,6 +12,7 @@ from ..lanes import prefetch as ask
 from ..losses import curvature, derivative
 from ..records import tracks
 from ..regularizers import falls, penalty, prox
+from ..rows import ask_for_row
 from .idle_parts import (
     age,
     births,
@@ -177,6 +178,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
     number = numbered()
     zero = 0.0 * number
     for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
         i, r = U(order[k]), U(first + k)
         t = origin + float(r)
         begin, stop = U(indptr[i]), U(indptr[i + one])

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import U, cast, kernel
-from ..lanes import prefetch
 from ..losses import derivative
 from ..mirrors import (
     Euclidean,
@@ -31,6 +30,7 @@ from ..mirrors import (
 )  # fmt: skip
 from ..records import Block, Layout, Problem, State, follows, tracks
 from ..regularizers import NonNegative, is_absolute, is_lazy, kind, penalty, prox
+from ..rows import ask_for_row
 from .fobos import FOBOS
 from .follow import Follow, FollowingBlock
 
@@ -162,10 +162,8 @@ def learn_static(rows, order, schedule, method, state):
     sums, one = U(tracks(watch)), U(1)
     stride, b, total = one + sums, bias[0], clock[0]
     for k in range(order.size):
-        i, ahead = U(order[k]), U(indptr[U(order[min(k + 3, order.size - 1)])])
-        for line in range(4):  # rows come in any order: ask for the beginning of one that is to come
-            prefetch(indices, ahead + U(16 * line))
-            prefetch(data, ahead + U(8 * line))
+        ask_for_row(indptr, indices, data, order, k)
+        i = U(order[k])
         start, stop = U(indptr[i]), U(indptr[i + one])
         margin = b
         for p in range(start, stop):
