@@ -6,6 +6,8 @@ norm one and then the typical entry to 1: what suits counts and tf-idf.  All con
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 from ..dispatch import U, kernel
@@ -21,6 +23,12 @@ class Preparation:
     def __init__(self, kind: str | None, d: int) -> None:
         self.kind = kind
         self.counts, self.squares, self.totals = np.zeros(d), np.zeros(d), np.zeros(3)
+
+    def of_kind(self, kind: str | None) -> Preparation:
+        """The same sums, used in another way."""
+        twin = copy.copy(self)
+        twin.kind = kind
+        return twin
 
     def grow(self, d: int) -> None:
         """Room for more columns."""
