@@ -36,20 +36,18 @@ class Bar(NamedTuple):
     hinge: tuple[float, float] | None = None
     logistic: tuple[float, float] | None = None
     subsample: float | None = None
-    prepare: str = "rows"
 
 
 BARS = [
     Bar("dexter", 396, (7.5, 0.83), (7.8, 0.85), 0.65),
     Bar("rcv1-small", 406, (14.6, 0.83), (14.6, 0.84), 0.65),
-    Bar("mnist-probes", 191, (3.1, 0.88), (3.0, 0.88), prepare="columns"),
-    Bar("mnist-probes", 191),
+    Bar("mnist-probes", 191, (3.1, 0.88), (3.0, 0.88)),
     Bar("sms-spam", 500, (2.6, 0.85), (2.5, 0.88)),
     Bar("imdb", 500),
     Bar("amazon-reviews", 500),
     Bar("20news-tech", 500),
-    Bar("arcene", 367, prepare="columns"),
-    Bar("madelon", 20, prepare="columns"),
+    Bar("arcene", 367),
+    Bar("madelon", 20),
 ]
 
 
@@ -95,17 +93,18 @@ def real(names: list[str]) -> None:
             continue
         data = two_classes(bar.name)
         repeats = 10 if data[0].nnz < 1e6 else 5
-        preparation = Preparation(bar.prepare, data[0].shape[1])
+        preparation = Preparation("auto", data[0].shape[1])
         train, test = as_matrix(data[0]), as_matrix(data[2])
         preparation.add(train)
+        preparation = preparation.settled()
         X, X_test = (narrow(preparation.applied(part)) for part in (train, test))
         rival = l1_of_size(X, data[1], bar.k)
         rival_error = 100.0 * np.mean(rival.predict(X_test) != data[3])
         size = np.count_nonzero(rival.coef_)
-        name = f"{bar.name}, prepared by {bar.prepare}"
+        name = f"{bar.name}, prepared by {preparation.kind}"
         print(f"{name}: L1 logistic regression, {size} features: {rival_error:.2f}%", flush=True)
         for loss in ("hinge", "logistic"):
-            model = StableSparseClassifier(bar.k, loss=loss, prepare=bar.prepare)
+            model = StableSparseClassifier(bar.k, loss=loss)
             start = time.process_time()
             error, kappa, jaccard, chosen = runs(model, data, repeats)
             seconds = (time.process_time() - start) / repeats

@@ -250,6 +250,25 @@ def test_the_scale_of_columns_does_not_matter():
     np.testing.assert_allclose(first.decision_function(X), X @ first.coef_[0] + first.intercept_, rtol=1e-9)
 
 
+def test_rows_are_added_up_only_where_columns_are_in_one_unit():
+    X, y = text()
+    units = X @ sp.diags_array(10.0 ** np.random.default_rng(0).integers(-2, 3, 200))
+    given = (X, units, X.toarray() + 1.0)
+    kinds = [StableSparseClassifier(20, random_state=0).fit(rows, y).preparation_ for rows in given]
+    assert kinds == ["rows", "columns", "columns"]
+    assert StableSparseRegressor(20, random_state=0).fit(X, y).preparation_ == "columns"
+    assert StableSparseClassifier(20, prepare=None, random_state=0).fit(X, y).preparation_ is None
+
+
+def test_more_rows_do_not_change_a_model_taken_from_the_stream():
+    X, y = text()
+    model = StableSparseClassifier(20, random_state=0).partial_fit(X[:200], y[:200])
+    taken = model.at_size(200)
+    before = taken.decision_function(X)
+    model.partial_fit(X[200:] * 9.0, y[200:])
+    np.testing.assert_array_equal(taken.decision_function(X), before)
+
+
 def test_what_is_given_is_not_written_to():
     X, y = text()
     X.data.flags.writeable = X.indices.flags.writeable = X.indptr.flags.writeable = False

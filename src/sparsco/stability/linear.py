@@ -17,18 +17,16 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from .._composition import _is_count, _is_number, named
 from ..dispatch import cast
 from ..pools import Pool, pool_of
-from ..randomness import Purpose, bits, seed_of
+from ..randomness import seed_of
 from ..rows import Matrix, as_matrix, check_numbers
 from ..solve import DivergenceError
 from .bursts import Bursts, Stabilized
 from .kept import Kept, purge_by_stage
 from .paths import Examples
 from .prepare import KINDS, Preparation
-from .sts import FEW_ROWS, STS, Plan, Stage, Validated, choose_size, fit_stages, margins_of, misplaced, sizes_of_stages
+from .sts import STS, Plan, Stage, Validated, choose_size, fit_stages, margins_of, sizes_of_stages
 
 METHODS = {"sts": STS(), "paper": Stabilized()}
-TRIAL, CLEARLY = 5000, 3.0
-"""Rows that ``prepare="auto"`` tries, and by how many standard errors "columns" must win."""
 FLOOR = 1000
 """Features that a stream with n_features="auto" does not go below before it keeps fewer rows."""
 
@@ -135,7 +133,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
             raise ValueError(f"n_features={k!r} is for method='sts': the paper's method decides by its pi0.")
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise ValueError(f"fit_intercept={self.fit_intercept!r}: it must be True or False.")
-        if self.prepare != "auto" and self.prepare not in KINDS:
+        if self.prepare not in KINDS:
             raise ValueError(f"prepare={self.prepare!r}: it must be 'auto', 'rows', 'columns' or None.")
         self._seed = seed_of(self.random_state)
         self._kept = self._running = self._answer = None
@@ -160,13 +158,13 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
     def _add(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, room: float) -> None:
         matrix, y, weights = _counted(matrix, y, weights)
         if self._kept is None:
-            self._kept = Kept(self._preparation_for(), room, self._seed)
+            self._kept = Kept(self._kind(), room, self._seed)
         self._kept.add(matrix, y, weights, self._least(), self._purge)
 
     def _burst_through(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> None:
         """The paper's method over a chunk: every path has its rows in an order of its own, once."""
         if self._running is None:
-            self._preparation = Preparation(self._preparation_for(), matrix.d)
+            self._preparation = Preparation(self._kind(), matrix.d)
             self._running = self._new_bursts(np.arange(matrix.d), len(self._targets(y)))
         self._preparation.add(matrix)
         examples = Examples(self._preparation.applied(matrix), np.ascontiguousarray(self._targets(y)), weights)
@@ -184,25 +182,10 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
     def _is_streaming(self) -> bool:
         return getattr(self, "_kept", None) is not None or getattr(self, "_running", None) is not None
 
-    def _preparation_for(self) -> str | None:
-        if self.prepare != "auto":
-            return self.prepare
-        return "auto" if isinstance(self._method(), STS) and self._loss().classifies else "columns"
-
-    def _prepared_best(self, kept: Kept, threads: Pool) -> str | None:
-        """How to prepare these rows: where that is open "rows", unless "columns" is clearly better on some."""
-        if kept.preparation.kind != "auto":
-            return kept.preparation.kind
-        if len(kept.rows) < FEW_ROWS:
-            return "rows"
-        some = np.sort(np.argsort(bits(self._seed, Purpose.VALIDATION, kept.numbers))[:TRIAL])
-        y, weights, plan = np.ascontiguousarray(self._targets(kept.y[some])), kept.weights[some], self._plan()
-        preparations = (kept.preparation.of_kind(kind) for kind in ("rows", "columns"))
-        by_rows, by_columns = (
-            misplaced(Examples(each.applied(kept.rows.take(some)), y, weights), plan, threads) for each in preparations
-        )
-        gain = by_rows - by_columns
-        return "columns" if gain.mean() > CLEARLY * gain.std() / math.sqrt(len(gain)) else "rows"
+    def _kind(self) -> str | None:
+        """Of preparation; roots are not for regressions and not in the paper."""
+        staged = isinstance(self._method(), STS)
+        return self.prepare if self.prepare != "auto" or staged and self._loss().classifies else "columns"
 
     def _least(self) -> int:
         return FLOOR if isinstance(self.n_features, str) else self._size(self.n_features_in_)
@@ -218,7 +201,6 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
 
     def _purge(self, kept: Kept) -> np.ndarray:
         with pool_of(self) as threads:
-            kept.preparation.kind = self._prepared_best(kept, threads)
             return purge_by_stage(self._examples(kept), kept.columns, self._least(), self._plan(), threads)
 
     def _plan(self) -> Plan:
@@ -229,9 +211,9 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         if kept is None:
             answer = self._burst_answer(self._running or [])
         else:
+            kept = kept.settled()
+            self._preparation = kept.preparation
             with pool_of(self) as threads:
-                kept = kept.snapshot()  # while nothing is purged, further rows may decide otherwise
-                self._preparation = kept.preparation = kept.preparation.of_kind(self._prepared_best(kept, threads))
                 answer = (self._staged if isinstance(self._method(), STS) else self._burst)(kept, threads)
         if not (np.all(np.isfinite(answer.model.coef)) and np.all(np.isfinite(answer.model.intercept))):
             raise DivergenceError("training diverged: scale the targets, or choose a loss that is less steep.")
@@ -362,6 +344,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
             sizes = [len(stage.features) for stage in answer.path]
             raise ValueError(f"k={k}: the path has the sizes {sizes}; fit with a smaller n_features.")
         twin = copy.copy(self)
+        twin._preparation = copy.deepcopy(self._preparation)
         twin._answer, twin._kept, twin._running = answer._replace(model=fits[0]), None, None
         return twin
 

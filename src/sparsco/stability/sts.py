@@ -22,7 +22,7 @@ from ..rows import Matrix, margins
 from .paths import Examples, rows_of_paths, run_path, starting_intercepts, step_sizes, sum_squares
 
 FEW_ROWS = 200
-"""With fewer, rows held out cannot tell sizes or preparations apart."""
+"""With fewer, cross-validation cannot tell sizes apart."""
 
 
 class STS(NamedTuple):
@@ -129,25 +129,13 @@ def run_stage(
     examples: Examples, columns: np.ndarray, following: int, s: int, plan: Plan, threads: Pool
 ) -> tuple[Stage, np.ndarray]:
     """Stage number s on examples that have these columns alone, and which of them make the following set."""
-    squares = np.zeros(len(columns))
-    sum_squares(examples.rows.indices, examples.rows.data, squares)
-    W, B, step = run_paths(examples, squares, s, plan, threads)
-    w, b = W.mean(axis=0), B.mean(axis=0)
-    scale = np.sqrt(squares / examples.n)
-    chosen, kappa = own_choices(effect(W, scale), following)
-    kept = best(effect(w * np.abs(np.sign(W).mean(axis=0)), scale), following)
-    return Stage(columns, w, b, step, kappa, chosen), kept
-
-
-def run_paths(
-    examples: Examples, squares: np.ndarray, s: int, plan: Plan, threads: Pool
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """Averaged weights (paths, models, q) and intercepts of every path in stage s, and the largest step."""
     loss, method, seed, intercept = plan
-    n, m, M, q = examples.n, len(examples.targets), int(method.paths), examples.rows.d
+    n, m, M, q = examples.n, len(examples.targets), int(method.paths), len(columns)
     passes = method.passes_over(n)
     halves = rows_of_paths(n, M, method.subsample, seed)
     start, factor = starting_intercepts(loss, examples.targets)
+    squares = np.zeros(q)
+    sum_squares(examples.rows.indices, examples.rows.data, squares)
     steps = step_sizes(examples, squares.sum() / n, loss, factor)
     items = [
         (model, halves[path], float(start[model]) * intercept, (s * M + path) * passes)
@@ -156,27 +144,11 @@ def run_paths(
     held = threads.hold(_Shared(examples, steps, loss, intercept, passes, seed))
     found = threads.map("sparsco-path", _run_path, items, held)
     W, B = np.array([w for w, _ in found]).reshape(M, m, q), np.array([b for _, b in found]).reshape(M, m)
-    return W, B, float(steps.max(initial=0.0))
-
-
-def misplaced(examples: Examples, plan: Plan, threads: Pool) -> np.ndarray:
-    """Of each row: the share of models for which it lies on the wrong side, in the eyes of a path that has not seen it.
-
-    Two paths have half of the rows each.  The other half is sorted by its margins and cut where the classes would part,
-    so that intercepts, which take longer to learn than weights, play no part.
-    """
-    plan, n = plan._replace(method=plan.method._replace(paths=2, subsample=0.5)), examples.n
-    examples = examples.only(np.flatnonzero(np.bincount(examples.rows.indices, minlength=examples.rows.d)))
-    squares = np.zeros(examples.rows.d)
-    sum_squares(examples.rows.indices, examples.rows.data, squares)
-    W, B, _ = run_paths(examples, squares, 0, plan, threads)
-    wrong = np.zeros(n)
-    for w, b, unseen in zip(W, B, reversed(rows_of_paths(n, 2, 0.5, plan.seed)), strict=True):
-        held = examples.take(unseen)
-        places = margins(*held.rows[:3], np.ascontiguousarray(w.T), b).argsort(0, kind="stable").argsort(0).T
-        positive = held.targets > 0.0
-        wrong[unseen] = ((places >= (~positive).sum(axis=1, keepdims=True)) != positive).mean(axis=0)
-    return wrong
+    w, b = W.mean(axis=0), B.mean(axis=0)
+    scale = np.sqrt(squares / n)
+    chosen, kappa = own_choices(effect(W, scale), following)
+    kept = best(effect(w * np.abs(np.sign(W).mean(axis=0)), scale), following)
+    return Stage(columns, w, b, float(steps.max(initial=0.0)), kappa, chosen), kept
 
 
 def effect(w: np.ndarray, scale: np.ndarray) -> np.ndarray:
