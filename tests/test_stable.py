@@ -74,6 +74,11 @@ def naive_stages(X, y, sizes, method, seed):
         last = s == len(sizes) - 1
         M = (method.paths + 1) // 2 if last else method.paths
         squares = np.array([sum(x * x for x in column if x) for column in X.T])
+        factors = np.ones(len(columns))
+        if last:
+            factors = squares**-0.25 * np.sqrt(squares.sum() / np.sqrt(squares).sum())
+            X = X * factors
+            squares = np.array([sum(x * x for x in column if x) for column in X.T])
         eta = 1.0 / (1.0 + squares.sum() / n)
         means, intercepts = [], []
         for m in range(M):
@@ -93,7 +98,7 @@ def naive_stages(X, y, sizes, method, seed):
             means.append(w + A / t)
             intercepts.append(b + B / t)
         W = np.array(means)
-        found.append((columns, W.mean(axis=0), np.mean(intercepts)))
+        found.append((columns, W.mean(axis=0) * factors, np.mean(intercepts)))
         score = np.sqrt(np.square(W.mean(axis=0) * np.abs(np.sign(W).mean(axis=0)))) * np.sqrt(squares / n)
         kept = np.sort(np.argsort(-score, kind="stable")[:following])
         columns, X = columns[kept], X[:, kept]

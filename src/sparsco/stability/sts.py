@@ -90,14 +90,27 @@ def fit_stages(examples: Examples, columns: np.ndarray, sizes: list[int], plan: 
     """Nested stable sets of these sizes among ``columns``; the examples' arrays are overwritten."""
     examples, found = examples.only(columns), []
     for s, following in enumerate([*sizes[1:], sizes[-1]]):
-        if s == len(sizes) - 1:  # nothing is left to choose, so that every path may have all rows
+        factors = np.ones(len(columns))
+        if s == len(sizes) - 1:  # nothing is left to choose: every path may have all rows, rare features larger steps
             fewer = plan.method._replace(subsample=1.0, paths=(int(plan.method.paths) + 1) // 2)
             plan = plan._replace(method=fewer if plan.method.subsample < 1.0 else plan.method)
+            factors = even_out(examples.rows) if plan.loss.classifies else factors
         stage, kept = run_stage(examples, columns, following, s, plan, threads)
-        found.append(stage)
+        found.append(stage._replace(coef=stage.coef * factors))
         if len(kept) < len(columns):
             columns, examples = columns[kept], examples.only(kept)
     return _without_zeros(found)
+
+
+def even_out(rows: Matrix) -> np.ndarray:
+    """Multiply columns in place by their mean square to the power -1/4, the mean norm of rows staying as it is; returns
+    the factors.  SGD then moves a feature as AdaGrad would, by the inverse root of its frequency."""
+    squares = np.zeros(rows.d)
+    sum_squares(rows.indices, rows.data, squares)
+    factors = np.where(squares > 0.0, squares, 1.0) ** -0.25
+    factors *= np.sqrt(squares.sum() / max(np.sqrt(squares).sum(), np.finfo(float).tiny))
+    np.multiply(rows.data, factors[rows.indices], out=rows.data)
+    return factors
 
 
 def _without_zeros(found: list[Stage]) -> list[Stage]:
