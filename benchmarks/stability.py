@@ -221,7 +221,7 @@ def first_stage(X: Any, y: np.ndarray, model: StableSparseClassifier, threads: i
     model.n_features_in_ = X.shape[1]
     model._new_classes(y, None)
     model._add(as_matrix(X), *model._coded(y, np.ones(len(y))), room=np.inf)
-    kept = model._kept
+    kept = model._kept.settled()
     examples, columns = model._examples(kept).only(kept.columns), kept.columns
     plan = Plan(model._loss(), STS(), 0, True)
     with Threads(threads) as pool:

@@ -51,10 +51,10 @@ class Preparation:
         ``elsewhere`` are the squared norms, before rows are brought to one, of what they have in other columns.
         """
         data = matrix.data.astype(np.float64)
-        rest = np.zeros(len(matrix)) if elsewhere is None else elsewhere
-        if self.kind == "columns":
+        rest, kind = np.zeros(len(matrix)) if elsewhere is None else elsewhere, self.settled().kind
+        if kind == "columns":
             data /= self.scales[matrix.indices]
-        elif self.kind == "rows":
+        elif kind == "rows":
             norm = np.sqrt(self.totals[1] / max(self.totals[0], 1.0))
             scale_rows(matrix.indptr, matrix.indices, data, 1.0 / np.sqrt(self.scales), rest, norm)
         return Matrix(matrix.indptr, matrix.indices, data, matrix.d)
