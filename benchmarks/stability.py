@@ -132,7 +132,7 @@ def paper(_: list[str]) -> None:
         print(f"paper, {loss}: error {error:.2f}%  features {share:.2f}%  kappa {kappa:.3f}  {holds}", flush=True)
 
 
-TRUE, SCALE = 373, 4.85
+TRUE, AMONG, SCALE = 373, 2000, 4.85
 
 
 def generated_set() -> tuple[Any, np.ndarray, Any, np.ndarray, np.ndarray]:
@@ -140,13 +140,28 @@ def generated_set() -> tuple[Any, np.ndarray, Any, np.ndarray, np.ndarray]:
     30%); 20,000 more to test on; and which are relevant."""
     rng, n, d = np.random.default_rng(0), 50_000, 2**18
     X = zipf_rows(n + 20_000, d, 39, rng)
-    relevant = rng.choice(2000, TRUE, replace=False)
+    relevant = rng.choice(AMONG, TRUE, replace=False)
     truth = np.zeros(d)
     truth[relevant] = SCALE * rng.standard_normal(TRUE)
     p = 1.0 / (1.0 + np.exp(-(X @ truth)))
     print(f"Bayes error {100.0 * np.minimum(p, 1.0 - p)[n:].mean():.2f}%")
+    for among in (d, AMONG):
+        print(f"an oracle, with {among} features in question, finds {oracle(X[:n], truth, p[:n], among):.0f}")
     y = np.where(rng.random(len(p)) < p, 1, -1)
     return X[:n], y[:n], X[n:], y[n:], relevant
+
+
+def oracle(X: Any, truth: np.ndarray, p: np.ndarray, among: int) -> float:
+    """How many relevant features are among the first TRUE by the odds of being so, for someone who has the weights with
+    the noise of an efficient estimate and knows their prior and that only the first ``among`` are in question."""
+    information = np.asarray(X.multiply(X).T @ (p * (1.0 - p))).ravel()[:among]
+    spread, found = information * SCALE**2, []
+    for trial in range(5):
+        z = truth[:among] * np.sqrt(information) + np.random.default_rng(trial).standard_normal(among)
+        odds = 0.5 * np.square(z) * spread / (1.0 + spread) - 0.5 * np.log1p(spread)
+        first = np.argsort(np.where(information > 0.0, -odds, np.inf), kind="stable")[:TRUE]
+        found.append(np.count_nonzero(truth[first]))
+    return float(np.mean(found))
 
 
 def generated(_: list[str]) -> None:

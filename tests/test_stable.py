@@ -162,7 +162,7 @@ def test_a_shuffle_is_a_permutation_and_fair():
 
 def test_own_choices_agree_by_cohens_kappa():
     scores = np.random.default_rng(0).random((5, 30))
-    share, kappa = own_choices(scores, 7)
+    share, kappa = own_choices(scores[:, None], np.ones(30), 7)
     masks = np.array([np.isin(np.arange(30), best(score, 7)) for score in scores])
     np.testing.assert_allclose(share, masks.mean(axis=0), rtol=1e-6)
     assert kappa == pytest.approx(pairwise(masks, cohen_kappa))

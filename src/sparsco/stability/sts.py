@@ -159,7 +159,7 @@ def run_stage(
     W, B = np.array([w for w, _ in found]).reshape(M, m, q), np.array([b for _, b in found]).reshape(M, m)
     w, b = W.mean(axis=0), B.mean(axis=0)
     scale = np.sqrt(squares / n)
-    chosen, kappa = own_choices(effect(W, scale), following)
+    chosen, kappa = own_choices(W, scale, following)
     kept = best(effect(w * np.abs(np.sign(W).mean(axis=0)), scale), following)
     return Stage(columns, w, b, float(steps.max(initial=0.0)), kappa, chosen), kept
 
@@ -182,14 +182,14 @@ def best(score: np.ndarray, k: int) -> np.ndarray:
     return np.sort(np.concatenate([above, equal[: k - len(above)]]))
 
 
-def own_choices(scores: np.ndarray, k: int) -> tuple[np.ndarray, float]:
+def own_choices(W: np.ndarray, scale: np.ndarray, k: int) -> tuple[np.ndarray, float]:
     """Of each path the k best features: how many paths have each, as a share, and Cohen's kappa over pairs of paths."""
-    M, q = scores.shape
+    M, _, q = W.shape
     if k >= q or M < 2:
         return np.ones(q), 1.0
     masks = np.zeros((M, q), np.float32)
-    for mask, score in zip(masks, scores, strict=True):
-        mask[best(score, k)] = 1.0
+    for mask, w in zip(masks, W, strict=True):
+        mask[best(effect(w, scale), k)] = 1.0
     shared = np.array([masks[a] @ masks[b] for a in range(M) for b in range(a)], np.float64)
     agree, chance = 1.0 - 2.0 * (k - shared.mean()) / q, (k / q) ** 2 + (1.0 - k / q) ** 2
     return masks.mean(axis=0), float((agree - chance) / (1.0 - chance))
