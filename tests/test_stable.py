@@ -74,6 +74,11 @@ def naive_stages(X, y, sizes, method, seed):
         last = s == len(sizes) - 1
         M = (method.paths + 1) // 2 if last else method.paths
         squares = np.array([sum(x * x for x in column if x) for column in X.T])
+        factors = np.ones(len(columns))
+        if last:
+            factors = squares**-0.25 * np.sqrt(squares.sum() / np.sqrt(squares).sum())
+            X = X * factors
+            squares = np.array([sum(x * x for x in column if x) for column in X.T])
         eta = 1.0 / (1.0 + squares.sum() / n)
         means, intercepts = [], []
         for m in range(M):
@@ -93,7 +98,7 @@ def naive_stages(X, y, sizes, method, seed):
             means.append(w + A / t)
             intercepts.append(b + B / t)
         W = np.array(means)
-        found.append((columns, W.mean(axis=0), np.mean(intercepts)))
+        found.append((columns, W.mean(axis=0) * factors, np.mean(intercepts)))
         score = np.sqrt(np.square(W.mean(axis=0) * np.abs(np.sign(W).mean(axis=0)))) * np.sqrt(squares / n)
         kept = np.sort(np.argsort(-score, kind="stable")[:following])
         columns, X = columns[kept], X[:, kept]
@@ -157,7 +162,7 @@ def test_a_shuffle_is_a_permutation_and_fair():
 
 def test_own_choices_agree_by_cohens_kappa():
     scores = np.random.default_rng(0).random((5, 30))
-    share, kappa = own_choices(scores, 7)
+    share, kappa = own_choices(scores[:, None], np.ones(30), 7)
     masks = np.array([np.isin(np.arange(30), best(score, 7)) for score in scores])
     np.testing.assert_allclose(share, masks.mean(axis=0), rtol=1e-6)
     assert kappa == pytest.approx(pairwise(masks, cohen_kappa))
@@ -248,6 +253,25 @@ def test_the_scale_of_columns_does_not_matter():
     np.testing.assert_array_equal(first.get_support(), second.get_support())
     np.testing.assert_allclose(first.decision_function(X), second.decision_function(scaled), rtol=1e-9)
     np.testing.assert_allclose(first.decision_function(X), X @ first.coef_[0] + first.intercept_, rtol=1e-9)
+
+
+def test_rows_are_added_up_only_where_columns_are_in_one_unit():
+    X, y = text()
+    units = X @ sp.diags_array(10.0 ** np.random.default_rng(0).integers(-2, 3, 200))
+    given = (X, units, X.toarray() + 1.0)
+    kinds = [StableSparseClassifier(20, random_state=0).fit(rows, y).preparation_ for rows in given]
+    assert kinds == ["rows", "columns", "columns"]
+    assert StableSparseRegressor(20, random_state=0).fit(X, y).preparation_ == "columns"
+    assert StableSparseClassifier(20, prepare=None, random_state=0).fit(X, y).preparation_ is None
+
+
+def test_more_rows_do_not_change_a_model_taken_from_the_stream():
+    X, y = text()
+    model = StableSparseClassifier(20, random_state=0).partial_fit(X[:200], y[:200])
+    taken = model.at_size(200)
+    before = taken.decision_function(X)
+    model.partial_fit(X[200:] * 9.0, y[200:])
+    np.testing.assert_array_equal(taken.decision_function(X), before)
 
 
 def test_what_is_given_is_not_written_to():

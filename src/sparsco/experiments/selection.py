@@ -146,7 +146,7 @@ def two_classes(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
         rng = np.random.default_rng(0)
         used = np.flatnonzero(X.getnnz(axis=0) > 0.05 * X.shape[0])
         a, b = rng.choice(used, (2, 2500 - X.shape[1]))
-        parts = [sp.csr_matrix(sp.hstack([Q, Q[:, a].multiply(Q[:, b]) / 255.0])) for Q in (X, X_test)]
+        parts = [sp.csr_matrix(sp.hstack([Q, Q[:, a].multiply(Q[:, b])])) for Q in (X, X_test)]
         X, X_test = add_probes(*parts, total=5000, rng=rng)
         return X, y, X_test, y_test
     X, y = datasets.load(name, "train")

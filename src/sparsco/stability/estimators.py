@@ -29,8 +29,8 @@ class StableSparseClassifier(MarginClassifier, StableLinearModel):
         SGD (:class:`sparsco.Stabilized`), which decides the number of features itself.
     prepare : {"auto", "rows", "columns", None}
         "columns" divides columns by the root mean square of their nonzeros.  "rows" also takes square roots and brings
-        rows to one norm, which suits text; ``coef_`` are then weights of what was prepared.  "auto": "rows" where most
-        entries are zero (of "sts"), else "columns".
+        rows to one norm, which suits text; ``coef_`` are then weights of what was prepared.  "auto" (of "sts"): "rows"
+        where most entries are zero and columns are in one unit, else "columns"; ``preparation_`` says which.
     class_weight, fit_intercept, random_state
         As in scikit-learn.
     n_jobs : int, optional

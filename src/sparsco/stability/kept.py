@@ -41,6 +41,12 @@ class Kept:
         twin.preparation, twin.purged = copy.deepcopy(self.preparation), self.purged.copy()
         return twin
 
+    def settled(self) -> Kept:
+        """The same rows, with a decision on how to prepare them."""
+        twin = copy.copy(self)
+        twin.preparation = self.preparation.settled()
+        return twin
+
     def add(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, least: int, purge: Any) -> None:
         """Keep further rows; ``purge(kept)`` says which columns to drop where they have more than ``least``."""
         self.preparation.grow(matrix.d)
@@ -90,6 +96,7 @@ class Kept:
     def _forget(self, least: int, purge: Any) -> None:
         columns = self.columns
         if len(columns) > least:
+            self.preparation = self.preparation.settled()
             self.purged[purge(self)] = True
             self.scales = self.preparation.scales
             self.rows, self.elsewhere = self._without(self.rows, self.elsewhere)

@@ -133,7 +133,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
             raise ValueError(f"n_features={k!r} is for method='sts': the paper's method decides by its pi0.")
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise ValueError(f"fit_intercept={self.fit_intercept!r}: it must be True or False.")
-        if self.prepare != "auto" and self.prepare not in KINDS:
+        if self.prepare not in KINDS:
             raise ValueError(f"prepare={self.prepare!r}: it must be 'auto', 'rows', 'columns' or None.")
         self._seed = seed_of(self.random_state)
         self._kept = self._running = self._answer = None
@@ -158,13 +158,13 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
     def _add(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, room: float) -> None:
         matrix, y, weights = _counted(matrix, y, weights)
         if self._kept is None:
-            self._kept = Kept(self._preparation_for(matrix), room, self._seed)
+            self._kept = Kept(self._kind(), room, self._seed)
         self._kept.add(matrix, y, weights, self._least(), self._purge)
 
     def _burst_through(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> None:
         """The paper's method over a chunk: every path has its rows in an order of its own, once."""
         if self._running is None:
-            self._preparation = Preparation(self._preparation_for(matrix), matrix.d)
+            self._preparation = Preparation(self._kind(), matrix.d)
             self._running = self._new_bursts(np.arange(matrix.d), len(self._targets(y)))
         self._preparation.add(matrix)
         examples = Examples(self._preparation.applied(matrix), np.ascontiguousarray(self._targets(y)), weights)
@@ -182,12 +182,10 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
     def _is_streaming(self) -> bool:
         return getattr(self, "_kept", None) is not None or getattr(self, "_running", None) is not None
 
-    def _preparation_for(self, matrix: Matrix) -> str | None:
-        if self.prepare != "auto":
-            return self.prepare
-        is_sparse = len(matrix.data) < 0.5 * len(matrix) * matrix.d
+    def _kind(self) -> str | None:
+        """Of preparation; roots are not for regressions and not in the paper."""
         staged = isinstance(self._method(), STS)
-        return "rows" if is_sparse and staged and self._loss().classifies else "columns"
+        return self.prepare if self.prepare != "auto" or staged and self._loss().classifies else "columns"
 
     def _least(self) -> int:
         return FLOOR if isinstance(self.n_features, str) else self._size(self.n_features_in_)
@@ -213,6 +211,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         if kept is None:
             answer = self._burst_answer(self._running or [])
         else:
+            kept = kept.settled()
             self._preparation = kept.preparation
             with pool_of(self) as threads:
                 answer = (self._staged if isinstance(self._method(), STS) else self._burst)(kept, threads)
@@ -306,6 +305,12 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         return int(self._get_support_mask().sum())
 
     @property
+    def preparation_(self) -> str | None:
+        """How rows are prepared: what ``prepare="auto"`` came to."""
+        self._solved()
+        return self._preparation.kind
+
+    @property
     def stages_(self) -> list[dict[str, Any]]:
         """Of each stage: the size of the stable set, the gravity, the rejection rate; of STS also the step and kappa,
         the mean agreement of two paths on the next set."""
@@ -339,6 +344,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
             sizes = [len(stage.features) for stage in answer.path]
             raise ValueError(f"k={k}: the path has the sizes {sizes}; fit with a smaller n_features.")
         twin = copy.copy(self)
+        twin._preparation = copy.deepcopy(self._preparation)
         twin._answer, twin._kept, twin._running = answer._replace(model=fits[0]), None, None
         return twin
 

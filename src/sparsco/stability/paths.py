@@ -130,15 +130,14 @@ def shuffle(order, key, first):
 @kernel
 def keep_columns(indptr, indices, data, new):
     """Drop in place the entries whose column has no new number; returns how many are left."""
-    left, start = 0, indptr[0]
+    left, start = U(0), U(indptr[0])
     for i in range(indptr.size - 1):
-        stop = indptr[i + 1]
-        for r in range(start, stop):
-            j = new[U(indices[U(r)])]
-            if j >= 0:
-                indices[U(left)] = j
-                data[U(left)] = data[U(r)]
-                left += 1
+        stop = U(indptr[U(i + 1)])
+        for r in range(start, stop):  # what is dropped is overwritten by the next: no branch to guess
+            j, x = new[U(indices[r])], data[r]
+            indices[left] = j
+            data[left] = x
+            left += U(j >= 0)
         start = stop
-        indptr[i + 1] = left
+        indptr[U(i + 1)] = left
     return left

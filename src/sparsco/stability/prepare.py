@@ -1,17 +1,22 @@
 """Rows and columns on one scale, without centring: zeros stay zeros.
 
 "columns" divides every column by the root mean square of its nonzeros.  "rows" also takes square roots, brings rows to
-norm one and then the typical entry to 1: what suits counts and tf-idf.  All constants are running sums.
+norm one and then the typical entry to 1: what suits counts and tf-idf.  It adds up entries of different columns, so
+"auto" takes it only where most entries are zero and columns are in one unit.  All constants are running sums.
 """
 
 from __future__ import annotations
+
+import copy
 
 import numpy as np
 
 from ..dispatch import U, kernel
 from ..rows import Matrix
 
-KINDS = ("rows", "columns", None)
+KINDS = ("auto", "rows", "columns", None)
+ONE_UNIT = 1.0
+"""Columns are in one unit where the logarithms of their scales have a smaller standard deviation over all nonzeros."""
 
 
 class Preparation:
@@ -21,6 +26,13 @@ class Preparation:
     def __init__(self, kind: str | None, d: int) -> None:
         self.kind = kind
         self.counts, self.squares, self.totals = np.zeros(d), np.zeros(d), np.zeros(3)
+
+    def settled(self) -> Preparation:
+        """The same sums, with what "auto" makes of them."""
+        twin = copy.copy(self)
+        if self.kind == "auto":
+            twin.kind = "rows" if self._is_sparse and self._spread < ONE_UNIT else "columns"
+        return twin
 
     def grow(self, d: int) -> None:
         """Room for more columns."""
@@ -39,13 +51,24 @@ class Preparation:
         ``elsewhere`` are the squared norms, before rows are brought to one, of what they have in other columns.
         """
         data = matrix.data.astype(np.float64)
-        rest = np.zeros(len(matrix)) if elsewhere is None else elsewhere
-        if self.kind == "columns":
+        rest, kind = np.zeros(len(matrix)) if elsewhere is None else elsewhere, self.settled().kind
+        if kind == "columns":
             data /= self.scales[matrix.indices]
-        elif self.kind == "rows":
+        elif kind == "rows":
             norm = np.sqrt(self.totals[1] / max(self.totals[0], 1.0))
             scale_rows(matrix.indptr, matrix.indices, data, 1.0 / np.sqrt(self.scales), rest, norm)
         return Matrix(matrix.indptr, matrix.indices, data, matrix.d)
+
+    @property
+    def _is_sparse(self) -> bool:
+        return bool(self.totals[1] < 0.5 * self.totals[0] * len(self.counts))
+
+    @property
+    def _spread(self) -> float:
+        """The standard deviation of the logarithms of columns' scales, each column as often as it has nonzeros."""
+        seen = self.squares > 0.0
+        share, logs = self.counts[seen] / self.counts[seen].sum(), np.log(self.scales[seen])
+        return float(np.sqrt(share @ np.square(logs - share @ logs)))
 
     @property
     def scales(self) -> np.ndarray:

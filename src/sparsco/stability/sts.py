@@ -86,20 +86,31 @@ class Plan(NamedTuple):
     intercept: bool
 
 
-def fit_stages(
-    examples: Examples, columns: np.ndarray, sizes: list[int], plan: Plan, threads: Pool
-) -> list[Stage]:
+def fit_stages(examples: Examples, columns: np.ndarray, sizes: list[int], plan: Plan, threads: Pool) -> list[Stage]:
     """Nested stable sets of these sizes among ``columns``; the examples' arrays are overwritten."""
     examples, found = examples.only(columns), []
     for s, following in enumerate([*sizes[1:], sizes[-1]]):
-        if s == len(sizes) - 1:  # nothing is left to choose, so that every path may have all rows
+        factors = np.ones(len(columns))
+        if s == len(sizes) - 1:  # nothing is left to choose: every path may have all rows, rare features larger steps
             fewer = plan.method._replace(subsample=1.0, paths=(int(plan.method.paths) + 1) // 2)
             plan = plan._replace(method=fewer if plan.method.subsample < 1.0 else plan.method)
+            factors = even_out(examples.rows) if plan.loss.classifies else factors
         stage, kept = run_stage(examples, columns, following, s, plan, threads)
-        found.append(stage)
+        found.append(stage._replace(coef=stage.coef * factors))
         if len(kept) < len(columns):
             columns, examples = columns[kept], examples.only(kept)
     return _without_zeros(found)
+
+
+def even_out(rows: Matrix) -> np.ndarray:
+    """Multiply columns in place by their mean square to the power -1/4, the mean norm of rows staying as it is; returns
+    the factors.  SGD then moves a feature as AdaGrad would, by the inverse root of its frequency."""
+    squares = np.zeros(rows.d)
+    sum_squares(rows.indices, rows.data, squares)
+    factors = np.where(squares > 0.0, squares, 1.0) ** -0.25
+    factors *= np.sqrt(squares.sum() / max(np.sqrt(squares).sum(), np.finfo(float).tiny))
+    np.multiply(rows.data, factors[rows.indices], out=rows.data)
+    return factors
 
 
 def _without_zeros(found: list[Stage]) -> list[Stage]:
@@ -148,7 +159,7 @@ def run_stage(
     W, B = np.array([w for w, _ in found]).reshape(M, m, q), np.array([b for _, b in found]).reshape(M, m)
     w, b = W.mean(axis=0), B.mean(axis=0)
     scale = np.sqrt(squares / n)
-    chosen, kappa = own_choices(effect(W, scale), following)
+    chosen, kappa = own_choices(W, scale, following)
     kept = best(effect(w * np.abs(np.sign(W).mean(axis=0)), scale), following)
     return Stage(columns, w, b, float(steps.max(initial=0.0)), kappa, chosen), kept
 
@@ -171,14 +182,14 @@ def best(score: np.ndarray, k: int) -> np.ndarray:
     return np.sort(np.concatenate([above, equal[: k - len(above)]]))
 
 
-def own_choices(scores: np.ndarray, k: int) -> tuple[np.ndarray, float]:
+def own_choices(W: np.ndarray, scale: np.ndarray, k: int) -> tuple[np.ndarray, float]:
     """Of each path the k best features: how many paths have each, as a share, and Cohen's kappa over pairs of paths."""
-    M, q = scores.shape
+    M, _, q = W.shape
     if k >= q or M < 2:
         return np.ones(q), 1.0
     masks = np.zeros((M, q), np.float32)
-    for mask, score in zip(masks, scores, strict=True):
-        mask[best(score, k)] = 1.0
+    for mask, w in zip(masks, W, strict=True):
+        mask[best(effect(w, scale), k)] = 1.0
     shared = np.array([masks[a] @ masks[b] for a in range(M) for b in range(a)], np.float64)
     agree, chance = 1.0 - 2.0 * (k - shared.mean()) / q, (k / q) ** 2 + (1.0 - k / q) ** 2
     return masks.mean(axis=0), float((agree - chance) / (1.0 - chance))
