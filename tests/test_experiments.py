@@ -408,6 +408,7 @@ def own_cache(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.long
 def test_quick_runs_of_every_key(own_cache, capsys):
     """All of both papers, short streams: tables, reports and cells of every kind come out."""
     report, cells = own_cache / "report.html", own_cache / "cells.json"
@@ -551,6 +552,7 @@ def wait_for_results(folder: Path, process: subprocess.Popen) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.long
 def test_killed_and_resumed_gives_the_numbers_of_one_run(tmp_path):
     whole, out = start(tmp_path / "whole", "--trials", "15", "--jobs", "2", "--json", "-"), {}
     killed = start(tmp_path / "killed", "--trials", "15", "--jobs", "2", "--json", "-")

@@ -70,6 +70,7 @@ def run(line, folder):
     return subprocess.run(["bash", "-euo", "pipefail", "-c", line], cwd=folder, env=environment).returncode
 
 
+@pytest.mark.long
 def test_the_examples_of_every_command_run(folder, capsys, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     for command in sorted(commands(), key=lambda name: name != "train"):  # whose model others use

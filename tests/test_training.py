@@ -481,9 +481,10 @@ def start(folder, *arguments, stdin=None):
     )  # fmt: skip
 
 
-KILLS = int(os.environ.get("SPARSCO_KILLS", "20"))
+KILLS = int(os.environ.get("SPARSCO_KILLS", "8"))
 
 
+@pytest.mark.long
 def test_killed_at_random_and_resumed_to_the_same_bits(tmp_path):
     """kill -9 while learning, while checkpoints and caches are written; every resumed run ends with the same model."""
     write_rows(tmp_path / "data.svm", 30_000)

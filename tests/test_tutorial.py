@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).parents[1]
 
 
@@ -16,6 +18,7 @@ def shape(line: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"-?\d[\d,.]*(e-?\d+)?", "#", line)).strip()
 
 
+@pytest.mark.long
 def test_the_tutorial_runs_as_it_stands(tmp_path):
     blocks = re.findall(r"```(sh|text)\n(.*?)```", (REPOSITORY / "docs/tutorial.md").read_text(), re.DOTALL)
     folder = Path(sys.executable).parent
