@@ -79,8 +79,7 @@ class CrossValidated(SelectorMixin, BaseEstimator):
         learners = [whole, *(self._like(whole, placed.d) for _ in range(fold.max() + 1))]
         for learner in learners:
             learner._streaming = True  # what it learned so far goes where it goes
-        given = matrix, y if whole.classifies else codes
-        job = _Job(placed, codes, own, weights, fold, given, int(self.passes), len(first))
+        job = _Job(placed, codes, own, weights, fold, y if whole.classifies else codes, int(self.passes), len(first))
         with pool_of(self) as pool:
             items = [(learner, k) for k, learner in enumerate(learners, -1)]
             found = pool.map("sparsco-fold", _learned, items, pool.hold(job))
@@ -174,14 +173,14 @@ class CrossValidated(SelectorMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class _Job:
-    """Rows as learners take them, the fold of each, the rows as they were given, and how often they are read."""
+    """Rows as learners take them, the fold of each, the targets as they were given, and how often rows are read."""
 
     placed: Matrix
     codes: np.ndarray
     own: np.ndarray
     weights: np.ndarray | None
     fold: np.ndarray
-    given: tuple[Matrix, np.ndarray]
+    y: np.ndarray
     passes: int
     ahead: int
     """How many of the first rows the learner of all has learned before."""
@@ -213,8 +212,7 @@ def _learned(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
     ends = polished(learner, job.placed, job.codes, job.own, kept) if is_polished else finished(learner)
     if k < 0:
         return solved(learner, ends), None
-    matrix, y = job.given
-    figures = judged(learner, matrix.take(held), y[held], job.own[held], converted(ends)).summary()
+    figures = judged(learner, job.placed, job.y[held], job.own[held], converted(ends), held).summary()
     return supports(ends, len(learner._lams)), np.array(figures)
 
 

@@ -418,7 +418,7 @@ class SparsePath:
         if self._held:
             matrices, targets, weights = zip(*self._held, strict=True)
             rows = stack(list(matrices)), np.concatenate(targets), np.concatenate(weights)
-            found = judged(learner, *rows, converted(ends))
+            found = judged(learner, learner._features.find(rows[0]), *rows[1:], converted(ends))
         self._path = Path(shell_of(learner), models, found.summary())
 
     @property
@@ -639,20 +639,23 @@ def _judged_before(learner: Any, rows: _Rows | None) -> Judged:
     """Rows judged by the iterates; nothing where there are none of either."""
     if rows is None or not learner.__sklearn_is_fitted__() or any(run.pilot is None for run in learner._runs):
         return Judged.nothing(len(learner._lams))
-    return judged(learner, *rows, _iterates(learner))
+    matrix, y, weights = rows
+    return judged(learner, learner._features.find(matrix), y, weights, _iterates(learner))
 
 
 def judged(
-    learner: Any, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, weights_at: Weights
-) -> Judged:
-    """Every strength on rows that were not learned."""
-    rows, n, m = learner._features.find(matrix), len(matrix), len(learner._lams)
+    learner: Any, rows: Matrix, y: np.ndarray, weights: np.ndarray | None, weights_at: Weights,
+    order: np.ndarray | None = None,
+) -> Judged:  # fmt: skip
+    """Every strength on rows of slots that were not learned, or on some of them, in the ``order`` of y and weights."""
+    order, m = np.arange(len(rows)) if order is None else order, len(learner._lams)
+    n = len(order)
     scale, codes = np.ones(n) if weights is None else weights, learner._codes_now(y)
     losses, k, first = np.zeros((n, m)), 0, 0
     margins = np.empty((sum(run.targets.m for run in learner._runs) // m, m, n))
     places, found_weights = weights_at(rows)
     for run, (w, b) in zip(learner._runs, found_weights, strict=True):
-        p = margins_at(rows.indptr, places, rows.data, np.arange(n), np.ascontiguousarray(w), 0, b)
+        p = margins_at(rows.indptr, places, rows.data, order, np.ascontiguousarray(w), 0, b)
         targets, scaled = run.lanes_of(codes, scale)
         with np.errstate(over="ignore", invalid="ignore"):
             found = scaled * value(run.problem.loss, p, targets)
