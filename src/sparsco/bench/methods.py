@@ -71,6 +71,17 @@ def _ladder(name: str, values: Sequence[float]) -> tuple[Setting, ...]:
 
 _BY_PASSES = (_ladder("passes", PASSES),)
 _ONE_PASS = (_ladder("passes", (1,)),)
+_OR_LESS = _ladder("share", (0.1, 0.25, 0.5))
+"""Of a pass: a method that reads rows one by one may stop anywhere."""
+
+
+def _first(problem: Problem, setting: Setting) -> tuple[Any, np.ndarray]:
+    """The rows that a setting reads, and their labels."""
+    X, y = problem.data.X, problem.data.y
+    if "share" not in setting:
+        return X, y
+    n = max(int(setting["share"] * len(y)), 1)
+    return X[:n], y[:n]
 
 
 def _coefficients(problem: Problem, model: Any) -> Weights:
@@ -127,7 +138,7 @@ def _ours(**parts: Any) -> Callable[[Problem], Fit]:
                 alpha=problem.lam + problem.rho, l1_ratio=problem.lam / (problem.lam + problem.rho),
                 fit_intercept=problem.intercept, shuffle=False, random_state=0, early_stopping=False, tol=None,
                 max_iter=int(setting.get("passes", 1)), **({} if polish else parts), **polish,
-            ).fit(problem.data.X, problem.data.y)  # fmt: skip
+            ).fit(*_first(problem, setting))  # fmt: skip
             model.coef_  # noqa: B018  the conversion happens when it is asked for
             return model
 
@@ -145,8 +156,8 @@ def _sgd(average: bool = False) -> Callable[[Problem], Fit]:
             return SGDClassifier(
                 loss="log_loss", penalty="elasticnet" if problem.rho else "l1", alpha=problem.lam + problem.rho,
                 l1_ratio=problem.lam / (problem.lam + problem.rho), fit_intercept=problem.intercept, tol=None,
-                max_iter=int(setting["passes"]), shuffle=False, average=average, random_state=0,
-            ).fit(problem.data.X, problem.data.y)  # fmt: skip
+                max_iter=int(setting.get("passes", 1)), shuffle=False, average=average, random_state=0,
+            ).fit(*_first(problem, setting))  # fmt: skip
 
         return fit
 
@@ -348,8 +359,8 @@ _ITERATIONS = _ladder("iterations", PASSES[:8])
 
 
 def _sparsco(name: str, problems: tuple[str, ...] = (L1,), **parts: Any) -> Method:
-    return Method(f"sparsco {name}", _ours(**parts), _coefficients, _BY_PASSES, "sparsco", problems=problems,
-                  streams=True)  # fmt: skip
+    return Method(f"sparsco {name}", _ours(**parts), _coefficients, (*_BY_PASSES, _OR_LESS), "sparsco",
+                  problems=problems, streams=True)  # fmt: skip
 
 
 def _no_weights(problem: Problem, model: Any) -> Weights:
@@ -367,9 +378,11 @@ METHODS: dict[str, Method] = {method.name: method for method in (
     _sparsco("fobos", (L1, ELASTIC), optimizer="fobos", conversion="last"),
     _sparsco("nftrl", optimizer="nftrl", conversion="last"),
     _sparsco("average-sl", optimizer="fobos", conversion="average-sl"),
-    Method(POLISH, _ours(conversion="last"), _coefficients, (_POLISH,), "sparsco", problems=_ANY),
-    Method("sklearn sgd", _sgd(), _coefficients, _BY_PASSES, "scikit-learn", "sklearn", (L1, ELASTIC), True),
-    Method("sklearn sgd averaged", _sgd(True), _coefficients, _BY_PASSES, "scikit-learn", "sklearn", streams=True),
+    Method(POLISH, _ours(conversion="last"), _coefficients, (_POLISH, _OR_LESS), "sparsco", problems=_ANY),
+    Method("sklearn sgd", _sgd(), _coefficients, (*_BY_PASSES, _OR_LESS), "scikit-learn", "sklearn", (L1, ELASTIC),
+           True),
+    Method("sklearn sgd averaged", _sgd(True), _coefficients, (*_BY_PASSES, _OR_LESS), "scikit-learn", "sklearn",
+           streams=True),
     Method("sklearn saga", _saga, _coefficients, _BY_PASSES, "scikit-learn", "sklearn", (L1, ELASTIC), True),
     Method("sklearn liblinear", _liblinear, _coefficients, _SCALED, "scikit-learn", "sklearn"),
     Method("vw text", _vw("text"), _read_vw, _ONE_PASS, "vowpalwabbit", streams=True),
