@@ -67,7 +67,7 @@ def _preset(model: Any) -> dict[str, Any]:
     table = {_dashed(name): preset for name, preset in PRESETS.items()}
     if not isinstance(model.preset, str):
         raise ValueError(f"preset={model.preset!r}: it is a preset of sparsco.presets or one of {', '.join(table)}.")
-    return named("preset", model.preset, table, "parameters")().parameters()
+    return named("preset", model.preset, table)().parameters()
 
 
 def _dashed(name: str) -> str:
@@ -125,8 +125,8 @@ def refuse_polish(model: Any, method: str) -> None:
 
 def most_models(model: Any) -> int | None:
     """How many models a run may learn at most; None for all, where something ties them together."""
-    loss = named("loss", model.loss, model._losses, "derivative")
-    penalty, optimizer = named("penalty", asked(model, "penalty"), PENALTIES, "strength"), asked(model, "optimizer")
+    loss = named("loss", model.loss, model._losses)
+    penalty, optimizer = named("penalty", asked(model, "penalty"), PENALTIES), asked(model, "optimizer")
     optimizer = OPTIMIZERS.get(optimizer, optimizer) if isinstance(optimizer, str) else optimizer
     if hasattr(optimizer, "kinds") and getattr(optimizer, "models", None) == 1:
         return 1  # each model has a ball of its own
@@ -143,7 +143,7 @@ def is_followed(conversion: Any) -> bool:
 
 def _regularizer(model: Any, d: int) -> Any:
     pen, wanted = model.feature_weights, asked(model, "penalty")
-    penalty = named("penalty", wanted, PENALTIES, "strength")
+    penalty = named("penalty", wanted, PENALTIES)
     if penalty is not ElasticNet and pen is not None:
         raise ValueError(f"feature_weights are weights of the L1 norm, which penalty={wanted!r} has not.")
     if isinstance(wanted, tuple):
@@ -205,13 +205,13 @@ def parts(
         average = (loss.curved or curved) and not getattr(optimizer, "births", False)
         average = average and not tolerance(model)  # which needs a start, not a sparse answer
         conversion = "average-sl" if average else "last"
-    optimizer = named("optimizer", optimizer, {name: kind() for name, kind in OPTIMIZERS.items()}, "uses_steps")
+    optimizer = named("optimizer", optimizer, {name: kind() for name, kind in OPTIMIZERS.items()})
     if step is not None and not optimizer.uses_steps:
         raise ValueError(
             f"step_size={model.step_size!r} has no meaning for {type(optimizer).__name__}, which finds its own: "
             "leave it at 'auto' or choose optimizer='fobos' or 'sgd'."
         )
-    conversion = named("conversion", conversion, CONVERSIONS, "check", "watch round")
+    conversion = named("conversion", conversion, CONVERSIONS)
     if model.budget is not None or model.target_excess_risk is not None:
         if hasattr(conversion, "round"):
             raise ValueError(f"{type(conversion).__name__} decides itself how many features remain: give no budget.")
@@ -227,7 +227,7 @@ def _step(model: Any) -> Any:
     if isinstance(size, str):
         if size == "auto":
             return None
-        rule = named("step_size", size, {"auto": None, **steps.RULES}, "sizes")
+        rule = named("step_size", size, {"auto": None, **steps.RULES})
         if rule in (steps.StronglyConvex, steps.Convex):
             return rule()
         raise ValueError(f"step_size={size!r} needs its constant: pass sparsco.{rule.__name__}(...).")
@@ -235,7 +235,7 @@ def _step(model: Any) -> Any:
         if not (_is_number(size) and size > 0.0):
             raise ValueError(f"step_size={size!r}: a constant step must be a positive number.")
         return steps.Constant(float(size))
-    return named("step_size", size, steps.RULES, "sizes")
+    return named("step_size", size, steps.RULES)
 
 
 def new_runs(
@@ -296,11 +296,23 @@ def starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarra
     return np.ascontiguousarray(w.T), b
 
 
-def named(kind: str, name: Any, table: dict[str, Any], has: str, one_of: str = "") -> Any:
+_KNOWN_BY = {
+    "loss": "derivative", "penalty": "strength", "optimizer": "uses_steps", "conversion": "check watch|round",
+    "step_size": "sizes", "preset": "parameters", "method": "passes",
+}  # fmt: skip
+"""The attributes by which a part is known for what it is."""
+
+
+def is_part(kind: str, record: Any) -> bool:
+    """Whether a record is what the parameter ``kind`` takes."""
+    return all(any(hasattr(record, name) for name in names.split("|")) for names in _KNOWN_BY[kind].split())
+
+
+def named(kind: str, name: Any, table: dict[str, Any]) -> Any:
     """The table's entry, or the user's own record; an unknown name is answered with the nearest one."""
     if not isinstance(name, str):
-        fits = isinstance(name, tuple) and hasattr(name, "_fields") and hasattr(name, has)
-        if isinstance(name, type) or not fits or not any(hasattr(name, each) for each in one_of.split() or [has]):
+        is_record = isinstance(name, tuple) and hasattr(name, "_fields")
+        if isinstance(name, type) or not is_record or not is_part(kind, name):
             if isinstance(name, type):
                 raise ValueError(f"{kind}={name.__name__} is a class: call it, {name.__name__}(...).")
             known = ", ".join(map(repr, table))

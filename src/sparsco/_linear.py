@@ -132,7 +132,7 @@ class LinearModel:
 
     def _loss(self) -> Any:
         """The loss that is learned."""
-        loss = named("loss", self.loss, self._losses, "derivative")
+        loss = named("loss", self.loss, self._losses)
         if hasattr(loss, "check"):
             loss.check()
         return loss

@@ -276,9 +276,6 @@ class Names:
         return slots
 
 
-Features = Columns | Names
-
-
 def _slots(known: dict[Any, int]) -> defaultdict[Any, int]:
     """Name to slot; one that is asked for and not there gets the next."""
     return defaultdict(count(len(known)).__next__, known)

@@ -301,7 +301,7 @@ def _examples(model: Models, X: Any, y: Any, loss: Any, weights: Any = None) -> 
         loss = getattr(source, "loss", None) or _usual(model, X)
     tables = {"weights": REGRESSOR_LOSSES | CLASSIFIER_LOSSES, "labels": CLASSIFIER_LOSSES, "numbers": REGRESSOR_LOSSES}
     of = "labels" if classes is not None else "numbers" if hasattr(source, "coef_") else "weights"
-    loss = named("loss", loss, tables[of], "derivative")
+    loss = named("loss", loss, tables[of])
     if couples(loss) and m == 1:
         loss = CLASSIFIER_LOSSES["logistic"]  # the same model, in one margin
     if hasattr(loss, "check"):

@@ -80,7 +80,7 @@ def kaczmarz(
     mirror = SparseKaczmarz(float(lam), float(eps))
     mirror.check()
     _check(step, iterations, tol)
-    record = named("conversion", conversion, CONVERSIONS, "check", "watch round")
+    record = named("conversion", conversion, CONVERSIONS)
     seed = _seed(random_state)
     if hasattr(A, "__next__") or (isinstance(A, list | tuple) and n_features is not None):
         chunks: Any = _in_order(iter(A), iter(y), iterations, n_features)

@@ -56,13 +56,6 @@ def positive(text: str) -> int:
     return int(text)
 
 
-_HAS = {
-    "loss": "derivative", "penalty": "strength", "optimizer": "uses_steps", "conversion": "check", "step_size": "sizes",
-    "preset": "parameters",
-}  # fmt: skip
-"""By what a part is known."""
-
-
 def part(option: str, text: str) -> Any:
     """What a record such as ``L1Ball(30)`` or ``Huber(epsilon=0.5)`` means, written as in Python; names stay names.
 
@@ -71,11 +64,12 @@ def part(option: str, text: str) -> Any:
     """
     if "(" not in text:
         return text
+    from .._composition import is_part
     from ..presets import PRESETS
 
     try:
         record = _built(ast.parse(text.strip(), mode="eval").body, PRESETS if option == "preset" else {})
-        if not hasattr(record, _HAS[option]):
+        if not is_part(option, record):
             raise ValueError(f"it is no {option.replace('_', ' ')}")
         return record
     except (SyntaxError, TypeError, ValueError, OSError) as error:

@@ -265,13 +265,13 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
     # ---- reading the model -----------------------------------------------------------------------------------------
 
     def _loss(self) -> Any:
-        loss = named("loss", self.loss, self._losses, "derivative")
+        loss = named("loss", self.loss, self._losses)
         if hasattr(loss, "check"):
             loss.check()
         return loss
 
     def _method(self) -> Any:
-        return named("method", self.method, METHODS, "passes")
+        return named("method", self.method, METHODS)
 
     def __sklearn_is_fitted__(self) -> bool:
         return getattr(self, "_answer", None) is not None or self._is_streaming
