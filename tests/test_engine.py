@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import reference
 import scipy.sparse as sp
+from sklearn.base import clone
 from strategies import Stream, vanishing
 from test_lazy import (
     CONVERSIONS,
@@ -30,7 +31,7 @@ from test_lazy import (
     suited,
 )
 
-from sparsco import SparseClassifier, conversions, optimizers, steps
+from sparsco import SparseClassifier, StableSparseClassifier, conversions, optimizers, steps
 from sparsco.dispatch import plain_python
 from sparsco.losses import Logistic, Squared
 from sparsco.records import Iterates, tracks
@@ -388,12 +389,16 @@ def test_dense_rows_become_csr(kind, zeros):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_rows_may_be_overwritten_after_they_were_learned(sparse):
+@pytest.mark.parametrize(
+    "model", [SparseClassifier(alpha=0.01, random_state=0), StableSparseClassifier(2, random_state=0)],
+    ids=["stream", "stable"],
+)  # fmt: skip
+def test_rows_may_be_overwritten_after_they_were_learned(model, sparse):
     """As a loop does that fills one array again and again; the first 1000 rows are only collected."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1500, 6))
     y = (X[:, 0] > X[:, 1]).astype(int)
-    kept, reused = (SparseClassifier(alpha=0.01, random_state=0) for _ in range(2))
+    kept, reused = clone(model), clone(model)
     for i in range(0, 1500, 100):
         rows, labels = X[i : i + 100].copy(), y[i : i + 100].copy()
         rows = sp.csr_array(rows) if sparse else rows
@@ -401,4 +406,4 @@ def test_rows_may_be_overwritten_after_they_were_learned(sparse):
         reused.partial_fit(rows, labels, classes=[0, 1])
         (rows.data if sparse else rows)[:] = 7.0
         labels[:] = 0
-    assert np.array_equal(kept.coef_, reused.coef_) and kept.n_nonzero_
+    assert np.array_equal(kept.coef_, reused.coef_) and kept.coef_.any()

@@ -13,10 +13,20 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from test_lazy import CONVERSIONS, OPTIMIZERS, sensible
 
-from sparsco import NFTRL, SparseClassifier, SparsePath, SparseRegressor, conversions, optimizers, sparsify, steps
+from sparsco import (
+    NFTRL,
+    SparseClassifier,
+    SparseClassifierCV,
+    SparsePath,
+    SparseRegressor,
+    conversions,
+    optimizers,
+    sparsify,
+    steps,
+)
 from sparsco.dispatch import plain_python
 from sparsco.losses import Logistic, Multinomial
-from sparsco.regularizers import ElasticNet, RowGroup, TraceNorm
+from sparsco.regularizers import ElasticNet, L1Ball, RowGroup, TraceNorm
 from sparsco.rows import as_matrix
 from sparsco.slots import Columns, Names, SeenColumns
 from sparsco.solve import Run
@@ -630,6 +640,47 @@ def test_many_columns_have_room_by_what_was_seen(conversion, l1_ratio):
     np.testing.assert_allclose(begun[0].coef_, begun[1].coef_, **digits)
     fixed = SparseClassifier(**settings, feature_weights=np.ones(d)).fit(wide, y)
     assert fixed._runs[0].problem.d == d
+
+
+def test_an_error_forgets_the_columns_that_came_with_it(monkeypatch):
+    d, y = 2**20, np.arange(40) % 2
+    narrow, wide = (sp.csr_array((np.ones(40), (np.arange(40), c + np.arange(40))), shape=(40, d)) for c in (0, 1000))
+    model = SparseClassifier(alpha=1e-3, random_state=0).partial_fit(narrow, y, classes=[0, 1])
+    before = model.decision_function(wide)
+    with monkeypatch.context() as broken:
+        broken.setattr(SparseClassifier, "_feed", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            model.partial_fit(wide, y)
+    assert np.array_equal(model.decision_function(wide), before)
+    twin = copy.deepcopy(model).partial_fit(wide, y)
+    assert np.array_equal(model.partial_fit(wide, y).coef_, twin.coef_)
+
+
+def test_rows_without_a_number_among_many_columns():
+    empty = sp.csr_array((4, 2**20))
+    for settings in ({"alpha": 0.1, "polish": True}, {"penalty": L1Ball(3.0)}, {"optimizer": "batch-rda"}, {}):
+        model = SparseClassifier(**settings).fit(empty, [0, 1, 0, 1])
+        assert model.n_nonzero_ == 0 and model.coef_.shape == (1, 2**20) and len(model.predict(empty)) == 4
+
+
+def test_folds_agree_alike_whatever_has_room():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((400, 30), density=0.2, rng=rng, format="csr")
+    wide = sp.csr_array((X.data, X.indices * 1000, X.indptr), shape=(400, 2**20))
+    y = (X @ rng.normal(size=30) + 0.3 * rng.normal(size=400) > 0).astype(int)
+    found = [
+        SparseClassifierCV(SparseClassifier(random_state=0, conversion="last", storage=s), m=3, cv=3).fit(wide, y)
+        for s in ("auto", "all")
+    ]
+    assert np.array_equal(found[0].path_.stability, found[1].path_.stability)
+
+
+def test_weights_from_elsewhere_may_be_sparse():
+    X, y, _ = staircase(300)
+    for storage in ("all", "seen"):
+        model = SparseClassifier(alpha=0.01, storage=storage).fit(X, y).sparsify()
+        twin = model.with_weights(2.0 * model.coef_, model.intercept_)
+        assert sp.issparse(twin.coef_) and np.array_equal(twin.coef_.toarray(), 2.0 * model.coef_.toarray())
 
 
 def test_int64_indices_work_everywhere():

@@ -277,3 +277,14 @@ def test_what_a_path_of_optima_refuses(settings, word):
         SparsePath(SparseClassifier(polish=True), **settings).fit(X, y)
     with pytest.raises(ValueError, match="partial_fit"):
         SparsePath(SparseClassifier(polish=True)).partial_fit(X, y, classes=[-1, 1])
+
+
+def test_a_path_of_no_rows_has_no_optima(tmp_path, capsys, monkeypatch):
+    X, y, _ = rows(n=20, d=20)
+    with pytest.raises(ValueError, match="held out"):
+        SparsePath(SparseClassifier(polish=True), lams=[0.1], validation=0.999).fit(X, y)
+    with pytest.raises(ValueError, match="passes"):
+        SparseRegressorCV(SparseRegressor(polish=True), passes=2).fit(X, y)
+    monkeypatch.setattr("sys.stdin", open(__file__))
+    assert main(["path", "-", "--polish", "--format", "libsvm"]) == 2 and "once only" in capsys.readouterr().err
+    assert main(["path", __file__, "--polish", "0", "--format", "libsvm"]) == 2

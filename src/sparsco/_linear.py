@@ -34,8 +34,9 @@ _FIXED = (
 """Parameters that cannot change while a stream is under way."""
 _SLICE = 1 << 16
 _MANY_CELLS = 1 << 26
-_MANY_COLUMNS = 1 << 20
 """Above this, weights are not laid out for every feature to predict from."""
+_MANY_COLUMNS = 1 << 20
+"""From here on only columns that occur have room, where ``storage="auto"`` and their number is known."""
 _NOTED = 1024
 """Examples of ``learn_one`` that are learned at once."""
 
@@ -408,9 +409,9 @@ class LinearModel:
         twin._drop_training("with_weights() left the training state behind")
         twin._features = Columns()
         twin._features.width = self.n_features_in_
-        twin._model = self._solved()._replace(
-            coef=sp.csr_array(np.atleast_2d(coef)), intercept=np.atleast_1d(np.asarray(intercept, dtype=np.float64))
-        )
+        coef = sp.csr_array(coef if sp.issparse(coef) else np.atleast_2d(coef))
+        intercept = np.atleast_1d(np.asarray(intercept, dtype=np.float64))
+        twin._model = self._solved()._replace(coef=coef, intercept=intercept)
         return twin
 
     def _drop_training(self, why: str) -> None:
@@ -466,12 +467,16 @@ class LinearModel:
     def _unchanged_on_error(self) -> Iterator[None]:
         """An error leaves the estimator as it was, runs that are still collecting pilot rows included."""
         before = dict(vars(self))
+        features = before.get("_features")
+        known = features.mark() if isinstance(features, Columns) else None
         collecting = [(run, run.before_pilot()) for run in before.get("_runs") or [] if run.pilot is None]
         try:
             yield
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
+            if isinstance(features, Columns):
+                features.back_to(known)
             for run, state in collecting:
                 vars(run).clear()
                 vars(run).update(state)
@@ -512,12 +517,10 @@ class LinearModel:
     def _coef(self) -> Any:
         """Weights by column, dense or sparse as the user wants them."""
         coef = self._solved().coef
-        sparse = self._layout == "sparse"
         if isinstance(self._features, SeenColumns):
-            sparse |= self.storage == "seen"
             parts, shape = sp.coo_array(coef), (coef.shape[0], self.n_features_in_)
             coef = sp.csr_array((parts.data, (parts.row, self._features.to_columns(parts.col))), shape=shape)
-        if sparse:
+        if self._layout == "sparse" or (self.storage == "seen" and not isinstance(self._features, Names)):
             return coef
         check_room(coef.shape[0] * coef.shape[1], "a dense coef_", "call sparsify() first")
         return coef.toarray()

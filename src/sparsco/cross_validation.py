@@ -17,6 +17,7 @@ from ._composition import tolerance
 from .estimators import SparseClassifier, SparseRegressor, has_probabilities
 from .metrics import kappa_of_sizes
 from .paths import (
+    USELESS_PASSES,
     Path,
     begin,
     check_rule,
@@ -65,6 +66,8 @@ class CrossValidated(SelectorMixin, BaseEstimator):
         check_rule(self.choose)
         if not isinstance(self.passes, numbers.Integral) or self.passes < 1:
             raise ValueError(f"passes={self.passes!r}: it must be a whole number of at least 1.")
+        if self.passes > 1 and getattr(self.estimator, "polish", False):
+            raise ValueError(USELESS_PASSES)
         template = self._kind() if self.estimator is None else self.estimator
         if not isinstance(template, self._kind):
             raise ValueError(f"estimator={template!r}: it must be a {self._kind.__name__}.")
@@ -126,7 +129,7 @@ class CrossValidated(SelectorMixin, BaseEstimator):
         figures = np.array([each for _, each in folds])  # folds, (loss, spread, error), strengths
         self.fold_losses_, spread = figures[:, 0], figures[:, 0].std(0, ddof=1) / np.sqrt(len(folds))
         summary = figures[:, 0].mean(0), spread, figures[:, 2].mean(0)
-        stability = _stability([selected for (selected, _), _ in folds], folds[0][0][1])
+        stability = _stability([selected for (selected, _), _ in folds], folds[0][0][1], whole.n_features_in_)
         self.path_ = Path(shell_of(whole), of_all, summary, stability)
         self.lam_ = self.path_.choose(self.choose)
         self.best_estimator_ = self.path_.model(self.lam_)
@@ -186,14 +189,15 @@ class _Job:
     """How many of the first rows the learner of all has learned before."""
 
 
-def _stability(selected: list[np.ndarray], strength: np.ndarray) -> np.ndarray:
-    """The mean of Cohen's kappa over pairs of folds for each strength; ``strength`` has that of each lane."""
+def _stability(selected: list[np.ndarray], strength: np.ndarray, d: int) -> np.ndarray:
+    """The mean of Cohen's kappa over pairs of folds for each strength, among d features; ``strength`` has that of each
+    lane."""
 
     def sizes(sets: np.ndarray) -> list[int]:
         return np.bincount(strength, count_columns(sets)).astype(int).tolist()
 
     own, pairs = [sizes(each) for each in selected], []
-    p = selected[0].size // len(own[0])
+    p = d * len(strength) // len(own[0])
     for i, j in combinations(range(len(selected)), 2):
         both = sizes(selected[i] & selected[j])
         pairs.append([kappa_of_sizes(p, *of) for of in zip(own[i], own[j], both, strict=True)])

@@ -237,8 +237,9 @@ or a conversion record
         Relative L1 weight of each feature; 0 leaves a feature unpenalised.
     storage : {"auto", "all", "seen"}
         "all": the training state has room for every column of X.  "seen": only for columns that occurred, whose numbers
-        may go up to 2^62; ``coef_`` is then sparse.  "auto": as "seen" where the first rows have a million columns
-        (2^20) or more, unless a penalty has something for each; ``coef_`` is dense until ``sparsify``.
+        may go up to 2^62; ``coef_`` is then sparse.  "auto": as "seen" in ``fit``, and in ``partial_fit`` of an
+        estimator, where X has a million columns (2^20) or more and no penalty has something for each; "all" elsewhere;
+        ``coef_`` is dense until ``sparsify``.
     preset : str or a preset, optional
         An algorithm of :mod:`sparsco.presets` by name, such as "two-stage": its optimizer, conversion, step size and
         penalty, wherever these parameters are left open.

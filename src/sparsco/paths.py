@@ -22,7 +22,7 @@ from ._linear import LinearModel, Solved, check_some_weight, described
 from ._tasks import LinearClassifier
 from .conversions import Answer
 from .losses import value
-from .polish import finish
+from .polish import BY_MODEL, finish
 from .polish import slices as rows_of
 from .pools import Threads
 from .randomness import Purpose, seed_of, uniform
@@ -39,6 +39,7 @@ _SHARE = 0.2
 _SLICE = 1 << 16
 _INT32 = np.iinfo(np.int32).max
 RULES = ("min", "1-se")
+USELESS_PASSES = "polish ends at the same models after one pass: leave passes at 1."
 
 
 class Judged(NamedTuple):
@@ -170,7 +171,8 @@ class Path:
             "lam": self.lams, "nonzeros": self.nonzeros, "loss": self.losses, "spread": self.spreads,
             "error": self.errors,
         }  # fmt: skip
-        columns |= {} if np.isnan(self.gaps).all() else {"gap": self.gaps}
+        gaps = self.gaps
+        columns |= {} if np.isnan(gaps).all() else {"gap": gaps}
         return [{name: values[k].item() for name, values in columns.items()} for k in range(len(self))]
 
 
@@ -181,8 +183,10 @@ class SparsePath:
     ``tol`` and ``early_stopping`` do not count, and its ``n_jobs`` threads share the strengths.  ``lams``: the
     strengths; None for ``m`` of them, from the smallest that selects nothing on the first 1000 rows down to ``ratio``
     times that.  ``choose``: "min", "1-se" or at most how many features; see :meth:`Path.choose`.  ``validation``:
-    "progressive", some rows are judged by the iterates before they are learned; a share, which is held out and judged
-    by the models; "auto", a fifth held out where ``fit`` gets fewer than 10,000 rows.  ``passes``: how often ``fit``
+    "progressive", some rows are judged by the iterates before they are learned; a share (20,000 rows at most), which is
+    held out and judged by the models; "auto", a fifth held out where ``fit`` gets fewer than 10,000 rows, or where the
+    estimator has ``polish``: every model is the optimum over the other rows then, ``path_.gaps`` its certificate.
+    ``passes``: how often ``fit``
     reads the rows.  ``dtype``: "float64", or "float32", up to twice as fast with the last iterates
     (``conversion="last"``) of fobos, nftrl and ftrl and equal to about five digits.
 
@@ -227,17 +231,10 @@ class SparsePath:
         sides = [(side,) for side in _sides(learner)]
         for epoch in range(self.passes):
             for order in slices(learner, weights, len(y), epoch):
-                pieces, again = list(self._pieces(matrix, y, weights, order, epoch > 0)), epoch > 0
+                pieces = list(self._pieces(matrix, y, weights, order, epoch > 0))
                 learned += [rows for _, rows in pieces]
-
-                def learn(side: Any, pieces: list[_Piece] = pieces, again: bool = again) -> Judged:
-                    found = Judged.nothing(len(side._lams))
-                    for judged_rows, rows in pieces:
-                        found += _judged_before(side, judged_rows)
-                        side._feed(placed, codes, weights, rows, again)
-                    return found
-
-                self._judged += Judged.beside(Threads(learner.n_jobs).map("strengths", learn, sides))
+                todo = pieces, placed, codes, weights, epoch > 0
+                self._judged += Judged.beside(Threads(learner.n_jobs).map("strengths", _learn_side, sides, *todo))
             learner.n_iter_ += 1
         self._streaming = False
         if tolerance(learner):
@@ -302,7 +299,7 @@ class SparsePath:
             if given == "progressive":
                 raise ValueError("validation='progressive' judges iterates, which polish replaces: hold a share out.")
             if self.passes > 1:
-                raise ValueError("polish ends at the same models after one pass: leave passes at 1.")
+                raise ValueError(USELESS_PASSES)
             given = _SHARE if given == "auto" else given
         if given == "progressive" or (given == "auto" and (n is None or n >= _FEW_ROWS or self.passes > 1)):
             return 0.0
@@ -548,7 +545,9 @@ def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]
         models = run.targets.base.m
         for copy_, coef in enumerate(_by_lane(answer.w, models)):
             own = slice(copy_ * models, (copy_ + 1) * models)
-            report = {name: _of_lanes(part, own) for name, part in answer.report.items()}
+            report = {name: part[own] if name == "chosen" else part for name, part in answer.report.items()}
+            if "polish" in report:
+                report["polish"] = report["polish"] | {name: report["polish"][name][own] for name in BY_MODEL}
             parts[k].append((coef, answer.b[own], report))
             lams[k] = run.problem.lams[own.start]
             k = (k + 1) % len(parts)
@@ -559,13 +558,6 @@ def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]
         coef = sp.csr_array(sp.vstack(coef)) if len(coef) > 1 else coef[0]
         out.append(Solved(coef, np.concatenate(b), runs[0].examples, [], report))
     return out
-
-
-def _of_lanes(part: Any, own: slice) -> Any:
-    """What a report says about some lanes, of which a list has an entry for each."""
-    if isinstance(part, dict):
-        return {name: _of_lanes(each, own) for name, each in part.items()}
-    return part[own] if isinstance(part, list) else part
 
 
 def _by_lane(w: np.ndarray, models: int) -> list[sp.csr_array]:
@@ -633,6 +625,17 @@ def _iterates(learner: LinearModel) -> Weights:
 
 def converted(ends: list[tuple[Run, Answer]]) -> Weights:
     return lambda rows: (rows.indices, [(answer.w, answer.b) for _, answer in ends])
+
+
+def _learn_side(
+    side: Any, pieces: list[_Piece], placed: Matrix, codes: np.ndarray, weights: np.ndarray | None, again: bool
+) -> Judged:
+    """Some strengths: what the rows say of them that are judged, before they are learned."""
+    found = Judged.nothing(len(side._lams))
+    for judged_rows, rows in pieces:
+        found += _judged_before(side, judged_rows)
+        side._feed(placed, codes, weights, rows, again)
+    return found
 
 
 def _judged_before(learner: Any, rows: _Rows | None) -> Judged:

@@ -50,6 +50,10 @@ _NONZEROS = 1 << 17
 """Of the rows in memory that are looked at together: about what a cache holds."""
 
 
+BY_MODEL = ("objectives", "gaps", "duality_gaps", "working_sets", "steps")
+"""What the report has for each model."""
+
+
 class Part(NamedTuple):
     """Some rows, with a target and a weight for each model: (n, m)."""
 
@@ -138,9 +142,9 @@ def finish(run: Any, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.nd
             "times lam; the model is the best one found."
         )
     report: dict[str, Any] = {"tolerance": tol, "passes": passes}
-    for name in ("objectives", "gaps", "duality_gaps", "working_sets", "steps"):
-        report[name] = [figure for each in found for figure in list(getattr(each, name))]
-    report |= {name: [float(figure) for figure in report[name]] for name in ("objectives", "gaps", "duality_gaps")}
+    for name in BY_MODEL:
+        parts_of = [getattr(each, name) for each in found]
+        report[name] = [one for part in parts_of for one in (part.tolist() if isinstance(part, np.ndarray) else part)]
     w, b = np.concatenate([each.w for each in found], axis=1), np.concatenate([each.b for each in found])
     return Answer(w, b, answer.report | {"polish": report})
 
@@ -198,6 +202,8 @@ class _Model:
 
     def looked(self, parts: list[tuple[np.ndarray, ...]]) -> None:
         """All rows have been."""
+        if not parts:
+            raise ValueError("polish has no rows to solve for: all of them are held out, or have a weight of zero.")
         self.p, self.y, a = (np.concatenate(each) for each in zip(*parts, strict=True))
         n = np.count_nonzero(a)
         self.share = a / n

@@ -246,13 +246,14 @@ class Layout(NamedTuple):
         return fresh
 
 
-_WORTH_COMPILING = 1 << 17
+WORTH_READING = 1 << 17
+"""Features at which a kernel goes over all sooner than NumPy does, though it may be compiled for nothing else."""
 _HUGE = 1 << 21
 
 
 def moved(sums: np.ndarray) -> np.ndarray:
     """A copy of (d, fields, lanes), in whose place are zeros then."""
-    if len(sums) < _WORTH_COMPILING:
+    if len(sums) < WORTH_READING:
         out = sums.copy()
         sums[:] = 0.0
     else:

@@ -118,6 +118,14 @@ class Columns:
         """The columns in these slots."""
         return slots
 
+    def mark(self) -> Any:
+        """What ``back_to`` needs to undo what comes."""
+        return self.width
+
+    def back_to(self, mark: Any) -> None:
+        """Forget the columns that came since then."""
+        self.width = mark
+
     def start(self, w: np.ndarray) -> np.ndarray:
         """Weights of all columns, (columns, models), as those of the slots; each that is not zero has one then."""
         return w
@@ -136,11 +144,12 @@ class SeenColumns(Columns):
         self._of_slot, self._used = np.zeros(1 << 9, np.int64), 0
 
     def __len__(self) -> int:
-        return self._used
+        """Slots, one at least: there are no arrays of no features."""
+        return max(self._used, 1)
 
     def place(self, matrix: Matrix) -> Matrix:
         slots = self._add(matrix.indices.astype(np.int64, copy=False))
-        return Matrix(matrix.indptr, slots, matrix.data, self._used)
+        return Matrix(matrix.indptr, slots, matrix.data, len(self))
 
     def _add(self, columns: np.ndarray) -> np.ndarray:
         """The slots of int64 columns; new ones are made."""
@@ -161,9 +170,21 @@ class SeenColumns(Columns):
         if self._used == len(self._of_slot):
             self._of_slot = np.concatenate([self._of_slot, np.zeros_like(self._of_slot)])
         if 3 * self._used >= 2 * len(self._table):
-            self._table = np.full(4 * len(self._table), FREE, np.uint32)
-            for first in range(0, self._used, _AT_ONCE):
-                settle(self._table, first, self._starts(self._of_slot[first : min(first + _AT_ONCE, self._used)]))
+            self._make_table(4 * len(self._table))
+
+    def _make_table(self, size: int) -> None:
+        self._table = np.full(size, FREE, np.uint32)
+        for first in range(0, self._used, _AT_ONCE):
+            settle(self._table, first, self._starts(self._of_slot[first : min(first + _AT_ONCE, self._used)]))
+
+    def mark(self) -> Any:
+        return self.width, self._used
+
+    def back_to(self, mark: Any) -> None:
+        self.width, used = mark
+        if used < self._used:
+            self._used = used
+            self._make_table(len(self._table))
 
     def slots_of(self, columns: np.ndarray) -> np.ndarray:
         """The slots of int64 columns, -1 where there is none."""
@@ -171,7 +192,7 @@ class SeenColumns(Columns):
 
     def find(self, matrix: Matrix) -> Matrix:
         slots = self.slots_of(matrix.indices.astype(np.int64, copy=False))
-        return without(Matrix(matrix.indptr, slots, matrix.data, self._used), slots >= 0, self._used)
+        return without(Matrix(matrix.indptr, slots, matrix.data, len(self)), slots >= 0, len(self))
 
     def only(self, slots: np.ndarray) -> SeenColumns:
         return SeenColumns().of(self._of_slot[slots], self.width)
@@ -188,7 +209,7 @@ class SeenColumns(Columns):
 
     def start(self, w: np.ndarray) -> np.ndarray:
         self._add(np.flatnonzero(w.any(1)))
-        return w[self._of_slot[: self._used]]
+        return w[self._of_slot[: len(self)]]
 
 
 class Names:

@@ -22,7 +22,19 @@ from .losses import couples, value
 from .optimizers.epoch import epoch_mean
 from .optimizers.follow import following
 from .pilot import gradient_at_zero, lam_max, largest_eigenvalue, largest_slope, ridge_norm
-from .records import Means, Nothing, Problem, Rows, State, check_room, padded, slices, tracks, widened
+from .records import (
+    WORTH_READING,
+    Means,
+    Nothing,
+    Problem,
+    Rows,
+    State,
+    check_room,
+    padded,
+    slices,
+    tracks,
+    widened,
+)
 from .regularizers import AutoElasticNet, checked, is_absolute, is_lazy, is_of_fixed_width, kind
 from .reservoir import Reservoir
 from .rows import Matrix, margins, squared_norms, stack
@@ -39,8 +51,6 @@ _OFFERED = 1 << 16
 """Rows offered to the reservoir at a time: the more, the fewer are copied only to be dropped."""
 _WORTH_COMPILING = 1 << 12
 """Features at which a kernel reads the iterate sooner than NumPy does."""
-_WORTH_READING = 1 << 17
-"""The same for all features, where the kernel may have to be compiled for nothing else."""
 _LAST = Last()
 
 
@@ -538,7 +548,7 @@ class Run:
         return self._weights_in(self.state, self.t)
 
     def _weights_in(self, state: State, t: int) -> tuple[np.ndarray, np.ndarray]:
-        if self._is_apart and (self.problem.lams is not None or self.d >= _WORTH_READING):
+        if self._is_apart and (self.problem.lams is not None or self.d >= WORTH_READING):
             return self.optimizer.weights_at(self.problem, state, self.block, t, np.arange(self.d))
         problem = self.problem
         if self._is_apart:  # features that there is room for, and that have not come, are left alone

@@ -80,7 +80,7 @@ def _first(problem: Problem, setting: Setting) -> tuple[Any, np.ndarray]:
     X, y = problem.data.X, problem.data.y
     if "share" not in setting:
         return X, y
-    n = max(int(setting["share"] * len(y)), 1)
+    n = max(int(setting["share"] * len(y)), int((y != y[0]).argmax()) + 1)  # of both labels at least one
     return X[:n], y[:n]
 
 

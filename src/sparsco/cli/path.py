@@ -31,7 +31,7 @@ def add(commands: argparse._SubParsersAction) -> None:
                     help="min, 1-se, or at most how many features (default: min)")  # fmt: skip
     to.add_argument("--hold-out", type=float, metavar="SHARE",
                     help="judge on rows held out (default: on some rows before they are learned; "
-                    "with --polish a fifth is held out)")  # fmt: skip
+                    "with --polish a fifth, at most 20,000, is held out)")  # fmt: skip
     to.add_argument("--passes", type=positive, default=1, metavar="N", help="over the data (default: 1)")
     to.add_argument("--float32", action="store_true",
                     help="twice as fast, with --conversion last: five digits in place of fifteen")  # fmt: skip
@@ -55,12 +55,12 @@ def _path(given: argparse.Namespace) -> int:
     model, settings = estimator(given)
     reader = reading(given)
     own = {"lams": given.lams, "m": given.strengths, "ratio": given.ratio, "choose": given.choose}
-    judged = "auto" if given.polish else "progressive"
+    judged, again = "progressive" if given.polish is False else "auto", given.passes > 1 or given.polish is not False
     own["validation"] = judged if given.hold_out is None else given.hold_out
     own["dtype"] = "float32" if given.float32 else "float64"
     trained = paths.train_path(
         given.data[0] if len(given.data) == 1 else given.data, model, path=own, passes=given.passes,
-        reader=reader | ({"cache": True} if given.passes > 1 or given.polish else {}), classes=given.classes,
+        reader=reader | ({"cache": True} if again and "-" not in given.data else {}), classes=given.classes,
         settings=settings, live=Live(not given.quiet),
     )  # fmt: skip
     found = trained.model.path_

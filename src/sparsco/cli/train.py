@@ -109,7 +109,7 @@ def learning(given: argparse.Namespace) -> dict[str, Any]:
         if not (l1 >= 0.0 and l2 >= 0.0):
             raise ValueError("--l1 and --l2 must be at least 0.")
         settings |= {"alpha": l1 + l2, "l1_ratio": l1 / (l1 + l2) if l1 + l2 else 1.0}
-    settings |= {"polish": given.polish} if given.polish else {}
+    settings |= {} if given.polish is False else {"polish": given.polish}
     storage = given.storage or ("seen" if (given.hash_bits or 0) > 18 else "all")
     return settings | {"fit_intercept": not given.no_intercept, "random_state": given.seed or 0, "storage": storage}
 

@@ -56,8 +56,7 @@ class Kept:
             rest = np.arange(at, len(matrix))
             ends = len(self.rows.data) + np.cumsum(np.diff(matrix.indptr)[rest])
             taken = rest[: int(np.searchsorted(ends, self.room)) + 1]
-            whole = len(taken) == len(matrix)
-            self._append(matrix if whole else matrix.take(taken), y[taken], weights[taken])
+            self._append(matrix.take(taken), y[taken], weights[taken])  # a copy: the caller may use his arrays again
             at += len(taken)
             while len(self.rows.data) > self.room:
                 self._forget(least, purge)

@@ -133,7 +133,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
             raise ValueError(f"n_features={k!r} is for method='sts': the paper's method decides by its pi0.")
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise ValueError(f"fit_intercept={self.fit_intercept!r}: it must be True or False.")
-        if self.prepare not in KINDS:
+        if not isinstance(self.prepare, str | None) or self.prepare not in KINDS:
             raise ValueError(f"prepare={self.prepare!r}: it must be 'auto', 'rows', 'columns' or None.")
         self._seed = seed_of(self.random_state)
         self._kept = self._running = self._answer = None
