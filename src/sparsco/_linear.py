@@ -418,6 +418,8 @@ class LinearModel:
         model = self._solved()
         if self._features.seen:
             used = np.unique(model.coef.indices)
+            if not used.size and isinstance(self._features, SeenColumns):
+                used = np.zeros(1, np.int64)  # there is no model of no features
             self._features = self._features.only(used)
             self._model = model._replace(coef=sp.csr_array(model.coef[:, used]))
             if isinstance(self._features, Names):

@@ -57,7 +57,7 @@ class Estimator(LinearModel, SelectorMixin, BaseEstimator):
                 init = starting_point(coef_init, intercept_init, self.n_features_in_, m)
                 if init is not None:
                     init = self._features.start(init[0]), init[1]
-                runs = self._begin(len(self._features), init)
+                runs = self._begin(self._features.room, init)
                 self.n_iter_, self._layout = 0, "dense"
             self._runs, self._model, self._streaming, self._noting = runs, None, False, False
             self._passes(matrix, y, weights)

@@ -153,7 +153,7 @@ def _restored(content: Mapping[str, Any]) -> Any:
         columns, features = np.searchsorted(used, columns), features.of(used, width, content["names"])
     else:
         features.width = width
-    shape = len(coef["ends"]) - 1, len(features)
+    shape = len(coef["ends"]) - 1, features.room
     summary = content["summary"]
     model._model = Solved(
         sp.csr_array((coef["data"], columns, coef["ends"]), shape=shape), content["intercept"], summary["examples"],

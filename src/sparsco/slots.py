@@ -45,6 +45,11 @@ class Columns:
     def __len__(self) -> int:
         return self.width
 
+    @property
+    def room(self) -> int:
+        """Features of a model: slots, and one at least where they are made as columns come."""
+        return len(self)
+
     def note(self, x: Any) -> None:
         """Take in one example; it is in ``drain``'s next matrix."""
         try:  # two arrays of the usual types: one look at all numbers, in compiled code
@@ -144,12 +149,15 @@ class SeenColumns(Columns):
         self._of_slot, self._used = np.zeros(1 << 9, np.int64), 0
 
     def __len__(self) -> int:
-        """Slots, one at least: there are no arrays of no features."""
+        return self._used
+
+    @property
+    def room(self) -> int:
         return max(self._used, 1)
 
     def place(self, matrix: Matrix) -> Matrix:
         slots = self._add(matrix.indices.astype(np.int64, copy=False))
-        return Matrix(matrix.indptr, slots, matrix.data, len(self))
+        return Matrix(matrix.indptr, slots, matrix.data, self.room)
 
     def _add(self, columns: np.ndarray) -> np.ndarray:
         """The slots of int64 columns; new ones are made."""
@@ -192,7 +200,7 @@ class SeenColumns(Columns):
 
     def find(self, matrix: Matrix) -> Matrix:
         slots = self.slots_of(matrix.indices.astype(np.int64, copy=False))
-        return without(Matrix(matrix.indptr, slots, matrix.data, len(self)), slots >= 0, len(self))
+        return without(Matrix(matrix.indptr, slots, matrix.data, self.room), slots >= 0, self.room)
 
     def only(self, slots: np.ndarray) -> SeenColumns:
         return SeenColumns().of(self._of_slot[slots], self.width)
@@ -209,7 +217,7 @@ class SeenColumns(Columns):
 
     def start(self, w: np.ndarray) -> np.ndarray:
         self._add(np.flatnonzero(w.any(1)))
-        return w[self._of_slot[: len(self)]]
+        return w[self._of_slot[: self.room]]
 
 
 class Names:
@@ -234,6 +242,11 @@ class Names:
 
     def __len__(self) -> int:
         return len(self._slots)
+
+    @property
+    def room(self) -> int:
+        """Features of a model."""
+        return len(self)
 
     @property
     def width(self) -> int:
