@@ -29,8 +29,8 @@ from .paths import (
     shell_of,
     slices,
     solved,
+    strength_of_lanes,
     strengths,
-    supports,
     twin_of,
 )
 from .pools import pool_of
@@ -129,7 +129,7 @@ class CrossValidated(SelectorMixin, BaseEstimator):
         figures = np.array([each for _, each in folds])  # folds, (loss, spread, error), strengths
         self.fold_losses_, spread = figures[:, 0], figures[:, 0].std(0, ddof=1) / np.sqrt(len(folds))
         summary = figures[:, 0].mean(0), spread, figures[:, 2].mean(0)
-        stability = _stability([selected for (selected, _), _ in folds], folds[0][0][1], whole.n_features_in_)
+        stability = _stability([selected for selected, _ in folds], strength_of_lanes(whole), whole.n_features_in_)
         self.path_ = Path(shell_of(whole), of_all, summary, stability)
         self.lam_ = self.path_.choose(self.choose)
         self.best_estimator_ = self.path_.model(self.lam_)
@@ -217,7 +217,7 @@ def _learned(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
     if k < 0:
         return solved(learner, ends), None
     figures = judged(learner, job.placed, job.y[held], job.own[held], converted(ends), held).summary()
-    return supports(ends, len(learner._lams)), np.array(figures)
+    return np.concatenate([answer.w != 0.0 for _, answer in ends], axis=1), np.array(figures)
 
 
 def _has_probabilities(model: Any) -> bool:

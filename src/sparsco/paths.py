@@ -573,13 +573,13 @@ def _by_lane(w: np.ndarray, models: int) -> list[sp.csr_array]:
     return out
 
 
-def supports(ends: list[tuple[Run, Answer]], m: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where all models have weights, (d, lanes of all runs); and of each lane which of m strengths it has."""
+def strength_of_lanes(learner: LinearModel) -> np.ndarray:
+    """For the lanes of all runs, one after the other: the number of the strength of each."""
     numbers, k = [], 0
-    for run, _ in ends:
+    for run in learner._runs:
         numbers.append(k + np.arange(run.targets.m) // run.targets.base.m)
-        k = (k + run.targets.copies) % m
-    return np.concatenate([answer.w != 0.0 for _, answer in ends], axis=1), np.concatenate(numbers)
+        k = (k + run.targets.copies) % len(learner._lams)
+    return np.concatenate(numbers)
 
 
 def _sides(learner: LinearModel) -> list[LinearModel]:

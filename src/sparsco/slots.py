@@ -156,10 +156,10 @@ class SeenColumns(Columns):
         return max(self._used, 1)
 
     def place(self, matrix: Matrix) -> Matrix:
-        slots = self._add(matrix.indices.astype(np.int64, copy=False))
+        slots = self.make_slots(matrix.indices.astype(np.int64, copy=False))
         return Matrix(matrix.indptr, slots, matrix.data, self.room)
 
-    def _add(self, columns: np.ndarray) -> np.ndarray:
+    def make_slots(self, columns: np.ndarray) -> np.ndarray:
         """The slots of int64 columns; new ones are made."""
         out, at = np.empty(columns.size, np.uint32), 0
         while at < columns.size:
@@ -208,7 +208,7 @@ class SeenColumns(Columns):
     def of(self, columns: np.ndarray, width: int, names: Any = None) -> Self:
         """The columns that a model uses."""
         self.width = width
-        self._add(columns.astype(np.int64, copy=False))
+        self.make_slots(columns.astype(np.int64, copy=False))
         self._of_slot = self._of_slot[: max(self._used, 1)].copy()
         return self
 
@@ -216,7 +216,7 @@ class SeenColumns(Columns):
         return self._of_slot[slots]
 
     def start(self, w: np.ndarray) -> np.ndarray:
-        self._add(np.flatnonzero(w.any(1)))
+        self.make_slots(np.flatnonzero(w.any(1)))
         return w[self._of_slot[: self.room]]
 
 

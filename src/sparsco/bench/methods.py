@@ -73,6 +73,7 @@ _BY_PASSES = (_ladder("passes", PASSES),)
 _ONE_PASS = (_ladder("passes", (1,)),)
 _OR_LESS = _ladder("share", (0.1, 0.25, 0.5))
 """Of a pass: a method that reads rows one by one may stop anywhere."""
+_ANYWHERE = (*_BY_PASSES, _OR_LESS)
 
 
 def _first(problem: Problem, setting: Setting) -> tuple[Any, np.ndarray]:
@@ -359,8 +360,8 @@ _ITERATIONS = _ladder("iterations", PASSES[:8])
 
 
 def _sparsco(name: str, problems: tuple[str, ...] = (L1,), **parts: Any) -> Method:
-    return Method(f"sparsco {name}", _ours(**parts), _coefficients, (*_BY_PASSES, _OR_LESS), "sparsco",
-                  problems=problems, streams=True)  # fmt: skip
+    return Method(f"sparsco {name}", _ours(**parts), _coefficients, _ANYWHERE, "sparsco", problems=problems,
+                  streams=True)  # fmt: skip
 
 
 def _no_weights(problem: Problem, model: Any) -> Weights:
@@ -379,10 +380,8 @@ METHODS: dict[str, Method] = {method.name: method for method in (
     _sparsco("nftrl", optimizer="nftrl", conversion="last"),
     _sparsco("average-sl", optimizer="fobos", conversion="average-sl"),
     Method(POLISH, _ours(conversion="last"), _coefficients, (_POLISH, _OR_LESS), "sparsco", problems=_ANY),
-    Method("sklearn sgd", _sgd(), _coefficients, (*_BY_PASSES, _OR_LESS), "scikit-learn", "sklearn", (L1, ELASTIC),
-           True),
-    Method("sklearn sgd averaged", _sgd(True), _coefficients, (*_BY_PASSES, _OR_LESS), "scikit-learn", "sklearn",
-           streams=True),
+    Method("sklearn sgd", _sgd(), _coefficients, _ANYWHERE, "scikit-learn", "sklearn", (L1, ELASTIC), True),
+    Method("sklearn sgd averaged", _sgd(True), _coefficients, _ANYWHERE, "scikit-learn", "sklearn", streams=True),
     Method("sklearn saga", _saga, _coefficients, _BY_PASSES, "scikit-learn", "sklearn", (L1, ELASTIC), True),
     Method("sklearn liblinear", _liblinear, _coefficients, _SCALED, "scikit-learn", "sklearn"),
     Method("vw text", _vw("text"), _read_vw, _ONE_PASS, "vowpalwabbit", streams=True),

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ..dispatch import U, inlined, kernel
-from ..rows import Matrix
 from ..slots import SeenColumns
 from .files import padded
 from .numbers import word
@@ -40,7 +39,8 @@ class Vocabulary:
         digest = hashlib.sha256("\n".join(self._names).encode("utf-8", "surrogateescape")).hexdigest()
         self._began = [len(self._names), digest]
         keys = (fingerprints(self._names, self.seed) & U(_FINGERPRINT)).view(np.int64)
-        if len(self._add(keys)) and len(self._columns) < len(self._names):
+        self._columns.make_slots(keys)
+        if len(self._columns) < len(self._names):
             raise ValueError("names has one of its names twice: each must be another feature.")
 
     def __len__(self) -> int:
@@ -84,17 +84,13 @@ class Vocabulary:
         if self.frozen:
             return self._columns.slots_of(keys), None
         before = len(self._columns)
-        columns = self._add(keys)
+        columns = self._columns.make_slots(keys).astype(np.int64)
         count = len(self._columns) - before
         if count:
             first, new = np.empty(count, np.int64), np.flatnonzero(columns >= before)[::-1]
             first[columns[new] - before] = new  # the last assignment stands: the first appearance
             self._names += names_of(first)
         return columns, None
-
-    def _add(self, keys: np.ndarray) -> np.ndarray:
-        rows = Matrix(np.array([0, keys.size]), keys, keys, 0)
-        return self._columns.place(rows).indices.astype(np.int64)
 
 
 class Hashed:
