@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -25,91 +24,12 @@ from numba.core.caching import (
     IndexDataCacheFile,
     UserWideCacheLocator,
 )
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder, PassManager
-from numba.core.typed_passes import (
-    IRLegalization,
-    NativeLowering,
-    NoPythonBackend,
-    NopythonTypeInference,
-    PreLowerStripPhis,
-)
-from numba.core.untyped_passes import FixupArgs, GenericRewrites, IRProcessing, ReconstructSSA, TranslateByteCode
 from numba.extending import overload
+
+from .compiler import CONSTANTS, FLAGS, INNER, PACKAGE, class_of, is_ours_by_module
 
 U = np.uint64
 """Unsigned index: numba leaves out the test for negative indices, which costs 60% in a sparse kernel."""
-
-_PACKAGE = __name__.partition(".")[0]
-
-
-class _Lean(CompilerBase):
-    """numba's compiler without garbage collections, which find nothing and cost a sixth of its time, and without the
-    passes that our functions have no use for (closures, array expressions, ``with``, literals); a user's have all."""
-
-    passes = [
-        TranslateByteCode, FixupArgs, IRProcessing, GenericRewrites, ReconstructSSA,
-        NopythonTypeInference, PreLowerStripPhis, IRLegalization, NativeLowering, NoPythonBackend,
-    ]  # fmt: skip
-
-    def define_pipelines(self) -> list[PassManager]:
-        if not _is_ours_by_module(self.state.func_id.func):
-            return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
-        manager = PassManager(_PACKAGE)
-        for each in self.passes:
-            manager.add_pass(each, each.__name__)
-        manager.finalize()
-        return [manager]
-
-    def compile_extra(self, function: Any) -> Any:
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            return super().compile_extra(function)
-        finally:
-            if collects:
-                gc.enable()
-
-
-class _LinkedLibrary(JITCodeLibrary):
-    """Code that only other code calls: optimized and translated there, where it is inlined, not on its own."""
-
-    def _optimize_final_module(self) -> None:
-        pass
-
-    def _finalize_final_module(self) -> None:
-        self._finalized = True
-
-    @property
-    def codegen(self) -> Any:
-        return self
-
-    def set_env(self, name: str, environment: Any) -> None:
-        """numba asks it of ``codegen``; what is not translated has no address to be told."""
-
-
-class _LeanInner(_Lean):
-    """For functions that only kernels call."""
-
-    def compile_extra(self, function: Any) -> Any:
-        self.state.library = _LinkedLibrary(self.state.targetctx.codegen(), function.__qualname__)
-        return super().compile_extra(function)
-
-
-_FLAGS = {
-    "nogil": True,
-    "error_model": "numpy",
-    "boundscheck": False,
-    "no_cfunc_wrapper": True,
-    "pipeline_class": _Lean,
-}
-_INNER = _FLAGS | {"no_cpython_wrapper": True, "pipeline_class": _LeanInner}
-"""For functions that only kernels call: an entry from Python or C would cost compile time and serve nobody."""
-
-
-def class_of(kind: Any) -> type | None:
-    """The class of the record behind a numba type; None where it is no record's."""
-    return getattr(kind, "instance_class", None)
 
 
 def dispatched(stub: Callable[..., Any], *default: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,7 +40,7 @@ def dispatched(stub: Callable[..., Any], *default: Callable[..., Any]) -> Callab
     def call(record: Any, *args: Any) -> Any:
         return getattr(type(record), name, *default)(record, *args)
 
-    @overload(call, strict=False, jit_options=_INNER)
+    @overload(call, strict=False, jit_options=INNER)
     def _compiled(record: Any, *args: Any) -> Any:
         return getattr(class_of(record), name, *(default or (None,)))
 
@@ -132,6 +52,14 @@ def optional(stub: Callable[..., Any]) -> Callable[..., Any]:
     return dispatched(stub, stub)
 
 
+def constant(stub: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a number that the class alone decides: kernels know it before they are compiled, and drop branches
+    that never come."""
+    call = optional(stub)
+    CONSTANTS.add(call)
+    return call
+
+
 def cast(record: Any) -> Any:
     """The record with every number a float64, so that ``L1(1)`` and ``L1(1.0)`` share one compiled kernel."""
     if isinstance(record, tuple):
@@ -141,12 +69,8 @@ def cast(record: Any) -> Any:
     return record if record is None else float(record)
 
 
-def _is_ours_by_module(thing: Any) -> bool:
-    return thing.__module__.partition(".")[0] == _PACKAGE
-
-
 def _is_ours(argument: Any) -> bool:
-    return not isinstance(argument, tuple) or (_is_ours_by_module(type(argument)) and all(map(_is_ours, argument)))
+    return not isinstance(argument, tuple) or (is_ours_by_module(type(argument)) and all(map(_is_ours, argument)))
 
 
 @functools.cache
@@ -166,7 +90,7 @@ class _Locator(UserWideCacheLocator):
     def __init__(self, py_func: Any, py_file: str) -> None:
         super().__init__(py_func, py_file)
         root = numba.config.CACHE_DIR or os.path.dirname(self._cache_path)
-        self._cache_path = os.path.join(root, f"{_PACKAGE}-{source_hash()}")
+        self._cache_path = os.path.join(root, f"{PACKAGE}-{source_hash()}")
 
     def get_source_stamp(self) -> str:
         return source_hash()
@@ -211,12 +135,12 @@ class Kernel:
 
     plain = False
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], allocates: bool) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
-        self.cached = njit(**_FLAGS)(function)
-        self.uncached = njit(**_FLAGS)(function)
-        if _is_ours_by_module(function):  # the cache is keyed by our sources, which do not know a user's function
+        self.cached = njit(**FLAGS, _nrt=allocates)(function)
+        self.uncached = njit(**FLAGS)(function)
+        if is_ours_by_module(function):  # the cache is keyed by our sources, which do not know a user's function
             with contextlib.suppress(RuntimeError):  # no writable folder: compile in every process
                 self.cached._cache = _Cache(function)
 
@@ -240,14 +164,20 @@ def plain_python() -> Iterator[None]:
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
-    """Compile ``function`` on first use; ``.py_func`` is the same function in plain Python."""
-    return Kernel(function)
+    """Compile ``function`` on first use; ``.py_func`` is the same function in plain Python.  Arrays come from outside:
+    code that counts references to them is left out."""
+    return Kernel(function, allocates=False)
+
+
+def allocating_kernel(function: Callable[..., Any]) -> Kernel:
+    """One that makes arrays itself."""
+    return Kernel(function, allocates=True)
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """A straight-line helper: itself in plain Python, compiled where a kernel calls it."""
 
-    @overload(function, strict=False, jit_options=_INNER)
+    @overload(function, strict=False, jit_options=INNER)
     def _compiled(*args: Any) -> Any:
         return function
 

@@ -26,7 +26,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.core.cgutils import get_or_insert_function
 from numba.core.typeconv import Conversion
-from numba.core.typing import signature
+from numba.core.typing import arraydecl, builtins, signature
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import lower_builtin, lower_cast, models, register_model
 
@@ -373,11 +373,29 @@ def _register(function: Any, type_of: Callable[..., Any], emit: Callable[..., An
     the code, for calls whose signature matches ``kinds`` (default: every call)."""
 
     class Template(AbstractTemplate):
+        metadata = {"target": "cpu"}
+
         def generic(self, args: Any, kws: Any) -> Any:
             return None if kws else type_of(*args)
 
     infer_global(function)(Template)
     lower_builtin(function, *(kinds or [types.VarArg(types.Any)]))(emit)
+
+
+def _first(function: Any, template: Any) -> None:
+    """Let numba try the template of its own first: it asks up to nineteen others whether a sum of two floats is
+    theirs."""
+    infer_global(function)(type(template.__name__, (template,), {"metadata": {"target": "cpu"}}))
+
+
+_first(operator.getitem, arraydecl.GetItemBuffer)
+_first(operator.setitem, arraydecl.SetItemBuffer)
+for _template, _names in {
+    builtins.BinOp: "add sub mul iadd isub imul", builtins.BinOpTrueDiv: "truediv itruediv",
+    builtins.OrderedCmpOp: "lt le gt ge", builtins.UnorderedCmpOp: "eq ne",
+}.items():  # fmt: skip
+    for _name in _names.split():
+        _first(getattr(operator, _name), _template)
 
 
 def _common(*args: Any) -> Any:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .dispatch import U, kernel
+from .dispatch import U, allocating_kernel, kernel
 
 
-@kernel
+@allocating_kernel
 def margins(indptr, indices, data, w, b):
     """<w, x> + b for every row."""
     p = np.empty(indptr.size - 1)
@@ -22,7 +22,7 @@ def margins(indptr, indices, data, w, b):
     return p
 
 
-@kernel
+@allocating_kernel
 def moments(indptr, indices, data, c, h, d):
     """sum_i c_i x_i and sum_i h_i x_i^2."""
     g, H = np.zeros(d), np.zeros(d)
@@ -62,7 +62,7 @@ def violations(g, w, pen, rho, out):
     return worst
 
 
-@kernel
+@allocating_kernel
 def column_sums(first, rows, x, c):
     """sum_i c_i x_i by columns."""
     g = np.empty(first.size - 1)
@@ -74,7 +74,7 @@ def column_sums(first, rows, x, c):
     return g
 
 
-@kernel
+@allocating_kernel
 def screened(indptr, indices, data, place):
     """The rows restricted to the columns j with place[j] >= 0, and those renamed to their places."""
     start = np.zeros(indptr.size, np.int64)
@@ -89,7 +89,7 @@ def screened(indptr, indices, data, place):
     return start, columns[:to].copy(), values[:to].copy()
 
 
-@kernel
+@allocating_kernel
 def transposed(start, columns, values, k):
     """CSR to CSC with k columns."""
     first = np.zeros(k + 1, np.int64)
@@ -107,7 +107,7 @@ def transposed(start, columns, values, k):
     return first, rows, x
 
 
-@kernel
+@allocating_kernel
 def gram(start, columns, x, h, k):
     """sum_i h_i x_i x_i^T with a last feature that is always 1, the intercept's; both triangles."""
     G = np.zeros((k + 1, k + 1))
@@ -151,7 +151,7 @@ def descend_gram(G, q, w, pen, tol, max_epochs):
         full = largest <= tol
 
 
-@kernel
+@allocating_kernel
 def descend(first, rows, x, c, h, D, q, w, pen, tol, max_epochs, moves_last):
     """The same for many columns: G = X^T diag(h) X + diag(D) stays a product, the last feature is always 1.
 

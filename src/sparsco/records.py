@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dispatch import cast, dispatched, kernel, optional
+from .dispatch import cast, constant, kernel
 from .lanes import WIDTHS, lanes_for, packed, room, unpacked, width
 from .losses import couples
 from .regularizers import is_absolute, restricted, strength
@@ -329,21 +329,21 @@ def widened(array: np.ndarray, m: int, rest: float = 0.0) -> np.ndarray:
     return out
 
 
-@dispatched
+@constant
 def tracks(watch: Any) -> int:
-    """How many sums a kernel keeps: 0 none, 1 iterates, 2 and gradients, 3 and curvatures.  A compile-time constant."""
+    """How many sums a kernel keeps: 0 none, 1 iterates, 2 and gradients, 3 and curvatures."""
     raise NotImplementedError
 
 
-@optional
+@constant
 def spare(watch: Any) -> int:
-    """How many numbers per lane lie unused by kernels at a cell's end.  A compile-time constant."""
+    """How many numbers per lane lie unused by kernels at a cell's end."""
     return 0
 
 
-@optional
+@constant
 def follows(watch: Any) -> int:
-    """Whether a kernel looks at each step whether its iterate is one to keep.  A compile-time constant."""
+    """Whether a kernel looks at each step whether its iterate is one to keep."""
     return 0
 
 

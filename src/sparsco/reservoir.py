@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .dispatch import U, kernel
+from .dispatch import U, allocating_kernel, kernel
 from .randomness import Purpose, draw, key
 from .records import widened
 
@@ -76,7 +76,7 @@ def _copy_rows(starts, lengths, indices, data, to_indices, to_data, at):
         to += length
 
 
-@kernel
+@allocating_kernel
 def _choose(key_r, key_v, limit_r, limit_v, number, n):
     """Positions and priorities of the rows number, ..., number + n - 1 that come before either limit."""
     kept, first, second = np.empty(n, np.int64), np.empty(n, np.uint64), np.empty(n, np.uint64)

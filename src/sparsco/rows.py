@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .dispatch import U, inlined, kernel
+from .dispatch import U, allocating_kernel, inlined, kernel
 from .lanes import prefetch
 
 MAX_FEATURES = 2**32 - 1
@@ -142,7 +142,7 @@ def _survey(numbers, largest):
     return zeros, wild
 
 
-@kernel
+@allocating_kernel
 def _compress(X, indices, data):
     """The numbers that are not zero, as CSR."""
     indptr, p = np.zeros(X.shape[0] + 1, np.int64), U(0)
@@ -165,7 +165,7 @@ def ask_for_row(indptr, indices, data, order, k):
         prefetch(data, start + U(16 * line + 8))
 
 
-@kernel
+@allocating_kernel
 def squared_norms(indptr, data, order):
     """||x_i||^2 for the rows in ``order``."""
     norms = np.empty(order.size)
@@ -177,7 +177,7 @@ def squared_norms(indptr, data, order):
     return norms
 
 
-@kernel
+@allocating_kernel
 def margins(indptr, indices, data, w, b):
     """<w, x_i> + b for every row and model: w (d, m), b (m,), result (n, m)."""
     n, m = indptr.size - 1, U(b.size)
@@ -193,7 +193,7 @@ def margins(indptr, indices, data, w, b):
     return out
 
 
-@kernel
+@allocating_kernel
 def margins_at(indptr, indices, data, order, cells, first, b):
     """<w, x_i> + b for the rows in ``order`` and the models of b, w in the columns of ``cells`` from ``first`` on."""
     at, m = U(first), U(b.size)
@@ -209,7 +209,7 @@ def margins_at(indptr, indices, data, order, cells, first, b):
     return out
 
 
-@kernel
+@allocating_kernel
 def count_columns(w):
     """Of each column of w how many numbers are not zero."""
     counts = np.zeros(w.shape[1], np.int64)

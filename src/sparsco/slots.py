@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from .dispatch import U, kernel
+from .dispatch import U, allocating_kernel, kernel
 from .lanes import prefetch
 from .rows import LARGEST, Matrix, check_numbers, check_width
 
@@ -355,7 +355,7 @@ fits = _fits.cached
 """Without the search for records of the user's among the arguments, which takes longer than the work."""
 
 
-@kernel
+@allocating_kernel
 def tidied(lengths, keys, values):
     """Rows one behind the other as CSR: sorted by key, repeated keys summed, zeros dropped; the arrays are reused."""
     indptr = np.zeros(lengths.size + 1, np.int64)
@@ -415,7 +415,7 @@ def settle(table, first, starts):
         table[at] = first + i
 
 
-@kernel
+@allocating_kernel
 def look_up(table, of_slot, columns, starts):
     """Slots of the columns, -1 where there is none."""
     out = np.empty(columns.size, np.int64)

@@ -303,20 +303,21 @@ def learn(rows, order, schedule, method, state):
             if sums > 0:
                 store(lanes, cell, at + one, v)
             s = s + v * data[p]
-        for h in range(n):  # the iterates of the dead, summed up to the step at which each reached zero
-            at, v = U(dead[h]) * stride, load(lanes, level, h * m)
-            shrink, f = lam * penalty(reg, U(dead[h])) * falls(reg, v), at + one + m
-            died = (v != 0.0) & (abs(v) <= shrink * (B - cell[at]))
-            x = where(died, abs(v) * (1.0 / maximum(shrink, _NONE)) + cell[at], 0.5 * table[one, 0])
-            z, far = _near(table, grid, r, x), float(r)
-            if anyof(_misses(table, z, x)):  # irregular steps: bisect
-                z = 0.0 * x
-                while anyof(far - z > 1.0):
-                    mid = floor(0.5 * (z + far))
-                    reached = gather(table, mid * 4.0) >= x
-                    z, far = where(reached, z, mid), where(reached, mid, far)
-            gone = where(died, maximum(shrink * _summed(table, z, x), 0.0), 0.0)
-            store(lanes, cell, f, load(lanes, cell, f) + signed(gone, v))
+        if sums > 0:
+            for h in range(n):  # the iterates of the dead, summed up to the step at which each reached zero
+                at, v = U(dead[h]) * stride, load(lanes, level, h * m)
+                shrink, f = lam * penalty(reg, U(dead[h])) * falls(reg, v), at + one + m
+                died = (v != 0.0) & (abs(v) <= shrink * (B - cell[at]))
+                x = where(died, abs(v) * (1.0 / maximum(shrink, _NONE)) + cell[at], 0.5 * table[one, 0])
+                z, far = _near(table, grid, r, x), float(r)
+                if anyof(_misses(table, z, x)):  # irregular steps: bisect
+                    z = 0.0 * x
+                    while anyof(far - z > 1.0):
+                        mid = floor(0.5 * (z + far))
+                        reached = gather(table, mid * 4.0) >= x
+                        z, far = where(reached, z, mid), where(reached, mid, far)
+                gone = where(died, maximum(shrink * _summed(table, z, x), 0.0), 0.0)
+                store(lanes, cell, f, load(lanes, cell, f) + signed(gone, v))
         y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
         margin = P * s + b
         g = weight * derivative(loss, margin, y)

@@ -58,27 +58,28 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
                 pack(space, level + n, signed(abs(old) * per_lam + touched, old), died)
                 pack(space, whose + n, number + float(o), died)
                 n += count(died)
-        if n > U(0):  # fill up the last four of the dead by one whose sum nobody reads
-            store(FOUR, space, level + n, zero + 0.5 * table[one, 0])
-            store(FOUR, space, whose + n, zero + float(size - one))
-        for h in range(U(0), n, four):  # sum the iterates of the dead up to step z + 1, the first whose B reaches x
-            at = load(FOUR, space, level + h)
-            x = abs(at)
-            place = minimum(x * scale, cells)
-            left_of = floor(place)
-            lo, hi = gather(grid, left_of + 1.0), gather(grid, left_of + 2.0)
-            z = minimum(floor(lo + (hi - lo) * (place - left_of)), float(r) - 1.0)
-            if anyof((gather(table, z * 4.0) >= x) | (gather(table, z * 4.0 + 4.0) < x)):  # irregular steps: bisect
-                z = minimum(maximum(floor(lo) - 1.0, 0.0), float(r) - 1.0)
-                hi = where(place < cells, minimum(floor(hi) + 2.0, r), r)
-                while anyof(hi - z > 1.0):
-                    mid = floor(0.5 * (z + hi))
-                    reached = gather(table, mid * 4.0) >= x
-                    z, hi = where(reached, z, mid), where(reached, mid, hi)
-            SP, SPB = gather(table, z * 4.0 + 5.0), gather(table, z * 4.0 + 6.0)
-            total = signed(maximum(lam * (x * SP - SPB), 0.0), at)
-            for f in range(four):
-                space[fallen + U(space[whose + h + f])] = lane(total, f)
+        if sums > 0:
+            if n > U(0):  # fill up the last four of the dead by one whose sum nobody reads
+                store(FOUR, space, level + n, zero + 0.5 * table[one, 0])
+                store(FOUR, space, whose + n, zero + float(size - one))
+            for h in range(U(0), n, four):  # sum the iterates of the dead up to step z + 1, the first whose B reaches x
+                at = load(FOUR, space, level + h)
+                x = abs(at)
+                place = minimum(x * scale, cells)
+                left_of = floor(place)
+                lo, hi = gather(grid, left_of + 1.0), gather(grid, left_of + 2.0)
+                z = minimum(floor(lo + (hi - lo) * (place - left_of)), float(r) - 1.0)
+                if anyof((gather(table, z * 4.0) >= x) | (gather(table, z * 4.0 + 4.0) < x)):  # irregular steps: bisect
+                    z = minimum(maximum(floor(lo) - 1.0, 0.0), float(r) - 1.0)
+                    hi = where(place < cells, minimum(floor(hi) + 2.0, r), r)
+                    while anyof(hi - z > 1.0):
+                        mid = floor(0.5 * (z + hi))
+                        reached = gather(table, mid * 4.0) >= x
+                        z, hi = where(reached, z, mid), where(reached, mid, hi)
+                SP, SPB = gather(table, z * 4.0 + 5.0), gather(table, z * 4.0 + 6.0)
+                total = signed(maximum(lam * (x * SP - SPB), 0.0), at)
+                for f in range(four):
+                    space[fallen + U(space[whose + h + f])] = lane(total, f)
         y, weight = targets[U(k)], weights[U(k)]
         margin = P * ((lane(s, 0) + lane(s, 1)) + (lane(s, 2) + lane(s, 3))) + b
         g = weight * derivative(loss, margin, y)

@@ -83,16 +83,17 @@ def learn(rows, order, schedule, method, state):
             if (sums > 0) & (ridged(idle) == 0):
                 dead[n] = j
                 n += U(anyof((eta > 0.0) & (v == 0.0)))
-        for h in range(n):
-            j = U(dead[h])
-            at = j * stride
-            f, now, then = at + own, age(ages, t, cell, at), age(ages, origin, cell, at)
-            for lane_ in range(m):
-                z, eta = cell[f + lane_], cell[f + m + lane_]
-                own_shrink = lams[lane_] * penalty(reg, j) * falls(reg, -z)
-                if (eta > 0.0) & (abs(z) <= own_shrink * now):
-                    total = sum_to_death(table, z, eta, own_shrink, then, r)
-                    cell[f + m + m + m + lane_] -= math.copysign(total, z)
+        if (sums > 0) & (ridged(idle) == 0):
+            for h in range(n):
+                j = U(dead[h])
+                at = j * stride
+                f, now, then = at + own, age(ages, t, cell, at), age(ages, origin, cell, at)
+                for lane_ in range(m):
+                    z, eta = cell[f + lane_], cell[f + m + lane_]
+                    own_shrink = lams[lane_] * penalty(reg, j) * falls(reg, -z)
+                    if (eta > 0.0) & (abs(z) <= own_shrink * now):
+                        total = sum_to_death(table, z, eta, own_shrink, then, r)
+                        cell[f + m + m + m + lane_] -= math.copysign(total, z)
         y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
         margin = s + b
         c = weight * derivative(loss, margin, y)

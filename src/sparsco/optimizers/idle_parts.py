@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dispatch import U, dispatched, inlined
+from ..dispatch import U, constant, dispatched, inlined
 from ..lanes import maximum, minimum
 from ..regularizers import prox
 
@@ -18,9 +18,9 @@ def rate(rule: Any, G: Any, s2: Any, gain: Any, floor: Any) -> Any:  # noqa: N80
     raise NotImplementedError
 
 
-@dispatched
+@constant
 def normalises(rule: Any) -> int:
-    """Whether the rule needs s2 and the mean number of (normalised) nonzeros in a row.  A compile-time constant."""
+    """Whether the rule needs s2 and the mean number of (normalised) nonzeros in a row."""
     raise NotImplementedError
 
 
@@ -36,15 +36,15 @@ def moved(rule: Any, rest: Any, g: Any, anchor: Any, level: Any) -> Any:
     raise NotImplementedError
 
 
-@dispatched
+@constant
 def ridged(idle: Any) -> int:
-    """Whether rho > 0.  A compile-time constant."""
+    """Whether rho > 0."""
     raise NotImplementedError
 
 
-@dispatched
+@constant
 def drifts(idle: Any) -> int:
-    """Whether z changes while idle, in place of the threshold.  A compile-time constant."""
+    """Whether z changes while idle, in place of the threshold."""
     raise NotImplementedError
 
 
@@ -78,9 +78,9 @@ def stretch(idle: Any, z: Any, eta: Any, shrink: Any, a: Any, b: Any) -> Any:
     raise NotImplementedError
 
 
-@dispatched
+@constant
 def births(ages: Any) -> int:
-    """Whether coordinates have ages of their own.  A compile-time constant."""
+    """Whether coordinates have ages of their own."""
     raise NotImplementedError
 
 

@@ -1,0 +1,223 @@
+"""numba's compiler, made lean for our kernels: fewer passes, no code for calls that never come, no dead branches."""
+
+from __future__ import annotations
+
+import gc
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba.core import ir, types
+from numba.core.analysis import compute_cfg_from_blocks
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, PassManager
+from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.ir_utils import build_definitions
+from numba.core.typed_passes import (
+    IRLegalization,
+    NativeLowering,
+    NoPythonBackend,
+    NopythonTypeInference,
+    PreLowerStripPhis,
+)
+from numba.core.untyped_passes import FixupArgs, GenericRewrites, IRProcessing, ReconstructSSA, TranslateByteCode
+
+PACKAGE = __name__.partition(".")[0]
+
+CONSTANTS: set[Callable[[Any], int]] = set()
+"""Functions of a record that tell by its class alone."""
+
+_CASTS = (np.uint64, bool, int, float)
+
+
+def is_ours_by_module(thing: Any) -> bool:
+    """Whether a class or a function comes with the package."""
+    return thing.__module__.partition(".")[0] == PACKAGE
+
+
+def class_of(kind: Any) -> type | None:
+    """The class of the record behind a numba type; None where it is no record's."""
+    return getattr(kind, "instance_class", None)
+
+
+def _example(kind: Any) -> Any:
+    """A record of the type, None in place of its numbers."""
+    record = class_of(kind)
+    return record and record(*map(_example, kind.types))
+
+
+class _Known:
+    """What a function knows before its types are inferred: of a variable its value, else its type, else None."""
+
+    def __init__(self, function: ir.FunctionIR, args: Any) -> None:
+        self.definitions, self.args = function._definitions, args
+
+    def definition(self, variable: Any) -> Any:
+        """What it is set to, through plain copies; None where that is not one thing."""
+        while isinstance(variable, ir.Var):
+            found = self.definitions[variable.name]
+            variable = found[0] if len(found) == 1 else None
+        return variable
+
+    def part(self, thing: Any, index: int) -> Any:
+        """Item ``index`` of what is a tuple, as a definition or a type."""
+        while isinstance(thing, ir.Expr) and thing.op == "exhaust_iter":
+            thing = self.definition(thing.value)
+        if isinstance(thing, ir.Expr) and thing.op == "build_tuple":
+            return self.definition(thing.items[index])
+        kind = self.type_of(thing)
+        return kind.types[index] if isinstance(kind, types.BaseTuple) else None
+
+    def type_of(self, thing: Any) -> Any:
+        """The type of an argument or of a part of one."""
+        if isinstance(thing, types.Type):
+            return thing
+        if isinstance(thing, ir.Arg):
+            return self.args[thing.index]
+        if isinstance(thing, ir.Expr) and thing.op == "static_getitem":
+            return self.type_of(self.part(self.definition(thing.value), thing.index))
+        if isinstance(thing, ir.Expr) and thing.op == "getattr":
+            kind = self.type_of(self.definition(thing.value))
+            fields = getattr(kind, "fields", ())
+            return kind.types[fields.index(thing.attr)] if thing.attr in fields else None
+        return None
+
+    def value_of(self, thing: Any) -> Any:
+        """A number or a function, where it is known."""
+        if isinstance(thing, ir.Const | ir.Global | ir.FreeVar):
+            return thing.value
+        if not isinstance(thing, ir.Expr):
+            return None
+        if thing.op == "static_getitem":
+            return self.value_of(self.part(self.definition(thing.value), thing.index))
+        if thing.op == "call":
+            return self.called(self.value_of(self.definition(thing.func)), thing.args)
+        if thing.op == "binop":
+            values = [self.value_of(self.definition(side)) for side in (thing.lhs, thing.rhs)]
+            if thing.fn is operator.and_ and any(value is False for value in values):
+                return False
+            return None if None in values else thing.fn(*values)
+        return None
+
+    def called(self, function: Any, args: Any) -> Any:
+        """The value of a call."""
+        argument = self.definition(args[0]) if len(args) == 1 and callable(function) else None
+        if argument is not None and function in CONSTANTS:
+            kind = self.type_of(argument)
+            return None if kind is None else function(_example(kind))
+        value = self.value_of(argument) if function in _CASTS else None
+        return None if value is None else function(value)
+
+    def is_constant(self, thing: Any) -> bool:
+        """Whether it is a call of a constant of a record that is known."""
+        if not isinstance(thing, ir.Expr) or thing.op != "call" or self.value_of(thing) is None:
+            return False
+        return self.value_of(self.definition(thing.func)) in CONSTANTS
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Prune(FunctionPass):
+    """Constants of records are put in, and branches that they decide are taken or dropped, before types are inferred:
+    that is what compilation costs."""
+
+    _name = f"{PACKAGE}_prune"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        function = state.func_ir
+        known = _Known(function, state.args)
+        for block in function.blocks.values():
+            end = block.body[-1]
+            if isinstance(end, ir.Branch):
+                value = known.value_of(known.definition(end.cond))
+                if value is not None:
+                    block.body[-1] = ir.Jump(end.truebr if value else end.falsebr, end.loc)
+            for statement in block.find_insts(ir.Assign):
+                if known.is_constant(statement.value):
+                    statement.value = ir.Const(known.value_of(statement.value), statement.loc)
+        for label in compute_cfg_from_blocks(function.blocks).dead_nodes():
+            del function.blocks[label]
+        function._definitions = build_definitions(function.blocks)
+        return True
+
+
+class _Manager(PassManager):
+    """Without numba's checks of its passes after each."""
+
+    _ENFORCING = False
+
+
+class _KernelLibrary(JITCodeLibrary):
+    """A kernel's code, optimized as a whole: to do that function by function before takes a tenth of the time."""
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+
+
+class _LinkedLibrary(_KernelLibrary):
+    """Code that only other code calls: optimized and translated there, where it is inlined, not on its own."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+    @property
+    def codegen(self) -> Any:
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """numba asks it of ``codegen``; what is not translated has no address to be told."""
+
+
+class _Lean(CompilerBase):
+    """numba's compiler without garbage collections, which find nothing and cost a sixth of its time, and without the
+    passes that our functions have no use for (closures, array expressions, ``with``, literals); a user's have all."""
+
+    passes = [
+        TranslateByteCode, FixupArgs, _Prune, IRProcessing, GenericRewrites, ReconstructSSA,
+        NopythonTypeInference, PreLowerStripPhis, IRLegalization, NativeLowering, NoPythonBackend,
+    ]  # fmt: skip
+
+    library: type[JITCodeLibrary] = _KernelLibrary
+
+    def define_pipelines(self) -> list[PassManager]:
+        if not is_ours_by_module(self.state.func_id.func):
+            return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
+        manager = _Manager(PACKAGE)
+        for each in self.passes:
+            manager.add_pass(each, each.__name__)
+        manager.finalize()
+        return [manager]
+
+    def compile_extra(self, function: Any) -> Any:
+        self.state.library = self.library(self.state.targetctx.codegen(), function.__qualname__)
+        self.state.library.enable_object_caching()
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile_extra(function)
+        finally:
+            if collects:
+                gc.enable()
+
+
+class _LeanInner(_Lean):
+    """For functions that only kernels call."""
+
+    library = _LinkedLibrary
+
+
+FLAGS = {
+    "nogil": True,
+    "error_model": "numpy",
+    "boundscheck": False,
+    "no_cfunc_wrapper": True,
+    "pipeline_class": _Lean,
+}
+INNER = FLAGS | {"no_cpython_wrapper": True, "pipeline_class": _LeanInner}
+"""For functions that only kernels call: an entry from Python or C would cost compile time and serve nobody."""

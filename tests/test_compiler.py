@@ -1,0 +1,96 @@
+"""Constants of records decide branches before types are inferred."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from sparsco.dispatch import U, constant, kernel
+
+
+@constant
+def depth(record: Any) -> int:
+    """How deep."""
+    return 0
+
+
+class Shallow(NamedTuple):
+    size: float
+
+
+class Deep(NamedTuple):
+    size: float
+
+    def depth(record) -> int:  # noqa: N805
+        return 2
+
+
+class Nested(NamedTuple):
+    inner: Any
+
+    def depth(record) -> int:  # noqa: N805
+        return depth(record.inner) + 1
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+def _ours(function):
+    """As if it were one of the package's, whose compiler is the lean one."""
+    function.__module__ = "sparsco.test"
+    return kernel(function).uncached
+
+
+def decide(pair, x):
+    first, second = pair
+    one, levels, other = U(1), U(depth(first)), U(depth(pair.second))
+    out, n = 0.0, U(3)
+    if levels > 0:
+        out += 1.0
+    if (levels > one) & (x[0] > 0.0):
+        out += 10.0
+    if depth(second) == 1:
+        out += 100.0
+    if (levels > 0) | (other > 0):
+        out += 1000.0
+    for _ in range(levels):
+        out += 10000.0
+    if n > 0:  # not known: n is set again
+        n = U(0)
+        out += 0.5
+    return out + (0.25 if levels == 0 else 0.125)
+
+
+@pytest.mark.parametrize("first", [Shallow(1.0), Deep(1.0), Nested(Shallow(1.0)), Nested(Deep(1.0))])
+@pytest.mark.parametrize("second", [Shallow(1.0), Deep(1.0), Nested(Shallow(2.0))])
+@pytest.mark.parametrize("x", [-1.0, 1.0])
+def test_a_decided_branch_is_the_one_that_is_taken(first, second, x):
+    pair, array = Pair(first, second), np.array([x])
+    assert _ours(decide)(pair, array) == decide(pair, array)
+
+
+def typed(record, x):
+    if depth(record) > 1:
+        return x[0].no_such_thing
+    return x[0]
+
+
+def test_what_never_comes_is_not_even_typed():
+    compiled = _ours(typed)
+    assert compiled(Shallow(1.0), np.array([3.0])) == 3.0
+    with pytest.raises(Exception, match="no_such_thing"):
+        compiled(Deep(1.0), np.array([3.0]))
+
+
+def test_a_users_function_keeps_numbas_own_compiler():
+    def branches(record, x):
+        total = [1.0, 2.0]  # lists are no part of ours
+        return total[0] + x[0] if depth(record) > 1 else sum([value for value in total])
+
+    compiled = kernel(branches).uncached
+    assert compiled(Shallow(1.0), np.array([3.0])) == 3.0
+    assert compiled(Deep(1.0), np.array([3.0])) == 4.0
