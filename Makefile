@@ -4,7 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-from-pyproject
 # Two workers, as on the smallest machine we test on; each compiles what it needs into one shared cache, and a BLAS with
-# threads of its own would only get in the other's way.
+# threads of its own would only get in the other's way.  Hundreds of processes are started, so our modules' bytecode is
+# kept whatever the environment says.
 PYTEST_FLAGS ?= -n 2 --dist worksteal
 REPORT ?= sparsco-demo.html
 
@@ -31,7 +32,7 @@ demo: $(STAMP)
 	$(BIN)/python -m sparsco.demo --out $(REPORT)
 
 test: $(STAMP)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
+	PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
