@@ -307,6 +307,13 @@ def test_mini_batches_equal_the_dense_recursion(
     np.testing.assert_allclose(answer.b, expected[1], rtol=0.0, atol=1e-9 * scale)
 
 
+def test_means_of_points_on_a_bound_count_as_inside():
+    data = stream(129, "squared", seed=0)
+    box = next(record for record in RECORDS if name_of(record).startswith("Box"))
+    answer, _ = learned(data, "squared", box, BATCHED["batch-rda"](1), CONVERSIONS["suffix"], None, False)
+    assert np.isclose(answer.w.max(), 0.5, rtol=1e-12)
+
+
 def dense(data, loss, record, optimizer, conversion, run, intercept):
     """The reference's answer, and the size of its iterates."""
     X, Y, weights = data

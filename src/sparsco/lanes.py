@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba.core import types
 from numba.core.cgutils import get_or_insert_function
 from numba.core.typeconv import Conversion
@@ -205,6 +205,22 @@ def gather(array: np.ndarray, at: Any) -> Any:
 def anyof(mask: Any) -> Any:
     """Whether the condition holds in any lane."""
     return mask.any() if isinstance(mask, np.ndarray) else mask
+
+
+def count(mask: Any) -> Any:
+    """In how many lanes the condition holds."""
+    return np.uint64(np.count_nonzero(mask))
+
+
+def pack(array: np.ndarray, at: Any, value: Any, mask: Any) -> None:
+    """Write the lanes in which the condition holds to ``array[at:]``, one after the other; there must be room for all,
+    since what follows them may be overwritten."""
+    array[at : at + count(mask)] = np.atleast_1d(value)[np.atleast_1d(mask)]
+
+
+def numbered(lanes: Any) -> Any:
+    """0, 1, 2, ..., lane by lane."""
+    return np.arange(type(lanes).m, dtype=np.float64) if type(lanes).m > 1 else 0.0
 
 
 def total(value: Any) -> Any:
@@ -557,6 +573,61 @@ def _reduces(function: Any, pair: Callable[..., Any]) -> None:
 
 _reduces(total, _arithmetic("fadd"))
 _reduces(largest, lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
+def _type_count(mask: Any) -> Any:
+    return signature(types.uint64, mask) if isinstance(mask, Mask | types.Boolean) else None
+
+
+def _emit_count(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    bits, word = values[0], ir.IntType(64)
+    if isinstance(sig.args[0], Mask):
+        bits = builder.ctpop(builder.bitcast(bits, ir.IntType(sig.args[0].m)))
+    return builder.trunc(bits, word) if bits.type.width > 64 else builder.zext(bits, word)
+
+
+def _type_pack(array: Any, at: Any, value: Any, mask: Any) -> Any:
+    is_double = value == types.float64 or (isinstance(value, Vec) and not _is_single(value))
+    if is_double and _is_memory(array, value) and isinstance(mask, Mask | types.Boolean):
+        return signature(types.none, array, types.uint64, value, mask)
+
+
+_COMPRESSES = binding.get_host_cpu_features().get("avx512vl", False)
+"""Whether the machine packs in one instruction."""
+
+
+def _emit_pack(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    array, at, value, mask = values
+    start = builder.gep(context.make_array(sig.args[0])(context, builder, array).data, [at])
+    if not isinstance(sig.args[2], Vec):
+        builder.store(value, start)
+        return context.get_dummy_value()
+    size = min(sig.args[2].m, 8 if _COMPRESSES else 1)
+    for k in range(0, sig.args[2].m, size):  # what is left out is overwritten by the next
+        places = ir.Constant(ir.VectorType(ir.IntType(32), size), list(range(k, k + size)))
+        piece, here = builder.shuffle_vector(value, value, places), builder.shuffle_vector(mask, mask, places)
+        if size > 1:
+            kind = ir.FunctionType(piece.type, [piece.type, here.type, piece.type])
+            name = f"llvm.experimental.vector.compress.v{size}f64"
+            function = get_or_insert_function(builder.module, kind, name)
+            piece = builder.call(function, [piece, here, ir.Constant(piece.type, ir.Undefined)])
+        builder.store(piece, builder.bitcast(start, piece.type.as_pointer()), align=8)
+        found = _emit_count(context, builder, signature(types.uint64, Mask(size, 64)), [here])
+        start = builder.gep(start, [found])
+    return context.get_dummy_value()
+
+
+def _type_numbered(lanes: Any) -> Any:
+    kind = _value_type(lanes)
+    return signature(kind, lanes) if kind and not _is_single(kind) else None
+
+
+def _emit_numbered(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    kind = context.get_value_type(sig.return_type)
+    return ir.Constant(kind, list(map(float, range(kind.count))) if isinstance(kind, ir.VectorType) else 0.0)
+
+
+_register(count, _type_count, _emit_count)
+_register(pack, _type_pack, _emit_pack)
+_register(numbered, _type_numbered, _emit_numbered)
 _register(where, _type_where, lambda context, builder, sig, values: builder.select(*values))
 _register(anyof, _type_anyof, _emit_anyof)
 _register(lane, _type_lane, _emit_lane)

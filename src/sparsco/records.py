@@ -74,10 +74,11 @@ class Block:
         self.noted, self.level = np.zeros(0, np.uint32), np.zeros(0)
 
     def make_scratch(self, longest: int, width: int) -> None:
-        """Room to note every feature of the longest row, and a value for each of its lanes; ten for one model."""
-        numbers = max(width, 10)
-        if len(self.noted) < longest + 8 or len(self.level) < (longest + 8) * numbers:
-            self.noted, self.level = np.zeros(2 * longest + 8, np.uint32), aligned_zeros((2 * longest + 8) * numbers)
+        """Room to note every feature of the longest row and a value for each of its lanes, ten for one model; and for
+        three hundred features more."""
+        numbers, room = max(width, 10), longest + 300
+        if len(self.noted) < room or len(self.level) < room * numbers:
+            self.noted, self.level = np.zeros(room + longest, np.uint32), aligned_zeros((room + longest) * numbers)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"noted": self.noted[:0], "level": self.level[:0]}

@@ -15,12 +15,16 @@ import numpy as np
 from ..dispatch import U, inlined, kernel, plain_python
 from ..lanes import (
     anyof,
+    count,
     floor,
     gather,
+    lane,
     load,
     maximum,
     minimum,
+    numbered,
     of_row,
+    pack,
     prefetch,
     room,
     signed,
@@ -34,9 +38,11 @@ from ..mirrors import Euclidean
 from ..records import Block, Layout, Problem, State, spare, tracks
 from ..regularizers import ElasticNet, falls, is_absolute, penalty, prox, stepped
 from .fobos_lines import learn_lines
-from .lines import FIVE, FOUR, THREE, TWO, tails
+from .lines import EIGHT, FIVE, FOUR, THREE, TWO, tails
 
 _CELLS = 4096
+_TOGETHER = 256
+"""How many deaths are packed before their sums are closed."""
 _NONE = 1e-100
 """Shrinkage too small to end anything."""
 _TINY, _TINY_SINGLE, _TINY_SUMS = 1e-60, 1e-12, 1e-4
@@ -282,8 +288,10 @@ def learn(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     eta, tau, fall, omega, table, grid, first, dead, level = schedule
     cell, bias, _ = state
-    m, sums, one = U(room(lanes)), U(tracks(watch)), U(1)
+    m, sums, one, eight = U(room(lanes)), U(tracks(watch)), U(1), U(8)
     stride = one + (one + sums + U(spare(watch))) * m
+    size = m + U(_TOGETHER)  # at the end of ``level``: who died, what each step took off, B at death with v's sign
+    who, sink, deaths = U(level.size) - size, U(level.size) - size - size, U(level.size) - U(3) * size
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
         i, r = U(order[k]), U(first + k)
@@ -303,21 +311,35 @@ def learn(rows, order, schedule, method, state):
             if sums > 0:
                 store(lanes, cell, at + one, v)
             s = s + v * data[p]
-        if sums > 0:
-            for h in range(n):  # the iterates of the dead, summed up to the step at which each reached zero
+        if sums > 0:  # the iterates of the dead, summed up to the step at which each reached zero, eight at a time
+            packed, most = U(0), U(_TOGETHER) - eight
+            for h in range(n):
                 at, v = U(dead[h]) * stride, load(lanes, level, h * m)
-                shrink, f = lam * penalty(reg, U(dead[h])) * falls(reg, v), at + one + m
+                shrink = lam * penalty(reg, U(dead[h])) * falls(reg, v)
                 died = (v != 0.0) & (abs(v) <= shrink * (B - cell[at]))
-                x = where(died, abs(v) * (1.0 / maximum(shrink, _NONE)) + cell[at], 0.5 * table[one, 0])
-                z, far = _near(table, grid, r, x), float(r)
-                if anyof(_misses(table, z, x)):  # irregular steps: bisect
-                    z = 0.0 * x
-                    while anyof(far - z > 1.0):
-                        mid = floor(0.5 * (z + far))
-                        reached = gather(table, mid * 4.0) >= x
-                        z, far = where(reached, z, mid), where(reached, mid, far)
-                gone = where(died, maximum(shrink * _summed(table, z, x), 0.0), 0.0)
-                store(lanes, cell, f, load(lanes, cell, f) + signed(gone, v))
+                pack(level, deaths + packed, signed(abs(v) * (1.0 / maximum(shrink, _NONE)) + cell[at], v), died)
+                pack(level, sink + packed, shrink, died)
+                pack(level, who + packed, numbered(lanes) + float(at + one + m), died)
+                packed += count(died)
+                if (packed < most) & (h + one < n):
+                    continue
+                store(EIGHT, level, deaths + packed, 0.5 * table[one, 0])  # fill up by some that add nothing
+                store(EIGHT, level, sink + packed, 0.0)
+                store(EIGHT, level, who + packed, 0.0)
+                for q in range(U(0), packed, eight):
+                    x_signed, sinks = load(EIGHT, level, deaths + q), load(EIGHT, level, sink + q)
+                    x = abs(x_signed)
+                    z, far = _near(table, grid, r, x), 0.0 * x + float(r)
+                    if anyof(_misses(table, z, x)):  # irregular steps: bisect
+                        z = 0.0 * x
+                        while anyof(far - z > 1.0):
+                            mid = floor(0.5 * (z + far))
+                            reached = gather(table, mid * 4.0) >= x
+                            z, far = where(reached, z, mid), where(reached, mid, far)
+                    gone = signed(maximum(sinks * _summed(table, z, x), 0.0), x_signed)
+                    for f in range(eight):
+                        cell[U(level[who + q + f])] += lane(gone, f)
+                packed = U(0)
         y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
         margin = P * s + b
         g = weight * derivative(loss, margin, y)

@@ -7,12 +7,12 @@ each would cost more than the rest of its work.
 from __future__ import annotations
 
 from ..dispatch import U, kernel
-from ..lanes import anyof, floor, gather, lane, load, maximum, minimum, signed, store, where
+from ..lanes import anyof, count, floor, gather, lane, load, maximum, minimum, numbered, pack, signed, store, where
 from ..losses import curvature, derivative
 from ..records import tracks
 from ..regularizers import prox
 from ..rows import ask_for_row
-from .lines import FOUR, count, fields, numbered, pack, pick, prefetch, put_fields
+from .lines import FOUR, fields, pick, prefetch, put_fields
 
 
 @kernel
@@ -30,7 +30,7 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
     sums, one, two, four = U(tracks(watch)), U(1), U(2), U(4)
     lam, b = lams[0], bias[0]
     per_lam, scale, cells = 1.0 / maximum(1e-300, lam), grid[0], grid.size - 3.0
-    size, number = U(space.size) >> two, numbered()
+    size, number = U(space.size) >> two, numbered(FOUR)
     level, whose, fallen, zero = size, two * size, two * size + size, 0.0 * number
     for k in range(order.size):
         ask_for_row(indptr, indices, data, order, k)

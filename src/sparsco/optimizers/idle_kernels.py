@@ -7,7 +7,22 @@ import math
 import numpy as np
 
 from ..dispatch import U, kernel
-from ..lanes import anyof, lane, least, load, maximum, minimum, of_row, room, signed, spell, store, where, width
+from ..lanes import (
+    anyof,
+    lane,
+    least,
+    load,
+    maximum,
+    minimum,
+    numbered,
+    of_row,
+    room,
+    signed,
+    spell,
+    store,
+    where,
+    width,
+)
 from ..lanes import prefetch as ask
 from ..losses import curvature, derivative
 from ..records import tracks
@@ -30,7 +45,7 @@ from .idle_parts import (
     stretch,
     sum_to_death,
 )  # fmt: skip
-from .lines import FOUR, fields, numbered, pick, prefetch, put_fields
+from .lines import FOUR, fields, pick, prefetch, put_fields
 
 
 @kernel
@@ -176,7 +191,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
     sums, one, four, size = U(tracks(watch)), U(1), U(4), U(40)
     lam, floor, b0 = lams[0], floors[0], centres[0]
     b, z_b, G_b, r_b, K = bias[0], bias[1], bias[2], bias[3], clock[0]
-    number = numbered()
+    number = numbered(FOUR)
     zero = 0.0 * number
     for k in range(order.size):
         ask_for_row(indptr, indices, data, order, k)

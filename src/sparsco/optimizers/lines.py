@@ -11,13 +11,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba.core import types
-from numba.core.cgutils import get_or_insert_function
 from numba.core.typing import signature
 
 from ..dispatch import class_of
-from ..lanes import Eight, Four, Mask, Two, Vec, _register, emit_prefetch, width
+from ..lanes import Eight, Four, Two, Vec, _register, emit_prefetch, width
 
 LINE = 8
 """Numbers per feature at most: 64 bytes."""
@@ -61,25 +60,10 @@ def prefetch(cell: np.ndarray, indices: np.ndarray, p: Any, line: Any = EIGHT) -
     """Ask for the lines of the four features at ``indices[p:]``, which will be read soon."""
 
 
-def numbered() -> Any:
-    """0, 1, 2, 3."""
-    return np.arange(4.0)
-
-
 def tails(rows: Any) -> tuple[np.ndarray, np.ndarray]:
     """Room for the four entries of an incomplete block: their features, their values.  Made outside of kernels, where
     an array is a third of a second of compilation."""
     return np.empty(4, rows.indices.dtype), np.empty(4, rows.data.dtype)
-
-
-def pack(array: np.ndarray, at: Any, values: Any, mask: Any) -> None:
-    """Write those of four values for which the mask holds to ``array[at:]``, where there must be room for four."""
-    array[at : at + count(mask)] = values[mask]
-
-
-def count(mask: Any) -> Any:
-    """For how many of four the mask holds."""
-    return np.uint64(np.count_nonzero(mask))
 
 
 # --- The same in compiled code ----------------------------------------------------------------------------------------
@@ -88,8 +72,6 @@ def count(mask: Any) -> Any:
 
 _WORD, _PAIR = ir.IntType(64), ir.VectorType(ir.DoubleType(), 2)
 _FIRST, _SECOND = (0, 4, 2, 6), (1, 5, 3, 7)
-_COMPRESSES = binding.get_host_cpu_features().get("avx512vl", False)
-"""Whether the machine packs in one instruction."""
 
 
 def _shuffle(builder: Any, a: Any, b: Any, order: tuple[int, ...]) -> Any:
@@ -201,44 +183,3 @@ _register(pick, _type_pick, _emit_pick)
 _register(fields, _type_fields, _emit_fields)
 _register(put_fields, _type_put, _emit_put)
 _register(prefetch, _type_prefetch, _emit_prefetch)
-
-
-def _type_numbered() -> Any:
-    return signature(Vec(4))
-
-
-def _emit_numbered(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    return ir.Constant(context.get_value_type(sig.return_type), [0.0, 1.0, 2.0, 3.0])
-
-
-def _type_pack(array: Any, at: Any, values: Any, mask: Any) -> Any:
-    return signature(types.none, array, types.uint64, values, mask)
-
-
-def _emit_pack(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    array, at, four, mask = values
-    start = builder.gep(context.make_array(sig.args[0])(context, builder, array).data, [at])
-    if _COMPRESSES:
-        kind = ir.FunctionType(four.type, [four.type, mask.type, four.type])
-        function = get_or_insert_function(builder.module, kind, "llvm.experimental.vector.compress.v4f64")
-        packed = builder.call(function, [four, mask, ir.Constant(four.type, ir.Undefined)])
-        builder.store(packed, builder.bitcast(start, four.type.as_pointer()), align=8)
-        return context.get_dummy_value()
-    for k in range(4):  # one that is left out is overwritten by the next
-        builder.store(builder.extract_element(four, _lane(k)), start)
-        start = builder.gep(start, [builder.zext(builder.extract_element(mask, _lane(k)), _WORD)])
-    return context.get_dummy_value()
-
-
-def _type_count(mask: Any) -> Any:
-    return signature(types.uint64, mask) if isinstance(mask, Mask) else None
-
-
-def _emit_count(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    bits = builder.zext(builder.bitcast(values[0], ir.IntType(4)), _WORD)
-    return builder.ctpop(bits)
-
-
-_register(numbered, _type_numbered, _emit_numbered)
-_register(pack, _type_pack, _emit_pack)
-_register(count, _type_count, _emit_count)
