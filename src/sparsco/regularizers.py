@@ -256,8 +256,8 @@ class Box(NamedTuple):
 
     def strength(regularizer, w):
         low, high = regularizer._bounds(w)
-        slack = 1e-9 * np.maximum(np.abs(low), np.abs(high))  # means of points on a bound are rounded
-        inside = ((w >= low - slack) & (w <= high + slack)).all(0)
+        least, most = low - 1e-9 * np.abs(low), high + 1e-9 * np.abs(high)  # means of points on a bound are rounded
+        inside = ((w >= least) & (w <= most)).all(0)
         return np.where(inside, 0.5 * regularizer.rho * np.square(w).sum(0), np.inf)
 
     def _bounds(regularizer, W):
