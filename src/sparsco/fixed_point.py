@@ -10,7 +10,7 @@ from .dispatch import U, kernel
 from .lanes import load, of_row, store, width
 from .losses import couples, curvature, derivative
 from .records import Means, Problem, Rows, padded, widened
-from .rows import add_rows, add_squared_rows, margins_at
+from .rows import add_rows, add_squared_rows, margins
 
 
 class FixedPoint:
@@ -45,7 +45,7 @@ class FixedPoint:
         """The same on whole arrays: where a derivative depends on all margins, or for more models than lanes."""
         m, where = self.m, (*rows[:3], order)
         y, weight = (part.reshape(len(order), -1)[:, :m] for part in (rows.targets, rows.weights))
-        p = margins_at(*where, self.w, 0, self.b[:m])
+        p = margins(*rows[:3], self.w, self.b[:m], order)
         add_rows(*where, weight * derivative(loss, p, y), self.G, 0, self.bias[0])
         add_squared_rows(*where, weight * curvature(loss, p, y), self.H, 0, self.bias[1])
 

@@ -48,6 +48,7 @@ Sixteen = _record("Sixteen", 16)
 ThirtyTwo = _record("ThirtyTwo", 32)
 SixtyFour = _record("SixtyFour", 64)
 HundredTwentyEight = _record("HundredTwentyEight", 128)
+TWO, FOUR, EIGHT = Two(), Four(), Eight()
 
 SingleTwo = _record("SingleTwo", 2, 32)
 SingleFour = _record("SingleFour", 4, 32)

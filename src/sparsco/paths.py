@@ -26,7 +26,8 @@ from .polish import BY_MODEL, finish
 from .polish import slices as rows_of
 from .pools import Threads
 from .randomness import Purpose, seed_of, uniform
-from .rows import Matrix, count_columns, margins_at, put_columns, stack
+from .rows import Matrix, count_columns, put_columns, stack
+from .rows import margins as margins_of
 from .solve import Grid, Run
 from .streams import open_stream
 from .training import JUDGED, Trained, _Training, next_mark
@@ -658,7 +659,7 @@ def judged(
     margins = np.empty((sum(run.targets.m for run in learner._runs) // m, m, n))
     places, found_weights = weights_at(rows)
     for run, (w, b) in zip(learner._runs, found_weights, strict=True):
-        p = margins_at(rows.indptr, places, rows.data, order, np.ascontiguousarray(w), 0, b)
+        p = margins_of(rows.indptr, places, rows.data, w, b, order)
         targets, scaled = run.lanes_of(codes, scale)
         with np.errstate(over="ignore", invalid="ignore"):
             found = scaled * value(run.problem.loss, p, targets)

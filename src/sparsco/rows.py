@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .dispatch import U, allocating_kernel, inlined, kernel
-from .lanes import prefetch
+from .lanes import EIGHT, load, prefetch, store
 
 MAX_FEATURES = 2**32 - 1
 LARGEST = np.float64(1e75)
@@ -177,36 +177,34 @@ def squared_norms(indptr, data, order):
     return norms
 
 
-@allocating_kernel
-def margins(indptr, indices, data, w, b):
-    """<w, x_i> + b for every row and model: w (d, m), b (m,), result (n, m)."""
-    n, m = indptr.size - 1, U(b.size)
-    out = np.empty((n, b.size))
-    for k in range(n):
-        i = U(k)
-        for q in range(m):
-            out[i, q] = b[q]
-        for p in range(U(indptr[i]), U(indptr[i + U(1)])):
-            j, x = U(indices[p]), data[p]
-            for q in range(m):
-                out[i, q] += w[j, q] * x
+def margins(
+    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, w: np.ndarray, b: np.ndarray,
+    order: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
+    """<w, x_i> + b for the rows in ``order``, or all, and the models of b (m,), which are the first columns of w."""
+    order = np.arange(len(indptr) - 1) if order is None else order
+    out = np.empty((len(order), len(b)))
+    _margins(indptr, indices, data, order, np.ascontiguousarray(w).reshape(-1), w.shape[1], b, out.reshape(-1))
     return out
 
 
-@allocating_kernel
-def margins_at(indptr, indices, data, order, cells, first, b):
-    """<w, x_i> + b for the rows in ``order`` and the models of b, w in the columns of ``cells`` from ``first`` on."""
-    at, m = U(first), U(b.size)
-    out = np.empty((order.size, b.size))
+@kernel
+def _margins(indptr, indices, data, order, w, stride, b, out):
+    m, step, eight = U(b.size), U(stride), U(8)
+    whole = m - m % eight
     for k in range(order.size):
-        i = U(order[k])
-        for q in range(m):
-            out[k, q] = b[q]
-        for p in range(U(indptr[i]), U(indptr[i + U(1)])):
-            j, x = U(indices[p]), data[p]
-            for q in range(m):
-                out[k, q] += cells[j, at + q] * x
-    return out
+        i, at = U(order[k]), U(k) * m
+        start, stop = U(indptr[i]), U(indptr[i + U(1)])
+        for q in range(U(0), whole, eight):
+            s = load(EIGHT, b, q)
+            for p in range(start, stop):
+                s = s + load(EIGHT, w, U(indices[p]) * step + q) * data[p]
+            store(EIGHT, out, at + q, s)
+        for q in range(whole, m):
+            t = b[q]
+            for p in range(start, stop):
+                t += w[U(indices[p]) * step + q] * data[p]
+            out[at + q] = t
 
 
 @allocating_kernel

@@ -650,15 +650,19 @@ class Run:
             answer = early.finish()
             return answer._replace(report={**answer.report, "run": early})
         answer = self.conversion.finish(self)
-        w = answer.w
-        if not (np.all(np.isfinite(w)) and np.all(np.isfinite(answer.b))):
+        w, b = answer.w, answer.b
+        if not (np.isfinite(w.sum()) and np.isfinite(b.sum())):
             self._diverged()
-        _, targets, scaled = self._pilot_rows
+        matrix, targets, scaled = self._pilot_rows
+        some = np.arange(0, len(matrix), 1 + self.problem.m // 8)
+        targets, scaled = targets[some], scaled[some]
         zero = self._loss_at(np.zeros(targets.shape), targets, scaled)
         if not is_absolute(self.problem.regularizer):
             zero += float(np.sum(self.problem.strengths(np.zeros_like(w))))
-        reached = self._pilot_loss if self.lams is not None else self._pilot_objective  # many penalties say little
-        if reached(w, answer.b) > 1e3 * zero > 0.0:
+        reached = self._loss_at(margins(matrix.indptr, matrix.indices, matrix.data, w, b, some), targets, scaled)
+        if self.lams is None:  # many penalties say little
+            reached += float(np.sum(self.problem.strengths(w)))
+        if reached > 1e3 * zero > 0.0:
             self._diverged()
         return answer if self.rounding is None else self.rounding.round(answer, self)
 

@@ -20,7 +20,7 @@ from ..losses import curvature, derivative
 from ..quadratic import largest_eigenvalue
 from ..records import Block, Layout, Problem, Rows, State
 from ..regularizers import prox_all, prox_with_l2
-from ..rows import Matrix, add_rows, add_squared_rows, margins_at, squared_norms
+from ..rows import Matrix, add_rows, add_squared_rows, margins, squared_norms
 from ..steps import Pilot
 from .fobos import FOBOS
 
@@ -219,7 +219,7 @@ def learn(rows: Rows, order: np.ndarray, schedule: Schedule, method: Any, state:
         now = slice(k, min(k + B - t % B, len(order)))
         y, weight = np.ascontiguousarray(targets[now, :m]), weights[now, :m]
         where = *rows[:3], order[now]
-        p = margins_at(*where, cells, 0, bias[0, :m].copy())
+        p = margins(*rows[:3], cells, bias[0, :m].copy(), order[now])
         with np.errstate(over="ignore", invalid="ignore"):
             c = weight * derivative(problem.loss, p, y)
             watched = {1: (omega[now, None] * c, add_rows)} if problem.sums > 1 else {}

@@ -14,6 +14,9 @@ import numpy as np
 
 from ..dispatch import U, inlined, kernel, plain_python
 from ..lanes import (
+    EIGHT,
+    FOUR,
+    TWO,
     anyof,
     count,
     floor,
@@ -38,7 +41,7 @@ from ..mirrors import Euclidean
 from ..records import Block, Layout, Problem, State, spare, tracks
 from ..regularizers import ElasticNet, falls, is_absolute, penalty, prox, stepped
 from .fobos_lines import learn_lines
-from .lines import EIGHT, FIVE, FOUR, THREE, TWO, tails
+from .lines import FIVE, THREE, tails
 
 _CELLS = 4096
 _TOGETHER = 256

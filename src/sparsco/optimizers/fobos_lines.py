@@ -7,12 +7,27 @@ each would cost more than the rest of its work.
 from __future__ import annotations
 
 from ..dispatch import U, kernel
-from ..lanes import anyof, count, floor, gather, lane, load, maximum, minimum, numbered, pack, signed, store, where
+from ..lanes import (
+    FOUR,
+    anyof,
+    count,
+    floor,
+    gather,
+    lane,
+    load,
+    maximum,
+    minimum,
+    numbered,
+    pack,
+    signed,
+    store,
+    where,
+)
 from ..losses import curvature, derivative
 from ..records import tracks
 from ..regularizers import prox
 from ..rows import ask_for_row
-from .lines import FOUR, fields, pick, prefetch, put_fields
+from .lines import fields, pick, prefetch, put_fields
 
 
 @kernel

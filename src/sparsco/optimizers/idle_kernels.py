@@ -8,6 +8,7 @@ import numpy as np
 
 from ..dispatch import U, kernel
 from ..lanes import (
+    FOUR,
     anyof,
     lane,
     least,
@@ -45,7 +46,7 @@ from .idle_parts import (
     stretch,
     sum_to_death,
 )  # fmt: skip
-from .lines import FOUR, fields, pick, prefetch, put_fields
+from .lines import fields, pick, prefetch, put_fields
 
 
 @kernel

@@ -16,7 +16,7 @@ from numba.core import types
 from numba.core.typing import signature
 
 from ..dispatch import class_of
-from ..lanes import Eight, Four, Two, Vec, _register, emit_prefetch, width
+from ..lanes import EIGHT, Vec, _register, emit_prefetch, width
 
 LINE = 8
 """Numbers per feature at most: 64 bytes."""
@@ -34,7 +34,7 @@ class Five(NamedTuple):
     m = 5
 
 
-TWO, THREE, FOUR, FIVE, EIGHT = Two(), Three(), Four(), Five(), Eight()
+THREE, FIVE = Three(), Five()
 
 
 def pick(array: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any) -> Any:
