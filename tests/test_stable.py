@@ -79,7 +79,7 @@ def naive_stages(X, y, sizes, method, seed):
             factors = squares**-0.25 * np.sqrt(squares.sum() / np.sqrt(squares).sum())
             X = X * factors
             squares = np.array([sum(x * x for x in column if x) for column in X.T])
-        eta = 1.0 / (1.0 + squares.sum() / n)
+        eta = (1.0 if last else 0.5) / (1.0 + squares.sum() / n)
         means, intercepts = [], []
         for m in range(M):
             heads = bits(seed, Purpose.HALF, np.arange(n) + (m // 2 << 40)) >> np.uint64(63) == 0

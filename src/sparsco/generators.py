@@ -6,9 +6,12 @@ import numpy as np
 from scipy.sparse import csr_matrix, hstack
 
 
-def zipf_rows(n: int, d: int, k: int, rng: np.random.Generator) -> csr_matrix:
-    """n unit rows of k distinct features out of d, drawn one after the other with probabilities ~ 1 / (rank + 10)."""
-    cumulative = np.cumsum(1.0 / (np.arange(d) + 10.0))
+def zipf_rows(
+    n: int, d: int, k: int, rng: np.random.Generator, exponent: float = 1.0, shift: float = 10.0
+) -> csr_matrix:
+    """n unit rows of k distinct features out of d, drawn one after the other with probabilities that fall like
+    (rank + shift)^-exponent, ranks from 0 on."""
+    cumulative = np.cumsum((np.arange(d) + shift) ** -exponent)
     cumulative /= cumulative[-1]
     indices = np.empty((n, k), dtype=np.int32)
     for start in range(0, n, 10_000):
