@@ -15,13 +15,12 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder, PassManager
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.ir_utils import build_definitions
 from numba.core.typed_passes import (
-    IRLegalization,
     NativeLowering,
     NoPythonBackend,
     NopythonTypeInference,
     PreLowerStripPhis,
 )
-from numba.core.untyped_passes import FixupArgs, GenericRewrites, IRProcessing, ReconstructSSA, TranslateByteCode
+from numba.core.untyped_passes import FixupArgs, GenericRewrites, ReconstructSSA, TranslateByteCode
 
 PACKAGE = __name__.partition(".")[0]
 
@@ -176,11 +175,12 @@ class _LinkedLibrary(_KernelLibrary):
 
 class _Lean(CompilerBase):
     """numba's compiler without garbage collections, which find nothing and cost a sixth of its time, and without the
-    passes that our functions have no use for (closures, array expressions, ``with``, literals); a user's have all."""
+    passes that our functions have no use for (closures, array expressions, ``with``, literals, checks); a user's have
+    all."""
 
     passes = [
-        TranslateByteCode, FixupArgs, _Prune, IRProcessing, GenericRewrites, ReconstructSSA,
-        NopythonTypeInference, PreLowerStripPhis, IRLegalization, NativeLowering, NoPythonBackend,
+        TranslateByteCode, FixupArgs, _Prune, GenericRewrites, ReconstructSSA,
+        NopythonTypeInference, PreLowerStripPhis, NativeLowering, NoPythonBackend,
     ]  # fmt: skip
 
     library: type[JITCodeLibrary] = _KernelLibrary
