@@ -1,13 +1,17 @@
-"""Constants of records decide branches before types are inferred."""
+"""Constants of records decide branches before types are inferred; compiled code gives back what it was given."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from numba.core.caching import NullCache
+from scipy.sparse import csr_matrix
 
-from sparsco.dispatch import U, constant, kernel
+from sparsco import SparseClassifier
+from sparsco.dispatch import U, allocating_kernel, constant, kernel
 
 
 @constant
@@ -79,11 +83,60 @@ def typed(record, x):
     return x[0]
 
 
-def test_what_never_comes_is_not_even_typed():
-    compiled = _ours(typed)
+def typed_with_another(record, x):
+    levels = U(depth(record))
+    if (levels > 1) & (x[0] > 0.0):
+        return x[0].no_such_thing
+    if (levels < 1) | (x[0] > 0.0):
+        return x[0]
+    return x[0].no_such_thing
+
+
+@pytest.mark.parametrize("function", [typed, typed_with_another])
+def test_what_never_comes_is_not_even_typed(function):
+    compiled = _ours(function)
     assert compiled(Shallow(1.0), np.array([3.0])) == 3.0
     with pytest.raises(Exception, match="no_such_thing"):
         compiled(Deep(1.0), np.array([3.0]))
+
+
+def _double(record, x, y):
+    y[0] = 2.0 * x[0]
+
+
+def _new(record, x, y):
+    out = np.zeros(3)
+    out[0] = x[0]
+    return out
+
+
+@pytest.mark.parametrize("function", [_double, _new])
+@pytest.mark.parametrize("make", [kernel, allocating_kernel])
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_no_call_keeps_a_reference(function, make, is_cached):
+    if (function, make, is_cached) == (_new, kernel, True):
+        pytest.skip("such a kernel may not make arrays")
+    function.__module__ = "sparsco.test"
+    made = make(function)
+    made.cached._cache = NullCache()  # on disk it would be taken for one of the package's
+    compiled, record, x, y = made.cached if is_cached else made.uncached, Shallow(1.0), np.ones(2), np.ones(2)
+    compiled(record, x, y)
+    before = sys.getrefcount(x), sys.getrefcount(y)
+    found = [compiled(record, x, y) for _ in range(10)]
+    assert (sys.getrefcount(x), sys.getrefcount(y)) == before
+    if function is _new:
+        assert {sys.getrefcount(each) for each in found} == {sys.getrefcount(np.zeros(3)) + 2}
+
+
+def test_an_estimators_memory_does_not_grow():
+    X = np.random.default_rng(0).normal(size=(200, 20))
+    model = SparseClassifier(alpha=0.01, random_state=0)
+    matrix, y = csr_matrix(X), np.where(X[:, 0] > 0.0, 1, -1)
+    model.fit(matrix, y).predict(matrix)
+    before = sys.getrefcount(matrix.data), sys.getrefcount(matrix.indices), sys.getrefcount(y)
+    for _ in range(5):
+        model.fit(matrix, y).predict(matrix)
+    assert (sys.getrefcount(matrix.data), sys.getrefcount(matrix.indices), sys.getrefcount(y)) == before
 
 
 def test_a_users_function_keeps_numbas_own_compiler():
@@ -91,6 +144,6 @@ def test_a_users_function_keeps_numbas_own_compiler():
         total = [1.0, 2.0]  # lists are no part of ours
         return total[0] + x[0] if depth(record) > 1 else sum([value for value in total])
 
-    compiled = kernel(branches).uncached
-    assert compiled(Shallow(1.0), np.array([3.0])) == 3.0
-    assert compiled(Deep(1.0), np.array([3.0])) == 4.0
+    for compiled in (kernel(branches).cached, kernel(branches).uncached):
+        assert compiled(Shallow(1.0), np.array([3.0])) == 3.0
+        assert compiled(Deep(1.0), np.array([3.0])) == 4.0

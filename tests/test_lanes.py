@@ -19,6 +19,7 @@ from sparsco.lanes import (
     WIDTHS,
     One,
     anyof,
+    count,
     exp,
     floor,
     gather,
@@ -29,7 +30,9 @@ from sparsco.lanes import (
     load,
     maximum,
     minimum,
+    numbered,
     of_row,
+    pack,
     packed,
     room,
     signed,
@@ -469,3 +472,27 @@ def test_float32_memory_is_refused():
 
     with pytest.raises(numba.TypingError):
         first.uncached(SINGLE[0](), np.zeros(4, np.float32))
+
+
+def _packed(lanes, a, out, rest):
+    v = load(lanes, a, U(0))
+    pack(out, U(3), v, v > 0.0)
+    rest[0] = float(count(v > 0.0))
+    store(lanes, rest, U(1), numbered(lanes) + 5.0)
+
+
+@pytest.mark.parametrize("compresses", [False, True])
+@pytest.mark.parametrize("record", WIDTHS)
+def test_packing_writes_the_lanes_in_question_and_no_further_than_all(record, compresses, monkeypatch):
+    monkeypatch.setattr(vocabulary, "_COMPRESSES", compresses and vocabulary._COMPRESSES)
+    compiled, m = kernel(_packed).uncached, record.m
+    cases = [np.ones(m), -np.ones(m), *np.random.default_rng(0).normal(size=(6, m))]
+    for a in cases:
+        out, rest = np.full(m + 7, 7.0), np.zeros(m + 1)
+        plain, plain_rest = out.copy(), rest.copy()
+        compiled(record(), a, out, rest)
+        _packed(record(), a, plain, plain_rest)
+        n = np.count_nonzero(a > 0.0)
+        assert rest[0] == n and _same(rest, plain_rest)
+        assert _same(out[: 3 + n], plain[: 3 + n]) and _same(out[3 : 3 + n], a[a > 0.0])
+        assert (out[3 + m :] == 7.0).all()

@@ -15,6 +15,7 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder, PassManager
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.ir_utils import build_definitions
 from numba.core.typed_passes import (
+    IRLegalization,
     NativeLowering,
     NoPythonBackend,
     NopythonTypeInference,
@@ -94,9 +95,10 @@ class _Known:
             return self.called(self.value_of(self.definition(thing.func)), thing.args)
         if thing.op == "binop":
             values = [self.value_of(self.definition(side)) for side in (thing.lhs, thing.rhs)]
-            if thing.fn is operator.and_ and any(value is False for value in values):
-                return False
-            return None if None in values else thing.fn(*values)
+            decided = {operator.and_: False, operator.or_: True}.get(thing.fn)
+            if any(isinstance(value, bool | np.bool_) and value == decided for value in values):
+                return decided
+            return None if any(value is None for value in values) else thing.fn(*values)
         return None
 
     def called(self, function: Any, args: Any) -> Any:
@@ -175,12 +177,12 @@ class _LinkedLibrary(_KernelLibrary):
 
 class _Lean(CompilerBase):
     """numba's compiler without garbage collections, which find nothing and cost a sixth of its time, and without the
-    passes that our functions have no use for (closures, array expressions, ``with``, literals, checks); a user's have
-    all."""
+    passes that our functions have no use for (closures, array expressions, ``with``, literals); a user's have all.
+    IRLegalization is where variables end, and with them references to arrays."""
 
     passes = [
         TranslateByteCode, FixupArgs, _Prune, GenericRewrites, ReconstructSSA,
-        NopythonTypeInference, PreLowerStripPhis, NativeLowering, NoPythonBackend,
+        NopythonTypeInference, PreLowerStripPhis, IRLegalization, NativeLowering, NoPythonBackend,
     ]  # fmt: skip
 
     library: type[JITCodeLibrary] = _KernelLibrary

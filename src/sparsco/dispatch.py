@@ -138,7 +138,7 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], allocates: bool) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
-        self.cached = njit(**FLAGS, _nrt=allocates)(function)
+        self.cached = njit(**FLAGS, _nrt=allocates or not is_ours_by_module(function))(function)
         self.uncached = njit(**FLAGS)(function)
         if is_ours_by_module(function):  # the cache is keyed by our sources, which do not know a user's function
             with contextlib.suppress(RuntimeError):  # no writable folder: compile in every process
@@ -175,7 +175,8 @@ def allocating_kernel(function: Callable[..., Any]) -> Kernel:
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A straight-line helper: itself in plain Python, compiled where a kernel calls it."""
+    """A straight-line helper: itself in plain Python, compiled where a kernel calls it.  It returns no array: it may be
+    called by kernels that count references and by others."""
 
     @overload(function, strict=False, jit_options=INNER)
     def _compiled(*args: Any) -> Any:

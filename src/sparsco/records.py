@@ -59,6 +59,10 @@ class State(NamedTuple):
         return State(*(_aligned_copy(field) for field in self))
 
 
+TOGETHER = 256
+"""How many coordinates that died while idle FOBOS collects before it closes their sums."""
+
+
 class Block:
     """The steps since the last settling: prefix sums by time, one row per step and one more.
 
@@ -74,11 +78,12 @@ class Block:
         self.noted, self.level = np.zeros(0, np.uint32), np.zeros(0)
 
     def make_scratch(self, longest: int, width: int) -> None:
-        """Room to note every feature of the longest row and a value for each of its lanes, ten for one model; and for
-        three hundred features more."""
-        numbers, room = max(width, 10), longest + 300
-        if len(self.noted) < room or len(self.level) < room * numbers:
-            self.noted, self.level = np.zeros(room + longest, np.uint32), aligned_zeros((room + longest) * numbers)
+        """Room to note every feature of the longest row, and in ``level`` a value for each of its lanes, ten for one
+        model; and at the end of that for three numbers of each coordinate that FOBOS takes together."""
+        numbers, more = max(width, 10), 3 * (width + TOGETHER)
+        if len(self.noted) < longest + 8 or len(self.level) < (longest + 8) * numbers + more:
+            room = 2 * longest + 8
+            self.noted, self.level = np.zeros(room, np.uint32), aligned_zeros(room * numbers + more)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"noted": self.noted[:0], "level": self.level[:0]}

@@ -183,7 +183,7 @@ def margins(
 ) -> np.ndarray:  # fmt: skip
     """<w, x_i> + b for the rows in ``order``, or all, and the models of b (m,), which are the first columns of w."""
     order = np.arange(len(indptr) - 1) if order is None else order
-    out = np.empty((len(order), len(b)))
+    b, out = np.ascontiguousarray(b, np.float64), np.empty((len(order), len(b)))
     _margins(indptr, indices, data, order, np.ascontiguousarray(w).reshape(-1), w.shape[1], b, out.reshape(-1))
     return out
 

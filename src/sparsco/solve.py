@@ -651,7 +651,9 @@ class Run:
             return answer._replace(report={**answer.report, "run": early})
         answer = self.conversion.finish(self)
         w, b = answer.w, answer.b
-        if not (np.isfinite(w.sum()) and np.isfinite(b.sum())):
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_finite = np.isfinite(w.sum()) and np.isfinite(b.sum())
+        if not is_finite:
             self._diverged()
         matrix, targets, scaled = self._pilot_rows
         some = np.arange(0, len(matrix), 1 + self.problem.m // 8)

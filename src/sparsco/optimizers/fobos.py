@@ -38,14 +38,12 @@ from ..lanes import (
 )
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
-from ..records import Block, Layout, Problem, State, spare, tracks
+from ..records import TOGETHER, Block, Layout, Problem, State, spare, tracks
 from ..regularizers import ElasticNet, falls, is_absolute, penalty, prox, stepped
 from .fobos_lines import learn_lines
 from .lines import FIVE, THREE, tails
 
 _CELLS = 4096
-_TOGETHER = 256
-"""How many deaths are packed before their sums are closed."""
 _NONE = 1e-100
 """Shrinkage too small to end anything."""
 _TINY, _TINY_SINGLE, _TINY_SUMS = 1e-60, 1e-12, 1e-4
@@ -293,7 +291,7 @@ def learn(rows, order, schedule, method, state):
     cell, bias, _ = state
     m, sums, one, eight = U(room(lanes)), U(tracks(watch)), U(1), U(8)
     stride = one + (one + sums + U(spare(watch))) * m
-    size = m + U(_TOGETHER)  # at the end of ``level``: who died, what each step took off, B at death with v's sign
+    size = m + U(TOGETHER)  # at the end of ``level``: who died, what each step took off, B at death with v's sign
     who, sink, deaths = U(level.size) - size, U(level.size) - size - size, U(level.size) - U(3) * size
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
@@ -315,7 +313,7 @@ def learn(rows, order, schedule, method, state):
                 store(lanes, cell, at + one, v)
             s = s + v * data[p]
         if sums > 0:  # the iterates of the dead, summed up to the step at which each reached zero, eight at a time
-            packed, most = U(0), U(_TOGETHER) - eight
+            packed, most = U(0), U(TOGETHER) - eight
             for h in range(n):
                 at, v = U(dead[h]) * stride, load(lanes, level, h * m)
                 shrink = lam * penalty(reg, U(dead[h])) * falls(reg, v)

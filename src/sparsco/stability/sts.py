@@ -147,7 +147,7 @@ def run_stage(
     passes = method.passes_over(n)
     halves = rows_of_paths(n, M, method.subsample, seed)
     start, factor = starting_intercepts(loss, examples.targets)
-    if following < q and loss.classifies:  # a stage that chooses: half the steps, and paths agree more
+    if following < q and loss.classifies:  # a stage that chooses: steps half as large, and paths agree more
         factor *= 0.5
     squares = np.zeros(q)
     sum_squares(examples.rows.indices, examples.rows.data, squares)
