@@ -481,7 +481,7 @@ def start(folder, *arguments, stdin=None):
     )  # fmt: skip
 
 
-KILLS = int(os.environ.get("SPARSCO_KILLS", "8"))
+KILLS = int(os.environ.get("SPARSCO_KILLS", "6"))
 
 
 @pytest.mark.long
