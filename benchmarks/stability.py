@@ -164,11 +164,12 @@ def generated_set(text: Text) -> tuple[Any, np.ndarray, Any, np.ndarray, np.ndar
     relevant = rng.choice(text.among, TRUE, replace=False)
     truth = np.zeros(d)
     truth[relevant] = rng.standard_normal(TRUE)
-    scale = brentq(lambda scale: bayes(scale * (X[n:] @ truth)) - 0.3, 0.1, 100.0, rtol=1e-6)
-    truth *= scale
-    p = 1.0 / (1.0 + np.exp(-(X @ truth)))
+    margins = X @ truth
+    scale = brentq(lambda scale: bayes(scale * margins[n:]) - 0.3, 0.1, 100.0, rtol=1e-6)
+    margins, truth = scale * margins, scale * truth
+    p = 1.0 / (1.0 + np.exp(-margins))
     occurring = len(np.unique(X[:n].indices))
-    print(f"{text.name}: {occurring:,} features occur, Bayes error {100.0 * bayes(X[n:] @ truth):.2f}%")
+    print(f"{text.name}: {occurring:,} features occur, Bayes error {100.0 * bayes(margins[n:]):.2f}%")
     for among in (d, text.among):
         print(f"an oracle, with {among} features in question, finds {oracle(X[:n], truth, p[:n], among, scale):.0f}")
     y = np.where(rng.random(len(p)) < p, 1, -1)

@@ -575,6 +575,7 @@ def _reduces(function: Any, pair: Callable[..., Any]) -> None:
 _reduces(total, _arithmetic("fadd"))
 _reduces(largest, lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
 
+
 def _type_count(mask: Any) -> Any:
     return signature(types.uint64, mask) if isinstance(mask, Mask | types.Boolean) else None
 

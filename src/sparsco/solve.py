@@ -475,10 +475,12 @@ class Run:
         return self.mean_loss(*self._pilot_rows, w, b)
 
     def mean_loss(
-        self, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, w: np.ndarray, b: np.ndarray
-    ) -> float:
-        """The mean of weight times loss over these rows, summed over models; targets and weights are (n, m)."""
-        return self._loss_at(margins(matrix.indptr, matrix.indices, matrix.data, w, b), targets, weights)
+        self, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, w: np.ndarray, b: np.ndarray,
+        order: np.ndarray | None = None,
+    ) -> float:  # fmt: skip
+        """The mean of weight times loss over these rows, or those in ``order``, summed over models; targets and weights
+        are theirs, (n, m)."""
+        return self._loss_at(margins(matrix.indptr, matrix.indices, matrix.data, w, b, order), targets, weights)
 
     def _loss_at(self, p: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> float:
         """The same at margins p (n, m)."""
@@ -661,7 +663,7 @@ class Run:
         zero = self._loss_at(np.zeros(targets.shape), targets, scaled)
         if not is_absolute(self.problem.regularizer):
             zero += float(np.sum(self.problem.strengths(np.zeros_like(w))))
-        reached = self._loss_at(margins(matrix.indptr, matrix.indices, matrix.data, w, b, some), targets, scaled)
+        reached = self.mean_loss(matrix, targets, scaled, w, b, some)
         if self.lams is None:  # many penalties say little
             reached += float(np.sum(self.problem.strengths(w)))
         if reached > 1e3 * zero > 0.0:
