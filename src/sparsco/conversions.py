@@ -205,8 +205,9 @@ class RandomIterate(NamedTuple):
 
 
 def _next_long_window(conversion: Any, run: Run, n: int) -> int:
-    """Windows that grow fourfold: the map corrects what early iterates do to the mean, so that more rows count."""
-    return _next_window_event(conversion.alpha, conversion.T, n, growth=4)
+    """Windows that grow sixteenfold: the map corrects what early iterates do to the mean, so that more rows count; with
+    the window before, at least 15 in 16 of them."""
+    return _next_window_event(conversion.alpha, conversion.T, n, growth=16)
 
 
 class LastEpoch(NamedTuple):

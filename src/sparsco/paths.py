@@ -37,7 +37,7 @@ HELD_ROWS = 20_000
 _FEW_ROWS = 10_000
 _SHARE = 0.2
 """Of fewer rows than that ``validation="auto"`` holds this share out."""
-_SLICE = 1 << 16
+_SLICE = 1 << 18
 _INT32 = np.iinfo(np.int32).max
 RULES = ("min", "1-se")
 USELESS_PASSES = "polish ends at the same models after one pass: leave passes at 1."
@@ -76,7 +76,7 @@ class Judged(NamedTuple):
 
 
 _Rows = tuple[Matrix, np.ndarray, np.ndarray | None]
-_Piece = tuple[_Rows | None, np.ndarray]
+_Piece = tuple["Unseen | None", np.ndarray]
 """Rows to judge, and then the numbers of those to learn."""
 
 
@@ -227,19 +227,20 @@ class SparsePath:
         learner = as_estimator(self._new_learner())
         matrix, y, weights = learner._validated(X, y, sample_weight, reset=True)
         placed, codes, weights = begin(learner, matrix, y, weights)
+        own = np.ones(len(y)) if weights is None else weights
         self._begin(learner, self._share(len(y)))
         learned = list[np.ndarray]()
         sides = [(side,) for side in _sides(learner)]
         for epoch in range(self.passes):
             for order in slices(learner, weights, len(y), epoch):
-                pieces = list(self._pieces(matrix, y, weights, order, epoch > 0))
+                parts = self._pieces(matrix, y, weights, order, epoch > 0)
+                pieces = [(_unseen(learner, to_judge), rows) for to_judge, rows in parts]
                 learned += [rows for _, rows in pieces]
-                todo = pieces, placed, codes, weights, epoch > 0
+                todo = pieces, placed, codes, own, epoch > 0
                 self._judged += Judged.beside(Threads(learner.n_jobs).map("strengths", _learn_side, sides, *todo))
             learner.n_iter_ += 1
         self._streaming = False
         if tolerance(learner):
-            own = np.ones(len(y)) if weights is None else weights
             self._end(polished(learner, placed, codes, own, np.sort(np.concatenate(learned))))
         return self
 
@@ -256,7 +257,7 @@ class SparsePath:
         self._learner = learner
         named = iter([classes])
         for judged_rows, rows in self._pieces(matrix, y, weights, np.arange(len(y)), False):
-            self._judged += _judged_before(learner, judged_rows)
+            self._judged += _judged_before(learner, _unseen(learner, judged_rows))
             self._take(matrix, y, weights, rows, False, next(named, None))
         return self
 
@@ -312,7 +313,7 @@ class SparsePath:
 
     def _pieces(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, again: bool
-    ) -> Iterator[_Piece]:
+    ) -> Iterator[tuple[_Rows | None, np.ndarray]]:
         """Rows in an order: held out, or judged where it is their turn, then learned."""
         at = 0
         while at < len(order):
@@ -350,7 +351,8 @@ class SparsePath:
 
     def judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float] | None:
         """Judge rows by the iterates before they are learned; the mean over strengths of what an estimator returns."""
-        found = None if self._learner is None else _judged_before(self._learner, (matrix, y, weights))
+        learner = self._learner
+        found = None if learner is None else _judged_before(learner, _unseen(learner, (matrix, y, weights)))
         if found is None or not found.rows:
             return None
         if not self._held_share:
@@ -608,24 +610,30 @@ def shell_of(learner: LinearModel) -> LinearModel:
     return copy.deepcopy(shell)
 
 
-Weights = Callable[[Matrix], tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]]
-"""Weights for some rows: where each entry's are, and for each of a learner's runs weights, (places, lanes), and
-intercepts."""
+class Unseen(NamedTuple):
+    """Rows to judge iterates on, in the features that occur in them: ``slots``."""
+
+    rows: Matrix
+    slots: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray | None
 
 
-def _iterates(learner: LinearModel) -> Weights:
-    def at(rows: Matrix) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        is_used, place = np.zeros(rows.d, bool), np.empty(rows.d, np.int64)
-        is_used[rows.indices] = True
-        slots = np.flatnonzero(is_used)
-        place[slots] = np.arange(len(slots))
-        return place[rows.indices], [run.weights_at(slots) for run in learner._runs]
+def _unseen(learner: LinearModel, rows: _Rows | None) -> Unseen | None:
+    """Those of a reader; none where nothing has been learned that they could be judged by."""
+    if rows is None or not learner.__sklearn_is_fitted__():
+        return None
+    matrix, y, weights = rows
+    found = learner._features.find(matrix)
+    is_used, place = np.zeros(found.d, bool), np.empty(found.d, np.uint32)
+    is_used[found.indices] = True
+    slots = np.flatnonzero(is_used)
+    place[slots] = np.arange(len(slots))
+    return Unseen(Matrix(found.indptr, place[found.indices], found.data, len(slots)), slots, y, weights)
 
-    return at
 
-
-def converted(ends: list[tuple[Run, Answer]]) -> Weights:
-    return lambda rows: (rows.indices, [(answer.w, answer.b) for _, answer in ends])
+def converted(ends: list[tuple[Run, Answer]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    return [(answer.w, answer.b) for _, answer in ends]
 
 
 def _learn_side(
@@ -633,41 +641,41 @@ def _learn_side(
 ) -> Judged:
     """Some strengths: what the rows say of them that are judged, before they are learned."""
     found = Judged.nothing(len(side._lams))
-    for judged_rows, rows in pieces:
-        found += _judged_before(side, judged_rows)
+    for unseen, rows in pieces:
+        found += _judged_before(side, unseen)
         side._feed(placed, codes, weights, rows, again)
     return found
 
 
-def _judged_before(learner: Any, rows: _Rows | None) -> Judged:
+def _judged_before(learner: Any, unseen: Unseen | None) -> Judged:
     """Rows judged by the iterates; nothing where there are none of either."""
-    if rows is None or not learner.__sklearn_is_fitted__() or any(run.pilot is None for run in learner._runs):
+    if unseen is None or any(run.pilot is None for run in learner._runs):
         return Judged.nothing(len(learner._lams))
-    matrix, y, weights = rows
-    return judged(learner, learner._features.find(matrix), y, weights, _iterates(learner))
+    iterates = [run.weights_at(unseen.slots) for run in learner._runs]
+    return judged(learner, unseen.rows, unseen.y, unseen.weights, iterates)
 
 
 def judged(
-    learner: Any, rows: Matrix, y: np.ndarray, weights: np.ndarray | None, weights_at: Weights,
+    learner: Any, rows: Matrix, y: np.ndarray, weights: np.ndarray | None, models: list[tuple[np.ndarray, np.ndarray]],
     order: np.ndarray | None = None,
 ) -> Judged:  # fmt: skip
-    """Every strength on rows of slots that were not learned, or on some of them, in the ``order`` of y and weights."""
+    """Every strength on rows that were not learned, or on some of them, in the ``order`` of y and weights; ``models``:
+    for each of the learner's runs weights, (features, lanes), and intercepts."""
     order, m = np.arange(len(rows)) if order is None else order, len(learner._lams)
     n = len(order)
     scale, codes = np.ones(n) if weights is None else weights, learner._codes_now(y)
     losses, k, first = np.zeros((n, m)), 0, 0
     margins = np.empty((sum(run.targets.m for run in learner._runs) // m, m, n))
-    places, found_weights = weights_at(rows)
-    for run, (w, b) in zip(learner._runs, found_weights, strict=True):
-        p = margins_of(rows.indptr, places, rows.data, w, b, order)
+    for run, (w, b) in zip(learner._runs, models, strict=True):
+        p = margins_of(rows.indptr, rows.indices, rows.data, w, b, order)
         targets, scaled = run.lanes_of(codes, scale)
         with np.errstate(over="ignore", invalid="ignore"):
             found = scaled * value(run.problem.loss, p, targets)
-        own, models = slice(k, k + run.targets.copies), slice(first, first + run.targets.base.m)
+        own, outputs = slice(k, k + run.targets.copies), slice(first, first + run.targets.base.m)
         losses[:, own] += found.reshape(n, run.targets.copies, -1).sum(2)
-        margins[models, own] = p.reshape(n, run.targets.copies, -1).T
+        margins[outputs, own] = p.reshape(n, run.targets.copies, -1).T
         k = own.stop % m
-        first = models.stop if k == 0 else first
+        first = outputs.stop if k == 0 else first
     wrong = learner._mistakes(learner._arranged(margins.reshape(-1, m * n)).T, np.concatenate([y] * m))
     mistakes = ((wrong if wrong.ndim == 1 else wrong.mean(1)).reshape(m, n) * scale).sum(1)  # no threads of BLAS
     counted = int(np.count_nonzero(scale))
