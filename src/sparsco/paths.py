@@ -314,18 +314,21 @@ class SparsePath:
     def _pieces(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, again: bool
     ) -> Iterator[tuple[_Rows | None, np.ndarray]]:
-        """Rows in an order: held out, or judged where it is their turn, then learned."""
+        """Rows in an order: held out, or at every mark the next few judged, then learned up to the next mark."""
         at = 0
         while at < len(order):
-            n, is_judged = len(order) - at, False
+            n, unseen = len(order) - at, 0
             if not again and not self._held_share:
                 mark = next_mark(max(self._rows - JUDGED + 1, 0))
-                is_judged = mark <= self._rows
-                n = min(n, (mark + JUDGED if is_judged else mark) - self._rows)
+                if mark <= self._rows:
+                    unseen = mark + JUDGED - self._rows
+                    mark = next_mark(mark + JUDGED)
+                n = min(n, mark - self._rows)
             rows = order[at : at + n]
-            own = None if weights is None else weights[rows]
+            few = rows[:unseen]
+            own = None if weights is None else weights[few]
             self._rows += 0 if again else n
-            yield (matrix.take(rows), y[rows], own) if is_judged else None, self._kept(matrix, y, weights, rows, again)
+            yield (matrix.take(few), y[few], own) if unseen else None, self._kept(matrix, y, weights, rows, again)
             at += n
 
     def _kept(
