@@ -6,6 +6,7 @@ import decimal
 import itertools
 import math
 import pickle
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -21,6 +22,7 @@ from sparsco.lanes import (
     anyof,
     count,
     exp,
+    fetch,
     floor,
     gather,
     lane,
@@ -446,6 +448,34 @@ def test_single_exp_is_within_one_unit_in_the_last_place():
     x[:4] = 88.8, 200.0, -105.0, -300.0
     exponential.uncached(SINGLE[0](), x.view(np.float64), out)
     assert out.view(np.float32)[:4].tolist() == [math.inf, math.inf, 0.0, 0.0]
+
+
+class Some(NamedTuple):
+    """Fields to fetch, neither neighbours nor in order of their halves."""
+
+    fields = (6, 0, 5, 4)
+
+
+@kernel
+def fetched(lanes, array, places, which, out):
+    a, b, c, d = fetch(array, load(lanes, places, U(0)), which)
+    m = U(room(lanes))
+    store(lanes, out, U(0), a)
+    store(lanes, out, m, b)
+    store(lanes, out, m + m, c)
+    store(lanes, out, m + m + m, d)
+
+
+@pytest.mark.parametrize("m", [1, 2, 4, 8, 32])
+def test_fields_of_stretches(m):
+    rng = np.random.default_rng(m)
+    array, places = rng.normal(size=(25, 4)), rng.integers(0, 93, m).astype(np.float64)
+    places[-1] = 92.0  # the last stretch
+    known = array.ravel()[places.astype(int) + np.array(Some.fields)[:, None]]
+    for function in (fetched.uncached, fetched.py_func):
+        out = np.zeros(4 * m)
+        function(lanes_for(m), array, places, Some(), out)
+        assert np.array_equal(out.reshape(4, m), known)
 
 
 @kernel

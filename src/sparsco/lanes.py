@@ -203,6 +203,12 @@ def gather(array: np.ndarray, at: Any) -> Any:
     return _like(array.reshape(-1)[np.asarray(at, np.int64)], at)
 
 
+def fetch(array: np.ndarray, at: Any, which: Any) -> tuple[Any, ...]:
+    """For each lane some of the numbers from ``array[at]`` on: a value for each of the ``fields`` of the record
+    ``which``.  Compiled a lane reads all of them at once, a stretch of 2, 4, 8, ... that must lie in the array."""
+    return tuple(gather(array, at + float(field)) for field in type(which).fields)
+
+
 def anyof(mask: Any) -> Any:
     """Whether the condition holds in any lane."""
     return mask.any() if isinstance(mask, np.ndarray) else mask
@@ -663,6 +669,57 @@ def _emit_gather(context: Any, builder: Any, sig: Any, values: Any) -> Any:
 
 
 _register(gather, _type_gather, _emit_gather)
+
+
+_TOGETHER = 8
+"""Numbers in the largest register."""
+
+
+def _type_fetch(array: Any, at: Any, which: Any) -> Any:
+    found, fields = _type_gather(array, at), getattr(class_of(which), "fields", None)
+    if found and fields and not _is_single(found.return_type):
+        return signature(types.UniTuple(found.return_type, len(fields)), *found.args, which)
+
+
+def _emit_fetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    """Stretches of all lanes, then fields by lane: neighbours are put together, field by field, and the fields cut in
+    half wherever they would not fit into a register."""
+    data, at, kind = context.make_array(sig.args[0])(context, builder, values[0]).data, values[1], sig.args[1]
+    fields, word = class_of(sig.args[2]).fields, ir.IntType(64)
+    if not isinstance(kind, Vec):
+        start = builder.gep(data, [builder.fptosi(at, word)])
+        out = [builder.load(builder.gep(start, [ir.Constant(word, field)])) for field in fields]
+        return context.make_tuple(builder, sig.return_type, out)
+    length = 1 << max(fields).bit_length()
+    stretch, places = ir.VectorType(_REAL[64], length), builder.fptosi(at, ir.VectorType(word, kind.m))
+    groups = []
+    for k in range(kind.m):
+        start = builder.gep(data, [builder.extract_element(places, ir.Constant(ir.IntType(32), k))])
+        groups.append([(builder.load(builder.bitcast(start, stretch.as_pointer()), align=8), list(fields))])
+    lanes = 1  # in each group, whose vectors hold some fields: where the first lane of each field is
+    while len(groups) > 1:
+        merged = []
+        for low, high in zip(groups[::2], groups[1::2], strict=True):
+            parts = []
+            for (a, starts), (b, _) in zip(low, high, strict=True):
+                size = a.type.count
+                halves = [starts]
+                if len(starts) > 1 and 2 * lanes * len(starts) > _TOGETHER:
+                    halves = [starts[: len(starts) // 2], starts[len(starts) // 2 :]]
+                for half in halves:
+                    order = [base + first + i for first in half for base in (0, size) for i in range(lanes)]
+                    parts.append((_shuffled(builder, a, b, order), [2 * lanes * i for i in range(len(half))]))
+            merged.append(parts)
+        groups, lanes = merged, 2 * lanes
+    out = [_shuffled(builder, a, a, range(first, first + lanes)) for a, starts in groups[0] for first in starts]
+    return context.make_tuple(builder, sig.return_type, out)
+
+
+def _shuffled(builder: Any, a: Any, b: Any, order: Any) -> Any:
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(order)), list(order)))
+
+
+_register(fetch, _type_fetch, _emit_fetch)
 
 
 # --- Memory -----------------------------------------------------------------------------------------------------------

@@ -12,15 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dispatch import U, inlined, kernel, plain_python
+from ..dispatch import U, kernel, plain_python
 from ..lanes import (
     EIGHT,
     FOUR,
     TWO,
     anyof,
     count,
-    floor,
-    gather,
     lane,
     load,
     maximum,
@@ -40,10 +38,10 @@ from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..records import TOGETHER, Block, Layout, Problem, State, spare, tracks
 from ..regularizers import ElasticNet, falls, is_absolute, penalty, prox, stepped
+from .deaths import until_death, update_grid
 from .fobos_lines import learn_lines
 from .lines import FIVE, THREE, tails
 
-_CELLS = 4096
 _NONE = 1e-100
 """Shrinkage too small to end anything."""
 _TINY, _TINY_SINGLE, _TINY_SUMS = 1e-60, 1e-12, 1e-4
@@ -222,44 +220,11 @@ def make_schedule(
     n = fill(table, first, decay, eta, shrinkage, omega, in_prox, limit, tau, fall)
     block.full = bool(table[first + n, 3] < limit)
     if problem.sums:
-        _update_grid(block, first + n)
+        update_grid(block, first + n)
     b_eta = eta if problem.intercept else 0.0 * eta
     return Schedule(
         b_eta[:n], tau[:n], fall[:n], omega[:n], block.table, block.grid, first, block.noted, block.level
     )  # fmt: skip
-
-
-def _update_grid(block: Block, r: int) -> None:
-    """grid = (cells per unit of B, then for each cell's edge the step at which B reaches it, interpolated), rebuilt as
-    the block grows."""
-    if r > block.gridded * 17 // 16 + 16 or block.gridded == 0:
-        B = block.table[: r + 1, 0]
-        scale = _CELLS / B[-1] if B[-1] > 0.0 else 0.0
-        levels = np.arange(_CELLS + 1) / scale if scale > 0.0 else np.zeros(_CELLS + 1)
-        block.grid = np.append(scale, np.interp(levels, B, np.arange(r + 1.0)))
-        block.gridded = r
-
-
-@inlined
-def _near(table, grid, r, x):
-    """The last z in 0..r-1 with B_z < x, or one near it: the grid's interpolation."""
-    place = minimum(x * grid[0], grid.size - 3.0)
-    k = floor(place)
-    z = gather(grid, k + 1.0)
-    z = floor(z + (gather(grid, k + 2.0) - z) * (place - k))
-    return minimum(z, 1.0 * r - 1.0)
-
-
-@inlined
-def _misses(table, z, x):
-    """Where it is not."""
-    return (gather(table, z * 4.0) >= x) | (gather(table, z * 4.0 + 4.0) < x)
-
-
-@inlined
-def _summed(table, z, x):
-    """The sum of omega P (x - B) over the steps up to z, those with B < x."""
-    return x * gather(table, z * 4.0 + 5.0) - gather(table, z * 4.0 + 6.0)
 
 
 @kernel
@@ -306,16 +271,16 @@ def learn(rows, order, schedule, method, state):
             v = load(lanes, cell, at + one)
             if sums > 0:
                 dead[n] = j
-                store(lanes, level, n * m, v)
                 n += U(anyof((abs(v) <= idle * falls(reg, v)) & (v != 0.0)))
             v = prox(reg, v, idle)
             if sums > 0:
-                store(lanes, cell, at + one, v)
+                store(lanes, level, (p - start) * m, v)
             s = s + v * data[p]
         if sums > 0:  # the iterates of the dead, summed up to the step at which each reached zero, eight at a time
             packed, most = U(0), U(TOGETHER) - eight
             for h in range(n):
-                at, v = U(dead[h]) * stride, load(lanes, level, h * m)
+                at = U(dead[h]) * stride
+                v = load(lanes, cell, at + one)
                 shrink = lam * penalty(reg, U(dead[h])) * falls(reg, v)
                 died = (v != 0.0) & (abs(v) <= shrink * (B - cell[at]))
                 pack(level, deaths + packed, signed(abs(v) * (1.0 / maximum(shrink, _NONE)) + cell[at], v), died)
@@ -329,15 +294,7 @@ def learn(rows, order, schedule, method, state):
                 store(EIGHT, level, who + packed, 0.0)
                 for q in range(U(0), packed, eight):
                     x_signed, sinks = load(EIGHT, level, deaths + q), load(EIGHT, level, sink + q)
-                    x = abs(x_signed)
-                    z, far = _near(table, grid, r, x), 0.0 * x + float(r)
-                    if anyof(_misses(table, z, x)):  # irregular steps: bisect
-                        z = 0.0 * x
-                        while anyof(far - z > 1.0):
-                            mid = floor(0.5 * (z + far))
-                            reached = gather(table, mid * 4.0) >= x
-                            z, far = where(reached, z, mid), where(reached, mid, far)
-                    gone = signed(maximum(sinks * _summed(table, z, x), 0.0), x_signed)
+                    gone = signed(sinks * until_death(table, grid, float(r), abs(x_signed)), x_signed)
                     for f in range(eight):
                         cell[U(level[who + q + f])] += lane(gone, f)
                 packed = U(0)
@@ -358,11 +315,12 @@ def learn(rows, order, schedule, method, state):
             j = U(indices[p])
             at = j * stride
             pen = lam * penalty(reg, j)
-            v = u = load(lanes, cell, at + one)
             if sums > 0:
+                v = load(lanes, level, (p - start) * m)
                 u = prox(reg, v - c * data[p], pen * step)
                 cell[at] = B1
             else:
+                v = load(lanes, cell, at + one)
                 u = stepped(reg, v, pen * (B - cell[at]), c * data[p])
                 cell[at] = B  # the step's own prox is part of the next idle stretch
             store(lanes, cell, at + one, u)
@@ -415,15 +373,8 @@ def settle(table, grid, steps, method, state):
             shrink, f = lam * pen * falls(reg, now), at + one + m
             died = (now != 0.0) & (abs(now) <= shrink * (B - cell[at]))
             x = where(died, abs(now) * (1.0 / maximum(shrink, _NONE)) + cell[at], 0.5 * table[one, 0])
-            z, far = _near(table, grid, r, x), float(r)
-            if anyof(_misses(table, z, x)):
-                z = 0.0 * x
-                while anyof(far - z > 1.0):
-                    mid = floor(0.5 * (z + far))
-                    reached = gather(table, mid * 4.0) >= x
-                    z, far = where(reached, z, mid), where(reached, mid, far)
             alive = (abs(now) + shrink * cell[at]) * table[r, 1] - shrink * table[r, 2]
-            total = where(died, shrink * _summed(table, z, x), alive)
+            total = where(died, shrink * until_death(table, grid, float(r), x), alive)
             store(lanes, cell, f, load(lanes, cell, f) + signed(maximum(total, 0.0), now))
         store(lanes, cell, at + one, P * prox(reg, now, lam * (pen * (B - cell[at]))))
         cell[at] = 0.0

@@ -9,10 +9,7 @@ from __future__ import annotations
 from ..dispatch import U, kernel
 from ..lanes import (
     FOUR,
-    anyof,
     count,
-    floor,
-    gather,
     lane,
     load,
     maximum,
@@ -27,6 +24,7 @@ from ..losses import curvature, derivative
 from ..records import tracks
 from ..regularizers import prox
 from ..rows import ask_for_row
+from .deaths import until_death
 from .lines import fields, pick, prefetch, put_fields
 
 
@@ -44,7 +42,7 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
     cell, bias, _ = state
     sums, one, two, four = U(tracks(watch)), U(1), U(2), U(4)
     lam, b = lams[0], bias[0]
-    per_lam, scale, cells = 1.0 / maximum(1e-300, lam), grid[0], grid.size - 3.0
+    per_lam = 1.0 / maximum(1e-300, lam)
     size, number = U(space.size) >> two, numbered(FOUR)
     level, whose, fallen, zero = size, two * size, two * size + size, 0.0 * number
     for k in range(order.size):
@@ -77,22 +75,9 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
             if n > U(0):  # fill up the last four of the dead by one whose sum nobody reads
                 store(FOUR, space, level + n, zero + 0.5 * table[one, 0])
                 store(FOUR, space, whose + n, zero + float(size - one))
-            for h in range(U(0), n, four):  # sum the iterates of the dead up to step z + 1, the first whose B reaches x
+            for h in range(U(0), n, four):  # sum the iterates of the dead
                 at = load(FOUR, space, level + h)
-                x = abs(at)
-                place = minimum(x * scale, cells)
-                left_of = floor(place)
-                lo, hi = gather(grid, left_of + 1.0), gather(grid, left_of + 2.0)
-                z = minimum(floor(lo + (hi - lo) * (place - left_of)), float(r) - 1.0)
-                if anyof((gather(table, z * 4.0) >= x) | (gather(table, z * 4.0 + 4.0) < x)):  # irregular steps: bisect
-                    z = minimum(maximum(floor(lo) - 1.0, 0.0), float(r) - 1.0)
-                    hi = where(place < cells, minimum(floor(hi) + 2.0, r), r)
-                    while anyof(hi - z > 1.0):
-                        mid = floor(0.5 * (z + hi))
-                        reached = gather(table, mid * 4.0) >= x
-                        z, hi = where(reached, z, mid), where(reached, mid, hi)
-                SP, SPB = gather(table, z * 4.0 + 5.0), gather(table, z * 4.0 + 6.0)
-                total = signed(maximum(lam * (x * SP - SPB), 0.0), at)
+                total = signed(lam * until_death(table, grid, float(r), abs(at)), at)
                 for f in range(four):
                     space[fallen + U(space[whose + h + f])] = lane(total, f)
         y, weight = targets[U(k)], weights[U(k)]
