@@ -138,6 +138,11 @@ def prefetch(array: np.ndarray, at: Any) -> None:
     """Ask for the cache line of ``array[at]``, which will be read soon; nothing else happens."""
 
 
+def prefetch_wide(array: np.ndarray, at: Any) -> None:
+    """The same for a line of a cell that has several: only as near as the second-level cache, since few requests of the
+    first can be under way at a time."""
+
+
 def lane(value: Any, k: Any) -> Any:
     """Lane ``k`` of a value or of a comparison."""
     one = value[k] if isinstance(value, np.ndarray) else value
@@ -814,12 +819,12 @@ def _emit_room(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return ir.Constant(ir.IntType(types.intp.bitwidth), record.m * record.bits // 64)
 
 
-def emit_prefetch(builder: Any, pointer: Any) -> None:
-    """Fetch the line at the pointer: to be read, to be kept, data."""
+def emit_prefetch(builder: Any, pointer: Any, nearness: int = 3) -> None:
+    """Fetch the line at the pointer: to be read, data; into the nearest cache (3) or the one behind it (2)."""
     byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
     function = get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    builder.call(function, [builder.bitcast(pointer, byte), *(ir.Constant(number, value) for value in (0, 3, 1))])
+    builder.call(function, [builder.bitcast(pointer, byte), *(ir.Constant(number, value) for value in (0, nearness, 1))])
 
 
 def _type_prefetch(array: Any, at: Any) -> Any:
@@ -827,15 +832,19 @@ def _type_prefetch(array: Any, at: Any) -> Any:
     return signature(types.none, array, types.uint64) if is_row and isinstance(at, types.Integer) else None
 
 
-def _emit_prefetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    array = context.make_array(sig.args[0])(context, builder, values[0])
-    emit_prefetch(builder, builder.gep(array.data, [values[1]]))
-    return context.get_dummy_value()
+def _prefetches(function: Any, nearness: int) -> None:
+    def emit(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        array = context.make_array(sig.args[0])(context, builder, values[0])
+        emit_prefetch(builder, builder.gep(array.data, [values[1]]), nearness)
+        return context.get_dummy_value()
+
+    _register(function, _type_prefetch, emit)
 
 
+_prefetches(prefetch, 3)
+_prefetches(prefetch_wide, 2)
 _register(width, _type_width, _emit_width)
 _register(room, _type_width, _emit_room)
-_register(prefetch, _type_prefetch, _emit_prefetch)
 _register(load, _type_load, _emit_load)
 _register(of_row, _type_of_row, _emit_of_row)
 _register(store, _type_store, _emit_store)

@@ -26,7 +26,7 @@ from ..lanes import (
     numbered,
     of_row,
     pack,
-    prefetch,
+    prefetch_wide,
     room,
     signed,
     spell,
@@ -307,11 +307,11 @@ def learn(rows, order, schedule, method, state):
         curve = 0.0 * b
         if sums > 2:
             curve = weight * curvature(loss, margin, y)
-        ahead, end = U(indptr[order[minimum(k + 1, order.size - 1)]]) - start, U(indices.size) - one
-        for p in range(start, stop):  # step, prox, running sums; the next row's cells are asked for
+        ahead, end = U(indptr[order[minimum(k + 2, order.size - 1)]]) - start, U(indices.size) - one
+        for p in range(start, stop):  # step, prox, running sums; cells of the row after the next are asked for
             coming = U(indices[minimum(p + ahead, end)]) * stride
             for line in range(U(0), stride, U(8)):
-                prefetch(cell, coming + line)
+                prefetch_wide(cell, coming + line)
             j = U(indices[p])
             at = j * stride
             pen = lam * penalty(reg, j)

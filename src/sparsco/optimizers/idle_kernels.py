@@ -17,6 +17,7 @@ from ..lanes import (
     minimum,
     numbered,
     of_row,
+    prefetch_wide,
     room,
     signed,
     spell,
@@ -24,7 +25,6 @@ from ..lanes import (
     where,
     width,
 )
-from ..lanes import prefetch as ask
 from ..losses import curvature, derivative
 from ..records import tracks
 from ..regularizers import falls, penalty, prox
@@ -123,11 +123,11 @@ def learn(rows, order, schedule, method, state):
         if sums > 0:
             Omega, Theta = table[r + one, 0], table[r + one, 1]
         before, after = float(r) * Omega - Theta, (float(r) + 1.0) * Omega - Theta
-        ahead, end = U(indptr[order[minimum(k + 1, order.size - 1)]]) - begin, U(indices.size) - one
-        for p in range(begin, stop):  # the step; the next row's cells are asked for
+        ahead, end = U(indptr[order[minimum(k + 2, order.size - 1)]]) - begin, U(indices.size) - one
+        for p in range(begin, stop):  # the step; cells of the row after the next are asked for
             coming = U(indices[minimum(p + ahead, end)]) * stride
             for line in range(U(0), stride, U(8)):
-                ask(cell, coming + line)
+                prefetch_wide(cell, coming + line)
             j, x = U(indices[p]), np.float64(data[p])
             at = j * stride
             f, shrink = at + own, lam * penalty(reg, j)
