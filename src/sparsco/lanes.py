@@ -824,7 +824,8 @@ def emit_prefetch(builder: Any, pointer: Any, nearness: int = 3) -> None:
     byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
     function = get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    builder.call(function, [builder.bitcast(pointer, byte), *(ir.Constant(number, value) for value in (0, nearness, 1))])
+    how = [ir.Constant(number, value) for value in (0, nearness, 1)]
+    builder.call(function, [builder.bitcast(pointer, byte), *how])
 
 
 def _type_prefetch(array: Any, at: Any) -> Any:
