@@ -144,12 +144,22 @@ class Kernel:
 
     def __init__(self, function: Callable[..., Any], allocates: bool) -> None:
         functools.update_wrapper(self, function)
-        self.py_func = function
-        self.cached = njit(**FLAGS, _nrt=allocates or not is_ours_by_module(function))(function)
-        self.uncached = njit(**FLAGS)(function)
-        if is_ours_by_module(function):  # the cache is keyed by our sources, which do not know a user's function
+        self.py_func, self.allocates = function, allocates
+
+    @functools.cached_property
+    def cached(self) -> Any:
+        """What is compiled with our own records; made when first needed, as a process needs a few kernels of many."""
+        is_ours = is_ours_by_module(self.py_func)
+        compiled = njit(**FLAGS, _nrt=self.allocates or not is_ours)(self.py_func)
+        if is_ours:  # the cache is keyed by our sources, which do not know a user's function
             with contextlib.suppress(RuntimeError):  # no writable folder: compile in every process
-                self.cached._cache = _Cache(function)
+                compiled._cache = _Cache(self.py_func)
+        return compiled
+
+    @functools.cached_property
+    def uncached(self) -> Any:
+        """The twin."""
+        return njit(**FLAGS)(self.py_func)
 
     def __call__(self, *args: Any) -> Any:
         if Kernel.plain:
