@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -438,3 +439,17 @@ def test_threads_are_kept_and_work_that_asks_for_threads_gets_none():
     assert _name() not in set.union(*first) and set.union(*first, *again) <= {f"sparsco_{k}" for k in range(2)}
     with pytest.raises(ZeroDivisionError):
         Threads(2).map("outer", lambda k: 1 // k, [(1,), (0,)])
+
+
+def test_given_strengths_ask_nothing_of_the_first_rows():
+    """Rows that tell nothing, all of one class at first, would make an automatic alpha a guess, with a warning."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(2000, 5))
+    y = np.where(np.arange(2000) < 1200, 1, rng.integers(0, 2, 2000))
+    model = SparseClassifier(shuffle=False, random_state=0)
+    with pytest.warns(UserWarning, match="alpha='auto'"):
+        SparsePath(model, m=2, validation="progressive").fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        path = SparsePath(model, lams=[0.1, 0.01], validation="progressive").fit(X, y).path_
+    assert path.lams.tolist() == [0.1, 0.01]

@@ -159,9 +159,11 @@ def _regularizer(model: Any, d: int) -> Any:
         if pen.dtype.kind not in "fiu" or pen.shape != (d,) or not np.all(np.isfinite(pen) & (pen >= 0)):
             raise ValueError(f"feature_weights must be {d} finite numbers of at least 0, one per feature.")
         pen = pen.astype(np.float64)
-    if isinstance(model.alpha, str):
-        return AutoElasticNet(AUTO_FRACTION, float(model.l1_ratio), pen)
-    return elastic_net(float(model.alpha), float(model.l1_ratio), pen)
+    if not isinstance(model.alpha, str):
+        return elastic_net(float(model.alpha), float(model.l1_ratio), pen)
+    if isinstance(model._lams, np.ndarray) and model.l1_ratio == 1.0:  # strengths of a path, and nothing to ask rows for
+        return elastic_net(float(model._lams.max()), 1.0, pen)
+    return AutoElasticNet(AUTO_FRACTION, float(model.l1_ratio), pen)
 
 
 def parts(
