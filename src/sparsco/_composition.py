@@ -161,7 +161,7 @@ def _regularizer(model: Any, d: int) -> Any:
         pen = pen.astype(np.float64)
     if not isinstance(model.alpha, str):
         return elastic_net(float(model.alpha), float(model.l1_ratio), pen)
-    if isinstance(model._lams, np.ndarray) and model.l1_ratio == 1.0:  # strengths of a path, and nothing to ask rows for
+    if isinstance(model._lams, np.ndarray) and model.l1_ratio == 1.0:  # a path: nothing to ask rows for
         return elastic_net(float(model._lams.max()), 1.0, pen)
     return AutoElasticNet(AUTO_FRACTION, float(model.l1_ratio), pen)
 
