@@ -111,6 +111,26 @@ def test_epochs_longer_than_a_block(conversion, monkeypatch):
     assert_same(answers[0], model, np.abs(full.w).max())
 
 
+@pytest.mark.parametrize("K", [1, 10, 20])
+@pytest.mark.parametrize("lams", [None, np.array([0.4, 0.2, 0.1])], ids=["one", "path"])
+def test_rows_one_by_one_around_the_first_pull(K, lams):
+    """A window turns at 1024, and the first rows after it come before any pull: what died is found all the same."""
+    rng, n, d = np.random.default_rng(1), 1060, 30
+    X = as_matrix(rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.15))
+    y = np.where(X.to_scipy() @ np.linspace(1.0, -1.0, d) + 0.1 * rng.normal(size=n) > 0.0, 1.0, -1.0)
+
+    def answer(cuts):
+        record, rule = optimizers.TruncatedGradient(K), steps.Constant(0.5)
+        run = Run(Logistic(), ElasticNet(0.3), record, conversions.Suffix(), d=d, lams=lams, step=rule)
+        for rows in cuts:
+            run.feed(X, y, order=rows)
+        return run.finish()
+
+    whole = answer([np.arange(n)])
+    pieces = answer([np.arange(1024), *np.arange(1024, n)[:, None]])
+    assert np.array_equal(whole.w, pieces.w) and np.array_equal(whole.b, pieces.b) and whole.w.any()
+
+
 def test_halving_steps():
     rule = steps.Halving(T1=3, eta1=0.5)
     assert rule.sizes(0, 10).tolist() == [0.5] * 3 + [0.25] * 6 + [0.125]

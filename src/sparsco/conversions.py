@@ -2,7 +2,7 @@
 
 A conversion says what to sum over the iterates (``watch``, ``omega``), at which numbers of examples something happens
 (``next_event``, ``event``), and turns the sums into one vector (``finish``).  The compiled kernels only ever sum; the
-answer is asked for here.  When the length T of the stream is unknown, windows double: see docs/notation.md.
+answer is asked for here.  When the length T of the stream is unknown, windows grow: see docs/notation.md.
 """
 
 from __future__ import annotations

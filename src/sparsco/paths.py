@@ -640,7 +640,7 @@ def converted(ends: list[tuple[Run, Answer]]) -> list[tuple[np.ndarray, np.ndarr
 
 
 def _learn_side(
-    side: Any, pieces: list[_Piece], placed: Matrix, codes: np.ndarray, weights: np.ndarray | None, again: bool
+    side: Any, pieces: list[_Piece], placed: Matrix, codes: np.ndarray, weights: np.ndarray, again: bool
 ) -> Judged:
     """Some strengths: what the rows say of them that are judged, before they are learned."""
     found = Judged.nothing(len(side._lams))

@@ -33,9 +33,9 @@ _PAIR, _AROUND = Pair(), Around()
 
 def update_grid(block: Block, r: int) -> None:
     """grid = (cells per unit of B, then for each cell's edge the step at which B reaches it, interpolated), rebuilt as
-    the block grows."""
-    if r > block.gridded * 17 // 16 + 16 or block.gridded == 0:
-        B = block.table[: r + 1, 0]
+    the block grows, and at once where it knew of no B but zero, as before the first pull of truncated gradient."""
+    B = block.table[: r + 1, 0]
+    if r > block.gridded * 17 // 16 + 16 or block.gridded == 0 or (block.grid[0] == 0.0 < B[-1]):
         scale = _CELLS / B[-1] if B[-1] > 0.0 else 0.0
         levels = np.arange(_CELLS + 1) / scale if scale > 0.0 else np.zeros(_CELLS + 1)
         block.grid = np.append(scale, np.interp(levels, B, np.arange(r + 1.0)))
