@@ -658,14 +658,15 @@ def suffix_weights(n: int, alpha: float, T: int) -> Array:
     return (np.arange(1, n + 1) > before_suffix(alpha, T)).astype(float)
 
 
-def anytime_weights(n: int, start: int = 64, growth: int = 2) -> Array:
-    """omega when T is not known: growing windows, doubling for ``suffix``, played through example by example."""
+def anytime_weights(n: int, long: bool = False) -> Array:
+    """omega when T is not known: growing windows, played through example by example.  They double for ``suffix``; long
+    ones, for ``average-sl`` and ``last-sl``, grow fourfold up to 1024 examples and sixteenfold from there."""
     previous = current = 0  # numbers of examples learned when each window was opened
-    boundary = start
+    boundary = 64
     for learned in range(n):  # before example learned + 1
         if learned == boundary:
             previous, current = current, learned
-            boundary *= growth
+            boundary *= (4 if learned < 1024 else 16) if long else 2
     return (np.arange(n) >= previous).astype(float)
 
 

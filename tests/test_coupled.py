@@ -348,7 +348,7 @@ def dense(data, loss, record, optimizer, conversion, run, intercept):
     scale = max(np.abs(full.W).max(), np.abs(full.b).max(), 1.0)
     last = full.W[-1], full.b[-1]
     omega = {"average": np.ones(n), "weighted": np.arange(1.0, n + 1.0) ** 3}.get(
-        conversion, reference.anytime_weights(n, growth=16 if "sl" in conversion else 2)
+        conversion, reference.anytime_weights(n, long="sl" in conversion)
     )
     if conversion == "last":
         return last, scale

@@ -100,7 +100,7 @@ def test_epochs_longer_than_a_block(conversion, monkeypatch):
             answers.append(run.finish())
         trace, _ = dense(data, "logistic", "epoch-gd", {"T1": 100}, (0.02, 0.1), "auto", True, run)
     assert np.array_equal(answers[0].w, answers[1].w) and np.array_equal(answers[0].b, answers[1].b)
-    full, omega, long = trace(np.arange(n)), reference.anytime_weights(n), reference.anytime_weights(n, growth=16)
+    full, omega, long = trace(np.arange(n)), reference.anytime_weights(n), reference.anytime_weights(n, long=True)
     model = {
         conversions.LastEpoch: lambda: (
             reference.last_epoch(full, 100) if conversion.complete else reference.epoch_under_way(full, 100)

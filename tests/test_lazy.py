@@ -166,8 +166,7 @@ def converted(name, trace, rows, loss, penalty, pen, intercept):
             )
         return reference.optimal_sl_anytime(trace, X, y, loss=loss, weights=weights, L=3.0, **options)
     full = trace(np.arange(n))
-    growth = 16 if "-sl" in name else 2
-    omega = reference.suffix_weights(n, 0.4, n) if name.endswith("-T") else reference.anytime_weights(n, growth=growth)
+    omega = reference.suffix_weights(n, 0.4, n) if name.endswith("-T") else reference.anytime_weights(n, "-sl" in name)
     if name == "last":
         return reference.last(full)
     if name == "average":

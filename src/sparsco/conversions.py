@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .solve import Run
 
 NEVER = 2**63 - 1
-FIRST_WINDOW = 64
+FIRST_WINDOW, _LATER = 64, 1024
 
 
 class Answer(NamedTuple):
@@ -44,11 +44,12 @@ def suffix_start(alpha: float, T: int) -> int:
     return T - math.ceil(alpha * T - 1e-9)
 
 
-def _next_window_event(alpha: float, T: int | None, n: int, growth: int = 2) -> int:
+def _next_window_event(alpha: float, T: int | None, n: int, growth: int = 2, later: int = 2) -> int:
+    """When the next window opens; where T is unknown each ends at ``growth`` times the last, after 1024 ``later``."""
     if T is None:
         end = FIRST_WINDOW
         while end <= n:
-            end *= growth
+            end *= growth if end < _LATER else later
         return end
     start = suffix_start(alpha, T)
     return start if n < start else NEVER
@@ -205,9 +206,9 @@ class RandomIterate(NamedTuple):
 
 
 def _next_long_window(conversion: Any, run: Run, n: int) -> int:
-    """Windows that grow sixteenfold: the map corrects what early iterates do to the mean, so that more rows count; with
-    the window before, at least 15 in 16 of them."""
-    return _next_window_event(conversion.alpha, conversion.T, n, growth=16)
+    """Windows that grow fourfold and, once early iterates are not far off, sixteenfold: the map corrects what those do
+    to the mean, so that more rows count; with the window before, at least 3 in 4 of them, later 15 in 16."""
+    return _next_window_event(conversion.alpha, conversion.T, n, growth=4, later=16)
 
 
 class LastEpoch(NamedTuple):
