@@ -192,7 +192,7 @@ def allocating_kernel(function: Callable[..., Any]) -> Kernel:
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A straight-line helper: itself in plain Python, compiled where a kernel calls it.  It returns no array: it may be
+    """A helper: itself in plain Python, compiled where a kernel calls it.  It returns no array: it may be
     called by kernels that count references and by others."""
 
     @overload(function, strict=False, jit_options=INNER)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import operator
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -573,10 +573,7 @@ def _reduces(function: Any, pair: Callable[..., Any]) -> None:
             half = value.type.count // 2
             if half == 0:
                 return _as_double(builder, sig.args[0], builder.extract_element(value, ir.Constant(index, 0)))
-            low, high = (
-                builder.shuffle_vector(value, value, ir.Constant(ir.VectorType(index, half), list(range(k, k + half))))
-                for k in (0, half)
-            )
+            low, high = (shuffled(builder, value, value, range(k, k + half)) for k in (0, half))
             value = pair(builder, low, high)
         return value
 
@@ -616,8 +613,7 @@ def _emit_pack(context: Any, builder: Any, sig: Any, values: Any) -> Any:
         return context.get_dummy_value()
     size = min(sig.args[2].m, 8 if _COMPRESSES else 1)
     for k in range(0, sig.args[2].m, size):  # what is left out is overwritten by the next
-        places = ir.Constant(ir.VectorType(ir.IntType(32), size), list(range(k, k + size)))
-        piece, here = builder.shuffle_vector(value, value, places), builder.shuffle_vector(mask, mask, places)
+        piece, here = (shuffled(builder, each, each, range(k, k + size)) for each in (value, mask))
         if size > 1:
             kind = ir.FunctionType(piece.type, [piece.type, here.type, piece.type])
             name = f"llvm.experimental.vector.compress.v{size}f64"
@@ -713,14 +709,15 @@ def _emit_fetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
                     halves = [starts[: len(starts) // 2], starts[len(starts) // 2 :]]
                 for half in halves:
                     order = [base + first + i for first in half for base in (0, size) for i in range(lanes)]
-                    parts.append((_shuffled(builder, a, b, order), [2 * lanes * i for i in range(len(half))]))
+                    parts.append((shuffled(builder, a, b, order), [2 * lanes * i for i in range(len(half))]))
             merged.append(parts)
         groups, lanes = merged, 2 * lanes
-    out = [_shuffled(builder, a, a, range(first, first + lanes)) for a, starts in groups[0] for first in starts]
+    out = [shuffled(builder, a, a, range(first, first + lanes)) for a, starts in groups[0] for first in starts]
     return context.make_tuple(builder, sig.return_type, out)
 
 
-def _shuffled(builder: Any, a: Any, b: Any, order: Any) -> Any:
+def shuffled(builder: Any, a: Any, b: Any, order: Sequence[int]) -> Any:
+    """Numbers of two vectors in this order, those of the second counted on from those of the first."""
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(order)), list(order)))
 
 

@@ -16,7 +16,7 @@ from numba.core import types
 from numba.core.typing import signature
 
 from ..dispatch import class_of
-from ..lanes import EIGHT, Vec, _register, emit_prefetch, width
+from ..lanes import EIGHT, Vec, _register, emit_prefetch, shuffled, width
 
 LINE = 8
 """Numbers per feature at most: 64 bytes."""
@@ -72,10 +72,6 @@ def tails(rows: Any) -> tuple[np.ndarray, np.ndarray]:
 
 _WORD, _PAIR = ir.IntType(64), ir.VectorType(ir.DoubleType(), 2)
 _FIRST, _SECOND = (0, 4, 2, 6), (1, 5, 3, 7)
-
-
-def _shuffle(builder: Any, a: Any, b: Any, order: tuple[int, ...]) -> Any:
-    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(order)), list(order)))
 
 
 def _row_entries(context: Any, builder: Any, sig: Any, values: Any, k: int) -> Any:
@@ -135,9 +131,9 @@ def _emit_fields(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     lines = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 1), n)
     for field in range(0, n - 1, 2):
         pieces = [builder.load(_piece(builder, line, field), align=8) for line in lines]
-        even = _shuffle(builder, pieces[0], pieces[2], (0, 1, 2, 3))
-        odd = _shuffle(builder, pieces[1], pieces[3], (0, 1, 2, 3))
-        out += [_shuffle(builder, even, odd, _FIRST), _shuffle(builder, even, odd, _SECOND)]
+        even = shuffled(builder, pieces[0], pieces[2], (0, 1, 2, 3))
+        odd = shuffled(builder, pieces[1], pieces[3], (0, 1, 2, 3))
+        out += [shuffled(builder, even, odd, _FIRST), shuffled(builder, even, odd, _SECOND)]
     if n % 2:
         out.append(_collect(context, builder, [builder.gep(line, [ir.Constant(_WORD, n - 1)]) for line in lines]))
     return context.make_tuple(builder, sig.return_type, out + [zero] * (LINE - n))
@@ -157,12 +153,12 @@ def _emit_put(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     pairs = []  # two fields of features 0 and 2, and of 1 and 3
     for field in range(0, min(len(sig.args[5]), n) - 1, 2):
         a, b = (builder.extract_value(values[5], k) for k in (field, field + 1))
-        pairs.append([_shuffle(builder, a, b, order) for order in (_FIRST, _SECOND)])
+        pairs.append([shuffled(builder, a, b, order) for order in (_FIRST, _SECOND)])
     for k, line in enumerate(lines):
         halves = (0, 1, 4, 5) if k < 2 else (2, 3, 6, 7)
         for field in range(0, len(pairs), 2):  # four fields in one store, or the last two
             a, b = pairs[field][k % 2], pairs[min(field + 1, len(pairs) - 1)][k % 2]
-            piece = _shuffle(builder, a, b, halves if field + 1 < len(pairs) else halves[:2])
+            piece = shuffled(builder, a, b, halves if field + 1 < len(pairs) else halves[:2])
             place = builder.gep(line, [ir.Constant(_WORD, 2 * field)])
             builder.store(piece, builder.bitcast(place, piece.type.as_pointer()), align=8)
     return context.get_dummy_value()
