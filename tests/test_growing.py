@@ -9,6 +9,8 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from test_lazy import CONVERSIONS, OPTIMIZERS, sensible
@@ -585,6 +587,30 @@ def test_slots_are_found_again():
     assert found.indptr.tolist() == [0, 1, 2]
     assert seen.to_columns(found.indices.astype(int)).tolist() == [columns[7], columns[3]]
     assert seen._table.nbytes + seen._of_slot.nbytes < 100 * len(seen)
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 40), max_size=40), min_size=1, max_size=4),
+    st.sampled_from([41, 60, 10_000, 2**40]),
+    st.integers(0, 3),
+)
+def test_slots_are_in_the_order_in_which_columns_come(parts, d, undone):
+    """Whether or not the first rows are many for their columns, and numbered without a table; what is undone goes."""
+    seen, everywhere = SeenColumns(), {}
+
+    def place(columns):
+        matrix = as_matrix(sp.csr_array((np.ones(len(columns)), columns, [0, len(columns)]), shape=(1, d)), wide=True)
+        return seen.place(matrix)
+
+    for k, part in enumerate(parts):
+        columns, mark = np.unique(np.array(part, np.int64)), seen.mark()
+        if k == undone:
+            place(columns)
+            seen.back_to(mark)
+        placed = place(columns)
+        assert placed.indices.tolist() == [everywhere.setdefault(c, len(everywhere)) for c in columns.tolist()]
+        assert placed.d == seen.room == max(len(everywhere), 1) and len(seen) == len(everywhere)
+        assert seen.slots_of(np.arange(42)).tolist() == [everywhere.get(c, -1) for c in range(42)]
 
 
 def test_storage_follows_the_features_seen():

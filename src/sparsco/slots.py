@@ -23,6 +23,8 @@ from .rows import LARGEST, Matrix, check_numbers, check_width
 _MIX = U(0x9E3779B97F4A7C15)
 FREE = np.uint32(2**32 - 1)
 _AT_ONCE, _AHEAD = 1 << 14, 16
+_PER_ENTRY = 2
+"""An array of numbers for so many columns of a matrix per entry is no larger than the matrix."""
 _LIMIT = float(LARGEST)
 _INT, _FLOAT = np.dtype(np.int64), np.dtype(np.float64)
 
@@ -144,8 +146,8 @@ class SeenColumns(Columns):
 
     def __init__(self) -> None:
         super().__init__()
-        self._table = np.full(1 << 10, FREE, np.uint32)
-        """Open addressing: a slot in each entry, whose column is in _of_slot."""
+        self._table = np.empty(0, np.uint32)
+        """Open addressing: a slot in each entry, whose column is in _of_slot; made when it is needed."""
         self._of_slot, self._used = np.zeros(1 << 9, np.int64), 0
 
     def __len__(self) -> int:
@@ -156,11 +158,22 @@ class SeenColumns(Columns):
         return max(self._used, 1)
 
     def place(self, matrix: Matrix) -> Matrix:
-        slots = self.make_slots(matrix.indices.astype(np.int64, copy=False))
+        if not self._used and matrix.d <= _PER_ENTRY * matrix.indices.size:
+            slots = self._number(matrix.indices, matrix.d)
+        else:
+            slots = self.make_slots(matrix.indices.astype(np.int64, copy=False))
         return Matrix(matrix.indptr, slots, matrix.data, self.room)
+
+    def _number(self, columns: np.ndarray, d: int) -> np.ndarray:
+        """The slots of the first columns, all below d: without a table, as there is memory for all that might come."""
+        out, of_slot = np.empty(columns.size, np.uint32), np.empty(min(d, columns.size), np.int64)
+        self._used = number(np.zeros(d, np.uint32), columns, of_slot, out)
+        self._of_slot = of_slot[: self._used].copy()
+        return out
 
     def make_slots(self, columns: np.ndarray) -> np.ndarray:
         """The slots of int64 columns; new ones are made."""
+        self._make_room()
         out, at = np.empty(columns.size, np.uint32), 0
         while at < columns.size:
             some = columns[at : at + _AT_ONCE]
@@ -178,9 +191,13 @@ class SeenColumns(Columns):
         if self._used == len(self._of_slot):
             self._of_slot = np.concatenate([self._of_slot, np.zeros_like(self._of_slot)])
         if 3 * self._used >= 2 * len(self._table):
-            self._make_table(4 * len(self._table))
+            self._make_table()
 
-    def _make_table(self, size: int) -> None:
+    def _make_table(self) -> None:
+        """Twice to eight times as long as what is in it."""
+        size = 1 << 10
+        while size < 2 * self._used:
+            size *= 4
         self._table = np.full(size, FREE, np.uint32)
         for first in range(0, self._used, _AT_ONCE):
             settle(self._table, first, self._starts(self._of_slot[first : min(first + _AT_ONCE, self._used)]))
@@ -191,11 +208,11 @@ class SeenColumns(Columns):
     def back_to(self, mark: Any) -> None:
         self.width, used = mark
         if used < self._used:
-            self._used = used
-            self._make_table(len(self._table))
+            self._used, self._table = used, self._table[:0]
 
     def slots_of(self, columns: np.ndarray) -> np.ndarray:
         """The slots of int64 columns, -1 where there is none."""
+        self._make_room()
         return look_up(self._table, self._of_slot, columns, self._starts(columns))
 
     def find(self, matrix: Matrix) -> Matrix:
@@ -383,6 +400,21 @@ def tidied(lengths, keys, values):
                 to += 1
         indptr[i + 1] = to
     return indptr, keys[:to], values[:to]
+
+
+@kernel
+def number(slot_of, columns, of_slot, out):
+    """Slots of columns, in the order in which they come, and how many; slot_of counts from 1, and 0 means none yet."""
+    used, n = 0, columns.size
+    for i in range(n):
+        prefetch(slot_of, columns[min(i + _AHEAD, n - 1)])
+        column = columns[i]
+        if slot_of[column] == 0:
+            of_slot[used] = column
+            used += 1
+            slot_of[column] = used
+        out[i] = slot_of[column] - 1
+    return used
 
 
 @kernel
