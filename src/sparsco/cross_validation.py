@@ -25,6 +25,7 @@ from .paths import (
     finished,
     judged,
     learner_of,
+    margins_by,
     polished,
     shell_of,
     slices,
@@ -216,7 +217,8 @@ def _learned(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
     ends = polished(learner, job.placed, job.codes, job.own, kept) if is_polished else finished(learner)
     if k < 0:
         return solved(learner, ends), None
-    figures = judged(learner, job.placed, job.y[held], job.own[held], converted(ends), held).summary()
+    margins = margins_by(job.placed, converted(ends), held)
+    figures = judged(learner, margins, job.y[held], job.own[held]).summary()
     return np.concatenate([answer.w != 0.0 for _, answer in ends], axis=1), np.array(figures)
 
 

@@ -28,6 +28,7 @@ from .pools import Threads
 from .randomness import Purpose, seed_of, uniform
 from .rows import Matrix, count_columns, put_columns, stack
 from .rows import margins as margins_of
+from .slots import numbered
 from .solve import Grid, Run
 from .streams import open_stream
 from .training import JUDGED, Trained, _Training, next_mark
@@ -421,7 +422,7 @@ class SparsePath:
         if self._held:
             matrices, targets, weights = zip(*self._held, strict=True)
             rows = stack(list(matrices)), np.concatenate(targets), np.concatenate(weights)
-            found = judged(learner, learner._features.find(rows[0]), *rows[1:], converted(ends))
+            found = judged(learner, margins_by(learner._features.find(rows[0]), converted(ends)), *rows[1:])
         self._path = Path(shell_of(learner), models, found.summary())
 
     @property
@@ -547,9 +548,10 @@ def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]
     """The models of each strength."""
     parts: list[list[tuple[Any, np.ndarray, Any]]] = [[] for _ in range(len(learner._lams))]
     k, lams, runs = 0, np.zeros(len(parts)), [run for run, _ in ends]
-    for run, answer in ends:
-        models = run.targets.base.m
-        for copy_, coef in enumerate(_by_lane(answer.w, models)):
+    weights = [(answer.w, run.targets.base.m) for run, answer in ends]
+    coefs = Threads(learner.n_jobs).map("by lane", _by_lane, weights)
+    for (run, answer), (_, models), coef_by_lane in zip(ends, weights, coefs, strict=True):
+        for copy_, coef in enumerate(coef_by_lane):
             own = slice(copy_ * models, (copy_ + 1) * models)
             report = {name: part[own] if name == "chosen" else part for name, part in answer.report.items()}
             if "polish" in report:
@@ -628,11 +630,8 @@ def _unseen(learner: LinearModel, rows: _Rows | None) -> Unseen | None:
         return None
     matrix, y, weights = rows
     found = learner._features.find(matrix)
-    is_used, place = np.zeros(found.d, bool), np.empty(found.d, np.uint32)
-    is_used[found.indices] = True
-    slots = np.flatnonzero(is_used)
-    place[slots] = np.arange(len(slots))
-    return Unseen(Matrix(found.indptr, place[found.indices], found.data, len(slots)), slots, y, weights)
+    indices, slots = numbered(found.indices, found.d)
+    return Unseen(Matrix(found.indptr, indices, found.data, len(slots)), slots, y, weights)
 
 
 def converted(ends: list[tuple[Run, Answer]]) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -643,43 +642,57 @@ def _learn_side(
     side: Any, pieces: list[_Piece], placed: Matrix, codes: np.ndarray, weights: np.ndarray, again: bool
 ) -> Judged:
     """Some strengths: what the rows say of them that are judged, before they are learned."""
-    found = Judged.nothing(len(side._lams))
+    before = []
     for unseen, rows in pieces:
-        found += _judged_before(side, unseen)
+        before.append(_margins_before(side, unseen))
         side._feed(placed, codes, weights, rows, again)
-    return found
+    known = [(margins, unseen) for margins, (unseen, _) in zip(before, pieces, strict=True) if margins]
+    if not known:
+        return Judged.nothing(len(side._lams))
+    every, seen = zip(*known, strict=True)  # all at once: little is left for threads to wait for each other
+    own = None if seen[0].weights is None else np.concatenate([unseen.weights for unseen in seen])
+    margins = [np.concatenate(parts) for parts in zip(*every, strict=True)]
+    return judged(side, margins, np.concatenate([unseen.y for unseen in seen]), own)
+
+
+def _margins_before(learner: Any, unseen: Unseen | None) -> list[np.ndarray]:
+    """Margins of rows by the iterates of each run; none where there are none of either."""
+    if unseen is None or any(run.pilot is None for run in learner._runs):
+        return []
+    return margins_by(unseen.rows, [run.weights_at(unseen.slots) for run in learner._runs])
 
 
 def _judged_before(learner: Any, unseen: Unseen | None) -> Judged:
-    """Rows judged by the iterates; nothing where there are none of either."""
-    if unseen is None or any(run.pilot is None for run in learner._runs):
+    """Rows judged by the iterates."""
+    margins = _margins_before(learner, unseen)
+    if not margins or unseen is None:
         return Judged.nothing(len(learner._lams))
-    iterates = [run.weights_at(unseen.slots) for run in learner._runs]
-    return judged(learner, unseen.rows, unseen.y, unseen.weights, iterates)
+    return judged(learner, margins, unseen.y, unseen.weights)
 
 
-def judged(
-    learner: Any, rows: Matrix, y: np.ndarray, weights: np.ndarray | None, models: list[tuple[np.ndarray, np.ndarray]],
-    order: np.ndarray | None = None,
-) -> Judged:  # fmt: skip
-    """Every strength on rows that were not learned, or on some of them, in the ``order`` of y and weights; ``models``:
-    for each of the learner's runs weights, (features, lanes), and intercepts."""
-    order, m = np.arange(len(rows)) if order is None else order, len(learner._lams)
-    n = len(order)
+def margins_by(
+    rows: Matrix, models: list[tuple[np.ndarray, np.ndarray]], order: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Margins of rows, or of those in ``order``, by weights, (features, lanes), and intercepts."""
+    return [margins_of(rows.indptr, rows.indices, rows.data, w, b, order) for w, b in models]
+
+
+def judged(learner: Any, margins: list[np.ndarray], y: np.ndarray, weights: np.ndarray | None) -> Judged:
+    """Every strength on rows that were not learned; ``margins``: for each of the learner's runs, (rows, lanes)."""
+    n, m = len(y), len(learner._lams)
     scale, codes = np.ones(n) if weights is None else weights, learner._codes_now(y)
     losses, k, first = np.zeros((n, m)), 0, 0
-    margins = np.empty((sum(run.targets.m for run in learner._runs) // m, m, n))
-    for run, (w, b) in zip(learner._runs, models, strict=True):
-        p = margins_of(rows.indptr, rows.indices, rows.data, w, b, order)
+    every = np.empty((sum(run.targets.m for run in learner._runs) // m, m, n))
+    for run, p in zip(learner._runs, margins, strict=True):
         targets, scaled = run.lanes_of(codes, scale)
         with np.errstate(over="ignore", invalid="ignore"):
             found = scaled * value(run.problem.loss, p, targets)
         own, outputs = slice(k, k + run.targets.copies), slice(first, first + run.targets.base.m)
         losses[:, own] += found.reshape(n, run.targets.copies, -1).sum(2)
-        margins[outputs, own] = p.reshape(n, run.targets.copies, -1).T
+        every[outputs, own] = p.reshape(n, run.targets.copies, -1).T
         k = own.stop % m
         first = outputs.stop if k == 0 else first
-    wrong = learner._mistakes(learner._arranged(margins.reshape(-1, m * n)).T, np.concatenate([y] * m))
+    wrong = learner._mistakes(learner._arranged(every.reshape(-1, m * n)).T, np.concatenate([y] * m))
     mistakes = ((wrong if wrong.ndim == 1 else wrong.mean(1)).reshape(m, n) * scale).sum(1)  # no threads of BLAS
     counted = int(np.count_nonzero(scale))
     return Judged(float(scale.sum()), counted, losses.sum(0), np.square(losses).sum(0), mistakes)

@@ -159,17 +159,11 @@ class SeenColumns(Columns):
 
     def place(self, matrix: Matrix) -> Matrix:
         if not self._used and matrix.d <= _PER_ENTRY * matrix.indices.size:
-            slots = self._number(matrix.indices, matrix.d)
+            slots, self._of_slot = numbered(matrix.indices, matrix.d)  # no table: there is room for all that may come
+            self._used = len(self._of_slot)
         else:
             slots = self.make_slots(matrix.indices.astype(np.int64, copy=False))
         return Matrix(matrix.indptr, slots, matrix.data, self.room)
-
-    def _number(self, columns: np.ndarray, d: int) -> np.ndarray:
-        """The slots of the first columns, all below d: without a table, as there is memory for all that might come."""
-        out, of_slot = np.empty(columns.size, np.uint32), np.empty(min(d, columns.size), np.int64)
-        self._used = number(np.zeros(d, np.uint32), columns, of_slot, out)
-        self._of_slot = of_slot[: self._used].copy()
-        return out
 
     def make_slots(self, columns: np.ndarray) -> np.ndarray:
         """The slots of int64 columns; new ones are made."""
@@ -402,9 +396,15 @@ def tidied(lengths, keys, values):
     return indptr, keys[:to], values[:to]
 
 
+def numbered(columns: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Columns below d as slots, in the order in which they come, and the columns in the slots."""
+    slots, of_slot = np.empty(columns.size, np.uint32), np.empty(min(d, columns.size), np.int64)
+    return slots, of_slot[: number(np.zeros(d, np.uint32), columns, of_slot, slots)].copy()
+
+
 @kernel
 def number(slot_of, columns, of_slot, out):
-    """Slots of columns, in the order in which they come, and how many; slot_of counts from 1, and 0 means none yet."""
+    """The same for an array slot_of, counted from 1, where 0 means none yet; how many slots there are."""
     used, n = 0, columns.size
     for i in range(n):
         prefetch(slot_of, columns[min(i + _AHEAD, n - 1)])
