@@ -270,6 +270,10 @@ def test_json_and_every_option(here, capsys):
 def test_a_budget_and_a_preset(here, capsys):
     assert run("train", "data.svm", "-m", "m", "--budget", "3", "--quiet") == 0
     assert load("m").n_nonzero_ == 3 and load("m").budget == 3
+    assert run("train", "data.svm", "-m", "m", "--target-excess-risk", "0.1", "0.5", "--quiet") == 0
+    assert 1 <= load("m").n_nonzero_ < 31 and load("m").target_excess_risk == (0.1, 0.5)
+    assert run("train", "data.svm", "-m", "m", "--target-excess-risk", "0", "0.5", "--quiet") == 2
+    assert "target_excess_risk=(0.0, 0.5): it is a pair (eps, delta)" in capsys.readouterr().err
     assert run("train", "data.svm", "-m", "m", "--preset", "two-stage", "--task", "regression", "--quiet") == 0
     assert "EpochSGD" in capsys.readouterr().out
     assert run("train", "data.svm", "-m", "m", "--preset", "three-stage", "--quiet") == 2
@@ -606,9 +610,10 @@ def test_of_a_table_only_columns_with_a_weight_are_needed(here, capsys, monkeypa
     assert run("train", "t.csv", "-m", "h", "--quiet", "--hash-bits", "10", *roles) == 0
     capsys.readouterr()
     assert run("predict", "t", "few.csv") == 0 and capsys.readouterr().out.split() == ["0", "1"]
-    with open(here / "few.csv") as text:
-        monkeypatch.setattr("sys.stdin", text)
-        assert run("predict", "t", "-", "--format", "csv") == 0 and capsys.readouterr().out.split() == ["0", "1"]
+    for said in ([], ["--format", "csv"]):
+        with open(here / "few.csv") as text:
+            monkeypatch.setattr("sys.stdin", text)
+            assert run("predict", "t", "-", *said) == 0 and capsys.readouterr().out.split() == ["0", "1"]
     (here / "labelled.csv").write_text("size,y\n0,0\n1,0\n")
     assert run("evaluate", "t", "labelled.csv", "--json") == 0 and '"error": 0.5' in capsys.readouterr().out
     for arguments, column in [

@@ -45,6 +45,8 @@ def opened_for(
         reader |= {"names": names, "frozen": True}
     if "schema" in content["extra"].get("reader", {}):
         reader |= _of_table(content, names, labelled, options)
+        if source == "-":  # whose first line does not say what it is; of tables only CSV can be there
+            reader.setdefault("format", "csv")
     try:
         stream = open_stream(source, **reader)
     except ValueError as error:

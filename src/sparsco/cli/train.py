@@ -28,7 +28,7 @@ from .options import (
 
 _LEARNING = (
     "task", "loss", "penalty", "alpha", "l1_ratio", "l1", "l2", "optimizer", "conversion", "step_size", "preset",
-    "budget", "storage", "classes", "class_weight", "no_intercept", "seed", "polish",
+    "budget", "target_excess_risk", "storage", "classes", "class_weight", "no_intercept", "seed", "polish",
 )  # fmt: skip
 """Options that a model under way has decided."""
 
@@ -87,6 +87,8 @@ def add_learning(to: argparse.ArgumentParser) -> None:
     group.add_argument("--step-size", type=_number_or_name, metavar="ETA", help="a number, or the name of a rule")
     group.add_argument("--preset", metavar="NAME", help="a method by its name, such as two-stage (docs/two-stage.md)")
     group.add_argument("--budget", type=positive, metavar="K", help="at most so many features, learned anew")
+    group.add_argument("--target-excess-risk", type=float, nargs=2, metavar=("EPS", "DELTA"), help="as few features as "
+                       "lose at most EPS, with probability 1 - DELTA")  # fmt: skip
     group.add_argument("--polish", type=float, nargs="?", const=True, default=False, metavar="TOL",
                        help="go on to the exact optimum, to this share of the L1 weight (default: 1e-4)")  # fmt: skip
     group.add_argument("--storage", choices=("all", "seen"), help="room for all columns, or for those that occur "
@@ -110,6 +112,7 @@ def learning(given: argparse.Namespace) -> dict[str, Any]:
             raise ValueError("--l1 and --l2 must be at least 0.")
         settings |= {"alpha": l1 + l2, "l1_ratio": l1 / (l1 + l2) if l1 + l2 else 1.0}
     settings |= {} if given.polish is False else {"polish": given.polish}
+    settings |= {} if given.target_excess_risk is None else {"target_excess_risk": tuple(given.target_excess_risk)}
     storage = given.storage or ("seen" if (given.hash_bits or 0) > 18 else "all")
     return settings | {"fit_intercept": not given.no_intercept, "random_state": given.seed or 0, "storage": storage}
 
