@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -594,9 +595,11 @@ def test_slots_are_found_again():
     st.sampled_from([41, 60, 10_000, 2**40]),
     st.integers(0, 3),
 )
+@example([[], [*range(40)], [*range(41)]], 41, 0)
 def test_slots_are_in_the_order_in_which_columns_come(parts, d, undone):
     """Whether or not the first rows are many for their columns, and numbered without a table; what is undone goes."""
     seen, everywhere = SeenColumns(), {}
+    assert (seen.slots_of(np.arange(42)) == -1).all()
 
     def place(columns):
         matrix = as_matrix(sp.csr_array((np.ones(len(columns)), columns, [0, len(columns)]), shape=(1, d)), wide=True)
@@ -611,6 +614,50 @@ def test_slots_are_in_the_order_in_which_columns_come(parts, d, undone):
         assert placed.indices.tolist() == [everywhere.setdefault(c, len(everywhere)) for c in columns.tolist()]
         assert placed.d == seen.room == max(len(everywhere), 1) and len(seen) == len(everywhere)
         assert seen.slots_of(np.arange(42)).tolist() == [everywhere.get(c, -1) for c in range(42)]
+
+
+def test_rows_without_entries_leave_slots_as_they_are():
+    seen, empty = SeenColumns(), (np.empty(0, np.int64), np.empty(0))
+    seen.note(empty)
+    assert seen.drain().d == 1 and len(seen) == 0
+    seen.note((np.array([10**6]), np.ones(1)))
+    assert seen.drain().indices.tolist() == [0] and seen.width == 10**6 + 1
+    X = sp.random_array((3000, 20), density=0.5, rng=np.random.default_rng(0), format="csr")
+    y = (X[:, [0]].toarray()[:, 0] > X[:, [1]].toarray()[:, 0]).astype(int)
+    with_empty, without = (SparseClassifier(storage="seen", optimizer="fobos", alpha=0.01) for _ in range(2))
+    with_empty.partial_fit(sp.csr_array((2, 20)), [0, 1], classes=[0, 1])
+    without.partial_fit(sp.csr_array((2, 30)), [0, 1], classes=[0, 1])  # more columns than entries can be many for
+    for model, width in ((with_empty, 20), (without, 10**6)):
+        for rows in np.split(np.arange(3000), 3):
+            part = sp.csr_array((X[rows].data, X[rows].indices, X[rows].indptr), shape=(1000, width))
+            model.partial_fit(part, y[rows])
+        assert len(model._features) == 20
+    assert np.array_equal(with_empty.coef_.data, without.coef_.data)
+
+
+def test_looking_features_up_changes_nothing_and_is_for_several_threads():
+    d = 300_000
+    columns = np.random.default_rng(0).permutation(d)
+    row = as_matrix(sp.csr_array((np.ones(d), columns, [0, d]), shape=(1, d)), wide=True)
+    seen = SeenColumns()
+    placed = seen.place(row)
+    size = len(pickle.dumps(seen))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: seen.find(row).indices, range(8)))
+    assert all(np.array_equal(each, placed.indices) for each in found)
+    assert len(pickle.dumps(seen)) == size
+    assert np.array_equal(pickle.loads(pickle.dumps(seen)).find(row).indices, placed.indices)
+
+
+@pytest.mark.parametrize("storage", ["all", "seen"])
+@pytest.mark.parametrize("index", [-1, 10, 2**30])
+def test_indices_outside_of_the_columns_are_refused(storage, index):
+    X = sp.random_array((50, 10), density=0.5, rng=np.random.default_rng(0), format="csr")
+    for at in (0, 20, X.nnz - 1):
+        bad = X.copy()
+        bad.indices[at] = index
+        with pytest.raises(ValueError, match="X has an index outside of its 10 columns"):
+            SparseClassifier(storage=storage).fit(bad, np.arange(50) % 2)
 
 
 def test_storage_follows_the_features_seen():

@@ -279,21 +279,24 @@ def newton(
     w, damping = problem.centre.copy(), 1.0
     p = problem.margins(w)
     f = _mean_loss(R, loss, p) + problem.penalty(w)
-    repeated = sample.kappa >= _MOST
+    repeated = rough = sample.kappa >= _MOST
     for steps_left in reversed(range(_STEPS if repeated else 1)):
-        new = _minimum_of_model(problem, R, loss, p, w, damping, fit_intercept, rough=steps_left > 0)
+        rough = rough and steps_left > 0
+        new = _minimum_of_model(problem, R, loss, p, w, damping, fit_intercept, rough)
         if not repeated:
             w = new
             break
         p_new = problem.margins(new)
         f_new = _mean_loss(R, loss, p_new) + problem.penalty(new)
+        near = abs(f - f_new) <= 1e-6 * abs(f)
         if f_new < f:
-            gain, w, p, f = f - f_new, new, p_new, f_new
+            w, p, f = new, p_new, f_new
             damping = max(1.0, damping / 4.0)
-            if gain <= 1e-6 * abs(f):
-                break
         else:  # a shorter step by a steeper model: unlike a line search it ends in exact zeros
             damping *= 4.0
+        if near and not rough:
+            break
+        rough = rough and not near
     full = np.zeros_like(evidence.w_bar)
     full[problem.near] = w[:-1]
     return full, float(w[-1])

@@ -77,7 +77,9 @@ def as_matrix(X: Any, wide: bool = False) -> Matrix:
     csr = sp.csr_array(X)
     if csr.dtype not in (np.float32, np.float64):
         csr = csr.astype(np.float64)
-    unordered, zeros, wild = _inspect(csr.indptr, csr.indices, csr.data, LARGEST)
+    unordered, zeros, wild, outside = _inspect(csr.indptr, csr.indices, csr.data, LARGEST, csr.shape[1])
+    if outside or (unordered and not 0 <= csr.indices.min() <= csr.indices.max() < csr.shape[1]):
+        raise ValueError(f"X has an index outside of its {csr.shape[1]} columns: it was not put together as it should.")
     if unordered or zeros:
         csr = csr.copy()
         csr.sum_duplicates()
@@ -119,9 +121,10 @@ def check_numbers(data: np.ndarray, name: str) -> None:
 
 
 @kernel
-def _inspect(indptr, indices, data, largest):
-    """In one read: how many indices do not ascend within their row, how many numbers are zero, how many too large."""
-    unordered, zeros, wild = 0, 0, 0
+def _inspect(indptr, indices, data, largest, d):
+    """In one read: how many indices do not ascend within their row, how many numbers are zero, how many too large; how
+    many rows begin or end outside of d columns."""
+    unordered, zeros, wild, outside = 0, 0, 0, 0
     for i in range(indptr.size - 1):
         start, stop = U(indptr[U(i)]), U(indptr[U(i + 1)])
         for p in range(start, stop):
@@ -129,7 +132,9 @@ def _inspect(indptr, indices, data, largest):
             wild += not abs(data[p]) <= largest
         for p in range(start + U(1), stop):
             unordered += indices[p] <= indices[p - U(1)]
-    return unordered, zeros, wild
+        if stop > start:
+            outside += (indices[start] < 0) | (indices[stop - U(1)] >= d)
+    return unordered, zeros, wild, outside
 
 
 @kernel

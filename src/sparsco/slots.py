@@ -146,9 +146,19 @@ class SeenColumns(Columns):
 
     def __init__(self) -> None:
         super().__init__()
-        self._table = np.empty(0, np.uint32)
-        """Open addressing: a slot in each entry, whose column is in _of_slot; made when it is needed."""
         self._of_slot, self._used = np.zeros(1 << 9, np.int64), 0
+        self._made: np.ndarray | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_made": None}
+
+    @property
+    def _table(self) -> np.ndarray:
+        """Open addressing: a slot in each entry, whose column is in _of_slot; made when it is first needed."""
+        made = self._made
+        if made is None:  # several threads may each make one, and the last stays
+            self._made = made = self._new_table()
+        return made
 
     def __len__(self) -> int:
         return self._used
@@ -158,43 +168,41 @@ class SeenColumns(Columns):
         return max(self._used, 1)
 
     def place(self, matrix: Matrix) -> Matrix:
-        if not self._used and matrix.d <= _PER_ENTRY * matrix.indices.size:
-            slots, self._of_slot = numbered(matrix.indices, matrix.d)  # no table: there is room for all that may come
-            self._used = len(self._of_slot)
+        if not self._used and 0 < matrix.d <= _PER_ENTRY * matrix.indices.size:
+            slots, self._of_slot = numbered(matrix.indices, matrix.d)
+            self._used, self._made = len(self._of_slot), None
         else:
             slots = self.make_slots(matrix.indices.astype(np.int64, copy=False))
         return Matrix(matrix.indptr, slots, matrix.data, self.room)
 
     def make_slots(self, columns: np.ndarray) -> np.ndarray:
         """The slots of int64 columns; new ones are made."""
-        self._make_room()
         out, at = np.empty(columns.size, np.uint32), 0
         while at < columns.size:
             some = columns[at : at + _AT_ONCE]
-            done, self._used = add(self._table, self._of_slot, self._used, some, self._starts(some), out[at:])
+            table = self._table
+            done, self._used = add(table, self._of_slot, self._used, some, _starts(table, some), out[at:])
             if done < len(some):
                 self._make_room()
             at += done
         return out
 
-    def _starts(self, columns: np.ndarray) -> np.ndarray:
-        """Where to look first: the high bits of a product (whose arithmetic wraps silently)."""
-        return (columns.view(np.uint64) * _MIX) >> np.uint64(65 - len(self._table).bit_length())
-
     def _make_room(self) -> None:
         if self._used == len(self._of_slot):
             self._of_slot = np.concatenate([self._of_slot, np.zeros_like(self._of_slot)])
         if 3 * self._used >= 2 * len(self._table):
-            self._make_table()
+            self._made = None
 
-    def _make_table(self) -> None:
-        """Twice to eight times as long as what is in it."""
+    def _new_table(self) -> np.ndarray:
+        """Twice to eight times as long as what is in it; nobody sees it before it is full."""
         size = 1 << 10
         while size < 2 * self._used:
             size *= 4
-        self._table = np.full(size, FREE, np.uint32)
+        table = np.full(size, FREE, np.uint32)
         for first in range(0, self._used, _AT_ONCE):
-            settle(self._table, first, self._starts(self._of_slot[first : min(first + _AT_ONCE, self._used)]))
+            columns = self._of_slot[first : min(first + _AT_ONCE, self._used)]
+            settle(table, first, _starts(table, columns))
+        return table
 
     def mark(self) -> Any:
         return self.width, self._used
@@ -202,12 +210,12 @@ class SeenColumns(Columns):
     def back_to(self, mark: Any) -> None:
         self.width, used = mark
         if used < self._used:
-            self._used, self._table = used, self._table[:0]
+            self._used, self._made = used, None
 
     def slots_of(self, columns: np.ndarray) -> np.ndarray:
         """The slots of int64 columns, -1 where there is none."""
-        self._make_room()
-        return look_up(self._table, self._of_slot, columns, self._starts(columns))
+        table = self._table
+        return look_up(table, self._of_slot, columns, _starts(table, columns))
 
     def find(self, matrix: Matrix) -> Matrix:
         slots = self.slots_of(matrix.indices.astype(np.int64, copy=False))
@@ -394,6 +402,11 @@ def tidied(lengths, keys, values):
                 to += 1
         indptr[i + 1] = to
     return indptr, keys[:to], values[:to]
+
+
+def _starts(table: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Where to look first: the high bits of a product (whose arithmetic wraps silently)."""
+    return (columns.view(np.uint64) * _MIX) >> np.uint64(65 - len(table).bit_length())
 
 
 def numbered(columns: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
