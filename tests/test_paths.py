@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
+import sys
 import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsco import (
@@ -20,6 +23,7 @@ from sparsco import (
     load,
     optimizers,
     plots,
+    save,
 )
 from sparsco.cli import main
 from sparsco.dispatch import plain_python
@@ -279,6 +283,42 @@ def test_rows_held_out_are_not_learned(data):
     np.testing.assert_allclose(path.path_.losses[1], loss, rtol=1e-10)
 
 
+@pytest.mark.parametrize("validation", ["progressive", 0.2])
+def test_an_error_leaves_a_stream_as_it_was(data, validation):
+    X, y = data
+    rest = np.where(y[1500:] > 0, 1, 2)  # 2 is no class of the stream
+    path, clean = (SparsePath(SparseClassifier(**MODEL), m=2, validation=validation) for _ in range(2))
+    with pytest.raises(ValueError, match="needs all classes at its beginning"):
+        path.partial_fit(X[:1500], y[:1500])
+    path.partial_fit(X[:1500], y[:1500], classes=[-1, 1])
+    with pytest.raises(ValueError, match="2"):
+        path.partial_fit(X[1500:], rest)
+    path.partial_fit(X[1500:], y[1500:])
+    clean.partial_fit(X[:1500], y[:1500], classes=[-1, 1]).partial_fit(X[1500:], y[1500:])
+    assert path._rows == clean._rows == 3000 and path._n_held == clean._n_held
+    assert path._runs[0].examples == clean._runs[0].examples == 3000 - clean._n_held
+    assert np.array_equal(path.path_.losses, clean.path_.losses) and (path.path_.coefs != clean.path_.coefs).nnz == 0
+
+
+def test_a_copy_of_a_fitted_path_does_not_begin_anew(data):
+    X, y = data
+    path = SparsePath(SparseClassifier(**MODEL), m=2).fit(X, y)
+    for twin in (copy.deepcopy(path), pickle.loads(pickle.dumps(path))):
+        with pytest.raises(ValueError, match="has its models only and cannot go on"):
+            twin.partial_fit(X, y, classes=[-1, 1])
+        assert np.array_equal(twin.path_.losses, path.path_.losses)
+        assert twin.fit(X, y).lam_ == path.lam_
+
+
+def test_only_models_of_a_path_are_saved(data, tmp_path):
+    X, y = data
+    path = SparsePath(SparseClassifier(**MODEL), m=2).fit(X, y)
+    with pytest.raises(ValueError, match="a SparsePath cannot be saved, .*: give its model_"):
+        save(path, tmp_path / "m")
+    with pytest.raises(ValueError, match="lam='min': it must be one of the path's strengths"):
+        path.path_.model("min")
+
+
 def test_choices():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1200, 10))
@@ -309,6 +349,11 @@ def test_choices():
         ({"dtype": None}, "dtype=None"),
         ({"passes": 2, "validation": 0.2}, "passes > 1"),
         ({"estimator": SparseClassifier(budget=3)}, "budget"),
+        ({"estimator": SparseClassifier}, "it must be a SparseClassifier or SparseRegressor"),
+        ({"estimator": "logistic"}, "estimator='logistic': it must be a SparseClassifier"),
+        ({"estimator": SparseClassifier(penalty="row-group")}, "RowGroup has no prox of one weight"),
+        ({"estimator": SparseClassifier(n_jobs="two")}, "n_jobs='two'"),
+        ({"lams": ["a"]}, "lams=['a']".replace("[", r"\[")),
     ],
 )
 def test_bad_parameters(parameters, sentence):
@@ -379,7 +424,18 @@ def test_folds_are_fits_without_their_rows(data):
     assert_same(model.best_estimator_, SparseClassifier(**MODEL, alpha=model.lam_, max_iter=1, shuffle=False).fit(X, y))
     assert model.path_.stability.shape == (2,)
     for draw in (plots.coefficient_path, plots.error_vs_nonzeros, plots.selection_stability):
-        assert draw(model.path_, chosen=model.lam_).lines
+        assert draw(model.path_, chosen=model.lam_).lines and draw(model).lines
+        with pytest.raises(ValueError, match="path is a SparseClassifier: give the path_"):
+            draw(template)
+    by_splitter = SparseClassifierCV(template, m=2, ratio=0.05, cv=KFold(3)).fit(X, y)
+    by_number = SparseClassifierCV(template, m=2, ratio=0.05, cv=np.arange(3000) // 1000).fit(X, y)
+    assert np.array_equal(by_splitter.fold_losses_, by_number.fold_losses_)
+    assert SparseClassifierCV(template, m=2, cv=None).fit(X, y).fold_losses_.shape == (5, 2)
+    with pytest.raises(ValueError, match="does not have every row in one test fold"):
+        SparseClassifierCV(template, cv=ShuffleSplit(3)).fit(X, y)
+    no_weight = np.where(fold == 0, 0.0, 1.0)
+    unweighted = SparseClassifierCV(template, m=2, ratio=0.05, cv=fold).fit(X, y, sample_weight=no_weight)
+    np.testing.assert_allclose(unweighted.path_.losses, unweighted.fold_losses_[1:].mean(0))
     with pytest.raises(ValueError, match="cv must be"):
         SparseClassifierCV(template, cv=np.zeros(3000, int)).fit(X, y)
     with pytest.raises(ValueError, match="it must be a SparseClassifier"):
@@ -389,7 +445,15 @@ def test_folds_are_fits_without_their_rows(data):
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
-def test_files_and_the_command(data, tmp_path, capsys):
+def test_a_picture_of_a_path_takes_room_for_what_is_drawn():
+    X = sp.random_array((2000, 30), density=0.3, rng=np.random.default_rng(0), format="csr")
+    y = (X[:, [3]].toarray()[:, 0] > 0.1).astype(int)
+    wide = sp.csr_array((X.data, X.indices.astype(np.int64) * 2**56, X.indptr), shape=(2000, 2**62))
+    path = SparsePath(SparseClassifier(**MODEL, storage="seen"), m=3).fit(wide, y)
+    assert str(3 * 2**56) in {line.get_label() for line in plots.coefficient_path(path).lines}
+
+
+def test_files_and_the_command(data, tmp_path, capsys, monkeypatch):
     X, y = data
     file = tmp_path / "rows.svm"
     with open(file, "w") as out:
@@ -412,6 +476,18 @@ def test_files_and_the_command(data, tmp_path, capsys):
     assert main(["path", str(file), "--strengths", "2", *method, "--float32"]) == 0
     assert capsys.readouterr().out.split()[:6] == table.split()[:6]
     assert main(["path", str(file), "--choose", "best"]) == 2
+    assert main(["path", str(file), "--hold-out", "0.2", "--passes", "2", "--quiet"]) == 2
+    assert "passes > 1 would learn the rows held out" in capsys.readouterr().err
+    short = tmp_path / "short.svm"
+    short.write_text("".join(file.read_text().splitlines(keepends=True)[:800]))
+    assert main(["path", str(short), "--strengths", "2", *method, "--quiet"]) == 2
+    said = capsys.readouterr()
+    assert said.out.count("\n") == 3 and "none were judged: give more rows, --hold-out 0.2" in said.err
+    assert main(["path", str(short), "--strengths", "2", *method, "--hold-out", "0.2"]) == 0
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert main(["path", str(file), "--strengths", "2", *method, "--report", str(report), "--quiet"]) == 0
+    assert "No plots: matplotlib is not installed" in report.read_text()
+    capsys.readouterr()
     assert main(["path", str(file), "-m", str(file)]) == 2 and "is read as well" in capsys.readouterr().err
 
 

@@ -188,13 +188,20 @@ def test_from_the_command_line(tmp_path, capsys):
     [
         ({"loss": "hinge"}, "Hinge"), ({"loss": "multinomial"}, "Multinomial"), ({"penalty": "row-group"}, "RowGroup"),
         ({"penalty": "nonnegative"}, "NonNegative"), ({"l1_ratio": 0.0}, "L1"), ({"early_stopping": True}, "all rows"),
-        ({"polish": -1.0}, "polish=-1.0"), ({"polish": "yes"}, "polish='yes'"), ({"alpha": 0.0}, "L1"),
+        ({"polish": -1.0}, "polish=-1.0"), ({"polish": "yes"}, "polish='yes'"), ({"polish": 1}, "polish=1"),
+        ({"alpha": 0.0}, "L1"),
     ],
 )  # fmt: skip
 def test_what_is_refused(settings, word):
     X, _, p = rows(n=60, d=20)
     with pytest.raises(ValueError, match=word):
         SparseClassifier(**({"alpha": 0.1, "polish": True} | settings)).fit(X, np.digitize(p, [-1.0, 1.0]))
+
+
+def test_a_true_of_numpys_is_true():
+    X, y, _ = rows(n=200, d=20)
+    assert SparseClassifier(alpha=0.01, polish=np.True_).fit(X, y).gap_ <= 1e-4
+    assert np.isnan(SparseClassifier(alpha=0.01, polish=np.False_).fit(X, y).gap_)
 
 
 def test_streams_are_refused():

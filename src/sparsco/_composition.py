@@ -104,9 +104,11 @@ def check_parameters(model: Any) -> None:
             raise ValueError("budget and target_excess_risk both say how many features remain: leave one at None.")
         check_target(model.target_excess_risk)
     polish = model.polish
-    must("polish", isinstance(polish, bool | np.bool_) or (_is_number(polish) and polish > 0.0),
-         "True, False or a tolerance above 0")  # fmt: skip
-    if polish is not False and model.early_stopping:
+    must("polish", isinstance(polish, bool | np.bool_) or (_is_number(polish) and 0.0 < polish < 1.0),
+         "True, False or a tolerance between 0 and 1, both excluded")  # fmt: skip
+    must("n_jobs", model.n_jobs is None or (isinstance(model.n_jobs, numbers.Integral) and model.n_jobs != 0),
+         "None or a whole number of threads (-1: as many as there are cores)")  # fmt: skip
+    if tolerance(model) and model.early_stopping:
         raise ValueError("polish solves for all rows, of which early_stopping=True holds some back: choose one.")
     must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
     must("validation_fraction", _is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
@@ -114,7 +116,7 @@ def check_parameters(model: Any) -> None:
 
 def tolerance(model: Any) -> float:
     """What ``polish`` asks for; 0 for nothing."""
-    return TOLERANCE if model.polish is True else float(model.polish)
+    return TOLERANCE if model.polish is True or model.polish is np.True_ else float(model.polish)
 
 
 def refuse_polish(model: Any, method: str) -> None:

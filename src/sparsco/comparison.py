@@ -141,6 +141,11 @@ def _cell(x: float | None, form: str = ".5f") -> str:
 
 def write_page(path: str | Path, outcomes: Sequence[Outcome]) -> Path:
     """The table and the plot as one HTML file."""
+    return html.write(path, "Methods compared", [*_plots(outcomes), html.table(Outcome._fields, outcomes)])
+
+
+@html.with_plots
+def _plots(outcomes: Sequence[Outcome]) -> list[str]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4))
@@ -159,5 +164,4 @@ def write_page(path: str | Path, outcomes: Sequence[Outcome]) -> Path:
     axes.set(xscale="symlog", xlabel="features (nonzero weights)", ylabel=ylabel)
     axes.legend()
     figure.tight_layout()
-    blocks = [html.figure(figure, "Error against nonzeros."), html.table(Outcome._fields, outcomes)]
-    return html.write(path, "Methods compared", blocks)
+    return [html.figure(figure, "Error against nonzeros.")]

@@ -110,26 +110,33 @@ class CrossValidated(SelectorMixin, BaseEstimator):
 
     def _folds(self, codes: np.ndarray, seed: int) -> np.ndarray:
         """The fold of each row: dealt at random within each class, or as ``cv`` says."""
-        n = len(codes)
-        if isinstance(self.cv, numbers.Integral) and not isinstance(self.cv, bool):
-            if self.cv < 2:
-                raise ValueError(f"cv={self.cv!r}: it must be at least 2 folds, or the number of each row's fold.")
-            if n < self.cv:
-                raise ValueError(f"cv={self.cv} folds need as many rows, and there are fewer: n_samples = {n}.")
+        n, cv = len(codes), 5 if self.cv is None else self.cv
+        if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):
+            if cv < 2:
+                raise ValueError(f"cv={cv!r}: it must be at least 2 folds, or the number of each row's fold.")
+            if n < cv:
+                raise ValueError(f"cv={cv} folds need as many rows, and there are fewer: n_samples = {n}.")
             order = np.lexsort((uniform(seed, Purpose.FOLD, np.arange(n)), codes))
             fold = np.empty(n, np.int64)
-            fold[order] = np.arange(n) % int(self.cv)
+            fold[order] = np.arange(n) % int(cv)
             return fold
-        given = np.asarray(self.cv)
+        given = _numbered(cv, codes) if hasattr(cv, "split") else np.asarray(cv)
         if given.shape != (n,) or given.dtype.kind not in "iu" or given.min() < 0 or len(np.unique(given)) < 2:
-            raise ValueError("cv must be a number of folds, or for each row the number of its fold, from 0 on.")
+            raise ValueError(
+                "cv must be a number of folds, a splitter such as KFold(5), or for each row the number of its fold, "
+                "from 0 on."
+            )
         return np.unique(given, return_inverse=True)[1]
 
     def _finish(self, whole: Any, found: list[tuple[Any, Any]]) -> None:
         (of_all, _), *folds = found
         figures = np.array([each for _, each in folds])  # folds, (loss, spread, error), strengths
-        self.fold_losses_, spread = figures[:, 0], figures[:, 0].std(0, ddof=1) / np.sqrt(len(folds))
-        summary = figures[:, 0].mean(0), spread, figures[:, 2].mean(0)
+        self.fold_losses_ = figures[:, 0]
+        judged_folds = figures[~np.isnan(figures[:, 0]).all(1)]  # some may have rows of weight 0 only
+        if len(judged_folds) < 2:
+            raise ValueError("fewer than two folds have rows with a weight: give other folds, or fewer rows weight 0.")
+        spread = judged_folds[:, 0].std(0, ddof=1) / np.sqrt(len(judged_folds))
+        summary = judged_folds[:, 0].mean(0), spread, judged_folds[:, 2].mean(0)
         stability = _stability([selected for selected, _ in folds], strength_of_lanes(whole), whole.n_features_in_)
         self.path_ = Path(shell_of(whole), of_all, summary, stability)
         self.lam_ = self.path_.choose(self.choose)
@@ -140,6 +147,12 @@ class CrossValidated(SelectorMixin, BaseEstimator):
                 setattr(self, name, getattr(self.best_estimator_, name))
 
     # ---- the chosen model ------------------------------------------------------------------------------------------
+
+    @property
+    def gap_(self) -> float:
+        """After ``polish``: what is left of the optimality conditions of the chosen model; NaN without."""
+        check_is_fitted(self)
+        return self.best_estimator_.gap_
 
     @property
     def coef_(self) -> Any:
@@ -222,6 +235,17 @@ def _learned(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
     return np.concatenate([answer.w != 0.0 for _, answer in ends], axis=1), np.array(figures)
 
 
+def _numbered(splitter: Any, codes: np.ndarray) -> np.ndarray:
+    """The fold of each row by a splitter, whose test folds must have every row once."""
+    fold, times = np.zeros(len(codes), np.int64), np.zeros(len(codes), np.int64)
+    for k, (_, test) in enumerate(splitter.split(np.zeros((len(codes), 1)), codes)):
+        fold[test] = k
+        times[test] += 1
+    if not np.all(times == 1):
+        raise ValueError(f"cv={splitter!r} does not have every row in one test fold: give a splitter that does.")
+    return fold
+
+
 def _has_probabilities(model: Any) -> bool:
     return has_probabilities(getattr(model, "best_estimator_", None) or model.estimator or SparseClassifier())
 
@@ -237,8 +261,9 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
     lams : array, optional
         The strengths; by default ``m`` of them, from the smallest that selects nothing on the first 1000 rows down to
         ``ratio`` times that.
-    cv : int or array
-        How many folds, or for each row the number of its fold.
+    cv : int, splitter or array
+        How many folds (None: 5), a splitter of scikit-learn's that has every row in one test fold, or for each row
+        the number of its fold.
     choose : "min", "1-se" or int
         The least mean loss over folds; the largest strength within one standard error of it; the least loss with at
         most so many features.

@@ -194,12 +194,10 @@ def as_text(results: Sequence[Result]) -> str:
     return "\n".join("  ".join(pad[i](row[i], widths[i]) for i in range(len(row))) for row in rows)
 
 
+@report.with_plots
 def plots(data: Data, results: Sequence[Result], models: dict[str, Any]) -> list[str]:
     """Objective and stability against the number of nonzeros, and the objective along each run."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return [report.text("No plots: matplotlib is not installed (pip install 'sparsco[plots]').")]
+    from matplotlib.figure import Figure
 
     chosen = Figure(figsize=(10, 4))
     for axes, field in zip(chosen.subplots(1, 2, gridspec_kw={"wspace": 0.3}), ("objective", "jaccard"), strict=True):

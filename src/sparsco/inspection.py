@@ -180,11 +180,10 @@ def write_page(path: str | Path, content: Mapping[str, Any], top: int) -> Path:
     return html.write(path, "A sparse model", blocks)
 
 
+@html.with_plots
 def _plots(found: Mapping[str, Any], outcome: Mapping[str, Any], outputs: list[str]) -> list[str]:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return [html.text("Plots need matplotlib, which is not installed.")]
+    from matplotlib.figure import Figure
+
     blocks, table = [], outcome.get("table", [])
     if len(table) > 1:
         figure = Figure(figsize=(7, 3))

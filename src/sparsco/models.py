@@ -82,6 +82,9 @@ def contents(
     model: LinearModel, names: Mapping[int, str] | None = None, by_name: bool = False
 ) -> dict[str, Any]:
     """The fields of the format."""
+    if not isinstance(model, LinearModel):
+        hint = ": give its model_" if hasattr(model, "path_") else ""
+        raise ValueError(f"a {type(model).__name__} cannot be saved, only a SparseClassifier or SparseRegressor{hint}.")
     solved, features = model._solved(), model._features
     coef, columns = solved.coef, features.to_columns(solved.coef.indices)
     used, is_classifier = np.unique(columns), model.classifies

@@ -9,6 +9,7 @@ The models are lanes of one run, each equal to a run of its own.  They share the
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -121,6 +122,11 @@ class Path:
         return np.array([max(max(run.get("polish", {"gaps": [np.nan]})["gaps"]) for run in own) for own in runs])
 
     @property
+    def is_judged(self) -> bool:
+        """Whether there are losses on rows that were not learned."""
+        return not np.isnan(self.losses).all()
+
+    @property
     def nonzeros(self) -> np.ndarray:
         """How many features have a weight, for each strength."""
         return np.array([len(np.unique(c.indices)) if c.shape[0] > 1 else c.nnz for c in self._weights()])
@@ -132,10 +138,12 @@ class Path:
         """The model of one of the path's strengths, as an estimator: ready to predict, not to learn further."""
         from .estimators import as_estimator
 
-        near = np.flatnonzero(np.isclose(self.lams, lam, rtol=1e-6, atol=0.0))
+        if not isinstance(lam, numbers.Real):
+            raise ValueError(f"lam={lam!r}: it must be one of the path's strengths, lams, such as choose('min') takes.")
+        near = np.flatnonzero(np.isclose(self.lams, float(lam), rtol=1e-6, atol=0.0))
         if not near.size:
-            nearest = self.lams[np.abs(self.lams - lam).argmin()]
-            raise ValueError(f"lam={lam!r} is none of the path's strengths; the nearest is {nearest!r}.")
+            nearest = float(self.lams[np.abs(self.lams - lam).argmin()])
+            raise ValueError(f"lam={float(lam)!r} is none of the path's strengths; the nearest is {nearest!r}.")
         return as_estimator(self._at(int(near[0])))
 
     def _at(self, k: int) -> LinearModel:
@@ -154,11 +162,11 @@ class Path:
         allowed = np.ones(len(self), bool) if isinstance(rule, str) else nonzeros <= rule
         if not allowed.any():
             raise ValueError(f"choose={rule!r}: the path's smallest model has {nonzeros.min()} features.")
-        if np.isnan(self.losses).all():
+        if not self.is_judged:
             if isinstance(rule, str):
                 raise ValueError(
-                    f"choose={rule!r} needs rows that were not learned, and none were judged: give more rows, hold "
-                    "some out (validation=0.2), or choose a number of features."
+                    f"choose={rule!r} needs rows that were not learned, and none were judged: give more rows, or "
+                    "choose a number of features; of a SparsePath hold rows out (validation=0.2)."
                 )
             return float(self.lams[allowed].min())
         losses = np.where(allowed & np.isfinite(self.losses), self.losses, np.inf)
@@ -222,9 +230,6 @@ class SparsePath:
         """Learn from rows X and targets y."""
         from .estimators import as_estimator
 
-        _check_count("passes", self.passes)
-        if self.passes > 1 and self.validation not in ("auto", "progressive"):
-            raise ValueError("passes > 1 would learn the rows held out: use validation='progressive'.")
         learner = as_estimator(self._new_learner())
         matrix, y, weights = learner._validated(X, y, sample_weight, reset=True)
         placed, codes, weights = begin(learner, matrix, y, weights)
@@ -250,16 +255,19 @@ class SparsePath:
         from .estimators import as_estimator
 
         first = self._learner is None
+        if first and self._path is not None:
+            raise ValueError("a copy of a path that was fitted has its models only and cannot go on: fit a new one.")
         learner = as_estimator(self._new_learner() if first else self._learner)
         refuse_polish(learner, "partial_fit")
-        matrix, y, weights = learner._validated(X, y, sample_weight, reset=first, grows=True)
-        if first:
-            self._begin(learner, self._share(None))
-        self._learner = learner
-        named = iter([classes])
-        for judged_rows, rows in self._pieces(matrix, y, weights, np.arange(len(y)), False):
-            self._judged += _judged_before(learner, _unseen(learner, judged_rows))
-            self._take(matrix, y, weights, rows, False, next(named, None))
+        with self._unchanged_on_error(), learner._unchanged_on_error():
+            matrix, y, weights = learner._validated(X, y, sample_weight, reset=first, grows=True)
+            if first:
+                self._begin(learner, self._share(None))
+            self._learner = learner
+            named = iter([classes])
+            for judged_rows, rows in self._pieces(matrix, y, weights, np.arange(len(y)), False):
+                self._judged += _judged_before(learner, _unseen(learner, judged_rows))
+                self._take(matrix, y, weights, rows, False, next(named, None))
         return self
 
     def take_rows(
@@ -270,9 +278,24 @@ class SparsePath:
         if self._learner is None:
             self._begin(self._new_learner(), self._share(None))
         rows = np.arange(len(matrix)) if order is None else order
-        self._rows += 0 if again else len(rows)
-        self._take(matrix, y, weights, self._kept(matrix, y, weights, rows, again), again, classes)
+        with self._unchanged_on_error():
+            self._rows += 0 if again else len(rows)
+            self._take(matrix, y, weights, self._kept(matrix, y, weights, rows, again), again, classes)
         return self
+
+    @contextlib.contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        """An error leaves the path as it was; labels are looked at before any row is learned."""
+        before = dict(vars(self))
+        held = list(before.get("_held", ()))
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            if "_held" in before:
+                self._held[:] = held
+            raise
 
     def _take(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, again: bool, classes: Any
@@ -285,7 +308,12 @@ class SparsePath:
 
     def _new_learner(self) -> LinearModel:
         check_rule(self.choose)
+        _check_count("passes", self.passes)
+        if self.passes > 1 and self.validation not in ("auto", "progressive"):
+            raise ValueError("passes > 1 would learn the rows held out: use validation='progressive', no share.")
         estimator = LinearClassifier() if self.estimator is None else self.estimator
+        if not isinstance(estimator, LinearModel):
+            raise ValueError(f"estimator={estimator!r}: it must be a SparseClassifier or SparseRegressor.")
         return learner_of(estimator, strengths(self.lams, self.m, self.ratio)[self._part], self.dtype)
 
     def _begin(self, learner: LinearModel, share: float) -> None:
@@ -457,7 +485,10 @@ def strengths(lams: Any, m: int, ratio: float) -> Any:
         if not (isinstance(ratio, numbers.Real) and 0.0 < ratio < 1.0):
             raise ValueError(f"ratio={ratio!r}: it must be between 0 and 1, both excluded.")
         return Grid(int(m), float(ratio))
-    given = np.asarray(lams, np.float64) if not isinstance(lams, str) else np.array([])
+    try:
+        given = np.array([]) if isinstance(lams, str) else np.asarray(lams, np.float64)
+    except (TypeError, ValueError):
+        given = np.array([])
     if given.ndim != 1 or not given.size or not np.all((given >= 0.0) & (given < np.inf)):
         raise ValueError(f"lams={lams!r}: give one or more numbers of at least 0, or None.")
     return np.sort(given)[::-1].copy()
@@ -738,6 +769,20 @@ def as_text(path: Path, chosen: float | None = None) -> str:
 
 def write_page(file: Any, path: Path, chosen: float | None = None, names: Mapping[int, str] | None = None) -> Any:
     """The path as one HTML file: plots, table, the chosen model's largest weights."""
+    from . import report as html
+
+    blocks = html.with_plots(_plots)(path, chosen)
+    table = path.table()
+    blocks.append(html.table(list(table[0]), [list(each.values()) for each in table]))
+    if chosen is not None:
+        coef = sp.coo_array(path.model(chosen).sparsify().coef_)
+        largest = np.argsort(-np.abs(coef.data))[:50]
+        rows = [[(names or {}).get(int(coef.col[k]), str(coef.col[k])), float(coef.data[k])] for k in largest]
+        blocks += [html.heading(f"The model of lam = {chosen:.4g}"), html.table(["feature", "weight"], rows)]
+    return html.write(file, "A path of sparse models", blocks)
+
+
+def _plots(path: Path, chosen: float | None) -> list[str]:
     from . import plots
     from . import report as html
 
@@ -747,12 +792,4 @@ def write_page(file: Any, path: Path, chosen: float | None = None, names: Mappin
     }
     if path.stability is not None:
         drawn["Agreement of the folds' selections."] = plots.selection_stability
-    blocks = [html.figure(draw(path, chosen=chosen).figure, caption) for caption, draw in drawn.items()]
-    table = path.table()
-    blocks.append(html.table(list(table[0]), [list(each.values()) for each in table]))
-    if chosen is not None:
-        coef = sp.coo_array(path.model(chosen).sparsify().coef_)
-        largest = np.argsort(-np.abs(coef.data))[:50]
-        rows = [[(names or {}).get(int(coef.col[k]), str(coef.col[k])), float(coef.data[k])] for k in largest]
-        blocks += [html.heading(f"The model of lam = {chosen:.4g}"), html.table(["feature", "weight"], rows)]
-    return html.write(file, "A path of sparse models", blocks)
+    return [html.figure(draw(path, chosen=chosen).figure, caption) for caption, draw in drawn.items()]

@@ -76,19 +76,29 @@ def draw(axes: Any, curves: Curves) -> None:
     axes.legend(fontsize=8)
 
 
+def _path_of(path: Any) -> Any:
+    """A path, or that of what was fitted."""
+    from .paths import Path
+
+    found = getattr(path, "path_", path)
+    if not isinstance(found, Path):
+        raise ValueError(f"path is a {type(path).__name__}: give the path_ of a SparsePath or of SparseClassifierCV.")
+    return found
+
+
 def coefficient_path(path: Any, *, axes: Any = None, features: int = 20, chosen: float | None = None) -> Any:
     """Draw the weights of a path (``SparsePath(...).fit(X, y).path_``) against the strength of the penalty: those that
     become largest, by name where there are names.  Returns the axes."""
-    axes, coefs = _axes(axes), path.coefs.tocsr()
-    models = coefs.shape[1] // len(path)
-    if models > 1:
-        coefs = coefs[:, ::models]  # the first class or output
-    largest = np.argsort(-abs(coefs).max(1).toarray().ravel(), kind="stable")[:features]
+    path, axes = _path_of(path), _axes(axes)
+    coefs, models = path.coefs.tocoo(), path.coefs.shape[1] // len(path)
+    of_first = coefs.col % models == 0  # the first class or output
+    used, place = np.unique(coefs.row[of_first], return_inverse=True)
+    weights = np.zeros((len(used), len(path)))
+    weights[place, coefs.col[of_first] // models] = coefs.data[of_first]
+    largest = np.argsort(-np.abs(weights).max(1, initial=0.0), kind="stable")[:features]
     names = getattr(path._shell, "feature_names_in_", None)
-    for j in largest:
-        weights = coefs[[j]].toarray().ravel()
-        if weights.any():
-            axes.plot(path.lams, weights, linewidth=1.2, label=str(j if names is None else names[j]))
+    for k in largest:
+        axes.plot(path.lams, weights[k], linewidth=1.2, label=str(used[k] if names is None else names[used[k]]))
     _mark(axes, chosen)
     axes.set(xlabel="lam", ylabel="weight", xscale="log")
     axes.invert_xaxis()
@@ -100,7 +110,8 @@ def coefficient_path(path: Any, *, axes: Any = None, features: int = 20, chosen:
 
 def error_vs_nonzeros(path: Any, *, axes: Any = None, chosen: float | None = None) -> Any:
     """Draw the loss on rows that were not learned, with its standard error, against the number of features."""
-    axes, order = _axes(axes), np.argsort(path.nonzeros, kind="stable")
+    path, axes = _path_of(path), _axes(axes)
+    order = np.argsort(path.nonzeros, kind="stable")
     axes.errorbar(path.nonzeros[order], path.losses[order], path.spreads[order], fmt=".-", linewidth=1.2, capsize=2)
     if chosen is not None:
         k = int(np.abs(path.lams - chosen).argmin())
@@ -113,6 +124,7 @@ def error_vs_nonzeros(path: Any, *, axes: Any = None, chosen: float | None = Non
 
 def selection_stability(path: Any, *, axes: Any = None, chosen: float | None = None) -> Any:
     """Draw how well the folds of a cross-validation agree on the features: Cohen's kappa, mean over pairs of folds."""
+    path = _path_of(path)
     if path.stability is None:
         raise ValueError("selection_stability needs folds: take the path_ of SparseClassifierCV or SparseRegressorCV.")
     axes = _axes(axes)

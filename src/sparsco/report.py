@@ -7,9 +7,10 @@ True
 
 from __future__ import annotations
 
+import functools
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,6 +79,20 @@ def figure(plot: Any, caption: str) -> str:
     svg = svg[svg.index("<svg") :]  # without the XML prologue and its reference to a DTD on the web
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def with_plots(blocks: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    """For a function that makes blocks of plots: where matplotlib is not installed, one block says so."""
+
+    @functools.wraps(blocks)
+    def call(*args: Any, **options: Any) -> list[str]:
+        try:
+            import matplotlib.figure  # noqa: F401
+        except ImportError:
+            return [text("No plots: matplotlib is not installed (pip install 'sparsco[plots]').")]
+        return blocks(*args, **options)
+
+    return call
 
 
 def page(title: str, blocks: Iterable[str]) -> str:

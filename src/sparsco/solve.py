@@ -724,7 +724,7 @@ def check_strengths(loss: Any, regularizer: Any, optimizer: Any, conversion: Any
     if couples(loss):
         why = f"{type(loss).__name__} ties models together"
     elif kind(regularizer) != "separable" or not is_lazy(getattr(regularizer, "record", regularizer)):
-        why = f"{type(regularizer).__name__} has no prox of one weight at a time"
+        why = f"{getattr(regularizer, 'record', type(regularizer)).__name__} has no prox of one weight at a time"
     elif getattr(conversion, "follows", False):
         why = f"{type(conversion).__name__} follows the iterates of one model"
     elif getattr(optimizer, "models", None) == 1 or hasattr(optimizer, "kinds"):

@@ -16,7 +16,8 @@ _EXAMPLE = """  sparsco path data.svm                                    32 stre
   sparsco path table.csv --target price --lams 0.1,0.03,0.01
   sparsco path data.svm --polish                           every model the exact optimum
 
-exit code: 0 fine, 2 bad argument or input, 3 a file could not be read or written, 4 training diverged"""
+exit code: 0 fine, 2 bad argument or input, 3 a file could not be read or written, 4 training diverged,
+130 interrupted"""
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -39,7 +40,7 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument("--report", metavar="FILE.html", help="write table and plots as one HTML file")
     to.add_argument("--json", action="store_true", help="the table as JSON")
     to.add_argument("--quiet", action="store_true", help="no progress on stderr")
-    add_learning(to)
+    add_learning(to, is_path=True)
     add_reading(to)
     to.set_defaults(run=_path)
 
@@ -64,6 +65,12 @@ def _path(given: argparse.Namespace) -> int:
         settings=settings, live=Live(not given.quiet),
     )  # fmt: skip
     found = trained.model.path_
+    if isinstance(given.choose, str) and not found.is_judged:
+        print(to_json({"path": found.table(), "notes": trained.notes}) if given.json else paths.as_text(found, None))
+        raise ValueError(
+            f"--choose {given.choose} needs rows that were not learned, and none were judged: give more rows, "
+            "--hold-out 0.2, or --choose 10 for at most 10 features."
+        )
     chosen = trained.model.lam_
     table = {"path": found.table(), "chosen": chosen, "notes": trained.notes}
     print(to_json(table) if given.json else paths.as_text(found, chosen))

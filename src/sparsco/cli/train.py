@@ -71,8 +71,8 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.set_defaults(run=_train)
 
 
-def add_learning(to: argparse.ArgumentParser) -> None:
-    """Options of the estimators."""
+def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
+    """Options of the estimators; a path chooses how many features remain by itself."""
     about = "Parts with settings of their own are written as in Python: --loss 'Huber(0.5)', --penalty 'L1Ball(30)'."
     group = to.add_argument_group("what is learned", about)
     group.add_argument("--task", choices=("classification", "regression"), help="(default: the labels decide)")
@@ -86,9 +86,12 @@ def add_learning(to: argparse.ArgumentParser) -> None:
     group.add_argument("--conversion", help="auto, last, average, suffix, average-sl, optimal-sl, last-sl, ocmdi, ...")
     group.add_argument("--step-size", type=_number_or_name, metavar="ETA", help="a number, or the name of a rule")
     group.add_argument("--preset", metavar="NAME", help="a method by its name, such as two-stage (docs/two-stage.md)")
-    group.add_argument("--budget", type=positive, metavar="K", help="at most so many features, learned anew")
-    group.add_argument("--target-excess-risk", type=float, nargs=2, metavar=("EPS", "DELTA"), help="as few features as "
-                       "lose at most EPS, with probability 1 - DELTA")  # fmt: skip
+    if is_path:
+        to.set_defaults(budget=None, target_excess_risk=None)
+    else:
+        group.add_argument("--budget", type=positive, metavar="K", help="at most so many features, learned anew")
+        group.add_argument("--target-excess-risk", type=float, nargs=2, metavar=("EPS", "DELTA"),
+                           help="as few features as lose at most EPS, with probability 1 - DELTA")  # fmt: skip
     group.add_argument("--polish", type=float, nargs="?", const=True, default=False, metavar="TOL",
                        help="go on to the exact optimum, to this share of the L1 weight (default: 1e-4)")  # fmt: skip
     group.add_argument("--storage", choices=("all", "seen"), help="room for all columns, or for those that occur "

@@ -66,7 +66,7 @@ def as_blocks(experiment: Experiment, cells: Sequence[Cell], results: Results) -
     blocks = [report.heading(f"{experiment.key}: {experiment.title}"), report.text(PAPERS[experiment.paper])]
     blocks += [report.text(experiment.extent)]
     blocks += [report.text(note) for note in experiment.notes]
-    blocks += _plots(experiment, cells, results)
+    blocks += _plots(experiment, cells, results) if experiment.kind != "table" else []
     for column, lines in _grouped(cells):
         rows = [(row, *(report.Marked(_text(cell, reasons), cell.verdict) for cell in found)) for row, found in lines]
         table = report.table((column, *experiment.metrics), rows)
@@ -135,13 +135,8 @@ def _claim(cell: Cell, reasons: dict[str, int]) -> str:
     return f"“{cell.row}”{held}" + (f" [{reasons[cell.reason]}]" if cell.reason else "")
 
 
+@report.with_plots
 def _plots(experiment: Experiment, cells: Sequence[Cell], results: Results) -> list[str]:
-    if experiment.kind == "table":
-        return []
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        return [report.text("No plots: matplotlib is not installed (pip install 'sparsco[plots]').")]
     if experiment.kind == "features":
         return _risks(cells)
     if experiment.kind == "images":
