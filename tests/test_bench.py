@@ -11,6 +11,7 @@ from sparsco import cli
 from sparsco.bench import measure, methods, optimum, present, sets, suite
 from sparsco.experiments.store import Store
 
+EMPTY = {"machine": {}, "problems": [], "scaling": [], "left_out": {}, "ended": "", "load_after": 0.0}
 TINY = ["--sets", "rcv1-1kx2k", "--rounds", "2", "--strengths", "1", "--patience", "2"]
 
 
@@ -135,12 +136,113 @@ def test_memory_is_what_a_job_takes_at_most():
     (["--sets", "rcv2-20k"], "there is no set 'rcv2-20k'"), (["--sets", "cpusmall"], "is a regression"),
     (["--methods", "perceptron"], "there is no method 'perceptron'"), (["--patience", "0"], "--patience"),
     (["--json", "a", "--markdown", "a"], "different files"), (["--from", "pyproject.toml"], "holds no results"),
+    *((["--sets", name], f"the set {name} is too small") for name in (
+        "rcv1-5kx0", "ctr-5kx0", "dense-5kx0", "rcv1-0", "dense-0", "rcv1-1", "ctr-99", "rcv1-1kx499", "ctr-1kx249")),
+    (["--from", "b.json", "--sets", "a9a"], "leave --sets out"), (["--from", "b.json", "--quick"], "leave --quick out"),
+    (["--from", "b.json", "--methods", "skglm", "--skip", "memory"], "leave --methods, --skip out"),
+    (["--from", "b.json", "--rounds", "2", "--resume"], "leave --rounds, --resume out"),
+    (["--from", "b.json", "--strengths", "1"], "leave --strengths out"),
+    (["--from", "b.json", "--patience", "2"], "leave --patience out"),
 ])  # fmt: skip
 def test_bad_arguments(arguments, part, bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").write_text("[]")
+    (tmp_path / "b.json").write_text(json.dumps(EMPTY))
     code, said = bench(*arguments)
-    assert code == 2 and part in said.err
+    assert code == 2 and part in said.err and said.err.count("\n") == 1
+    assert not list(tmp_path.rglob("*.np[yz]"))
+
+
+@pytest.fixture
+def without_data(tmp_path, monkeypatch):
+    """No real sets, and two small ones as the usual sets."""
+    monkeypatch.delenv("SPARSCO_DATA", raising=False)
+    monkeypatch.setattr(sets, "USUAL", ("dense-100x1", "rcv1-100x500"))  # as small as can be
+
+
+@pytest.mark.parametrize("wanted", [["real"], ["usual", "real"], ["a9a"]])
+def test_real_sets_asked_for_need_data(wanted, bench, without_data):
+    code, said = bench("--sets", *wanted, "--skip", "scaling", "memory")
+    assert code == 2 and said.out == "" and said.err.count("\n") == 1 and "a9a" in said.err
+
+
+def test_real_sets_without_data_are_left_out_and_named(bench, without_data, tmp_path):
+    file = tmp_path / "b.json"
+    parts = ["--skip", "scaling", "memory", "levels"]
+    code, said = bench(*parts, "--rounds", "1", "--strengths", "1", "--json", str(file))
+    results = json.loads(file.read_text())
+    assert code == 0 and {problem["set"] for problem in results["problems"]} == {*sets.USUAL}
+    assert {*sets.CLASSES} <= {*results["left_out"]} and "cpusmall" not in results["left_out"]
+    assert "left out: the files of a9a are missing\n" in said.err and "; the files of a9a are missing" in said.out
+    other = tmp_path / "a9a.json"  # measured elsewhere
+    other.write_text(json.dumps(results | {"problems": [results["problems"][0] | {"set": "a9a"}], "left_out": {}}))
+    code, said = bench("--from", str(file), str(other))
+    assert code == 0 and "files of a9a" not in said.out and "files of w8a" in said.out
+
+
+def test_sets_of_a_group_are_those_that_are_there(monkeypatch):
+    def find(name, part=None):
+        if name != "a9a":
+            raise sets.datasets.MissingDataError(name)
+        return []
+
+    monkeypatch.setattr(sets.datasets, "find", find)
+    others = [name for name in sets.CLASSES if name != "a9a"]
+    assert sets.names(["real"], False) == (["a9a"], others)
+    assert sets.names(["all"], False) == ([*sets.USUAL, *sets.LONG, "a9a"], others)
+    assert sets.names(None, False) == ([*sets.USUAL, "a9a"], others)
+    assert sets.names(None, True) == (list(sets.QUICK), []) and sets.names(["a9a"], True) == (["a9a"], [])
+
+
+def test_only_sets_that_can_be_run_are_offered(bench):
+    code, said = bench("--sets", "nothing")
+    assert code == 2 and "a9a" in said.err and "cpusmall" not in said.err and "imdbreg" not in said.err
+
+
+def test_earlier_results_go_when_there_are_new_ones(bench, tmp_path, monkeypatch):
+    options = ["--sets", "dense-100x1", "--methods", "bare pass", "--skip", "scaling", "memory", "levels"]
+    assert bench(*options, "--rounds", "2")[0] == 0
+    (path,) = tmp_path.rglob("bench.*.jsonl")
+    before = path.read_text()
+    with monkeypatch.context() as patch:
+        patch.setattr(sets, "load", lambda name: broken("unreadable").make(name))
+        assert bench(*options)[0] == 4 and path.read_text() == before
+    with monkeypatch.context() as patch:
+        patch.setattr(optimum, "solve", lambda *_: broken("unsolved").make(None))
+        assert bench(*options)[0] == 4 and path.read_text() == before
+    assert bench(*options, "--quick")[0] == 0 and path.read_text() == before
+    (quick,) = tmp_path.rglob("bench-quick.*.jsonl")
+    assert bench(*options, "--rounds", "1")[0] == 0
+    assert 0 < len(path.read_text().splitlines()) < len(before.splitlines()) and quick.exists()
+
+
+def test_methods_of_which_none_is_installed_are_refused(bench, monkeypatch):
+    absent = methods.METHODS["skglm"]._replace(package="no-such-package", needs="no.such.package")
+    monkeypatch.setitem(methods.METHODS, "skglm", absent)
+    for wanted in ("skglm", "no-such-package"):
+        code, said = bench("--methods", wanted)
+        assert code == 2 and said.out == ""
+        assert said.err.endswith("--methods: no-such-package is not installed: pip install no-such-package.\n")
+    assert absent in methods.chosen(["skglm", "sklearn sgd"])  # one that is there is enough
+
+
+def test_a_gap_of_nothing_is_compared():
+    def line(name, gap):
+        return {"method": name, "levels": {}, "rows": None, "pass": {"gap": gap, "cpu": {"min": 1.0}}}
+
+    def found(ours, theirs):
+        problem = {"set": "a9a", "lam": 1.0, "kind": methods.L1, "rows": 1}
+        problem["methods"] = [line("sparsco default", ours), line("skglm", theirs)]
+        return [*present.ratios([problem], "skglm", "sparsco default", "gap").values()]
+
+    assert found(0.0, 0.0) == [1.0] and found(0.0, 2 * present.NEAR) == [2.0] and found(0.0, None) == []
+
+
+def test_help_ends_with_an_example_and_exit_codes(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["bench", "--help"])
+    _, _, end = capsys.readouterr().out.partition("\nexample:\n")
+    assert "sparsco bench --quick" in end and "half a minute" in end and "\nexit code: 0 fine, 2 " in end
 
 
 def test_the_list_names_everything(bench):

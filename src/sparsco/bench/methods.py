@@ -399,13 +399,17 @@ METHODS: dict[str, Method] = {method.name: method for method in (
 
 def chosen(wanted: Sequence[str] | None) -> list[Method]:
     """Methods by name or by package; all of them by default.  The bare pass and the polish, which others are measured
-    by, are always among them."""
+    by, are always among them.  Refused where none of those that are named is installed."""
     if wanted is None:
         return list(METHODS.values())
     for name in wanted:
         if name not in METHODS and name not in {method.package for method in METHODS.values()}:
             raise ValueError(f"--methods: there is no method {name!r}: choose from {', '.join(METHODS)}, or a package.")
-    return [each for each in METHODS.values() if {each.name, each.package} & {*wanted, BARE, POLISH}]
+    asked = [each for each in METHODS.values() if {each.name, each.package} & {*wanted}]
+    if all(each.missing for each in asked):
+        missing = {each.package: each.missing for each in asked}
+        raise ValueError(f"--methods: {', '.join(missing.values())}: pip install {' '.join(missing)}.")
+    return [each for each in METHODS.values() if each in asked or each.name in (BARE, POLISH)]
 
 
 def versions() -> dict[str, str]:

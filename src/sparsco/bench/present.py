@@ -102,7 +102,9 @@ def _figure(problem: dict[str, Any], name: str, what: str) -> float | None:
         found = line["pass"]
         if not found or line["rows"] and line["rows"] < problem["rows"]:
             return None
-        return found["cpu"]["min"] if what == "pass" else found["gap"] and max(found["gap"], NEAR)
+        if what == "pass":
+            return found["cpu"]["min"]
+        return None if found["gap"] is None else max(found["gap"], NEAR)
     reached = [each["cpu"]["min"] for level, each in line["levels"].items() if float(level) <= float(what)]
     return min(reached, default=None)
 

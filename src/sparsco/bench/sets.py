@@ -31,6 +31,10 @@ L2_SHARE = 1.0 / 9.0
 QUICK = ("rcv1-2kx5k", "dense-2k")
 USUAL = ("rcv1-20k", "rcv1-200k", "ctr-1m", "dense-200k")
 LONG = ("rcv1-2m",)
+CLASSES = tuple(name for name, problem in REFERENCE.items() if problem["loss"] == "logistic")
+"""The real problems of two classes; the others are regressions."""
+LEAST_ROWS = 100
+"""Of a generated set: fewer may have one label only, or none to test on."""
 
 
 class Data(NamedTuple):
@@ -111,10 +115,10 @@ def _labels(margins: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.where(rng.random(len(margins)) < 1.0 / (1.0 + np.exp(-margins)), 1, -1)
 
 
-_SHAPES: dict[str, tuple[int, Callable[[int, int, np.random.Generator], tuple[Any, np.ndarray]]]] = {
-    "rcv1": (47_236, _rcv1), "ctr": (1_000_000, _ctr), "dense": (100, _dense),
+_SHAPES: dict[str, tuple[int, int, Callable[[int, int, np.random.Generator], tuple[Any, np.ndarray]]]] = {
+    "rcv1": (47_236, 500, _rcv1), "ctr": (1_000_000, 250, _ctr), "dense": (100, 1, _dense),
 }  # fmt: skip
-"""By name: the usual number of features and what makes the rows."""
+"""By name: the usual number of features, the least that rows can be drawn from, and what makes the rows."""
 _NAME = re.compile(rf"({'|'.join(_SHAPES)})-(\d+[km]?)(?:x(\d+[km]?))?")
 
 
@@ -123,11 +127,21 @@ def _number(text: str) -> int:
     return int(text.rstrip("km")) * unit
 
 
+def _size(name: str) -> tuple[str, int, int]:
+    """The shape, rows and features that a name asks for; refused where they are too few."""
+    shape, rows, features = _NAME.fullmatch(name).groups()  # type: ignore[union-attr]
+    usual, least, _ = _SHAPES[shape]
+    n, d = _number(rows), _number(features) if features else usual
+    if n < LEAST_ROWS or d < least:
+        needed = f"{LEAST_ROWS} rows and {least} feature{'s' if least > 1 else ''}"
+        raise ValueError(f"the set {name} is too small: {shape} needs at least {needed}.")
+    return shape, n, d
+
+
 def _generated(name: str, keep: bool) -> Data:
     """A set of a shape, the same whenever it is asked for; a tenth as many rows, at most 20,000, to test on."""
-    shape, rows, features = _NAME.fullmatch(name).groups()  # type: ignore[union-attr]
-    usual, make = _SHAPES[shape]
-    n, d = _number(rows), _number(features) if features else usual
+    shape, n, d = _size(name)
+    make = _SHAPES[shape][2]
     place = cache_folder("bench") / f"{shape}-{n}x{d}.npy"
     rows_at = place.with_suffix(".npz") if shape != "dense" else place.with_suffix(".rows.npy")
     if place.exists() and rows_at.exists():
@@ -178,33 +192,42 @@ def _real(name: str) -> Data:
 def real() -> list[str]:
     """The real sets of two classes whose files are there."""
     there = []
-    for name, problem in REFERENCE.items():
+    for name in CLASSES:
         try:
-            datasets.find(problem["dataset"])
+            datasets.find(REFERENCE[name]["dataset"])
         except datasets.MissingDataError:
             continue
-        if problem["loss"] == "logistic":
-            there.append(name)
+        there.append(name)
     return there
 
 
-def names(wanted: list[str] | None, quick: bool) -> list[str]:
-    """The sets to run: those that are named, groups of them (usual, real, all), or the usual and the real ones."""
-    groups = {"usual": list(USUAL), "real": real(), "all": [*USUAL, *LONG, *real()]}
+def names(wanted: list[str] | None, quick: bool) -> tuple[list[str], list[str]]:
+    """The sets to run: those that are named, groups of them (usual, real, all), or the usual and the real ones; and the
+    sets of these groups whose files are missing.  Refuses what cannot be run, before anything is generated."""
+    there = real()
     if wanted is None:
-        return list(QUICK) if quick else [*groups["usual"], *groups["real"]]
+        wanted = list(QUICK) if quick else ["usual", "real"]
+    elif "real" in wanted and not there:
+        raise ValueError(
+            f"--sets real: the files of all real sets ({', '.join(CLASSES)}) are missing: set SPARSCO_DATA to the "
+            "folder that holds some of them."
+        )
+    groups = {"usual": list(USUAL), "real": there, "all": [*USUAL, *LONG, *there]}
+    missing = [name for name in CLASSES if name not in there] if {"real", "all"} & {*wanted} else []
     chosen = list(dict.fromkeys(name for each in wanted for name in groups.get(each, [each])))
     for name in chosen:
         if name in REFERENCE:
             if REFERENCE[name]["loss"] != "logistic":
                 raise ValueError(f"--sets: {name} is a regression; the benchmark compares classifiers.")
             datasets.find(REFERENCE[name]["dataset"])
-        elif not _NAME.fullmatch(name):
+        elif _NAME.fullmatch(name):
+            _size(name)
+        else:
             raise ValueError(
                 f"--sets: there is no set {name!r}: name {', '.join((*USUAL, *LONG))}, another number of rows and "
-                f"features such as rcv1-5kx10k, one of {', '.join(REFERENCE)}, or usual, real, all."
+                f"features such as rcv1-5kx10k, one of {', '.join(CLASSES)}, or usual, real, all."
             )
-    return chosen
+    return chosen, missing
 
 
 def load(name: str, keep: bool = True) -> Data:

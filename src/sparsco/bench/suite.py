@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,8 @@ Say = Callable[[str], None]
 
 class Plan(NamedTuple):
     """What is to be measured.  ``patience``: a method's ladder is given up when a fit takes so many times as long as
-    our polish, and half a second at least; ``parts``: beside passes."""
+    our polish, and half a second at least; ``parts``: beside passes; ``absent``: sets that are left out because their
+    files are missing."""
 
     sets: Sequence[str]
     methods: Sequence[Method]
@@ -40,12 +42,29 @@ class Plan(NamedTuple):
     patience: float = 10.0
     parts: Sequence[str] = PARTS
     quick: bool = False
+    absent: Sequence[str] = ()
+
+
+class Anew(Store):
+    """A store that forgets what earlier processes left, but not before there is a first result of its own."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, is_resumed=False)
+        self._begun = False
+
+    def put(self, results: dict[str, Any]) -> None:
+        """Keep results, by name."""
+        if not self._begun:
+            self.restart()
+            self._begun = True
+        super().put(results)
 
 
 def run(plan: Plan, store: Store, say: Say, save: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     """Measure what is not in the store yet; ``save`` gets the results so far after each problem."""
     there = [method for method in plan.methods if not method.missing]
     left_out = {method.package: method.missing for method in plan.methods if method.missing}
+    left_out |= {name: f"the files of {name} are missing" for name in plan.absent}
     for line in left_out.values():
         say(f"left out: {line}")
     results: dict[str, Any] = {

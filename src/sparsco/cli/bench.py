@@ -10,14 +10,17 @@ from typing import Any
 
 from .options import FINE, check_writable, command, positive, to_json
 
-_EXAMPLE = """  sparsco bench --quick                                    small sets, under a minute
+_EXAMPLE = """  sparsco bench --quick                                    small sets, half a minute
   sparsco bench --sets rcv1-20k --methods scikit-learn skglm --report bench.html
   sparsco bench --json bench.json --markdown bench.md --resume
   sparsco bench --from bench.json --report bench.html      the same results once more
 
-Packages that are not installed are left out: vowpalwabbit, river, skglm, celer, sklearn-contrib-lightning.
+Packages that are not installed are left out: vowpalwabbit, river, skglm, celer, sklearn-contrib-lightning.  So are
+real sets that are not found through SPARSCO_DATA, where none is asked for by name.
 exit code: 0 fine, 2 bad argument or missing data, 3 a file could not be written, 130 interrupted (what was measured
 is kept for --resume)"""
+_MEASURING = ("quick", "sets", "methods", "rounds", "strengths", "patience", "skip", "resume")
+"""Options that mean nothing beside --from."""
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -53,6 +56,9 @@ def _bench(given: argparse.Namespace) -> int:
         for method in methods.METHODS.values():
             print(f"{method.name:24} {', '.join(method.problems):40} {method.missing}".rstrip())
         return FINE
+    beside = [f"--{name}" for name in _MEASURING if getattr(given, name)]
+    if given.source and beside:
+        raise ValueError(f"--from measures nothing: leave {', '.join(beside)} out.")
     files = [file for file in (given.json, given.markdown, given.report) if file not in (None, "-")]
     for file in files:
         check_writable(Path(file), *(given.source or []))
@@ -70,18 +76,19 @@ def _bench(given: argparse.Namespace) -> int:
     if given.source:
         results = _together([_read(file) for file in given.source])
     else:
+        named, absent = sets.names(given.sets, given.quick)
         plan = suite.Plan(
-            sets.names(given.sets, given.quick), methods.chosen(given.methods),
+            named, methods.chosen(given.methods),
             given.rounds or (2 if given.quick else 5), given.strengths or (1 if given.quick else 2),
             given.patience or (3.0 if given.quick else 10.0),
             [part for part in suite.PARTS if part not in given.skip and (part != "memory" or not given.quick)],
-            given.quick,
+            given.quick, absent,
         )  # fmt: skip
         stores = Stores(cache_folder("bench"), given.resume)
         stores.check()
-        store = stores.of("bench")
+        store = stores.of("bench-quick" if given.quick else "bench")
         if not given.resume:
-            store.restart()
+            store = suite.Anew(store.path)
         try:
             results = suite.run(plan, store, lambda line: print(line, file=sys.stderr, flush=True), save)
         except KeyboardInterrupt:
@@ -96,10 +103,11 @@ def _bench(given: argparse.Namespace) -> int:
 def _together(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """Several runs as one."""
     last = runs[-1]
+    measured = {each["set"] for run in runs for each in run["problems"]}
     return runs[0] | {
         "problems": [each for run in runs for each in run["problems"]],
         "scaling": [each for run in runs for each in run["scaling"]],
-        "left_out": {name: why for run in runs for name, why in run["left_out"].items()},
+        "left_out": {name: why for run in runs for name, why in run["left_out"].items() if name not in measured},
         "ended": last["ended"], "load_after": last["load_after"],
     }  # fmt: skip
 
