@@ -259,12 +259,11 @@ def write_page(path: str | Path, results: dict[str, Any]) -> Path:
     return report.write(path, "sparsco and others, side by side", blocks)
 
 
+@report.with_plots
 def _plots(results: dict[str, Any]) -> list[str]:
-    """Distance from the optimum against time, the cost of a nonzero, growth; none without matplotlib."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return [report.text("Plots need matplotlib: pip install 'sparsco[plots]'.")]
+    """Distance from the optimum against time, the cost of a nonzero, growth."""
+    from matplotlib.figure import Figure
+
     out = []
     for problem in results["problems"]:
         figure = Figure(figsize=(9, 4.5))
