@@ -104,8 +104,8 @@ def check_parameters(model: Any) -> None:
             raise ValueError("budget and target_excess_risk both say how many features remain: leave one at None.")
         check_target(model.target_excess_risk)
     polish = model.polish
-    must("polish", isinstance(polish, bool | np.bool_) or (_is_number(polish) and 0.0 < polish < 1.0),
-         "True, False or a tolerance between 0 and 1, both excluded")  # fmt: skip
+    is_tolerance = _is_number(polish) and not isinstance(polish, numbers.Integral) and polish > 0.0
+    must("polish", isinstance(polish, bool | np.bool_) or is_tolerance, "True, False or a tolerance, a float above 0")
     must("n_jobs", model.n_jobs is None or (isinstance(model.n_jobs, numbers.Integral) and model.n_jobs != 0),
          "None or a whole number of threads (-1: as many as there are cores)")  # fmt: skip
     if tolerance(model) and model.early_stopping:
