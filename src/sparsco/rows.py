@@ -27,7 +27,11 @@ class Matrix(NamedTuple):
         return len(self.indptr) - 1
 
     def take(self, order: np.ndarray) -> Matrix:
-        """A copy of the rows in ``order``."""
+        """A copy of the rows in ``order``; of rows that follow each other in one piece."""
+        if len(order) and order[-1] - order[0] == len(order) - 1 and np.all(order[1:] > order[:-1]):
+            indptr = self.indptr[order[0] : order[-1] + 2]
+            part = slice(indptr[0], indptr[-1])
+            return Matrix(indptr - indptr[0], self.indices[part].copy(), self.data[part].copy(), self.d)
         counts = self.indptr[order + 1] - self.indptr[order]
         indptr = np.zeros(len(order) + 1, np.int64)
         np.cumsum(counts, out=indptr[1:])
