@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import reference
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from strategies import Stream, vanishing
@@ -383,13 +383,14 @@ def test_dense_rows_become_csr(kind, zeros):
     X = np.where(rng.random((7, 5)) < zeros, 0, 1 + rng.integers(0, 9, (7, 5))).astype(kind)
     frozen = X.copy()
     frozen.flags.writeable = False
-    for given in (X, np.asfortranarray(X), X[::-1][::-1], frozen, X[:0], X[:, :0]):
-        rows = as_matrix(given)
+    for form in (X, np.asfortranarray(X), X[::-1][::-1], frozen, X[:0], X[:, :0]):
+        rows = as_matrix(form)
         assert rows.data.dtype == (np.float32 if kind is np.float32 else np.float64) and rows.data.all()
         assert [part.dtype for part in rows[:2]] == [np.int64, np.uint32] and rows.data.flags.writeable
-        assert np.array_equal(rows.to_scipy().toarray(), given)
+        assert np.array_equal(rows.to_scipy().toarray(), form)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 6), st.lists(st.integers(0, 6), max_size=9), st.booleans())
 def test_rows_are_taken_in_any_order(first, order, in_a_row):
     rng = np.random.default_rng(0)
