@@ -7,10 +7,11 @@ import itertools
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
+import hypothesis
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -590,7 +591,7 @@ def test_slots_are_found_again():
     assert seen._table.nbytes + seen._of_slot.nbytes < 100 * len(seen)
 
 
-@settings(deadline=None)
+@hypothesis.settings(deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 40), max_size=40), min_size=1, max_size=4),
     st.sampled_from([41, 60, 10_000, 2**40]),
