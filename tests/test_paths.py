@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 import sys
+import threading
+import time
 import warnings
 
 import numpy as np
@@ -30,6 +32,7 @@ from sparsco.dispatch import plain_python
 from sparsco.generators import text_like
 from sparsco.losses import Logistic, Multinomial, Squared
 from sparsco.paths import train_path
+from sparsco.pools import Threads, aside
 from sparsco.regularizers import ElasticNet, NonNegative, RowGroup, WeightedElasticNet
 from sparsco.rows import as_matrix
 from sparsco.solve import Grid, Run
@@ -499,10 +502,6 @@ def test_cross_validated_classifiers_have_probabilities_where_their_loss_has(dat
 
 
 def test_threads_are_kept_and_work_that_asks_for_threads_gets_none():
-    import threading
-
-    from sparsco.pools import Threads
-
     def names(_):
         return {threading.current_thread().name} | set(Threads(2).map("inner", lambda _: _name(), [(1,), (2,)]))
 
@@ -515,6 +514,30 @@ def test_threads_are_kept_and_work_that_asks_for_threads_gets_none():
     assert _name() not in set.union(*first) and set.union(*first, *again) <= {f"sparsco_{k}" for k in range(2)}
     with pytest.raises(ZeroDivisionError):
         Threads(2).map("outer", lambda k: 1 // k, [(1,), (0,)])
+
+
+def test_threads_take_turns_and_step_aside():
+    """One at a time has Python; all are aside together (a barrier that would wait for ever otherwise); errors pass."""
+    inside, most, together = [], [], threading.Barrier(3, timeout=30)
+
+    def work(k, fails):
+        for _ in range(20):
+            inside.append(k)
+            most.append(len(inside))
+            time.sleep(1e-4)
+            inside.remove(k)
+            with aside(), aside():
+                together.wait()
+        if k == fails:
+            raise KeyError(k)
+        return k
+
+    assert Threads(3).map_in_turns("test", work, [(k,) for k in range(3)], None) == [0, 1, 2]
+    with pytest.raises(KeyError, match="1"):
+        Threads(3).map_in_turns("test", work, [(k,) for k in range(3)], 1)
+    assert max(most) == 1 and len(most) == 120
+    with aside():  # nobody waits here
+        assert Threads(1).map_in_turns("test", lambda k: k, [(5,)]) == [5]
 
 
 def test_given_strengths_ask_nothing_of_the_first_rows():

@@ -34,7 +34,7 @@ from .paths import (
     strengths,
     twin_of,
 )
-from .pools import pool_of
+from .pools import aside, pool_of
 from .randomness import Purpose, uniform
 from .rows import Matrix, count_columns
 from .solve import PILOT_ROWS
@@ -86,7 +86,7 @@ class CrossValidated(SelectorMixin, BaseEstimator):
         job = _Job(placed, codes, own, weights, fold, y if whole.classifies else codes, int(self.passes), len(first))
         with pool_of(self) as pool:
             items = [(learner, k) for k, learner in enumerate(learners, -1)]
-            found = pool.map("sparsco-fold", _learned, items, pool.hold(job))
+            found = pool.map_in_turns("sparsco-fold", _learned, items, pool.hold(job))
         whole._streaming, whole.n_iter_ = False, int(self.passes)
         self._finish(whole, found)
         return self
@@ -225,6 +225,12 @@ def _learned(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
         for number, order in enumerate(slices(learner, job.weights, len(job.fold), epoch)):
             order = order[job.ahead :] if k < 0 and epoch == number == 0 else order
             learner._feed(job.placed, job.codes, job.own, order[job.fold[order] != k], epoch > 0)
+    with aside():
+        return _judged(learner, k, job)
+
+
+def _judged(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
+    """The same, all rows learned."""
     held, kept = np.flatnonzero(job.fold == k), np.flatnonzero((job.fold != k) & (job.own > 0.0))
     is_polished = tolerance(learner) > 0.0
     ends = polished(learner, job.placed, job.codes, job.own, kept) if is_polished else finished(learner)

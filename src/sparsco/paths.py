@@ -25,7 +25,7 @@ from .conversions import Answer
 from .losses import value
 from .polish import BY_MODEL, finish
 from .polish import slices as rows_of
-from .pools import Threads
+from .pools import Threads, aside
 from .randomness import Purpose, seed_of, uniform
 from .rows import Matrix, count_columns, put_columns, stack
 from .rows import margins as margins_of
@@ -243,7 +243,8 @@ class SparsePath:
                 pieces = [(_unseen(learner, to_judge), rows) for to_judge, rows in parts]
                 learned += [rows for _, rows in pieces]
                 todo = pieces, placed, codes, own, epoch > 0
-                self._judged += Judged.beside(Threads(learner.n_jobs).map("strengths", _learn_side, sides, *todo))
+                found = Threads(learner.n_jobs).map_in_turns("strengths", _learn_side, sides, *todo)
+                self._judged += Judged.beside(found)
             learner.n_iter_ += 1
         self._streaming = False
         if tolerance(learner):
@@ -683,7 +684,8 @@ def _learn_side(
     every, seen = zip(*known, strict=True)  # all at once: little is left for threads to wait for each other
     own = None if seen[0].weights is None else np.concatenate([unseen.weights for unseen in seen])
     margins = [np.concatenate(parts) for parts in zip(*every, strict=True)]
-    return judged(side, margins, np.concatenate([unseen.y for unseen in seen]), own)
+    with aside():
+        return judged(side, margins, np.concatenate([unseen.y for unseen in seen]), own)
 
 
 def _margins_before(learner: Any, unseen: Unseen | None) -> list[np.ndarray]:

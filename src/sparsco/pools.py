@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
@@ -25,6 +26,10 @@ class Pool:
 
     def map(self, name: str, function: Callable[..., Any], items: Iterable[tuple], *held: Any) -> list[Any]:
         return [function(*item, *held) for item in items]
+
+    def map_in_turns(self, name: str, function: Callable[..., Any], items: Iterable[tuple], *held: Any) -> list[Any]:
+        """The same for work that is compiled code with a little Python now and then."""
+        return self.map(name, function, items, *held)
 
     def __enter__(self) -> Self:
         return self
@@ -49,8 +54,41 @@ class Threads(Pool):
             return super().map(name, function, items, *held)
         return list(_executor(self.count).map(lambda item: function(*item, *held), items))
 
+    def map_in_turns(self, name: str, function: Callable[..., Any], items: Iterable[tuple], *held: Any) -> list[Any]:
+        """One thread at a time has Python for itself, until it steps :func:`aside`.  Left to the interpreter's lock,
+        threads that meet there hand it to and fro at every operation on an array, and sleep each time."""
+        if self.count == 1:
+            return self.map(name, function, items, *held)
+        turn = threading.Lock()
+
+        def work(*item: Any) -> Any:
+            _here.turn = turn
+            try:
+                with turn:
+                    return function(*item, *held)
+            finally:
+                _here.turn = None
+
+        return self.map(name, work, items)
+
 
 _here = threading.local()
+
+
+@contextlib.contextmanager
+def aside() -> Iterator[None]:
+    """While compiled code works that takes long, it is the turn of others."""
+    turn = getattr(_here, "turn", None)
+    if turn is None:
+        yield
+        return
+    _here.turn = None
+    turn.release()
+    try:
+        yield
+    finally:
+        turn.acquire()
+        _here.turn = turn
 
 
 def _begin() -> None:

@@ -22,6 +22,7 @@ from .losses import couples, value
 from .optimizers.epoch import epoch_mean
 from .optimizers.follow import following
 from .pilot import gradient_at_zero, lam_max, largest_eigenvalue, largest_slope, ridge_norm
+from .pools import aside
 from .records import (
     WORTH_READING,
     Means,
@@ -401,11 +402,13 @@ class Run:
             self.history.append(self.look(*self.weights()))
             self._next_look = 4 * self.seen
         if self.seen == self._next_event:
-            self.conversion.event(self, self.seen)
+            with aside():
+                self.conversion.event(self, self.seen)
             self._next_event = self.conversion.next_event(self, self.seen)
         long = self.problem.sums and self.t >= _block_end(self.block.start)
         if long or self.block.full:
-            self.optimizer.settle(self.problem, self.state, self.block, self.t)
+            with aside():
+                self.optimizer.settle(self.problem, self.state, self.block, self.t)
 
     def _learn(self, rows: Rows, order: np.ndarray, matrix: Matrix) -> int:
         problem, t, n = self.problem, self.t, len(order)
@@ -430,7 +433,8 @@ class Run:
             self._dense[1] += omega[0] * b
         schedule = self.optimizer.schedule(problem, self.state, self.block, t, eta, omega)
         n = len(schedule.omega)
-        self.optimizer.learn(rows, order[:n], schedule, problem.method, self.state)
+        with aside():
+            self.optimizer.learn(rows, order[:n], schedule, problem.method, self.state)
         self.t += n
         self.seen += n
         if problem.sums or self._dense is not None:
