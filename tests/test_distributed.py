@@ -241,6 +241,13 @@ def test_workers_do_not_change_a_bit(files, client):
     assert_same(fit(classifier(), files, client.scheduler.address, round_rows=128), here)
 
 
+@pytest.mark.parametrize("optimizer", ["nftrl", "fobos"])
+def test_threads_do_not_change_a_bit(files, optimizer):
+    one, two = (fit(classifier(optimizer=optimizer, n_jobs=n_jobs), files, round_rows=128) for n_jobs in (None, 2))
+    assert_same(one, two)
+    assert one.report_["distributed"] == two.report_["distributed"]
+
+
 def test_order_of_arrival_does_not_change_a_bit(files, client, monkeypatch):
     from sparsco.distributed import mixing
 

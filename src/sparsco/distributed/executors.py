@@ -7,6 +7,7 @@ who computes what, and who is done first, cannot change a bit.  A task may only 
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 import pickle
 import signal
@@ -18,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..pools import Pool
+from ..pools import Pool, Threads
 from ..training import StoppedError
 
 Merge = Callable[[Any, Any], Any]
@@ -49,20 +50,23 @@ def _by_levels(parts: list[Any], merge_all: Callable[[list[Any], list[Any]], lis
     return parts[0]
 
 
-class Here(Pool):
-    """The reference: everything in this process."""
+class Here(Threads):
+    """The reference: everything in this process, on as many threads as the estimator's ``n_jobs`` says."""
 
     def reduce(
         self, name: str, function: Callable[..., Any], items: Sequence[tuple], *shared: Any, merge: Merge,
         seen: Seen | None = None,
     ) -> Any:  # fmt: skip
         """What ``map`` gives, merged into one."""
-        parts = []
-        for item in items:
-            parts.append(function(*item, *shared))
+        done = itertools.count(1)
+
+        def one(*item: Any) -> Any:
+            part = function(*item, *shared)
             if seen is not None:
-                seen(len(parts), len(items))
-        return in_pairs(parts, merge)
+                seen(next(done), len(items))
+            return part
+
+        return in_pairs(self.map(name, one, items), merge)
 
 
 class OnDask(Pool):
@@ -207,12 +211,14 @@ def pickled(what: Any) -> bytes:
 
 
 @contextmanager
-def executor(client: Any = None, stop: Callable[[], bool] = bool) -> Iterator[Here | OnDask]:
+def executor(
+    client: Any = None, stop: Callable[[], bool] = bool, n_jobs: int | None = None
+) -> Iterator[Here | OnDask]:
     """The one that ``client`` means: a Dask client, an address of a scheduler, "local:4" for four processes on this
-    machine that last as long as this context; None for this process alone.  ``stop`` is asked while workers are
-    awaited."""
+    machine that last as long as this context; None for ``n_jobs`` threads of this process.  ``stop`` is asked while
+    workers are awaited."""
     if client is None:
-        yield Here()
+        yield Here(n_jobs)
     elif not isinstance(client, str):
         if not hasattr(client, "submit") or not hasattr(client, "scheduler_info"):
             raise ValueError(

@@ -110,7 +110,8 @@ def fit(
     cross-validated estimator its folds on the workers.  ``data``: files, Dask arrays (X, y), a Dask bag of examples, a
     Dask dataframe, delayed chunks, or (X, y) in memory; ``reader`` are options of
     :func:`sparsco.streams.open_stream` for them.
-    ``client``: a Dask client, the address of a scheduler, "local:4"; None computes the same in this process.
+    ``client``: a Dask client, the address of a scheduler, "local:4"; None computes the same in this process, on the
+    estimator's ``n_jobs`` threads.
     ``classes``: all labels there are; None for those of the first 1000 rows.  For mixing alone: ``partitions``, how
     many at most; ``passes``, how often phase one reads the rows (default: once; where partitions are small, until each
     has made as many steps as there are rows, or 16,384); ``round_rows``, rows of a partition in the first round
@@ -137,21 +138,21 @@ def train(
     for name, number in (("passes", passes), ("round_rows", round_rows)):
         if number is not None and (not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1):
             raise ValueError(f"{name}={number!r}: it must be a whole number of at least 1.")
-    began, kind = time.monotonic(), _kind_of(estimator)
+    began, kind, threads = time.monotonic(), _kind_of(estimator), getattr(estimator, "n_jobs", None)
     if kind == "folds" and not is_in_memory(data):
         raise ValueError("cross-validation deals all rows out to folds: give (X, y) that are in memory.")
     is_whole = kind == "folds" or (kind == "stable" and is_in_memory(data))
     given = {"passes": passes, "round_rows": round_rows, "partitions": partitions, "progress": progress or None}
     if is_whole:
         _refuse_idle(estimator, "whole", given | {"reader": reader, "classes": classes})
-        with executor(client) as pool:
+        with executor(client, n_jobs=threads) as pool:
             rows = fit_whole(estimator, data, pool)
         return Fitted(estimator, [], {}, rows, time.monotonic() - began, [])
     _refuse_idle(estimator, kind, given)
     if classes is not None and estimator is not None and not _classifies(estimator):
         raise ValueError(f"classes= would not count for a {type(estimator).__name__}: it learns numbers.")
     parts, notes, model = partitions_of(data, reader, partitions), [], estimator
-    with executor(client, stop) as pool:
+    with executor(client, stop, threads) as pool:
         parts, part, options, told = _opened(parts, pool)
         if kind == "stable":
             named = None if not _classifies(model) else _named(part.y) if classes is None else classes
