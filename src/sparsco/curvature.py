@@ -348,8 +348,8 @@ def _minimum_of_model(
     new = w.copy()
     tol = 1e-4 * max(pen.max(), 1e-2 * np.abs(q).max())
     if rough:
-        violation = np.where(w != 0.0, np.abs(q + np.sign(w) * pen), np.maximum(np.abs(q) - pen, 0.0))
-        tol = max(tol, _ROUGH * violation[: k + fit_intercept].max(initial=0.0))
+        free = slice(0, k + fit_intercept)
+        tol = max(tol, _ROUGH * quadratic.violations(q[free], w[free], pen[free], 0.0, np.empty_like(q)))
     pairs = np.square(np.diff(start)).sum()
     dense = x.size > 0.5 * h.size * k
     if k <= _GRAM_COLUMNS and (dense or pairs < 120 * x.size):  # the Gram matrix costs less than the sweeps it saves

@@ -90,7 +90,8 @@ def coefficient_path(path: Any, *, axes: Any = None, features: int = 20, chosen:
     """Draw the weights of a path (``SparsePath(...).fit(X, y).path_``) against the strength of the penalty: those that
     become largest, by name where there are names.  Returns the axes."""
     path, axes = _path_of(path), _axes(axes)
-    coefs, models = path.coefs.tocoo(), path.coefs.shape[1] // len(path)
+    coefs = path.coefs.tocoo()
+    models = coefs.shape[1] // len(path)
     of_first = coefs.col % models == 0  # the first class or output
     used, place = np.unique(coefs.row[of_first], return_inverse=True)
     weights = np.zeros((len(used), len(path)))
