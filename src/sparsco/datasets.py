@@ -17,7 +17,7 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -27,7 +27,7 @@ from urllib.request import Request, urlopen
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from .folders import cache_folder
+from .folders import cache_folder, expanded
 from .writing import replacing
 
 _PACKED = ("", ".gz", ".bz2", ".xz")
@@ -159,9 +159,13 @@ class Listed(NamedTuple):
 
 def folders() -> list[Path]:
     """Where files are looked for, in this order; downloads go to the first."""
-    cache = cache_folder("data")
     given = os.environ.get("SPARSCO_DATA")
-    return [Path(given).expanduser(), cache] if given else [cache]
+    if not given:
+        return [cache_folder("data")]
+    places = [expanded(given, "SPARSCO_DATA")]
+    with suppress(OSError):  # no home folder
+        places.append(cache_folder("data"))
+    return places
 
 
 def find(name: str, part: str | None = None) -> list[Path]:
@@ -273,7 +277,7 @@ def download(
     called with the bytes received so far of a file and its length, None where the server does not tell.  A file appears
     under its name only when it is complete and its contents have the registered checksum.
     """
-    places = [Path(folder).expanduser()] if folder else folders()
+    places = [expanded(folder, "folder")] if folder else folders()
     copies = []
     for file in _files(name, part):
         path = _lookup(file, places)
