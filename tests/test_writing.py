@@ -1,17 +1,14 @@
 """Files that many write at once, writers that are killed, disks that are full."""
 
 import os
-import resource
 import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
-import numpy as np
 import pytest
 
-from sparsco import SparseClassifier, archive, load, save, writing
+from sparsco import load, save, writing
 from sparsco.streams import StreamError, convert, open_stream
 from sparsco.streams.cache import Writer
 from sparsco.training import Checkpoints, train

@@ -168,6 +168,18 @@ def _cache_root() -> str:
     return root
 
 
+def _raised_by_handler(error: BaseException) -> BaseException:
+    """Return what a signal handler raised in a call that ended with a SystemError, the error itself if none did.
+
+    Arrays that a kernel returns are made by numba's C code, which calls Python.  A signal that came while the kernel ran
+    is handled there, and what its handler raises is not looked for: Ctrl-C becomes the cause of "returned a result with
+    an exception set".
+    """
+    while isinstance(error, SystemError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
 class Kernel:
     """A compiled function that is cached on disk, except when a record of the user's takes part.
 
@@ -201,7 +213,10 @@ class Kernel:
     def __call__(self, *args: Any) -> Any:
         if Kernel.plain:
             return self.py_func(*args)
-        return (self.cached if all(map(_is_ours, args)) else self.uncached)(*args)
+        try:
+            return (self.cached if all(map(_is_ours, args)) else self.uncached)(*args)
+        except SystemError as error:
+            raise _raised_by_handler(error) from None
 
     def __reduce__(self) -> str:
         return self.__qualname__  # type: ignore[attr-defined]

@@ -121,7 +121,7 @@ class CacheStream(Stream):
         with self._reading:
             self._file.seek(at)
             while done < size:
-                n = self._file.readinto(memoryview(raw)[done:])
+                n = self._file.readinto(memoryview(raw.data)[done:])
                 if not n:
                     raise StreamError(
                         f"{self.folder} was cut off while it was read: remove it and convert the source again."
