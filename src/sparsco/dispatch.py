@@ -171,9 +171,9 @@ def _cache_root() -> str:
 def _raised_by_handler(error: BaseException) -> BaseException:
     """Return what a signal handler raised in a call that ended with a SystemError, the error itself if none did.
 
-    Arrays that a kernel returns are made by numba's C code, which calls Python.  A signal that came while the kernel ran
-    is handled there, and what its handler raises is not looked for: Ctrl-C becomes the cause of "returned a result with
-    an exception set".
+    Arrays that a kernel returns are made by numba's C code, which calls Python.  A signal that came while the kernel
+    ran is handled there, and what its handler raises is not looked for: Ctrl-C becomes the cause of "returned a result
+    with an exception set".
     """
     while isinstance(error, SystemError) and error.__cause__ is not None:
         error = error.__cause__
