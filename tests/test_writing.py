@@ -1,14 +1,16 @@
 """Files that many write at once, writers that are killed, disks that are full."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
-from sparsco import load, save, writing
+from sparsco import cli, load, save, writing
 from sparsco.streams import StreamError, convert, open_stream
 from sparsco.streams.cache import Writer
 from sparsco.training import Checkpoints, train
@@ -164,3 +166,33 @@ def test_runs_with_one_name_all_end_with_the_model(tmp_path):
     [thread.start() for thread in threads], [thread.join() for thread in threads]
     assert len(done) == 6 and len(set(done)) == 1
     assert sorted(os.listdir(tmp_path)) == ["m", "x.svm"]
+
+
+def test_every_command_names_the_file_that_does_not_fit(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("x.svm").write_text(LINES)
+    learn = ["train", "x.svm", "--quiet", "--alpha", "0.01", "-m"]
+    assert cli.main([*learn, "good"]) == 0
+    before = sorted(os.listdir())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for name, arguments in {
+        "m": [*learn, "m"], "rows": ["convert", "x.svm", "rows", "--quiet"],
+        "labels": ["predict", "good", "x.svm", "-o", "labels"], "page": ["inspect", "good", "--html", "page"],
+    }.items():  # fmt: skip
+        capsys.readouterr()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))  # "File too large" in place of "No space left"
+        try:
+            code = cli.main(arguments)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert (code, capsys.readouterr().err.splitlines()[-1]) == (3, f"sparsco: {tmp_path / name}: File too large")
+        assert sorted(os.listdir()) == before
+
+
+def test_standard_output_that_is_full_is_named(monkeypatch, capsys):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cli.use, "_inspect", full)
+    assert cli.main(["inspect", "m"]) == 3
+    assert capsys.readouterr().err == "sparsco: standard output: No space left on device\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import gc
 import os
 import signal
@@ -34,7 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return BAD_INPUT
     try:
-        return parsed.run(parsed)
+        code = parsed.run(parsed)
+        sys.stdout.flush()
+        return code
     except BaseException as error:
         return _code_of(error)
 
@@ -52,7 +55,8 @@ def _code_of(error: BaseException) -> int:
     if isinstance(error, ValueError | FileNotFoundError):
         return _complain(str(error), BAD_INPUT)
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
+        is_output = error.errno in (errno.ENOSPC, errno.EFBIG)  # writers of files name them
+        where = f"{error.filename or 'standard output'}: " if error.filename or is_output else ""
         return _complain(f"{where}{error.strerror or error}", BAD_FILE)
     if isinstance(error, ArithmeticError | MemoryError | RuntimeError):
         return _complain(str(error), FAILED)
