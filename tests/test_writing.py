@@ -8,6 +8,8 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from sparsco import cli, load, save, writing
