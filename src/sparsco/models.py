@@ -188,8 +188,8 @@ def check(content: Mapping[str, Any]) -> None:
         _must(outputs == (1 if own is None else own), "it has weights for other outputs")
     model = _TASKS[content["task"]](**content["settings"])
     check_parameters(model)
-    loss = model._loss()
-    _must(loss.classifies == content["loss"].classifies == model.classifies, "its loss is for another task")
+    for loss in (model._loss(), content["loss"]):
+        _must(isinstance(loss, tuple) and (model.classifies or not loss.classifies), "its loss is for another task")
     summary, extra = content["summary"], content["extra"]
     for name in ("examples", "passes", "nonzeros"):
         _must(type(summary[name]) is int and 0 <= summary[name] < 1 << 62, f"its number of {name} is impossible")
