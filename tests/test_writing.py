@@ -107,6 +107,10 @@ def test_without_locks_parts_go_when_they_are_a_day_old(tmp_path, monkeypatch):
     os.utime(folder, (1, 1))
     writing.write_text(tmp_path / "f", "whole")
     assert sorted(os.listdir(tmp_path)) == sorted([young.name, "f"])
+    (tmp_path / "x.svm").write_text(LINES)
+    for _ in range(2):
+        assert convert(tmp_path / "x.svm", tmp_path / "rows").manifest["rows"] == 3000
+    assert sorted(os.listdir(tmp_path)) == sorted([young.name, "f", "rows", "x.svm"])
 
 
 LINES = "".join(f"{1 if k % 7 < 3 else -1} {k % 7 + 1}:{k % 5 + 1} 9:1\n" for k in range(3000))
