@@ -10,7 +10,6 @@ run that was cut off and resumed gives the same bits as one that was not.
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import numbers
 import sys
@@ -33,6 +32,7 @@ from .streams.cache import CachedStream, CacheStream
 from .streams.features import Vocabulary
 from .streams.protocol import unlabelled
 from .streams.tables import Tabular
+from .writing import clear_remains
 
 JUDGED = 256
 """Rows that are judged before they are learned, at every mark."""
@@ -104,9 +104,9 @@ class Checkpoints(NamedTuple):
     def write(self, content: dict[str, Any]) -> None:
         """The newest; the others move when it is on disk."""
         archive.write(self.newest, "checkpoint", content)
-        with contextlib.suppress(FileNotFoundError):
-            self.path.replace(self.previous)
-        self.newest.replace(self.path)
+        for older, newer in ((self.previous, self.path), (self.path, self.newest)):
+            with contextlib.suppress(FileNotFoundError):  # the first one; or another run with this name moved it
+                newer.replace(older)
 
     def read(self) -> dict[str, Any]:
         """The newest that is whole."""
@@ -126,8 +126,7 @@ class Checkpoints(NamedTuple):
         """Of a run that ended well."""
         for path in (self.newest, self.path, self.previous):
             path.unlink(missing_ok=True)
-        for part in self.path.parent.glob(f".{glob.escape(self.path.name)}*.part"):  # of a process that was killed
-            part.unlink(missing_ok=True)
+        clear_remains(self.newest)
 
     def exist(self) -> bool:
         """Whether there is one."""

@@ -457,11 +457,12 @@ def _open_arrow(path: str) -> _Opened:
     with open(path, "rb") as raw:
         has_contents = raw.read(6) == b"ARROW1"
     if not has_contents:  # batches one behind the other: how many there are is seen at the end
-        schema = arrow.ipc.open_stream(arrow.memory_map(path)).schema
-        return schema, sum(batch.num_rows for _, batch in _batches(path)), _batches(path)
-    reader = arrow.ipc.open_file(arrow.memory_map(path))
-    rows = [reader.get_batch(k).num_rows for k in range(reader.num_record_batches)]
+        mapped = arrow.ipc.open_stream(arrow.memory_map(path))
+        return mapped.schema, sum(batch.num_rows for batch in mapped), _batches(path)
+    mapped = arrow.ipc.open_file(arrow.memory_map(path))
+    rows = [mapped.get_batch(k).num_rows for k in range(mapped.num_record_batches)]
     starts = np.append(0, np.cumsum(rows)).tolist()
+    reader = arrow.ipc.open_file(arrow.OSFile(path))  # to use a mapped file that is cut off ends the process
     return reader.schema, starts[-1], ((starts[k], reader.get_batch(k)) for k in range(len(rows)))
 
 
@@ -480,7 +481,7 @@ def _arrow_errors(sentence: str) -> Iterator[None]:
 def _batches(path: str) -> Iterator[tuple[int, Any]]:
     """Those of an Arrow IPC stream, with the number of their first row."""
     arrow, first = needed("pyarrow", "Arrow files"), 0
-    for batch in arrow.ipc.open_stream(arrow.memory_map(path)):
+    for batch in arrow.ipc.open_stream(arrow.OSFile(path)):
         yield first, batch
         first += batch.num_rows
 
