@@ -414,7 +414,7 @@ def learn_ball(rows, order, queue, method, state):
         if (W > radius) & (not leaves):
             tau, falling, dead = theta, True, U(0)
             while falling & (N > 0.0):  # who is at most tau leaves, which raises tau, until nobody does
-                tau = theta + (W - radius) / N
+                tau = maximum(tau, theta + (W - radius) / N)
                 for level in range(_list(_digits(tau, unit), here) + one):
                     last = U(end[level])
                     end[level] = 0
@@ -430,7 +430,7 @@ def learn_ball(rows, order, queue, method, state):
                         free[0], free[left], last = left, begin // page, U(pages[begin])
                 e, alive = U(0), U(0)
                 while e < m:
-                    tau, some = theta + (W - radius) / N, minimum(e + U(128), m)
+                    tau, some = maximum(tau, theta + (W - radius) / N), minimum(e + U(128), m)
                     for a in range(e, some):
                         j, u = loose[a], size[a]
                         loose[alive], size[alive], gone[dead] = j, u, j
