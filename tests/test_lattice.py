@@ -17,6 +17,7 @@ from test_engine import covering
 from test_lazy import OPTIMIZERS, check, is_chaotic, sensible, suited
 
 STREAMS = int(os.environ.get("SPARSCO_STREAMS", "15"))
+COMPILED = {optimizer: [case for case in covering() if case[0] == optimizer] for optimizer in OPTIMIZERS}
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -24,8 +25,7 @@ STREAMS = int(os.environ.get("SPARSCO_STREAMS", "15"))
 @settings(max_examples=STREAMS, deadline=None, suppress_health_check=list(HealthCheck))
 def test_lattice_rows(optimizer, data):
     """Steps and penalties are powers of two, where ties are exact, or not, where they are left to rounding."""
-    cases = [case[1:] for case in covering() if case[0] == optimizer]
-    conversion, loss, penalty, weighted, intercept = data.draw(st.sampled_from(cases))
+    _, conversion, loss, penalty, weighted, intercept = data.draw(st.sampled_from(COMPILED[optimizer]))
     rules = [rule for rule in ("constant", "auto", "inv-t") if sensible(optimizer, rule, penalty)]
     if loss in ("huber", "squared-hinge", "poisson"):  # steps that overshoot make rounding errors grow
         rules = ["auto"]
