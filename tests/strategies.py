@@ -61,10 +61,10 @@ def streams(
 ) -> Stream:
     """A small sparse problem.
 
-    ``dyadic`` gives numbers from a lattice: signs, integers, half-integers or eighths, in scaled columns small multiples
-    of 1/64 (the targets: of 1/512).  Sums and products of a few steps are then exact, and ties occur, as in real counts
-    and binary features.  Hypothesis decides where ``dyadic`` or ``weighted`` is None.  Doubling windows leave nothing
-    out before row 129: raise ``max_rows`` to see them at work.
+    ``dyadic`` gives numbers from a lattice: signs, integers, half-integers or eighths; in scaled columns multiples of
+    1/64, targets of 1/512.  Sums and products of a few steps are then exact, and ties occur, as in real counts and
+    binary features.  Hypothesis decides where ``dyadic`` or ``weighted`` is None.  Doubling windows leave nothing out
+    before row 129: raise ``max_rows`` to see them at work.
     """
     n, d = draw(lengths(min_rows, max_rows)), draw(st.integers(1, max_features))
     knobs = draw(st.lists(st.sampled_from(["duplicates", "empty", "vanish", "scales"]), unique=True))

@@ -197,8 +197,8 @@ def converted(name, trace, rows, loss, penalty, pen, intercept):
 def assert_same(answer, model, trace_scale):
     """Weights to 1e-10 of the largest, the same support except where the dense weight is itself below that.
 
-    The largest of the whole trace: sums over iterates cannot be more exact than the iterates that went into them.  Where
-    all of these are zero there may have been a step to an end of an epoch, which leaves a rounding error of its own.
+    The largest of the whole trace: sums over iterates cannot be more exact than the iterates that went into them.
+    Where all of them are zero there may still have been a step, at an epoch's end, and it leaves rounding errors.
     """
     w, b = answer.w[:, 0], answer.b[0]
     scale = max(np.abs(model.w).max(initial=0.0), abs(model.b), trace_scale, 1e-5)
@@ -256,9 +256,16 @@ def is_chaotic(stream, loss, optimizer, conversion, penalty, rule, intercept, pe
     found = []
     for moved in (stream, *jittered(stream)):
         trace, rows = dense(moved, loss, name, constants, penalty, rule, intercept, run, pen)
-        model = converted(conversion, trace, rows, loss, penalty, pen, intercept).w
-        found.append(np.vstack([trace(np.arange(n)).w, model]))  # two ways may part at a jump, and meet again
-    return np.abs(np.array(found) - found[0]).max() > 1e-10 * np.abs(found[0][:-1]).max(initial=0.0)
+        full, model = trace(np.arange(n)), converted(conversion, trace, rows, loss, penalty, pen, intercept)
+        found.append([full.w.ravel(), full.b, model.w])  # two ways may part at a jump, and meet again
+    return differ(found)
+
+
+def differ(found):
+    """Whether these lists of arrays differ by as much as is tolerated."""
+    scale = max(np.abs(part).max(initial=0.0) for part in found[0])
+    pairs = (pair for each in found for pair in zip(each, found[0], strict=True))
+    return any(np.abs(a - b).max(initial=0.0) > 1e-10 * scale for a, b in pairs)
 
 
 def sensible(optimizer, rule, penalty):

@@ -160,8 +160,8 @@ def check_numbers(data: np.ndarray, name: str) -> None:
 
 @kernel
 def _inspect(indptr, indices, data, largest, d):
-    """In one read: how many rows neither ascend nor descend, how many numbers are zero, how many too large; how many rows
-    begin or end outside of d columns."""
+    """In one read: how many rows neither ascend nor descend, how many numbers are zero, how many too large; how many
+    rows begin or end outside of d columns."""
     unordered, zeros, wild, outside, one = 0, 0, 0, 0, U(1)
     for i in range(indptr.size - 1):
         start, stop = U(indptr[U(i)]), U(indptr[U(i + 1)])
