@@ -245,16 +245,18 @@ def jittered(stream):
 
 
 def is_chaotic(stream, loss, optimizer, conversion, penalty, rule, intercept, pen=None, cuts=()):
-    """Whether rounding errors in the stream move the dense recursion itself by as much as is tolerated.
+    """Whether rounding errors in the stream and in lam move the dense recursion itself by as much as is tolerated.
 
     No two ways to compute such a recursion agree.  Steps that overshoot in bounds amplify errors.  A jump does so at
-    once: a margin at the kink of a hinge, a weight at truncated gradient's theta, equal weights for ``top-k``.
+    once: a margin at the kink of a hinge, a weight at truncated gradient's theta or, for SGD, at zero, equal weights
+    for ``top-k``.
     """
     name, record, constants = OPTIMIZERS[optimizer]
     n = int(len(stream.X) if stream.weights is None else np.count_nonzero(stream.weights))
     _, run = learn(stream, loss, record, CONVERSIONS[conversion](max(n, 1)), penalty, RULES[rule], intercept, pen, cuts)
-    found = []
-    for moved in (stream, *jittered(stream)):
+    found, (lam, rho) = [], penalty
+    for k, moved in enumerate((stream, *jittered(stream))):
+        penalty = lam * (1.0 + k % 3 * 2.0**-48), rho
         trace, rows = dense(moved, loss, name, constants, penalty, rule, intercept, run, pen)
         full, model = trace(np.arange(n)), converted(conversion, trace, rows, loss, penalty, pen, intercept)
         found.append([full.w.ravel(), full.b, model.w])  # two ways may part at a jump, and meet again

@@ -146,6 +146,18 @@ def test_a_weight_dies_once():
         np.testing.assert_allclose(answer.w[:, 0], [-0.1, 0.0], rtol=1e-12)
 
 
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_huge_example_costs_the_next_ones_no_digits(plain):
+    """One step is 10^11 radii long: the running norm lost all of its digits, and so did every later projection."""
+    X, y = rows(300, 8)
+    weights = np.where(np.arange(300) == 3, 1e12, 1.0)
+    stream = X, np.where(y > 0.0, 1.0, -1.0), weights
+    answer = learn(stream, "hinge", 0.5, 1000, 0.05, intercept=False, plain=plain)
+    _, trace = dense(stream, "hinge", 0.5, 1000, 0.05, math.inf, "last", False)
+    assert np.abs(trace.w[-1]).sum() == pytest.approx(0.5, rel=1e-12)
+    assert np.abs(answer.w).sum() == pytest.approx(0.5, rel=1e-12)
+
+
 @pytest.mark.parametrize("seed", [0, 9, 13, 16])
 def test_weak_signals_on_a_lattice_stay_in_the_ball(seed):
     """These were called divergent."""
