@@ -155,7 +155,8 @@ def choose(dense, stored, omega, T=None, least=False):
     for t in range(1 if T is None else T, n + 1):
         difference = distance(w_bar, b_bar, t) - distance(w_bar, b_bar, t + 1)
         differences.append(difference)
-        if difference != threshold:  # both exactly zero is no tie
+        rests = not stored.w[t - 1 : t + 1].any() and stored.b[t - 1] == stored.b[t]
+        if difference != threshold or not rests:  # at rest both are exactly zero, and that is no tie
             closest = min(closest, abs(difference - threshold))
         if difference <= threshold:
             chosen = t
