@@ -129,6 +129,16 @@ def test_lazy_is_dense_on_a_lattice(name, reg, conversion, how):
         compare(name, (reg, dyadic)[seed % 2], conversion, how, X, Y, 0.125)
 
 
+@pytest.mark.parametrize("seed", [57, 969])
+def test_a_mean_of_nonnegative_weights_is_not_negative(seed):
+    """Sums of iterates are differences: one of them came out at -1e-18, and the model was called divergent."""
+    X, Y = data(1, 40, seed=seed, on_lattice=True)
+    run = Run(Squared(), REGULARIZERS[0]._replace(lam=0.0625), optimizers.FOBOS(), conversions.Average(),
+              Constant(0.125), d=5)  # fmt: skip
+    run.feed(as_matrix(X), Y[:, 0])
+    assert (run.finish().w >= 0.0).all()
+
+
 def compare(name, reg, conversion, how, X, Y, step=0.1):
     m = Y.shape[1]
     if name == "ftrl":
