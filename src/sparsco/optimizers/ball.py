@@ -421,7 +421,7 @@ def learn_ball(rows, order, queue, method, state):
         leaves = (theta + W > far) | (is_near & (W2 - 2.0 * X + clock[9] > near))
         if (W > radius) & (not leaves):
             tau, falling, dead = theta, True, U(0)
-            while falling & (N > 0.0):  # who is at most tau leaves, which raises tau (or rounds it off), until nobody does
+            while falling & (N > 0.0):  # who is at most tau leaves, which raises tau; rounding must not lower it
                 tau = maximum(tau, theta + (W - radius) / N)
                 for level in range(_list(_digits(tau, unit), here) + one):
                     last = U(end[level])
