@@ -987,3 +987,19 @@ def matrix_map(
         s = np.where(M > 0.0, 1.0 / M, 0.0)
         b = np.where(M_b > 0.0, centre[1] - gradient[1] / M_b, centre[1])
     return prox(V, s if np.ndim(M) else float(s)), b if intercept else centre[1]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Rows
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def summed(rows: list[list[tuple[int, float]]]) -> list[list[tuple[int, float]]]:
+    """Each row with one entry for each column, the sum, where the column came first; without those that are zero."""
+    out = []
+    for row in rows:
+        sums: dict[int, float] = {}
+        for column, value in row:
+            sums[column] = sums.get(column, 0.0) + value
+        out.append([(column, value) for column, value in sums.items() if value != 0.0])
+    return out

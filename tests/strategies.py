@@ -31,6 +31,16 @@ class Penalty(NamedTuple):
     pen: np.ndarray | None
 
 
+class Lattice(NamedTuple):
+    """The numbers k / parts for the integers k from -most to most."""
+
+    most: int
+    parts: float
+
+
+LATTICES = Lattice(16, 8.0), Lattice(1, 1.0), Lattice(3, 1.0), Lattice(5, 2.0)
+
+
 def lengths(least: int, most: int) -> SearchStrategy[int]:
     """Numbers of rows, those around the boundaries of windows and phases (which start at 64) more often."""
     boundaries = [n + e for n in (64, 96, 128, 192, 224, 256, 384) for e in (-1, 0, 1) if least <= n + e <= most]
@@ -43,23 +53,30 @@ def streams(
     draw: DrawFn,
     *,
     classify: bool = False,
-    dyadic: bool = False,
+    dyadic: bool | None = None,
     weighted: bool | None = None,
     min_rows: int = 0,
     max_rows: int = 80,
     max_features: int = 8,
 ) -> Stream:
-    """A small sparse problem; ``weighted=None`` lets hypothesis decide, ``dyadic`` gives small multiples of 1/64 (the
-    targets: of 1/512), so that sums and products of a few steps are exact and ties occur.  Doubling windows leave
-    nothing out before row 129: raise ``max_rows`` to see them at work."""
+    """A small sparse problem.
+
+    ``dyadic`` gives numbers from a lattice: signs, integers, half-integers or eighths; in scaled columns multiples of
+    1/64, targets of 1/512.  Sums and products of a few steps are then exact, and ties occur, as in real counts and
+    binary features.  Hypothesis decides where ``dyadic`` or ``weighted`` is None.  Doubling windows leave nothing out
+    before row 129: raise ``max_rows`` to see them at work.
+    """
     n, d = draw(lengths(min_rows, max_rows)), draw(st.integers(1, max_features))
     knobs = draw(st.lists(st.sampled_from(["duplicates", "empty", "vanish", "scales"]), unique=True))
     density = draw(st.sampled_from([0.5, 0.15, 1.0]))
     if weighted is None:
         weighted = draw(st.booleans())
+    if dyadic is None:
+        dyadic = draw(st.booleans())
+    lattice = draw(st.sampled_from(LATTICES)) if dyadic else None
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
 
-    X = _numbers(rng, (n, d), dyadic)
+    X = _numbers(rng, (n, d), lattice)
     X[rng.random((n, d)) >= density] = 0.0
     if "scales" in knobs:  # columns of very different size
         X *= 2.0 ** rng.integers(-3, 4, size=d)
@@ -68,8 +85,8 @@ def streams(
             X[rng.integers(0, n + 1) :, j] = 0.0
     if "empty" in knobs:
         X[rng.random(n) < 0.3] = 0.0
-    truth = _numbers(rng, (d,), dyadic) * (rng.random(d) < 0.5)
-    y = X @ truth + _numbers(rng, (n,), dyadic)
+    truth = _numbers(rng, (d,), lattice) * (rng.random(d) < 0.5)
+    y = X @ truth + _numbers(rng, (n,), lattice)
     if classify:
         y = np.where(y > 0.0, 1.0, -1.0)
     if "duplicates" in knobs and n > 1:  # targets too, and in runs: the same row again and again
@@ -111,5 +128,7 @@ def vanishing(gap: int = 100_000, d: int = 4, *, classify: bool = False, seed: i
     return Stream(X, np.where(y > 0.0, 1.0, -1.0) if classify else y, None)
 
 
-def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dyadic: bool) -> np.ndarray:
-    return rng.integers(-16, 17, size=shape) / 8.0 if dyadic else rng.normal(size=shape)
+def _numbers(rng: np.random.Generator, shape: tuple[int, ...], lattice: Lattice | None) -> np.ndarray:
+    if lattice is None:
+        return rng.normal(size=shape)
+    return rng.integers(-lattice.most, lattice.most + 1, size=shape) / lattice.parts

@@ -65,7 +65,8 @@ def stack(parts: list[Matrix]) -> Matrix:
 def as_matrix(X: Any, wide: bool = False) -> Matrix:
     """Rows from a dense array or any scipy sparse matrix or array, int32 or int64 indices, float32 or float64.
 
-    Duplicate entries are summed and stored zeros dropped, on a copy; NaN, infinity and huge values are refused.
+    Entries keep their order.  Duplicate entries are summed and stored zeros dropped, on a copy; NaN, infinity and huge
+    values are refused.
     ``wide`` leaves the indices as they are, for :mod:`sparsco.slots` to turn into smaller ones.
     """
     if isinstance(X, Matrix):
@@ -82,18 +83,51 @@ def as_matrix(X: Any, wide: bool = False) -> Matrix:
     if csr.dtype not in (np.float32, np.float64):
         csr = csr.astype(np.float64)
     unordered, zeros, wild, outside = _inspect(csr.indptr, csr.indices, csr.data, LARGEST, csr.shape[1])
-    if outside or (unordered and not 0 <= csr.indices.min() <= csr.indices.max() < csr.shape[1]):
+    repeated = 0
+    if unordered:
+        repeated, outside = _look_for_repetitions(csr.indptr, csr.indices, csr.shape[1], *_hash_table(csr))
+    if outside:
         raise ValueError(f"X has an index outside of its {csr.shape[1]} columns: it was not put together as it should.")
-    if unordered or zeros:
+    if repeated:
+        csr = _summed(csr)
+    elif zeros:
         csr = csr.copy()
-        csr.sum_duplicates()
+    if repeated or zeros:
         csr.eliminate_zeros()
-    if wild or unordered:  # a sum of duplicates may be too large
+    if wild or repeated:  # a sum of duplicates may be too large
         check_numbers(csr.data, "X")
     narrow = csr.indices.dtype == np.int32
     indices = csr.indices if wide else csr.indices.view(np.uint32) if narrow else csr.indices.astype(np.uint32)
     arrays = csr.indptr.astype(np.int64, copy=False), indices, csr.data
     return Matrix(*(a if a.flags.writeable and a.flags.c_contiguous else np.array(a) for a in arrays), csr.shape[1])
+
+
+def _hash_table(csr: sp.csr_array) -> tuple[np.ndarray, np.uint64, np.uint64]:
+    """An empty table for the columns of a row, and the factor and shift that give a column's place in it.
+
+    It has at least twice as many places as the longest row has entries, of which few meet where rows are short; but no
+    more places than columns: then a column is its place.
+    """
+    bits = max(12, min(2 * int(np.diff(csr.indptr).max(initial=1)), 2**31).bit_length())
+    if csr.shape[1] <= 1 << bits:
+        return np.full(csr.shape[1], -1), U(1), U(0)
+    return np.full(1 << bits, -1), U(0x9E3779B1), U(32 - bits)
+
+
+def _summed(csr: sp.csr_array) -> sp.csr_array:
+    """A copy in which the entries of one row and column are one, at the place of the first: their sum.
+
+    What becomes of a row depends on that row alone, so that rows in chunks are summed as all of them at once.
+    """
+    row = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+    order = np.lexsort((csr.indices, row))  # stable: the first entry leads
+    is_first = np.append(True, (np.diff(row[order]) != 0) | (np.diff(csr.indices[order]) != 0))
+    starts = np.flatnonzero(is_first)
+    sums, leads = np.add.reduceat(csr.data[order], starts), order[starts]
+    back = np.argsort(leads)
+    leads = leads[back]
+    indptr = np.append(0, np.cumsum(np.bincount(row[leads], minlength=csr.shape[0])))
+    return sp.csr_array((sums[back], csr.indices[leads], indptr), shape=csr.shape)
 
 
 def _from_dense(X: np.ndarray) -> Matrix:
@@ -126,19 +160,49 @@ def check_numbers(data: np.ndarray, name: str) -> None:
 
 @kernel
 def _inspect(indptr, indices, data, largest, d):
-    """In one read: how many indices do not ascend within their row, how many numbers are zero, how many too large; how
-    many rows begin or end outside of d columns."""
-    unordered, zeros, wild, outside = 0, 0, 0, 0
+    """In one read: how many rows neither ascend nor descend, how many numbers are zero, how many too large; how many
+    rows begin or end outside of d columns."""
+    unordered, zeros, wild, outside, one = 0, 0, 0, 0, U(1)
     for i in range(indptr.size - 1):
         start, stop = U(indptr[U(i)]), U(indptr[U(i + 1)])
+        up, down = one, one
         for p in range(start, stop):
             zeros += data[p] == 0.0
             wild += not abs(data[p]) <= largest
-        for p in range(start + U(1), stop):
-            unordered += indices[p] <= indices[p - U(1)]
+        for p in range(start + one, stop):
+            up += U(indices[p] > indices[p - one])
+            down += U(indices[p] < indices[p - one])
         if stop > start:
-            outside += (indices[start] < 0) | (indices[stop - U(1)] >= d)
+            first, last = indices[start], indices[stop - one]
+            outside += (first < 0) | (last < 0) | (first >= d) | (last >= d)
+            unordered += (up < stop - start) & (down < stop - start)
     return unordered, zeros, wild, outside
+
+
+@kernel
+def _look_for_repetitions(indptr, indices, d, table, factor, shift):
+    """How many entries have a column that their row had before, and how many lie outside of d columns.
+
+    The table is of open addressing and has the position of the entry that came with a column; those of former rows are
+    taken for free places, so that it is never emptied.
+    """
+    repeated, outside = 0, 0
+    mask, one, low = U(table.size - 1), U(1), U(0xFFFFFFFF)
+    for i in range(indptr.size - 1):
+        start = indptr[U(i)]
+        for p in range(start, indptr[U(i + 1)]):
+            j = indices[U(p)]
+            if j < 0 or j >= d:
+                outside += 1
+                continue
+            column = U(j)
+            at = ((((column ^ (column >> U(32))) & low) * factor) & low) >> shift
+            while table[at] >= start and indices[U(table[at])] != j:
+                at = (at + one) & mask
+            repeated += table[at] >= start
+            if table[at] < start:
+                table[at] = p
+    return repeated, outside
 
 
 @kernel

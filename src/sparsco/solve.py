@@ -36,7 +36,7 @@ from .records import (
     tracks,
     widened,
 )
-from .regularizers import AutoElasticNet, checked, is_absolute, is_lazy, is_of_fixed_width, kind
+from .regularizers import AutoElasticNet, checked, is_absolute, is_lazy, is_of_fixed_width, kind, prox
 from .reservoir import Reservoir
 from .rows import Matrix, margins, squared_norms, stack
 from .steps import Pilot, capped, check_positive, default_rule
@@ -617,6 +617,8 @@ class Run:
         for k, scale in enumerate(scales):
             sums[k] /= scale
             parts[2 * k], parts[2 * k + 1] = np.ascontiguousarray(sums[k][:, :m]), bias[k, :m] / scale
+        if is_lazy(problem.regularizer) and not is_absolute(problem.regularizer):
+            parts[0] = prox(problem.regularizer, parts[0], 0.0)  # allowed but for rounding: the sums are differences
         return Means(*parts, n)
 
     def _settled_sums(self) -> tuple[np.ndarray, np.ndarray]:

@@ -37,6 +37,8 @@ from .epoch import EpochLayout, InEpochs, begin_epoch, check_epochs, ends_epoch,
 
 _LONGEST = 1 << 14
 """Steps after which the cells are settled and Theta starts again from 0: sums lose digits as it grows."""
+_FARTHEST = 2.0**20
+"""How large Theta and the norm before a projection may become together, in radii: both cost |v| and W their digits."""
 _BITS, _LISTS, _PAGE = 28, 16 * 14, 32
 _EPOCH, _THETA, _COUNT, _C, _W, _N, _W2, _X, _X0, _CC = range(10)
 """The clock: the epoch's start; Theta, n, C; W, N; for the distance from the epoch's start c the sums over the nonzero
@@ -48,7 +50,7 @@ class Queue(NamedTuple):
     number if it has no room; the pages, each of whose first numbers tells where the page before it ended; the number of
     free pages and these; the list of each feature, counted from 1, 0 is none.
     ``unit``: digits of |v|; ``near``: the squared distance from the epoch's start below which the L1 ball alone counts;
-    scratch."""
+    ``far``: Theta + W above which digits are lost; scratch."""
 
     eta: np.ndarray
     bias_eta: np.ndarray
@@ -58,6 +60,7 @@ class Queue(NamedTuple):
     place: np.ndarray
     unit: float
     near: float
+    far: float
     loose: np.ndarray
     size: np.ndarray
     gone: np.ndarray
@@ -68,7 +71,7 @@ class Schedule(NamedTuple):
 
     omega: np.ndarray
     queue: Queue
-    keep_near: Callable[[], None]
+    project: Callable[[], None]
     more_pages: Callable[[], tuple[np.ndarray, np.ndarray]]
 
 
@@ -130,7 +133,8 @@ class EpochSGD(NamedTuple):
 
     It learns with ``L1Ball(radius)``, whose radius may be open too; each model has a ball of its own.  ``rho1`` < inf
     also keeps the first epoch's iterates within that distance of its start, later ones within rho1 / sqrt(2)^(k - 1):
-    the paper's theory asks for it, and it can exclude the optimum.  Steps that would leave that ball cost O(features).
+    the paper's theory asks for it, and it can exclude the optimum.  Steps that would leave that ball cost O(features),
+    as do steps a million times as long as the radius.
     """
 
     T1: int | None = None
@@ -205,10 +209,10 @@ class EpochSGD(NamedTuple):
         bias_eta = eta if problem.intercept else 0.0 * eta
         queue = Queue(
             eta, bias_eta, block.end, block.pages, block.free, block.place, _unit(problem.regularizer.radius),
-            self._near(state, 1e-9), block.loose, block.size, block.gone,
+            self._near(state, 1e-9), _FARTHEST * problem.regularizer.radius, block.loose, block.size, block.gone,
         )  # fmt: skip
-        keep_near = functools.partial(self.keep_near, problem, state, block)
-        return Schedule(np.ones(len(eta)), queue, keep_near, block.more_pages)
+        project = functools.partial(self.project, problem, state, block)
+        return Schedule(np.ones(len(eta)), queue, project, block.more_pages)
 
     def _near(self, state: State, slack: float) -> float:
         """The squared radius round the epoch's start, less some slack."""
@@ -238,12 +242,16 @@ class EpochSGD(NamedTuple):
         block.free[0], block.free[1:] = free, np.arange(free)
         link(state.cell, state.clock, block.end, block.pages, block.free, block.place, *shape)
 
-    def keep_near(self, problem: Problem, state: State, block: BallBlock) -> None:
-        """Finish a step by the projection onto both balls at once, over all features."""
+    def project(self, problem: Problem, state: State, block: BallBlock) -> None:
+        """Finish a step by the projection onto the ball, or both, over all features; Theta = 0."""
         self._close(problem, state)
         _, lanes, _ = self.layout.views(problem, state)
-        radius = math.sqrt(self._near(state, 0.0))
-        lanes[:, 0, 0] = l1_ball_near(lanes[:, 0, 0], problem.regularizer.radius, lanes[:, 1, 0], radius, tol=0.0)
+        v, radius = lanes[:, 0, 0], problem.regularizer.radius
+        if self.rho1 < math.inf:
+            near = math.sqrt(self._near(state, 0.0))
+            lanes[:, 0, 0] = l1_ball_near(v, radius, lanes[:, 1, 0], near, tol=0.0)
+        else:
+            lanes[:, 0, 0] = l1_ball(v, radius)
         self._link(problem, state, block)
 
     def weights(self, problem: Problem, state: State, block: BallBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
@@ -271,11 +279,11 @@ class Learn:
     """The kernel, and what is left to do wherever it stops."""
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        method, (_, queue, keep_near, more_pages) = method._replace(watch=InEpochs(method.watch)), schedule
+        method, (_, queue, project, more_pages) = method._replace(watch=InEpochs(method.watch)), schedule
         while len(order):
             done = learn_ball(rows, order, queue, method, state)
             if done < 0:
-                keep_near()
+                project()
                 done = -done
             elif done < len(order):
                 pages, free = more_pages()
@@ -351,10 +359,10 @@ def link(cell, clock, end, pages, free, place, numbers, lane, unit):
 @kernel
 def learn_ball(rows, order, queue, method, state):
     """Projected SGD over the rows in ``order``.  How many were learned: fewer where no page may be left; negative where
-    the projection that ends the last one is left to ``keep_near``."""
+    the projection that ends the last one is left to ``project``."""
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, _ = method
-    eta, bias_eta, end, pages, free, place, unit, near, loose, size, gone = queue
+    eta, bias_eta, end, pages, free, place, unit, near, far, loose, size, gone = queue
     cell, bias, clock = state
     sums, is_near, leaves = U(tracks(watch)), near < np.inf, False
     one, two, page = U(1), U(2), U(_PAGE)
@@ -410,11 +418,11 @@ def learn_ball(rows, order, queue, method, state):
         if sums > 2:
             bias[3] += curve
         b -= bias_eta[k] * g
-        leaves = is_near & (W2 - 2.0 * X + clock[9] > near)
+        leaves = (theta + W > far) | (is_near & (W2 - 2.0 * X + clock[9] > near))
         if (W > radius) & (not leaves):
             tau, falling, dead = theta, True, U(0)
-            while falling & (N > 0.0):  # who is at most tau leaves, which raises tau, until nobody does
-                tau = theta + (W - radius) / N
+            while falling & (N > 0.0):  # who is at most tau leaves, which raises tau; rounding must not lower it
+                tau = maximum(tau, theta + (W - radius) / N)
                 for level in range(_list(_digits(tau, unit), here) + one):
                     last = U(end[level])
                     end[level] = 0
@@ -430,7 +438,7 @@ def learn_ball(rows, order, queue, method, state):
                         free[0], free[left], last = left, begin // page, U(pages[begin])
                 e, alive = U(0), U(0)
                 while e < m:
-                    tau, some = theta + (W - radius) / N, minimum(e + U(128), m)
+                    tau, some = maximum(tau, theta + (W - radius) / N), minimum(e + U(128), m)
                     for a in range(e, some):
                         j, u = loose[a], size[a]
                         loose[alive], size[alive], gone[dead] = j, u, j
