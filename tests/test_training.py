@@ -19,7 +19,10 @@ import numpy as np
 import pytest
 
 from sparsco import GroupL1, SparseClassifier, SparseRegressor, archive, cli, load, models, scoring
-from sparsco.streams import open_stream
+from sparsco.drift import Drift
+from sparsco.rows import as_matrix
+from sparsco.streams import StreamError, convert, open_stream
+from sparsco.streams.shuffled import Shuffled
 from sparsco.training import Checkpoints, StoppedError, next_mark, train
 
 
@@ -49,18 +52,21 @@ def bits(model):
 
 
 def test_a_stream_gives_the_bits_of_partial_fit_however_it_is_cut(data):
-    trained = train(data, settings={"alpha": 0.01, "random_state": 0})
+    given = {"settings": {"alpha": 0.01, "random_state": 0}}
     chunks = list(open_stream(data))
     X, y = np.vstack([chunk.matrix.to_scipy().toarray() for chunk in chunks]), np.concatenate([c.y for c in chunks])
-    whole = SparseClassifier(alpha=0.01, random_state=0).partial_fit(X, y, classes=[-1, 1])
-    assert bits(trained.model) == bits(whole) and trained.rows == 3000
-    for block_bytes in (500, 3001, 20_000):
-        cut = train(data, settings={"alpha": 0.01, "random_state": 0}, reader={"block_bytes": block_bytes})
-        assert bits(cut.model) == bits(whole) and cut.table == trained.table
+    order = np.concatenate([chunk.numbers for chunk in Shuffled(open_stream(data), 0).chunks()])
+    for shuffle, rows in ((False, np.arange(3000)), (True, order)):
+        trained = train(data, **given, shuffle=shuffle)
+        whole = SparseClassifier(alpha=0.01, random_state=0).partial_fit(X[rows], y[rows], classes=[-1, 1])
+        assert bits(trained.model) == bits(whole) and trained.rows == 3000
+        for block_bytes in (500, 3001, 20_000):
+            cut = train(data, **given, shuffle=shuffle, reader={"block_bytes": block_bytes})
+            assert bits(cut.model) == bits(whole) and cut.table == trained.table
 
 
 def test_rows_are_judged_before_they_are_learned(data):
-    trained = train(data, settings={"alpha": 0.01, "random_state": 0})
+    trained = train(data, settings={"alpha": 0.01, "random_state": 0}, shuffle=False)
     assert [line.rows for line in trained.table] == [1024, 2048]
     chunk = next(iter(open_stream(data)))
     model = SparseClassifier(alpha=0.01, random_state=0)
@@ -114,7 +120,7 @@ def test_bad_rows_are_named(tmp_path):
     lines = [f"{k % 2} 1:{k % 7}\n" for k in range(1200)]
     path.write_text("".join(lines) + "2 1:1\n")
     with pytest.raises(ValueError, match=r"row 1201 has the label 2, which is none of the classes \[0, 1\]"):
-        train(path)
+        train(path, shuffle=False)
     assert train(path, classes="any").model.classes_.tolist() == [0, 1, 2]
     path.write_text("".join(lines) + "1 1:x\n")
     with pytest.raises(ValueError, match="x.svm, line 1201"):
@@ -128,21 +134,21 @@ def test_bad_rows_are_named(tmp_path):
         train(vw)
 
 
-@pytest.mark.parametrize("passes", [1, 3])
+@pytest.mark.parametrize(("passes", "shuffle"), [(1, True), (1, False), (3, True)])
 @pytest.mark.parametrize("name", ["data.svm", "data.vw"])
-def test_a_run_that_is_stopped_and_resumed_gives_the_same_bits(data, tmp_path, passes, name, monkeypatch):
+def test_a_run_that_is_stopped_and_resumed_gives_the_same_bits(data, tmp_path, passes, shuffle, name, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     source = data
     if name == "data.vw":
         source = tmp_path / name
         source.write_text("".join(line.replace(" ", " | ", 1) for line in open(data)))
-    given = {"settings": {"alpha": 0.01, "random_state": 0}, "passes": passes}
-    reader = {"block_bytes": 4000, **({"cache": tmp_path / "rows"} if passes > 1 else {})}
+    given = {"settings": {"alpha": 0.01, "random_state": 0}, "passes": passes, "shuffle": shuffle}
+    reader = {"block_bytes": 20_000 if shuffle else 4000, **({"cache": tmp_path / "rows"} if passes > 1 else {})}
     whole = train(source, **given, reader=reader | ({"cache": tmp_path / "other"} if passes > 1 else {}))
     kept = Checkpoints(tmp_path / "c", 500, None)
     stops, resume = random.Random(passes), False
     for _ in range(50):
-        left = [stops.randrange(1, 12)]
+        left = [stops.randrange(1, 24 if shuffle else 12)]
 
         def stop(left=left):
             left[0] -= 1
@@ -187,6 +193,106 @@ def test_a_checkpoint_of_another_run_is_refused(data, tmp_path):
     copy.write_text(data.read_text() + "1 1:1\n")
     with pytest.raises(ValueError, match="the data changed"):
         train(copy, checkpoints=kept, resume=True)
+
+
+# ---- rows that are not in a random order -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def by_label(data, tmp_path):
+    """The rows of ``data``, those with one label before those with the other."""
+    path = tmp_path / "sorted.svm"
+    path.write_text("".join(sorted(data.read_text().splitlines(True))))
+    return path
+
+
+def test_a_file_sorted_by_label_is_learned_in_a_random_order(data, by_label):
+    given = {"settings": {"random_state": 0}}
+    trained, plain = train(by_label, **given), train(data, **given, shuffle=False)
+    error = scoring.evaluate(trained.model, open_stream(by_label))["error"]
+    assert not trained.warnings and trained.model.classes_.tolist() == [-1, 1]
+    assert trained.table[-1].mean_mistake == pytest.approx(error, abs=0.05) and error < 0.15
+    assert trained.model.report_["lam"] == pytest.approx(plain.model.report_["lam"], rel=0.1)
+    assert abs(trained.model.n_nonzero_ - plain.model.n_nonzero_) <= 2
+
+
+def test_an_order_that_is_kept_is_warned_of(data, by_label, monkeypatch):
+    given = {"settings": {"random_state": 0, "alpha": 0.01}}
+    rows = [(chunk.indices[a:b], chunk.data[a:b], y) for chunk in open_stream(by_label)
+            for a, b, y in zip(chunk.indptr, chunk.indptr[1:], chunk.y.tolist(), strict=False)]  # fmt: skip
+    cases = [
+        (by_label, {"shuffle": False}, 1 << 28, "--no-shuffle"),
+        (iter([((columns, values), y) for columns, values, y in rows]), {}, 1 << 28, "piped in"),
+        (by_label, {}, 10_000, "`sparsco convert`"),
+    ]
+    for source, options, held, advice in cases:
+        monkeypatch.setattr("sparsco.streams.shuffled.HELD_BYTES", held)
+        with pytest.warns(UserWarning, match="the labels depend on the position in the source"):
+            trained = train(source, **given, **options)
+        assert len(trained.warnings) == 1 and advice in trained.warnings[0]
+        assert not trained.table  # mistakes of a stream that comes label by label say nothing
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert train(data, **given, shuffle=False).table
+
+
+def test_a_sorted_file_that_was_converted_is_mixed(by_label, tmp_path, monkeypatch):
+    monkeypatch.setattr("sparsco.streams.cache.BLOCK_BYTES", 1000)
+    convert(by_label, tmp_path / "rows", block_bytes=2000)
+    monkeypatch.setattr("sparsco.streams.shuffled.HELD_BYTES", 60_000)
+    trained = train(tmp_path / "rows", settings={"random_state": 0})
+    error = scoring.evaluate(trained.model, open_stream(by_label))["error"]
+    assert trained.table[-1].mean_mistake == pytest.approx(error, abs=0.07) and error < 0.15
+
+
+def test_what_counts_as_an_order():
+    rng = np.random.default_rng(0)
+    n, d = 20_000, 6
+    X = np.column_stack([np.ones(n), rng.exponential(size=n) ** 3, rng.random((n, d - 2)) < 0.01])
+
+    def found(y, X=X, classifies=True):
+        for cut in (n, 777):
+            drift = Drift(classifies)
+            for a in range(0, n, cut):
+                drift.add_labels(a, y[a : a + cut])
+            for a in range(0, n, 1024):
+                drift.add_features(a, as_matrix(X[a : a + 256]))
+            sentences.append(drift.sentence())
+        assert sentences[-1] == sentences[-2]
+        return sentences[-1]
+
+    sentences = []
+    for y in (rng.random(n) < 0.5, rng.random(n) < 0.001, rng.integers(0, 400, n), rng.choice(["a", "b"], n)):
+        assert found(y) == ""
+        assert "the labels depend" in found(np.sort(y))
+    assert "the labels depend" in found(rng.random(n) < np.where(np.arange(n) < n // 2, 0.25, 0.75))
+    assert found(rng.random(n) < np.where(np.arange(n) < n // 2, 0.4, 0.5)) == ""
+    target = rng.standard_cauchy(n)
+    assert found(target, classifies=False) == "" and "the targets" in found(np.arange(n) ** 0.5, classifies=False)
+    assert "a feature depends" in found(rng.random(n) < 0.5, X=np.column_stack([X, np.arange(n)]))
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("polish", [False, True])
+def test_a_file_that_changes_between_passes_is_not_learned(data, tmp_path, shuffle, polish):
+    source = tmp_path / "x.svm"
+    source.write_text(data.read_text())
+    passes, asked = 1 if polish else 2, []
+
+    def append():
+        asked.append(1)
+        if len(asked) == 9:
+            with open(source, "a") as file:
+                file.write("1 1:1\n")
+        return False
+
+    settings = {"alpha": 0.05, "random_state": 0, "polish": polish}
+    with pytest.raises(StreamError, match="x.svm changed between two readings"):
+        train(source, passes=passes, settings=settings, shuffle=shuffle, stop=append)
+    assert len(asked) >= 9
+    asked.clear()
+    settings["polish"] = False
+    assert train(source, settings=settings, shuffle=shuffle, stop=append).rows in (3001, 3002)  # a log may grow
 
 
 # ---- predictions -----------------------------------------------------------------------------------------------------
@@ -368,10 +474,10 @@ def test_update_goes_on_where_a_model_stopped(here, capsys):
     lines = (here / "data.svm").read_text().splitlines(True)
     (here / "a.svm").write_text("".join(lines[:1700]))
     (here / "b.svm").write_text("".join(lines[1700:]))
-    common = ["--quiet", "--alpha", "0.01"]
-    assert run("train", "data.svm", "-m", "whole", *common) == 0
-    assert run("train", "a.svm", "-m", "part", "--save-state", *common) == 0
-    assert run("train", "b.svm", "--update", "part", "-m", "both", "--quiet") == 0
+    common = ["--quiet", "--no-shuffle"]
+    assert run("train", "data.svm", "-m", "whole", "--alpha", "0.01", *common) == 0
+    assert run("train", "a.svm", "-m", "part", "--save-state", "--alpha", "0.01", *common) == 0
+    assert run("train", "b.svm", "--update", "part", "-m", "both", *common) == 0
     assert bits(load("both")) == bits(load("whole"))
     assert run("train", "b.svm", "--update", "both", "--quiet") == 2
     assert "--save-state" in capsys.readouterr().err

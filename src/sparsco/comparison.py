@@ -49,7 +49,7 @@ class Outcome(NamedTuple):
 
 def compare(
     source: Any, *, methods: Sequence[str] = USUAL, strengths: Sequence[float] = (0.3, 1.0, 3.0), test: Any = None,
-    passes: int = 1, features: Sequence[int] = (), reader: Mapping[str, Any] | None = None,
+    passes: int = 1, shuffle: bool = True, features: Sequence[int] = (), reader: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None, classes: Any = None, model: Any = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Outcome]:  # fmt: skip
@@ -64,13 +64,14 @@ def compare(
     given, options = dict(settings or {}), dict(reader or {})
     alpha, outcomes = given.pop("alpha", None), []
     if alpha is None:
-        first = train(source, _like(model, given), passes=1, reader=options, settings=given, classes=classes)
+        first = train(source, _like(model, given), passes=1, shuffle=shuffle, reader=options, settings=given,
+                      classes=classes)  # fmt: skip
         alpha = first.model.report_["lam"] + first.model.report_["rho"]
     total = len(methods) * len(strengths) + bool(features) * (1 + 4 * len(features) + len(SMALL_BALLS))
 
     def add(method: str, own: dict[str, Any], note: str = "") -> Trained | None:
         progress(len(outcomes), total)
-        outcome, trained = _outcome(method, own, source, test, passes, options, classes, model)
+        outcome, trained = _outcome(method, own, source, test, passes, shuffle, options, classes, model)
         outcomes.append(outcome._replace(note=outcome.note or note))
         return trained
 
@@ -98,16 +99,17 @@ def _like(model: Any, settings: dict[str, Any]) -> Any:
 
 
 def _outcome(
-    method: str, settings: dict[str, Any], source: Any, test: Any, passes: int, reader: dict[str, Any], classes: Any,
-    model: Any,
+    method: str, settings: dict[str, Any], source: Any, test: Any, passes: int, shuffle: bool, reader: dict[str, Any],
+    classes: Any, model: Any,
 ) -> tuple[Outcome, Trained | None]:  # fmt: skip
     alpha = settings.get("alpha")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             trained = train(
-                source, _like(model, settings), passes=passes, reader=reader, settings=settings, classes=classes
-            )
+                source, _like(model, settings), passes=passes, shuffle=shuffle, reader=reader, settings=settings,
+                classes=classes,
+            )  # fmt: skip
             nonzeros = int(trained.model.n_nonzero_)
     except DivergenceError:
         return Outcome(method, alpha, None, None, None, None, "diverged"), None

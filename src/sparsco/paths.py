@@ -733,8 +733,8 @@ def judged(learner: Any, margins: list[np.ndarray], y: np.ndarray, weights: np.n
 
 def train_path(
     source: Any, model: Any = None, *, path: Mapping[str, Any] | None = None, passes: int = 1,
-    reader: Mapping[str, Any] | None = None, classes: Any = None, settings: Mapping[str, Any] | None = None,
-    live: Any = None,
+    shuffle: bool = True, reader: Mapping[str, Any] | None = None, classes: Any = None,
+    settings: Mapping[str, Any] | None = None, live: Any = None,
 ) -> Trained:  # fmt: skip
     """:func:`sparsco.train` of a path: ``model`` is an estimator or None, ``path`` the parameters of
     :class:`SparsePath`; the outcome's ``model`` is the path."""
@@ -742,7 +742,7 @@ def train_path(
 
     own = {**(path or {}), "passes": passes}
     training = _Training(
-        None if model is None else SparsePath(model, **own), passes, True, dict(reader or {}), classes,
+        None if model is None else SparsePath(model, **own), passes, shuffle, dict(reader or {}), classes,
         dict(settings or {}),
     )  # fmt: skip
     training.wrap = lambda estimator: SparsePath(estimator, **own)

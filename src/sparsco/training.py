@@ -25,13 +25,16 @@ import numpy as np
 
 from . import archive, models
 from ._tasks import LinearClassifier, LinearRegressor
+from .drift import Drift
 from .progress import Live
 from .rows import Matrix, stack
 from .solve import PILOT_ROWS
 from .streams import Chunk, Stream, StreamError, open_stream
 from .streams.cache import CachedStream, CacheStream
 from .streams.features import Vocabulary
+from .streams.files import changed, files_of
 from .streams.protocol import unlabelled
+from .streams.shuffled import HELD_BYTES, Shuffled
 from .streams.tables import Tabular
 
 JUDGED = 256
@@ -76,6 +79,8 @@ class Trained(NamedTuple):
     seconds: float
     notes: list[str]
     """What was chosen where nothing was said."""
+    warnings: list[str] = []  # noqa: RUF012
+    """What is wrong with the data or the run."""
 
     @property
     def estimator(self) -> Any:
@@ -146,8 +151,9 @@ def train(
     a classifier and a regression, made with ``settings``.  ``classes`` are all there are,
     "any" where they may appear at any time, None where the first rows decide.  ``reader`` are options of
     ``open_stream``, and ``names`` those of features that a stream under way has seen; ``named`` says whether its
-    features are names or numbered columns, which those of the source have to be as well.  A further pass is read in a
-    random order of blocks where rows are cached.  ``stop`` is asked now and then whether to end here.
+    features are names or numbered columns, which those of the source have to be as well.  ``shuffle``: every pass reads
+    the rows in a random order of its own, where they fit into memory or are cached (docs/files.md); rows of standard
+    input and of iterators keep theirs.  ``stop`` is asked now and then whether to end here.
     """
     if not isinstance(passes, numbers.Integral) or passes < 1:
         raise ValueError(f"passes={passes!r}: it must be a whole number of at least 1.")
@@ -174,22 +180,21 @@ class Part(NamedTuple):
     matrix: Matrix
     y: np.ndarray
     weights: np.ndarray | None
-    order: np.ndarray | None = None
-    """In which to learn them, where it is another."""
+    numbers: np.ndarray | None = None
+    """Of the rows in the source, where they are in another order."""
 
     @classmethod
     def of(cls, chunk: Chunk) -> Part:
         """All rows of a chunk."""
-        return cls(chunk.matrix, chunk.y, chunk.weights, chunk.order)
+        return cls(chunk.matrix, chunk.y, chunk.weights, chunk.numbers)
 
     def cut(self, start: int, stop: int) -> Part:
-        """Rows start, ..., stop - 1 in the order in which they are learned; nothing is copied."""
-        if self.order is not None:
-            return self._replace(order=self.order[start:stop])
+        """Rows start, ..., stop - 1; nothing is copied."""
         first, last = self.matrix.indptr[start], self.matrix.indptr[stop]
         indptr = self.matrix.indptr[start : stop + 1] - first
         rows = Matrix(indptr, self.matrix.indices[first:last], self.matrix.data[first:last], self.matrix.d)
-        return Part(rows, self.y[start:stop], None if self.weights is None else self.weights[start:stop])
+        own = [None if each is None else each[start:stop] for each in (self.weights, self.numbers)]
+        return Part(rows, self.y[start:stop], *own)
 
     @classmethod
     def joined(cls, parts: list[Part]) -> Part:
@@ -198,12 +203,14 @@ class Part(NamedTuple):
         if any(part.weights is not None for part in parts):
             every = [np.ones(len(part.y)) if part.weights is None else part.weights for part in parts]
             weights = np.concatenate(every)
-        return cls(stack([part.matrix for part in parts]), np.concatenate([part.y for part in parts]), weights)
+        numbers = [part.numbers for part in parts if part.numbers is not None]
+        rows = stack([part.matrix for part in parts]), np.concatenate([part.y for part in parts]), weights
+        return cls(*rows, np.concatenate(numbers) if numbers else None)
 
     @property
     def rows(self) -> int:
-        """How many are learned."""
-        return len(self.y) if self.order is None else len(self.order)
+        """How many there are."""
+        return len(self.y)
 
 
 class _Training:
@@ -236,8 +243,13 @@ class _Training:
         """A place to read on from, a chunk's beginning, and the number of the row there."""
         self.judged = np.zeros((2, 3))
         """Weight, losses and mistakes of judged rows: since the last line of the table, and of all."""
+        self.drift: Drift | None = None
+        """What labels and features have to do with the number of a row."""
+        self.order, self.identity = "", None
+        """In which order rows are read, and what the source was at the beginning."""
         self.table: list[Line] = []
         self.notes: list[str] = []
+        self.warnings: list[str] = []
         self.rows, self.seconds, self.began = 0, 0.0, time.monotonic()
         self.kept = time.monotonic(), 0
         """When the last checkpoint was written, and how many rows had been learned by then."""
@@ -260,13 +272,13 @@ class _Training:
         self.stream.recall(content["names"])
         self.model, self.classes, self.notes = content["model"], content["classes"], content["notes"]
         self.epoch, self.row, self.behind, self.rows = (content[name] for name in ("epoch", "row", "behind", "rows"))
-        self.judged, self.seconds = content["judged"], content["seconds"]
+        self.judged, self.seconds, self.drift = content["judged"], content["seconds"], content["drift"]
         self.table = [Line(*line) for line in content["table"]]
         self.kept = time.monotonic(), self._learned()
 
     def _identity(self) -> Any:
         """What the rows depend on; None where nobody can tell."""
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, NotImplementedError):
             return self.stream.identity()
         return None
 
@@ -308,13 +320,36 @@ class _Training:
             if not self.rows:
                 raise ValueError("the source has no rows: there is nothing to learn from.")
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
+        self._warn_of_order()
         self.model.n_iter_ = self.passes
         if getattr(self.model, "polish", False):
             self.checkpoint()  # to resume here
             self.model.polish_on_chunks(self._again)
         self._line()
         self.live.close()
-        return Trained(self.model, self.stream, self.table, self.rows, self._elapsed(), self.notes)
+        return Trained(self.model, self.stream, self.table, self.rows, self._elapsed(), self.notes, self.warnings)
+
+    def _warn_of_order(self) -> None:
+        """A sentence where what the first rows decided, and the figures of judged rows, may be wrong."""
+        found = self.drift.sentence() if self.drift is not None and self.rows > PILOT_ROWS else ""
+        if not found:
+            return
+        if self.order == "shuffled in groups":
+            advice = "shuffle the lines of the source (shuf) before you convert it"
+        elif not self.stream.repeatable:
+            advice = "shuffle the rows before they are piped in (shuf), or give a file"
+        elif not self.shuffle:
+            advice = "leave shuffling on (no --no-shuffle, shuffle=True)"
+        else:
+            advice = (
+                f"the rows take more than {HELD_BYTES >> 20} MB and are learned in their order; shuffle the lines "
+                "(shuf), or train on what `sparsco convert` makes of the source, which is read in a random order"
+            )
+        self.warnings.append(
+            f"{found}: the first rows, which decide the settings, are not like the others, and figures of rows judged "
+            f"before they were learned mean little; {advice}."
+        )
+        warnings.warn(self.warnings[-1], stacklevel=4)
 
     def _awaited(self, parts: Iterator[tuple[Part, bool]]) -> Iterator[tuple[Part, bool]]:
         """The same, none after a request to end: standard input may have been cut in mid-line then."""
@@ -355,9 +390,7 @@ class _Training:
 
     def _chunks(self, position: Any) -> Iterator[Chunk]:
         """Those of the stream; what the first rows decide is decided before they are handed out."""
-        can_shuffle = isinstance(self.stream, CacheStream | CachedStream)
-        shuffled = {"shuffle": (self.seed, self.epoch)} if self.shuffle and can_shuffle and self.epoch > 0 else {}
-        chunks = self.stream.chunks(position, **shuffled)
+        chunks = self._pass(position, self.epoch)
         if position is None and self.epoch == 0:
             first, rows = [], 0
             while rows < PILOT_ROWS and (chunk := next(chunks, None)) is not None:
@@ -371,31 +404,60 @@ class _Training:
         if self.epoch == 0:
             self.notes += self.stream.remarks()
 
+    def _pass(self, position: Any, number: int) -> Iterator[Chunk]:
+        """The chunks of a pass from a position on, in the order of that number; the source must be what it was."""
+        self._check_source()
+        if self.shuffle and self.stream.repeatable:
+            shuffled = Shuffled(self.stream, self.seed, self._reading)
+            for chunk in shuffled.chunks(position, number):
+                self.order = shuffled.order
+                yield chunk
+        else:
+            yield from self.stream.chunks(position)
+        if self.epoch > 0:
+            self._check_source()
+
+    def _check_source(self) -> None:
+        """Refuse a source that has changed since the first pass began."""
+        now = self._identity()
+        self.identity = now if self.identity is None else self.identity
+        if now != self.identity:
+            raise changed(files_of(self.identity), files_of(now))
+
+    def _reading(self, chunk: Chunk) -> None:
+        """Rows are read in advance: show how many, end where that was asked for."""
+        self._end_if_asked()
+        self.live.show(chunk.read, self.stream.total, chunk.first + chunk.rows, self.epoch, self.passes)
+
     def _again(self) -> Iterator[tuple[Matrix, np.ndarray, np.ndarray | None]]:
-        """All rows once more, in their order, as labels that the model knows."""
-        for chunk in self.stream.chunks():
-            if self.stop():
-                raise StoppedError("stopped while polishing")
+        """All rows once more, in the order of the first pass, with labels that the model knows."""
+        for chunk in self._pass(None, 0):
+            self._end_if_asked()
             yield chunk.matrix, labels(chunk.y) if self.model.classifies else chunk.y, chunk.weights
 
     def _learn(self, part: Part, is_judged: bool) -> None:
-        matrix, y, weights, order = part
+        matrix, y, weights, _ = part
         if self.epoch == 0:
-            self._check(y)
+            self._check(part)
         if self.model.classifies:
             y = labels(y)
+        if self.epoch == 0:
+            self.drift = Drift(self.model.classifies) if self.drift is None else self.drift
+            self.drift.add_labels(self.row, y)
         if is_judged:
             self._judge(matrix, y, weights)
         classes = self.classes if self.row == 0 and self.epoch == 0 else None
-        self.model.take_rows(matrix, y, weights, classes=classes, order=order, again=self.epoch > 0)
+        self.model.take_rows(matrix, y, weights, classes=classes, again=self.epoch > 0)
         self.row += part.rows
 
-    def _check(self, y: np.ndarray) -> None:
+    def _check(self, part: Part) -> None:
         """Refuse rows without a label, and labels that are none of the classes."""
+        y = part.y
+        numbers = self.row + np.arange(part.rows) if part.numbers is None else part.numbers
         missing = unlabelled(y)
         if missing.any():
             hint = self.stream.labels_are or "every row must have one"
-            raise ValueError(f"row {self.row + int(missing.argmax()) + 1} has no label: {hint}.")
+            raise ValueError(f"row {numbers[missing].min() + 1} has no label: {hint}.")
         if self.classes is not None:
             unknown = ~np.isin(y, self.classes) if y.dtype.kind == "O" else np.ones(len(y), bool)
             for label in self.classes if y.dtype.kind != "O" else ():
@@ -404,12 +466,14 @@ class _Training:
                 at = int(unknown.argmax())
                 label = labels(y[at : at + 1]).tolist()[0]
                 raise ValueError(
-                    f"row {self.row + at + 1} has the label {label!r}, which is none of the classes {self.classes}: "
-                    "name all classes, or 'any' to let them appear."
+                    f"row {numbers[at] + 1} has the label {label!r}, which is none of the classes {self.classes}: "
+                    "name all classes (--classes), or 'any' (--classes any) to let them appear."
                 )
 
     def _judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
-        found = self.model.judge(matrix, y, weights) if self.model.__sklearn_is_fitted__() else None
+        self.drift.add_features(self.row, matrix)
+        is_ready = self.model.__sklearn_is_fitted__() and not self.drift.is_sorted
+        found = self.model.judge(matrix, y, weights) if is_ready else None
         if found is not None:
             self.judged += [float(len(y) if weights is None else weights.sum()), *found]
         if self.row >= EVERY // 8 and self.row & (self.row - 1) == 0:
@@ -445,17 +509,20 @@ class _Training:
     def _end_if_asked(self) -> None:
         if self.stop():
             self.checkpoint()
-            raise StoppedError(f"stopped behind row {self.row} of pass {self.epoch + 1}")
+            is_learned = self.epoch == self.passes
+            where = "while polishing" if is_learned else f"behind row {self.row} of pass {self.epoch + 1}"
+            raise StoppedError(f"stopped {where}")
 
     def checkpoint(self) -> None:
         """Write where the run is."""
         if self.checkpoints is None or not self.stream.repeatable:
             return
         self.checkpoints.write({
-            "asked": self.asked, "identity": self._identity(), "environment": models.environment(),
+            "asked": self.asked, "identity": self.identity or self._identity(), "environment": models.environment(),
             "names": dict(self.stream.names), "model": self.model, "classes": self.classes, "epoch": self.epoch,
             "row": self.row, "rows": self.rows, "behind": self.behind, "judged": self.judged,
-            "seconds": self._elapsed(), "table": [tuple(line) for line in self.table], "notes": self.notes,
+            "drift": self.drift, "seconds": self._elapsed(), "table": [tuple(line) for line in self.table],
+            "notes": self.notes,
         })  # fmt: skip
         self.kept = time.monotonic(), self._learned()
 

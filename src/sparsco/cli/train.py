@@ -17,6 +17,7 @@ from .options import (
     FINE,
     INTERRUPTED,
     TERMINATED,
+    add_order,
     add_reading,
     check_writable,
     command,
@@ -53,9 +54,9 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument("--test", metavar="FILE", nargs="+", help="files to judge the model on at the end")
     add_learning(to)
     to.add_argument("--passes", type=positive, metavar="N",
-                    help="over the data (default: 1, with --dask more where files are small); later ones from a cache, "
-                    "blocks in a random order")  # fmt: skip
-    to.add_argument("--no-shuffle", action="store_true", help="later passes in the rows' order, too")
+                    help="over the data (default: 1, with --dask more where files are small); several are read from a "
+                    "cache")  # fmt: skip
+    add_order(to)
     to.add_argument("--no-cache", action="store_true", help="do not keep the rows for later passes")
     to.add_argument("--update", metavar="MODEL", help="go on with this model, saved with --save-state")
     to.add_argument("--save-state", action="store_true", help="keep all that --update needs in the model file")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .options import FAILED, FINE, add_reading, check_writable, command, positive, reading, to_json
+from .options import FAILED, FINE, add_order, add_reading, check_writable, command, positive, reading, to_json
 from .train import add_learning, estimator
 
 
@@ -172,6 +172,7 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
     to.add_argument("--features", nargs="+", type=positive, default=[], metavar="K",
                     help="also what it costs to have at most so many features (docs/two-stage.md)")  # fmt: skip
     to.add_argument("--passes", type=positive, default=1, metavar="N")
+    add_order(to)
     add_learning(to)
     add_reading(to)
     to.add_argument("--json", action="store_true", help="the table as JSON")
@@ -203,8 +204,9 @@ def _compare(given: argparse.Namespace) -> int:
     try:
         outcomes = compare(
             _source(given.data), methods=given.methods or USUAL, strengths=given.strengths, test=given.test,
-            passes=given.passes, features=given.features, reader=reading(given) | {"cache": True}, settings=settings,
-            classes=given.classes, model=model, progress=bar.show_late(2.0),
+            passes=given.passes, shuffle=not given.no_shuffle, features=given.features,
+            reader=reading(given) | {"cache": True}, settings=settings, classes=given.classes, model=model,
+            progress=bar.show_late(2.0),
         )  # fmt: skip
     finally:
         bar.close()

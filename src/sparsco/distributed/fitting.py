@@ -17,12 +17,13 @@ from ..progress import Bar
 from ..slots import Names
 from ..solve import PILOT_ROWS, Run
 from ..streams.cache import CacheStream
+from ..streams.files import changed
 from ..streams.tables import CATEGORICAL, IGNORE
 from ..training import Part, _Training, by_name, labels, reader_of
 from .executors import Here, OnDask, executor
 from .grids import fit_path, fit_stream, fit_whole
 from .mixing import Mixing
-from .partitions import Partition, is_in_memory, partitions_of
+from .partitions import Partition, files_in, is_in_memory, partitions_of
 
 
 class Fitted(NamedTuple):
@@ -152,6 +153,7 @@ def train(
     if classes is not None and estimator is not None and not _classifies(estimator):
         raise ValueError(f"classes= would not count for a {type(estimator).__name__}: it learns numbers.")
     parts, notes, model = partitions_of(data, reader, partitions), [], estimator
+    files = files_in(parts)
     with executor(client, stop, threads) as pool:
         parts, part, options, told = _opened(parts, pool)
         if kind == "stable":
@@ -171,6 +173,8 @@ def train(
         known = options.get("names", {})
         if name_hashed and told.hashed and kind == "mixing":
             known = _names_of_hashed(model, parts, pool)
+    if (now := files_in(parts)) != files:
+        raise changed(files, now)
     parts = [each.read_with(options) for each in parts]
     return Fitted(model, parts, known, rows, time.monotonic() - began, notes)
 

@@ -146,6 +146,12 @@ def files_of(identity: dict[str, Any]) -> list[dict[str, Any]]:
     return identity["source"]
 
 
+def changed(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> StreamError:
+    """The error for files that are not what they were when they were read first."""
+    names = ", ".join(file["path"] for file in now if file not in before)
+    return StreamError(f"{names} changed between two readings: learn it anew when it changes no more.")
+
+
 class Files:
     """Some files, read one after the other; of a single one that is not packed perhaps only a ``span`` of bytes, which
     are whole lines."""

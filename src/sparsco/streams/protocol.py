@@ -36,8 +36,8 @@ class Chunk(NamedTuple):
     first: int
     position: Position
     read: int
-    order: np.ndarray | None = None
-    """The order in which to learn the rows, where the stream is shuffled."""
+    numbers: np.ndarray | None = None
+    """The numbers of the rows in the source, where the stream is shuffled."""
 
     @property
     def rows(self) -> int:
