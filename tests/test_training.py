@@ -115,6 +115,25 @@ def test_what_labels_decide(tmp_path):
     assert trained.model.classes_.tolist() == ["ham", "spam"] and trained.table[-1].mean_mistake == 0.0
 
 
+@pytest.mark.parametrize("loss", ["logistic", "multinomial"])
+def test_two_labels_are_one_model_whatever_they_are_called(data, loss):
+    """And where more may appear, which takes a model for each, figures mean the same."""
+    rows = [((chunk.indices[a:b], chunk.data[a:b]), y) for chunk in open_stream(data)
+            for a, b, y in zip(chunk.indptr, chunk.indptr[1:], chunk.y.tolist(), strict=False)]  # fmt: skip
+    given = {"settings": {"alpha": 0.01, "random_state": 0, "loss": loss}}
+    numbers, words = train(rows, **given), train([(x, "yes" if y > 0 else "no") for x, y in rows], **given)
+    assert words.model.classes_.tolist() == ["no", "yes"] and "two classes, no and yes" in words.notes[1]
+    assert words.table == numbers.table and bits(words.model) == bits(numbers.model)
+    with pytest.raises(ValueError, match="'maybe', which is none of the classes .*--classes any"):
+        train([*((x, str(y)) for x, y in rows), (rows[0][0], "maybe")], **given, shuffle=False)
+    either = train(rows, **given, classes="any")
+    found = scoring.evaluate(either.model, open_stream(data))
+    assert found["loss"] == pytest.approx(numbers.table[-1].mean_loss, rel=0.1)
+    for one, two in zip(either.table, numbers.table, strict=True):
+        assert one.mean_loss == pytest.approx(two.mean_loss, rel=0.1)
+        assert one.nonzeros == pytest.approx(two.nonzeros, abs=5)
+
+
 def test_bad_rows_are_named(tmp_path):
     path = tmp_path / "x.svm"
     lines = [f"{k % 2} 1:{k % 7}\n" for k in range(1200)]
@@ -180,6 +199,14 @@ def test_checkpoints_have_two_generations(tmp_path):
     kept.previous.write_bytes(b"x")
     with pytest.raises(archive.ArchiveError):
         kept.read()
+
+
+def test_without_a_checkpoint_a_resumed_run_begins_anew(here):
+    given = ["train", "data.svm", "--quiet", "--alpha", "0.01"]
+    assert run(*given, "-m", "plain") == 0
+    with pytest.warns(UserWarning, match="no checkpoint m.checkpoint to resume from: training begins anew"):
+        assert run(*given, "-m", "m", "--resume") == 0
+    assert bits(load("m")) == bits(load("plain"))
 
 
 def test_a_checkpoint_of_another_run_is_refused(data, tmp_path):
@@ -505,7 +532,7 @@ def test_update_goes_on_where_a_model_stopped(here, capsys):
         (["train", "data.svm", "--penalty", "GroupL1(1, 'none.txt')"], 2, "none.txt"),
         (["train", "data.svm", "--penalty", "GroupL1(1, 'data.svm')"], 2, "data.svm is to have numbers only"),
         (["train", "data.svm", "--test", "none.svm"], 2, "none.svm"),
-        (["train", "data.svm", "--resume"], 2, "no checkpoint"),
+        (["train", "data.svm", "--resume", "--checkpoint-every", "0"], 2, "leave one of them out"),
         (["train", "data.svm", "--alpha", "nan"], 2, "alpha"),
         (["predict", "data.svm", "data.svm"], 2, "is not a file of sparsco's"),
         (["predict", "none", "data.svm"], 2, "none"),
@@ -826,23 +853,27 @@ def test_hashed_names_are_the_first_ones_after_a_resume(tmp_path):
     assert resumed.names == whole.names
 
 
-def test_figures_with_unknown_labels_and_far_targets(here, capsys):
+def test_labels_that_the_model_does_not_know_are_refused(here, capsys):
     assert run("train", "data.svm", "-m", "m", "--quiet") == 0
-    (here / "u.svm").write_text("5 1:1\n1 1:2\n-1 1:-2\n")
-    capsys.readouterr()
-    assert run("evaluate", "m", "u.svm", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    (here / "k.svm").write_text("1 1:2\n-1 1:-2\n")
-    assert run("evaluate", "m", "k.svm", "--json") == 0
-    known = json.loads(capsys.readouterr().out)
-    assert found["unknown_labels"] == 1 and found["loss"] == known["loss"] and found["error"] >= 1 / 3
+    for name, label, row in (("zeros", "0", 2), ("other", "5", 1), ("half", "0.5", 3)):
+        lines = ["1 1:1\n"] * 3
+        lines[row - 1] = f"{label} 1:1\n"
+        (here / f"{name}.svm").write_text("".join(lines))
+        capsys.readouterr()
+        assert run("evaluate", "m", f"{name}.svm") == 2
+        said = capsys.readouterr()
+        assert f"row {row} has the label {label}" in said.err and "classes [-1, 1]" in said.err and not said.out
+    assert run("train", "data.svm", "-m", "n", "--quiet", "--test", "zeros.svm") == 2 and (here / "n").exists()
+
+
+def test_figures_of_far_targets():
     y = np.arange(20.0)
     rows = [(np.stack([far + y + 0.5], 1), far + y, np.ones(20)) for far in (0.0, 1e9)]
     r2 = []
     for p, targets, weights in rows:
         total = scoring._Measured(SparseRegressor().fit(np.eye(3), np.arange(3.0)))
         for k in range(0, 20, 7):
-            total.add(p[k : k + 7], targets[k : k + 7], weights[k : k + 7])
+            total.add(p[k : k + 7], targets[k : k + 7], weights[k : k + 7], k)
         r2.append(total.figures()["r2"])
     assert r2[0] == pytest.approx(1.0 - 0.25 / np.var(y)) and r2[1] == pytest.approx(r2[0], rel=1e-6)
 

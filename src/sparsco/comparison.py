@@ -40,6 +40,7 @@ class Outcome(NamedTuple):
     method: str
     alpha: float | None
     nonzeros: int | None
+    """Features that have a weight, in however many models."""
     progressive: float | None
     """Of rows judged before they were learned: the share of wrong labels, or the root mean squared error."""
     test: float | None
@@ -110,7 +111,7 @@ def _outcome(
                 source, _like(model, settings), passes=passes, shuffle=shuffle, reader=reader, settings=settings,
                 classes=classes,
             )  # fmt: skip
-            nonzeros = int(trained.model.n_nonzero_)
+            nonzeros = len(np.unique(trained.model._solved().coef.indices))
     except DivergenceError:
         return Outcome(method, alpha, None, None, None, None, "diverged"), None
     except ValueError as error:  # a method that is not for this penalty or loss; bad rows ended the first run

@@ -41,7 +41,6 @@ JUDGED = 256
 """Rows that are judged before they are learned, at every mark."""
 EVERY = 8192
 MANY_CLASSES = 100
-_BINARY = ({-1, 1}, {0, 1}, {1, 2})
 _PIECE = 1 << 15
 """Rows learned between two looks at the clock."""
 
@@ -66,6 +65,7 @@ class Line(NamedTuple):
     """Since the line before: the share of wrong labels, or the root mean squared error."""
     mean_mistake: float
     nonzeros: int
+    """Features that have a weight, in however many models."""
 
 
 class Trained(NamedTuple):
@@ -154,6 +154,7 @@ def train(
     features are names or numbered columns, which those of the source have to be as well.  ``shuffle``: every pass reads
     the rows in a random order of its own, where they fit into memory or are cached (docs/files.md); rows of standard
     input and of iterators keep theirs.  ``stop`` is asked now and then whether to end here.
+    ``resume`` goes on from a checkpoint, or begins anew, with a warning, where there is none.
     """
     if not isinstance(passes, numbers.Integral) or passes < 1:
         raise ValueError(f"passes={passes!r}: it must be a whole number of at least 1.")
@@ -257,12 +258,17 @@ class _Training:
     # ---- beginning -------------------------------------------------------------------------------------------------
 
     def recall(self) -> None:
-        """Be where the last checkpoint was written."""
+        """Be where the last checkpoint was written; at the beginning where there is none, as after a run that ended
+        before its first."""
         if self.checkpoints is None:
             raise ValueError("resume=True needs checkpoints= to resume from.")
         if not self.stream.repeatable:
             raise ValueError("standard input and iterators cannot be resumed: nobody could tell whether they changed.")
-        path, content = self.checkpoints.path, self.checkpoints.read()
+        path = self.checkpoints.path
+        if not self.checkpoints.exist():
+            warnings.warn(f"there is no checkpoint {path} to resume from: training begins anew.", stacklevel=3)
+            return
+        content = self.checkpoints.read()
         if content["asked"] != self.asked:
             raise ResumeError(f"{path} belongs to a run with other settings: repeat those, or do not resume.")
         if content["identity"] != self._identity():
@@ -295,7 +301,7 @@ class _Training:
         if isinstance(self.classes, str):  # "any"
             self.classes = None
         elif is_new and self.classes is None:
-            if found.dtype.kind == "i" and set(distinct.tolist()) in _BINARY:
+            if len(distinct) == 2:  # one model in place of one for each
                 self.classes = distinct.tolist()
                 self.notes.append(f"two classes, {self.classes[0]} and {self.classes[1]}; another would be refused")
             elif getattr(self.model, "needs_classes", False):
@@ -487,7 +493,8 @@ class _Training:
         root = (lambda x: x) if self.model.classifies else np.sqrt
         loss, mistake = (x / recent for x in sums)
         mean_loss, mean_mistake = (x / total for x in all_sums)
-        nonzeros = sum(int(np.count_nonzero(run.weights()[0])) for run in self.model._runs)
+        used = [np.flatnonzero(run.weights()[0].any(1)) for run in self.model._runs]
+        nonzeros = len(np.unique(np.concatenate(used)))
         rows = self.row or self.rows
         line = Line(rows, loss, mean_loss, float(root(mistake)), float(root(mean_mistake)), nonzeros)
         self.table.append(line)

@@ -62,7 +62,8 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument("--save-state", action="store_true", help="keep all that --update needs in the model file")
     to.add_argument("--checkpoint-every", type=_interval, metavar="N|TIME",
                     help="rows, or a time such as 30s, 10m, 2h; 0 for never (default: 60s)")  # fmt: skip
-    to.add_argument("--resume", action="store_true", help="go on from the checkpoint of a run that was cut off")
+    to.add_argument("--resume", action="store_true", help="go on from the checkpoint of a run that was cut off; "
+                    "without one, begin anew")  # fmt: skip
     to.add_argument("--restart", action="store_true", help="begin anew although there is such a checkpoint")
     to.add_argument("--dask", metavar="ADDRESS|local:N", help="learn on the workers of a Dask cluster, each file a "
                     "partition, or by N processes of this machine")  # fmt: skip
@@ -181,6 +182,8 @@ def _train(given: argparse.Namespace) -> int:
                 return INTERRUPTED if asked[0] == signal.SIGINT else TERMINATED
         return _finished(given, trained, reader, path, lambda: None)
     rows, seconds = given.checkpoint_every or (None, 60.0)
+    if given.resume and not (rows or seconds):
+        raise ValueError("--resume needs checkpoints, and --checkpoint-every 0 writes none: leave one of them out.")
     checkpoints = Checkpoints(path.with_name(path.name + ".checkpoint"), rows, seconds)
     if checkpoints.exist() and not (given.resume or given.restart):
         raise ValueError(

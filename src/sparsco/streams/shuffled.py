@@ -65,8 +65,8 @@ class Shuffled(Stream):
         """The rows of a cache, some blocks at a time, without the first ``behind`` of the order."""
         before = 0
         for group in self._drawn(cache, number):
-            firsts = [cache.blocks[k]["first"] for k in group]
-            numbers = np.concatenate([first + np.arange(_rows(cache, k)) for first, k in zip(firsts, group, strict=True)])
+            blocks = [cache.blocks[k] for k in group]
+            numbers = np.concatenate([block["first"] + np.arange(block["arrays"]["y"][1]) for block in blocks])
             if before + len(numbers) > behind:
                 chunk = joined(list(cache.read(group)))
                 chunk = chunk._replace(d=cache.manifest["d"], read=cache.blocks[-1]["read"])
@@ -114,8 +114,3 @@ class Shuffled(Stream):
 def _bytes(entries: int, indices: np.dtype, rows: int) -> int:
     """The size of rows in memory, the same however they are cut into chunks or blocks."""
     return entries * (8 + indices.itemsize) + rows * 24
-
-
-def _rows(cache: CacheStream, k: int) -> int:
-    """How many rows block k has."""
-    return cache.blocks[k]["arrays"]["y"][1]
