@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -24,9 +25,19 @@ from sklearn.utils import murmurhash3_32
 from text_reference import compare, fuzz, read_plainly, rows_of, vw_row
 
 from sparsco.dispatch import U, kernel, plain_python
-from sparsco.streams import CachedStream, CacheStream, StreamError, convert, files, open_stream, shuffled, tables
+from sparsco.streams import (
+    CachedStream,
+    CacheStream,
+    StreamError,
+    convert,
+    features,
+    files,
+    open_stream,
+    shuffled,
+    tables,
+)
 from sparsco.streams.cache import Writer
-from sparsco.streams.features import fingerprints
+from sparsco.streams.features import Hashed, fingerprints
 from sparsco.streams.numbers import GOOD, number
 from sparsco.streams.shuffled import Shuffled
 
@@ -704,6 +715,39 @@ def test_a_cache_gives_the_same_rows_positions_and_names(source, tmp_path):
         list(stored.chunks({"row": -1}))
     with pytest.raises(ValueError, match="a cache has no options"):
         open_stream(tmp_path / "cache", block_bytes=3)
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 40), st.sampled_from([-1.0, 0.5, 1.0]))), max_size=20))
+def test_columns_that_share_a_mark_are_told_apart(rows):
+    """Sums of repeated names, where there is room to note the place of few columns at a time."""
+    encoder = Hashed(31, signed=False)
+    names = [f"n{name}" for row in rows for name, _ in row]
+    values = np.array([value for row in rows for _, value in row])
+    lengths = np.array([len(row) for row in rows], np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Hashed, "marks", lambda encoder, longest: np.zeros(4, np.int32))
+        keys = fingerprints(names, 0)
+        indptr, indices, data = features.rows_of(encoder, lengths, keys, values, lambda k: ["x"] * len(k))
+    columns = dict(zip(names, encoder.place(keys, lambda k: ["x"] * len(k))[0].tolist(), strict=True))
+    for k, row in enumerate(rows):
+        sums: dict[int, float] = {}
+        for name, value in row:
+            sums[columns[f"n{name}"]] = sums.get(columns[f"n{name}"], 0.0) + value
+        part = slice(indptr[k], indptr[k + 1])
+        found = dict(zip(indices[part].tolist(), data[part].tolist(), strict=True))
+        assert found == {column: total for column, total in sums.items() if total}
+        assert len(found) == indptr[k + 1] - indptr[k]
+
+
+def test_reading_hashed_names_takes_memory_for_those_that_occur(tmp_path):
+    (tmp_path / "x.vw").write_bytes(VW)
+    list(open_stream(tmp_path / "x.vw", hash_bits=20))  # compiled
+    tracemalloc.start()
+    chunks = list(open_stream(tmp_path / "x.vw", hash_bits=31))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert chunks[-1].d == 2**31 and peak < 64 << 20
+    assert Hashed(31).marks(10_000).nbytes <= 1 << 24  # of rows that are long, some more
 
 
 def test_shuffled_passes_are_permutations_that_can_be_resumed(source, tmp_path, monkeypatch):

@@ -21,6 +21,7 @@ import pytest
 from sparsco import GroupL1, SparseClassifier, SparseRegressor, archive, cli, load, models, scoring
 from sparsco.drift import Drift
 from sparsco.rows import as_matrix
+from sparsco.slots import SeenColumns
 from sparsco.streams import StreamError, convert, open_stream
 from sparsco.streams.shuffled import Shuffled
 from sparsco.training import Checkpoints, StoppedError, next_mark, train
@@ -132,6 +133,15 @@ def test_two_labels_are_one_model_whatever_they_are_called(data, loss):
     for one, two in zip(either.table, numbers.table, strict=True):
         assert one.mean_loss == pytest.approx(two.mean_loss, rel=0.1)
         assert one.nonzeros == pytest.approx(two.nonzeros, abs=5)
+
+
+def test_hashed_names_have_room_where_they_occur(tmp_path):
+    path = tmp_path / "x.vw"
+    path.write_text("".join(f"{k % 2} | w{k % 2} v{k % 7}\n" for k in range(1500)))
+    given = {"settings": {"alpha": 0.01, "random_state": 0}}
+    few, many = (train(path, **given, reader={"hash_bits": bits}).model for bits in (16, 31))
+    assert isinstance(many._features, SeenColumns) and many._runs[0].d == 9 and many.n_features_in_ == 2**31
+    assert many.n_nonzero_ == few.n_nonzero_ and many.sparsify().coef_.shape == (1, 2**31)
 
 
 def test_bad_rows_are_named(tmp_path):
@@ -453,7 +463,7 @@ def test_a_run_with_other_groups_is_not_resumed(here, capsys):
     np.savetxt(here / "g.txt", groups)
     live = Checkpoints(here / "m.checkpoint", 500)
     stops = iter([False] * 4 + [True] * 100)
-    settings = {"penalty": GroupL1(0.01, groups), "random_state": 0, "fit_intercept": True, "storage": "all"}
+    settings = {"penalty": GroupL1(0.01, groups), "random_state": 0, "fit_intercept": True}
     with pytest.raises(StoppedError):
         train("data.svm", settings=settings, checkpoints=live, stop=lambda: next(stops))
     np.savetxt(here / "g.txt", groups[::-1])
@@ -552,7 +562,7 @@ def test_what_is_wrong_is_said_in_one_line(here, capsys, arguments, code, senten
 def test_a_run_that_was_cut_off_is_not_lost(here, capsys):
     assert run("train", "data.svm", "-m", "whole", "--quiet") == 0
     checkpoint = here / "data.model.checkpoint"
-    settings = {"fit_intercept": True, "random_state": 0, "storage": "all"}
+    settings = {"fit_intercept": True, "random_state": 0}
     with pytest.raises(StoppedError):
         train("data.svm", settings=settings, checkpoints=Checkpoints(checkpoint, 500, None), stop=lambda: True)
     assert run("train", "data.svm", "--quiet") == 2

@@ -176,16 +176,16 @@ class LinearModel:
 
     def take_rows(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, *, classes: Any = None,
-        order: np.ndarray | None = None, again: bool = False,
+        order: np.ndarray | None = None, again: bool = False, columns: int = 0,
     ) -> Self:  # fmt: skip
         """``partial_fit`` for rows of a reader, who has checked them, or for some of them in an ``order``; ``again`` in
-        a further pass."""
+        a further pass.  ``columns``: how many there will be, where that is known."""
         if weights is not None and not weights.any():
             return self
         with self._unchanged_on_error():
             first = self._begins("a stream")
             if first:
-                self._features = self._new_features()
+                self._features = self._new_features(columns)
             self.n_features_in_ = matrix.d if first else max(matrix.d, self.n_features_in_)
             self._learn_next(matrix, y, weights, first, classes, again, order)
         return self

@@ -453,7 +453,8 @@ class _Training:
         if is_judged:
             self._judge(matrix, y, weights)
         classes = self.classes if self.row == 0 and self.epoch == 0 else None
-        self.model.take_rows(matrix, y, weights, classes=classes, again=self.epoch > 0)
+        columns = self.stream.hashed_to
+        self.model.take_rows(matrix, y, weights, classes=classes, again=self.epoch > 0, columns=columns)
         self.row += part.rows
 
     def _check(self, part: Part) -> None:

@@ -97,7 +97,7 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
     group.add_argument("--polish", type=float, nargs="?", const=True, default=False, metavar="TOL",
                        help="go on to the exact optimum, to this share of the L1 weight (default: 1e-4)")  # fmt: skip
     group.add_argument("--storage", choices=("all", "seen"), help="room for all columns, or for those that occur "
-                       "(default: all; with --hash-bits above 18 seen)")  # fmt: skip
+                       "(default: all; with --hash-bits 20 or more seen)")  # fmt: skip
     group.add_argument("--classes", type=_labels, metavar="A,B,...", help="all labels there are, or any")
     group.add_argument("--class-weight", type=_class_weight, metavar="LABEL=W,...", help="weights of rows by label")
     group.add_argument("--no-intercept", action="store_true")
@@ -118,8 +118,8 @@ def learning(given: argparse.Namespace) -> dict[str, Any]:
         settings |= {"alpha": l1 + l2, "l1_ratio": l1 / (l1 + l2) if l1 + l2 else 1.0}
     settings |= {} if given.polish is False else {"polish": given.polish}
     settings |= {} if given.target_excess_risk is None else {"target_excess_risk": tuple(given.target_excess_risk)}
-    storage = given.storage or ("seen" if (given.hash_bits or 0) > 18 else "all")
-    return settings | {"fit_intercept": not given.no_intercept, "random_state": given.seed or 0, "storage": storage}
+    settings |= {} if given.storage is None else {"storage": given.storage}
+    return settings | {"fit_intercept": not given.no_intercept, "random_state": given.seed or 0}
 
 
 def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
@@ -227,10 +227,6 @@ def _on_dask(
             f"{', '.join(not_there)} cannot be had with --dask: it learns a new model in rounds, from files in their "
             "order, without checkpoints."
         )
-    if given.storage is None:
-        settings["storage"] = "all"
-        if model is not None:
-            model.storage = "all"
     reader.pop("cache", None)
 
     def say(message: Any, *_: Any) -> None:

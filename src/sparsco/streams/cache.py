@@ -57,6 +57,8 @@ class CacheStream(Stream):
         self.total = self.blocks[-1]["read"] if self.blocks else 0
         self._checked = np.zeros(len(self.blocks), bool)
         self._labels = np.array([*self.manifest["labels"], None], object) if self.manifest["labels"] else None
+        bits = self.identity()["options"].get("hash_bits")
+        self.hashed_to = 0 if bits is None else 1 << bits
 
     def _damaged(self) -> StreamError:
         return StreamError(f"{self.folder} is damaged: remove it and convert the source again.")
@@ -225,7 +227,7 @@ class CachedStream(Stream):
 
     def __init__(self, source: Stream, folder: str | os.PathLike[str]) -> None:
         self.source, self.folder = source, Path(folder)
-        self.repeatable, self.labels_are = True, source.labels_are
+        self.repeatable, self.labels_are, self.hashed_to = True, source.labels_are, source.hashed_to
         self._identity = source.identity()
         self._cache = self._open()
 
