@@ -717,6 +717,7 @@ def test_a_cache_gives_the_same_rows_positions_and_names(source, tmp_path):
         open_stream(tmp_path / "cache", block_bytes=3)
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.tuples(st.integers(0, 40), st.sampled_from([-1.0, 0.5, 1.0]))), max_size=20))
 def test_columns_that_share_a_mark_are_told_apart(rows):
     """Sums of repeated names, where there is room to note the place of few columns at a time."""

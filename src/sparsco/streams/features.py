@@ -256,23 +256,24 @@ def merge(lengths, columns, values, marks, indptr, indices, data):
 
     Columns that are ``marks.size`` (a power of two) apart share a mark; where another is there, the row is searched.
     """
-    at = to = 0
+    at, to, mask = 0, 0, U(marks.size) - U(1)
     for i in range(lengths.size):
         start = to
         for p in range(at, at + lengths[i]):
             c = U(columns[U(p)])
-            k = c & (U(marks.size) - U(1))
+            k = c & mask
             m = marks[k]
-            if m >= start and m < to and indices[U(m)] != c:
-                m = start
-                while m < to and indices[U(m)] != c:
-                    m += 1
             if m >= start and m < to:
-                data[U(m)] += values[U(p)]
-            else:
-                marks[k] = to
-                indices[U(to)], data[U(to)] = c, values[U(p)]
-                to += 1
+                if indices[U(m)] != c:
+                    m = start
+                    while m < to and indices[U(m)] != c:
+                        m += 1
+                if m < to:
+                    data[U(m)] += values[U(p)]
+                    continue
+            marks[k] = to
+            indices[U(to)], data[U(to)] = c, values[U(p)]
+            to += 1
         at += lengths[i]
         kept = start
         for p in range(start, to):
