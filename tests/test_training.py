@@ -144,6 +144,23 @@ def test_hashed_names_have_room_where_they_occur(tmp_path):
     assert many.n_nonzero_ == few.n_nonzero_ and many.sparsify().coef_.shape == (1, 2**31)
 
 
+def test_whole_numbers_are_labels_or_quantities(tmp_path):
+    def notes(values):
+        lines = [f"{values[k % len(values)]} {k % len(values) % 40 + 1}:1\n" for k in range(1200)]
+        (tmp_path / "x.svm").write_text("".join(lines))
+        trained = train(tmp_path / "x.svm", settings={"random_state": 0, "optimizer": "fobos", "conversion": "last"})
+        return type(trained.model).__name__, trained.notes[0]
+
+    assert notes([1935 + 7 * k % 47 for k in range(47)]) == (
+        "LinearRegressor",
+        "regression: labels are numbers in the first 1000 rows; --task classification takes them for classes",
+    )
+    assert notes([3, 5, 9]) == (
+        "LinearClassifier", "classification: 3 labels in the first 1000 rows; --task regression takes them for numbers"
+    )  # fmt: skip
+    assert notes([-1, 1])[1] == "classification: 2 labels in the first 1000 rows"
+
+
 def test_bad_rows_are_named(tmp_path):
     path = tmp_path / "x.svm"
     lines = [f"{k % 2} 1:{k % 7}\n" for k in range(1200)]
@@ -395,6 +412,26 @@ def test_a_file_alone_is_enough(here, capsys):
     assert run("predict", "data.model", "data.svm") == 0
     labels = capsys.readouterr().out.split()
     assert len(labels) == 3000 and set(labels) == {"-1", "1"}
+
+
+def test_predictions_come_line_by_line(tmp_path, here):
+    """A process that feeds standard input may wait for each answer; numbers have six digits unless more are wanted."""
+    rows = (here / "data.svm").read_text().splitlines(True)[:3]
+    assert run("train", "data.svm", "-m", "m", "--quiet", "--alpha", "0.01") == 0
+    process = start(tmp_path, "predict", "m", "-", "--format", "libsvm", "--probability", stdin=subprocess.PIPE)
+    found = []
+    for row in rows:
+        process.stdin.write(row)
+        process.stdin.flush()
+        found += [process.stdout.readline() for _ in range(1 if found else 2)]  # which waits for ever if nothing comes
+    more, _ = process.communicate(timeout=60)
+    assert not more and found[0] == "-1\t1\n" and all(len(line.split()[0]) <= 11 for line in found[1:])
+    (here / "few.svm").write_text("".join(rows))
+    exact = here / "exact"
+    assert run("predict", "m", "few.svm", "--probability", "--digits", "17", "-o", exact) == 0
+    expected = load("m").predict_proba(next(iter(open_stream("data.svm"))).matrix.to_scipy().toarray()[:3, :31])
+    np.testing.assert_array_equal(np.loadtxt(exact, skiprows=1), expected)
+    np.testing.assert_allclose(np.loadtxt(found, skiprows=1), expected, rtol=1e-5)
 
 
 def test_json_and_every_option(here, capsys):

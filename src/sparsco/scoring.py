@@ -139,17 +139,23 @@ def _check_kind(model: Any, kind: str) -> None:
         raise ValueError("this model has no probabilities: it needs a classifier with logistic or multinomial loss.")
 
 
-def lines(model: Any, stream: Stream, kind: str = "label") -> Iterator[str]:
-    """Predictions as text: a line for each row, numbers to the last bit, columns apart by tabs, a row's tag behind
-    them; probabilities and scores of several classes have a first line that names these."""
+def lines(model: Any, stream: Stream, kind: str = "label", digits: int = 6) -> Iterator[str]:
+    """Predictions as text: a line for each row, columns apart by tabs, a row's tag behind them.
+
+    Probabilities and scores have so many significant ``digits``, and of several classes a first line that names these;
+    the numbers that a regression predicts have all.
+    """
     _check_kind(model, kind)
     several = kind == "probability" or (kind == "score" and len(model.intercept_) > 1)
     if several:
         names = model.classes_.tolist() if hasattr(model, "classes_") else range(len(model.intercept_))
         yield "\t".join(printable(str(name)) for name in names) + "\n"
     for chunk, found in predictions(model, stream, kind):
-        rows = found.tolist()
-        texts = ["\t".join(map(str, row)) if isinstance(row, list) else printable(str(row)) for row in rows]
+        rows, form = found.tolist(), "" if kind == "label" else f".{digits}g"
+        texts = [
+            "\t".join(format(x, form) for x in row) if isinstance(row, list) else printable(format(row, form))
+            for row in rows
+        ]
         if chunk.tags is not None:
             texts = [f"{text}\t{printable(tag)}" if tag else text for text, tag in zip(texts, chunk.tags, strict=True)]
         yield "".join(text + "\n" for text in texts)

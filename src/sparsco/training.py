@@ -40,7 +40,7 @@ from .streams.tables import Tabular
 JUDGED = 256
 """Rows that are judged before they are learned, at every mark."""
 EVERY = 8192
-MANY_CLASSES = 100
+FEW_CLASSES, MANY_CLASSES = 10, 100
 _PIECE = 1 << 15
 """Rows learned between two looks at the clock."""
 
@@ -293,10 +293,12 @@ class _Training:
         found = labels(y[~unlabelled(y)])
         distinct = np.unique(found) if found.dtype.kind != "O" else np.array(sorted(set(found.tolist())))
         if self.model is None:
-            is_task = found.dtype.kind != "f" and len(distinct) <= MANY_CLASSES
+            is_task = are_classes(distinct)
             self.model = self.wrap((LinearClassifier if is_task else LinearRegressor)(**self.settings))
             what = f"classification: {len(distinct)} labels" if is_task else "regression: labels are numbers"
-            self.notes.append(f"{what} in the first {len(y)} rows")
+            other = "regression takes them for numbers" if is_task else "classification takes them for classes"
+            is_clear = distinct.dtype.kind != "i" or len(distinct) <= 2
+            self.notes.append(f"{what} in the first {len(y)} rows" + ("" if is_clear else f"; --task {other}"))
         is_new = self.model.classifies and not hasattr(self.model, "classes_")
         if isinstance(self.classes, str):  # "any"
             self.classes = None
@@ -539,6 +541,21 @@ class _Training:
 
     def _elapsed(self) -> float:
         return self.seconds + time.monotonic() - self.began
+
+
+def are_classes(distinct: np.ndarray) -> bool:
+    """Whether labels, sorted, are those of a classification: words, or whole numbers that are few or number something.
+
+    At most ten whole numbers are classes, and up to a hundred where they count from 0 or 1 with hardly a gap.  Others
+    are quantities, such as years, ages and shares in per cent.
+
+    >>> [are_classes(np.array(each)) for each in ([2, 3, 7], range(26), range(1930, 1990), [0.5, 1.0], ["a", "b"])]
+    [True, True, False, False, True]
+    """
+    if distinct.dtype.kind != "i" or len(distinct) <= FEW_CLASSES:
+        return distinct.dtype.kind != "f"
+    low, high = distinct[[0, -1]].tolist()
+    return low in (0, 1) and 0.9 * (high - low + 1) <= len(distinct) <= MANY_CLASSES
 
 
 def labels(y: np.ndarray) -> np.ndarray:
