@@ -26,7 +26,7 @@ import numpy as np
 from . import archive, models
 from ._tasks import LinearClassifier, LinearRegressor
 from .drift import Drift
-from .progress import Live
+from .progress import Live, printable
 from .rows import Matrix, stack
 from .solve import PILOT_ROWS
 from .streams import Chunk, Stream, StreamError, open_stream
@@ -305,7 +305,8 @@ class _Training:
         elif is_new and self.classes is None:
             if len(distinct) == 2:  # one model in place of one for each
                 self.classes = distinct.tolist()
-                self.notes.append(f"two classes, {self.classes[0]} and {self.classes[1]}; another would be refused")
+                one, two = (printable(str(label)) for label in self.classes)
+                self.notes.append(f"two classes, {one} and {two}; another would be refused")
             elif getattr(self.model, "needs_classes", False):
                 self.classes = distinct.tolist()
                 self.notes.append(f"{len(distinct)} classes in the first {len(y)} rows; another would be refused")
