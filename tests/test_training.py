@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsco import GroupL1, SparseClassifier, SparseRegressor, archive, cli, load, models, scoring
+from sparsco import GroupL1, SparseClassifier, SparseRegressor, archive, cli, comparison, load, models, scoring
+from sparsco.distributed import fit as distributed_fit
 from sparsco.drift import Drift
 from sparsco.rows import as_matrix
 from sparsco.slots import SeenColumns
@@ -288,6 +289,13 @@ def test_an_order_that_is_kept_is_warned_of(data, by_label, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert train(data, **given, shuffle=False).table
+
+
+def test_classes_that_must_be_known_are_not_taken_from_rows_of_one_label(by_label, capsys):
+    assert run("path", by_label, "--no-shuffle", "--quiet") == 2
+    assert "the first 1000 rows all have the label 1: name all classes" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="the first 1000 rows all have the label 1"):
+        distributed_fit(SparseClassifier(), by_label)
 
 
 def test_a_sorted_file_that_was_converted_is_mixed(by_label, tmp_path, monkeypatch):
@@ -948,6 +956,26 @@ def test_models_that_do_not_fit_together_are_refused(here, capsys):
         for command in (["predict", "bad", "data.svm"], ["evaluate", "bad", "data.svm"]):
             assert run(*command) == 2, change
             assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_compare_compiles_before_it_measures(here, monkeypatch):
+    """Every method learns a few rows once, and rows are in the cache, before its time counts."""
+    learned, plain = [], comparison.train
+
+    def recorded(source, *arguments, **options):
+        learned.append((type(source).__name__, options["settings"].get("optimizer")))
+        stream = open_stream("data.svm", cache=here / "rows")
+        assert stream.is_cached
+        return plain(source, *arguments, **options)
+
+    monkeypatch.setattr(comparison, "train", recorded)
+    given = {"reader": {"cache": here / "rows"}, "settings": {"alpha": 0.01, "random_state": 0}}
+    outcomes = comparison.compare("data.svm", methods=["nftrl", "fobos"], strengths=[1.0, 2.0], **given)
+    assert len(outcomes) == 4 and all(outcome.seconds > 0.0 for outcome in outcomes)
+    assert learned == [
+        ("csr_array", "nftrl"), ("str", "nftrl"), ("str", "nftrl"),
+        ("csr_array", "fobos"), ("str", "fobos"), ("str", "fobos"),
+    ]  # fmt: skip
 
 
 def test_compare_shows_methods_that_cannot_be(here, capsys):

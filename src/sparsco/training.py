@@ -17,14 +17,14 @@ import sys
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import archive, models
-from ._tasks import LinearClassifier, LinearRegressor
+from ._tasks import LinearClassifier, LinearRegressor, as_numbers
 from .drift import Drift
 from .progress import Live, printable
 from .rows import Matrix, stack
@@ -79,7 +79,7 @@ class Trained(NamedTuple):
     seconds: float
     notes: list[str]
     """What was chosen where nothing was said."""
-    warnings: list[str] = []  # noqa: RUF012
+    warnings: Sequence[str] = ()
     """What is wrong with the data or the run."""
 
     @property
@@ -308,7 +308,7 @@ class _Training:
                 one, two = (printable(str(label)) for label in self.classes)
                 self.notes.append(f"two classes, {one} and {two}; another would be refused")
             elif getattr(self.model, "needs_classes", False):
-                self.classes = distinct.tolist()
+                self.classes = first_classes(y)
                 self.notes.append(f"{len(distinct)} classes in the first {len(y)} rows; another would be refused")
 
     # ---- the passes ------------------------------------------------------------------------------------------------
@@ -448,8 +448,7 @@ class _Training:
         matrix, y, weights, _ = part
         if self.epoch == 0:
             self._check(part)
-        if self.model.classifies:
-            y = labels(y)
+        y = labels(y) if self.model.classifies else as_numbers(y)
         if self.epoch == 0:
             self.drift = Drift(self.model.classifies) if self.drift is None else self.drift
             self.drift.add_labels(self.row, y)
@@ -481,6 +480,7 @@ class _Training:
                 )
 
     def _judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
+        assert self.drift is not None
         self.drift.add_features(self.row, matrix)
         is_ready = self.model.__sklearn_is_fitted__() and not self.drift.is_sorted
         found = self.model.judge(matrix, y, weights) if is_ready else None
@@ -557,6 +557,17 @@ def are_classes(distinct: np.ndarray) -> bool:
         return distinct.dtype.kind != "f"
     low, high = distinct[[0, -1]].tolist()
     return low in (0, 1) and 0.9 * (high - low + 1) <= len(distinct) <= MANY_CLASSES
+
+
+def first_classes(y: np.ndarray) -> list[Any]:
+    """The labels of the first rows, where these are to be all there are."""
+    found = sorted(set(labels(y).tolist()))
+    if len(found) < 2:
+        raise ValueError(
+            f"the first {len(y)} rows all have the label {found[0]!r}: name all classes (classes=, --classes), or "
+            "shuffle the rows."
+        )
+    return found
 
 
 def labels(y: np.ndarray) -> np.ndarray:
