@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed-from-pyproject
+STAMP := $(VENV)/.installed-for-developers
+DEMO_STAMP := $(VENV)/.installed-for-the-demo
 # Two workers, as on the smallest machine we test on; each compiles what it needs into one shared cache, and a BLAS with
 # threads of its own would only get in the other's way.  Hundreds of processes are started, so our modules' bytecode is
 # kept whatever the environment says.
@@ -22,13 +23,19 @@ help:
 	@echo "make reproduce      the papers' tables and figures with 10 trials, ten to twenty minutes; writes reproduce.html"
 	@echo "make clean          remove the environment, caches and reports"
 
-$(STAMP): pyproject.toml
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sparsco needs Python >= 3.11: make PYTHON=python3.11 ..." >&2; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	touch $@
 
-demo: $(STAMP)
+$(DEMO_STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e '.[plots]'
+	touch $@
+
+demo: $(DEMO_STAMP)
 	$(BIN)/python -m sparsco.demo --out $(REPORT)
 
 test: $(STAMP)

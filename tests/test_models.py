@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import os
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from sparsco import Huber, NonNegative, SparseClassifier, SparseRegressor, archive, load, models, save
+from sparsco import (
+    Huber,
+    NonNegative,
+    SparseClassifier,
+    SparseClassifierCV,
+    SparsePath,
+    SparseRegressor,
+    StableSparseClassifier,
+    archive,
+    inspection,
+    load,
+    models,
+    save,
+)
 
 
 def rows(n=600, d=8, seed=0):
@@ -103,3 +122,146 @@ def test_another_environment_is_told(tmp_path):
     with pytest.warns(UserWarning, match="numba 0.1, not") as told:
         load(tmp_path / "m", training=True)
     assert any("a CPU of another kind" in str(warning.message) for warning in told)
+
+
+# ---- what is not saved -----------------------------------------------------------------------------------------------
+
+
+class Extended(SparseClassifier):
+    """A subclass with a parameter of its own."""
+
+    def __init__(self, alpha=0.02, colour="red"):
+        super().__init__(alpha=alpha)
+        self.colour = colour
+
+
+class Renamed(SparseClassifier):
+    """A subclass with the same parameters."""
+
+
+def test_what_load_would_refuse_is_refused_by_save(tmp_path):
+    with pytest.raises(ValueError, match=r"Extended cannot be saved, as it has parameters of its own \(colour\)"):
+        save(Extended().fit(X, SIGNS), tmp_path / "m")
+    fitted = SparseClassifier(alpha=0.02).fit(X, SIGNS)
+    with pytest.raises(ValueError, match="column . has a weight and no name"):
+        save(fitted, tmp_path / "m", names={}, by_name=True)
+    with pytest.raises(ValueError, match="cannot be saved: not every feature has a name of its own"):
+        save(fitted, tmp_path / "m", names=dict.fromkeys(range(8), "same"), by_name=True)
+    with pytest.raises(ValueError, match="cannot be saved: alpha=-1: it must be"):
+        save(copy.copy(fitted).set_params(alpha=-1), tmp_path / "m")
+    assert not os.listdir(tmp_path)
+    model = Renamed(alpha=0.02).fit(X, SIGNS)
+    assert np.array_equal(load(save(model, tmp_path / "m")).predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("make", "advice"),
+    [
+        (lambda: None, "None cannot be saved. Give a fitted"),
+        (lambda: SparseClassifier(), "not fitted yet: call fit"),
+        (lambda: SparsePath(SparseClassifier()), "Save its model_"),
+        (lambda: SparseClassifierCV(), "Fit it, and save its best_estimator_"),
+        (lambda: GridSearchCV(SparseClassifier(), {"alpha": [0.1]}), "Fit it, and save its best_estimator_"),
+        (lambda: make_pipeline(StandardScaler(), SparseClassifier()), r"Save its last step, pipeline\[-1\]"),
+        (lambda: StableSparseClassifier(), "StableSparseClassifier cannot be saved. Pickle it"),
+        (lambda: "model", "str cannot be saved"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_saved_is_told_what_can(make, advice, tmp_path):
+    with pytest.raises(ValueError, match=advice):
+        save(make(), tmp_path / "m")
+    assert not os.listdir(tmp_path)
+
+
+def test_the_advice_can_be_followed(tmp_path):
+    pipeline = make_pipeline(StandardScaler(), SparseClassifier(alpha=0.02)).fit(X, SIGNS)
+    search = GridSearchCV(pipeline, {"sparseclassifier__alpha": [0.02, 0.01]}, cv=2).fit(X, SIGNS)
+    for refused in (search, search.best_estimator_):
+        with pytest.raises(ValueError, match="best_estimator_|last step"):
+            save(refused, tmp_path / "m")
+    back = load(save(search.best_estimator_[-1], tmp_path / "m"))
+    scaled = search.best_estimator_[:-1].transform(X)
+    assert np.array_equal(back.predict(scaled), search.predict(X))
+    chosen = SparseClassifierCV(cv=2, random_state=0).fit(X, SIGNS)
+    with pytest.raises(ValueError, match="Save its best_estimator_"):
+        save(chosen, tmp_path / "m")
+    back = load(save(chosen.best_estimator_, tmp_path / "m"))
+    assert np.array_equal(back.predict(X), chosen.predict(X))
+
+
+# ---- crafted contents ------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def bases():
+    """Contents of every shape: classes, outputs, columns by name, columns that were seen, names."""
+    table = pd.DataFrame(X, columns=list("abcdefgh"))
+    words = SparseRegressor(alpha=0.01, random_state=0)
+    for row, y in zip(X, X[:, 2], strict=True):
+        words.learn_one({f"w{k}": value for k, value in enumerate(row)}, y)
+    fitted = {
+        "three": SparseClassifier(alpha=0.02, random_state=0).fit(X, THREE),
+        "two": SparseClassifier(alpha=0.02, random_state=0, storage="seen").fit(sp.csr_array(X), SIGNS),
+        "table": SparseRegressor(alpha=0.02, random_state=0).fit(table, X[:, :2]),
+        "words": words,
+    }
+    return {name: models.contents(model) | {"extra": {"reader": {}}} for name, model in fitted.items()}
+
+
+def places(tree, at=()):
+    """The paths of all values in a tree of dicts."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from places(value, (*at, key))
+    if at:
+        yield at
+
+
+def changed(value):
+    """Other values in its place."""
+    yield from (None, True, -1, 0, 1, 5, 2**62, 10**30, 1.5, float("nan"), "x", [], ["a", "b"], {}, {0: "x"}, {"x": 0})
+    yield from (np.zeros(0), np.zeros((2, 2)), np.arange(3), Huber(0.5))
+    if isinstance(value, np.ndarray):
+        yield from (value[:-1], np.append(value, value[-1:]), value[::-1], value[None])
+        yield np.repeat(value[:1], len(value))
+        if value.dtype.kind in "if":
+            yield from (value + 1, -value, value * 10**6, value.astype(np.float32), value + 0.5, value.astype(np.int64))
+            yield np.full(len(value), 2**63 - 1)
+        if value.dtype.kind == "f":
+            yield from (value * np.nan, value * np.inf)
+    if isinstance(value, dict):
+        yield from ({key: item for key, item in list(value.items())[1:]}, dict.fromkeys(value, "same"))
+        yield {**value, 10**30: "far"}
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("name", ["three", "two", "table", "words"])
+def test_any_field_changed_is_refused_or_gives_a_model_that_predicts(name, monkeypatch):
+    content, refused, read = bases()[name], 0, 0
+    for at in places(content):
+        *above, last = at
+        for value in [*changed(_value(content, at)), ...]:
+            forged = copy.deepcopy(content)
+            if value is ...:
+                del _value(forged, above)[last]
+            else:
+                _value(forged, above)[last] = value
+            monkeypatch.setattr(archive, "read", lambda *_, forged=forged: forged)
+            try:
+                model = load("m")
+            except archive.ArchiveError as error:
+                assert str(error).startswith("m is no model that sparsco wrote: ") and str(error).endswith(".")
+                refused += 1
+                continue
+            read += 1
+            rows = sp.csr_array(([1.5], [0], [0, 1, 1]), shape=(2, max(model.n_features_in_, 1)))
+            predicted = model.predict(rows)
+            assert len(predicted) == 2 and (not model.classifies or np.isin(predicted, model.classes_).all())
+            inspection.described(models.read("m"), 5)
+    assert refused > 400 and read > 20
+
+
+def _value(tree, at):
+    for key in at:
+        tree = tree[key]
+    return tree

@@ -316,7 +316,7 @@ def test_a_copy_of_a_fitted_path_does_not_begin_anew(data):
 def test_only_models_of_a_path_are_saved(data, tmp_path):
     X, y = data
     path = SparsePath(SparseClassifier(**MODEL), m=2).fit(X, y)
-    with pytest.raises(ValueError, match="a SparsePath cannot be saved, .*: give its model_"):
+    with pytest.raises(ValueError, match="SparsePath cannot be saved. Save its model_"):
         save(path, tmp_path / "m")
     with pytest.raises(ValueError, match="lam='min': it must be one of the path's strengths"):
         path.path_.model("min")
@@ -426,10 +426,15 @@ def test_folds_are_fits_without_their_rows(data):
     np.testing.assert_allclose(model.path_.losses, model.fold_losses_.mean(0))
     assert_same(model.best_estimator_, SparseClassifier(**MODEL, alpha=model.lam_, max_iter=1, shuffle=False).fit(X, y))
     assert model.path_.stability.shape == (2,)
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
     for draw in (plots.coefficient_path, plots.error_vs_nonzeros, plots.selection_stability):
-        assert draw(model.path_, chosen=model.lam_).lines and draw(model).lines
+        assert draw(model.path_, chosen=model.lam_).lines
+        axes = draw(model)
+        assert axes.lines and axes.figure is pyplot.gcf()  # which a notebook shows
         with pytest.raises(ValueError, match="path is a SparseClassifier: give the path_"):
             draw(template)
+    pyplot.close("all")
     by_splitter = SparseClassifierCV(template, m=2, ratio=0.05, cv=KFold(3)).fit(X, y)
     by_number = SparseClassifierCV(template, m=2, ratio=0.05, cv=np.arange(3000) // 1000).fit(X, y)
     assert np.array_equal(by_splitter.fold_losses_, by_number.fold_losses_)
@@ -457,6 +462,8 @@ def test_a_picture_of_a_path_takes_room_for_what_is_drawn():
 
 
 def test_files_and_the_command(data, tmp_path, capsys, monkeypatch):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.close("all")
     X, y = data
     file = tmp_path / "rows.svm"
     with open(file, "w") as out:
@@ -487,6 +494,7 @@ def test_files_and_the_command(data, tmp_path, capsys, monkeypatch):
     said = capsys.readouterr()
     assert said.out.count("\n") == 3 and "none were judged: give more rows, --hold-out 0.2" in said.err
     assert main(["path", str(short), "--strengths", "2", *method, "--hold-out", "0.2"]) == 0
+    assert not pyplot.get_fignums()  # a report leaves no figure open
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert main(["path", str(file), "--strengths", "2", *method, "--report", str(report), "--quiet"]) == 0
     assert "No plots: matplotlib is not installed" in report.read_text()

@@ -708,7 +708,7 @@ def test_killed_at_random_and_resumed_to_the_same_bits(tmp_path):
             break
         assert bits(load(tmp_path / "m")) == expected
         ended += 1
-    assert not list(tmp_path.glob(".*.part")) and not list(tmp_path.glob("m.checkpoint*"))
+    assert not list(tmp_path.glob(".part-*")) and not list(tmp_path.glob("m.checkpoint*"))
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -493,7 +493,7 @@ def test_risk_is_drawn_against_features(monkeypatch):
     ):
         with pytest.raises(ValueError, match=words):
             plots.risks(X, y, X, y_test, **how)
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match="plots need matplotlib"):
         plots.risk_vs_features(X, y, X, y)
 

@@ -150,7 +150,7 @@ def compare(text, format, folder, **options):
     except StreamError as error:
         said = re.match(re.escape(f"{path}, line ") + r"(\d+): .+\.$", str(error), re.DOTALL)
         if said is None and str(error).startswith(f"{path} cannot be read"):
-            return False  # it happens to begin like a packed file
+            return False  # it happens to begin like a packed file or like UTF-16
         assert said and int(said[1]) == min(wrong), (str(error), wrong, text)
         assert all(character.isprintable() for character in str(error)), error
         return False

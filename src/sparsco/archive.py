@@ -18,15 +18,12 @@ used.  What a model's fields say is checked as well; a training state is taken a
 
 from __future__ import annotations
 
-import contextlib
-import glob
 import hashlib
 import importlib
 import json
 import math
 import os
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,6 +32,7 @@ import scipy.sparse as sp
 
 from . import __version__
 from .records import aligned_zeros
+from .writing import replacing
 
 FORMAT = 1
 _MAGIC = b"sparsco\n"
@@ -78,41 +76,6 @@ def write(path: str | Path, kind: str, content: Any) -> Path:
             at += -at % 64 + array.nbytes
         file.write(digest.digest())
     return Path(path)
-
-
-@contextlib.contextmanager
-def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """A file to write to that takes the place of ``path`` at the end, synchronised to disk; nothing is left of it where
-    something goes wrong."""
-    path = Path(path).resolve()
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is there and is no regular file: name another.")
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(part, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        for old in path.parent.glob(f".{glob.escape(path.name)}.*.part"):  # of processes that were killed
-            if old != part:
-                old.unlink(missing_ok=True)
-        os.replace(part, path)
-        sync_folder(path.parent)
-    except OSError as error:
-        error.filename = error.filename or str(path)
-        raise
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a renaming last, where the system lets folders be synchronised."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def read(path: str | Path, kind: str) -> Any:

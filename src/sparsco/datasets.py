@@ -16,19 +16,19 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from .folders import cache_folder
+from .folders import cache_folder, expanded
+from .writing import replacing
 
 _PACKED = ("", ".gz", ".bz2", ".xz")
 Progress = Callable[[int, int | None], None]
@@ -159,9 +159,13 @@ class Listed(NamedTuple):
 
 def folders() -> list[Path]:
     """Where files are looked for, in this order; downloads go to the first."""
-    cache = cache_folder("data")
     given = os.environ.get("SPARSCO_DATA")
-    return [Path(given).expanduser(), cache] if given else [cache]
+    if not given:
+        return [cache_folder("data")]
+    places = [expanded(given, "SPARSCO_DATA")]
+    with suppress(OSError):  # no home folder
+        places.append(cache_folder("data"))
+    return places
 
 
 def find(name: str, part: str | None = None) -> list[Path]:
@@ -273,7 +277,7 @@ def download(
     called with the bytes received so far of a file and its length, None where the server does not tell.  A file appears
     under its name only when it is complete and its contents have the registered checksum.
     """
-    places = [Path(folder).expanduser()] if folder else folders()
+    places = [expanded(folder, "folder")] if folder else folders()
     copies = []
     for file in _files(name, part):
         path = _lookup(file, places)
@@ -295,19 +299,19 @@ def _checked(path: Path, file: File, called: str = "") -> Copy:
 
 
 def _fetch(file: File, folder: Path, root: str | None, progress: Progress | None) -> Copy:
-    """Into a temporary folder beside the target, which goes whatever happens, and by one renaming to its place."""
+    """Receive a file beside its place; it is moved there when it is complete and has the registered checksum."""
     target = folder / file.path
     known = [f"{root.rstrip('/')}/{file.path}{suffix}" for suffix in _PACKED] if root else [str(file.address)]
     try:
         address, body = _open_first(known)
         with body:
             target.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".download-") as temporary:
-                suffix = next(suffix for suffix in reversed(_PACKED) if address.endswith(suffix))
-                received = Path(temporary) / (target.name + suffix)
-                _receive(body, received, progress)
-                copy = _checked(received, file, called="the file received")
-                return copy._replace(path=received.replace(target.parent / received.name))
+            suffix = next(suffix for suffix in reversed(_PACKED) if address.endswith(suffix))
+            target = target.with_name(target.name + suffix)
+            with replacing(target) as out:
+                _receive(body, out, progress)
+                out.flush()
+                return _checked(Path(out.name), file, called="the file received")._replace(path=target)
     except (OSError, HTTPException, ValueError) as error:
         raise DownloadError(f"{known[0]} was not downloaded to {target.parent}: {error}") from error
 
@@ -332,15 +336,14 @@ def _open(address: str) -> Any:
         raise
 
 
-def _receive(body: Any, target: Path, progress: Progress | None) -> None:
+def _receive(body: Any, out: IO[bytes], progress: Progress | None) -> None:
     length = body.headers.get("Content-Length")
     done, total = 0, int(length) if length else None
-    with target.open("wb") as out:
-        while block := body.read(1 << 20):
-            out.write(block)
-            done += len(block)
-            if progress:
-                progress(done, total)
+    while block := body.read(1 << 20):
+        out.write(block)
+        done += len(block)
+        if progress:
+            progress(done, total)
     if total is not None and done != total:
         raise OSError(f"the connection ended after {done} of {total} bytes")
 

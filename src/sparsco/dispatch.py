@@ -11,23 +11,28 @@ import contextlib
 import functools
 import hashlib
 import os
+import pickle
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
 from numba import njit
-from numba.core.caching import (
-    CompileResultCacheImpl,
-    FunctionCache,
-    IndexDataCacheFile,
-    UserWideCacheLocator,
-)
+from numba.core.caching import FunctionCache, NullCache
+from numba.core.compiler import CompileResult
 from numba.core.runtime import rtsys
+from numba.core.serialize import dumps
 from numba.extending import overload
+from numba.misc.appdirs import AppDirs
 
 from .compiler import CONSTANTS, FLAGS, INNER, PACKAGE, class_of, is_ours_by_module
+from .writing import replacing
+
+_DIGEST = hashlib.sha256().digest_size
+_ANEW = "every process compiles it anew, which takes seconds; set NUMBA_CACHE_DIR to a folder that can be written to."
 
 U = np.uint64
 """Unsigned index: numba leaves out the test for negative indices, which costs 60% in a sparse kernel."""
@@ -85,52 +90,94 @@ def source_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-class _Locator(UserWideCacheLocator):
-    """One folder per version of our sources, below NUMBA_CACHE_DIR where the user set it."""
+class _Cache(NullCache):
+    """Compiled code of one function on disk: a file for each signature, in a folder for each version of our sources.
 
-    def __init__(self, py_func: Any, py_file: str) -> None:
-        super().__init__(py_func, py_file)
-        root = numba.config.CACHE_DIR or os.path.dirname(self._cache_path)
-        self._cache_path = os.path.join(root, f"{PACKAGE}-{source_hash()}")
+    There is no index that processes could overwrite for each other.  A file is a SHA-256 and what it is of, so that
+    damaged code is never run.  Any trouble with the cache means compiling, with one warning in a process.
+    """
 
-    def get_source_stamp(self) -> str:
-        return source_hash()
-
-
-class _Impl(CompileResultCacheImpl):
-    _locator_classes = [_Locator]
-
-
-class _OneFilePerSignature(IndexDataCacheFile):
-    """No shared index: processes that compile at the same time cannot overwrite each other's entries."""
-
-    def _name(self, key: Any) -> str:
-        return f"{self._index_name}.{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.nbc"
-
-    def save(self, key: Any, data: Any) -> None:
-        self._save_data(self._name(key), (self._source_stamp, key, data))
-
-    def load(self, key: Any) -> Any:
-        try:
-            stamp, stored, data = self._load_data(self._name(key))
-        except (OSError, EOFError):
-            return None
-        return data if (stamp, stored) == (self._source_stamp, key) else None
-
-
-class _Cache(FunctionCache):
-    _impl_class = _Impl
+    _index_key = FunctionCache._index_key
+    warned: ClassVar[set[str]] = set()
+    """Kinds of trouble that were reported."""
 
     def __init__(self, py_func: Any) -> None:
-        super().__init__(py_func)
-        file = self._cache_file
-        self._cache_file = _OneFilePerSignature(file._cache_path, self._impl.filename_base, file._source_stamp)
+        self._py_func = py_func
+        if not os.path.exists(py_func.__code__.co_filename):
+            raise OSError("the sources of sparsco are in an archive")
+        self.folder = Path(_cache_root(), f"{PACKAGE}-{source_hash()}")
+
+    def place(self, key: Any) -> Path:
+        """Return the path of a signature's file."""
+        name = f"{self._py_func.__module__}.{self._py_func.__name__}"
+        what = repr((self._py_func.__qualname__, self._py_func.__code__.co_firstlineno, sys.version_info[:2], key))
+        return self.folder / f"{name}.{hashlib.sha256(what.encode()).hexdigest()[:24]}.nbc"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """What is compiled needs numba's runtime alone, not all that numba knows to compile: a fifth of a second."""
+        """Return what was compiled for a signature, None where there is nothing that can be used.
+
+        It needs numba's runtime alone, not all that numba knows to compile: a fifth of a second.
+        """
         rtsys.initialize(target_context)
-        with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)
+        key = self._index_key(sig, target_context.codegen())
+        path = self.place(key)
+        try:
+            raw = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return self._warn_useless(error)
+        try:
+            if hashlib.sha256(memoryview(raw)[_DIGEST:]).digest() != raw[:_DIGEST]:
+                raise ValueError("its checksum is wrong")
+            stored, data = pickle.loads(memoryview(raw)[_DIGEST:])
+            return CompileResult._rebuild(target_context, *data) if stored == key else None
+        except Exception as error:
+            return self._warn("damaged", f"{path} cannot be used ({error}): it is compiled anew and replaced.")
+
+    def save_overload(self, sig: Any, cres: Any) -> None:
+        """Keep what was compiled for a signature, if that is possible."""
+        if cres.lifted or cres.library.has_dynamic_globals:  # addresses in this process
+            return
+        key = self._index_key(sig, cres.codegen)
+        try:
+            raw = dumps((key, cres._reduce()))
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with replacing(self.place(key), lasting=False) as file:
+                file.write(hashlib.sha256(raw).digest())
+                file.write(raw)
+        except Exception as error:
+            self._warn_useless(error)
+
+    def _warn_useless(self, error: Exception) -> None:
+        reason = getattr(error, "strerror", None) or error
+        self._warn("useless", f"compiled code cannot be kept in {self.folder} ({reason}): {_ANEW}")
+
+    @classmethod
+    def _warn(cls, kind: str, sentence: str) -> None:
+        if kind not in cls.warned:
+            cls.warned.add(kind)
+            warnings.warn(sentence, RuntimeWarning, stacklevel=2)
+
+
+def _cache_root() -> str:
+    """Return NUMBA_CACHE_DIR where the user set it, else numba's own folder below the home; OSError without one."""
+    root = os.path.expanduser(numba.config.CACHE_DIR or AppDirs(appname="numba", appauthor=False).user_cache_dir)
+    if root.startswith("~"):
+        raise OSError("this user has no home folder")
+    return root
+
+
+def _raised_by_handler(error: BaseException) -> BaseException:
+    """Return what a signal handler raised in a call that ended with a SystemError, the error itself if none did.
+
+    Arrays that a kernel returns are made by numba's C code, which calls Python.  A signal that came while the kernel
+    ran is handled there, and what its handler raises is not looked for: Ctrl-C becomes the cause of "returned a result
+    with an exception set".
+    """
+    while isinstance(error, SystemError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 class Kernel:
@@ -152,8 +199,10 @@ class Kernel:
         is_ours = is_ours_by_module(self.py_func)
         compiled = njit(**FLAGS, _nrt=self.allocates or not is_ours)(self.py_func)
         if is_ours:  # the cache is keyed by our sources, which do not know a user's function
-            with contextlib.suppress(RuntimeError):  # no writable folder: compile in every process
+            try:
                 compiled._cache = _Cache(self.py_func)
+            except OSError as error:
+                _Cache._warn("useless", f"compiled code cannot be kept ({error}): {_ANEW}")
         return compiled
 
     @functools.cached_property
@@ -164,7 +213,10 @@ class Kernel:
     def __call__(self, *args: Any) -> Any:
         if Kernel.plain:
             return self.py_func(*args)
-        return (self.cached if all(map(_is_ours, args)) else self.uncached)(*args)
+        try:
+            return (self.cached if all(map(_is_ours, args)) else self.uncached)(*args)
+        except SystemError as error:
+            raise _raised_by_handler(error) from None
 
     def __reduce__(self) -> str:
         return self.__qualname__  # type: ignore[attr-defined]

@@ -7,8 +7,16 @@ from pathlib import Path
 
 
 def cache_folder(name: str) -> Path:
-    """A folder of ours below XDG_CACHE_HOME or ~/.cache; it need not exist."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "sparsco" / name
+    """Return a folder of ours below XDG_CACHE_HOME or ~/.cache; it need not exist."""
+    return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "XDG_CACHE_HOME") / "sparsco" / name
+
+
+def expanded(path: str | Path, setting: str) -> Path:
+    """Return a path with the home folder in place of ~; OSError, which names the setting, where there is no home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise OSError(f"{path} cannot be found, as there is no such home folder: set {setting} to another.") from None
 
 
 def cores() -> int:

@@ -100,7 +100,7 @@ def features(content: Mapping[str, Any], top: int | None = None) -> list[dict[st
     called = _outputs(content)
     by_column: dict[int, dict[str, Any]] = {}
     for column, k, weight in zip(coef["columns"].tolist(), output.tolist(), coef["data"].tolist(), strict=True):
-        name = content["names"].get(column, str(column))
+        name = str(content["names"].get(column, column))
         entry = by_column.setdefault(column, {"column": column, "name": name, "weights": {}})
         entry["weights"][called[k]] = weight
 

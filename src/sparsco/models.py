@@ -15,6 +15,7 @@ part belongs to one version of sparsco.
 
 from __future__ import annotations
 
+import inspect
 import platform
 import warnings
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import __version__, archive
+from ._composition import check_parameters
 from ._linear import LinearModel, Solved
 from ._tasks import LinearClassifier, LinearRegressor
 from .slots import Columns, Names, SeenColumns
@@ -45,6 +47,10 @@ def save(
     lists, dicts and arrays.
     """
     content = contents(model, names, by_name) | {"extra": extra or {}}
+    try:
+        check(content)  # what is written can be read
+    except ValueError as error:
+        raise ValueError(f"the model cannot be saved: {error}") from None
     if training:
         if getattr(model, "_runs", None) is None or not (model._streaming or model.warm_start):
             raise ValueError(
@@ -59,13 +65,19 @@ def load(path: str | Path, *, training: bool = False) -> Any:
     """The model in a file, ready to predict; with ``training`` ready to go on learning where it stopped."""
     from .estimators import as_estimator
 
-    content = archive.read(path, "model")
+    content = read(path)
     return as_estimator(going_on(content, path) if training else restored(content))
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """All that a file holds: the fields of the format, the estimator not made."""
-    return archive.read(path, "model")
+    """Return all that a file holds: the fields of the format, which fit together, the estimator not made."""
+    content = archive.read(path, "model")
+    try:
+        check(content)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        what = f"there is no field {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+        raise archive.ArchiveError(f"{path} is no model that sparsco wrote: {what}.") from None
+    return content
 
 
 def going_on(content: dict[str, Any], path: str | Path) -> Any:
@@ -82,9 +94,7 @@ def contents(
     model: LinearModel, names: Mapping[int, str] | None = None, by_name: bool = False
 ) -> dict[str, Any]:
     """The fields of the format."""
-    if not isinstance(model, LinearModel):
-        hint = ": give its model_" if hasattr(model, "path_") else ""
-        raise ValueError(f"a {type(model).__name__} cannot be saved, only a SparseClassifier or SparseRegressor{hint}.")
+    _refuse_others(model)
     solved, features = model._solved(), model._features
     coef, columns = solved.coef, features.to_columns(solved.coef.indices)
     used, is_classifier = np.unique(columns), model.classifies
@@ -95,10 +105,13 @@ def contents(
         every = dict(enumerate(model.feature_names_in_.tolist()))
     kind, width = next(name for name, kind in _FEATURES.items() if type(features) is kind), int(model.n_features_in_)
     if by_name or kind == "names":
+        unnamed = [column for column in used.tolist() if column not in every]
+        if unnamed:
+            raise ValueError(f"by_name=True: column {unnamed[0]} has a weight and no name in names.")
         kind, width, columns = "names", len(used), np.searchsorted(used, columns)
         every, used = {k: every[column] for k, column in enumerate(used.tolist())}, np.arange(len(used))
     return {
-        "task": "classification" if is_classifier else "regression",
+        "task": _task(model),
         "features": kind,
         "n_features": width,
         "coef": {
@@ -119,6 +132,33 @@ def contents(
     }  # fmt: skip
 
 
+def _refuse_others(model: Any) -> None:
+    """Refuse what is not one linear model of ours, and say what can be saved in its place."""
+    kind = "None" if model is None else type(model).__name__
+    if not isinstance(model, LinearModel):
+        hint = "Pickle it, or save a SparseClassifier or SparseRegressor."
+        if model is None:
+            hint = "Give a fitted SparseClassifier or SparseRegressor."
+        elif hasattr(type(model), "model_"):
+            hint = "Save its model_."
+        elif hasattr(model, "best_estimator_"):
+            hint = "Save its best_estimator_."
+        elif hasattr(model, "cv"):
+            hint = "Fit it, and save its best_estimator_."
+        elif hasattr(model, "steps"):
+            hint = "Save its last step, pipeline[-1], and give it rows that the others transformed; or pickle it."
+        raise ValueError(f"{kind} cannot be saved. {hint}")
+    own = set(model.settings()) - set(inspect.signature(_TASKS[_task(model)]).parameters)
+    if own:
+        raise ValueError(
+            f"{kind} cannot be saved, as it has parameters of its own ({', '.join(sorted(own))}). Pickle it."
+        )
+
+
+def _task(model: LinearModel) -> str:
+    return "classification" if model.classifies else "regression"
+
+
 def _described(value: Any) -> Any:
     """A report as numbers and words: records by their own text, which stays readable when they change."""
     if isinstance(value, dict):
@@ -128,27 +168,81 @@ def _described(value: Any) -> Any:
     return value if isinstance(value, _PLAIN) and not hasattr(value, "_fields") else str(value)
 
 
-def restored(content: Mapping[str, Any]) -> Any:
-    """A linear model that predicts what the saved one did."""
-    try:
-        _check(content)
-        return _restored(content)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise archive.ArchiveError(f"the model has not the fields it should have: {error!r}.") from None
+def check(content: Mapping[str, Any]) -> None:
+    """Raise a ValueError, or another error of Python's, where the fields of a model do not fit together."""
+    _must(type(content) is dict and content["task"] in _TASKS, "its task is unknown")
+    _must(content["features"] in _FEATURES, "the kind of its features is unknown")
+    width, outputs = content["n_features"], _check_weights(content)
+    _check_names(content, width)
+    if content["task"] == "classification":
+        classes = content["classes"]
+        _must(content["outputs"] is None, "it has classes and outputs")
+        _must(isinstance(classes, np.ndarray) and classes.ndim == 1, "its classes are no list")
+        labels = classes.tolist()
+        _must(len(labels) >= 1 and labels == sorted(set(labels)), "its classes are not distinct and sorted")
+        _must(outputs == len(labels) or (outputs == 1 and len(labels) == 2), "it has weights for other classes")
+    else:
+        own = content["outputs"]
+        _must(content["classes"] is None, "it has classes and is a regression")
+        _must(own is None or type(own) is int, "its number of outputs is no number")
+        _must(outputs == (1 if own is None else own), "it has weights for other outputs")
+    model = _TASKS[content["task"]](**content["settings"])
+    check_parameters(model)
+    for loss in (model._loss(), content["loss"]):
+        _must(isinstance(loss, tuple) and (model.classifies or not loss.classifies), "its loss is for another task")
+    summary, extra = content["summary"], content["extra"]
+    for name in ("examples", "passes", "nonzeros"):
+        _must(type(summary[name]) is int and 0 <= summary[name] < 1 << 62, f"its number of {name} is impossible")
+    _must(type(summary["history"]) is list and type(summary["sparsco"]) is str, "its summary is incomplete")
+    _must("report" in summary, "its summary is incomplete")
+    reader = extra.get("reader", {})
+    _must(type(extra) is type(reader) is dict and "cache" not in reader, "it says wrongly how data is read")
+    _must(all(type(name) is str for name in reader), "it says wrongly how data is read")
+    if "training" in content:
+        state = content["training"]
+        _must(isinstance(state["model"], LinearModel) and type(state["environment"]) is dict, "its state is no state")
 
 
-def _check(content: Mapping[str, Any]) -> None:
-    """Refuse weights that would be looked up where there are none."""
-    data, columns, ends = (np.asarray(content["coef"][name]) for name in ("data", "columns", "ends"))
-    width, outputs = int(content["n_features"]), len(content["intercept"])
+def _check_weights(content: Mapping[str, Any]) -> int:
+    """Check that weights are where they can be looked up; return the number of outputs."""
+    data, columns, ends = (content["coef"][name] for name in ("data", "columns", "ends"))
+    width, intercept = content["n_features"], content["intercept"]
+    limit = getattr(_FEATURES[content["features"]], "_limit", 1 << 32)
+    _must(type(width) is int and 0 <= width <= limit, "its number of features is impossible")
+    for array, kind in ((data, np.float64), (columns, np.int64), (ends, np.int64), (intercept, np.float64)):
+        _must(isinstance(array, np.ndarray) and array.dtype == kind and array.ndim == 1, "its weights are no numbers")
+    outputs = len(intercept)
+    _must(outputs >= 1 and len(ends) == outputs + 1, "its weights and intercepts are of different models")
     counts = np.diff(ends)
-    good = len(data) == len(columns) == ends[-1] and ends[0] == 0 and (counts >= 0).all() and len(counts) == outputs
-    inside = good and columns.dtype.kind == "i" and ((columns >= 0) & (columns < max(width, 1))).all()
-    if not (inside and outputs and np.isfinite(data).all() and np.isfinite(content["intercept"]).all()):
-        raise archive.ArchiveError("the model's weights do not fit together: the file was not written by sparsco.")
+    _must(ends[0] == 0 and ends[-1] == len(data) == len(columns) and (counts >= 0).all(), "its weights do not fit")
+    _must(np.isfinite(data).all() and np.isfinite(intercept).all(), "its weights are not finite")
+    _must(((columns >= 0) & (columns < width)).all(), "it has weights of features that it does not have")
+    places = np.lexsort((columns, np.repeat(np.arange(outputs), counts)))
+    repeated = np.diff(columns[places]) == 0
+    repeated &= np.diff(np.repeat(np.arange(outputs), counts)[places]) == 0
+    _must(not repeated.any(), "it has two weights for one feature")
+    return outputs
 
 
-def _restored(content: Mapping[str, Any]) -> Any:
+def _check_names(content: Mapping[str, Any], width: int) -> None:
+    names, column_names = content["names"], content["column_names"]
+    _must(type(names) is dict, "its names are no names")
+    _must(all(type(key) is int and 0 <= key < width for key in names), "it names features that it does not have")
+    if content["features"] == "names":
+        _must(len(names) == width == len(set(names.values())), "not every feature has a name of its own")
+        _must(column_names is None, "it has names of columns and none")
+    elif column_names is not None:
+        _must(isinstance(column_names, np.ndarray) and column_names.shape == (width,), "it has more names or fewer")
+        _must(all(type(name) is str for name in column_names.tolist()), "names of its columns are no strings")
+
+
+def _must(holds: Any, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
+
+
+def restored(content: Mapping[str, Any]) -> Any:
+    """Return a linear model that predicts what the saved one did; ``content`` is as ``read`` returns it."""
     model, coef = _TASKS[content["task"]](**content["settings"]), content["coef"]
     features, columns, width = _FEATURES[content["features"]](), coef["columns"], content["n_features"]
     if isinstance(features, Names) or features.seen:  # slots for what has a weight

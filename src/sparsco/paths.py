@@ -786,6 +786,8 @@ def write_page(file: Any, path: Path, chosen: float | None = None, names: Mappin
 
 
 def _plots(path: Path, chosen: float | None) -> list[str]:
+    from matplotlib.figure import Figure
+
     from . import plots
     from . import report as html
 
@@ -795,4 +797,9 @@ def _plots(path: Path, chosen: float | None) -> list[str]:
     }
     if path.stability is not None:
         drawn["Agreement of the folds' selections."] = plots.selection_stability
-    return [html.figure(draw(path, chosen=chosen).figure, caption) for caption, draw in drawn.items()]
+    blocks = []
+    for caption, draw in drawn.items():
+        figure = Figure(figsize=(5.0, 3.6))
+        draw(path, chosen=chosen, axes=figure.add_subplot())
+        blocks.append(html.figure(figure, caption))
+    return blocks

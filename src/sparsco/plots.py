@@ -1,4 +1,8 @@
-"""Plots of your own data; they need matplotlib (pip install 'sparsco[plots]')."""
+"""Plots of your own data; they need matplotlib (pip install 'sparsco[plots]').
+
+Each function draws on ``axes``, or on a new figure of pyplot, which a notebook shows by itself and a script shows by
+``matplotlib.pyplot.show()``.
+"""
 
 from __future__ import annotations
 
@@ -144,7 +148,14 @@ def _mark(axes: Any, chosen: float | None) -> None:
 
 
 def _axes(axes: Any) -> Any:
-    return _figure().add_subplot() if axes is None else axes
+    """Return the axes to draw on; new ones are pyplot's, which notebooks show."""
+    if axes is not None:
+        return axes
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError("plots need matplotlib, which is not installed: pip install 'sparsco[plots]'.") from None
+    return plt.subplots(figsize=(6.0, 3.6), layout="constrained")[1]
 
 
 def _numbers(name: str, y: Any) -> np.ndarray:
@@ -173,26 +184,14 @@ def _point(model: Any, X: Any, y: Any) -> tuple[float, float]:
     return float(np.count_nonzero(sparsify.one_vector(model))), error
 
 
-def _figure() -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError("plots need matplotlib, which is not installed: pip install 'sparsco[plots]'.") from None
-    return Figure(figsize=(5.0, 3.6))
-
-
-def selection_frequencies(report: Any, ax: Any = None) -> Any:
-    """How often each feature of a stability report is selected, most often first: a step from 1 to 0 is stable."""
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots(figsize=(6.0, 3.5))[1]
+def selection_frequencies(report: Any, *, axes: Any = None) -> Any:
+    """Draw how often each feature of a stability report is selected, most often first: a step from 1 to 0 is stable.
+    Returns the axes."""
+    axes = _axes(axes)
     for name, repeated in (("other orders", report.permutations), ("other rows", report.subsamples)):
         shares = np.sort(repeated.frequency[repeated.frequency > 0.0])[::-1]
         kappa = float(np.mean(repeated.kappa))
-        ax.step(np.arange(1, len(shares) + 1), shares, where="mid", label=f"{name}, kappa {kappa:.2f}")
-    ax.set_xlabel("features, most often selected first")
-    ax.set_ylabel("share of fits")
-    ax.set_ylim(0.0, 1.05)
-    ax.legend()
-    return ax
+        axes.step(np.arange(1, len(shares) + 1), shares, where="mid", label=f"{name}, kappa {kappa:.2f}")
+    axes.set(xlabel="features, most often selected first", ylabel="share of fits", ylim=(0.0, 1.05))
+    axes.legend()
+    return axes

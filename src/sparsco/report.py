@@ -15,6 +15,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .writing import write_text
+
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
@@ -107,15 +109,3 @@ def page(title: str, blocks: Iterable[str]) -> str:
 def write(path: str | Path, title: str, blocks: Iterable[str]) -> Path:
     """Write the document and return where it lies."""
     return write_text(path, page(title, blocks))
-
-
-def write_text(path: str | Path, text: str) -> Path:
-    """Write a file in one go: it is there whole, or as it was before."""
-    path = Path(path).resolve()
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_bytes(text.encode("utf-8", "backslashreplace"))  # names of features may be any bytes
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    return path

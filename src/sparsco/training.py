@@ -10,7 +10,6 @@ run that was cut off and resumed gives the same bits as one that was not.
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import numbers
 import sys
@@ -36,6 +35,7 @@ from .streams.files import changed, files_of
 from .streams.protocol import unlabelled
 from .streams.shuffled import HELD_BYTES, Shuffled
 from .streams.tables import Tabular
+from .writing import clear_remains
 
 JUDGED = 256
 """Rows that are judged before they are learned, at every mark."""
@@ -109,9 +109,9 @@ class Checkpoints(NamedTuple):
     def write(self, content: dict[str, Any]) -> None:
         """The newest; the others move when it is on disk."""
         archive.write(self.newest, "checkpoint", content)
-        with contextlib.suppress(FileNotFoundError):
-            self.path.replace(self.previous)
-        self.newest.replace(self.path)
+        for older, newer in ((self.previous, self.path), (self.path, self.newest)):
+            with contextlib.suppress(FileNotFoundError):  # the first one; or another run with this name moved it
+                newer.replace(older)
 
     def read(self) -> dict[str, Any]:
         """The newest that is whole."""
@@ -131,8 +131,7 @@ class Checkpoints(NamedTuple):
         """Of a run that ended well."""
         for path in (self.newest, self.path, self.previous):
             path.unlink(missing_ok=True)
-        for part in self.path.parent.glob(f".{glob.escape(self.path.name)}*.part"):  # of a process that was killed
-            part.unlink(missing_ok=True)
+        clear_remains(self.newest)
 
     def exist(self) -> bool:
         """Whether there is one."""

@@ -22,6 +22,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from .. import SparseClassifier
 from ..folders import cache_folder
 from ..rows import as_matrix
+from ..writing import replacing
 from .sets import Problem
 
 Setting = dict[str, float]
@@ -286,14 +287,13 @@ def _vw_text(problem: Problem) -> Path:
     path = cache_folder("bench") / f"{problem.data.name}.{len(problem.data.y)}.vw"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        X, part = csr_matrix(problem.data.X), path.with_suffix(".part")
+        X = csr_matrix(problem.data.X)
         ones = bool((X.data == 1.0).all())
-        with open(part, "w") as file:
+        with replacing(path, lasting=False) as file:
             for y, a, b in zip(problem.data.y, X.indptr[:-1], X.indptr[1:], strict=True):
                 columns, values = X.indices[a:b].tolist(), X.data[a:b].tolist()
                 words = map(str, columns) if ones else map("{}:{:.6g}".format, columns, values)
-                file.write(f"{y:.0f} | {' '.join(words)}\n")
-        part.replace(path)
+                file.write(f"{y:.0f} | {' '.join(words)}\n".encode())
     return path
 
 

@@ -21,6 +21,7 @@ from scipy.sparse import csr_matrix, issparse, load_npz, save_npz
 from .. import datasets, metrics
 from ..folders import cache_folder
 from ..generators import text_like, zipf_rows
+from ..writing import replacing
 
 REFERENCE: dict[str, Any] = json.loads(files(__package__).joinpath("reference_optima.json").read_text())["problems"]
 """Real problems with two strengths each and the objective at their optimum."""
@@ -152,8 +153,10 @@ def _generated(name: str, keep: bool) -> Data:
         y = y.astype(np.float64)
         if keep:
             place.parent.mkdir(parents=True, exist_ok=True)
-            save_npz(rows_at, X, compressed=False) if shape != "dense" else np.save(rows_at, X)
-            np.save(place, y)
+            with replacing(rows_at, lasting=False) as file:
+                save_npz(file, X, compressed=False) if shape != "dense" else np.save(file, X)
+            with replacing(place, lasting=False) as file:
+                np.save(file, y)
     largest = float(np.abs(X[:n].T @ (y[:n] - y[:n].mean())).max()) / (2 * n)
     return Data(name, X[:n], y[:n], X[n:], y[n:], tuple((share * largest, None) for share in SHARES))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import gc
 import os
 import signal
@@ -16,6 +17,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from .. import __version__
 from . import bench, papers, path, train, use
@@ -23,7 +25,7 @@ from .options import BAD_FILE, BAD_INPUT, FAILED, FINE, INTERRUPTED, TERMINATED
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the one place where exceptions become exit codes."""
+    """Run a command and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters
@@ -33,34 +35,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return BAD_INPUT
     try:
-        return parsed.run(parsed)
-    except KeyboardInterrupt as stop:
-        return _complain(str(stop) or "interrupted", TERMINATED if isinstance(stop, _Terminated) else INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
+        code = parsed.run(parsed)
+        sys.stdout.flush()
+        return code
+    except BaseException as error:
+        return _code_of(error)
+
+
+def _code_of(error: BaseException) -> int:
+    """Say what went wrong and return the exit code for it; raise what is a mistake of ours."""
+    if _asked and not isinstance(error, SystemExit | KeyboardInterrupt):  # what an interrupted library made of it
+        error = KeyboardInterrupt()
+    if isinstance(error, KeyboardInterrupt):
+        number = _asked[-1] if _asked else signal.SIGINT
+        return _complain(str(error) or ("interrupted" if number == signal.SIGINT else "asked to end"), 128 + number)
+    if isinstance(error, BrokenPipeError):  # the reader of our output has gone, e.g. `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
-    except (ValueError, FileNotFoundError) as error:
+    if isinstance(error, ValueError | FileNotFoundError):
         return _complain(str(error), BAD_INPUT)
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
+    if isinstance(error, OSError):
+        is_output = error.errno in (errno.ENOSPC, errno.EFBIG)  # writers of files name them
+        where = f"{error.filename or 'standard output'}: " if error.filename or is_output else ""
         return _complain(f"{where}{error.strerror or error}", BAD_FILE)
-    except (ArithmeticError, MemoryError, RuntimeError) as error:
+    if isinstance(error, ArithmeticError | MemoryError | RuntimeError):
         return _complain(str(error), FAILED)
+    raise error
 
 
 def run() -> None:
-    """The process: after an interruption it ends soon, whatever threads still wait for.
+    """Run the process: after an interruption it ends soon, whatever threads still wait for.
 
     Most objects of a short run are those of modules, among which there is no garbage to find: looking for it while they
     are loaded, and again at the end, would take a fifth of the time.
     """
     gc.set_threshold(200_000)
-    signal.signal(signal.SIGTERM, _terminated)
-    warnings.showwarning = _warn
+    warnings.showwarning, sys.unraisablehook = _warn, _end_again
     try:
+        _handle(_end)
         code = main()
+        _handle(signal.SIG_DFL)  # nothing is left to be tidied up
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else FINE if stop.code is None else BAD_INPUT
+    except KeyboardInterrupt as stop:
+        code = _code_of(stop)
     with contextlib.suppress(OSError):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -74,12 +92,32 @@ def run() -> None:
     sys.exit(code)
 
 
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM, where a command has no answer of its own."""
+_asked: list[int] = []
+"""Signals that asked this process to end."""
 
 
-def _terminated(*_: object) -> None:
-    raise _Terminated("asked to end")
+def _handle(handler: Any) -> None:
+    """Handle Ctrl-C and SIGTERM, unless whoever started this process had them ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+class _EndedError(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM, where a command has no answer of its own."""
+
+
+def _end(number: int, frame: Any) -> None:
+    _asked.append(number)
+    raise _EndedError
+
+
+def _end_again(unraised: Any) -> None:
+    """Ask once more where Python ignored the exception, as in a callback of its import system."""
+    if not (isinstance(unraised.exc_value, _EndedError) and hasattr(signal, "setitimer")):
+        return sys.__unraisablehook__(unraised)
+    signal.signal(signal.SIGALRM, lambda _, frame: _end(_asked[-1], frame))
+    signal.setitimer(signal.ITIMER_REAL, 0.001)  # when this has returned
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

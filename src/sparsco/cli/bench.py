@@ -49,7 +49,7 @@ def _bench(given: argparse.Namespace) -> int:
     from ..bench import methods, present, sets, suite
     from ..experiments.store import Stores
     from ..folders import cache_folder
-    from ..report import write_text
+    from ..writing import write_text
 
     if given.list:
         print("sets:   ", ", ".join((*sets.USUAL, *sets.LONG, *sets.real())))

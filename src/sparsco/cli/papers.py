@@ -47,7 +47,7 @@ def _reproduce(given: argparse.Namespace) -> int:
     from ..experiments.store import Stores
     from ..folders import cache_folder
     from ..progress import Bar
-    from ..report import write_text
+    from ..writing import write_text
 
     if given.list:
         for key in definition.keys():

@@ -45,8 +45,9 @@ def _add_predict(commands: argparse._SubParsersAction) -> None:
 
 
 def _predict(given: argparse.Namespace) -> int:
-    from .. import archive, models, scoring
+    from .. import models, scoring
     from ..progress import Bar
+    from ..writing import replacing
 
     if given.output:
         check_writable(Path(given.output), given.model, *given.data)
@@ -59,7 +60,7 @@ def _predict(given: argparse.Namespace) -> int:
                 sys.stdout.write(block)
                 sys.stdout.flush()  # whoever feeds standard input may wait for it
             return FINE
-        with archive.replacing(given.output) as file:
+        with replacing(given.output) as file:
             for block in lines:
                 file.write(block.encode())
     finally:
@@ -143,11 +144,8 @@ def _add_convert(commands: argparse._SubParsersAction) -> None:
 def _convert(given: argparse.Namespace) -> int:
     from ..progress import Bar
     from ..streams import convert, open_stream
-    from ..streams.cache import is_cache
 
     folder = Path(given.folder)
-    if folder.exists() and not is_cache(str(folder)):
-        raise ValueError(f"{folder} exists and is no cache of rows: name a folder that is not there yet.")
     stream, bar = open_stream(_source(given.data), **reading(given)), Bar("convert")
     show = bar.show_late(2.0) if not given.quiet else lambda done, total: None
     try:

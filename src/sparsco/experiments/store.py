@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..dispatch import source_hash
+from ..writing import naming
 
 _STALE = 30 * 86_400.0
 """Seconds after which results of another version of the sources are removed."""
@@ -89,7 +90,7 @@ class Store:
         self._written |= new
         lines = "".join(json.dumps({"name": name, "result": result}) + "\n" for name, result in new.items())
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab") as file:
+        with naming(self.path), self.path.open("ab") as file:
             if file.tell() and not self._ends_a_line():
                 file.write(b"\n")
             file.write(lines.encode())

@@ -45,11 +45,11 @@ class StabilityReport(NamedTuple):
     def __str__(self) -> str:
         return f"other orders: {self.permutations}\nother rows:   {self.subsamples}"
 
-    def plot(self, ax: Any = None) -> Any:
-        """Selection frequencies of both kinds, sorted; needs matplotlib."""
+    def plot(self, *, axes: Any = None) -> Any:
+        """Draw selection frequencies of both kinds, sorted, and return the axes; needs matplotlib."""
         from ..plots import selection_frequencies
 
-        return selection_frequencies(self, ax)
+        return selection_frequencies(self, axes=axes)
 
 
 def stability_report(

@@ -1,4 +1,4 @@
-"""The binary cache: rows as they are learned from, in blocks that are mapped into memory.
+"""The binary cache: rows as they are learned from, in blocks that are read as they lie.
 
 A cache is a folder with ``rows.bin`` (the arrays of one chunk after the other), ``names.json`` and ``manifest.json``:
 what lies where, with checksums, and what the source was.  It is written beside its place and moved there when whole.
@@ -9,39 +9,42 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import mmap
 import os
-import shutil
 import sys
+import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..archive import sync_folder
 from ..dispatch import U, inlined, kernel
 from ..folders import cache_folder
 from ..rows import stack
+from ..writing import PartFolder, naming
 from .files import files_of
 from .protocol import Chunk, Position, Stream, StreamError
 
 VERSION = 2
 MANIFEST, ROWS, NAMES = "manifest.json", "rows.bin", "names.json"
+_FILES = {MANIFEST, ROWS, NAMES}
 BLOCK_BYTES = 1 << 23
 """Bytes of values from which on chunks are a block."""
-_PAGE = max(mmap.ALLOCATIONGRANULARITY, 4096)
+_PAGE = 4096
 _LINE = 64
 _REGIONS, _LANES = 4, 64
 """Of a checksum."""
-_POPULATE_READ = 22
-"""madvise: make the pages of a range present without copying them (Linux)."""
 _FIELDS = ("indptr", "indices", "data", "y", "weights", "tags", "tag_ends")
 
 
 class CacheStream(Stream):
-    """The rows of a cache.  Each block's checksum is compared once, when it is first read."""
+    """The rows of a cache.  Each block's checksum is compared once, when it is first read.
+
+    Its file is open from the beginning: another process may put a new cache in its place, and this one reads on.
+    Blocks are copied, not mapped: a mapped file that somebody cuts off ends the process (SIGBUS).
+    """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
@@ -50,8 +53,9 @@ class CacheStream(Stream):
         if hashlib.sha256(names).hexdigest() != self.manifest["names"]:
             raise self._damaged()
         self._names = {int(column): name for column, name in json.loads(names).items()}
-        size = os.stat(self.folder / ROWS).st_size
-        if size != self.manifest["size"]:
+        self._file, self._reading = open(self.folder / ROWS, "rb", buffering=0), threading.Lock()  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+        if os.fstat(self._file.fileno()).st_size != self.manifest["size"]:
             raise self._damaged()
         self.blocks = self.manifest["blocks"]
         self.total = self.blocks[-1]["read"] if self.blocks else 0
@@ -82,9 +86,7 @@ class CacheStream(Stream):
 
     def read(self, blocks: Iterable[int]) -> Iterator[Chunk]:
         """The blocks with these numbers."""
-        with open(self.folder / ROWS, "rb") as file:
-            for k in blocks:
-                yield self._chunk(file, k)
+        return map(self._chunk, blocks)
 
     def find(self, position: Position) -> int:
         """The block that ends at a position of the source; ValueError if there is none."""
@@ -94,22 +96,30 @@ class CacheStream(Stream):
                 return k
         raise ValueError(f"{self.folder} has no block that ends at the position given: it is another source's.")
 
-    def _chunk(self, file: Any, k: int) -> Chunk:
+    def _read(self, at: int, size: int) -> np.ndarray:
+        """Return the bytes of a block, in memory that begins at a cache line."""
+        room = np.empty(size + _LINE, np.uint8)
+        start = -room.ctypes.data % _LINE
+        raw, done = room[start : start + size], 0
+        with self._reading:
+            self._file.seek(at)
+            while done < size:
+                n = self._file.readinto(memoryview(raw.data)[done:])
+                if not n:
+                    raise StreamError(
+                        f"{self.folder} was cut off while it was read: remove it and convert the source again."
+                    )
+                done += n
+        return raw
+
+    def _chunk(self, k: int) -> Chunk:
         block = self.blocks[k]
-        size = block["size"]
-        try:
-            mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY, offset=block["at"])
-        except (ValueError, OSError) as error:
-            raise StreamError(f"{self.folder} cannot be mapped: {error}") from error
-        with contextlib.suppress(OSError):
-            mapped.madvise(_POPULATE_READ)
+        raw = self._read(block["at"], block["size"])
         if not self._checked[k]:
-            if checksum(np.frombuffer(mapped, np.uint64)) != block["sum"]:
+            if checksum(raw.view(np.uint64)) != block["sum"]:
                 raise self._damaged()
             self._checked[k] = True
-        held = {
-            name: np.frombuffer(mapped, dtype, length, at) for name, (dtype, length, at) in block["arrays"].items()
-        }
+        held = {name: np.frombuffer(raw, dtype, length, at) for name, (dtype, length, at) in block["arrays"].items()}
         y = held["y"] if self._labels is None else self._labels[held["y"]]
         tags = None
         if "tags" in held:
@@ -126,27 +136,26 @@ class Writer:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(os.path.abspath(folder))
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        self._clear_remains()
-        self.partial = self.folder.parent / f".{self.folder.name}.partial-{os.getpid()}-{os.urandom(4).hex()}"
-        self.partial.mkdir()
-        self._file = open(self.partial / ROWS, "wb")  # noqa: SIM115
+        if self.folder.exists() and not (self.folder.is_dir() and set(os.listdir(self.folder)) <= _FILES):
+            raise ValueError(f"{folder} exists and is no cache of rows: name a folder that is not there yet.")
+        self._part = PartFolder(self.folder)
+        try:
+            with naming(self.folder):
+                self._file = open(self._part.path / ROWS, "wb")  # noqa: SIM115
+        except OSError:
+            self._part.remove()
+            raise
         self._blocks: list[dict[str, Any]] = []
         self._waiting: list[Chunk] = []
         self._labels: dict[str, int] = {}
         self._d, self._rows = 0, 0
 
-    def _clear_remains(self) -> None:
-        """Remove what writers that were killed left behind."""
-        for path in self.folder.parent.glob(f".{self.folder.name}.partial-*-*"):
-            if not _is_alive(path.name.rsplit("-", 2)[1]):
-                shutil.rmtree(path, ignore_errors=True)
-
     def add(self, chunk: Chunk) -> None:
         """Append a chunk; small ones wait for the next, to be one block with them."""
         self._waiting.append(chunk)
         if sum(each.data.nbytes for each in self._waiting) >= BLOCK_BYTES:
-            self._flush()
+            with naming(self.folder):
+                self._flush()
 
     def _flush(self) -> None:
         if not self._waiting:
@@ -186,8 +195,9 @@ class Writer:
 
     def finish(self, identity: dict[str, Any], names: Mapping[int, str]) -> None:
         """Write what says where everything lies, make sure that all is on disk, and move the folder to its place."""
-        self._flush()
-        _synced(self._file)
+        with naming(self.folder):
+            self._flush()
+            _synced(self._file)
         text = json.dumps(dict(names)).encode()
         manifest = {
             "format": "sparsco-rows", "version": VERSION, "byteorder": sys.byteorder, "identity": identity,
@@ -195,17 +205,16 @@ class Writer:
             "size": self._blocks[-1]["end"] if self._blocks else 0, "names": hashlib.sha256(text).hexdigest(),
         }  # fmt: skip
         for name, raw in ((NAMES, text), (MANIFEST, _sealed(manifest))):
-            with open(self.partial / name, "wb") as file:
+            with naming(self.folder), open(self._part.path / name, "wb") as file:
                 file.write(raw)
                 _synced(file)
-        sync_folder(self.partial)
-        _put(self.partial, self.folder)
-        sync_folder(self.folder.parent)
+        self._part.put()
 
     def abort(self) -> None:
         """Leave nothing behind."""
-        self._file.close()
-        shutil.rmtree(self.partial, ignore_errors=True)
+        with contextlib.suppress(OSError):  # what is not written yet finds the disk full again
+            self._file.close()
+        self._part.remove()
 
 
 def joined(chunks: list[Chunk]) -> Chunk:
@@ -402,35 +411,10 @@ def _read(folder: Path, name: str) -> bytes:
         raise StreamError(f"{folder} is no cache, or not a whole one: it has no {name}.") from None
 
 
-def _put(partial: Path, folder: Path) -> None:
-    """Move a folder to its place; one that was there goes."""
-    for _ in range(3):  # another process may put its own there in between
-        with contextlib.suppress(FileNotFoundError):
-            old = folder.with_name(f".{folder.name}.partial-{os.getpid()}-old{os.urandom(4).hex()}")
-            os.rename(folder, old)
-            shutil.rmtree(old, ignore_errors=True)
-        try:
-            os.rename(partial, folder)
-            return
-        except OSError as error:
-            last = error
-    raise last
-
-
 def _synced(file: Any) -> None:
     file.flush()
     os.fsync(file.fileno())
     file.close()
-
-
-def _is_alive(pid: str) -> bool:
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, ValueError, OverflowError):
-        pass
-    return True
 
 
 @inlined

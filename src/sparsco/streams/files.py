@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import glob
 import gzip
 import io
@@ -11,7 +12,7 @@ import os
 import select
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -93,14 +94,59 @@ def decompressed(raw: Any, suffix: str = "") -> Any:
         raise ValueError(f"its name ends with {suffix}, but its contents are not packed like that")
     if kind == ".gz":
         return gzip.GzipFile(fileobj=raw)
-    if kind == ".bz2":
-        return bz2.BZ2File(raw)
-    if kind == ".xz":
-        return lzma.LZMAFile(raw)
+    if kind in _MEMBERS:
+        return io.BufferedReader(_Members(raw, kind), 1 << 18)
     if kind == ".zst":
         arrow = needed("pyarrow", "zstd files")
         return arrow.CompressedInputStream(arrow.PythonFile(raw, "r"), "zstd")
     return raw
+
+
+_MEMBERS: dict[str, Callable[[], Any]] = {".bz2": bz2.BZ2Decompressor, ".xz": lzma.LZMADecompressor}
+
+
+class _Members(io.RawIOBase):
+    """What bz2 or xz data hold: members one behind the other, and nothing else behind the last.
+
+    The standard library's own readers stop in silence at whatever follows the last member.
+    """
+
+    def __init__(self, raw: Any, kind: str) -> None:
+        self._raw, self._kind = raw, kind
+        self._member, self._rest = _MEMBERS[kind](), b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, view: Any) -> int:
+        data = b""
+        while not data:
+            if self._member.eof and not self._begin_member():
+                return 0
+            packed = b""
+            if self._member.needs_input:
+                packed, self._rest = self._rest or self._raw.read1(1 << 16), b""
+                if not packed:
+                    raise EOFError("it is cut off: the packed data do not end")
+            data = self._member.decompress(packed, len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def _begin_member(self) -> bool:
+        """Go on with the next member; False at the end of the file."""
+        magic, rest = COMPRESSIONS[self._kind], self._member.unused_data
+        while True:
+            if self._kind == ".xz":
+                rest = rest.lstrip(b"\0")  # the format's padding
+            fresh = self._raw.read1(1 << 16) if len(rest) < len(magic) else b""
+            if not fresh:
+                break
+            rest += fresh
+        if rest and not rest.startswith(magic):
+            raise ValueError(f"behind its packed data there is something else, which begins with {rest[:16]!r}")
+        if rest:
+            self._member, self._rest = _MEMBERS[self._kind](), rest
+        return bool(rest)
 
 
 _input: tuple[Any, Any] = (None, None)
@@ -141,9 +187,14 @@ def _both(path: str, called: str) -> Iterator[tuple[Any, Any]]:
         with raw_file(path) as raw:
             yield raw, _unpacked_input() if path == STDIN else decompressed(raw, os.path.splitext(path)[1].lower())
     except DAMAGED as error:
-        if isinstance(error, StreamError) or (isinstance(error, OSError) and error.errno is not None):
-            raise  # ours, or the system's; what gzip and bz2 say of damaged files has no number
+        if isinstance(error, StreamError) or is_of_system(error):
+            raise
         raise StreamError(f"{called or path} cannot be read: {error}") from error
+
+
+def is_of_system(error: Exception) -> bool:
+    """Whether the operating system raised an error; what gzip and Arrow raise about damaged files has no number."""
+    return isinstance(error, OSError) and error.errno is not None
 
 
 def files_of(identity: dict[str, Any]) -> list[dict[str, Any]]:
@@ -216,6 +267,8 @@ class Files:
             fresh = stream.readinto(memoryview(buffer)[len(rest) : len(rest) + size])
             if not fresh:
                 break
+            if not offset and not rest:
+                check_text(buffer[:fresh], name)
             end = len(rest) + fresh
             cut = buffer.rfind(b"\n", 0, end) + 1
             while quoted and cut and buffer.count(b'"', 0, cut) % 2:
@@ -258,6 +311,15 @@ class _Awaited:
             return bool(select.select([self.raw], [], [], 0.0)[0])
         except (OSError, ValueError, TypeError):  # no pipe, or a system that looks at sockets only
             return False
+
+
+def check_text(text: bytes | bytearray, name: str) -> None:
+    """Raise StreamError where a text begins like UTF-16 or UTF-32, or like no text at all."""
+    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in text[:2]:
+        raise StreamError(
+            f"{name} cannot be read: it is not UTF-8 text but begins like UTF-16, or is not text; convert it first, "
+            "for example by iconv -f UTF-16 -t UTF-8."
+        )
 
 
 class _Span:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..rows import LARGEST
 from .features import encoder, fingerprints
-from .files import STDIN, Block, Files, needed, opened
+from .files import STDIN, Block, Files, check_text, is_of_system, needed, opened
 from .libsvm import shown
 from .pieces import Parsed, Piece, Pieces
 from .protocol import Position, StreamError
@@ -140,7 +140,7 @@ class Tabular(Pieces):
                     values[:, k] = _numbers(column, name, self.missing)
                     keys[:, k], label = fingerprints([name], self.seed)[0], (name, None)
                 else:
-                    codes, categories = _categories(column, self.no_category)
+                    codes, categories = _categories(column, name, self.no_category)
                     kept[:, k], label = codes >= 0, (name, (codes, categories))
                     known = fingerprints([f"{name}={category}" for category in categories], self.seed)
                     keys[:, k] = np.append(known, np.uint64(0))[codes]
@@ -198,18 +198,16 @@ def _kind(type: Any) -> str:
 
 
 def _numbers(column: Any, name: str, missing: str = "refuse") -> np.ndarray:
-    """A column as float64."""
-    arrow, compute = needed("pyarrow", "tables"), needed("pyarrow.compute", "tables")
-    if column.null_count:
-        if missing != "zero":
-            row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-            remedy = "fill it in, or give missing='zero' (--missing zero) where it is a feature"
-            raise _CellError(row, f"column {name!r} has no number: {remedy}")
-        column = compute.fill_null(column, arrow.scalar(0, column.type))
+    """Return a column as float64, with 0 for missing numbers where ``missing="zero"``."""
+    arrow = needed("pyarrow", "tables")
+    if column.null_count and missing != "zero":
+        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        remedy = "fill it in, or give missing='zero' (--missing zero) where it is a feature"
+        raise _CellError(row, f"column {name!r} has no number: {remedy}")
     if arrow.types.is_boolean(column.type):
         column = column.cast(arrow.int8())
     try:
-        numbers = column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
+        numbers = column.cast(arrow.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False)
     except arrow.ArrowException as error:
         raise _CellError(0, f"column {name!r} cannot be read as numbers: {error}") from error
     good = np.abs(numbers) <= LARGEST
@@ -219,15 +217,19 @@ def _numbers(column: Any, name: str, missing: str = "refuse") -> np.ndarray:
     return numbers
 
 
-def _categories(column: Any, none: Sequence[str]) -> tuple[np.ndarray, list[str]]:
-    """Codes of a column's values, -1 where it is missing or says ``none``, and the values as text."""
+def _categories(column: Any, name: str, none: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+    """Return codes of a column's values, -1 where one is missing or among ``none``, and the values as text."""
     arrow = needed("pyarrow", "tables")
     if not arrow.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    codes = column.indices.fill_null(-1).cast(arrow.int64()).to_numpy(zero_copy_only=False)
-    values = [_text(value) for value in column.dictionary.to_pylist()]
-    missing = [code for code, value in enumerate(values) if value in none]
-    return np.where(np.isin(codes, missing), -1, codes) if missing else codes, values
+        try:
+            column = column.dictionary_encode()
+        except arrow.ArrowException as error:
+            raise _CellError(0, f"column {name!r} of type {column.type} cannot be read as categories") from error
+    codes = column.indices.cast(arrow.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    values = column.dictionary.to_pylist()
+    texts = [_text(value) for value in values]
+    missing = [code for code, value in enumerate(values) if value is None or texts[code] in none]
+    return np.where(np.isin(codes, missing), -1, codes) if missing else codes, texts
 
 
 def _text(value: Any) -> str:
@@ -235,7 +237,7 @@ def _text(value: Any) -> str:
 
 
 def _labels(column: Any, name: str, none: Sequence[str]) -> np.ndarray:
-    codes, values = _categories(column, none)
+    codes, values = _categories(column, name, none)
     if (codes < 0).any():
         raise _CellError(int(np.argmin(codes)), f"column {name!r} is empty: every row needs a label")
     return np.array(values, object)[codes]
@@ -402,7 +404,8 @@ class TableStream(Tabular):
         self.total = self.table.num_rows
         self.layout = self.lay_out(_types(self.table.schema), "the table")
         if self.layout.target is not None:
-            self.label_dtype = np.dtype(self.table.schema.field(self.layout.target).type.to_pandas_dtype())
+            kind: Any = self.table.schema.field(self.layout.target).type if self.layout.target_kind == NUMERIC else None
+            self.label_dtype = np.dtype(object if kind is None else kind.to_pandas_dtype())
 
     def pieces(self, place: Position) -> Iterator[Piece]:
         yield from _pieces_of(self, iter([(0, self.table)]), place.get("offset", 0), 0, 0, "the table")
@@ -434,32 +437,51 @@ class ArrowFileStream(Tabular):
             tables = self._opened(path)[2]
             yield from _pieces_of(self, tables, offset if number == first else 0, number, before, path)
 
-    def _opened(self, path: str) -> tuple[Any, int, Iterator[tuple[int, Any]]]:
-        """The schema, the number of rows, and parts with the number of their first row."""
-        arrow = needed("pyarrow", "tables")
-        try:
-            if self.format == "parquet":
-                file = needed("pyarrow.parquet", "Parquet files").ParquetFile(path)
-                return file.schema_arrow, file.metadata.num_rows, _groups(file)
-            with open(path, "rb") as raw:
-                has_contents = raw.read(6) == b"ARROW1"
-            if not has_contents:  # batches one behind the other: how many there are is seen at the end
-                schema = arrow.ipc.open_stream(arrow.memory_map(path)).schema
-                return schema, sum(batch.num_rows for _, batch in _batches(path)), _batches(path)
-            reader = arrow.ipc.open_file(arrow.memory_map(path))
-            rows = [reader.get_batch(k).num_rows for k in range(reader.num_record_batches)]
-            starts = np.append(0, np.cumsum(rows)).tolist()
-            return reader.schema, starts[-1], ((starts[k], reader.get_batch(k)) for k in range(len(rows)))
-        except (arrow.ArrowException, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise
-            raise StreamError(f"{path} cannot be read as {self.format}: {error}") from error
+    def _opened(self, path: str) -> _Opened:
+        with _arrow_errors(f"{path} cannot be read as {self.format}"):
+            opened = _open_parquet(path) if self.format == "parquet" else _open_arrow(path)
+        return opened
+
+
+_Opened = tuple[Any, int, Iterator[tuple[int, Any]]]
+"""The schema of a file, the number of its rows, and its parts with the number of their first row."""
+
+
+def _open_parquet(path: str) -> _Opened:
+    file = needed("pyarrow.parquet", "Parquet files").ParquetFile(path, page_checksum_verification=True)
+    return file.schema_arrow, file.metadata.num_rows, _groups(file)
+
+
+def _open_arrow(path: str) -> _Opened:
+    arrow = needed("pyarrow", "Arrow files")
+    with open(path, "rb") as raw:
+        has_contents = raw.read(6) == b"ARROW1"
+    if not has_contents:  # batches one behind the other: how many there are is seen at the end
+        mapped = arrow.ipc.open_stream(arrow.memory_map(path))
+        return mapped.schema, sum(batch.num_rows for batch in mapped), _batches(path)
+    mapped = arrow.ipc.open_file(arrow.memory_map(path))
+    rows = [mapped.get_batch(k).num_rows for k in range(mapped.num_record_batches)]
+    starts = np.append(0, np.cumsum(rows)).tolist()
+    reader = arrow.ipc.open_file(arrow.OSFile(path))  # to use a mapped file that is cut off ends the process
+    return reader.schema, starts[-1], ((starts[k], reader.get_batch(k)) for k in range(len(rows)))
+
+
+@contextlib.contextmanager
+def _arrow_errors(sentence: str) -> Iterator[None]:
+    """Raise StreamError with a sentence that names the source, where Arrow finds damaged data."""
+    arrow = needed("pyarrow", "tables")
+    try:
+        yield
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        if is_of_system(error):
+            raise
+        raise StreamError(f"{sentence}: {error}") from error
 
 
 def _batches(path: str) -> Iterator[tuple[int, Any]]:
     """Those of an Arrow IPC stream, with the number of their first row."""
     arrow, first = needed("pyarrow", "Arrow files"), 0
-    for batch in arrow.ipc.open_stream(arrow.memory_map(path)):
+    for batch in arrow.ipc.open_stream(arrow.OSFile(path)):
         yield first, batch
         first += batch.num_rows
 
@@ -479,7 +501,7 @@ def _pieces_of(
 ) -> Iterator[Piece]:
     """Pieces of at most _ROWS rows of a file's parts, from a row on."""
     arrow = needed("pyarrow", "tables")
-    try:
+    with _arrow_errors(f"{source} cannot be read"):
         for first, part in parts:
             for start in range(max(offset - first, 0), part.num_rows, _ROWS):
                 batch = part.slice(start, _ROWS)
@@ -487,8 +509,6 @@ def _pieces_of(
                     batch = batch.combine_chunks().to_batches()[0]
                 end = first + start + batch.num_rows
                 yield Piece(stream.parsed(batch, batch.num_rows), source, {"file": file, "offset": end}, before + end)
-    except arrow.ArrowException as error:
-        raise StreamError(f"{source} cannot be read: {error}") from error
 
 
 def _types(schema: Any) -> dict[str, Any]:
@@ -531,8 +551,10 @@ def _as_arrow(table: Any) -> Any:
 
 def first_line(path: str) -> bytes:
     """The first line that is not empty or a comment, to see what a file of unknown suffix holds."""
-    with opened(path, "standard input" if path == STDIN else "") as stream:
+    name = "standard input" if path == STDIN else path
+    with opened(path, name) as stream:
         text = stream.peek(1 << 16) if path == STDIN else stream.read(1 << 16)  # look without taking
+    check_text(text, name)
     if b"\n" not in text:
         text = text[: text.rfind(b" ") + 1] or text  # the last word may be cut
     return next((line for line in text.splitlines() if line.strip() and not line.startswith(b"#")), b"")

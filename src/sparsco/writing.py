@@ -1,0 +1,214 @@
+"""Files and folders that appear at their place when they are whole, whoever else writes there at the same time.
+
+What is written lies beside its place until then, under a name of its own: ``.part-<16 digits>-NAME``.  Its writer
+holds a lock on it (``flock``), which the system gives back when the writer ends, in whatever way.  A part whose lock is
+free is the remains of a writer that was killed: the next writer of the same place removes it.  Where there are no such
+locks (Windows, some network folders) a part is removed when it is a day old.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_OLD = 86_400.0
+"""Seconds after which a part without a lock counts as left behind."""
+_TRIES = 1000
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path, lasting: bool = True) -> Iterator[IO[bytes]]:
+    """Yield a binary file that takes the place of ``path`` at the end; it is removed if anything goes wrong.
+
+    With ``lasting`` the file is on disk when this returns.
+    """
+    path = Path(path).resolve()
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is there and is no regular file: name another.")
+    with naming(path):
+        clear_remains(path)
+        part, handle = _claimed(path, is_folder=False)
+        try:
+            with open(part, "wb", opener=lambda *_: handle) as file:
+                yield file
+                file.flush()
+                if lasting:
+                    os.fsync(file.fileno())
+                if fcntl is None:  # Windows moves no file that is open
+                    file.close()
+                os.replace(part, path)  # the lock is held until the part is at its place
+        finally:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+        if lasting:
+            sync_folder(path.parent)
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """Write a text file in one go: it is there whole, or as it was before."""
+    path = Path(path).resolve()
+    with replacing(path, lasting=False) as file:
+        file.write(text.encode("utf-8", "backslashreplace"))  # names of features may be any bytes
+    return path
+
+
+class PartFolder:
+    """A folder to write to, at ``path``, that is moved to its place when it is whole."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        with naming(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            clear_remains(place)
+            self.path, handle = _claimed(place, is_folder=True)
+        self._handle: int | None = handle
+
+    def put(self) -> None:
+        """Move it to its place; a folder that is there is removed."""
+        sync_folder(self.path)
+        if fcntl is None:
+            self._release()
+        with naming(self.place):
+            for more in reversed(range(_TRIES)):
+                with contextlib.suppress(FileNotFoundError):
+                    old = _part_name(self.place)
+                    os.rename(self.place, old)
+                    shutil.rmtree(old, ignore_errors=True)
+                try:
+                    os.rename(self.path, self.place)
+                    break
+                except OSError:  # another writer may have put its own there in between
+                    if not (more and self.place.exists()):
+                        raise
+        sync_folder(self.place.parent)
+        self._release()
+
+    def remove(self) -> None:
+        """Remove what was not moved to its place."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._release()
+
+    def _release(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+
+def clear_remains(place: Path) -> None:
+    """Remove the parts of ``place`` that nobody can be writing to."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(place.parent):
+            if _is_part(name, place):
+                _clear(place.parent / name)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a renaming last, where the system lets folders be synchronised."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextlib.contextmanager
+def naming(place: Path) -> Iterator[None]:
+    """Give errors of the system the name of the place that is written, where they have none or that of a part."""
+    try:
+        yield
+    except OSError as error:
+        where = None if error.filename is None else os.fspath(error.filename)
+        if error.errno is not None and (where is None or any(_is_part(each, place) for each in Path(where).parts)):
+            error.filename, error.filename2 = str(place), None
+        raise
+
+
+def _part_name(place: Path) -> Path:
+    return place.with_name(f".part-{secrets.token_hex(8)}-{place.name}")
+
+
+def _is_part(name: str, place: Path) -> bool:
+    return re.fullmatch(r"\.part-[0-9a-f]{16}-" + re.escape(place.name), name) is not None
+
+
+def _claimed(place: Path, is_folder: bool) -> tuple[Path, int]:
+    """Return a new part of a place and a handle of it, which holds its lock."""
+    while True:
+        part = _part_name(place)
+        if is_folder:
+            part.mkdir()
+        handle = _handle(part, is_folder, os.O_CREAT | os.O_EXCL)
+        try:
+            if _is_locked(handle, part):
+                return part, handle
+        except BaseException:
+            os.close(handle)
+            _remove(part)
+            raise
+        os.close(handle)
+
+
+def _handle(part: Path, is_folder: bool, more: int = 0) -> int:
+    """Open a part to lock it; Windows, which opens no folder, has nothing to lock."""
+    if is_folder:
+        return os.open(os.devnull if fcntl is None else part, os.O_RDONLY)
+    return os.open(part, os.O_RDWR | more | getattr(os, "O_BINARY", 0), 0o666)
+
+
+def _is_locked(handle: int, part: Path) -> bool:
+    """Lock a new part; False if another writer removed it before the lock was there."""
+    if fcntl is None:
+        return True
+    with contextlib.suppress(OSError):  # a network folder without locks
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(part))
+    except FileNotFoundError:
+        return False
+
+
+def _clear(part: Path) -> None:
+    """Remove a part if its lock is free, or if there are no locks and it is old."""
+    with contextlib.suppress(OSError):  # gone, or of another user
+        if fcntl is None:
+            if _is_old(part):
+                _remove(part)
+            return
+        handle = _handle(part, part.is_dir())
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_free = True
+            except BlockingIOError:
+                is_free = False
+            except OSError:
+                is_free = _is_old(part)
+            if is_free:
+                _remove(part)
+        finally:
+            os.close(handle)
+
+
+def _is_old(part: Path) -> bool:
+    """Whether nothing in a part was written for a day."""
+    return time.time() - max(each.stat().st_mtime for each in (part, *part.glob("*"))) > _OLD
+
+
+def _remove(part: Path) -> None:
+    if part.is_dir():
+        shutil.rmtree(part, ignore_errors=True)
+    else:
+        part.unlink(missing_ok=True)
