@@ -3,10 +3,12 @@
 import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,11 +21,12 @@ from sparsco.dispatch import plain_python
 from sparsco.distributed import fit, partitions_of
 from sparsco.distributed import train as train_on
 from sparsco.distributed.executors import OnDask, executor, in_pairs
+from sparsco.distributed.mixing import Mixing
 from sparsco.distributed.partitions import Place
 from sparsco.distributed.sparse import Sparse
 from sparsco.generators import text_like
 from sparsco.reservoir import Reservoir
-from sparsco.streams import convert, open_stream
+from sparsco.streams import StreamError, convert, open_stream
 
 MANY = bool(os.environ.get("SPARSCO_LONG_TESTS"))
 """Clusters of processes, whose start alone takes seconds."""
@@ -85,6 +88,20 @@ def test_one_partition_in_rounds_is_one_stream(rows, files, optimizer, l1_ratio)
     np.testing.assert_allclose(mixed.coef_, one.coef_, atol=1e-11)
     np.testing.assert_allclose(mixed.intercept_, one.intercept_, atol=1e-11)
     assert len(mixed.report_["distributed"]["rounds"]) == 3
+
+
+def test_files_that_change_while_they_are_read_again_and_again_are_refused(files, tmp_path, monkeypatch):
+    copies = [shutil.copy(path, tmp_path) for path in files[:2]]
+    phase_two = Mixing.phase_two
+
+    def later(mixing):
+        with open(copies[1], "a") as file:
+            file.write("1 1:1\n")
+        return phase_two(mixing)
+
+    monkeypatch.setattr(Mixing, "phase_two", later)
+    with pytest.raises(StreamError, match=f"{Path(copies[1]).name} changed between two readings"):
+        fit(classifier(conversion="last"), copies, passes=1)
 
 
 def objective(model, X, y):

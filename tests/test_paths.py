@@ -471,12 +471,12 @@ def test_files_and_the_command(data, tmp_path, capsys, monkeypatch):
             row = X[[k]]
             pairs = " ".join(f"{j}:{x!r}" for j, x in zip(row.indices.tolist(), row.data.tolist(), strict=True))
             out.write(f"{y[k]} {pairs}\n")
-    trained = train_path(str(file), settings=MODEL, path={"m": 2})
+    trained = train_path(str(file), settings=MODEL, path={"m": 2}, shuffle=False)
     whole = SparsePath(SparseClassifier(**MODEL), m=2).partial_fit(X, y, classes=[-1, 1])
     assert (abs(trained.model.path_.coefs - whole.path_.coefs) > 1e-12).nnz == 0
     np.testing.assert_allclose(trained.model.path_.losses, whole.path_.losses, rtol=1e-10)
     model, report = tmp_path / "chosen.model", tmp_path / "path.html"
-    method = ["--optimizer", "fobos", "--conversion", "last"]
+    method = ["--optimizer", "fobos", "--conversion", "last", "--no-shuffle"]
     assert main(["path", str(file), "--strengths", "2", *method, "-m", str(model), "--report", str(report)]) == 0
     table = capsys.readouterr().out
     assert table.count("\n") == 3

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -24,10 +25,21 @@ from sklearn.utils import murmurhash3_32
 from text_reference import compare, fuzz, read_plainly, rows_of, vw_row
 
 from sparsco.dispatch import U, kernel, plain_python
-from sparsco.streams import CachedStream, CacheStream, StreamError, convert, files, open_stream, tables
+from sparsco.streams import (
+    CachedStream,
+    CacheStream,
+    StreamError,
+    convert,
+    features,
+    files,
+    open_stream,
+    shuffled,
+    tables,
+)
 from sparsco.streams.cache import Writer
-from sparsco.streams.features import fingerprints
+from sparsco.streams.features import Hashed, fingerprints
 from sparsco.streams.numbers import GOOD, number
+from sparsco.streams.shuffled import Shuffled
 
 LIBSVM = b"".join(b"%d %d:%d.5 %d:1e-%d\n" % (i % 3 - 1, i % 7, i, 9 + i % 11, i % 30) for i in range(400))
 VW = b"".join(
@@ -705,17 +717,72 @@ def test_a_cache_gives_the_same_rows_positions_and_names(source, tmp_path):
         open_stream(tmp_path / "cache", block_bytes=3)
 
 
-def test_shuffled_passes_are_permutations_that_can_be_resumed(source, tmp_path):
+@settings(deadline=None)
+@given(st.lists(st.lists(st.tuples(st.integers(0, 40), st.sampled_from([-1.0, 0.5, 1.0]))), max_size=20))
+def test_columns_that_share_a_mark_are_told_apart(rows):
+    """Sums of repeated names, where there is room to note the place of few columns at a time."""
+    encoder = Hashed(31, signed=False)
+    names = [f"n{name}" for row in rows for name, _ in row]
+    values = np.array([value for row in rows for _, value in row])
+    lengths = np.array([len(row) for row in rows], np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Hashed, "marks", lambda encoder, longest: np.zeros(4, np.int32))
+        keys = fingerprints(names, 0)
+        indptr, indices, data = features.rows_of(encoder, lengths, keys, values, lambda k: ["x"] * len(k))
+    columns = dict(zip(names, encoder.place(keys, lambda k: ["x"] * len(k))[0].tolist(), strict=True))
+    for k, row in enumerate(rows):
+        sums: dict[int, float] = {}
+        for name, value in row:
+            sums[columns[f"n{name}"]] = sums.get(columns[f"n{name}"], 0.0) + value
+        part = slice(indptr[k], indptr[k + 1])
+        found = dict(zip(indices[part].tolist(), data[part].tolist(), strict=True))
+        assert found == {column: total for column, total in sums.items() if total}
+        assert len(found) == indptr[k + 1] - indptr[k]
+
+
+def test_reading_hashed_names_takes_memory_for_those_that_occur(tmp_path):
+    (tmp_path / "x.vw").write_bytes(VW)
+    list(open_stream(tmp_path / "x.vw", hash_bits=20))  # compiled
+    tracemalloc.start()
+    chunks = list(open_stream(tmp_path / "x.vw", hash_bits=31))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert chunks[-1].d == 2**31 and peak < 64 << 20
+    assert Hashed(31).marks(10_000).nbytes <= 1 << 24  # of rows that are long, some more
+
+
+def test_shuffled_passes_are_permutations_that_can_be_resumed(source, tmp_path, monkeypatch):
     path, options = source
-    stored = convert(path, tmp_path / "cache", **options)
-    rows = [(chunk.first + i) for chunk in stored.chunks(shuffle=(7, 1)) for i in chunk.order.tolist()]
-    assert sorted(rows) == list(range(len(rows))) and rows != sorted(rows)
-    passes = [list(stored.chunks(shuffle=shuffle)) for shuffle in ((7, 1), (7, 1), (7, 2), (8, 1))]
-    firsts = [[chunk.first for chunk in chunks] for chunks in passes]
-    assert firsts[0] == firsts[1] and len({tuple(each) for each in firsts}) == 3
-    rest = list(CacheStream(tmp_path / "cache").chunks(json.loads(json.dumps(passes[0][1].position))))
-    assert [chunk.first for chunk in rest] == firsts[0][2:] and passes[0][-1].read == stored.total
-    assert all(np.array_equal(a.order, b.order) for a, b in zip(rest, passes[0][2:], strict=True))
+    stored, expected = convert(path, tmp_path / "cache", **options), rows_by_number(open_stream(path, **options))
+    monkeypatch.setattr(shuffled, "_SLICE_ROWS", 13)
+    cases, orders = [(0, stored), (9000, stored), (1 << 28, stored), (1 << 28, open_stream(path, **options))], []
+    for held, stream in cases:
+        monkeypatch.setattr(shuffled, "HELD_BYTES", held)
+        passes = [list(Shuffled(stream, seed).chunks(None, k)) for seed, k in ((7, 1), (7, 1), (7, 2), (8, 1))]
+        rows = [rows_by_number(chunks) for chunks in passes]
+        assert rows[0] == rows[1] and rows[0] not in rows[2:] and rows[2] != rows[3]
+        assert all(sorted(each) == expected for each in rows) and passes[0][-1].read == stored.total
+        for k in (0, len(passes[0]) // 2, len(passes[0]) - 1):
+            position = json.loads(json.dumps(passes[0][k].position))
+            rest = rows_by_number(Shuffled(stream, 7).chunks(position, 1))
+            assert rest == rows[0][len(rows[0]) - len(rest) :] and len(rest) == len(expected) - position["shuffled"]
+        orders.append(rows[0])
+    assert orders[2] == orders[3] != orders[1] != orders[0]  # from memory as from the cache
+    monkeypatch.setattr(shuffled, "HELD_BYTES", 1000)
+    large = Shuffled(open_stream(path, **options), 7)
+    assert rows_by_number(large) == expected and large.order == "kept"  # more than may be held
+
+
+def rows_by_number(chunks):
+    """Every row of a pass with its number in the source."""
+    found = []
+    for chunk in chunks:
+        numbers = chunk.first + np.arange(chunk.rows) if chunk.numbers is None else chunk.numbers
+        weights = np.ones(chunk.rows) if chunk.weights is None else chunk.weights
+        for k in range(chunk.rows):
+            part, y, weight = slice(*chunk.indptr[k : k + 2]), chunk.y[k], weights[k]
+            found.append((int(numbers[k]), chunk.indices[part].tolist(), chunk.data[part].tolist(), y, weight))
+    return found
 
 
 def test_the_first_pass_writes_and_the_second_reads(source, tmp_path):

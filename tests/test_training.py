@@ -18,8 +18,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsco import GroupL1, SparseClassifier, SparseRegressor, archive, cli, load, models, scoring
-from sparsco.streams import open_stream
+from sparsco import GroupL1, SparseClassifier, SparseRegressor, archive, cli, comparison, load, models, scoring
+from sparsco.distributed import fit as distributed_fit
+from sparsco.drift import Drift
+from sparsco.rows import as_matrix
+from sparsco.slots import SeenColumns
+from sparsco.streams import StreamError, convert, open_stream
+from sparsco.streams.shuffled import Shuffled
 from sparsco.training import Checkpoints, StoppedError, next_mark, train
 
 
@@ -49,18 +54,21 @@ def bits(model):
 
 
 def test_a_stream_gives_the_bits_of_partial_fit_however_it_is_cut(data):
-    trained = train(data, settings={"alpha": 0.01, "random_state": 0})
+    given = {"settings": {"alpha": 0.01, "random_state": 0}}
     chunks = list(open_stream(data))
     X, y = np.vstack([chunk.matrix.to_scipy().toarray() for chunk in chunks]), np.concatenate([c.y for c in chunks])
-    whole = SparseClassifier(alpha=0.01, random_state=0).partial_fit(X, y, classes=[-1, 1])
-    assert bits(trained.model) == bits(whole) and trained.rows == 3000
-    for block_bytes in (500, 3001, 20_000):
-        cut = train(data, settings={"alpha": 0.01, "random_state": 0}, reader={"block_bytes": block_bytes})
-        assert bits(cut.model) == bits(whole) and cut.table == trained.table
+    order = np.concatenate([chunk.numbers for chunk in Shuffled(open_stream(data), 0).chunks()])
+    for shuffle, rows in ((False, np.arange(3000)), (True, order)):
+        trained = train(data, **given, shuffle=shuffle)
+        whole = SparseClassifier(alpha=0.01, random_state=0).partial_fit(X[rows], y[rows], classes=[-1, 1])
+        assert bits(trained.model) == bits(whole) and trained.rows == 3000
+        for block_bytes in (500, 3001, 20_000):
+            cut = train(data, **given, shuffle=shuffle, reader={"block_bytes": block_bytes})
+            assert bits(cut.model) == bits(whole) and cut.table == trained.table
 
 
 def test_rows_are_judged_before_they_are_learned(data):
-    trained = train(data, settings={"alpha": 0.01, "random_state": 0})
+    trained = train(data, settings={"alpha": 0.01, "random_state": 0}, shuffle=False)
     assert [line.rows for line in trained.table] == [1024, 2048]
     chunk = next(iter(open_stream(data)))
     model = SparseClassifier(alpha=0.01, random_state=0)
@@ -109,12 +117,57 @@ def test_what_labels_decide(tmp_path):
     assert trained.model.classes_.tolist() == ["ham", "spam"] and trained.table[-1].mean_mistake == 0.0
 
 
+@pytest.mark.parametrize("loss", ["logistic", "multinomial"])
+def test_two_labels_are_one_model_whatever_they_are_called(data, loss):
+    """And where more may appear, which takes a model for each, figures mean the same."""
+    rows = [((chunk.indices[a:b], chunk.data[a:b]), y) for chunk in open_stream(data)
+            for a, b, y in zip(chunk.indptr, chunk.indptr[1:], chunk.y.tolist(), strict=False)]  # fmt: skip
+    given = {"settings": {"alpha": 0.01, "random_state": 0, "loss": loss}}
+    numbers, words = train(rows, **given), train([(x, "yes" if y > 0 else "no") for x, y in rows], **given)
+    assert words.model.classes_.tolist() == ["no", "yes"] and "two classes, no and yes" in words.notes[1]
+    assert words.table == numbers.table and bits(words.model) == bits(numbers.model)
+    with pytest.raises(ValueError, match="'maybe', which is none of the classes .*--classes any"):
+        train([*((x, str(y)) for x, y in rows), (rows[0][0], "maybe")], **given, shuffle=False)
+    either = train(rows, **given, classes="any")
+    found = scoring.evaluate(either.model, open_stream(data))
+    assert found["loss"] == pytest.approx(numbers.table[-1].mean_loss, rel=0.1)
+    for one, two in zip(either.table, numbers.table, strict=True):
+        assert one.mean_loss == pytest.approx(two.mean_loss, rel=0.1)
+        assert one.nonzeros == pytest.approx(two.nonzeros, abs=5)
+
+
+def test_hashed_names_have_room_where_they_occur(tmp_path):
+    path = tmp_path / "x.vw"
+    path.write_text("".join(f"{k % 2} | w{k % 2} v{k % 7}\n" for k in range(1500)))
+    given = {"settings": {"alpha": 0.01, "random_state": 0}}
+    few, many = (train(path, **given, reader={"hash_bits": bits}).model for bits in (16, 31))
+    assert isinstance(many._features, SeenColumns) and many._runs[0].d == 9 and many.n_features_in_ == 2**31
+    assert many.n_nonzero_ == few.n_nonzero_ and many.sparsify().coef_.shape == (1, 2**31)
+
+
+def test_whole_numbers_are_labels_or_quantities(tmp_path):
+    def notes(values):
+        lines = [f"{values[k % len(values)]} {k % len(values) % 40 + 1}:1\n" for k in range(1200)]
+        (tmp_path / "x.svm").write_text("".join(lines))
+        trained = train(tmp_path / "x.svm", settings={"random_state": 0, "optimizer": "fobos", "conversion": "last"})
+        return type(trained.model).__name__, trained.notes[0]
+
+    assert notes([1935 + 7 * k % 47 for k in range(47)]) == (
+        "LinearRegressor",
+        "regression: labels are numbers in the first 1000 rows; --task classification takes them for classes",
+    )
+    assert notes([3, 5, 9]) == (
+        "LinearClassifier", "classification: 3 labels in the first 1000 rows; --task regression takes them for numbers"
+    )  # fmt: skip
+    assert notes([-1, 1])[1] == "classification: 2 labels in the first 1000 rows"
+
+
 def test_bad_rows_are_named(tmp_path):
     path = tmp_path / "x.svm"
     lines = [f"{k % 2} 1:{k % 7}\n" for k in range(1200)]
     path.write_text("".join(lines) + "2 1:1\n")
     with pytest.raises(ValueError, match=r"row 1201 has the label 2, which is none of the classes \[0, 1\]"):
-        train(path)
+        train(path, shuffle=False)
     assert train(path, classes="any").model.classes_.tolist() == [0, 1, 2]
     path.write_text("".join(lines) + "1 1:x\n")
     with pytest.raises(ValueError, match="x.svm, line 1201"):
@@ -128,21 +181,21 @@ def test_bad_rows_are_named(tmp_path):
         train(vw)
 
 
-@pytest.mark.parametrize("passes", [1, 3])
+@pytest.mark.parametrize(("passes", "shuffle"), [(1, True), (1, False), (3, True)])
 @pytest.mark.parametrize("name", ["data.svm", "data.vw"])
-def test_a_run_that_is_stopped_and_resumed_gives_the_same_bits(data, tmp_path, passes, name, monkeypatch):
+def test_a_run_that_is_stopped_and_resumed_gives_the_same_bits(data, tmp_path, passes, shuffle, name, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     source = data
     if name == "data.vw":
         source = tmp_path / name
         source.write_text("".join(line.replace(" ", " | ", 1) for line in open(data)))
-    given = {"settings": {"alpha": 0.01, "random_state": 0}, "passes": passes}
-    reader = {"block_bytes": 4000, **({"cache": tmp_path / "rows"} if passes > 1 else {})}
+    given = {"settings": {"alpha": 0.01, "random_state": 0}, "passes": passes, "shuffle": shuffle}
+    reader = {"block_bytes": 20_000 if shuffle else 4000, **({"cache": tmp_path / "rows"} if passes > 1 else {})}
     whole = train(source, **given, reader=reader | ({"cache": tmp_path / "other"} if passes > 1 else {}))
     kept = Checkpoints(tmp_path / "c", 500, None)
     stops, resume = random.Random(passes), False
     for _ in range(50):
-        left = [stops.randrange(1, 12)]
+        left = [stops.randrange(1, 24 if shuffle else 12)]
 
         def stop(left=left):
             left[0] -= 1
@@ -176,6 +229,14 @@ def test_checkpoints_have_two_generations(tmp_path):
         kept.read()
 
 
+def test_without_a_checkpoint_a_resumed_run_begins_anew(here):
+    given = ["train", "data.svm", "--quiet", "--alpha", "0.01"]
+    assert run(*given, "-m", "plain") == 0
+    with pytest.warns(UserWarning, match="no checkpoint m.checkpoint to resume from: training begins anew"):
+        assert run(*given, "-m", "m", "--resume") == 0
+    assert bits(load("m")) == bits(load("plain"))
+
+
 def test_a_checkpoint_of_another_run_is_refused(data, tmp_path):
     kept = Checkpoints(tmp_path / "c", 100, None)
     copy = tmp_path / "copy.svm"
@@ -187,6 +248,113 @@ def test_a_checkpoint_of_another_run_is_refused(data, tmp_path):
     copy.write_text(data.read_text() + "1 1:1\n")
     with pytest.raises(ValueError, match="the data changed"):
         train(copy, checkpoints=kept, resume=True)
+
+
+# ---- rows that are not in a random order -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def by_label(data, tmp_path):
+    """The rows of ``data``, those with one label before those with the other."""
+    path = tmp_path / "sorted.svm"
+    path.write_text("".join(sorted(data.read_text().splitlines(True))))
+    return path
+
+
+def test_a_file_sorted_by_label_is_learned_in_a_random_order(data, by_label):
+    given = {"settings": {"random_state": 0}}
+    trained, plain = train(by_label, **given), train(data, **given, shuffle=False)
+    error = scoring.evaluate(trained.model, open_stream(by_label))["error"]
+    assert not trained.warnings and trained.model.classes_.tolist() == [-1, 1]
+    assert trained.table[-1].mean_mistake == pytest.approx(error, abs=0.05) and error < 0.15
+    assert trained.model.report_["lam"] == pytest.approx(plain.model.report_["lam"], rel=0.1)
+    assert abs(trained.model.n_nonzero_ - plain.model.n_nonzero_) <= 2
+
+
+def test_an_order_that_is_kept_is_warned_of(data, by_label, monkeypatch):
+    given = {"settings": {"random_state": 0, "alpha": 0.01}}
+    rows = [(chunk.indices[a:b], chunk.data[a:b], y) for chunk in open_stream(by_label)
+            for a, b, y in zip(chunk.indptr, chunk.indptr[1:], chunk.y.tolist(), strict=False)]  # fmt: skip
+    cases = [
+        (by_label, {"shuffle": False}, 1 << 28, "--no-shuffle"),
+        (iter([((columns, values), y) for columns, values, y in rows]), {}, 1 << 28, "piped in"),
+        (by_label, {}, 10_000, "`sparsco convert`"),
+    ]
+    for source, options, held, advice in cases:
+        monkeypatch.setattr("sparsco.streams.shuffled.HELD_BYTES", held)
+        with pytest.warns(UserWarning, match="the labels depend on the position in the source"):
+            trained = train(source, **given, **options)
+        assert len(trained.warnings) == 1 and advice in trained.warnings[0]
+        assert not trained.table  # mistakes of a stream that comes label by label say nothing
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert train(data, **given, shuffle=False).table
+
+
+def test_classes_that_must_be_known_are_not_taken_from_rows_of_one_label(by_label, capsys):
+    assert run("path", by_label, "--no-shuffle", "--quiet") == 2
+    assert "the first 1000 rows all have the label 1: name all classes" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="the first 1000 rows all have the label 1"):
+        distributed_fit(SparseClassifier(), by_label)
+
+
+def test_a_sorted_file_that_was_converted_is_mixed(by_label, tmp_path, monkeypatch):
+    monkeypatch.setattr("sparsco.streams.cache.BLOCK_BYTES", 1000)
+    convert(by_label, tmp_path / "rows", block_bytes=2000)
+    monkeypatch.setattr("sparsco.streams.shuffled.HELD_BYTES", 60_000)
+    trained = train(tmp_path / "rows", settings={"random_state": 0})
+    error = scoring.evaluate(trained.model, open_stream(by_label))["error"]
+    assert trained.table[-1].mean_mistake == pytest.approx(error, abs=0.07) and error < 0.15
+
+
+def test_what_counts_as_an_order():
+    rng = np.random.default_rng(0)
+    n, d = 20_000, 6
+    X = np.column_stack([np.ones(n), rng.exponential(size=n) ** 3, rng.random((n, d - 2)) < 0.01])
+
+    def found(y, X=X, classifies=True):
+        for cut in (n, 777):
+            drift = Drift(classifies)
+            for a in range(0, n, cut):
+                drift.add_labels(a, y[a : a + cut])
+            for a in range(0, n, 1024):
+                drift.add_features(a, as_matrix(X[a : a + 256]))
+            sentences.append(drift.sentence())
+        assert sentences[-1] == sentences[-2]
+        return sentences[-1]
+
+    sentences = []
+    for y in (rng.random(n) < 0.5, rng.random(n) < 0.001, rng.integers(0, 400, n), rng.choice(["a", "b"], n)):
+        assert found(y) == ""
+        assert "the labels depend" in found(np.sort(y))
+    assert "the labels depend" in found(rng.random(n) < np.where(np.arange(n) < n // 2, 0.25, 0.75))
+    assert found(rng.random(n) < np.where(np.arange(n) < n // 2, 0.4, 0.5)) == ""
+    target = rng.standard_cauchy(n)
+    assert found(target, classifies=False) == "" and "the targets" in found(np.arange(n) ** 0.5, classifies=False)
+    assert "a feature depends" in found(rng.random(n) < 0.5, X=np.column_stack([X, np.arange(n)]))
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("polish", [False, True])
+def test_a_file_that_changes_between_passes_is_not_learned(data, tmp_path, shuffle, polish):
+    source = tmp_path / "x.svm"
+    source.write_text(data.read_text())
+    passes, asked = 1 if polish else 2, []
+
+    def append():
+        asked.append(1)
+        if len(asked) == 9:
+            with open(source, "a") as file:
+                file.write("1 1:1\n")
+        return False
+
+    settings = {"alpha": 0.05, "random_state": 0, "polish": polish}
+    with pytest.raises(StreamError, match="x.svm changed between two readings"):
+        train(source, passes=passes, settings=settings, shuffle=shuffle, stop=append)
+    assert len(asked) >= 9
+    asked.clear()
+    settings["polish"] = False
+    assert train(source, settings=settings, shuffle=shuffle, stop=append).rows in (3001, 3002)  # a log may grow
 
 
 # ---- predictions -----------------------------------------------------------------------------------------------------
@@ -252,6 +420,26 @@ def test_a_file_alone_is_enough(here, capsys):
     assert run("predict", "data.model", "data.svm") == 0
     labels = capsys.readouterr().out.split()
     assert len(labels) == 3000 and set(labels) == {"-1", "1"}
+
+
+def test_predictions_come_line_by_line(tmp_path, here):
+    """A process that feeds standard input may wait for each answer; numbers have six digits unless more are wanted."""
+    rows = (here / "data.svm").read_text().splitlines(True)[:3]
+    assert run("train", "data.svm", "-m", "m", "--quiet", "--alpha", "0.01") == 0
+    process = start(tmp_path, "predict", "m", "-", "--format", "libsvm", "--probability", stdin=subprocess.PIPE)
+    found = []
+    for row in rows:
+        process.stdin.write(row)
+        process.stdin.flush()
+        found += [process.stdout.readline() for _ in range(1 if found else 2)]  # which waits for ever if nothing comes
+    more, _ = process.communicate(timeout=60)
+    assert not more and found[0] == "-1\t1\n" and all(len(line.split()[0]) <= 11 for line in found[1:])
+    (here / "few.svm").write_text("".join(rows))
+    exact = here / "exact"
+    assert run("predict", "m", "few.svm", "--probability", "--digits", "17", "-o", exact) == 0
+    expected = load("m").predict_proba(next(iter(open_stream("data.svm"))).matrix.to_scipy().toarray()[:3, :31])
+    np.testing.assert_array_equal(np.loadtxt(exact, skiprows=1), expected)
+    np.testing.assert_allclose(np.loadtxt(found, skiprows=1), expected, rtol=1e-5)
 
 
 def test_json_and_every_option(here, capsys):
@@ -320,7 +508,7 @@ def test_a_run_with_other_groups_is_not_resumed(here, capsys):
     np.savetxt(here / "g.txt", groups)
     live = Checkpoints(here / "m.checkpoint", 500)
     stops = iter([False] * 4 + [True] * 100)
-    settings = {"penalty": GroupL1(0.01, groups), "random_state": 0, "fit_intercept": True, "storage": "all"}
+    settings = {"penalty": GroupL1(0.01, groups), "random_state": 0, "fit_intercept": True}
     with pytest.raises(StoppedError):
         train("data.svm", settings=settings, checkpoints=live, stop=lambda: next(stops))
     np.savetxt(here / "g.txt", groups[::-1])
@@ -368,10 +556,10 @@ def test_update_goes_on_where_a_model_stopped(here, capsys):
     lines = (here / "data.svm").read_text().splitlines(True)
     (here / "a.svm").write_text("".join(lines[:1700]))
     (here / "b.svm").write_text("".join(lines[1700:]))
-    common = ["--quiet", "--alpha", "0.01"]
-    assert run("train", "data.svm", "-m", "whole", *common) == 0
-    assert run("train", "a.svm", "-m", "part", "--save-state", *common) == 0
-    assert run("train", "b.svm", "--update", "part", "-m", "both", "--quiet") == 0
+    common = ["--quiet", "--no-shuffle"]
+    assert run("train", "data.svm", "-m", "whole", "--alpha", "0.01", *common) == 0
+    assert run("train", "a.svm", "-m", "part", "--save-state", "--alpha", "0.01", *common) == 0
+    assert run("train", "b.svm", "--update", "part", "-m", "both", *common) == 0
     assert bits(load("both")) == bits(load("whole"))
     assert run("train", "b.svm", "--update", "both", "--quiet") == 2
     assert "--save-state" in capsys.readouterr().err
@@ -399,7 +587,7 @@ def test_update_goes_on_where_a_model_stopped(here, capsys):
         (["train", "data.svm", "--penalty", "GroupL1(1, 'none.txt')"], 2, "none.txt"),
         (["train", "data.svm", "--penalty", "GroupL1(1, 'data.svm')"], 2, "data.svm is to have numbers only"),
         (["train", "data.svm", "--test", "none.svm"], 2, "none.svm"),
-        (["train", "data.svm", "--resume"], 2, "no checkpoint"),
+        (["train", "data.svm", "--resume", "--checkpoint-every", "0"], 2, "leave one of them out"),
         (["train", "data.svm", "--alpha", "nan"], 2, "alpha"),
         (["predict", "data.svm", "data.svm"], 2, "is not a file of sparsco's"),
         (["predict", "none", "data.svm"], 2, "none"),
@@ -419,7 +607,7 @@ def test_what_is_wrong_is_said_in_one_line(here, capsys, arguments, code, senten
 def test_a_run_that_was_cut_off_is_not_lost(here, capsys):
     assert run("train", "data.svm", "-m", "whole", "--quiet") == 0
     checkpoint = here / "data.model.checkpoint"
-    settings = {"fit_intercept": True, "random_state": 0, "storage": "all"}
+    settings = {"fit_intercept": True, "random_state": 0}
     with pytest.raises(StoppedError):
         train("data.svm", settings=settings, checkpoints=Checkpoints(checkpoint, 500, None), stop=lambda: True)
     assert run("train", "data.svm", "--quiet") == 2
@@ -720,23 +908,27 @@ def test_hashed_names_are_the_first_ones_after_a_resume(tmp_path):
     assert resumed.names == whole.names
 
 
-def test_figures_with_unknown_labels_and_far_targets(here, capsys):
+def test_labels_that_the_model_does_not_know_are_refused(here, capsys):
     assert run("train", "data.svm", "-m", "m", "--quiet") == 0
-    (here / "u.svm").write_text("5 1:1\n1 1:2\n-1 1:-2\n")
-    capsys.readouterr()
-    assert run("evaluate", "m", "u.svm", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    (here / "k.svm").write_text("1 1:2\n-1 1:-2\n")
-    assert run("evaluate", "m", "k.svm", "--json") == 0
-    known = json.loads(capsys.readouterr().out)
-    assert found["unknown_labels"] == 1 and found["loss"] == known["loss"] and found["error"] >= 1 / 3
+    for name, label, row in (("zeros", "0", 2), ("other", "5", 1), ("half", "0.5", 3)):
+        lines = ["1 1:1\n"] * 3
+        lines[row - 1] = f"{label} 1:1\n"
+        (here / f"{name}.svm").write_text("".join(lines))
+        capsys.readouterr()
+        assert run("evaluate", "m", f"{name}.svm") == 2
+        said = capsys.readouterr()
+        assert f"row {row} has the label {label}" in said.err and "classes [-1, 1]" in said.err and not said.out
+    assert run("train", "data.svm", "-m", "n", "--quiet", "--test", "zeros.svm") == 2 and (here / "n").exists()
+
+
+def test_figures_of_far_targets():
     y = np.arange(20.0)
     rows = [(np.stack([far + y + 0.5], 1), far + y, np.ones(20)) for far in (0.0, 1e9)]
     r2 = []
     for p, targets, weights in rows:
         total = scoring._Measured(SparseRegressor().fit(np.eye(3), np.arange(3.0)))
         for k in range(0, 20, 7):
-            total.add(p[k : k + 7], targets[k : k + 7], weights[k : k + 7])
+            total.add(p[k : k + 7], targets[k : k + 7], weights[k : k + 7], k)
         r2.append(total.figures()["r2"])
     assert r2[0] == pytest.approx(1.0 - 0.25 / np.var(y)) and r2[1] == pytest.approx(r2[0], rel=1e-6)
 
@@ -764,6 +956,26 @@ def test_models_that_do_not_fit_together_are_refused(here, capsys):
         for command in (["predict", "bad", "data.svm"], ["evaluate", "bad", "data.svm"]):
             assert run(*command) == 2, change
             assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_compare_compiles_before_it_measures(here, monkeypatch):
+    """Every method learns a few rows once, and rows are in the cache, before its time counts."""
+    learned, plain = [], comparison.train
+
+    def recorded(source, *arguments, **options):
+        learned.append((type(source).__name__, options["settings"].get("optimizer")))
+        stream = open_stream("data.svm", cache=here / "rows")
+        assert stream.is_cached
+        return plain(source, *arguments, **options)
+
+    monkeypatch.setattr(comparison, "train", recorded)
+    given = {"reader": {"cache": here / "rows"}, "settings": {"alpha": 0.01, "random_state": 0}}
+    outcomes = comparison.compare("data.svm", methods=["nftrl", "fobos"], strengths=[1.0, 2.0], **given)
+    assert len(outcomes) == 4 and all(outcome.seconds > 0.0 for outcome in outcomes)
+    assert learned == [
+        ("csr_array", "nftrl"), ("str", "nftrl"), ("str", "nftrl"),
+        ("csr_array", "fobos"), ("str", "fobos"), ("str", "fobos"),
+    ]  # fmt: skip
 
 
 def test_compare_shows_methods_that_cannot_be(here, capsys):

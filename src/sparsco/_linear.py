@@ -15,7 +15,6 @@ import scipy.sparse as sp
 
 from ._composition import by_column, check_parameters, most_models, named, new_runs, refuse_polish, tolerance
 from .conversions import Answer
-from .losses import value
 from .polish import finish
 from .pools import Threads
 from .progress import Progress
@@ -177,16 +176,16 @@ class LinearModel:
 
     def take_rows(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, *, classes: Any = None,
-        order: np.ndarray | None = None, again: bool = False,
+        order: np.ndarray | None = None, again: bool = False, columns: int = 0,
     ) -> Self:  # fmt: skip
         """``partial_fit`` for rows of a reader, who has checked them, or for some of them in an ``order``; ``again`` in
-        a further pass."""
+        a further pass.  ``columns``: how many there will be, where that is known."""
         if weights is not None and not weights.any():
             return self
         with self._unchanged_on_error():
             first = self._begins("a stream")
             if first:
-                self._features = self._new_features()
+                self._features = self._new_features(columns)
             self.n_features_in_ = matrix.d if first else max(matrix.d, self.n_features_in_)
             self._learn_next(matrix, y, weights, first, classes, again, order)
         return self
@@ -240,16 +239,15 @@ class LinearModel:
             return None
         rows = self._features.find(matrix)
         features, places = rows.indices.astype(np.int64), np.arange(len(rows.indices))  # each entry its own weight
-        parts, total = [], 0.0
-        codes, scale = self._codes_now(y), np.ones(len(matrix)) if weights is None else weights
-        for run in self._runs:
-            w, b = run.weights_at(features)
-            p = margins(rows.indptr, places, rows.data, w, b)
-            targets, scaled = run.lanes_of(codes, scale)
-            total += float((scaled * value(run.problem.loss, p, targets)).sum())
-            parts.append(p)
-        p = self._arranged(np.concatenate(parts, 1).T).T
-        return total, float((scale * self._mistakes(p, y)).sum())
+        iterates = [run.weights_at(features) for run in self._runs]
+        parts = [margins(rows.indptr, places, rows.data, w, b) for w, b in iterates]
+        p = np.ascontiguousarray(self._arranged(np.concatenate(parts, 1).T).T)
+        scale = np.ones(len(matrix)) if weights is None else weights
+        return float((scale * self.row_losses(p, y)).sum()), float((scale * self._mistakes(p, y)).sum())
+
+    def row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The loss of each row by its margins, which are in the order of ``coef_``; summed over the models."""
+        raise NotImplementedError
 
     def _codes_now(self, y: np.ndarray) -> np.ndarray:
         """Targets as numbers; nothing new is made of what is new."""

@@ -236,6 +236,22 @@ class LinearClassifier(Margins, LinearModel):
             return self._codes(y).astype(np.float64)
         return np.array([self._codes_of.get(label, -1) for label in y.tolist()], np.float64)
 
+    def row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The loss of each row: of one margin where there are two classes, else summed over the classes' models.  A
+        label that is no class counts as one that was not predicted."""
+        codes, loss = self.places(y), self._loss()
+        if p.shape[1] == 1:
+            signs = np.where(codes >= 0, np.where(codes == 1, 1.0, -1.0), np.where(p[:, 0] > 0.0, -1.0, 1.0))[:, None]
+            loss = losses.Logistic() if losses.couples(loss) else loss  # of a softmax, in one margin
+        else:
+            signs = np.where(np.arange(p.shape[1]) == codes[:, None], 1.0, 0.0 if losses.couples(loss) else -1.0)
+        return losses.value(loss, p, signs).sum(1)
+
+    def places(self, y: np.ndarray) -> np.ndarray:
+        """The place of each label among the classes, -1 for those that are none."""
+        codes = np.minimum(np.searchsorted(self.classes_, y.astype(self.classes_.dtype)), len(self.classes_) - 1)
+        return np.where(self.classes_[codes] == y, codes, -1)
+
     def _mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         return (self._best(p) != y).astype(np.float64)
 
@@ -279,6 +295,9 @@ class LinearRegressor(LinearModel):
         self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any
     ) -> tuple[np.ndarray, np.ndarray | None]:
         return self._targets(y, not first), weights
+
+    def row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return losses.value(self._loss(), p, y.reshape(p.shape)).sum(1)
 
     def _mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.square(self._predicted(p) - y)

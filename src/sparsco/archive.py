@@ -42,7 +42,7 @@ _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _DTYPES = frozenset("<f8 <f4 <i8 <i4 <i2 |i1 <u8 <u4 <u2 |u1 |b1".split())
 _HOMES = frozenset(
     "losses regularizers conversions individual mirrors steps lanes records reservoir targets slots solve fixed_point "
-    "rows estimators _linear _tasks curvature quadratic presets paths".split()
+    "rows estimators _linear _tasks curvature quadratic presets paths drift".split()
 )
 """Modules of classes that a file may name, and those below ``optimizers``."""
 

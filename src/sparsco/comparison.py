@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from . import models, scoring
 from . import report as html
@@ -15,7 +17,8 @@ from .conversions import Sparsify
 from .presets import BallSGD, TwoStage
 from .solve import DivergenceError
 from .sparsify import SMALL_BALLS
-from .training import Trained, by_name, reader_of, train
+from .streams import CachedStream, open_stream
+from .training import Part, Trained, by_name, reader_of, train
 
 METHODS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -31,6 +34,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "ocmdi": {"optimizer": "fobos", "conversion": "ocmdi"},
 }
 """Names and parameters of an estimator."""
+_FEW_ROWS = 1500
 USUAL = ("default", "nftrl", "fobos", "rda", "average", "average-sl")
 
 
@@ -40,16 +44,18 @@ class Outcome(NamedTuple):
     method: str
     alpha: float | None
     nonzeros: int | None
+    """Features that have a weight, in however many models."""
     progressive: float | None
     """Of rows judged before they were learned: the share of wrong labels, or the root mean squared error."""
     test: float | None
     seconds: float | None
+    """It took to read the rows, to learn them and to convert the model; kernels had been compiled."""
     note: str = ""
 
 
 def compare(
     source: Any, *, methods: Sequence[str] = USUAL, strengths: Sequence[float] = (0.3, 1.0, 3.0), test: Any = None,
-    passes: int = 1, features: Sequence[int] = (), reader: Mapping[str, Any] | None = None,
+    passes: int = 1, shuffle: bool = True, features: Sequence[int] = (), reader: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None, classes: Any = None, model: Any = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Outcome]:  # fmt: skip
@@ -63,14 +69,19 @@ def compare(
         raise ValueError(f"there is no method {unknown[0]!r}: choose from {', '.join(METHODS)}.")
     given, options = dict(settings or {}), dict(reader or {})
     alpha, outcomes = given.pop("alpha", None), []
+    few, compiled = _first_rows(source, options), set[str]()
     if alpha is None:
-        first = train(source, _like(model, given), passes=1, reader=options, settings=given, classes=classes)
+        first = train(source, _like(model, given), passes=1, shuffle=shuffle, reader=options, settings=given,
+                      classes=classes)  # fmt: skip
         alpha = first.model.report_["lam"] + first.model.report_["rho"]
     total = len(methods) * len(strengths) + bool(features) * (1 + 4 * len(features) + len(SMALL_BALLS))
 
     def add(method: str, own: dict[str, Any], note: str = "") -> Trained | None:
         progress(len(outcomes), total)
-        outcome, trained = _outcome(method, own, source, test, passes, options, classes, model)
+        if method not in compiled:
+            compiled.add(method)
+            _outcome(method, own, few[0], None, 1, shuffle, few[1], classes, model)
+        outcome, trained = _outcome(method, own, source, test, passes, shuffle, options, classes, model)
         outcomes.append(outcome._replace(note=outcome.note or note))
         return trained
 
@@ -93,26 +104,47 @@ def compare(
     return outcomes
 
 
+def _first_rows(source: Any, reader: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A few rows, in the features that occur in them, as a source of their own: whoever learns them has compiled what
+    it takes.  A cache is written now, so that all methods read from it."""
+    stream, held = open_stream(source, **reader), list[Part]()
+    if isinstance(stream, CachedStream):
+        stream.completed(lambda chunk: None)
+    for chunk in stream:
+        held.append(Part.of(chunk).cut(0, min(chunk.rows, _FEW_ROWS)))
+        if sum(part.rows for part in held) >= _FEW_ROWS:
+            break
+    if not held:
+        raise ValueError("the source has no rows: there is nothing to learn from.")
+    rows = Part.joined(held)
+    columns, indices = np.unique(rows.matrix.indices, return_inverse=True)
+    shape = rows.rows, max(len(columns), 1)
+    X = sp.csr_array((rows.matrix.data, indices, rows.matrix.indptr), shape=shape)
+    return X, {"y": rows.y, "weights": rows.weights}
+
+
 def _like(model: Any, settings: dict[str, Any]) -> Any:
     return None if model is None else type(model)(**settings)
 
 
 def _outcome(
-    method: str, settings: dict[str, Any], source: Any, test: Any, passes: int, reader: dict[str, Any], classes: Any,
-    model: Any,
+    method: str, settings: dict[str, Any], source: Any, test: Any, passes: int, shuffle: bool, reader: dict[str, Any],
+    classes: Any, model: Any,
 ) -> tuple[Outcome, Trained | None]:  # fmt: skip
-    alpha = settings.get("alpha")
+    alpha, began = settings.get("alpha"), time.monotonic()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             trained = train(
-                source, _like(model, settings), passes=passes, reader=reader, settings=settings, classes=classes
-            )
-            nonzeros = int(trained.model.n_nonzero_)
+                source, _like(model, settings), passes=passes, shuffle=shuffle, reader=reader, settings=settings,
+                classes=classes,
+            )  # fmt: skip
+            nonzeros = len(np.unique(trained.model._solved().coef.indices))
     except DivergenceError:
         return Outcome(method, alpha, None, None, None, None, "diverged"), None
     except ValueError as error:  # a method that is not for this penalty or loss; bad rows ended the first run
         return Outcome(method, alpha, None, None, None, None, str(error)), None
+    seconds = time.monotonic() - began
     progressive = trained.table[-1].mean_mistake if trained.table else None
     judged = None
     if test is not None:
@@ -120,7 +152,7 @@ def _outcome(
         extra = {"reader": reader_of(trained.stream, reader)}
         figures = scoring.evaluate(*scoring.opened_for(content | {"extra": extra}, test))
         judged = figures.get("error", figures.get("rmse"))
-    return Outcome(method, alpha, nonzeros, progressive, judged, trained.seconds), trained
+    return Outcome(method, alpha, nonzeros, progressive, judged, seconds), trained
 
 
 def as_text(outcomes: Sequence[Outcome]) -> str:

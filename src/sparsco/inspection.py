@@ -34,7 +34,7 @@ def summary(trained: Trained) -> dict[str, Any]:
         "features": int(model.n_features_in_), "nonzeros": int(model.n_nonzero_),
         "selected": int(len(np.unique(model._solved().coef.indices))),
         "chosen": {name: _spelled(report[name]) for name in _CHOSEN if report.get(name) is not None},
-        "notes": trained.notes, "warnings": report["warnings"],
+        "notes": trained.notes, "warnings": [*trained.warnings, *report["warnings"]],
         "table": [line._asdict() for line in trained.table],
     }  # fmt: skip
     if is_classifier:

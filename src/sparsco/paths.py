@@ -273,7 +273,7 @@ class SparsePath:
 
     def take_rows(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, *, classes: Any = None,
-        order: np.ndarray | None = None, again: bool = False,
+        order: np.ndarray | None = None, again: bool = False, columns: int = 0,
     ) -> Self:  # fmt: skip
         """``partial_fit`` for rows of a reader, who asks for :meth:`judge` himself."""
         if self._learner is None:
@@ -281,7 +281,7 @@ class SparsePath:
         rows = np.arange(len(matrix)) if order is None else order
         with self._unchanged_on_error():
             self._rows += 0 if again else len(rows)
-            self._take(matrix, y, weights, self._kept(matrix, y, weights, rows, again), again, classes)
+            self._take(matrix, y, weights, self._kept(matrix, y, weights, rows, again), again, classes, columns)
         return self
 
     @contextlib.contextmanager
@@ -299,12 +299,13 @@ class SparsePath:
             raise
 
     def _take(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, again: bool, classes: Any
-    ) -> None:
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, again: bool, classes: Any,
+        columns: int = 0,
+    ) -> None:  # fmt: skip
         learner = self._learner
         if learner.classifies and not learner.__sklearn_is_fitted__() and classes is None:
             raise ValueError("a path needs all classes at its beginning: name them, classes=.")
-        learner.take_rows(matrix, y, weights, classes=classes, order=order, again=again)
+        learner.take_rows(matrix, y, weights, classes=classes, order=order, again=again, columns=columns)
         self._path, self._streaming = None, True
 
     def _new_learner(self) -> LinearModel:
@@ -733,8 +734,8 @@ def judged(learner: Any, margins: list[np.ndarray], y: np.ndarray, weights: np.n
 
 def train_path(
     source: Any, model: Any = None, *, path: Mapping[str, Any] | None = None, passes: int = 1,
-    reader: Mapping[str, Any] | None = None, classes: Any = None, settings: Mapping[str, Any] | None = None,
-    live: Any = None,
+    shuffle: bool = True, reader: Mapping[str, Any] | None = None, classes: Any = None,
+    settings: Mapping[str, Any] | None = None, live: Any = None,
 ) -> Trained:  # fmt: skip
     """:func:`sparsco.train` of a path: ``model`` is an estimator or None, ``path`` the parameters of
     :class:`SparsePath`; the outcome's ``model`` is the path."""
@@ -742,7 +743,7 @@ def train_path(
 
     own = {**(path or {}), "passes": passes}
     training = _Training(
-        None if model is None else SparsePath(model, **own), passes, True, dict(reader or {}), classes,
+        None if model is None else SparsePath(model, **own), passes, shuffle, dict(reader or {}), classes,
         dict(settings or {}),
     )  # fmt: skip
     training.wrap = lambda estimator: SparsePath(estimator, **own)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from .losses import couples, value
 from .models import restored
 from .progress import printable
 from .rows import Matrix
@@ -140,17 +139,23 @@ def _check_kind(model: Any, kind: str) -> None:
         raise ValueError("this model has no probabilities: it needs a classifier with logistic or multinomial loss.")
 
 
-def lines(model: Any, stream: Stream, kind: str = "label") -> Iterator[str]:
-    """Predictions as text: a line for each row, numbers to the last bit, columns apart by tabs, a row's tag behind
-    them; probabilities and scores of several classes have a first line that names these."""
+def lines(model: Any, stream: Stream, kind: str = "label", digits: int = 6) -> Iterator[str]:
+    """Predictions as text: a line for each row, columns apart by tabs, a row's tag behind them.
+
+    Probabilities and scores have so many significant ``digits``, and of several classes a first line that names these;
+    the numbers that a regression predicts have all.
+    """
     _check_kind(model, kind)
     several = kind == "probability" or (kind == "score" and len(model.intercept_) > 1)
     if several:
         names = model.classes_.tolist() if hasattr(model, "classes_") else range(len(model.intercept_))
         yield "\t".join(printable(str(name)) for name in names) + "\n"
     for chunk, found in predictions(model, stream, kind):
-        rows = found.tolist()
-        texts = ["\t".join(map(str, row)) if isinstance(row, list) else printable(str(row)) for row in rows]
+        rows, form = found.tolist(), "" if kind == "label" else f".{digits}g"
+        texts = [
+            "\t".join(format(x, form) for x in row) if isinstance(row, list) else printable(format(row, form))
+            for row in rows
+        ]
         if chunk.tags is not None:
             texts = [f"{text}\t{printable(tag)}" if tag else text for text, tag in zip(texts, chunk.tags, strict=True)]
         yield "".join(text + "\n" for text in texts)
@@ -167,7 +172,7 @@ def evaluate(model: Any, stream: Stream) -> dict[str, float]:
             hint = f": {stream.labels_are}" if stream.labels_are else ""
             raise ValueError(f"row {chunk.first + int(missing.argmax()) + 1} has no label to compare with{hint}.")
         weights = np.ones(chunk.rows) if chunk.weights is None else chunk.weights
-        total.add(model.margins_of(chunk.matrix), chunk.y, weights)
+        total.add(model.margins_of(chunk.matrix), chunk.y, weights, chunk.first)
         rows += chunk.rows
     if not rows:
         raise ValueError("the source has no rows: there is nothing to evaluate on.")
@@ -188,42 +193,41 @@ def area(margin: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> float
 
 class _Classified:
     def __init__(self, model: Any) -> None:
-        self.model, self.sums, self.unknown = model, np.zeros(4), 0
+        self.model, self.sums = model, np.zeros(3)
         self.scores: list[Any] | None = [] if len(model.classes_) == 2 else None
         self.rows = 0
 
-    def add(self, p: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
+    def add(self, p: np.ndarray, y: np.ndarray, weights: np.ndarray, first: int) -> None:
+        """Count rows, the first of them number ``first``, from 0."""
         model, y, classes = self.model, labels(y), self.model.classes_
         if (y.dtype.kind == "O") != (classes.dtype.kind in "OU"):
             words, other = ("words", "numbers") if y.dtype.kind == "O" else ("numbers", "words")
             raise ValueError(f"the labels of this source are {words}, and the classes of the model {other}.")
-        wrong = model._best(p) != y
-        codes = np.minimum(np.searchsorted(classes, y.astype(classes.dtype)), len(classes) - 1)
-        known, loss = classes[codes] == y, model._loss()
-        signs = np.where(codes == 1, 1.0, -1.0)[:, None]
-        if p.shape[1] > 1:
-            signs = np.where(np.arange(p.shape[1]) == codes[:, None], 1.0, 0.0 if couples(loss) else -1.0)
-        losses = value(loss, p, signs).sum(1) if p.shape[1] > 1 or not couples(loss) else np.full(len(y), np.nan)
-        self.sums += [weights.sum(), (weights * wrong).sum(), weights[known].sum(), (weights * losses)[known].sum()]
-        self.unknown, self.rows = self.unknown + int((~known).sum()), self.rows + len(y)
+        codes = model.places(y)
+        if (codes < 0).any():
+            at = int((codes < 0).argmax())
+            raise ValueError(
+                f"row {first + at + 1} has the label {y[at : at + 1].tolist()[0]!r}, which is none of the model's "
+                f"classes {classes.tolist()}: write labels as they were in training, or leave out such rows."
+            )
+        wrong, self.rows = model._best(p) != y, self.rows + len(y)
+        self.sums += [(weights * x).sum() for x in (np.ones(len(y)), wrong, model.row_losses(p, y))]
         if self.rows > _MOST_SCORES:
             self.scores = None
         if self.scores is not None:
             margin = p[:, 0] if p.shape[1] == 1 else p[:, 1] - p[:, 0]
-            self.scores.append((margin[known], codes[known] == 1, weights[known]))
+            self.scores.append((margin, codes == 1, weights))
 
     def figures(self) -> dict[str, float]:
-        n, wrong, m, loss = self.sums.tolist()
+        n, wrong, loss = self.sums.tolist()
         if not n > 0.0:
             raise ValueError("the weights of all rows are zero: there is nothing to evaluate on.")
-        found = {"error": wrong / n}
-        if m > 0.0 and loss == loss:
-            found["loss"] = loss / m
+        found = {"error": wrong / n, "loss": loss / n}
         if self.scores:
             margin, positive, weights = (np.concatenate(parts) for parts in zip(*self.scores, strict=True))
             if (weights * positive).any() and (weights * ~positive).any():
                 found["auc"] = area(margin, positive, weights)
-        return found | ({"unknown_labels": self.unknown} if self.unknown else {})
+        return found
 
 
 class _Measured:
@@ -231,11 +235,11 @@ class _Measured:
         self.model, self.sums = model, np.zeros(4)
         self.mean, self.spread = 0.0, 0.0
 
-    def add(self, p: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
+    def add(self, p: np.ndarray, y: np.ndarray, weights: np.ndarray, first: int) -> None:
         if y.dtype.kind == "O":
             raise ValueError("the model is a regression, and the labels of this source are words.")
         gap = self.model._predicted(p) - y
-        losses = value(self.model._loss(), p, y[:, None])[:, 0]
+        losses = self.model.row_losses(p, y)
         n, before = float(weights.sum()), self.sums[0]
         self.sums += [(weights * x).sum() for x in (np.ones(len(y)), gap**2, np.abs(gap), losses)]
         if n > 0.0:  # means and squared distances from them, of parts put together

@@ -16,29 +16,31 @@ import sys
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import archive, models
-from ._tasks import LinearClassifier, LinearRegressor
-from .progress import Live
+from ._tasks import LinearClassifier, LinearRegressor, as_numbers
+from .drift import Drift
+from .progress import Live, printable
 from .rows import Matrix, stack
 from .solve import PILOT_ROWS
 from .streams import Chunk, Stream, StreamError, open_stream
 from .streams.cache import CachedStream, CacheStream
 from .streams.features import Vocabulary
+from .streams.files import changed, files_of
 from .streams.protocol import unlabelled
+from .streams.shuffled import HELD_BYTES, Shuffled
 from .streams.tables import Tabular
 from .writing import clear_remains
 
 JUDGED = 256
 """Rows that are judged before they are learned, at every mark."""
 EVERY = 8192
-MANY_CLASSES = 100
-_BINARY = ({-1, 1}, {0, 1}, {1, 2})
+FEW_CLASSES, MANY_CLASSES = 10, 100
 _PIECE = 1 << 15
 """Rows learned between two looks at the clock."""
 
@@ -63,6 +65,7 @@ class Line(NamedTuple):
     """Since the line before: the share of wrong labels, or the root mean squared error."""
     mean_mistake: float
     nonzeros: int
+    """Features that have a weight, in however many models."""
 
 
 class Trained(NamedTuple):
@@ -76,6 +79,8 @@ class Trained(NamedTuple):
     seconds: float
     notes: list[str]
     """What was chosen where nothing was said."""
+    warnings: Sequence[str] = ()
+    """What is wrong with the data or the run."""
 
     @property
     def estimator(self) -> Any:
@@ -145,8 +150,10 @@ def train(
     a classifier and a regression, made with ``settings``.  ``classes`` are all there are,
     "any" where they may appear at any time, None where the first rows decide.  ``reader`` are options of
     ``open_stream``, and ``names`` those of features that a stream under way has seen; ``named`` says whether its
-    features are names or numbered columns, which those of the source have to be as well.  A further pass is read in a
-    random order of blocks where rows are cached.  ``stop`` is asked now and then whether to end here.
+    features are names or numbered columns, which those of the source have to be as well.  ``shuffle``: every pass reads
+    the rows in a random order of its own, where they fit into memory or are cached (docs/files.md); rows of standard
+    input and of iterators keep theirs.  ``stop`` is asked now and then whether to end here.
+    ``resume`` goes on from a checkpoint, or begins anew, with a warning, where there is none.
     """
     if not isinstance(passes, numbers.Integral) or passes < 1:
         raise ValueError(f"passes={passes!r}: it must be a whole number of at least 1.")
@@ -173,22 +180,21 @@ class Part(NamedTuple):
     matrix: Matrix
     y: np.ndarray
     weights: np.ndarray | None
-    order: np.ndarray | None = None
-    """In which to learn them, where it is another."""
+    numbers: np.ndarray | None = None
+    """Of the rows in the source, where they are in another order."""
 
     @classmethod
     def of(cls, chunk: Chunk) -> Part:
         """All rows of a chunk."""
-        return cls(chunk.matrix, chunk.y, chunk.weights, chunk.order)
+        return cls(chunk.matrix, chunk.y, chunk.weights, chunk.numbers)
 
     def cut(self, start: int, stop: int) -> Part:
-        """Rows start, ..., stop - 1 in the order in which they are learned; nothing is copied."""
-        if self.order is not None:
-            return self._replace(order=self.order[start:stop])
+        """Rows start, ..., stop - 1; nothing is copied."""
         first, last = self.matrix.indptr[start], self.matrix.indptr[stop]
         indptr = self.matrix.indptr[start : stop + 1] - first
         rows = Matrix(indptr, self.matrix.indices[first:last], self.matrix.data[first:last], self.matrix.d)
-        return Part(rows, self.y[start:stop], None if self.weights is None else self.weights[start:stop])
+        own = [None if each is None else each[start:stop] for each in (self.weights, self.numbers)]
+        return Part(rows, self.y[start:stop], *own)
 
     @classmethod
     def joined(cls, parts: list[Part]) -> Part:
@@ -197,12 +203,14 @@ class Part(NamedTuple):
         if any(part.weights is not None for part in parts):
             every = [np.ones(len(part.y)) if part.weights is None else part.weights for part in parts]
             weights = np.concatenate(every)
-        return cls(stack([part.matrix for part in parts]), np.concatenate([part.y for part in parts]), weights)
+        numbers = [part.numbers for part in parts if part.numbers is not None]
+        rows = stack([part.matrix for part in parts]), np.concatenate([part.y for part in parts]), weights
+        return cls(*rows, np.concatenate(numbers) if numbers else None)
 
     @property
     def rows(self) -> int:
-        """How many are learned."""
-        return len(self.y) if self.order is None else len(self.order)
+        """How many there are."""
+        return len(self.y)
 
 
 class _Training:
@@ -235,8 +243,13 @@ class _Training:
         """A place to read on from, a chunk's beginning, and the number of the row there."""
         self.judged = np.zeros((2, 3))
         """Weight, losses and mistakes of judged rows: since the last line of the table, and of all."""
+        self.drift: Drift | None = None
+        """What labels and features have to do with the number of a row."""
+        self.order, self.identity = "", None
+        """In which order rows are read, and what the source was at the beginning."""
         self.table: list[Line] = []
         self.notes: list[str] = []
+        self.warnings: list[str] = []
         self.rows, self.seconds, self.began = 0, 0.0, time.monotonic()
         self.kept = time.monotonic(), 0
         """When the last checkpoint was written, and how many rows had been learned by then."""
@@ -244,12 +257,17 @@ class _Training:
     # ---- beginning -------------------------------------------------------------------------------------------------
 
     def recall(self) -> None:
-        """Be where the last checkpoint was written."""
+        """Be where the last checkpoint was written; at the beginning where there is none, as after a run that ended
+        before its first."""
         if self.checkpoints is None:
             raise ValueError("resume=True needs checkpoints= to resume from.")
         if not self.stream.repeatable:
             raise ValueError("standard input and iterators cannot be resumed: nobody could tell whether they changed.")
-        path, content = self.checkpoints.path, self.checkpoints.read()
+        path = self.checkpoints.path
+        if not self.checkpoints.exist():
+            warnings.warn(f"there is no checkpoint {path} to resume from: training begins anew.", stacklevel=3)
+            return
+        content = self.checkpoints.read()
         if content["asked"] != self.asked:
             raise ResumeError(f"{path} belongs to a run with other settings: repeat those, or do not resume.")
         if content["identity"] != self._identity():
@@ -259,13 +277,13 @@ class _Training:
         self.stream.recall(content["names"])
         self.model, self.classes, self.notes = content["model"], content["classes"], content["notes"]
         self.epoch, self.row, self.behind, self.rows = (content[name] for name in ("epoch", "row", "behind", "rows"))
-        self.judged, self.seconds = content["judged"], content["seconds"]
+        self.judged, self.seconds, self.drift = content["judged"], content["seconds"], content["drift"]
         self.table = [Line(*line) for line in content["table"]]
         self.kept = time.monotonic(), self._learned()
 
     def _identity(self) -> Any:
         """What the rows depend on; None where nobody can tell."""
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, NotImplementedError):
             return self.stream.identity()
         return None
 
@@ -274,19 +292,22 @@ class _Training:
         found = labels(y[~unlabelled(y)])
         distinct = np.unique(found) if found.dtype.kind != "O" else np.array(sorted(set(found.tolist())))
         if self.model is None:
-            is_task = found.dtype.kind != "f" and len(distinct) <= MANY_CLASSES
+            is_task = are_classes(distinct)
             self.model = self.wrap((LinearClassifier if is_task else LinearRegressor)(**self.settings))
             what = f"classification: {len(distinct)} labels" if is_task else "regression: labels are numbers"
-            self.notes.append(f"{what} in the first {len(y)} rows")
+            other = "regression takes them for numbers" if is_task else "classification takes them for classes"
+            is_clear = distinct.dtype.kind != "i" or len(distinct) <= 2
+            self.notes.append(f"{what} in the first {len(y)} rows" + ("" if is_clear else f"; --task {other}"))
         is_new = self.model.classifies and not hasattr(self.model, "classes_")
         if isinstance(self.classes, str):  # "any"
             self.classes = None
         elif is_new and self.classes is None:
-            if found.dtype.kind == "i" and set(distinct.tolist()) in _BINARY:
+            if len(distinct) == 2:  # one model in place of one for each
                 self.classes = distinct.tolist()
-                self.notes.append(f"two classes, {self.classes[0]} and {self.classes[1]}; another would be refused")
+                one, two = (printable(str(label)) for label in self.classes)
+                self.notes.append(f"two classes, {one} and {two}; another would be refused")
             elif getattr(self.model, "needs_classes", False):
-                self.classes = distinct.tolist()
+                self.classes = first_classes(y)
                 self.notes.append(f"{len(distinct)} classes in the first {len(y)} rows; another would be refused")
 
     # ---- the passes ------------------------------------------------------------------------------------------------
@@ -307,13 +328,36 @@ class _Training:
             if not self.rows:
                 raise ValueError("the source has no rows: there is nothing to learn from.")
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
+        self._warn_of_order()
         self.model.n_iter_ = self.passes
         if getattr(self.model, "polish", False):
             self.checkpoint()  # to resume here
             self.model.polish_on_chunks(self._again)
         self._line()
         self.live.close()
-        return Trained(self.model, self.stream, self.table, self.rows, self._elapsed(), self.notes)
+        return Trained(self.model, self.stream, self.table, self.rows, self._elapsed(), self.notes, self.warnings)
+
+    def _warn_of_order(self) -> None:
+        """A sentence where what the first rows decided, and the figures of judged rows, may be wrong."""
+        found = self.drift.sentence() if self.drift is not None and self.rows > PILOT_ROWS else ""
+        if not found:
+            return
+        if self.order == "shuffled in groups":
+            advice = "shuffle the lines of the source (shuf) before you convert it"
+        elif not self.stream.repeatable:
+            advice = "shuffle the rows before they are piped in (shuf), or give a file"
+        elif not self.shuffle:
+            advice = "leave shuffling on (no --no-shuffle, shuffle=True)"
+        else:
+            advice = (
+                f"the rows take more than {HELD_BYTES >> 20} MB and are learned in their order; shuffle the lines "
+                "(shuf), or train on what `sparsco convert` makes of the source, which is read in a random order"
+            )
+        self.warnings.append(
+            f"{found}: the first rows, which decide the settings, are not like the others, and figures of rows judged "
+            f"before they were learned mean little; {advice}."
+        )
+        warnings.warn(self.warnings[-1], stacklevel=4)
 
     def _awaited(self, parts: Iterator[tuple[Part, bool]]) -> Iterator[tuple[Part, bool]]:
         """The same, none after a request to end: standard input may have been cut in mid-line then."""
@@ -354,9 +398,7 @@ class _Training:
 
     def _chunks(self, position: Any) -> Iterator[Chunk]:
         """Those of the stream; what the first rows decide is decided before they are handed out."""
-        can_shuffle = isinstance(self.stream, CacheStream | CachedStream)
-        shuffled = {"shuffle": (self.seed, self.epoch)} if self.shuffle and can_shuffle and self.epoch > 0 else {}
-        chunks = self.stream.chunks(position, **shuffled)
+        chunks = self._pass(position, self.epoch)
         if position is None and self.epoch == 0:
             first, rows = [], 0
             while rows < PILOT_ROWS and (chunk := next(chunks, None)) is not None:
@@ -370,31 +412,60 @@ class _Training:
         if self.epoch == 0:
             self.notes += self.stream.remarks()
 
+    def _pass(self, position: Any, number: int) -> Iterator[Chunk]:
+        """The chunks of a pass from a position on, in the order of that number; the source must be what it was."""
+        self._check_source()
+        if self.shuffle and self.stream.repeatable:
+            shuffled = Shuffled(self.stream, self.seed, self._reading)
+            for chunk in shuffled.chunks(position, number):
+                self.order = shuffled.order
+                yield chunk
+        else:
+            yield from self.stream.chunks(position)
+        if self.epoch > 0:
+            self._check_source()
+
+    def _check_source(self) -> None:
+        """Refuse a source that has changed since the first pass began."""
+        now = self._identity()
+        self.identity = now if self.identity is None else self.identity
+        if now != self.identity:
+            raise changed(files_of(self.identity), files_of(now))
+
+    def _reading(self, chunk: Chunk) -> None:
+        """Rows are read in advance: show how many, end where that was asked for."""
+        self._end_if_asked()
+        self.live.show(chunk.read, self.stream.total, chunk.first + chunk.rows, self.epoch, self.passes)
+
     def _again(self) -> Iterator[tuple[Matrix, np.ndarray, np.ndarray | None]]:
-        """All rows once more, in their order, as labels that the model knows."""
-        for chunk in self.stream.chunks():
-            if self.stop():
-                raise StoppedError("stopped while polishing")
+        """All rows once more, in the order of the first pass, with labels that the model knows."""
+        for chunk in self._pass(None, 0):
+            self._end_if_asked()
             yield chunk.matrix, labels(chunk.y) if self.model.classifies else chunk.y, chunk.weights
 
     def _learn(self, part: Part, is_judged: bool) -> None:
-        matrix, y, weights, order = part
+        matrix, y, weights, _ = part
         if self.epoch == 0:
-            self._check(y)
-        if self.model.classifies:
-            y = labels(y)
+            self._check(part)
+        y = labels(y) if self.model.classifies else as_numbers(y)
+        if self.epoch == 0:
+            self.drift = Drift(self.model.classifies) if self.drift is None else self.drift
+            self.drift.add_labels(self.row, y)
         if is_judged:
             self._judge(matrix, y, weights)
         classes = self.classes if self.row == 0 and self.epoch == 0 else None
-        self.model.take_rows(matrix, y, weights, classes=classes, order=order, again=self.epoch > 0)
+        columns = self.stream.hashed_to
+        self.model.take_rows(matrix, y, weights, classes=classes, again=self.epoch > 0, columns=columns)
         self.row += part.rows
 
-    def _check(self, y: np.ndarray) -> None:
+    def _check(self, part: Part) -> None:
         """Refuse rows without a label, and labels that are none of the classes."""
+        y = part.y
+        numbers = self.row + np.arange(part.rows) if part.numbers is None else part.numbers
         missing = unlabelled(y)
         if missing.any():
             hint = self.stream.labels_are or "every row must have one"
-            raise ValueError(f"row {self.row + int(missing.argmax()) + 1} has no label: {hint}.")
+            raise ValueError(f"row {numbers[missing].min() + 1} has no label: {hint}.")
         if self.classes is not None:
             unknown = ~np.isin(y, self.classes) if y.dtype.kind == "O" else np.ones(len(y), bool)
             for label in self.classes if y.dtype.kind != "O" else ():
@@ -403,12 +474,15 @@ class _Training:
                 at = int(unknown.argmax())
                 label = labels(y[at : at + 1]).tolist()[0]
                 raise ValueError(
-                    f"row {self.row + at + 1} has the label {label!r}, which is none of the classes {self.classes}: "
-                    "name all classes, or 'any' to let them appear."
+                    f"row {numbers[at] + 1} has the label {label!r}, which is none of the classes {self.classes}: "
+                    "name all classes (--classes), or 'any' (--classes any) to let them appear."
                 )
 
     def _judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
-        found = self.model.judge(matrix, y, weights) if self.model.__sklearn_is_fitted__() else None
+        assert self.drift is not None
+        self.drift.add_features(self.row, matrix)
+        is_ready = self.model.__sklearn_is_fitted__() and not self.drift.is_sorted
+        found = self.model.judge(matrix, y, weights) if is_ready else None
         if found is not None:
             self.judged += [float(len(y) if weights is None else weights.sum()), *found]
         if self.row >= EVERY // 8 and self.row & (self.row - 1) == 0:
@@ -422,7 +496,8 @@ class _Training:
         root = (lambda x: x) if self.model.classifies else np.sqrt
         loss, mistake = (x / recent for x in sums)
         mean_loss, mean_mistake = (x / total for x in all_sums)
-        nonzeros = sum(int(np.count_nonzero(run.weights()[0])) for run in self.model._runs)
+        used = [np.flatnonzero(run.weights()[0].any(1)) for run in self.model._runs]
+        nonzeros = len(np.unique(np.concatenate(used)))
         rows = self.row or self.rows
         line = Line(rows, loss, mean_loss, float(root(mistake)), float(root(mean_mistake)), nonzeros)
         self.table.append(line)
@@ -444,17 +519,20 @@ class _Training:
     def _end_if_asked(self) -> None:
         if self.stop():
             self.checkpoint()
-            raise StoppedError(f"stopped behind row {self.row} of pass {self.epoch + 1}")
+            is_learned = self.epoch == self.passes
+            where = "while polishing" if is_learned else f"behind row {self.row} of pass {self.epoch + 1}"
+            raise StoppedError(f"stopped {where}")
 
     def checkpoint(self) -> None:
         """Write where the run is."""
         if self.checkpoints is None or not self.stream.repeatable:
             return
         self.checkpoints.write({
-            "asked": self.asked, "identity": self._identity(), "environment": models.environment(),
+            "asked": self.asked, "identity": self.identity or self._identity(), "environment": models.environment(),
             "names": dict(self.stream.names), "model": self.model, "classes": self.classes, "epoch": self.epoch,
             "row": self.row, "rows": self.rows, "behind": self.behind, "judged": self.judged,
-            "seconds": self._elapsed(), "table": [tuple(line) for line in self.table], "notes": self.notes,
+            "drift": self.drift, "seconds": self._elapsed(), "table": [tuple(line) for line in self.table],
+            "notes": self.notes,
         })  # fmt: skip
         self.kept = time.monotonic(), self._learned()
 
@@ -463,6 +541,32 @@ class _Training:
 
     def _elapsed(self) -> float:
         return self.seconds + time.monotonic() - self.began
+
+
+def are_classes(distinct: np.ndarray) -> bool:
+    """Whether labels, sorted, are those of a classification: words, or whole numbers that are few or number something.
+
+    At most ten whole numbers are classes, and up to a hundred where they count from 0 or 1 with hardly a gap.  Others
+    are quantities, such as years, ages and shares in per cent.
+
+    >>> [are_classes(np.array(each)) for each in ([2, 3, 7], range(26), range(1930, 1990), [0.5, 1.0], ["a", "b"])]
+    [True, True, False, False, True]
+    """
+    if distinct.dtype.kind != "i" or len(distinct) <= FEW_CLASSES:
+        return distinct.dtype.kind != "f"
+    low, high = distinct[[0, -1]].tolist()
+    return low in (0, 1) and 0.9 * (high - low + 1) <= len(distinct) <= MANY_CLASSES
+
+
+def first_classes(y: np.ndarray) -> list[Any]:
+    """The labels of the first rows, where these are to be all there are."""
+    found = sorted(set(labels(y).tolist()))
+    if len(found) < 2:
+        raise ValueError(
+            f"the first {len(y)} rows all have the label {found[0]!r}: name all classes (classes=, --classes), or "
+            "shuffle the rows."
+        )
+    return found
 
 
 def labels(y: np.ndarray) -> np.ndarray:

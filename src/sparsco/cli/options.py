@@ -122,6 +122,12 @@ def _checked(record: Any, field: str, value: Any) -> Any:
     return numbers.astype(np.int64) if (numbers == numbers.astype(np.int64)).all() else numbers
 
 
+def add_order(to: argparse.ArgumentParser) -> None:
+    """The option that keeps rows in their order."""
+    to.add_argument("--no-shuffle", action="store_true", help="learn rows in the order of the files (default: in a "
+                    "random order where they fit into memory or are cached)")  # fmt: skip
+
+
 def add_reading(to: argparse.ArgumentParser) -> None:
     """Options of readers."""
     group = to.add_argument_group("how data is read (docs/files.md)")

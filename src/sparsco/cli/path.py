@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .options import FINE, add_reading, check_writable, command, positive, reading, to_json
+from .options import FINE, add_order, add_reading, check_writable, command, positive, reading, to_json
 from .train import add_learning, estimator
 
 _EXAMPLE = """  sparsco path data.svm                                    32 strengths, one read: a table
@@ -34,6 +34,7 @@ def add(commands: argparse._SubParsersAction) -> None:
                     help="judge on rows held out (default: on some rows before they are learned; "
                     "with --polish a fifth, at most 20,000, is held out)")  # fmt: skip
     to.add_argument("--passes", type=positive, default=1, metavar="N", help="over the data (default: 1)")
+    add_order(to)
     to.add_argument("--float32", action="store_true",
                     help="twice as fast, with --conversion last: five digits in place of fifteen")  # fmt: skip
     to.add_argument("-m", "--model", metavar="FILE", help="where to write the model that is chosen")
@@ -61,6 +62,7 @@ def _path(given: argparse.Namespace) -> int:
     own["dtype"] = "float32" if given.float32 else "float64"
     trained = paths.train_path(
         given.data[0] if len(given.data) == 1 else given.data, model, path=own, passes=given.passes,
+        shuffle=not given.no_shuffle,
         reader=reader | ({"cache": True} if again and "-" not in given.data else {}), classes=given.classes,
         settings=settings, live=Live(not given.quiet),
     )  # fmt: skip

@@ -17,6 +17,7 @@ from .options import (
     FINE,
     INTERRUPTED,
     TERMINATED,
+    add_order,
     add_reading,
     check_writable,
     command,
@@ -53,15 +54,16 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument("--test", metavar="FILE", nargs="+", help="files to judge the model on at the end")
     add_learning(to)
     to.add_argument("--passes", type=positive, metavar="N",
-                    help="over the data (default: 1, with --dask more where files are small); later ones from a cache, "
-                    "blocks in a random order")  # fmt: skip
-    to.add_argument("--no-shuffle", action="store_true", help="later passes in the rows' order, too")
+                    help="over the data (default: 1, with --dask more where files are small); several are read from a "
+                    "cache")  # fmt: skip
+    add_order(to)
     to.add_argument("--no-cache", action="store_true", help="do not keep the rows for later passes")
     to.add_argument("--update", metavar="MODEL", help="go on with this model, saved with --save-state")
     to.add_argument("--save-state", action="store_true", help="keep all that --update needs in the model file")
     to.add_argument("--checkpoint-every", type=_interval, metavar="N|TIME",
                     help="rows, or a time such as 30s, 10m, 2h; 0 for never (default: 60s)")  # fmt: skip
-    to.add_argument("--resume", action="store_true", help="go on from the checkpoint of a run that was cut off")
+    to.add_argument("--resume", action="store_true", help="go on from the checkpoint of a run that was cut off; "
+                    "without one, begin anew")  # fmt: skip
     to.add_argument("--restart", action="store_true", help="begin anew although there is such a checkpoint")
     to.add_argument("--dask", metavar="ADDRESS|local:N", help="learn on the workers of a Dask cluster, each file a "
                     "partition, or by N processes of this machine")  # fmt: skip
@@ -95,7 +97,7 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
     group.add_argument("--polish", type=float, nargs="?", const=True, default=False, metavar="TOL",
                        help="go on to the exact optimum, to this share of the L1 weight (default: 1e-4)")  # fmt: skip
     group.add_argument("--storage", choices=("all", "seen"), help="room for all columns, or for those that occur "
-                       "(default: all; with --hash-bits above 18 seen)")  # fmt: skip
+                       "(default: all; with --hash-bits 20 or more seen)")  # fmt: skip
     group.add_argument("--classes", type=_labels, metavar="A,B,...", help="all labels there are, or any")
     group.add_argument("--class-weight", type=_class_weight, metavar="LABEL=W,...", help="weights of rows by label")
     group.add_argument("--no-intercept", action="store_true")
@@ -116,8 +118,8 @@ def learning(given: argparse.Namespace) -> dict[str, Any]:
         settings |= {"alpha": l1 + l2, "l1_ratio": l1 / (l1 + l2) if l1 + l2 else 1.0}
     settings |= {} if given.polish is False else {"polish": given.polish}
     settings |= {} if given.target_excess_risk is None else {"target_excess_risk": tuple(given.target_excess_risk)}
-    storage = given.storage or ("seen" if (given.hash_bits or 0) > 18 else "all")
-    return settings | {"fit_intercept": not given.no_intercept, "random_state": given.seed or 0, "storage": storage}
+    settings |= {} if given.storage is None else {"storage": given.storage}
+    return settings | {"fit_intercept": not given.no_intercept, "random_state": given.seed or 0}
 
 
 def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
@@ -180,6 +182,8 @@ def _train(given: argparse.Namespace) -> int:
                 return INTERRUPTED if asked[0] == signal.SIGINT else TERMINATED
         return _finished(given, trained, reader, path, lambda: None)
     rows, seconds = given.checkpoint_every or (None, 60.0)
+    if given.resume and not (rows or seconds):
+        raise ValueError("--resume needs checkpoints, and --checkpoint-every 0 writes none: leave one of them out.")
     checkpoints = Checkpoints(path.with_name(path.name + ".checkpoint"), rows, seconds)
     if checkpoints.exist() and not (given.resume or given.restart):
         raise ValueError(
@@ -223,10 +227,6 @@ def _on_dask(
             f"{', '.join(not_there)} cannot be had with --dask: it learns a new model in rounds, from files in their "
             "order, without checkpoints."
         )
-    if given.storage is None:
-        settings["storage"] = "all"
-        if model is not None:
-            model.storage = "all"
     reader.pop("cache", None)
 
     def say(message: Any, *_: Any) -> None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .options import FAILED, FINE, add_reading, check_writable, command, positive, reading, to_json
+from .options import FAILED, FINE, add_order, add_reading, check_writable, command, positive, reading, to_json
 from .train import add_learning, estimator
 
 
@@ -37,6 +37,8 @@ def _add_predict(commands: argparse._SubParsersAction) -> None:
     kind = to.add_mutually_exclusive_group()
     kind.add_argument("--score", dest="kind", action="store_const", const="score", help="margins")
     kind.add_argument("--probability", dest="kind", action="store_const", const="probability", help="of each class")
+    to.add_argument("--digits", type=positive, default=6, metavar="N",
+                    help="significant digits of scores and probabilities (default: 6; 17 are all)")  # fmt: skip
     to.add_argument("-o", "--output", metavar="FILE", help="write there (default: stdout)")
     add_reading(to)
     to.set_defaults(run=_predict, kind="label")
@@ -52,10 +54,11 @@ def _predict(given: argparse.Namespace) -> int:
     model, stream = scoring.opened_for(models.read(given.model), _source(given.data), False, **reading(given))
     bar = Bar("predict")
     try:
-        lines = scoring.lines(model, scoring.Watched(stream, bar.show_late(2.0)), given.kind)
+        lines = scoring.lines(model, scoring.Watched(stream, bar.show_late(2.0)), given.kind, given.digits)
         if not given.output:
             for block in lines:
                 sys.stdout.write(block)
+                sys.stdout.flush()  # whoever feeds standard input may wait for it
             return FINE
         with replacing(given.output) as file:
             for block in lines:
@@ -161,6 +164,7 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
         "  sparsco compare data.svm --methods default fobos rda --strengths 0.1 1 10\n"
         "  sparsco compare data.svm --test test.svm --features 10 30 100 --report few.html\n"
         "\nStrengths are multiples of --alpha, or of the one that is found on the first rows.\n"
+        "seconds: to read the rows from a cache, to learn and to convert them; what is compiled is compiled before.\n"
         "exit code: 0 fine, 2 bad argument or input, 3 a file could not be read or written",
     )  # fmt: skip
     to.add_argument("data", nargs="+", metavar="DATA", help="files or patterns")
@@ -170,6 +174,7 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
     to.add_argument("--features", nargs="+", type=positive, default=[], metavar="K",
                     help="also what it costs to have at most so many features (docs/two-stage.md)")  # fmt: skip
     to.add_argument("--passes", type=positive, default=1, metavar="N")
+    add_order(to)
     add_learning(to)
     add_reading(to)
     to.add_argument("--json", action="store_true", help="the table as JSON")
@@ -201,8 +206,9 @@ def _compare(given: argparse.Namespace) -> int:
     try:
         outcomes = compare(
             _source(given.data), methods=given.methods or USUAL, strengths=given.strengths, test=given.test,
-            passes=given.passes, features=given.features, reader=reading(given) | {"cache": True}, settings=settings,
-            classes=given.classes, model=model, progress=bar.show_late(2.0),
+            passes=given.passes, shuffle=not given.no_shuffle, features=given.features,
+            reader=reading(given) | {"cache": True}, settings=settings, classes=given.classes, model=model,
+            progress=bar.show_late(2.0),
         )  # fmt: skip
     finally:
         bar.close()

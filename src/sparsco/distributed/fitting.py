@@ -17,12 +17,13 @@ from ..progress import Bar
 from ..slots import Names
 from ..solve import PILOT_ROWS, Run
 from ..streams.cache import CacheStream
+from ..streams.files import changed
 from ..streams.tables import CATEGORICAL, IGNORE
-from ..training import Part, _Training, by_name, labels, reader_of
+from ..training import Part, _Training, by_name, first_classes, labels, reader_of
 from .executors import Here, OnDask, executor
 from .grids import fit_path, fit_stream, fit_whole
 from .mixing import Mixing
-from .partitions import Partition, is_in_memory, partitions_of
+from .partitions import Partition, files_in, is_in_memory, partitions_of
 
 
 class Fitted(NamedTuple):
@@ -152,10 +153,11 @@ def train(
     if classes is not None and estimator is not None and not _classifies(estimator):
         raise ValueError(f"classes= would not count for a {type(estimator).__name__}: it learns numbers.")
     parts, notes, model = partitions_of(data, reader, partitions), [], estimator
+    files = files_in(parts)
     with executor(client, stop, threads) as pool:
         parts, part, options, told = _opened(parts, pool)
         if kind == "stable":
-            named = None if not _classifies(model) else _named(part.y) if classes is None else classes
+            named = None if not _classifies(model) else first_classes(part.y) if classes is None else classes
             rows = fit_stream(model, parts, options, pool, named)
         else:
             decided = _Training(model, 1, False, dict(reader or {}), classes, dict(settings or {}))
@@ -171,6 +173,8 @@ def train(
         known = options.get("names", {})
         if name_hashed and told.hashed and kind == "mixing":
             known = _names_of_hashed(model, parts, pool)
+    if (now := files_in(parts)) != files:
+        raise changed(files, now)
     parts = [each.read_with(options) for each in parts]
     return Fitted(model, parts, known, rows, time.monotonic() - began, notes)
 
@@ -260,11 +264,6 @@ def _fit_mixed(
     return sum(mixing.rows)
 
 
-def _named(y: np.ndarray) -> list[Any]:
-    """The labels among the first rows."""
-    return sorted(set(labels(y).tolist()))
-
-
 def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition], Part, dict[str, Any], Head]:
     """The partitions, all read in the same way; the first rows; what tells readers the columns of names; the head of
     the first partition that has rows."""
@@ -324,7 +323,7 @@ def _begun(model: Any, decided: _Training, part: Part) -> list[Run]:
     if model.classifies:
         y = labels(y)
         if classes is None:
-            classes = _named(y)
+            classes = first_classes(y)
             decided.notes.append(f"{len(classes)} classes in the first {len(y)} rows; another would be refused")
     for name in ("_runs", "_model"):
         vars(model).pop(name, None)

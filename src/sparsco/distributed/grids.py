@@ -14,7 +14,7 @@ from ..progress import Live
 from ..streams import Chunk, Stream
 from ..training import _Training, labels
 from .executors import Here, OnDask
-from .partitions import Partition
+from .partitions import Partition, files_in
 
 STRENGTHS = 8
 """Of a path that one task learns side by side, in a read of its own."""
@@ -25,6 +25,9 @@ class Together(Stream):
 
     def __init__(self, partitions: Sequence[Partition], names: Any) -> None:
         self.partitions = [partition.read_with(names) for partition in partitions]
+
+    def identity(self) -> dict[str, Any]:
+        return {"source": files_in(self.partitions)}
 
     def chunks(self, start: Any = None, **_: Any) -> Iterator[Chunk]:
         first = d = 0

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from ..streams import Chunk, Stream, StreamError, can_be_cut, open_stream
 from ..streams.cache import is_cache
-from ..streams.files import STDIN, is_paths, paths_of, spans
+from ..streams.files import STDIN, Files, is_paths, paths_of, spans
 from ..streams.protocol import unlabelled
 from ..streams.tables import is_table, with_roles
 from ..training import Part
@@ -162,6 +162,13 @@ def partitions_of(data: Any, reader: Mapping[str, Any] | None = None, count: int
         )
         for group in _groups(range(len(blocks)), count)
     ]  # fmt: skip
+
+
+def files_in(partitions: Sequence[Partition]) -> list[dict[str, Any]]:
+    """The files that partitions are read from, with sizes and times as this machine sees them."""
+    blocks = [block for partition in partitions for block in partition.blocks if not isinstance(block, bytes)]
+    paths = dict.fromkeys(path for block in blocks for path in (block if isinstance(block, list) else block[:1]))
+    return Files(list(paths)).identity()
 
 
 def _pieces(path: str, reader: Mapping[str, Any], files: int, count: int | None) -> list[Any]:

@@ -14,7 +14,7 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ import numpy as np
 
 from ..dispatch import U, inlined, kernel
 from ..folders import cache_folder
-from ..randomness import Purpose, bits
 from ..rows import stack
 from ..writing import PartFolder, naming
 from .files import files_of
@@ -37,7 +36,6 @@ _PAGE = 4096
 _LINE = 64
 _REGIONS, _LANES = 4, 64
 """Of a checksum."""
-_KEYS = 1 << 40
 _FIELDS = ("indptr", "indices", "data", "y", "weights", "tags", "tag_ends")
 
 
@@ -63,6 +61,8 @@ class CacheStream(Stream):
         self.total = self.blocks[-1]["read"] if self.blocks else 0
         self._checked = np.zeros(len(self.blocks), bool)
         self._labels = np.array([*self.manifest["labels"], None], object) if self.manifest["labels"] else None
+        bits = self.identity()["options"].get("hash_bits")
+        self.hashed_to = 0 if bits is None else 1 << bits
 
     def _damaged(self) -> StreamError:
         return StreamError(f"{self.folder} is damaged: remove it and convert the source again.")
@@ -81,29 +81,12 @@ class CacheStream(Stream):
         """Whether a file of the source is there and is not what it was."""
         return any(not is_same(file) for file in files_of(self.identity()) if os.path.exists(file["path"]))
 
-    def chunks(self, start: Position | None = None, shuffle: tuple[int, int] | None = None) -> Iterator[Chunk]:
-        """One pass; ``shuffle=(seed, number of the pass)`` in the random order of blocks, and of rows in them
-        (``Chunk.order``), that these two give."""
-        done = 0
-        if start is not None and "shuffle" in start:
-            done, shuffle = start["done"], tuple(start["shuffle"])
-        elif start is not None:
-            done = self.find(start) + 1
-        order = np.arange(len(self.blocks))
-        if shuffle is not None:
-            order = np.argsort(bits(shuffle[0], Purpose.SHUFFLE, -1 - order - _KEYS * shuffle[1]))
-        read = sum(self.blocks[k]["bytes"] for k in order[:done])
-        for number in range(done, len(order)):
-            k = int(order[number])
-            chunk = self._chunk(k)
-            if shuffle is not None:
-                rows = chunk.first + np.arange(chunk.rows) + _KEYS * shuffle[1]
-                read += self.blocks[k]["bytes"]
-                chunk = chunk._replace(
-                    order=np.argsort(bits(shuffle[0], Purpose.SHUFFLE, rows)), d=self.manifest["d"], read=read,
-                    position={"shuffle": list(shuffle), "done": number + 1},
-                )  # fmt: skip
-            yield chunk
+    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        return self.read(range(0 if start is None else self.find(start) + 1, len(self.blocks)))
+
+    def read(self, blocks: Iterable[int]) -> Iterator[Chunk]:
+        """The blocks with these numbers."""
+        return map(self._chunk, blocks)
 
     def find(self, position: Position) -> int:
         """The block that ends at a position of the source; ValueError if there is none."""
@@ -165,7 +148,7 @@ class Writer:
         self._blocks: list[dict[str, Any]] = []
         self._waiting: list[Chunk] = []
         self._labels: dict[str, int] = {}
-        self._d, self._rows, self._read = 0, 0, 0
+        self._d, self._rows = 0, 0
 
     def add(self, chunk: Chunk) -> None:
         """Append a chunk; small ones wait for the next, to be one block with them."""
@@ -177,7 +160,7 @@ class Writer:
     def _flush(self) -> None:
         if not self._waiting:
             return
-        chunk, self._waiting = _joined(self._waiting), []
+        chunk, self._waiting = joined(self._waiting), []
         y = chunk.y
         if y.dtype == object:
             codes = [-1 if label is None else self._labels.setdefault(label, len(self._labels)) for label in y]
@@ -205,11 +188,10 @@ class Writer:
                 "at": self._blocks[-1]["end"] if self._blocks else 0, "size": size, "arrays": places,
                 "sum": checksum(np.frombuffer(raw_block, np.uint64)), "d": int(chunk.d),
                 "first": int(chunk.first), "position": chunk.position, "read": int(chunk.read),
-                "bytes": int(chunk.read) - self._read,
             }
         )  # fmt: skip
         self._blocks[-1]["end"] = self._blocks[-1]["at"] + size + padding
-        self._d, self._rows, self._read = max(self._d, int(chunk.d)), self._rows + chunk.rows, int(chunk.read)
+        self._d, self._rows = max(self._d, int(chunk.d)), self._rows + chunk.rows
 
     def finish(self, identity: dict[str, Any], names: Mapping[int, str]) -> None:
         """Write what says where everything lies, make sure that all is on disk, and move the folder to its place."""
@@ -235,7 +217,7 @@ class Writer:
         self._part.remove()
 
 
-def _joined(chunks: list[Chunk]) -> Chunk:
+def joined(chunks: list[Chunk]) -> Chunk:
     """Several chunks as one."""
     indptr, indices, data, _ = stack([chunk.matrix for chunk in chunks])
     last = chunks[-1]
@@ -254,7 +236,7 @@ class CachedStream(Stream):
 
     def __init__(self, source: Stream, folder: str | os.PathLike[str]) -> None:
         self.source, self.folder = source, Path(folder)
-        self.repeatable, self.labels_are = True, source.labels_are
+        self.repeatable, self.labels_are, self.hashed_to = True, source.labels_are, source.hashed_to
         self._identity = source.identity()
         self._cache = self._open()
 
@@ -286,28 +268,28 @@ class CachedStream(Stream):
         self.source.recall(names)
 
     def identity(self) -> dict[str, Any]:
-        return self._identity
+        """Of the rows that the next pass gives: those in the cache, or those of the source as it is now."""
+        return self.source.identity() if self._cache is None else self._identity
 
-    def chunks(self, start: Position | None = None, shuffle: tuple[int, int] | None = None) -> Iterator[Chunk]:
-        """One pass; ``shuffle`` as in a `CacheStream`, which has to be complete for it."""
-        if self._cache is None and (shuffle is not None or (start is not None and "shuffle" in start)):
-            self._convert()
+    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         if self._cache is not None:
-            if start is not None and "shuffle" not in start:
+            if start is not None:
                 try:
                     self._cache.find(start)
                 except ValueError:  # of a pass in other blocks
                     return (yield from self.source.chunks(start))
-            return (yield from self._cache.chunks(start, shuffle))
+            return (yield from self._cache.chunks(start))
         if start is not None:
             return (yield from self.source.chunks(start))
         yield from self._written()
 
-    def _convert(self) -> None:
-        for _ in self._written():
-            pass
+    def completed(self, progress: Callable[[Chunk], None]) -> CacheStream | None:
+        """The cache, written now where it is not there, with a call of ``progress`` for each chunk; None where it
+        cannot be written."""
         if self._cache is None:
-            raise OSError(f"{self.folder} could not be written, without which rows are not shuffled.")
+            for chunk in self._written():
+                progress(chunk)
+        return self._cache
 
     def _written(self) -> Iterator[Chunk]:
         """A pass over the source that writes the cache; if that fails, reading goes on all the same."""

@@ -23,6 +23,7 @@ _SECOND = 0x9747B28C
 _FINGERPRINT = (1 << 62) - 1
 _LOW = U(0xFFFFFFFF)
 _SEEN_BITS = 24
+_MANY_MARKS = 1 << 20
 
 NamesOf = Callable[[np.ndarray], list[str]]
 """The names of the entries with these numbers."""
@@ -72,10 +73,10 @@ class Vocabulary:
             self._names = self._names[:d]
             self._columns = self._columns.only(np.arange(d))
 
-    def marks(self) -> np.ndarray:
+    def marks(self, longest: int) -> np.ndarray:
         """Room for a number per column, whatever it holds."""
         if self._marks.size < len(self):
-            self._marks = np.empty(2 * len(self), np.int32)
+            self._marks = np.empty(1 << len(self).bit_length(), np.int32)
         return self._marks
 
     def place(self, keys: np.ndarray, names_of: NamesOf) -> tuple[np.ndarray, None]:
@@ -105,7 +106,7 @@ class Hashed:
             raise ValueError(f"seed must be a whole number from 0 to 2^32 - 1, not {seed!r}.")
         self.bits, self.seed, self.signed = int(bits), int(seed), bool(signed)
         self.names: dict[int, str] = dict(names or {})
-        self._marks = np.empty(len(self), np.int32)
+        self._marks = np.empty(0, np.int32)
         self._seen = np.zeros(1 << min(self.bits, _SEEN_BITS), bool)
         self._seen[np.fromiter(self.names, np.int64) & (self._seen.size - 1)] = True
 
@@ -124,8 +125,12 @@ class Hashed:
     def cut(self, d: int) -> None:
         """Columns do not depend on what was seen."""
 
-    def marks(self) -> np.ndarray:
-        """Room for a number per column, whatever it holds."""
+    def marks(self, longest: int) -> np.ndarray:
+        """Room for a number per column, whatever it holds.  Of very many columns some share it: so few that a row of
+        the ``longest`` length has some dozens of those."""
+        size = min(len(self), max(_MANY_MARKS, 1 << (longest * longest >> 6).bit_length()))
+        if self._marks.size < size:
+            self._marks = np.empty(size, np.int32)
         return self._marks
 
     def place(self, keys: np.ndarray, names_of: NamesOf) -> tuple[np.ndarray, np.ndarray | None]:
@@ -176,7 +181,7 @@ def rows_of(
         columns, values = columns[kept], values[kept]
     n, indptr = columns.size, np.zeros(len(lengths) + 1, np.int64)
     indices, data = np.empty(n, np.uint32), np.empty(n)
-    size = merge(lengths, columns, values, encoder.marks(), indptr, indices, data)
+    size = merge(lengths, columns, values, encoder.marks(int(lengths.max(initial=0))), indptr, indices, data)
     return indptr, indices[:size], data[:size]
 
 
@@ -247,19 +252,28 @@ def hash_to_columns(keys, d, seen, columns, signs, new):
 
 @kernel
 def merge(lengths, columns, values, marks, indptr, indices, data):
-    """Entries to CSR; ``marks`` tells where a column was put, which is believed if it is there in this row."""
-    at = to = 0
+    """Entries to CSR; ``marks`` tells where a column was put, which is believed if it is there in this row.
+
+    Columns that are ``marks.size`` (a power of two) apart share a mark; where another is there, the row is searched.
+    """
+    at, to, mask = 0, 0, U(marks.size) - U(1)
     for i in range(lengths.size):
         start = to
         for p in range(at, at + lengths[i]):
             c = U(columns[U(p)])
-            m = marks[c]
-            if m >= start and m < to and indices[U(m)] == c:
-                data[U(m)] += values[U(p)]
-            else:
-                marks[c] = to
-                indices[U(to)], data[U(to)] = c, values[U(p)]
-                to += 1
+            k = c & mask
+            m = marks[k]
+            if m >= start and m < to:
+                if indices[U(m)] != c:
+                    m = start
+                    while m < to and indices[U(m)] != c:
+                        m += 1
+                if m < to:
+                    data[U(m)] += values[U(p)]
+                    continue
+            marks[k] = to
+            indices[U(to)], data[U(to)] = c, values[U(p)]
+            to += 1
         at += lengths[i]
         kept = start
         for p in range(start, to):

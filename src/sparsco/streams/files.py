@@ -9,6 +9,7 @@ import gzip
 import io
 import lzma
 import os
+import select
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,8 @@ COMPRESSIONS = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\x00", ".zs
 """Suffixes, and how such files begin: the contents decide."""
 DAMAGED = (EOFError, ValueError, OverflowError, OSError, zlib.error, lzma.LZMAError)
 STDIN = "-"
+_AT_ONCE = 1 << 18
+"""Bytes of standard input that are asked for at a time."""
 
 
 PADDING = 64
@@ -40,6 +43,8 @@ class Block(NamedTuple):
     """Where the block ends in the decompressed file."""
     read: int
     """Bytes read of all files so far, as they lie on disk."""
+    waits: bool = False
+    """Whether the next one is still to be written, by whoever feeds standard input."""
 
 
 def paths_of(source: Any) -> list[str]:
@@ -197,6 +202,12 @@ def files_of(identity: dict[str, Any]) -> list[dict[str, Any]]:
     return identity["source"]
 
 
+def changed(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> StreamError:
+    """The error for files that are not what they were when they were read first."""
+    names = ", ".join(file["path"] for file in now if file not in before)
+    return StreamError(f"{names} changed between two readings: learn it anew when it changes no more.")
+
+
 class Files:
     """Some files, read one after the other; of a single one that is not packed perhaps only a ``span`` of bytes, which
     are whole lines."""
@@ -220,11 +231,13 @@ class Files:
         return "standard input" if self.paths[file] == STDIN else self.paths[file] + behind
 
     def blocks(
-        self, size: int, file: int = 0, offset: int = 0, quoted: bool = False, spare: list[bytearray] | None = None
-    ) -> Iterator[Block]:
+        self, size: int, file: int = 0, offset: int = 0, quoted: bool = False, spare: list[bytearray] | None = None,
+        whole_first: bool = False,
+    ) -> Iterator[Block]:  # fmt: skip
         """Blocks of about ``size`` bytes from an offset in a file on, not cut inside of quotes where ``quoted``.
 
-        ``spare`` are buffers for texts, to be used again: whoever is done with a block adds its text's there.
+        Those of standard input are what is there, with ``whole_first`` all but the first.  ``spare`` are buffers for
+        texts, to be used again: whoever is done with a block adds its text's there.
         """
         spare = [] if spare is None else spare
         before = sum(os.stat(path).st_size for path in self.paths[:file] if path != STDIN)
@@ -236,8 +249,10 @@ class Files:
                 _skip(stream, start, self.name(number))
                 if self.span is not None:
                     stream = _Span(stream, self.span[1] - start)
+                elif self.paths[number] == STDIN:
+                    stream = _Awaited(stream, raw, whole_first)
                 for text, end in self._lines(stream, size, self.name(number), start, quoted, spare):
-                    yield Block(text, number, end, before + _told(raw))
+                    yield Block(text, number, end, before + _told(raw), getattr(stream, "waits", False))
                 before += _told(raw)
 
     def _lines(
@@ -269,6 +284,33 @@ class Files:
                 )
         if rest:
             yield padded(rest + b"\n"), offset + len(rest)
+
+
+class _Awaited:
+    """Standard input, of which as much is read at a time as is there."""
+
+    waits = False
+    """Whether there was no more."""
+
+    def __init__(self, stream: Any, raw: Any, whole_first: bool) -> None:
+        self.stream, self.raw, self.whole = stream, raw, whole_first
+
+    def readinto(self, view: memoryview) -> int:
+        done, whole, self.whole = 0, self.whole, False
+        while done < len(view):
+            fresh = self.stream.read1(min(len(view) - done, _AT_ONCE))  # readinto1 may wait for more than there is
+            view[done : done + len(fresh)] = fresh
+            done += len(fresh)
+            self.waits = not self._has_more()
+            if (self.waits and not whole) or not fresh:
+                break
+        return done
+
+    def _has_more(self) -> bool:
+        try:
+            return bool(select.select([self.raw], [], [], 0.0)[0])
+        except (OSError, ValueError, TypeError):  # no pipe, or a system that looks at sockets only
+            return False
 
 
 def check_text(text: bytes | bytearray, name: str) -> None:

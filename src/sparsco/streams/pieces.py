@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .features import Encoder, NamesOf, rows_of
+from .features import Encoder, Hashed, NamesOf, rows_of
 from .files import Text
 from .protocol import Chunk, Position, Stream, StreamError
 
@@ -73,6 +73,10 @@ class Pieces(Stream):
     def origin(self) -> Any:
         """What the rows come from, with what tells that it changed."""
         raise ValueError(f"{self.format} have no identity: there is no telling whether they changed.")
+
+    @property
+    def hashed_to(self) -> int:  # type: ignore[override]
+        return len(self.encoder) if isinstance(self.encoder, Hashed) else 0
 
     @property
     def names(self) -> Mapping[int, str]:

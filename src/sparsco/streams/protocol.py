@@ -36,8 +36,8 @@ class Chunk(NamedTuple):
     first: int
     position: Position
     read: int
-    order: np.ndarray | None = None
-    """The order in which to learn the rows, where the stream is shuffled."""
+    numbers: np.ndarray | None = None
+    """The numbers of the rows in the source, where the stream is shuffled."""
 
     @property
     def rows(self) -> int:
@@ -68,6 +68,8 @@ class Stream:
     """What ``Chunk.read`` will be at the end, where that is known."""
     labels_are = ""
     """Where labels are to be found, for whoever misses them."""
+    hashed_to: int = 0
+    """How many columns names are hashed to; 0 where they are not."""
     label_dtype: np.dtype | None = None
     """Of labels that came as objects of Python, as soon as one was seen; chunks have numbers as float64."""
 

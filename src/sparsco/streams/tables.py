@@ -251,7 +251,7 @@ class CsvStream(TextStream, Tabular):
     called 0, 1, 2, ...; ``delimiter`` one character; ``missing_values`` are texts of cells that are missing (by default
     empty ones, and in place of a number the usual words, such as NA)."""
 
-    format, quoted, line = "csv", True, "line"
+    format, quoted, infers, line = "csv", True, True, "line"
 
     def __init__(
         self, files: Files, *, delimiter: str = ",", header: bool = True, missing_values: Sequence[str] | None = None,

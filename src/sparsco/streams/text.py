@@ -22,6 +22,9 @@ class TextStream(Pieces):
     quoted = False
     """Whether a newline between quotes does not end a row."""
 
+    infers = False
+    """Whether the first block decides how all are read."""
+
     def __init__(self, files: Files, *, block_bytes: int = BLOCK_BYTES, threads: int | None = None) -> None:
         if block_bytes < 1:
             raise ValueError(f"block_bytes must be positive, not {block_bytes!r}.")
@@ -53,7 +56,8 @@ class TextStream(Pieces):
 
     def pieces(self, place: Position) -> Iterator[Piece]:
         spare: list[bytearray] = []
-        blocks = self.files.blocks(self.block_bytes, place.get("file", 0), place.get("offset", 0), self.quoted, spare)
+        file, offset = place.get("file", 0), place.get("offset", 0)
+        blocks = self.files.blocks(self.block_bytes, file, offset, self.quoted, spare, self.infers)
         ahead: deque[tuple[Block, Future[Parsed]]] = deque()
 
         def first() -> Iterator[Piece]:
@@ -69,7 +73,7 @@ class TextStream(Pieces):
                     if not number:
                         self.prepare(block)
                     ahead.append((block, pool.submit(self._parse, block)))
-                    if len(ahead) > self.threads:
+                    while len(ahead) > (0 if block.waits else self.threads):
                         yield from first()
                 while ahead:
                     yield from first()
