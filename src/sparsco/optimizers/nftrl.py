@@ -79,7 +79,7 @@ class NFTRL(NamedTuple):
         alpha = (2.0 if problem.loss.classifies else 1.0) if self.alpha is None else self.alpha
         std, mean = np.asarray(pilot.target_std), np.asarray(pilot.target_mean)
         # targets that are constant so far: any scale will do
-        std = np.where(std > 1e-10 * np.abs(mean), std, np.maximum(np.abs(mean), 1.0))
+        std = np.where(std > 1e-10 * np.abs(mean), std, np.where(mean != 0.0, np.abs(mean), 1.0))
         b0, sigma, slope = (tuple(map(float, part)) for part in units(problem.loss, mean, std))
         if self.sigma is not None:
             sigma = slope = self.sigma
