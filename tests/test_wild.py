@@ -61,7 +61,7 @@ def wild(seed):
     X.data = np.clip(X.data, -LARGEST, LARGEST)
     plain.data = np.sign(plain.data) * np.log1p(np.abs(plain.data))
     margin = plain @ np.where(rng.random(d) < max(3 / d, 0.05), rng.standard_normal(d), 0.0)
-    margin /= max(margin.std(), 1e-300)
+    margin = margin / margin.std() if margin.std() > 1e-9 else 0.0 * margin
     alpha, l1_ratio = [1e-12, 1e-8, 1e-6, 1e-4, 1e-2, "auto"][rng.integers(6)], float(rng.choice([1.0, 1.0, 0.5]))
     if loss in CLASSIFIERS:
         kinds = int(rng.choice([2, 2, 5, 20, 40] if MANY else [2, 2, 20]))

@@ -25,6 +25,7 @@ from .regularizers import strength
 from .rows import Matrix, margins
 from .slots import Columns, Names, SeenColumns, without
 from .solve import Run
+from .views import refuse_in_view
 
 _CHECKED_ROWS = 20_000
 _FIXED = (
@@ -312,6 +313,7 @@ class LinearModel:
         """Learn the examples that ``learn_one`` noted."""
         if not self.__dict__.get("_noted"):
             return
+        refuse_in_view(self)
         self._goes_on()
         y, matrix = np.array(self._noted), self._features.drain()
         self._noted = []
@@ -512,6 +514,7 @@ class LinearModel:
         self.check_fitted()
         self._flush()
         if self._model is None:
+            refuse_in_view(self)
             model = solve(self._runs)
             self._model = model._replace(coef=self._arranged(model.coef), intercept=self._arranged(model.intercept))
         return self._model

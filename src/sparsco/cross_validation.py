@@ -38,9 +38,10 @@ from .pools import aside, pool_of
 from .randomness import Purpose, uniform
 from .rows import Matrix, count_columns
 from .solve import PILOT_ROWS
+from .views import Viewed
 
 
-class CrossValidated(SelectorMixin, BaseEstimator):
+class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
     """What both have in common; ``best_estimator_`` answers."""
 
     _kind: Any

@@ -26,9 +26,10 @@ from ._tasks import LinearClassifier, LinearRegressor
 from .polish import slices
 from .rows import Matrix, as_matrix, check_numbers
 from .slots import Columns, Names, SeenColumns
+from .views import Viewed
 
 
-class Estimator(LinearModel, SelectorMixin, BaseEstimator):
+class Estimator(Viewed, LinearModel, SelectorMixin, BaseEstimator):
     """Rows and targets as scikit-learn checks them, features as it names them."""
 
     def fit(
@@ -86,11 +87,23 @@ class Estimator(LinearModel, SelectorMixin, BaseEstimator):
                 "has no weights."
             )
         names, before = _get_feature_names(X), getattr(self, "feature_names_in_", None)
-        if before is not None and names is not None:
+        if before is not None:
+            if names is None:
+                raise ValueError(_nameless(X.shape[1], len(before)))
             if not np.array_equal(names[: len(before)], before):
                 return  # for scikit-learn to complain
             self.feature_names_in_ = names
         self.n_features_in_ = X.shape[1]
+
+    def _note(self, x: Any, y: Any) -> None:
+        super()._note(x, y)
+        names = self.__dict__.get("feature_names_in_")
+        if names is not None:
+            width = 1 + max(map(int, x[0]), default=-1)
+            if width > len(names):
+                self._features.unnote()
+                self._noted.pop()
+                raise ValueError(_nameless(width, len(names)))
 
     def _validated(
         self, X: Any, y: Any, sample_weight: Any, reset: bool, grows: bool = False
@@ -130,6 +143,8 @@ class Estimator(LinearModel, SelectorMixin, BaseEstimator):
         """The names of the features whose weight is not zero."""
         if self.__sklearn_is_fitted__() and isinstance(self._features, Names):
             return self.feature_names_[self.get_support()]
+        if input_features is None and not hasattr(self, "feature_names_in_"):
+            return np.array([f"x{column}" for column in self.get_support(indices=True)], object)  # not of all columns
         return super().get_feature_names_out(input_features)
 
     def _get_support_mask(self) -> np.ndarray:
@@ -152,6 +167,14 @@ class Estimator(LinearModel, SelectorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _nameless(columns: int, named: int) -> str:
+    """The sentence for columns that come without names after others that have names."""
+    return (
+        f"there are {columns} columns without names, and this stream began with {named} columns that have names: new "
+        "columns need names, so pass a data frame to partial_fit."
+    )
 
 
 def has_probabilities(model: Any) -> bool:

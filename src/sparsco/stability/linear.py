@@ -20,6 +20,7 @@ from ..pools import Pool, pool_of
 from ..randomness import seed_of
 from ..rows import Matrix, as_matrix, check_numbers
 from ..solve import DivergenceError
+from ..views import Viewed, refuse_in_view
 from .bursts import Bursts, Stabilized
 from .kept import Kept, purge_by_stage
 from .paths import Examples
@@ -41,7 +42,7 @@ class Answer(NamedTuple):
     validated: Validated | None
 
 
-class StableLinearModel(SelectorMixin, BaseEstimator):
+class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
     """What the classifier and the regressor share."""
 
     _losses: dict[str, Any]
@@ -281,6 +282,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
         if self._answer is None:
+            refuse_in_view(self)
             self._answer = self._solve()
         return self._answer
 
