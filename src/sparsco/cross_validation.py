@@ -121,7 +121,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
             fold = np.empty(n, np.int64)
             fold[order] = np.arange(n) % int(cv)
             return fold
-        given = _numbered(cv, codes) if hasattr(cv, "split") else np.asarray(cv)
+        given = _numbered(cv, codes) if hasattr(cv, "get_n_splits") else np.asarray(cv)
         if given.shape != (n,) or given.dtype.kind not in "iu" or given.min() < 0 or len(np.unique(given)) < 2:
             raise ValueError(
                 "cv must be a number of folds, a splitter such as KFold(5), or for each row the number of its fold, "

@@ -119,7 +119,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, BaseEstimator):
         )  # fmt: skip
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            weights = checked_weights(sample_weight, X, may_be_zero=grows)
         if reset:
             self._features = self._new_features(X.shape[1])
         matrix = as_matrix(X, wide=isinstance(self._features, SeenColumns))
@@ -167,6 +167,13 @@ class Estimator(Viewed, LinearModel, SelectorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def checked_weights(sample_weight: Any, X: Any, may_be_zero: bool) -> np.ndarray:
+    """Return the rows' weights as numbers; a chunk of a stream may have none above zero, and is a no-op then."""
+    if may_be_zero and not np.any(sample_weight):
+        return 0.0 * _check_sample_weight(np.add(sample_weight, 1.0), X, dtype=np.float64)
+    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
 
 def _nameless(columns: int, named: int) -> str:
@@ -304,7 +311,8 @@ or a conversion record
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn the rows in their order.
 
-        Rows may have more columns than before, in ``feature_weights``' absence, and never fewer.  Where the first call
+        Rows of weight zero teach nothing: neither do they bring classes nor count in ``t_``; only their number of
+        columns counts.  Rows may have more columns than before, in ``feature_weights``' absence, and never fewer.  Where the first call
         names ``classes`` these are all; where it does not, new ones may come in any call.  One that comes after the
         first 1000 rows learns from its first row on, by a model of its own; where a softmax or the penalty ties classes
         together it joins the others from there on, and the loss of a row is over the classes that had appeared by then.

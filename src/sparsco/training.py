@@ -307,6 +307,8 @@ class _Training:
             self.rows = max(self.rows, self.row)
             if not self.rows:
                 raise ValueError("the source has no rows: there is nothing to learn from.")
+            if not getattr(self.model, "_learner", self.model).t_:
+                raise ValueError("every row of the source has the weight 0: there is nothing to learn from.")
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
         self.model.n_iter_ = self.passes
         if getattr(self.model, "polish", False):

@@ -12,10 +12,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._composition import _is_count, _is_number, named
+from .._linear import check_some_weight
 from ..dispatch import cast
+from ..estimators import checked_weights
 from ..pools import Pool, pool_of
 from ..randomness import seed_of
 from ..rows import Matrix, as_matrix, check_numbers
@@ -85,6 +87,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
             self._begin()
             matrix, y, weights = self._validated(X, y, sample_weight, reset=True)
             self._new_classes(y, None)
+            check_some_weight(weights)
             self._add(matrix, *self._coded(y, weights), room=math.inf)
             self._answer = self._solve()
             self._kept = self._running = None
@@ -99,7 +102,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
             anew = not self._is_streaming
             if anew:
                 self._begin()
-            matrix, y, weights = self._validated(X, y, sample_weight, reset=anew)
+            matrix, y, weights = self._validated(X, y, sample_weight, reset=anew, may_be_zero=True)
             self._new_classes(y, classes, anew)
             rows = matrix, *self._coded(y, weights)
             if isinstance(self._method(), Stabilized):
@@ -139,14 +142,16 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         self._seed = seed_of(self.random_state)
         self._kept = self._running = self._answer = None
 
-    def _validated(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Matrix, np.ndarray, np.ndarray]:
+    def _validated(
+        self, X: Any, y: Any, sample_weight: Any, reset: bool, may_be_zero: bool = False
+    ) -> tuple[Matrix, np.ndarray, np.ndarray]:
         X, y = validate_data(
             self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=[np.float64, np.float32],
             ensure_all_finite=False, reset=reset, multi_output=self._takes_columns,
         )  # fmt: skip
         weights = np.ones(len(y))
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            weights = checked_weights(sample_weight, X, may_be_zero)
         matrix = as_matrix(X)
         if y.dtype.kind == "f":
             check_numbers(y, "y")
@@ -167,6 +172,8 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         if self._running is None:
             self._preparation = Preparation(self._kind(), matrix.d)
             self._running = self._new_bursts(np.arange(matrix.d), len(self._targets(y)))
+        if not len(matrix):
+            return
         self._preparation.add(matrix)
         examples = Examples(self._preparation.applied(matrix), np.ascontiguousarray(self._targets(y)), weights)
         if len(examples.targets) != len(self._running):
@@ -371,6 +378,4 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
 def _counted(matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> tuple[Matrix, np.ndarray, np.ndarray]:
     """The rows of positive weight."""
     here = np.flatnonzero(weights)
-    if not len(here):
-        raise ValueError("the weights of all rows are zero: there is nothing to learn from.")
     return (matrix, y, weights) if len(here) == len(weights) else (matrix.take(here), y[here], weights[here])
