@@ -54,10 +54,9 @@ def wild(seed):
     n = int(min(rng.integers(50, 3000), max(200_000 / (d * density), 50)))
     kind = rng.choice(["normal", "counts", "cauchy", "lognormal", "pareto", "ones"])
     plain = sp.random(n, d, density, format="csr", random_state=rng, data_rvs=lambda k: entries(kind, rng, k))
-    columns, rows = rng.choice(["none", "wide", "mixed", "large", "huge", "tiny"]), rng.choice(["none", "heavy", "jump"])
-    X = sp.csr_matrix(
-        sp.diags(row_scales(rows, rng, n)) @ plain @ sp.diags(column_scales(columns, rng, d))
-    )
+    columns = column_scales(rng.choice(["none", "wide", "mixed", "large", "huge", "tiny"]), rng, d)
+    rows = row_scales(rng.choice(["none", "heavy", "jump"]), rng, n)
+    X = sp.csr_matrix(sp.diags(rows) @ plain @ sp.diags(columns))
     X.data = np.clip(X.data, -LARGEST, LARGEST)
     plain.data = np.sign(plain.data) * np.log1p(np.abs(plain.data))
     margin = plain @ np.where(rng.random(d) < max(3 / d, 0.05), rng.standard_normal(d), 0.0)

@@ -260,6 +260,8 @@ def new_runs(
                 intercept=bool(model.fit_intercept), seed=seed, initial=own, lams=lams, single=model._single)
             for lams in _strengths(model._lams, targets.m, model.n_jobs)
         ]  # fmt: skip
+    for run in runs:
+        run.told = runs[0].told
     return runs
 
 

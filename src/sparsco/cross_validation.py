@@ -107,6 +107,8 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
             total = float(regularizer.lam + regularizer.rho)
             learner.alpha, learner.l1_ratio = total, float(regularizer.lam) / total if total > 0.0 else 1.0
         learner._runs = learner._begin(d)
+        for run in learner._runs:
+            run.told = whole._runs[0].told
         return learner
 
     def _folds(self, codes: np.ndarray, seed: int) -> np.ndarray:

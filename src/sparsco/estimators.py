@@ -70,6 +70,12 @@ class Estimator(Viewed, LinearModel, SelectorMixin, BaseEstimator):
             self._solved()
         return self
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, as in scikit-learn."""
+        if "C" in params:
+            raise ValueError("C is an inverse strength, which has no place here: pass alpha = 1 / (C * number of rows).")
+        return super().set_params(**params)
+
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """Learn the rows in their order."""
         with self._unchanged_on_error():

@@ -15,7 +15,6 @@ import hashlib
 import numbers
 import sys
 import time
-import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,6 +24,7 @@ import numpy as np
 
 from . import archive, models
 from ._tasks import LinearClassifier, LinearRegressor
+from .notices import warn
 from .progress import Live
 from .rows import Matrix, stack
 from .solve import PILOT_ROWS
@@ -118,7 +118,7 @@ class Checkpoints(NamedTuple):
                 problem = error if isinstance(error, archive.ArchiveError) else problem
                 continue
             if isinstance(problem, archive.ArchiveError):
-                warnings.warn(f"{problem} The one before it is taken.", stacklevel=3)
+                warn(f"{problem} The one before it is taken.")
             return content
         raise problem
 
@@ -256,7 +256,7 @@ class _Training:
         if content["identity"] != self._identity():
             raise ResumeError(f"the data changed since {path} was written: train anew, without resuming.")
         for sentence in models.differences(content["environment"]):
-            warnings.warn(f"{path} was written with {sentence}: the model may differ in the last bits.", stacklevel=3)
+            warn(f"{path} was written with {sentence}: the model may differ in the last bits.")
         self.stream.recall(content["names"])
         self.model, self.classes, self.notes = content["model"], content["classes"], content["notes"]
         self.epoch, self.row, self.behind, self.rows = (content[name] for name in ("epoch", "row", "behind", "rows"))

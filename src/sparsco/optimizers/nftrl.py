@@ -4,9 +4,9 @@ With s_j^2 the mean square of feature j's nonzeros and k the mean over rows of 1
 r_j = sqrt(k s_j^2 (G_j + delta s_j^2 slope^2)) / (alpha sigma), sigma the scale of margins and slope that of
 derivatives.
 
-A value whose square exceeds all earlier squares of its feature together makes s jump.  The weight was learned on the old
-scale, so its rate is multiplied by s_new / s_old before the margin is taken: w_j x_j stays below sqrt(n_j) times what is
-usual, however large x_j is.
+A value whose square exceeds all earlier squares of its feature together makes s jump.  The weight was learned on the
+old scale, so its rate is multiplied by s_new / s_old before the margin is taken: w_j x_j stays below sqrt(n_j) times
+what is usual, however large x_j is.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import numbers
-import warnings
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from .._composition import _is_count, _is_number, named
 from .._linear import check_some_weight
 from ..dispatch import cast
 from ..estimators import checked_weights
+from ..notices import warn
 from ..pools import Pool, pool_of
 from ..randomness import seed_of
 from ..rows import Matrix, as_matrix, check_numbers
@@ -226,9 +226,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         if not (np.all(np.isfinite(answer.model.coef)) and np.all(np.isfinite(answer.model.intercept))):
             raise DivergenceError("training diverged: scale the targets, or choose a loss that is less steep.")
         if not answer.model.coef.any():
-            warnings.warn(
-                "no feature was selected: every feature was purged, or none has anything to say.", UserWarning, 2
-            )
+            warn("no feature was selected: every feature was purged, or none has anything to say.")
         return answer
 
     def _staged(self, kept: Kept, threads: Pool) -> Answer:

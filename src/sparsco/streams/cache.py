@@ -13,7 +13,6 @@ import mmap
 import os
 import shutil
 import sys
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ import numpy as np
 from ..archive import sync_folder
 from ..dispatch import U, inlined, kernel
 from ..folders import cache_folder
+from ..notices import warn
 from ..randomness import Purpose, bits
 from ..rows import stack
 from .files import files_of
@@ -392,7 +392,7 @@ def _finish(writer: Writer, source: Stream, identity: dict[str, Any]) -> None:
 
 
 def _warn(folder: Path, error: OSError) -> None:
-    warnings.warn(f"no cache was written to {folder}: {error.strerror or error}", RuntimeWarning, stacklevel=4)
+    warn(f"no cache was written to {folder}: {error.strerror or error}", RuntimeWarning)
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
