@@ -358,7 +358,9 @@ def _with_numbers(record: Any) -> Any:
             what = None if isinstance(value, numbers.Integral) else "a whole number"
         elif declared in ("bool", bool):
             what = None if isinstance(value, bool | np.bool_) else "True or False"
-        elif isinstance(value, complex | np.complexfloating) or (isinstance(value, str) and not isinstance(default, str)):
+        elif hasattr(value, "_fields"):
+            found[field] = _with_numbers(value)
+        elif isinstance(value, complex) or (isinstance(value, str) and not isinstance(default, str)):
             what = "a number"
         elif isinstance(value, numbers.Rational) and not isinstance(value, numbers.Integral):
             found[field] = float(value)  # one number where there may be one for each model

@@ -100,8 +100,9 @@ def choose(evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_
 
     The candidates are the last iterate, newton and diagonal; with an L2 term also the plain average, which bounds the
     loss of a failed conversion, and where both metrics fail against it the scalar one.  A loss without curvature has no
-    newton and no diagonal.  The model without features bounds what a phase one gone astray costs.  Newton, whose metric is itself a sample's, has to win by two standard errors, and so has
-    the average, which is not sparse, against diagonal.
+    newton and no diagonal.  The model without features bounds what a phase one gone astray costs.  Newton, whose metric
+    is itself a sample's, has to win by two standard errors, and so has the average, which is not sparse, against
+    diagonal.
 
     All of it in the columns in which any candidate can differ from zero, of which there may be few.
     """

@@ -73,7 +73,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, BaseEstimator):
     def set_params(self, **params: Any) -> Self:
         """Set parameters, as in scikit-learn."""
         if "C" in params:
-            raise ValueError("C is an inverse strength, which has no place here: pass alpha = 1 / (C * number of rows).")
+            raise ValueError("C is not a parameter here: pass alpha = 1 / (C * number of rows).")
         return super().set_params(**params)
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
@@ -317,11 +317,11 @@ or a conversion record
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn the rows in their order.
 
-        Rows of weight zero teach nothing: neither do they bring classes nor count in ``t_``; only their number of
-        columns counts.  Rows may have more columns than before, in ``feature_weights``' absence, and never fewer.  Where the first call
+        Rows may have more columns than before, in ``feature_weights``' absence, and never fewer.  Where the first call
         names ``classes`` these are all; where it does not, new ones may come in any call.  One that comes after the
         first 1000 rows learns from its first row on, by a model of its own; where a softmax or the penalty ties classes
         together it joins the others from there on, and the loss of a row is over the classes that had appeared by then.
+        Rows of weight zero are left out: they bring no classes, only columns, and a chunk of them changes no weight.
         """
         return self._partial_fit(X, y, sample_weight, classes)
 
