@@ -317,11 +317,14 @@ class Ages:
         self.births, self.t, self.ages = births, 0, np.zeros(d)
         self.seen = np.zeros(d, bool)
 
+    def so_far(self) -> Array:
+        return self.ages if self.births else np.full(len(self.ages), float(self.t))
+
     def step(self, x: Array) -> Array:
         self.t += 1
         self.seen |= x != 0.0
         self.ages += self.seen
-        return self.ages if self.births else np.full(len(x), float(self.t))
+        return self.so_far()
 
 
 class FTRL:
@@ -370,6 +373,15 @@ class NFTRL:
         self.t, self.K = 0, 0.0
         self.z, self.r, self.G, self.q, self.n = (np.zeros(problem.d) for _ in range(5))
         self.z_b = self.r_b = self.G_b = 0.0
+
+    def look(self, x: Array) -> None:
+        """Raise the rates where x^2 exceeds all earlier squares together, by as much as the root mean square grows."""
+        _, lam, rho, pen, _ = self.p
+        j = (x**2 > self.q) & (self.q > 0.0)
+        s2, new_s2 = self.q[j] / self.n[j], (self.q[j] + x[j] ** 2) / (self.n[j] + 1.0)
+        self.r[j] *= np.sqrt(new_s2 / s2)
+        ages = self.ages.so_far()
+        self.w = divide(-soft(self.z, lam * pen * ages), self.r + rho * ages)
 
     def step(self, x: Array, c: float, eta: float) -> None:
         _, lam, rho, pen, intercept = self.p
@@ -584,9 +596,9 @@ def iterates(
     before_last = None
     for t in range(T):
         b = A.b if intercept else 0.0
-        margin = A.w @ X[t] + b
-        c = float(weights[t] * derivative(loss, margin, y[t]))
-        trace.w[t], trace.b[t], trace.c[t] = A.w, b, c
+        trace.w[t], trace.b[t] = A.w, b
+        margin = weights_for(A, X[t]) @ X[t] + b
+        c = trace.c[t] = float(weights[t] * derivative(loss, margin, y[t]))
         trace.h[t] = weights[t] * curvature(loss, margin, y[t])
         before_last = getattr(A, "model", None)
         A.step(X[t], c, math.nan if eta is None else float(eta[t]))
@@ -594,6 +606,13 @@ def iterates(
     if not intercept:
         trace.b[T], before_last = 0.0, before_last and (before_last[0], 0.0)
     return trace._replace(before_last=before_last)
+
+
+def weights_for(A: Any, x: Array) -> Array:
+    """The weights that the margin of x is taken with: the iterate, which NFTRL lowers where the scale of x jumps."""
+    if hasattr(A, "look"):
+        A.look(x)
+    return A.w
 
 
 def iterates_together(
@@ -616,10 +635,12 @@ def iterates_together(
     each = [OPTIMIZERS[optimizer](Problem(d, lam, rho, pen, intercept), **constants) for _ in range(K)]
     traces = [Trace(np.zeros((T + 1, d)), np.zeros(T + 1), np.zeros(T), np.zeros(T), X, Y[:, k]) for k in range(K)]
     for t in range(T):
-        margins = np.array([A.w @ X[t] + (A.b if intercept else 0.0) for A in each])
+        for A, trace in zip(each, traces, strict=True):
+            trace.w[t], trace.b[t] = A.w, A.b if intercept else 0.0
+        margins = np.array([weights_for(A, X[t]) @ X[t] + (A.b if intercept else 0.0) for A in each])
         c, h = (weights[t] * part("multinomial", margins, Y[t]) for part in (derivative, curvature))
         for k, (A, trace) in enumerate(zip(each, traces, strict=True)):
-            trace.w[t], trace.b[t], trace.c[t], trace.h[t] = A.w, A.b if intercept else 0.0, c[k], h[k]
+            trace.c[t], trace.h[t] = c[k], h[k]
             A.step(X[t], float(c[k]), math.nan if eta is None else float(eta[t]))
     for A, trace in zip(each, traces, strict=True):
         trace.w[T], trace.b[T] = A.w, A.b if intercept else 0.0

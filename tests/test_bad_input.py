@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,13 +15,18 @@ import scipy.sparse as sp
 import sparsco
 from sparsco import (
     FOBOS,
+    NFTRL,
     ORDA,
     RDA,
     SSG,
+    Average,
     AverageSL,
+    BatchFOBOS,
     Constant,
+    InverseSqrt,
     Last,
     Logistic,
+    Quantile,
     SparseClassifier,
     SparseRegressor,
     StronglyConvex,
@@ -181,6 +187,8 @@ def test_bad_weights(case):
     weight, words = BAD_WEIGHTS[case]
     for model, y, first in ((SparseClassifier(**SIMPLE), Y, {"classes": [0, 1]}), (SparseRegressor(**SIMPLE), T, {})):
         assert_refused(model, lambda m, y=y: m.fit(X, y, sample_weight=weight), ValueError, words)
+        if case == "zero":
+            continue  # in a stream a no-op
         streaming = model.partial_fit(X, y, **first)
         assert_refused(streaming, lambda m, y=y: m.partial_fit(X, y, sample_weight=weight), ValueError, words)
 
@@ -192,8 +200,7 @@ def test_weights_that_leave_one_class():
     ):
         assert_refused(model, lambda m, w=weight: m.fit(X, Y, sample_weight=w), ValueError, ["only one class", "two"])
     none = SparseClassifier(class_weight={0: 0.0, 1: 0.0}, **SIMPLE)
-    for learn in (lambda m: m.fit(X, Y), lambda m: m.partial_fit(X, Y, classes=[0, 1])):
-        assert_refused(none, learn, ValueError, ["weights of all rows are zero"])
+    assert_refused(none, lambda m: m.fit(X, Y), ValueError, ["weights of all rows are zero"])
     bad = SparseClassifier(class_weight={0: -1.0}, **SIMPLE)
     assert_refused(bad, lambda m: m.fit(X, Y), ValueError, ["class_weight", "at least 0"])
 
@@ -242,6 +249,20 @@ BAD_PARAMETERS = [
     ({"optimizer": RDA(r=0.1), "l1_ratio": 0.5}, ["RDA(r=0.1)", "l1_ratio=1"]),
     ({"optimizer": ORDA(gamma=0.0)}, ["ORDA(gamma=0.0)", "above 0"]),
     ({"optimizer": SSG(c0=np.inf)}, ["SSG(c0=inf)", "finite"]),
+    ({"conversion": Average(np.nan)}, ["Average(power=nan)", "finite number"]),
+    ({"conversion": Average("x")}, ["Average(power='x')", "finite number"]),
+    ({"conversion": Average(None)}, ["Average(power=None)", "finite number"]),
+    ({"conversion": Suffix(np.nan)}, ["Suffix(alpha=nan)", "finite number"]),
+    ({"conversion": Threshold(0.1, Suffix(np.nan))}, ["Suffix(alpha=nan)", "finite number"]),
+    ({"conversion": AverageSL(L=np.inf)}, ["AverageSL(L=inf)", "finite number"]),
+    ({"step_size": Constant(None)}, ["Constant(eta=None)", "finite number"]),
+    ({"step_size": InverseSqrt(1j)}, ["InverseSqrt(c=1j)", "finite number"]),
+    ({"optimizer": NFTRL(delta=None)}, ["NFTRL(delta=None)", "finite number"]),
+    ({"optimizer": NFTRL(births="yes")}, ["NFTRL(births='yes')", "True or False"]),
+    ({"optimizer": BatchFOBOS(np.inf)}, ["BatchFOBOS(batch=inf)", "whole number"]),
+    ({"optimizer": BatchFOBOS(2.5)}, ["BatchFOBOS(batch=2.5)", "whole number"]),
+    ({"penalty": "l1"}, ["penalty='l1' is penalty='elasticnet' with l1_ratio=1"]),
+    ({"penalty": "L2"}, ["penalty='L2' is penalty='elasticnet' with l1_ratio=0"]),
     ({"feature_weights": [1.0, 2.0]}, ["feature_weights", "5 finite numbers"]),
     ({"feature_weights": [1.0, 1.0, 1.0, 1.0, -1.0]}, ["feature_weights"]),
     ({"feature_weights": [1.0, 1.0, 1.0, 1.0, np.nan]}, ["feature_weights"]),
@@ -259,9 +280,29 @@ def test_bad_parameters(parameters, words):
             assert_refused(SparseRegressor(**own), learn, ValueError, words)
 
 
+def test_numbers_of_any_kind():
+    """Fractions and NumPy's numbers are numbers, in parameters and in records."""
+    for number in (Fraction(1, 10), np.float32(0.125), np.float64(0.1), np.int64(1)):
+        own = {"alpha": number, "optimizer": NFTRL(alpha=number, sigma=number), "conversion": Average(number)}
+        given = SparseRegressor(**own).partial_fit(X, T)
+        plain = float(number)
+        own = {"alpha": plain, "optimizer": NFTRL(alpha=plain, sigma=plain), "conversion": Average(plain)}
+        assert np.array_equal(given.coef_, SparseRegressor(**own).partial_fit(X, T).coef_)
+        assert np.isfinite(SparseRegressor(step_size=InverseSqrt(number)).fit(X, T).coef_).all()
+
+
+def test_an_inverse_strength_is_answered_with_the_strength():
+    with pytest.raises(ValueError, match=r"alpha = 1 / \(C \* number of rows\)"):
+        SparseClassifier().set_params(C=1.0)
+
+
 def test_losses_of_labels_in_a_regression():
     unknown = ["loss='hinge' is not known", "'squared'"]
-    for loss, words in (("hinge", unknown), (Logistic(), ["for labels", "regression"])):
+    for loss, words in (
+        ("hinge", unknown),
+        (Logistic(), ["for labels", "regression"]),
+        (Quantile(0.5, -1.0), ["Quantile(scale=-1.0)", "positive"]),
+    ):
         assert_refused(SparseRegressor(loss=loss), lambda m: m.fit(X, T), ValueError, words)
 
 

@@ -592,12 +592,12 @@ def test_the_guard_on_a_long_stream():
     assert run.sample().kappa < 0.2
     answer = run.finish()
     chosen = answer.report["chosen"][0]
-    assert set(chosen["objectives"]) == {"last", "average", "scalar", "diagonal", "newton"}
+    assert set(chosen["objectives"]) == {"last", "average", "scalar", "diagonal", "newton", "constant"}
     assert chosen["metric"] not in ("last", "average") and 1 <= answer.w.any(1).sum() <= 8
     assert is_coupled(run.problem)
     hinge, _ = learned(stream(300, "hinge"), "hinge", RowGroup(0.05, 0.1), optimizers.BatchFOBOS(),
                        conversions.AverageSL())  # fmt: skip
-    assert set(hinge.report["chosen"][0]["objectives"]) == {"last", "average", "scalar"}
+    assert set(hinge.report["chosen"][0]["objectives"]) == {"last", "average", "scalar", "constant"}
 
 
 # ---- estimators ------------------------------------------------------------------------------------------------------

@@ -847,3 +847,24 @@ def test_features_forget_what_was_noted():
         features.note(x)
         features.unnote()
         assert len(features.drain()) == 1 and len(features) in (1, 4)
+
+
+def test_columns_without_names_cannot_join_columns_with_names():
+    """Eight columns with four names: no names could be told afterwards."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(np.eye(4), columns=list("abcd"))
+    model = SparseRegressor(alpha=0.01).partial_fit(frame, np.arange(4.0))
+    before = model.coef_
+    with pytest.raises(ValueError, match="8 columns without names.*4 columns that have names.*pass a data frame"):
+        model.partial_fit(np.ones((2, 8)), np.ones(2))
+    with pytest.raises(ValueError, match="6 columns without names.*4 columns that have names"):
+        model.learn_one(([1, 5], [1.0, 1.0]), 1.0)
+    assert model.n_features_in_ == 4 and np.array_equal(model.coef_, before)
+    model.learn_one(([1, 3], [1.0, 1.0]), 1.0)
+    assert len(model.feature_names_) == 4
+    wider = pd.DataFrame(np.ones((2, 6)), columns=list("abcdef"))
+    model.partial_fit(wider, np.ones(2))
+    assert len(model.feature_names_) == 6 and model.t_ == 7
+    path = SparsePath(lams=[0.1, 0.01], estimator=SparseRegressor()).partial_fit(frame, np.arange(4.0))
+    with pytest.raises(ValueError, match="8 columns without names"):
+        path.partial_fit(np.ones((2, 8)), np.ones(2))

@@ -152,7 +152,7 @@ def test_the_guard_judges_coupled_lanes_together(rho):
     X, y, _ = classes_stream(n=3000, d=20, k=4)
     answer, run = together(X, y, OPTIMIZERS["nftrl"][1], AverageSL(), (0.02, rho), 4)
     (chosen,) = answer.report["chosen"]
-    expected = {"last", "diagonal", "scalar", "newton"} | ({"average"} if rho else set())
+    expected = {"last", "diagonal", "scalar", "newton", "constant"} | ({"average"} if rho else set())
     assert set(chosen["objectives"]) == expected
     assert chosen["metric"] == min(chosen["objectives"], key=chosen["objectives"].get)
     Y = np.eye(4)[y.astype(int)]  # all rows are in the sample: the objective is exact

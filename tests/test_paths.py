@@ -365,6 +365,13 @@ def test_bad_parameters(parameters, sentence):
         SparsePath(**parameters).fit(X.to_scipy(), y)
 
 
+@pytest.mark.parametrize("cv", ["x", "5", [[0], [1]], np.nan])
+def test_folds_that_are_none(cv):
+    X, y = np.eye(6), np.array([0, 1] * 3)
+    with pytest.raises(ValueError, match="cv must be a number of folds"):
+        SparseClassifierCV(cv=cv).fit(X, y)
+
+
 def test_float32_paths_and_folds(data):
     X, y = data
     settings = {"m": 2, "ratio": 0.05}

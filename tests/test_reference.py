@@ -325,14 +325,22 @@ def test_nftrl_minimises_all_it_has_seen(loss, rho):
     G, G_b = np.cumsum((trace.c[:, None] * X) ** 2, axis=0), np.cumsum(trace.c**2)
     alpha, sigma = constants["alpha"], constants["sigma"]
     fresh = np.sqrt(k[:, None] * s2 * (G + s2 * sigma**2)) / (alpha * sigma)
-    rate = np.zeros_like(fresh)
+    earlier = np.cumsum(X**2, axis=0) - X**2
+    jumps = (X**2 > earlier) & (earlier > 0.0)
+    rate, pulled, met = np.zeros_like(fresh), np.zeros_like(fresh), np.zeros_like(fresh)
     for i in range(len(X)):
-        rate[i] = np.where(seen[i], fresh[i], rate[i - 1] if i else 0.0)
+        before = rate[i - 1] if i else np.zeros(len(PEN))
+        jumped = jumps[i]
+        raised = before.copy()
+        raised[jumped] *= np.sqrt(s2[i, jumped] / s2[i - 1, jumped])
+        met[i] = trace.w[i] * (before + i * rho) / np.where(raised > 0.0, raised + i * rho, 1.0)
+        rate[i], pulled[i] = np.where(seen[i], fresh[i], before), raised - before  # towards 0, not towards w
+    assert jumps.any()
     rate_b = np.sqrt(k * (G_b + sigma**2)) / (alpha * sigma)
-    growth, growth_b = np.diff(rate, axis=0, prepend=0.0), np.diff(rate_b, prepend=0.0)
+    growth, growth_b = np.diff(rate, axis=0, prepend=0.0) - pulled, np.diff(rate_b, prepend=0.0)
     for i in t:
         w, b = trace.w[i], trace.b[i]
-        gradient = trace.c[:i] @ X[:i] + np.sum(growth[:i] * (w - trace.w[:i]), axis=0) + i * rho * w
+        gradient = trace.c[:i] @ X[:i] + np.sum(growth[:i] * (w - met[:i]) + pulled[:i] * w, axis=0) + i * rho * w
         assert stationary(w, gradient, i * LAM * PEN)
         assert trace.c[:i].sum() + growth_b[:i] @ (b - trace.b[:i]) == pytest.approx(0.0, abs=1e-8)
 

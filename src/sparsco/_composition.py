@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import numbers
 import re
 from typing import Any
@@ -259,6 +260,8 @@ def new_runs(
                 intercept=bool(model.fit_intercept), seed=seed, initial=own, lams=lams, single=model._single)
             for lams in _strengths(model._lams, targets.m, model.n_jobs)
         ]  # fmt: skip
+    for run in runs:
+        run.told = runs[0].told
     return runs
 
 
@@ -307,6 +310,10 @@ _KNOWN_BY = {
 """The attributes by which a part is known for what it is."""
 
 
+_RATIOS = {"l1": 1, "l2": 0}
+"""scikit-learn's names of the two ends of the elastic net."""
+
+
 def is_part(kind: str, record: Any) -> bool:
     """Whether a record is what the parameter ``kind`` takes."""
     return all(any(hasattr(record, name) for name in names.split("|")) for names in _KNOWN_BY[kind].split())
@@ -321,19 +328,54 @@ def named(kind: str, name: Any, table: dict[str, Any]) -> Any:
                 raise ValueError(f"{kind}={name.__name__} is a class: call it, {name.__name__}(...).")
             known = ", ".join(map(repr, table))
             raise ValueError(f"{kind}={name!r}: expected your own {kind} record or one of {known}.")
-        for field, value in zip(name._fields, name, strict=True):
-            if isinstance(value, str) and not isinstance(name._field_defaults.get(field), str):
-                raise ValueError(f"{type(name).__name__}({field}={value!r}): it must be a number.")
-        return name
+        return _with_numbers(name)
     if name in table:
         return table[name]
+    if kind == "penalty" and name.lower() in _RATIOS:
+        ratio = _RATIOS[name.lower()]
+        raise ValueError(f"penalty={name!r} is penalty='elasticnet' with l1_ratio={ratio} here: pass these two.")
     close = difflib.get_close_matches(name.lower(), table, 1)
     hint = f" did you mean {close[0]!r}?" if close else ""
     raise ValueError(f"{kind}={name!r} is not known:{hint} choose from {', '.join(map(repr, table))} or give a record.")
 
 
+def _with_numbers(record: Any) -> Any:
+    """Return the record with a float in every field that is declared as one; a value that is none is refused.
+
+    Infinity is a number only where it is the default.
+    """
+    kind, found = type(record), {}
+    for field, value in zip(record._fields, record, strict=True):
+        declared, default = kind.__annotations__.get(field), kind._field_defaults.get(field)
+        declared = getattr(declared, "__forward_arg__", declared)
+        what = None
+        if declared in ("float", float) or (declared == "float | None" and value is not None):
+            if _is_number(value) or (default == np.inf and value is default):
+                found[field] = value if isinstance(value, int | float) else float(value)
+            else:
+                what = "a finite number"
+        elif declared in ("int", int) or (declared == "int | None" and value is not None):
+            what = None if isinstance(value, numbers.Integral) else "a whole number"
+        elif declared in ("bool", bool):
+            what = None if isinstance(value, bool | np.bool_) else "True or False"
+        elif hasattr(value, "_fields"):
+            found[field] = _with_numbers(value)
+        elif isinstance(value, complex) or (isinstance(value, str) and not isinstance(default, str)):
+            what = "a number"
+        elif isinstance(value, numbers.Rational) and not isinstance(value, numbers.Integral):
+            found[field] = float(value)  # one number where there may be one for each model
+        if what is not None:
+            raise ValueError(f"{kind.__name__}({field}={value!r}): it must be {what}.")
+    return record._replace(**found)
+
+
 def _is_number(x: Any, least: float = -np.inf, most: float = np.inf) -> bool:
-    return isinstance(x, numbers.Real) and not isinstance(x, bool) and bool(np.isfinite(x)) and least <= x <= most
+    if not isinstance(x, numbers.Real) or isinstance(x, bool):
+        return False
+    try:  # what is compared and learned with is the float, also of a fraction
+        return math.isfinite(x) and least <= float(x) <= most
+    except OverflowError:
+        return False
 
 
 def _is_count(x: Any) -> bool:

@@ -24,6 +24,7 @@ from .regularizers import strength
 from .rows import Matrix, margins
 from .slots import Columns, Names, SeenColumns, without
 from .solve import Run
+from .views import refuse_in_view
 
 _CHECKED_ROWS = 20_000
 _FIXED = (
@@ -180,8 +181,6 @@ class LinearModel:
     ) -> Self:  # fmt: skip
         """``partial_fit`` for rows of a reader, who has checked them, or for some of them in an ``order``; ``again`` in
         a further pass.  ``columns``: how many there will be, where that is known."""
-        if weights is not None and not weights.any():
-            return self
         with self._unchanged_on_error():
             first = self._begins("a stream")
             if first:
@@ -205,7 +204,6 @@ class LinearModel:
         order: np.ndarray | None = None,
     ) -> None:  # fmt: skip
         y, weights = self._encoded(y, weights, first, classes)
-        check_some_weight(weights)
         matrix = self._placed(matrix)
         if first:
             self._begin_stream(matrix.d)
@@ -310,6 +308,7 @@ class LinearModel:
         """Learn the examples that ``learn_one`` noted."""
         if not self.__dict__.get("_noted"):
             return
+        refuse_in_view(self)
         self._goes_on()
         y, matrix = np.array(self._noted), self._features.drain()
         self._noted = []
@@ -510,6 +509,7 @@ class LinearModel:
         self.check_fitted()
         self._flush()
         if self._model is None:
+            refuse_in_view(self)
             model = solve(self._runs)
             self._model = model._replace(coef=self._arranged(model.coef), intercept=self._arranged(model.intercept))
         return self._model
@@ -635,5 +635,6 @@ def described(runs: list[Run], regularizer: Any) -> dict[str, Any]:
 
 
 def check_some_weight(weights: np.ndarray | None) -> None:
+    """Raise an error where all rows have the weight zero."""
     if weights is not None and not weights.any():
         raise ValueError("the weights of all rows are zero: there is nothing to learn from.")

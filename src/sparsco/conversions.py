@@ -97,8 +97,8 @@ class Average(NamedTuple):
     power: float = 0.0
 
     def check(self) -> None:
-        if self.power < 0:
-            raise ValueError(f"Average(power={self.power}): the power must be at least 0.")
+        if not 0.0 <= self.power < math.inf:
+            raise ValueError(f"Average(power={self.power}): the power must be a number of at least 0.")
 
     @property
     def uniform(self) -> bool:

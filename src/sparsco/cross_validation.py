@@ -38,9 +38,10 @@ from .pools import aside, pool_of
 from .randomness import Purpose, uniform
 from .rows import Matrix, count_columns
 from .solve import PILOT_ROWS
+from .views import Viewed
 
 
-class CrossValidated(SelectorMixin, BaseEstimator):
+class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
     """What both have in common; ``best_estimator_`` answers."""
 
     _kind: Any
@@ -106,6 +107,8 @@ class CrossValidated(SelectorMixin, BaseEstimator):
             total = float(regularizer.lam + regularizer.rho)
             learner.alpha, learner.l1_ratio = total, float(regularizer.lam) / total if total > 0.0 else 1.0
         learner._runs = learner._begin(d)
+        for run in learner._runs:
+            run.told = whole._runs[0].told
         return learner
 
     def _folds(self, codes: np.ndarray, seed: int) -> np.ndarray:
@@ -120,7 +123,7 @@ class CrossValidated(SelectorMixin, BaseEstimator):
             fold = np.empty(n, np.int64)
             fold[order] = np.arange(n) % int(cv)
             return fold
-        given = _numbered(cv, codes) if hasattr(cv, "split") else np.asarray(cv)
+        given = _numbered(cv, codes) if hasattr(cv, "get_n_splits") else np.asarray(cv)
         if given.shape != (n,) or given.dtype.kind not in "iu" or given.min() < 0 or len(np.unique(given)) < 2:
             raise ValueError(
                 "cv must be a number of folds, a splitter such as KFold(5), or for each row the number of its fold, "

@@ -19,6 +19,7 @@ from threadpoolctl import ThreadpoolController
 
 from . import quadratic
 from .losses import curvature, derivative, value
+from .pilot import best_intercept
 from .records import slices
 from .regularizers import restricted, soft, strength
 from .reservoir import Sample, SampleRows
@@ -99,8 +100,9 @@ def choose(evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_
 
     The candidates are the last iterate, newton and diagonal; with an L2 term also the plain average, which bounds the
     loss of a failed conversion, and where both metrics fail against it the scalar one.  A loss without curvature has no
-    newton and no diagonal.  Newton, whose metric is itself a sample's, has to win by two standard errors, and so has
-    the average, which is not sparse, against diagonal.
+    newton and no diagonal.  The model without features bounds what a phase one gone astray costs.  Newton, whose metric
+    is itself a sample's, has to win by two standard errors, and so has the average, which is not sparse, against
+    diagonal.
 
     All of it in the columns in which any candidate can differ from zero, of which there may be few.
     """
@@ -155,10 +157,12 @@ def _chosen(
     slope = local.g - kappa * local.gradient - other * gradient
     slope_b = local.gb - kappa * local.c.sum() - other * c.sum()
 
+    here = mean_loss(sample, loss, e.w_bar, e.b_bar)
+
     def judged(w: np.ndarray, b: float) -> float:
         """The objective with the stream's slope at w_bar: the sample only tells how the loss bends from there."""
         rise = (slope * (w - e.w_bar)).sum() + slope_b * (b - e.b_bar)  # a dot would wake the threads of the BLAS
-        total = objective(sample, loss, regularizer, w, b) + rise
+        total = objective(sample, loss, regularizer, w, b) + bent(rise, here)
         return float(total) if np.isfinite(total) else np.inf
 
     def doubt(name: str, rival: str) -> float:
@@ -177,7 +181,13 @@ def _chosen(
     if averaged and min(objectives, key=objectives.__getitem__) in ("last", "average"):
         models["scalar"] = scalar(*args)
         objectives["scalar"] = judged(*models["scalar"])
+    models["constant"] = np.zeros_like(e.w_bar), e.b_bar if fit_intercept else 0.0
+    objectives["constant"] = judged(*models["constant"])
+    if objectives["constant"] == np.inf:  # w_bar itself is astray, and the slope there says nothing
+        objectives["constant"] = objective(sample, loss, regularizer, *models["constant"])
     name = min(objectives, key=objectives.__getitem__)
+    if name == "constant" and fit_intercept:
+        models[name] = models[name][0], best_intercept(loss, sample.R.targets, sample.R.weights)
     return Choice(*models[name], name, objectives)
 
 
@@ -186,12 +196,27 @@ def objective(sample: Sample, loss: Any, regularizer: Any, w: np.ndarray, b: Any
 
     Of one model, or of several, w (d, m), together.
     """
-    total = float(np.sum(strength(regularizer, w)))
+    total = float(np.sum(strength(regularizer, w))) + mean_loss(sample, loss, w, b)
+    return total if np.isfinite(total) else np.inf
+
+
+def mean_loss(sample: Sample, loss: Any, w: np.ndarray, b: Any) -> float:
+    """kappa f_R + (1 - kappa) f_V."""
+    total = 0.0
     for rows, share in ((sample.R, sample.kappa), (sample.V, 1.0 - sample.kappa)):
         if rows.numbers.size:
             p = (quadratic.margins if w.ndim == 1 else margins)(rows.indptr, rows.indices, rows.data, w, b)
             total += share * float(np.sum((rows.weights * value(loss, p, rows.targets)).mean(0)))
-    return total if np.isfinite(total) else np.inf
+    return total
+
+
+def bent(rise: float, loss: float) -> float:
+    """Return a change of the mean loss by a slope alone, bent upwards so that it cannot take more than there is.
+
+    A loss is convex and at least zero: a slope that promises a fall of ``-rise`` from ``loss`` belongs to no parabola
+    flatter than the one that touches zero.
+    """
+    return float(rise + rise * rise / (4.0 * loss)) if rise < 0.0 < loss else float(rise)
 
 
 def _local(e: Evidence, loss: Any, reg: Any, sample: Sample) -> _Local:

@@ -13,7 +13,6 @@ import hashlib
 import os
 import pickle
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,6 +28,7 @@ from numba.extending import overload
 from numba.misc.appdirs import AppDirs
 
 from .compiler import CONSTANTS, FLAGS, INNER, PACKAGE, class_of, is_ours_by_module
+from .notices import warn
 from .writing import replacing
 
 _DIGEST = hashlib.sha256().digest_size
@@ -157,7 +157,7 @@ class _Cache(NullCache):
     def _warn(cls, kind: str, sentence: str) -> None:
         if kind not in cls.warned:
             cls.warned.add(kind)
-            warnings.warn(sentence, RuntimeWarning, stacklevel=2)
+            warn(sentence, RuntimeWarning)
 
 
 def _cache_root() -> str:

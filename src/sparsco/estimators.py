@@ -26,9 +26,10 @@ from ._tasks import LinearClassifier, LinearRegressor
 from .polish import slices
 from .rows import Matrix, as_matrix, check_numbers
 from .slots import Columns, Names, SeenColumns
+from .views import Viewed
 
 
-class Estimator(LinearModel, SelectorMixin, BaseEstimator):
+class Estimator(Viewed, LinearModel, SelectorMixin, BaseEstimator):
     """Rows and targets as scikit-learn checks them, features as it names them."""
 
     def fit(
@@ -69,6 +70,12 @@ class Estimator(LinearModel, SelectorMixin, BaseEstimator):
             self._solved()
         return self
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, as in scikit-learn."""
+        if "C" in params:
+            raise ValueError("C is not a parameter here: pass alpha = 1 / (C * number of rows).")
+        return super().set_params(**params)
+
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """Learn the rows in their order."""
         with self._unchanged_on_error():
@@ -86,11 +93,23 @@ class Estimator(LinearModel, SelectorMixin, BaseEstimator):
                 "has no weights."
             )
         names, before = _get_feature_names(X), getattr(self, "feature_names_in_", None)
-        if before is not None and names is not None:
+        if before is not None:
+            if names is None:
+                raise ValueError(_nameless(X.shape[1], len(before)))
             if not np.array_equal(names[: len(before)], before):
                 return  # for scikit-learn to complain
             self.feature_names_in_ = names
         self.n_features_in_ = X.shape[1]
+
+    def _note(self, x: Any, y: Any) -> None:
+        super()._note(x, y)
+        names = self.__dict__.get("feature_names_in_")
+        if names is not None:
+            width = 1 + max(map(int, x[0]), default=-1)
+            if width > len(names):
+                self._features.unnote()
+                self._noted.pop()
+                raise ValueError(_nameless(width, len(names)))
 
     def _validated(
         self, X: Any, y: Any, sample_weight: Any, reset: bool, grows: bool = False
@@ -106,7 +125,7 @@ class Estimator(LinearModel, SelectorMixin, BaseEstimator):
         )  # fmt: skip
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            weights = checked_weights(sample_weight, X, may_be_zero=grows)
         if reset:
             self._features = self._new_features(X.shape[1])
         matrix = as_matrix(X, wide=isinstance(self._features, SeenColumns))
@@ -130,6 +149,8 @@ class Estimator(LinearModel, SelectorMixin, BaseEstimator):
         """The names of the features whose weight is not zero."""
         if self.__sklearn_is_fitted__() and isinstance(self._features, Names):
             return self.feature_names_[self.get_support()]
+        if input_features is None and not hasattr(self, "feature_names_in_"):
+            return np.array([f"x{column}" for column in self.get_support(indices=True)], object)  # not of all columns
         return super().get_feature_names_out(input_features)
 
     def _get_support_mask(self) -> np.ndarray:
@@ -152,6 +173,21 @@ class Estimator(LinearModel, SelectorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def checked_weights(sample_weight: Any, X: Any, may_be_zero: bool) -> np.ndarray:
+    """Return the rows' weights as numbers; a chunk of a stream may have none above zero, and is a no-op then."""
+    if may_be_zero and not np.any(sample_weight):
+        return 0.0 * _check_sample_weight(np.add(sample_weight, 1.0), X, dtype=np.float64)
+    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+
+def _nameless(columns: int, named: int) -> str:
+    """The sentence for columns that come without names after others that have names."""
+    return (
+        f"there are {columns} columns without names, and this stream began with {named} columns that have names: new "
+        "columns need names, so pass a data frame to partial_fit."
+    )
 
 
 def has_probabilities(model: Any) -> bool:
@@ -285,6 +321,7 @@ or a conversion record
         names ``classes`` these are all; where it does not, new ones may come in any call.  One that comes after the
         first 1000 rows learns from its first row on, by a model of its own; where a softmax or the penalty ties classes
         together it joins the others from there on, and the loss of a row is over the classes that had appeared by then.
+        Rows of weight zero are left out: they bring no classes, only columns, and a chunk of them changes no weight.
         """
         return self._partial_fit(X, y, sample_weight, classes)
 

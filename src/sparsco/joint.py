@@ -18,8 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import quadratic
-from .curvature import Choice, Evidence
+from .curvature import Choice, Evidence, bent, objective
 from .losses import curvature, derivative, value
+from .pilot import best_intercepts
 from .records import Problem
 from .regularizers import coarsened, kind, prox_all, strength
 from .reservoir import Sample, SampleRows
@@ -58,16 +59,29 @@ def choose(e: Evidence, problem: Problem, sample: Sample) -> Choice:
             models["newton"] = newton(e, problem, sample)
         slope, slope_b = _slope(sample.V, 1.0 - sample.kappa, e, problem) if averaged else (0.0, 0.0)
 
+        def loss_on_sample(W: np.ndarray, b: np.ndarray) -> float:
+            parts = ((sample.R, sample.kappa), (sample.V, 1.0 - sample.kappa))
+            return sum(
+                share * _mean_loss(rows, problem.loss, _design(rows, len(W)) @ W + b)
+                for rows, share in parts
+                if rows.numbers.size
+            )
+
+        here = loss_on_sample(e.w_bar, e.b_bar)
+
         def judged(W: np.ndarray, b: np.ndarray) -> float:
             total = float(np.sum(strength(problem.regularizer, W)))
-            total += float(np.sum(slope * (W - e.w_bar)) + np.sum(slope_b * (b - e.b_bar)))
-            for rows, share in ((sample.R, sample.kappa), (sample.V, 1.0 - sample.kappa)):
-                if rows.numbers.size:
-                    total += share * _mean_loss(rows, problem.loss, _design(rows, len(W)) @ W + b)
+            total += bent(float(np.sum(slope * (W - e.w_bar)) + np.sum(slope_b * (b - e.b_bar))), here)
+            total += loss_on_sample(W, b)
             return total if np.isfinite(total) else np.inf
 
+        models["constant"] = np.zeros_like(e.w_bar), e.b_bar * problem.intercept
         objectives = {name: judged(*model) for name, model in models.items()}
+        if objectives["constant"] == np.inf:  # the mean iterate itself is astray, and the slope there says nothing
+            objectives["constant"] = objective(sample, problem.loss, problem.regularizer, *models["constant"])
     name = min(objectives, key=objectives.__getitem__)
+    if name == "constant" and problem.intercept:
+        models[name] = models[name][0], best_intercepts(problem.loss, sample.R.targets, sample.R.weights)
     return Choice(*models[name], name, objectives)
 
 

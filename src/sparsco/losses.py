@@ -136,6 +136,7 @@ class EpsilonInsensitive(NamedTuple):
     def check(self) -> None:
         if not 0.0 <= self.epsilon < np.inf:
             raise ValueError(f"EpsilonInsensitive(epsilon={self.epsilon!r}): epsilon must be a number, zero or more.")
+        _check_scale(self)
 
     def resolve(self, targets: np.ndarray, weights: np.ndarray) -> EpsilonInsensitive:
         """With the scale filled in."""
@@ -172,6 +173,7 @@ class Quantile(NamedTuple):
     def check(self) -> None:
         if not 0.0 < self.q < 1.0:
             raise ValueError(f"Quantile(q={self.q!r}): q must lie between 0 and 1, both excluded.")
+        _check_scale(self)
 
     def resolve(self, targets: np.ndarray, weights: np.ndarray) -> Quantile:
         """With the scale filled in."""
@@ -206,8 +208,7 @@ class Poisson(NamedTuple):
         return _or_one(self.scale)
 
     def check(self) -> None:
-        if self.scale is not None and not 0.0 < self.scale < np.inf:
-            raise ValueError(f"Poisson(scale={self.scale!r}): the scale must be a positive number.")
+        _check_scale(self)
 
     def refuse(self, y: np.ndarray) -> None:
         if np.any(y < 0.0):
@@ -344,6 +345,12 @@ def _softmax(p, y):
     q = where(y < 0.0, -np.inf, p)
     e = exp(q - largest(q))
     return e / total(e)
+
+
+def _check_scale(loss: Any) -> None:
+    """Raise an error where the scale of steps is given and is no positive number."""
+    if loss.scale is not None and not 0.0 < loss.scale < np.inf:
+        raise ValueError(f"{type(loss).__name__}(scale={loss.scale!r}): the scale must be a positive number.")
 
 
 def _or_one(scale: float | None) -> float:

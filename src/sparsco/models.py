@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import inspect
 import platform
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from . import __version__, archive
 from ._composition import check_parameters
 from ._linear import LinearModel, Solved
 from ._tasks import LinearClassifier, LinearRegressor
+from .notices import warn
 from .slots import Columns, Names, SeenColumns
 
 _TASKS = {"classification": LinearClassifier, "regression": LinearRegressor}
@@ -86,7 +86,7 @@ def going_on(content: dict[str, Any], path: str | Path) -> Any:
     if state is None:
         raise ValueError(f"{path} holds no training state: save it with training=True (`train --save-state`) to go on.")
     for sentence in differences(state["environment"]):
-        warnings.warn(f"{path} was written with {sentence}: what is learned may differ in the last bits.", stacklevel=3)
+        warn(f"{path} was written with {sentence}: what is learned may differ in the last bits.")
     return state["model"]
 
 

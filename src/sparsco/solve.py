@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +18,7 @@ from .conversions import NEVER, Answer, Last
 from .fixed_point import FixedPoint
 from .lanes import WIDTHS
 from .losses import couples, value
+from .notices import cause, warn
 from .optimizers.epoch import epoch_mean
 from .optimizers.follow import following
 from .pilot import gradient_at_zero, lam_max, largest_eigenvalue, largest_slope, ridge_norm
@@ -102,6 +102,8 @@ class Run:
         self.pilot: Pilot | None = None
         self.history: list[dict[str, float]] = []
         self.warnings: list[str] = []
+        self.told: list[str] = []
+        """What was warned of; runs of one model share it."""
         self._buffer: list[tuple[Matrix, np.ndarray, np.ndarray]] = []
         self._buffered = 0
 
@@ -220,7 +222,7 @@ class Run:
             problem.loss, problem.regularizer, optimizer, self.rounding or self.conversion, step, d=self.d,
             targets=targets, intercept=problem.intercept, seed=self.seed,
         )  # fmt: skip
-        run.late = True
+        run.late, run.told = True, self.told
         run._resolve(self._pilot_rows[0], *self._pilot_given)
         return run
 
@@ -644,10 +646,12 @@ class Run:
         return None if self.reservoir is None else self.reservoir.sample()
 
     def warn(self, message: str) -> None:
-        """Tell the user once, and keep it for the report."""
+        """Keep a message for the report, and warn where no run of the same model has warned of the same cause."""
         if message not in self.warnings:
             self.warnings.append(message)
-            warnings.warn(message, UserWarning, stacklevel=3)
+            if cause(message) not in self.told:
+                self.told.append(cause(message))
+                warn(message)
 
     # ---- phase two -----------------------------------------------------------------------------------------------
 

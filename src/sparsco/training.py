@@ -14,7 +14,6 @@ import hashlib
 import numbers
 import sys
 import time
-import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ import numpy as np
 from . import archive, models
 from ._tasks import LinearClassifier, LinearRegressor, as_numbers
 from .drift import Drift
+from .notices import warn
 from .progress import Live, printable
 from .rows import Matrix, stack
 from .solve import PILOT_ROWS
@@ -123,7 +123,7 @@ class Checkpoints(NamedTuple):
                 problem = error if isinstance(error, archive.ArchiveError) else problem
                 continue
             if isinstance(problem, archive.ArchiveError):
-                warnings.warn(f"{problem} The one before it is taken.", stacklevel=3)
+                warn(f"{problem} The one before it is taken.")
             return content
         raise problem
 
@@ -265,7 +265,7 @@ class _Training:
             raise ValueError("standard input and iterators cannot be resumed: nobody could tell whether they changed.")
         path = self.checkpoints.path
         if not self.checkpoints.exist():
-            warnings.warn(f"there is no checkpoint {path} to resume from: training begins anew.", stacklevel=3)
+            warn(f"there is no checkpoint {path} to resume from: training begins anew.")
             return
         content = self.checkpoints.read()
         if content["asked"] != self.asked:
@@ -273,7 +273,7 @@ class _Training:
         if content["identity"] != self._identity():
             raise ResumeError(f"the data changed since {path} was written: train anew, without resuming.")
         for sentence in models.differences(content["environment"]):
-            warnings.warn(f"{path} was written with {sentence}: the model may differ in the last bits.", stacklevel=3)
+            warn(f"{path} was written with {sentence}: the model may differ in the last bits.")
         self.stream.recall(content["names"])
         self.model, self.classes, self.notes = content["model"], content["classes"], content["notes"]
         self.epoch, self.row, self.behind, self.rows = (content[name] for name in ("epoch", "row", "behind", "rows"))
@@ -327,6 +327,8 @@ class _Training:
             self.rows = max(self.rows, self.row)
             if not self.rows:
                 raise ValueError("the source has no rows: there is nothing to learn from.")
+            if not getattr(self.model, "_learner", self.model).t_:
+                raise ValueError("every row of the source has the weight 0: there is nothing to learn from.")
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
         self._warn_of_order()
         self.model.n_iter_ = self.passes
@@ -357,7 +359,7 @@ class _Training:
             f"{found}: the first rows, which decide the settings, are not like the others, and figures of rows judged "
             f"before they were learned mean little; {advice}."
         )
-        warnings.warn(self.warnings[-1], stacklevel=4)
+        warn(self.warnings[-1])
 
     def _awaited(self, parts: Iterator[tuple[Part, bool]]) -> Iterator[tuple[Part, bool]]:
         """The same, none after a request to end: standard input may have been cut in mid-line then."""

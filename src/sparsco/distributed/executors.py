@@ -13,12 +13,12 @@ import pickle
 import signal
 import time
 import uuid
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ..notices import warn
 from ..pools import Pool, Threads
 from ..training import StoppedError
 
@@ -157,7 +157,7 @@ class OnDask(Pool):
         if seconds > patience:
             raise RuntimeError(f"{alone}, and had none for {patience:g} s ({PATIENCE} in Dask's configuration).")
         if seconds > SILENT and not said:
-            warnings.warn(f"{alone}: waiting for one, {patience:g} s at most.", stacklevel=2)
+            warn(f"{alone}: waiting for one, {patience:g} s at most.")
         return seconds > SILENT
 
     def _surely(self, work: Callable[[], Any]) -> Any:

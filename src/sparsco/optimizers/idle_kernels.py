@@ -21,6 +21,7 @@ from ..lanes import (
     room,
     signed,
     spell,
+    sqrt,
     store,
     where,
     width,
@@ -68,16 +69,23 @@ def learn(rows, order, schedule, method, state):
         i, r = U(order[k]), U(first + k)
         t = origin + float(r)
         begin, stop = U(indptr[i]), U(indptr[i + one])
+        Omega = Theta = 0.0
+        if sums > 0:
+            Omega, Theta = table[r + one, 0], table[r + one, 1]
+        before, after = float(r) * Omega - Theta, (float(r) + 1.0) * Omega - Theta
         s, seen, n = 0.0 * b, intercept, U(0)
         for p in range(begin, stop):  # counts, inner product; sums over the idle stretch, or who died in it
             j, x = U(indices[p]), np.float64(data[p])
             at = j * stride
             f, shrink = at + own, lam * penalty(reg, j)
+            narrowed = 1.0
             if normalises(rule) == 1:
-                q, count = maximum(least(x), cell[at] + x * x), cell[at + one] + 1.0
+                before_x, q, count = cell[at], maximum(least(x), cell[at] + x * x), cell[at + one] + 1.0
                 cell[at], cell[at + one] = q, count
                 seen += x * x * (count / q)
-                scale[p - begin] = q / count
+                scale[p - begin] = math.sqrt(q / count)
+                if (x * x > before_x) & (before_x > 0.0):
+                    narrowed = math.sqrt(before_x / (count - 1.0) * (count / q))
             if births(ages) == 1:
                 if cell[at + two] == 0.0:
                     cell[at + two] = t + 1.0
@@ -95,6 +103,14 @@ def learn(rows, order, schedule, method, state):
                             cell[f + lane_] = drifted(idle, zq, own_eta, own_shrink, t - cell[at + touch])
             z, eta = load(lanes, cell, f), load(lanes, cell, f + m)
             v = shrunk(reg, z, shrink * clock_of(idle, now))
+            if normalises(rule) == 1:
+                if narrowed < 1.0:  # the scale has jumped: a lower eta from here on, the old one in the sum so far
+                    if (sums > 0) & (ridged(idle) == 0):
+                        h, fall = f + m + m + m, shrink * falls(reg, -v)
+                        total = Omega * v + signed(fall * before, v)
+                        store(lanes, cell, h, load(lanes, cell, h) - (1.0 - narrowed) * eta * total)
+                    eta = where(v != 0.0, narrowed * eta, eta)
+                    store(lanes, cell, f + m, eta)
             s = s - v * damping(idle, now, eta) * eta * x
             if (sums > 0) & (ridged(idle) == 0):
                 dead[n] = j
@@ -113,16 +129,12 @@ def learn(rows, order, schedule, method, state):
         y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
         margin = s + b
         c = weight * derivative(loss, margin, y)
-        og, curve, gk = omega[k] * c, 0.0 * b, gain
+        og, curve, nonzeros = omega[k] * c, 0.0 * b, 1.0
         if sums > 2:
             curve = weight * curvature(loss, margin, y)
         if normalises(rule) == 1:
             K += seen
-            gk = gain * (K / (t + 1.0))
-        Omega = Theta = 0.0
-        if sums > 0:
-            Omega, Theta = table[r + one, 0], table[r + one, 1]
-        before, after = float(r) * Omega - Theta, (float(r) + 1.0) * Omega - Theta
+            nonzeros = K / (t + 1.0)
         ahead, end = U(indptr[order[minimum(k + 2, order.size - 1)]]) - begin, U(indices.size) - one
         for p in range(begin, stop):  # the step; cells of the row after the next are asked for
             coming = U(indices[minimum(p + ahead, end)]) * stride
@@ -137,7 +149,7 @@ def learn(rows, order, schedule, method, state):
             pull = v * damping(idle, now, eta)  # -r w
             w, g = 0.0 - pull * eta, c * x
             G = load(lanes, cell, f + m + m) + g * g
-            new_r = maximum(rate(rule, G, scale[p - begin], gk, floor), least(G))
+            new_r = maximum(rate(rule, G, scale[p - begin], nonzeros, gain, floor), least(G))
             new_eta = 1.0 / new_r
             new_z = landed(idle, reg, moved(rule, kept(rule, z, pull), g, new_r * w, level), new_eta, shrink)
             if (ridged(idle) == 1) & ((sums > 0) | (drifts(idle) == 1)):
@@ -168,7 +180,7 @@ def learn(rows, order, schedule, method, state):
         if sums > 2:
             store(lanes, bias, U(6) * m, load(lanes, bias, U(6) * m) + curve)
         G_b = G_b + c * c
-        new_r = maximum(rate(rule, G_b, 1.0, gk, floor), least(G_b))
+        new_r = maximum(rate(rule, G_b, 1.0, nonzeros, gain, floor), least(G_b))
         z_b = moved(rule, kept(rule, z_b, r_b * (b0 - b)), c, new_r * (b - b0), 0.0)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     store(lanes, bias, U(0), b)
@@ -190,7 +202,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
     rule, _, _, omega, table, origin, first, gains, floors, centres, intercept, _, space = schedule
     cell, bias, clock = state
     sums, one, four, size = U(tracks(watch)), U(1), U(4), U(40)
-    lam, floor, b0 = lams[0], floors[0], centres[0]
+    lam, gain, floor, b0 = lams[0], gains[0], floors[0], centres[0]
     b, z_b, G_b, r_b, K = bias[0], bias[1], bias[2], bias[3], clock[0]
     number = numbered(FOUR)
     zero = 0.0 * number
@@ -206,6 +218,10 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
                 p = minimum(begin + full * four + f, stop - one)
                 tail[f], tail_x[f] = indices[p], data[p]
         coming, last = U(indptr[order[minimum(k + 1, order.size - 1)]]), U(maximum(indices.size, 4)) - four
+        Omega = Theta = 0.0
+        if sums > 0:
+            Omega, Theta = table[r + one, 0], table[r + one, 1]
+        before, after = lam * (float(r) * Omega - Theta), lam * ((float(r) + 1.0) * Omega - Theta)
         s, seen, left, level = zero, zero, float(stop - begin), lam * t
         for block in range(blocks):
             p, in_tail, o = begin + block * four, block == full, block * size
@@ -214,12 +230,19 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
             v = prox(reg, z, level)
             w = zero - v * eta
             x_once = where(number < left, x, 0.0)
-            s = s + w * x_once
             if normalises(rule) == 1:
+                before_x, before_n = q, n
                 q, n = maximum(q + x * x, least(x)), n + 1.0
                 inverse = 1.0 / (q * n)  # one division for n / q and q / n
                 seen = seen + x_once * x_once * (n * (n * inverse))
-                store(FOUR, space, o + U(20), q * (q * inverse))
+                store(FOUR, space, o + U(20), sqrt(q * (q * inverse)))
+                jumped = (x * x > before_x) & (before_x > 0.0)
+                if anyof(jumped):  # a lower eta from here on, the old one in the sum so far
+                    narrowed = where(jumped, sqrt(before_x * (n * (n * inverse)) / maximum(before_n, 1.0)), 1.0)
+                    if sums > 0:
+                        A = A + (1.0 - narrowed) * (Omega * w + signed(eta * before, w))
+                    w, eta = narrowed * w, where(w != 0.0, narrowed * eta, eta)
+            s = s + w * x_once
             store(FOUR, space, o, kept(rule, z, v))
             store(FOUR, space, o + U(4), w)
             store(FOUR, space, o + U(8), G)
@@ -243,27 +266,23 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
         y, weight = targets[U(k)], weights[U(k)]
         margin = (lane(s, 0) + lane(s, 1)) + (lane(s, 2) + lane(s, 3)) + b
         c = weight * derivative(loss, margin, y)
-        og, curve, gain = omega[k] * c, 0.0, gains[0]
+        og, curve, nonzeros = omega[k] * c, 0.0, 1.0
         if sums > 2:
             curve = weight * curvature(loss, margin, y)
         if normalises(rule) == 1:
             K += (lane(seen, 0) + lane(seen, 1)) + (lane(seen, 2) + lane(seen, 3)) + intercept
-            gain = gain * (K / (t + 1.0))
-        Omega = Theta = 0.0
-        if sums > 0:
-            Omega, Theta = table[r + one, 0], table[r + one, 1]
-        before, after = lam * (float(r) * Omega - Theta), lam * ((float(r) + 1.0) * Omega - Theta)
+            nonzeros = K / (t + 1.0)
         next_level = lam * (t + 1.0)
         for block in range(blocks):
             p, in_tail, o = begin + block * four, block == full, block * size
             if indices.size >= 4:  # the next row's lines
                 prefetch(cell, indices, minimum(coming + block * four, last))
             x, w = pick(data, tail_x, p, in_tail), load(FOUR, space, o + U(4))
-            cx, s2 = x * c, zero
+            cx, rms = x * c, zero
             G = load(FOUR, space, o + U(8)) + cx * cx
             if normalises(rule) == 1:
-                s2 = load(FOUR, space, o + U(20))
-            new_r = maximum(rate(rule, G, s2, gain, floor), least(G))
+                rms = load(FOUR, space, o + U(20))
+            new_r = maximum(rate(rule, G, rms, nonzeros, gain, floor), least(G))
             z, eta = moved(rule, load(FOUR, space, o), cx, new_r * w, level), 1.0 / new_r
             q, n = load(FOUR, space, o + U(12)), load(FOUR, space, o + U(16))
             if sums > 0:
@@ -286,7 +305,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
         if sums > 2:
             bias[6] += curve
         G_b += c * c
-        new_r = maximum(least(G_b), rate(rule, G_b, 1.0, gain, floor))
+        new_r = maximum(least(G_b), rate(rule, G_b, 1.0, nonzeros, gain, floor))
         z_b = moved(rule, kept(rule, z_b, r_b * (b0 - b)), c, new_r * (b - b0), 0.0)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     bias[0], bias[1], bias[2], bias[3] = b, z_b, G_b, r_b

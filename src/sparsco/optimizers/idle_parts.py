@@ -13,14 +13,15 @@ from ..regularizers import prox
 
 
 @dispatched
-def rate(rule: Any, G: Any, s2: Any, gain: Any, floor: Any) -> Any:  # noqa: N803
-    """r of a coordinate with sum of squared gradients G and mean square s2 of its nonzeros."""
+def rate(rule: Any, G: Any, s: Any, k: Any, gain: Any, floor: Any) -> Any:  # noqa: N803
+    """r of a coordinate with sum of squared gradients G and root mean square s of its nonzeros; k is the mean number of
+    normalised nonzeros in a row."""
     raise NotImplementedError
 
 
 @constant
 def normalises(rule: Any) -> int:
-    """Whether the rule needs s2 and the mean number of (normalised) nonzeros in a row."""
+    """Whether the rule needs s and k."""
     raise NotImplementedError
 
 

@@ -3,6 +3,10 @@
 With s_j^2 the mean square of feature j's nonzeros and k the mean over rows of 1 + sum_j x_j^2 / s_j^2,
 r_j = sqrt(k s_j^2 (G_j + delta s_j^2 slope^2)) / (alpha sigma), sigma the scale of margins and slope that of
 derivatives.
+
+A value whose square exceeds all earlier squares of its feature together makes s jump.  The weight was learned on the
+old scale, so its rate is multiplied by s_new / s_old before the margin is taken: w_j x_j stays below sqrt(n_j) times
+what is usual, however large x_j is.
 """
 
 from __future__ import annotations
@@ -21,13 +25,13 @@ _LEARN = idle.Learn()
 
 
 class Normalised(NamedTuple):
-    """r as above; ``floor`` is delta slope^2, ``gain`` is k / (alpha sigma)^2."""
+    """r as above; ``floor`` is delta slope^2, ``gain`` is 1 / (alpha sigma)."""
 
     def normalises(rule) -> int:  # noqa: N805
         return 1
 
-    def rate(rule, G, s2, gain, floor):  # noqa: N803, N805
-        return sqrt(gain * s2 * (G + floor * s2))
+    def rate(rule, G, s, k, gain, floor):  # noqa: N803, N805
+        return gain * s * sqrt(k * (G + floor * (s * s)))  # one root of it all would overflow where x is far from 1
 
     kept, moved = AdaGrad.kept, AdaGrad.moved
 
@@ -75,7 +79,7 @@ class NFTRL(NamedTuple):
         alpha = (2.0 if problem.loss.classifies else 1.0) if self.alpha is None else self.alpha
         std, mean = np.asarray(pilot.target_std), np.asarray(pilot.target_mean)
         # targets that are constant so far: any scale will do
-        std = np.where(std > 1e-10 * np.abs(mean), std, np.maximum(np.abs(mean), 1.0))
+        std = np.where(std > 1e-10 * np.abs(mean), std, np.where(mean != 0.0, np.abs(mean), 1.0))
         b0, sigma, slope = (tuple(map(float, part)) for part in units(problem.loss, mean, std))
         if self.sigma is not None:
             sigma = slope = self.sigma
@@ -91,7 +95,7 @@ class NFTRL(NamedTuple):
     ) -> idle.Schedule:
         """The arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
         sigma, slope = (np.asarray(part, dtype=np.float64) for part in (self.sigma, self.slope))
-        gains, floors = 1.0 / np.square(self.alpha * sigma), self.delta * np.square(slope)
+        gains, floors = 1.0 / (self.alpha * sigma), self.delta * np.square(slope)
         return idle.make_schedule(self, problem, block, t, omega, Normalised(), gains, floors, self.b0)
 
     is_lazy, is_dense = idle.is_lazy, idle.is_dense

@@ -5,21 +5,24 @@ from __future__ import annotations
 import copy
 import math
 import numbers
-import warnings
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._composition import _is_count, _is_number, named
+from .._linear import check_some_weight
 from ..dispatch import cast
+from ..estimators import checked_weights
+from ..notices import warn
 from ..pools import Pool, pool_of
 from ..randomness import seed_of
 from ..rows import Matrix, as_matrix, check_numbers
 from ..solve import DivergenceError
+from ..views import Viewed, refuse_in_view
 from .bursts import Bursts, Stabilized
 from .kept import Kept, purge_by_stage
 from .paths import Examples
@@ -41,7 +44,7 @@ class Answer(NamedTuple):
     validated: Validated | None
 
 
-class StableLinearModel(SelectorMixin, BaseEstimator):
+class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
     """What the classifier and the regressor share."""
 
     _losses: dict[str, Any]
@@ -84,6 +87,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
             self._begin()
             matrix, y, weights = self._validated(X, y, sample_weight, reset=True)
             self._new_classes(y, None)
+            check_some_weight(weights)
             self._add(matrix, *self._coded(y, weights), room=math.inf)
             self._answer = self._solve()
             self._kept = self._running = None
@@ -98,7 +102,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
             anew = not self._is_streaming
             if anew:
                 self._begin()
-            matrix, y, weights = self._validated(X, y, sample_weight, reset=anew)
+            matrix, y, weights = self._validated(X, y, sample_weight, reset=anew, may_be_zero=True)
             self._new_classes(y, classes, anew)
             rows = matrix, *self._coded(y, weights)
             if isinstance(self._method(), Stabilized):
@@ -138,14 +142,16 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         self._seed = seed_of(self.random_state)
         self._kept = self._running = self._answer = None
 
-    def _validated(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Matrix, np.ndarray, np.ndarray]:
+    def _validated(
+        self, X: Any, y: Any, sample_weight: Any, reset: bool, may_be_zero: bool = False
+    ) -> tuple[Matrix, np.ndarray, np.ndarray]:
         X, y = validate_data(
             self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=[np.float64, np.float32],
             ensure_all_finite=False, reset=reset, multi_output=self._takes_columns,
         )  # fmt: skip
         weights = np.ones(len(y))
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            weights = checked_weights(sample_weight, X, may_be_zero)
         matrix = as_matrix(X)
         if y.dtype.kind == "f":
             check_numbers(y, "y")
@@ -166,6 +172,8 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         if self._running is None:
             self._preparation = Preparation(self._kind(), matrix.d)
             self._running = self._new_bursts(np.arange(matrix.d), len(self._targets(y)))
+        if not len(matrix):
+            return
         self._preparation.add(matrix)
         examples = Examples(self._preparation.applied(matrix), np.ascontiguousarray(self._targets(y)), weights)
         if len(examples.targets) != len(self._running):
@@ -218,9 +226,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         if not (np.all(np.isfinite(answer.model.coef)) and np.all(np.isfinite(answer.model.intercept))):
             raise DivergenceError("training diverged: scale the targets, or choose a loss that is less steep.")
         if not answer.model.coef.any():
-            warnings.warn(
-                "no feature was selected: every feature was purged, or none has anything to say.", UserWarning, 2
-            )
+            warn("no feature was selected: every feature was purged, or none has anything to say.")
         return answer
 
     def _staged(self, kept: Kept, threads: Pool) -> Answer:
@@ -281,6 +287,7 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
         if self._answer is None:
+            refuse_in_view(self)
             self._answer = self._solve()
         return self._answer
 
@@ -369,6 +376,4 @@ class StableLinearModel(SelectorMixin, BaseEstimator):
 def _counted(matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> tuple[Matrix, np.ndarray, np.ndarray]:
     """The rows of positive weight."""
     here = np.flatnonzero(weights)
-    if not len(here):
-        raise ValueError("the weights of all rows are zero: there is nothing to learn from.")
     return (matrix, y, weights) if len(here) == len(weights) else (matrix.take(here), y[here], weights[here])

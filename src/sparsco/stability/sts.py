@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..losses import value
+from ..notices import warn
 from ..pools import Pool
 from ..randomness import Purpose, bits
 from ..rows import Matrix, margins
@@ -216,10 +216,10 @@ def choose_size(examples: Examples, columns: np.ndarray, plan: Plan, threads: Po
     if n < 2:
         raise ValueError("n_features='auto' needs two rows at least and there is one sample only: give a number.")
     if n < FEW_ROWS:
-        warnings.warn(
+        warn(
             f"n_features='auto' chooses by cross-validation, which {n} rows are few for (fewer than {FEW_ROWS}): give "
-            "a number.", UserWarning, stacklevel=2,
-        )  # fmt: skip
+            "a number."
+        )
     sizes = sizes_of_stages(len(columns), plan.method.keep, 1)
     fewer = plan.method._replace(paths=min(8, int(plan.method.paths)))
     folds = min(5, n)

@@ -12,7 +12,6 @@ import json
 import os
 import sys
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -22,6 +21,7 @@ import numpy as np
 
 from ..dispatch import U, inlined, kernel
 from ..folders import cache_folder
+from ..notices import warn
 from ..rows import stack
 from ..writing import PartFolder, naming
 from .files import files_of
@@ -384,7 +384,7 @@ def _finish(writer: Writer, source: Stream, identity: dict[str, Any]) -> None:
 
 
 def _warn(folder: Path, error: OSError) -> None:
-    warnings.warn(f"no cache was written to {folder}: {error.strerror or error}", RuntimeWarning, stacklevel=4)
+    warn(f"no cache was written to {folder}: {error.strerror or error}", RuntimeWarning)
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:

@@ -1,0 +1,42 @@
+"""Looking at an estimator: its HTML view in a notebook and ``dir`` show what is stored and compute nothing."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from types import SimpleNamespace
+from typing import Any
+
+_viewing = ContextVar("viewing", default=False)
+
+
+def refuse_in_view(model: Any) -> None:
+    """Raise an error where a model would learn or be converted only to be looked at."""
+    if _viewing.get():
+        raise RuntimeError(f"this {type(model).__name__} is not converted yet, and a view starts nothing.")
+
+
+class Viewed:
+    """An estimator that can be looked at without being converted.
+
+    scikit-learn's view reads every attribute whose name ends in "_" and asks for the names of the selected features.
+    That converts a stream that is under way and lays out weights and names of millions of features.
+    """
+
+    def _html_repr(self) -> str:
+        token = _viewing.set(True)
+        try:
+            return super()._html_repr()  # type: ignore[misc]
+        finally:
+            _viewing.reset(token)
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
+        """Return the stored attributes as scikit-learn lists them; properties are left out."""
+        stored = SimpleNamespace(**{name: value for name, value in vars(self).items() if not name.startswith("_")})
+        shown = super()._get_fitted_attr_html.__func__(stored, doc_link)  # type: ignore[misc]
+        shown.estimator_class = type(self)
+        return shown
+
+    def __dir__(self) -> list[str]:
+        """Return the names of all attributes; scikit-learn would read each property to see whether it is there."""
+        kind, names = type(self), object.__dir__(self)
+        return [name for name in names if isinstance(getattr(kind, name, None), property) or hasattr(self, name)]

@@ -1,0 +1,73 @@
+"""Looking at an estimator computes nothing: the HTML view of a notebook, repr, dir."""
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+
+import sparsco._linear
+from sparsco import SparseClassifier, SparseClassifierCV, SparseRegressor, StableSparseClassifier
+from sparsco.stability.linear import StableLinearModel
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((200, 5))
+Y = np.where(X[:, 0] > 0.0, 1, -1)
+
+
+def looked_at(model):
+    """The HTML view, after all other ways to look."""
+    repr(model)
+    dir(model)
+    model._repr_mimebundle_()
+    return model._repr_html_()
+
+
+@pytest.fixture
+def conversions(monkeypatch):
+    """A list that grows by one with each conversion."""
+    calls = []
+    for owner, name in ((sparsco._linear, "solve"), (StableLinearModel, "_solve")):
+        real = getattr(owner, name)
+        counted = lambda *args, real=real: (calls.append(1), real(*args))[1]  # noqa: E731
+        monkeypatch.setattr(owner, name, counted)
+    return calls
+
+
+@pytest.mark.parametrize("make", [SparseClassifier, SparseRegressor, StableSparseClassifier])
+def test_a_stream_that_is_looked_at_is_not_converted(make, conversions):
+    options = {} if make is SparseRegressor else {"classes": [-1, 1]}
+    model = make(random_state=0).partial_fit(X, Y, **options)
+    html = looked_at(model)
+    assert make.__name__ in html and "n_features_in_" in html and "coef_" not in html
+    assert not conversions
+    assert model.coef_.shape[-1] == 5 and len(conversions) == 1
+    assert model.get_feature_names_out()[0] == "x0"
+
+
+def test_noted_examples_stay_noted_when_a_model_is_looked_at(conversions):
+    model = SparseClassifier().learn_one({"a": 1.0}, "x").learn_one({"b": 1.0}, "y")
+    looked_at(model)
+    assert not conversions and len(model._noted) == 2
+
+
+def test_no_dense_weights_and_no_names_of_all_columns_are_made_for_a_view(monkeypatch):
+    model = SparseClassifier(alpha=0.05, random_state=0).fit(X, Y)
+    read = []
+    for name in ("coef_", "feature_names_", "history_", "report_"):
+        monkeypatch.setattr(SparseClassifier, name, property(lambda self, name=name: read.append(name)))
+    assert "x0" in looked_at(model)  # the names of the features that were selected
+    assert not read
+    assert "x0" in looked_at(make_pipeline(MaxAbsScaler(), model)) and not read
+
+
+def test_a_cross_validated_model_can_be_looked_at(monkeypatch):
+    model = SparseClassifierCV(SparseClassifier(random_state=0), m=4, cv=2, random_state=0).fit(X, Y)
+    read = []
+    monkeypatch.setattr(SparseClassifier, "coef_", property(lambda self: read.append("coef_")))
+    assert "lam_" in looked_at(model) and not read
+
+
+def test_dir_names_properties_and_what_is_available():
+    names = dir(SparseClassifier(loss="hinge"))
+    assert "coef_" in names and "predict_proba" not in names
+    assert "predict_proba" in dir(SparseClassifier())
