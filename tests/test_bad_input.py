@@ -292,8 +292,11 @@ def test_numbers_of_any_kind():
 
 
 def test_an_inverse_strength_is_answered_with_the_strength():
-    with pytest.raises(ValueError, match=r"alpha = 1 / \(C \* number of rows\)"):
-        SparseClassifier().set_params(C=1.0)
+    for make, error in ((SparseClassifier, TypeError), (SparseRegressor().set_params, ValueError)):
+        with pytest.raises(error, match=r"has no parameter C: pass alpha = 1 / \(C \* number of rows\)"):
+            make(C=1.0)
+        with pytest.raises(error, match="has no parameter solver: pass optimizer="):
+            make(solver="saga")
 
 
 def test_losses_of_labels_in_a_regression():

@@ -28,6 +28,16 @@ from .rows import Matrix, as_matrix, check_numbers
 from .slots import Columns, Names, SeenColumns
 from .views import Viewed
 
+_NAMES_IN_SKLEARN = {
+    "C": "alpha = 1 / (C * number of rows)", "solver": "optimizer=, or polish=True for the exact optimum",
+    "learning_rate": "step_size=", "eta0": "step_size=", "average": 'conversion="average"',
+}  # fmt: skip
+"""Parameters of scikit-learn's linear models that have other names here, and what to pass instead."""
+
+
+def _hint(kind: type, name: str) -> str:
+    return f"{kind.__name__} has no parameter {name}: pass {_NAMES_IN_SKLEARN[name]}."
+
 
 class Estimator(Viewed, LinearModel, SelectorMixin, BaseEstimator):
     """Rows and targets as scikit-learn checks them, features as it names them."""
@@ -70,10 +80,16 @@ class Estimator(Viewed, LinearModel, SelectorMixin, BaseEstimator):
             self._solved()
         return self
 
+    def __new__(cls, *args: Any, **params: Any) -> Self:
+        """Return an estimator; raise TypeError with a hint for a parameter that has another name in scikit-learn."""
+        for name in params.keys() & _NAMES_IN_SKLEARN.keys():
+            raise TypeError(_hint(cls, name))
+        return super().__new__(cls)
+
     def set_params(self, **params: Any) -> Self:
         """Set parameters, as in scikit-learn."""
-        if "C" in params:
-            raise ValueError("C is not a parameter here: pass alpha = 1 / (C * number of rows).")
+        for name in params.keys() & _NAMES_IN_SKLEARN.keys():
+            raise ValueError(_hint(type(self), name))
         return super().set_params(**params)
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:

@@ -49,7 +49,7 @@ def summary(trained: Trained) -> dict[str, Any]:
 
 
 def as_text(outcome: Mapping[str, Any]) -> str:
-    """The outcome of a training run in a few lines."""
+    """Return the outcome of a training run in a few lines, without its warnings, which were given as they came."""
     rows, seconds = outcome["rows"] * outcome["passes"], outcome["seconds"]
     passes = f"{outcome['passes']} pass" + ("es" if outcome["passes"] > 1 else "")
     lines = [
@@ -62,7 +62,7 @@ def as_text(outcome: Mapping[str, Any]) -> str:
             lines.append(f"{what}: " + figures(outcome[name]))
     lines += [f"chosen: {note}" for note in outcome["notes"]]
     lines.append(method(outcome["chosen"]))
-    return "\n".join(lines + [f"warning: {sentence}" for sentence in outcome["warnings"]])
+    return "\n".join(lines)
 
 
 def method(chosen: Mapping[str, str]) -> str:
