@@ -39,7 +39,26 @@ def _hint(kind: type, name: str) -> str:
     return f"{kind.__name__} has no parameter {name}: pass {_NAMES_IN_SKLEARN[name]}."
 
 
-class Estimator(Viewed, LinearModel, SelectorMixin, BaseEstimator):
+class Hinted(BaseEstimator):
+    """An estimator that answers scikit-learn's names of parameters with its own.
+
+    It comes behind the class with ``__init__``, whose signature ``help`` and scikit-learn then show.
+    """
+
+    def __new__(cls, *args: Any, **params: Any) -> Self:
+        """Return an estimator; raise TypeError with a hint for a parameter that has another name in scikit-learn."""
+        for name in params.keys() & _NAMES_IN_SKLEARN.keys():
+            raise TypeError(_hint(cls, name))
+        return super().__new__(cls)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, as in scikit-learn."""
+        for name in params.keys() & _NAMES_IN_SKLEARN.keys():
+            raise ValueError(_hint(type(self), name))
+        return super().set_params(**params)
+
+
+class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
     """Rows and targets as scikit-learn checks them, features as it names them."""
 
     def fit(
@@ -79,18 +98,6 @@ class Estimator(Viewed, LinearModel, SelectorMixin, BaseEstimator):
                 self.polish_on(lambda: slices(rows, y[learned], every[learned]))
             self._solved()
         return self
-
-    def __new__(cls, *args: Any, **params: Any) -> Self:
-        """Return an estimator; raise TypeError with a hint for a parameter that has another name in scikit-learn."""
-        for name in params.keys() & _NAMES_IN_SKLEARN.keys():
-            raise TypeError(_hint(cls, name))
-        return super().__new__(cls)
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, as in scikit-learn."""
-        for name in params.keys() & _NAMES_IN_SKLEARN.keys():
-            raise ValueError(_hint(type(self), name))
-        return super().set_params(**params)
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """Learn the rows in their order."""
