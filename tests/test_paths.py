@@ -499,7 +499,8 @@ def test_files_and_the_command(data, tmp_path, capsys, monkeypatch):
     short.write_text("".join(file.read_text().splitlines(keepends=True)[:800]))
     assert main(["path", str(short), "--strengths", "2", *method, "--quiet"]) == 2
     said = capsys.readouterr()
-    assert said.out.count("\n") == 3 and "none were judged: give more rows, --hold-out 0.2" in said.err
+    assert said.out.count("\n") == 3
+    assert "none were judged: give more rows, in a random order, --hold-out 0.2" in said.err
     assert main(["path", str(short), "--strengths", "2", *method, "--hold-out", "0.2"]) == 0
     assert not pyplot.get_fignums()  # a report leaves no figure open
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

@@ -11,7 +11,7 @@ from types import FrameType
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _BETWEEN = (f"{os.sep}concurrent{os.sep}futures{os.sep}", f"{os.sep}threading.py", f"{os.sep}contextlib.py",
-            f"{os.sep}sklearn{os.sep}", f"{os.sep}joblib{os.sep}")  # fmt: skip
+            f"{os.sep}sklearn{os.sep}", f"{os.sep}joblib{os.sep}", f"{os.sep}numba{os.sep}")  # fmt: skip
 """Code that may lie between the user's and ours."""
 
 

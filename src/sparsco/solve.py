@@ -355,8 +355,9 @@ class Run:
         guess = largest_slope(loss, matrix, *every)
         if largest <= 1e-9 * guess and (pen is None or pen.any()):
             self.warn(
-                f"alpha='auto' found nothing to go by in the first {len(matrix)} rows (targets all alike, or rows "
-                "empty): it was guessed from the size of the features; shuffle the rows, or pass a number."
+                f"alpha='auto' found nothing to go by in the first {len(matrix)} rows (targets all alike, rows "
+                "empty, or no feature that goes with the target): it was guessed from the size of the features; shuffle "
+                "the rows, or pass a number."
             )
             largest = guess
         return largest

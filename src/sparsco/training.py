@@ -294,7 +294,8 @@ class _Training:
         if self.model is None:
             is_task = are_classes(distinct)
             self.model = self.wrap((LinearClassifier if is_task else LinearRegressor)(**self.settings))
-            what = f"classification: {len(distinct)} labels" if is_task else "regression: labels are numbers"
+            plural = "s" if len(distinct) > 1 else ""
+            what = f"classification: {len(distinct)} label{plural}" if is_task else "regression: labels are numbers"
             other = "regression takes them for numbers" if is_task else "classification takes them for classes"
             is_clear = distinct.dtype.kind != "i" or len(distinct) <= 2
             self.notes.append(f"{what} in the first {len(y)} rows" + ("" if is_clear else f"; --task {other}"))

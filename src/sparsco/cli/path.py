@@ -71,7 +71,7 @@ def _path(given: argparse.Namespace) -> int:
         print(to_json({"path": found.table(), "notes": trained.notes}) if given.json else paths.as_text(found, None))
         raise ValueError(
             f"--choose {given.choose} needs rows that were not learned, and none were judged: give more rows, "
-            "--hold-out 0.2, or --choose 10 for at most 10 features."
+            "in a random order, --hold-out 0.2, or --choose 10 for at most 10 features."
         )
     chosen = trained.model.lam_
     table = {"path": found.table(), "chosen": chosen, "notes": trained.notes}
