@@ -356,8 +356,8 @@ class Run:
         if largest <= 1e-9 * guess and (pen is None or pen.any()):
             self.warn(
                 f"alpha='auto' found nothing to go by in the first {len(matrix)} rows (targets all alike, rows "
-                "empty, or no feature that goes with the target): it was guessed from the size of the features; shuffle "
-                "the rows, or pass a number."
+                "empty, or no feature that goes with the target): it was guessed from the size of the features; "
+                "shuffle the rows, or pass a number."
             )
             largest = guess
         return largest
