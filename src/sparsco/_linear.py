@@ -541,6 +541,11 @@ class LinearModel:
         return int(self._solved().coef.count_nonzero())
 
     @property
+    def n_selected_(self) -> int:
+        """The number of features that have a weight, in however many models."""
+        return len(np.unique(self._solved().coef.indices))
+
+    @property
     def t_(self) -> int:
         """Examples seen; those of weight zero do not count."""
         self._flush()

@@ -139,7 +139,7 @@ def _outcome(
                 source, _like(model, settings), passes=passes, shuffle=shuffle, reader=reader, settings=settings,
                 classes=classes,
             )  # fmt: skip
-            nonzeros = len(np.unique(trained.model._solved().coef.indices))
+            nonzeros = trained.model.n_selected_
     except DivergenceError:
         return Outcome(method, alpha, None, None, None, None, "diverged"), None
     except ValueError as error:  # a method that is not for this penalty or loss; bad rows ended the first run

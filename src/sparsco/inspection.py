@@ -32,7 +32,7 @@ def summary(trained: Trained) -> dict[str, Any]:
         "task": "classification" if is_classifier else "regression",
         "rows": trained.rows, "passes": int(model.n_iter_), "seconds": round(trained.seconds, 3),
         "features": int(model.n_features_in_), "nonzeros": int(model.n_nonzero_),
-        "selected": int(len(np.unique(model._solved().coef.indices))),
+        "selected": model.n_selected_,
         "chosen": {name: _spelled(report[name]) for name in _CHOSEN if report.get(name) is not None},
         "notes": trained.notes, "warnings": [*trained.warnings, *report["warnings"]],
         "table": [line._asdict() for line in trained.table],
