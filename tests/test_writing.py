@@ -169,6 +169,24 @@ def test_an_arrow_file_that_is_cut_off_while_it_is_read_is_an_error(kind, tmp_pa
         list(chunks)
 
 
+def test_a_file_that_another_writer_removes_meanwhile_is_no_error(tmp_path):
+    place, ended = tmp_path / "m", threading.Event()
+
+    def come_and_go():
+        while not ended.is_set():
+            place.write_bytes(b"")
+            place.unlink(missing_ok=True)
+
+    other = threading.Thread(target=come_and_go)
+    other.start()
+    try:
+        for _ in range(5000):
+            writing.check_place(place)
+    finally:
+        ended.set()
+        other.join()
+
+
 def test_runs_with_one_name_all_end_with_the_model(tmp_path):
     (tmp_path / "x.svm").write_text(LINES)
     place, settings, done = tmp_path / "m", {"alpha": 0.01, "random_state": 0}, []

@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,8 +36,7 @@ def replacing(path: str | Path, lasting: bool = True) -> Iterator[IO[bytes]]:
     With ``lasting`` the file is on disk when this returns.
     """
     path = Path(path).resolve()
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is there and is no regular file: name another.")
+    check_place(path)
     with naming(path):
         clear_remains(path)
         part, handle = _claimed(path, is_folder=False)
@@ -54,6 +54,21 @@ def replacing(path: str | Path, lasting: bool = True) -> Iterator[IO[bytes]]:
                 part.unlink(missing_ok=True)
         if lasting:
             sync_folder(path.parent)
+
+
+def check_place(path: Path) -> None:
+    """Raise a ValueError if there is something other than a regular file at ``path``.
+
+    The path is looked up once: another process may remove the file between two lookups.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return  # nothing is there, or nothing can be written there: opening it says which
+    if stat.S_ISDIR(mode):
+        raise ValueError(f"{path} is a folder: name a file in it.")
+    if not stat.S_ISREG(mode):
+        raise ValueError(f"{path} is there and is no regular file: name another.")
 
 
 def write_text(path: str | Path, text: str) -> Path:

@@ -13,6 +13,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ..writing import check_place
+
 FINE, UNEXPECTED, BAD_INPUT, BAD_FILE, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
 
 
@@ -37,10 +39,7 @@ def check_outputs(cells: str | None, report: str | None) -> None:
 def check_writable(path: Path, *inputs: str) -> None:
     """Refuse a file that cannot be written, that is no file, or that is one of those which are read."""
     path = path.resolve()
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder: name a file in it.")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is there and is no regular file: name another.")
+    check_place(path)
     read = {Path(each).resolve() for name in inputs for each in (name, *glob.glob(name)) if name != "-"}
     if path in read:
         raise ValueError(f"{path} would be written over and is read as well: name another file for the result.")

@@ -131,12 +131,25 @@ class CacheStream(Stream):
         )  # fmt: skip
 
 
+def _is_free(folder: Path) -> bool:
+    """Return whether a cache may be written at ``folder``: nothing is there, or only the files of a cache.
+
+    The folder is looked up once: another process may remove it between two lookups.
+    """
+    try:
+        return set(os.listdir(folder)) <= _FILES
+    except FileNotFoundError:
+        return True
+    except NotADirectoryError:
+        return False
+
+
 class Writer:
     """Chunks into a cache that appears at its place when ``finish`` is called, whole or not at all."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(os.path.abspath(folder))
-        if self.folder.exists() and not (self.folder.is_dir() and set(os.listdir(self.folder)) <= _FILES):
+        if not _is_free(self.folder):
             raise ValueError(f"{folder} exists and is no cache of rows: name a folder that is not there yet.")
         self._part = PartFolder(self.folder)
         try:
