@@ -12,7 +12,11 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from sparsco import SparseClassifier, SparseRegressor, archive
+from sparsco import EpochSGD, L1Ball, MirrorDescent, SparseClassifier, SparseKaczmarz, SparseRegressor, archive, names
+from sparsco._composition import CONVERSIONS, PENALTIES
+from sparsco._tasks import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
+from sparsco.optimizers import OPTIMIZERS
+from sparsco.steps import RULES
 
 KINDS = [
     {"optimizer": "fobos"},
@@ -27,6 +31,11 @@ KINDS = [
     {"optimizer": "batch-fobos", "penalty": "trace"},
     {"optimizer": "truncated-gradient", "conversion": "last", "storage": "seen"},
     {"optimizer": "adagrad-rda", "conversion": "last"},
+    {"optimizer": "batch-rda", "penalty": "row-group"},
+    {"optimizer": "ssg", "conversion": "average"},
+    {"optimizer": EpochSGD(18, 0.3), "penalty": L1Ball(0.5), "conversion": "last", "alpha": "auto"},
+    {"optimizer": MirrorDescent(SparseKaczmarz(0.1)), "conversion": "ocmdi", "alpha": 0.0},
+    {"optimizer": "adagrad-fobos", "conversion": "last"},
 ]
 
 
@@ -114,15 +123,32 @@ def forged(path, header):
     "content",
     [
         {"object": "os.system", "state": []}, {"record": "subprocess.Popen", "fields": []}, {"unknown": 1}, {},
-        {"record": "losses.Logistic", "fields": [1]}, {"object": "losses.Logistic", "state": []}, {"array": 3},
-        {"object": "solve.copy.copy", "state": []}, {"record": "solve.warnings", "fields": []}, {"same": 0},
-        {"object": "optimizers.fobos.np", "state": []}, {"scalar": ["O", 1], "x": 2}, {"dict": [[[1], 2]]},
+        {"record": "loss/logistic", "fields": [1]}, {"object": "loss/logistic", "state": []}, {"array": 3},
+        {"record": "losses:Logistic", "fields": []}, {"record": ["loss/logistic"], "fields": []}, {"same": 0},
+        {"object": "loss/none", "state": []}, {"scalar": ["O", 1], "x": 2}, {"dict": [[[1], 2]]},
     ],
 )  # fmt: skip
 def test_forged_contents_run_nothing(content, tmp_path):
     path = forged(tmp_path / "f", {"kind": "state", "sparsco": "0", "content": content, "arrays": []})
     with pytest.raises(archive.ArchiveError, match="cannot be read"):
         archive.read(path, "state")
+
+
+def test_every_stable_name_is_that_of_one_class():
+    lines = names.HOMES
+    assert len(set(lines.values())) == len(lines) > 90
+    for name in lines:
+        kind = names.class_of(name)
+        assert isinstance(kind, type) and names.name_of(kind) == name
+
+
+@pytest.mark.parametrize("kind, table", [
+    ("loss", CLASSIFIER_LOSSES | REGRESSOR_LOSSES), ("penalty", PENALTIES), ("optimizer", OPTIMIZERS),
+    ("conversion", CONVERSIONS), ("step", RULES),
+])  # fmt: skip
+def test_every_part_with_a_short_name_has_a_stable_name(kind, table):
+    for part in table.values():
+        assert names.name_of(part if isinstance(part, type) else type(part)).split("/")[0] in (kind, "rounding")
 
 
 def test_forged_sizes_allocate_nothing(tmp_path):

@@ -10,16 +10,16 @@
 ``content`` is JSON; what JSON has not is an object whose first key says what it is: {"float": "nan"}, {"tuple": [...]},
 {"slice": [...]}, {"dict": [[key, value], ...]}, {"array": place in the list}, {"strings": [...], "shape": [...], "of":
 "U" or "O"}, {"scalar": [dtype, value]}, {"csr": [data, indices, indptr, shape]}; {"record": name, "fields": [...]},
-{"object": name, "state": [[name, value], ...]} and {"class": name} for classes of this package, {"same": number} for
-an object that came before.  Reading makes numbers, strings, arrays and bare instances of these classes and calls none
-of their constructors.  Sizes are compared with the file's before anything is allocated, the checksum before anything is
-used.  What a model's fields say is checked as well; a training state is taken as it is, like a program.
+{"object": name, "state": [[name, value], ...]} and {"class": name} for the classes that ``names.py`` lists, by their
+stable names; {"same": number} for an object that came before.  Reading makes numbers, strings, arrays and bare
+instances of these classes and calls none of their constructors.  Sizes are compared with the file's before anything is
+allocated, the checksum before anything is used.  What a model's fields say is checked as well; a training state is
+taken as it is, like a program.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import math
 import os
@@ -31,6 +31,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import __version__
+from .names import class_of, name_of
 from .records import aligned_zeros
 from .writing import replacing
 
@@ -40,11 +41,6 @@ _HEAD = struct.Struct("<8sIQ")
 _DIGEST = 32
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _DTYPES = frozenset("<f8 <f4 <i8 <i4 <i2 |i1 <u8 <u4 <u2 |u1 |b1".split())
-_HOMES = frozenset(
-    "losses regularizers conversions individual mirrors steps lanes records reservoir targets slots solve fixed_point "
-    "rows estimators _linear _tasks curvature quadratic presets paths drift".split()
-)
-"""Modules of classes that a file may name, and those below ``optimizers``."""
 
 
 class ArchiveError(ValueError):
@@ -180,12 +176,12 @@ class _Encoder:
         if isinstance(x, np.ndarray):
             return self._encode_array(x)
         if isinstance(x, type):
-            return {"class": _name_of(x)}
+            return {"class": name_of(x)}
         if isinstance(x, np.generic):
             return {"scalar": [x.dtype.str, self.encode(x.item())]}
         if type(x) is sp.csr_array:
             return {"csr": [self.encode(part) for part in (x.data, x.indices, x.indptr, x.shape)]}
-        name = _name_of(type(x))
+        name = name_of(type(x))
         if isinstance(x, tuple):
             return {"record": name, "fields": [self.encode(item) for item in x]}
         if id(x) in self._objects:
@@ -221,7 +217,7 @@ class _Decoder:
             "slice": lambda x: slice(*self.decode(x["slice"])),
             "array": lambda x: self._arrays[x["array"]],
             "csr": self._csr,
-            "class": lambda x: _class_of(x["class"]),
+            "class": lambda x: class_of(x["class"]),
             "same": lambda x: self._objects[x["same"]],
             "scalar": lambda x: np.array(self.decode(x["scalar"][1]), dtype=_known(x["scalar"][0]))[()],
             "strings": self._strings,
@@ -251,13 +247,13 @@ class _Decoder:
         return objects.reshape(x["shape"])
 
     def _record(self, x: dict[str, Any]) -> Any:
-        kind, fields = _class_of(x["record"]), self.decode(x["fields"])
+        kind, fields = class_of(x["record"]), self.decode(x["fields"])
         if not issubclass(kind, tuple) or len(fields) != len(kind._fields):
             raise TypeError(f"{x['record']} has other fields")
         return tuple.__new__(kind, fields)
 
     def _object(self, x: dict[str, Any]) -> Any:
-        kind = _class_of(x["object"])
+        kind = class_of(x["object"])
         if issubclass(kind, tuple):
             raise TypeError(f"{x['object']} is a record")
         made = object.__new__(kind)
@@ -268,26 +264,3 @@ class _Decoder:
         else:
             vars(made).update(state)
         return made
-
-
-def _name_of(kind: type) -> str:
-    module, _, name = kind.__module__.partition(".")
-    if module != __package__ or not _is_home(name):
-        raise ValueError(
-            f"{kind.__module__}.{kind.__qualname__} is not a part of sparsco: what has it can be pickled, not saved."
-        )
-    return f"{name}.{kind.__qualname__}"
-
-
-def _is_home(module: str) -> bool:
-    return module in _HOMES or module.startswith("optimizers.")
-
-
-def _class_of(name: str) -> Any:
-    module, _, attribute = name.rpartition(".")
-    if not _is_home(module) or not all(part.isidentifier() for part in name.split(".")):
-        raise TypeError(f"{name} is not known")
-    kind = getattr(importlib.import_module(f"{__package__}.{module}"), attribute, None)
-    if not isinstance(kind, type) or kind.__module__ != f"{__package__}.{module}":
-        raise TypeError(f"{name} is not known")
-    return kind
