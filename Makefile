@@ -36,7 +36,7 @@ $(DEMO_STAMP): pyproject.toml | $(BIN)/python
 	touch $@
 
 demo: $(DEMO_STAMP)
-	$(BIN)/python -m sparsco.demo --out $(REPORT)
+	$(BIN)/python -m sparsco.cli.demo --out $(REPORT)
 
 test: $(STAMP)
 	PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)

@@ -22,16 +22,16 @@ from scipy.sparse import csr_matrix
 from sklearn.linear_model import SGDClassifier
 
 from sparsco import SparseClassifier
-from sparsco.bench.learning import learning
+from sparsco.bench.kernel_only import learning
 from sparsco.bench.measure import fastest
 from sparsco.bench.methods import bare
 from sparsco.bench.sets import load
-from sparsco.conversions import Average, AverageSL, Last
+from sparsco.conversions.averaging import Average, AverageSL, Last
+from sparsco.data.rows import as_matrix
 from sparsco.losses import Logistic
 from sparsco.optimizers import FOBOS, FTRL, NFTRL, ORDA, RDA
-from sparsco.records import Nothing, Problem, Rows
-from sparsco.regularizers import ElasticNet, soft
-from sparsco.rows import as_matrix
+from sparsco.penalties import ElasticNet, soft
+from sparsco.problem.state import Nothing, Problem, Rows
 
 ROWS = 200_000
 ALPHA = 3e-5

@@ -27,7 +27,7 @@ import numpy as np
 
 def write_texts(folder: Path, rows: int, d: int = 47_236, k: int = 75) -> tuple[Path, Path]:
     """RCV1-shaped rows as LIBSVM and as VW text; blocks of 20,000 rows repeat after the fifth."""
-    from sparsco.generators import text_like
+    from sparsco.datasets.generators import text_like
 
     svm, vw = folder / "data.svm", folder / "data.vw"
     X, y = text_like(min(rows, 100_000), d, k, 400, 8.0, np.random.default_rng(0))
@@ -167,7 +167,7 @@ def training(folder: Path, svm: Path, text: Path, vw: list[str] | None, repeats:
 def passes(folder: Path, svm: Path, repeats: int) -> None:
     """A pass over mapped blocks beside one over the same rows in memory."""
     from sparsco import FOBOS, L1, Last, Logistic, Run
-    from sparsco.rows import Matrix
+    from sparsco.data.rows import Matrix
     from sparsco.streams import open_stream
 
     stream = open_stream(folder / "rows")

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 
 from sparsco import L1, OCMDI, Average, Constant, Last, MirrorDescent, Run, SparseKaczmarz, Squared
-from sparsco.rows import Matrix
+from sparsco.data.rows import Matrix
 
 ROWS, COLUMNS, NONZEROS, ROUNDS = 1_000_000, 100_000, 20, 5
 CONVERSIONS = {"last": Last(), "average": Average(), "ocmdi": OCMDI()}

@@ -17,8 +17,8 @@ import numpy as np
 from numba import njit
 
 from sparsco import EpochSGD, Halving, L1Ball, LastEpoch, Run, Squared
-from sparsco.generators import zipf_rows
-from sparsco.rows import as_matrix
+from sparsco.data.rows import as_matrix
+from sparsco.datasets.generators import zipf_rows
 
 
 @njit

@@ -24,12 +24,12 @@ import numpy as np
 from engine import Bar
 
 from sparsco import SparseClassifier
-from sparsco.conversions import OptimalSL
+from sparsco.conversions.averaging import OptimalSL
+from sparsco.data.rows import Matrix
+from sparsco.datasets.generators import text_like
 from sparsco.distributed import fit, mixing
-from sparsco.folders import cache_folder
-from sparsco.generators import text_like
-from sparsco.rows import Matrix
 from sparsco.streams import convert, open_stream
+from sparsco.util.folders import cache_folder
 
 ALPHA, PARTITIONS, FEATURES, NONZEROS = 3e-5, 8, 47_236, 73
 TEST = 100_000

@@ -21,12 +21,12 @@ from sklearn.model_selection import GridSearchCV
 from sparsco import SparseClassifier, SparseClassifierCV, SparsePath
 from sparsco.bench.measure import fastest
 from sparsco.bench.sets import load
-from sparsco.conversions import AverageSL, Last
+from sparsco.conversions.averaging import AverageSL, Last
+from sparsco.data.rows import as_matrix
+from sparsco.engine.run import Run
 from sparsco.losses import Logistic
 from sparsco.optimizers import FOBOS, NFTRL
-from sparsco.regularizers import ElasticNet
-from sparsco.rows import as_matrix
-from sparsco.solve import Run
+from sparsco.penalties import ElasticNet
 
 MODEL = {"optimizer": "fobos", "conversion": "last", "shuffle": False, "random_state": 0}
 

@@ -19,12 +19,12 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
 from sparsco import STS, StableSparseClassifier, metrics
-from sparsco.experiments.selection import two_classes
-from sparsco.generators import zipf_rows
-from sparsco.pools import Threads
-from sparsco.rows import as_matrix
-from sparsco.stability.prepare import Preparation
-from sparsco.stability.sts import Plan, run_stage
+from sparsco.data.rows import as_matrix
+from sparsco.datasets.generators import zipf_rows
+from sparsco.reproduce.selection import two_classes
+from sparsco.selection.stable.scaling import Preparation
+from sparsco.selection.stable.sts import Plan, run_stage
+from sparsco.util.threads import Threads
 
 warnings.filterwarnings("ignore")
 

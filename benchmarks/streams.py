@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.datasets import load_svmlight_file
 
 from sparsco import FOBOS, L1, Logistic, Run
-from sparsco.rows import stack
+from sparsco.data.rows import stack
 from sparsco.streams import convert, open_stream
 
 ROUNDS, COLUMNS = 5, 47_236

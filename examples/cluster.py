@@ -17,8 +17,8 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 from sparsco import SparseClassifier
+from sparsco.datasets.generators import text_like
 from sparsco.distributed import fit
-from sparsco.generators import text_like
 from sparsco.streams import convert, open_stream
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import sparsco
-from sparsco import tomography
+from sparsco.datasets import tomography
 
 CONVERSIONS = {"last iterate": "last", "OCMDI": "ocmdi", "average": "average", "last half": "suffix"}
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)

@@ -12,11 +12,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from sparsco import EpochSGD, L1Ball, MirrorDescent, SparseClassifier, SparseKaczmarz, SparseRegressor, archive, names
-from sparsco._composition import CONVERSIONS, PENALTIES
-from sparsco._tasks import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
+from sparsco import EpochSGD, L1Ball, MirrorDescent, SparseClassifier, SparseKaczmarz, SparseRegressor
+from sparsco.conversions import CONVERSIONS
+from sparsco.losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
 from sparsco.optimizers import OPTIMIZERS
+from sparsco.penalties import PENALTIES
 from sparsco.steps import RULES
+from sparsco.training import archive, names
 
 KINDS = [
     {"optimizer": "fobos"},

@@ -9,7 +9,7 @@ import pytest
 
 from sparsco import cli
 from sparsco.bench import measure, methods, optimum, present, sets, suite
-from sparsco.experiments.store import Store
+from sparsco.util.result_store import Store
 
 EMPTY = {"machine": {}, "problems": [], "scaling": [], "left_out": {}, "ended": "", "load_after": 0.0}
 TINY = ["--sets", "rcv1-1kx2k", "--rounds", "2", "--strengths", "1", "--patience", "2"]

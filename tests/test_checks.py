@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import sparsco
-from sparsco import conversions, losses, regularizers, steps
-from sparsco.checks import CheckError, check_part
-from sparsco.lanes import maximum, minimum, where
+from sparsco import conversions, losses, penalties, steps
+from sparsco.estimators.checks import CheckError, check_part
+from sparsco.jit.lanes import maximum, minimum, where
 from sparsco.optimizers import OPTIMIZERS
 
 NEEDS = {
@@ -24,7 +24,7 @@ NEEDS = {
 
 def parts():
     """A record of every part that the library has, found by introspection."""
-    for module, method in ((losses, "derivative"), (regularizers, "prox"), (steps, "sizes"), (conversions, "finish")):
+    for module, method in ((losses, "derivative"), (penalties, "prox"), (steps, "sizes"), (conversions, "finish")):
         for name, kind in inspect.getmembers(module, inspect.isclass):
             if hasattr(kind, method) or hasattr(kind, "prox_all"):
                 yield pytest.param(kind(*NEEDS.get(name, ())), id=name)
@@ -76,14 +76,14 @@ class Bent(losses.Logistic):
         return 0.0 * p + 0.25
 
 
-class HalfSoft(regularizers.ElasticNet):
+class HalfSoft(penalties.ElasticNet):
     """Shrinks by half of what it should."""
 
     def prox(regularizer, v, s):  # noqa: N805
         return v - 0.5 * minimum(maximum(v, -s), s)
 
 
-class Slow(regularizers.ElasticNet):
+class Slow(penalties.ElasticNet):
     """Falls twice as fast on one side and does not say so."""
 
     def prox(regularizer, v, s):  # noqa: N805
@@ -93,7 +93,7 @@ class Slow(regularizers.ElasticNet):
         return regularizer.lam * np.where(w > 0.0, w, -2.0 * w).sum(0) + 0.5 * regularizer.rho * np.square(w).sum(0)
 
 
-class Hard(regularizers.ElasticNet):
+class Hard(penalties.ElasticNet):
     """Does not add up: cuts, never shrinks."""
 
     def prox(regularizer, v, s):  # noqa: N805
@@ -168,11 +168,11 @@ class LogCosh(NamedTuple):
         return loss.width * loss.width * (np.logaddexp(r, -r) - np.log(2.0))
 
     def derivative(loss, p, y):  # noqa: N805
-        e = sparsco.lanes.exp(-2.0 * abs(p - y) / loss.width)
-        return sparsco.lanes.signed(loss.width * (1.0 - e) / (1.0 + e), p - y)
+        e = sparsco.jit.lanes.exp(-2.0 * abs(p - y) / loss.width)
+        return sparsco.jit.lanes.signed(loss.width * (1.0 - e) / (1.0 + e), p - y)
 
     def curvature(loss, p, y):  # noqa: N805
-        e = sparsco.lanes.exp(-2.0 * abs(p - y) / loss.width)
+        e = sparsco.jit.lanes.exp(-2.0 * abs(p - y) / loss.width)
         return 4.0 * e / ((1.0 + e) * (1.0 + e))
 
 

@@ -14,9 +14,10 @@ import numba
 import numpy as np
 import pytest
 
-from sparsco import SparseRegressor, datasets, folders
-from sparsco.dispatch import Kernel, _Cache
+from sparsco import SparseRegressor, datasets
+from sparsco.jit.dispatch import Kernel, _Cache
 from sparsco.streams import cache, open_stream
+from sparsco.util import folders
 
 ARGUMENTS = np.arange(9, dtype=np.uint64), np.uint64(3)
 EXPECTED = int(cache.mixed_up(*ARGUMENTS))
@@ -104,7 +105,7 @@ def test_a_cache_that_can_only_be_read_is_read(folder, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("sparsco.dispatch.replacing", refuse)
+    monkeypatch.setattr("sparsco.jit.dispatch.replacing", refuse)
     monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     later = fresh()
     with warnings.catch_warnings():

@@ -11,7 +11,7 @@ from numba.core.caching import NullCache
 from scipy.sparse import csr_matrix
 
 from sparsco import SparseClassifier
-from sparsco.dispatch import U, allocating_kernel, constant, kernel
+from sparsco.jit.dispatch import U, allocating_kernel, constant, kernel
 
 
 @constant

@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsco import SparseClassifier, SparseRegressor, conversions, optimizers, projections, regularizers, steps
-from sparsco.dispatch import plain_python
+from sparsco import SparseClassifier, SparseRegressor, conversions, optimizers, penalties, steps
+from sparsco.data.rows import as_matrix
+from sparsco.engine.run import Run
+from sparsco.jit.dispatch import plain_python
 from sparsco.losses import Hinge, Logistic, Squared
-from sparsco.records import is_coupled
-from sparsco.regularizers import (
+from sparsco.parts import projections
+from sparsco.penalties import (
     Box,
     ElasticNet,
     GroupL1,
@@ -37,9 +39,8 @@ from sparsco.regularizers import (
     prox_with_l2,
     strength,
 )
-from sparsco.rows import as_matrix
-from sparsco.solve import Run
-from sparsco.targets import Values
+from sparsco.problem.state import is_coupled
+from sparsco.problem.targets import Values
 
 # ---- records, found by introspection ---------------------------------------------------------------------------------
 
@@ -51,7 +52,7 @@ FIELDS = {
 }  # fmt: skip
 RECORDS = [
     part(*(FIELDS[field] for field in part._fields))
-    for _, part in inspect.getmembers(regularizers, inspect.isclass)
+    for _, part in inspect.getmembers(penalties, inspect.isclass)
     if hasattr(part, "strength")
 ]
 RECORDS += [SparseGroup(0.3, GROUPS, 0.0, 0.2, False), Box(np.linspace(-1.0, 0.0, D), np.linspace(0.0, 1.0, D))]
@@ -434,7 +435,7 @@ def test_more_models_than_lanes():
 
 
 @pytest.mark.parametrize("optimizer", ["fobos", "rda", "ftrl", "nftrl", "sgd"])
-@pytest.mark.parametrize("record", [x for x in RECORDS if not regularizers.is_lazy(x)], ids=name_of)
+@pytest.mark.parametrize("record", [x for x in RECORDS if not penalties.is_lazy(x)], ids=name_of)
 def test_lazy_optimizers_refuse_by_name(optimizer, record):
     kind = optimizers.OPTIMIZERS[optimizer]()
     with pytest.raises(ValueError, match=rf"{type(kind).__name__} cannot handle {name_of(record)}.*'batch-fobos'"):

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparsco import quadratic
-from sparsco.curvature import Evidence, choose, diagonal, newton, objective, scalar
+from sparsco.conversions import coordinate_descent
+from sparsco.conversions.metric import Evidence, choose, diagonal, newton, objective, scalar
+from sparsco.conversions.reservoir import Reservoir
+from sparsco.data import row_sums
+from sparsco.data.randomness import Purpose, bits, uniform
 from sparsco.losses import Hinge, Logistic, Squared
-from sparsco.randomness import Purpose, bits, uniform
-from sparsco.regularizers import ElasticNet, WeightedElasticNet
-from sparsco.reservoir import Reservoir
+from sparsco.penalties import ElasticNet, WeightedElasticNet
 
 
 def csr(dense):
@@ -202,12 +203,13 @@ def test_both_descents_solve_the_same_quadratic(k, n, density):
     c, h, w = rng.standard_normal(n) / n, rng.random(n) / n, rng.standard_normal(k + 1)
     D, pen = np.append(rng.random(k), 0.0) / 10, np.append(np.full(k, 0.01), 0.0)
     Z = np.column_stack([X, np.ones(n)])
-    G = quadratic.gram(start, columns, x, h, k)
+    G = coordinate_descent.gram(start, columns, x, h, k)
     assert np.allclose(G, (Z * h[:, None]).T @ Z, atol=1e-14)
     q = Z.T @ c
     one, other = w.copy(), w.copy()
-    quadratic.descend_gram(G + np.diag(D), q.copy(), one, pen, 1e-12, 10_000)
-    quadratic.descend(*quadratic.transposed(start, columns, x, k), c, h, D, q, other, pen, 1e-12, 10_000, True)
+    coordinate_descent.descend_gram(G + np.diag(D), q.copy(), one, pen, 1e-12, 10_000)
+    csc = coordinate_descent.transposed(start, columns, x, k)
+    coordinate_descent.descend(*csc, c, h, D, q, other, pen, 1e-12, 10_000, True)
     assert np.allclose(one, other, atol=1e-8) and np.array_equal(one == 0, other == 0)
     g = q + (G + np.diag(D)) @ (one - w)
     assert np.where(one != 0, np.abs(g + pen * np.sign(one)), np.maximum(np.abs(g) - pen, 0.0)).max() < 1e-10
@@ -218,7 +220,7 @@ def test_the_step_is_the_same_with_and_without_a_gram_matrix(limit, monkeypatch)
     loss = Logistic()
     X, y, e, sample, reg = problem(loss)
     expected = newton(e, loss, reg, sample, True)
-    monkeypatch.setattr("sparsco.curvature._GRAM_COLUMNS", limit)
+    monkeypatch.setattr("sparsco.conversions.metric._GRAM_COLUMNS", limit)
     w, b = newton(e, loss, reg, sample, True)
     assert np.allclose(w, expected[0], atol=1e-5) and abs(b - expected[1]) < 1e-5
 
@@ -253,7 +255,7 @@ def test_scalar_uses_twice_the_largest_eigenvalue():
 def test_the_largest_eigenvalue_is_never_above_and_near_without_a_spectral_gap(seed):
     X, _, _, sample, _ = problem(Squared(), seed=seed)
     largest = np.linalg.eigvalsh(X.T @ X / len(X))[-1]
-    estimate = quadratic.largest_eigenvalue(*sample.R[:3], X.shape[1], np.full(len(X), 1 / len(X)))
+    estimate = row_sums.largest_eigenvalue(*sample.R[:3], X.shape[1], np.full(len(X), 1 / len(X)))
     assert 0.9 * largest < estimate <= largest * (1 + 1e-12)  # the factor 2 in M covers the rest
 
 

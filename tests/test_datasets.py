@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from sparsco import datasets
-from sparsco.datasets import REGISTRY, Dataset, DownloadError, File, MissingDataError
+from sparsco.datasets.registry import REGISTRY, Dataset, DownloadError, File, MissingDataError
 
 PACKERS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 TINY = b"1 1:0.5 3:2\n-1\n1 2:-1e-3\n"

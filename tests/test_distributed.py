@@ -16,16 +16,16 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from sparsco import SparseClassifier, SparseRegressor
-from sparsco.conversions import AverageSL, OptimalSL
-from sparsco.dispatch import plain_python
+from sparsco.conversions.averaging import AverageSL, OptimalSL
+from sparsco.conversions.reservoir import Reservoir
+from sparsco.datasets.generators import text_like
 from sparsco.distributed import fit, partitions_of
 from sparsco.distributed import train as train_on
 from sparsco.distributed.executors import OnDask, executor, in_pairs
 from sparsco.distributed.mixing import Mixing
 from sparsco.distributed.partitions import Place
 from sparsco.distributed.sparse import Sparse
-from sparsco.generators import text_like
-from sparsco.reservoir import Reservoir
+from sparsco.jit.dispatch import plain_python
 from sparsco.streams import StreamError, convert, open_stream
 
 MANY = bool(os.environ.get("SPARSCO_LONG_TESTS"))
@@ -542,10 +542,11 @@ def test_folds_on_workers_are_the_folds_here(rows, client):
 
 def test_strengths_on_workers_are_those_of_one_path(rows, files, client, monkeypatch):
     from sparsco import SparsePath
-    from sparsco.distributed import grids
 
     X, y = rows
-    monkeypatch.setattr(grids, "STRENGTHS", 2)
+    from sparsco.distributed import strategies
+
+    monkeypatch.setattr(strategies, "STRENGTHS", 2)
 
     def path():
         return SparsePath(classifier(optimizer="fobos", conversion="last"), m=4)
@@ -584,7 +585,7 @@ def test_arrays_in_memory_are_partitions_too(rows, client):
 def test_the_command(files, client, tmp_path, capsys):
     from sparsco import load
     from sparsco.cli import main
-    from sparsco.models import read
+    from sparsco.training.model_files import read
 
     out, address = tmp_path / "out.model", client.scheduler.address
     settings = ["--alpha", "2e-3", "--dask", address, "--json"]

@@ -34,13 +34,13 @@ from test_lazy import (
 )
 
 from sparsco import SparseClassifier, StableSparseClassifier, conversions, optimizers, steps
-from sparsco.dispatch import plain_python
+from sparsco.data.rows import as_matrix
+from sparsco.engine.run import Run
+from sparsco.jit.dispatch import plain_python
 from sparsco.losses import Logistic, Squared
-from sparsco.records import Iterates, tracks
-from sparsco.regularizers import ElasticNet
-from sparsco.rows import as_matrix
-from sparsco.solve import Run
-from sparsco.targets import Classes
+from sparsco.penalties import ElasticNet
+from sparsco.problem.state import Iterates, tracks
+from sparsco.problem.targets import Classes
 
 
 def stream(n=300, d=6, classify=True, seed=0, density=0.5):
@@ -244,7 +244,7 @@ def test_the_iterate_at_some_features_is_that_of_all(optimizer, monkeypatch):
     some, (w, b) = np.array([5, 0, 5, 3]), run.weights()
     assert 0 < np.count_nonzero(w) and w[some].any()
     for few in (1 << 12, 1):
-        monkeypatch.setattr("sparsco.solve._WORTH_COMPILING", few)
+        monkeypatch.setattr("sparsco.engine.run._WORTH_COMPILING", few)
         at, bias = run.weights_at(some)
         np.testing.assert_allclose(at, w[some], rtol=1e-14, atol=0.0)
         assert np.array_equal(bias, b)
@@ -319,7 +319,7 @@ def test_the_next_process_takes_kernels_from_the_cache(tmp_path):
     code = """
 import numpy as np
 from sparsco import Run, Logistic, L1, FOBOS
-from sparsco.rows import as_matrix
+from sparsco.data.rows import as_matrix
 run = Run(Logistic(), L1(0.1), FOBOS(), d=3)
 run.feed(as_matrix(np.eye(3)), np.ones(3))
 run.begin()

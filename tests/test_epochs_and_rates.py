@@ -14,12 +14,12 @@ from test_engine import stream
 from test_lazy import LOSSES, assert_same, dense, learn
 
 from sparsco import conversions, optimizers, steps
-from sparsco.dispatch import plain_python
+from sparsco.data.rows import as_matrix
+from sparsco.engine.run import Run
+from sparsco.jit.dispatch import plain_python
 from sparsco.losses import Logistic
-from sparsco.optimizers.idle_parts import Drift, drifted, geometric, stretch
-from sparsco.regularizers import ElasticNet
-from sparsco.rows import as_matrix
-from sparsco.solve import Run
+from sparsco.optimizers.adaptive_rules import Drift, drifted, geometric, stretch
+from sparsco.penalties import ElasticNet
 
 
 @pytest.mark.parametrize("conversion", [conversions.Last(), conversions.Suffix()])
@@ -85,7 +85,7 @@ def test_last_epoch_is_the_mean_of_the_last_complete_one(n):
 )  # fmt: skip
 def test_epochs_longer_than_a_block(conversion, monkeypatch):
     """Settlings inside an epoch, windows that turn in its middle, and pickling between: the same bits for any cut."""
-    monkeypatch.setattr("sparsco.optimizers.epoch._LONGEST", 50)
+    monkeypatch.setattr("sparsco.optimizers.epoch_gd._LONGEST", 50)
     data, n = stream(n=1300, d=4), 1300
     answers = []
     with plain_python():

@@ -35,8 +35,8 @@ from sparsco import (
     Threshold,
     TopK,
 )
-from sparsco.dispatch import plain_python
-from sparsco.rows import as_matrix
+from sparsco.data.rows import as_matrix
+from sparsco.jit.dispatch import plain_python
 
 pytestmark = pytest.mark.filterwarnings("ignore:no feature was selected:UserWarning")
 
@@ -608,7 +608,7 @@ def test_progress(capsys, monkeypatch):
     out, err = capsys.readouterr()
     assert out == "" and err.count("rows/s") == 2 and "pass 2/2, row 1200/1200" in err
 
-    from sparsco import progress
+    from sparsco.util import progress
 
     clock = iter(np.arange(0.0, 1e4, 1.5))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))

@@ -19,10 +19,11 @@ from scipy.stats import t as student_t
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 
 from sparsco import Logistic, Run, Squared, cli, presets
-from sparsco.experiments import definition, present, problems, run, store, verdicts
-from sparsco.experiments.optimum import optimum
-from sparsco.experiments.trial import measure
-from sparsco.rows import as_matrix
+from sparsco.data.rows import as_matrix
+from sparsco.reproduce import definition, present, problems, run, verdicts
+from sparsco.reproduce.optimum import optimum
+from sparsco.reproduce.trial import measure
+from sparsco.util import result_store
 
 KEYS = definition.keys()
 NEEDS_DATA = "real data is looked for below SPARSCO_DATA, which is not set"
@@ -279,7 +280,7 @@ def test_divergence_is_shown_as_such():
 def quick(key, folder, is_resumed, show=lambda done, total: None):
     experiment = definition.load(key, quick=True)
     with run.Workers(1) as workers:
-        return run.results_of(experiment, store.Stores(folder, is_resumed), workers, show)
+        return run.results_of(experiment, result_store.Stores(folder, is_resumed), workers, show)
 
 
 def without_times(results):
@@ -312,8 +313,8 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
 def test_results_are_named_by_all_that_decides_them():
     base = ({"d": 10}, (100,), 0, False, [{"preset": "RDA"}])
     others = [({"d": 11}, *base[1:]), (base[0], (200,), *base[2:]), (*base[:2], 1, *base[3:]), (*base[:4], [])]
-    names = {store.name_of(*parts) for parts in (base, *others)}
-    assert len(names) == 5 and store.name_of(*base) in names
+    names = {result_store.name_of(*parts) for parts in (base, *others)}
+    assert len(names) == 5 and result_store.name_of(*base) in names
 
 
 # ---- verdicts --------------------------------------------------------------------------------------------------------

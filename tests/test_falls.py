@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from sparsco import conversions, optimizers
-from sparsco.dispatch import plain_python
-from sparsco.lanes import maximum, minimum, where
+from sparsco.data.rows import as_matrix
+from sparsco.engine.run import Run
+from sparsco.jit.dispatch import plain_python
+from sparsco.jit.lanes import maximum, minimum, where
 from sparsco.losses import Logistic, Squared
-from sparsco.regularizers import NonNegative, RowGroup, strength
-from sparsco.rows import as_matrix
-from sparsco.solve import Run
+from sparsco.penalties import NonNegative, RowGroup, strength
+from sparsco.problem.targets import Values
 from sparsco.steps import Constant, InverseSqrt
-from sparsco.targets import Values
 
 
 class Tilted(NamedTuple):

@@ -25,16 +25,16 @@ from sparsco import (
     SparseRegressor,
     conversions,
     optimizers,
-    sparsify,
     steps,
 )
-from sparsco.dispatch import plain_python
+from sparsco.conversions import sparsify
+from sparsco.data.rows import as_matrix
+from sparsco.data.slots import Columns, Names, SeenColumns
+from sparsco.engine.run import Run
+from sparsco.jit.dispatch import plain_python
 from sparsco.losses import Logistic, Multinomial
-from sparsco.regularizers import ElasticNet, L1Ball, RowGroup, TraceNorm
-from sparsco.rows import as_matrix
-from sparsco.slots import Columns, Names, SeenColumns
-from sparsco.solve import Run
-from sparsco.targets import OneVsRest
+from sparsco.penalties import ElasticNet, L1Ball, RowGroup, TraceNorm
+from sparsco.problem.targets import OneVsRest
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

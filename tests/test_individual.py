@@ -46,8 +46,8 @@ from sparsco import (
     WeightedElasticNet,
     mirrors,
 )
-from sparsco.dispatch import plain_python
-from sparsco.rows import as_matrix
+from sparsco.data.rows import as_matrix
+from sparsco.jit.dispatch import plain_python
 
 # ---- the dense twin: every iterate is stored, divergences are taken by their definition ------------------------------
 
@@ -322,15 +322,15 @@ def test_longer_streams_hinge_loss_and_many_features(name):
 
 def test_a_kept_iterate_survives_a_full_log(monkeypatch):
     """Few features and a long wait: the log fills, the iterate is written out, and is still the right one."""
-    from sparsco.optimizers import follow
+    from sparsco.optimizers import iterate_tracking
 
-    arrays = follow.FollowingBlock.arrays
+    arrays = iterate_tracking.FollowingBlock.arrays
 
     def short(block, problem, steps):
         found = arrays(block, problem, steps)
         return found._replace(item=found.item[: 4 * problem.d], old=found.old[: 8 * problem.d])
 
-    monkeypatch.setattr(follow.FollowingBlock, "arrays", short)
+    monkeypatch.setattr(iterate_tracking.FollowingBlock, "arrays", short)
     for name in CASES:
         check(name, 5, 60, 4, SCMDI(T=3, least=True), Constant(0.1), False)
         check(name, 6, 60, 4, SCMDI(T=3, least=True), Constant(0.1), True)

@@ -12,10 +12,10 @@ import numba
 import numpy as np
 import pytest
 
-from sparsco import lanes as vocabulary
 from sparsco import losses
-from sparsco.dispatch import U, cast, kernel
-from sparsco.lanes import (
+from sparsco.jit import lanes as vocabulary
+from sparsco.jit.dispatch import U, cast, kernel
+from sparsco.jit.lanes import (
     SINGLE,
     WIDTHS,
     One,
@@ -48,7 +48,7 @@ from sparsco.lanes import (
     width,
 )
 from sparsco.losses import curvature, derivative
-from sparsco.regularizers import ElasticNet, penalty, prox
+from sparsco.penalties import ElasticNet, penalty, prox
 
 MANY = WIDTHS[1:]
 EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, -3.25, 1e-300, -5e-324, 1.7e308, -1.7e308, math.inf, -math.inf, math.nan]

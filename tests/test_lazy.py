@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from strategies import streams
 
 from sparsco import conversions, losses, optimizers, steps
-from sparsco.dispatch import plain_python
-from sparsco.regularizers import ElasticNet, WeightedElasticNet
-from sparsco.rows import as_matrix
-from sparsco.solve import DivergenceError, Run
+from sparsco.data.rows import as_matrix
+from sparsco.engine.run import DivergenceError, Run
+from sparsco.jit.dispatch import plain_python
+from sparsco.penalties import ElasticNet, WeightedElasticNet
 
 LOSSES = {
     "squared": losses.Squared(),

@@ -27,13 +27,13 @@ from sparsco import (
     SparseRegressor,
     metrics,
 )
-from sparsco.conversions import Answer, AverageSL
-from sparsco.dispatch import plain_python
+from sparsco.conversions.averaging import Answer, AverageSL
+from sparsco.data.rows import as_matrix
+from sparsco.engine.run import Run
+from sparsco.jit.dispatch import plain_python
 from sparsco.losses import value
-from sparsco.regularizers import ElasticNet, WeightedElasticNet
-from sparsco.rows import as_matrix
-from sparsco.solve import Run
-from sparsco.targets import Classes
+from sparsco.penalties import ElasticNet, WeightedElasticNet
+from sparsco.problem.targets import Classes
 
 
 def classes_stream(n=200, d=6, k=3, seed=0):

@@ -23,12 +23,10 @@ from sparsco import (
     SparsePath,
     SparseRegressor,
     StableSparseClassifier,
-    archive,
-    inspection,
     load,
-    models,
     save,
 )
+from sparsco.training import archive, inspection, model_files
 
 
 def rows(n=600, d=8, seed=0):
@@ -86,7 +84,7 @@ def test_a_stream_of_names(tmp_path):
     save(model, tmp_path / "m")
     save(model, tmp_path / "state", training=True)
     back, on = load(tmp_path / "m"), load(tmp_path / "state", training=True)
-    assert set(models.read(tmp_path / "m")["names"].values()) == set(model.get_feature_names_out())
+    assert set(model_files.read(tmp_path / "m")["names"].values()) == set(model.get_feature_names_out())
     for each in ({"height": 2.0}, {"height": -1.0, "age": 3.0}, {"unheard of": 1.0}, {}):
         assert back.predict_one(each) == model.finalize().predict_one(each)
         on.learn_one(each, "tall")
@@ -96,7 +94,7 @@ def test_a_stream_of_names(tmp_path):
 def test_names_that_are_given_and_extras_are_kept(tmp_path):
     model = SparseRegressor(alpha=0.05, random_state=0).fit(X, X[:, 2] + X[:, 3])
     save(model, tmp_path / "m", names={2: "two", 3: "three", 5: "five"}, extra={"note": [1, "x"]})
-    content = models.read(tmp_path / "m")
+    content = model_files.read(tmp_path / "m")
     assert content["names"] == {2: "two", 3: "three"} and content["extra"] == {"note": [1, "x"]}
 
 
@@ -116,7 +114,7 @@ def test_a_training_state_goes_on(tmp_path):
 def test_another_environment_is_told(tmp_path):
     model = SparseClassifier(alpha=0.01, random_state=0).partial_fit(X, SIGNS)
     save(model, tmp_path / "m", training=True)
-    content = models.read(tmp_path / "m")
+    content = model_files.read(tmp_path / "m")
     content["training"]["environment"] |= {"numba": "0.1", "CPU": "abacus"}
     archive.write(tmp_path / "m", "model", content)
     with pytest.warns(UserWarning, match="numba 0.1, not") as told:
@@ -205,7 +203,7 @@ def bases():
         "table": SparseRegressor(alpha=0.02, random_state=0).fit(table, X[:, :2]),
         "words": words,
     }
-    return {name: models.contents(model) | {"extra": {"reader": {}}} for name, model in fitted.items()}
+    return {name: model_files.contents(model) | {"extra": {"reader": {}}} for name, model in fitted.items()}
 
 
 def places(tree, at=()):
@@ -257,7 +255,7 @@ def test_any_field_changed_is_refused_or_gives_a_model_that_predicts(name, monke
             rows = sp.csr_array(([1.5], [0], [0, 1, 1]), shape=(2, max(model.n_features_in_, 1)))
             predicted = model.predict(rows)
             assert len(predicted) == 2 and (not model.classifies or np.isin(predicted, model.classes_).all())
-            inspection.described(models.read("m"), 5)
+            inspection.described(model_files.read("m"), 5)
     assert refused > 400 and read > 20
 
 

@@ -9,7 +9,7 @@ import pytest
 import reference
 
 from sparsco import ElasticNet, Logistic, Run, WeightedElasticNet, conversions, optimizers
-from sparsco.rows import as_matrix
+from sparsco.data.rows import as_matrix
 
 # lam, rho, gamma: z that dies, x that outlives it, x on the other side of zero, almost everything at zero
 CASES = [
@@ -70,7 +70,7 @@ def test_every_way_through_an_idle_stretch():
 
 def test_gamma_from_the_pilot_rows():
     """L_mean^2 / lam_max, with an eigenvalue that more features than rows cannot inflate."""
-    from sparsco.pilot import largest_eigenvalue
+    from sparsco.problem.pilot import largest_eigenvalue
 
     rng = np.random.default_rng(0)
     for d in (100, 1000, 5000):

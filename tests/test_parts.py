@@ -1,4 +1,4 @@
-"""Losses and regularizers, each found by introspection: a new record is tested without an edit here."""
+"""Losses and penalties, each found by introspection: a new record is tested without an edit here."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsco import losses, regularizers
+from sparsco import losses, penalties
 from sparsco.losses import curvature, derivative, value
-from sparsco.regularizers import ElasticNet, NonNegative, RowGroup, WeightedElasticNet, penalty, prox, strength
+from sparsco.penalties import ElasticNet, NonNegative, RowGroup, WeightedElasticNet, penalty, prox, strength
 
 LOSSES = [part for _, part in inspect.getmembers(losses, inspect.isclass) if hasattr(part, "derivative")]
+
+
 REGULARIZERS = [
     WeightedElasticNet(0.3, 0.2, np.array([0.0, 1.0, 2.0])) if part is WeightedElasticNet else part(0.3, 0.2)
-    for _, part in inspect.getmembers(regularizers, inspect.isclass)
+    for _, part in inspect.getmembers(penalties, inspect.isclass)
     if hasattr(part, "prox")
 ]
 margin = st.floats(-20.0, 20.0)

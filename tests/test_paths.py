@@ -28,15 +28,15 @@ from sparsco import (
     save,
 )
 from sparsco.cli import main
-from sparsco.dispatch import plain_python
-from sparsco.generators import text_like
+from sparsco.data.rows import as_matrix
+from sparsco.datasets.generators import text_like
+from sparsco.engine.run import Grid, Run
+from sparsco.jit.dispatch import plain_python
 from sparsco.losses import Logistic, Multinomial, Squared
-from sparsco.paths import train_path
-from sparsco.pools import Threads, aside
-from sparsco.regularizers import ElasticNet, NonNegative, RowGroup, WeightedElasticNet
-from sparsco.rows import as_matrix
-from sparsco.solve import Grid, Run
+from sparsco.penalties import ElasticNet, NonNegative, RowGroup, WeightedElasticNet
 from sparsco.steps import Constant
+from sparsco.training.paths import train_path
+from sparsco.util.threads import Threads, aside
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

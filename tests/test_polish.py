@@ -11,13 +11,13 @@ from sklearn.linear_model import LogisticRegression
 
 from sparsco import SparseClassifier, SparsePath, SparseRegressor, SparseRegressorCV
 from sparsco.cli import main
+from sparsco.data.randomness import Purpose, uniform
+from sparsco.data.rows import Matrix, as_matrix
+from sparsco.engine.polish import Part, polish, slices
 from sparsco.losses import Huber, Logistic, Squared, SquaredHinge, derivative, value
-from sparsco.models import load
-from sparsco.polish import Part, polish, slices
-from sparsco.randomness import Purpose, uniform
-from sparsco.regularizers import ElasticNet
-from sparsco.rows import Matrix, as_matrix
-from sparsco.training import Checkpoints, StoppedError, train
+from sparsco.penalties import ElasticNet
+from sparsco.training.model_files import load
+from sparsco.training.train import Checkpoints, StoppedError, train
 
 
 def rows(n=600, d=200, seed=0, mean=0.0):
@@ -216,7 +216,7 @@ def test_streams_are_refused():
 
 def test_what_was_not_reached_is_said(monkeypatch):
     X, y, _ = rows()
-    monkeypatch.setattr("sparsco.polish.PASSES", 2)
+    monkeypatch.setattr("sparsco.engine.polish.PASSES", 2)
     with pytest.warns(UserWarning, match="not reached in 2 passes"):
         model = SparseClassifier(alpha=0.005, polish=1e-12).fit(X, y)
     assert model.gap_ > 1e-12 and np.isnan(SparseClassifier(alpha=0.01).fit(X, y).gap_)
@@ -235,7 +235,7 @@ LAMS = [0.05, 0.01, 0.003]
 @pytest.mark.parametrize("together", [1 << 24, 1])
 def test_a_path_of_optima(monkeypatch, together):
     """Every model satisfies the conditions on the rows that were learned, whether or not models share their reads."""
-    monkeypatch.setattr("sparsco.polish._MARGINS", together)
+    monkeypatch.setattr("sparsco.engine.polish._MARGINS", together)
     X, y, _ = rows(n=1500)
     path = SparsePath(SparseClassifier(polish=1e-8, random_state=0, shuffle=False), lams=LAMS).fit(X, y)
     held = np.flatnonzero(uniform(0, Purpose.VALIDATION, np.arange(len(y))) < 0.2)

@@ -16,8 +16,9 @@ from scipy.stats import norm
 from scipy.stats import t as student_t
 
 from sparsco import DivergenceError, ElasticNet, Run, Squared, presets
-from sparsco.experiments import definition, run, store
-from sparsco.rows import as_matrix
+from sparsco.data.rows import as_matrix
+from sparsco.reproduce import definition, run
+from sparsco.util import result_store
 
 TRIALS = 10
 
@@ -55,7 +56,7 @@ def measured(key: str, trials: int, folder: Path) -> dict[tuple[str, str, str], 
     studies = tuple(study._replace(points=(1.0,)) for study in experiment.studies)
     with run.Workers(1) as workers:
         return run.results_of(
-            experiment._replace(studies=studies), store.Stores(folder, False), workers, lambda done, total: None
+            experiment._replace(studies=studies), result_store.Stores(folder, False), workers, lambda done, total: None
         )
 
 

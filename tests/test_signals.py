@@ -10,8 +10,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparsco import cli, quadratic
-from sparsco.dispatch import Kernel
+from sparsco import cli
+from sparsco.data import row_sums
+from sparsco.jit.dispatch import Kernel
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that send signals")
 
@@ -27,7 +28,7 @@ class Moments:
         self.rows = self.rows[0].astype(np.int64), self.rows[1].astype(np.int32), self.rows[2]
 
     def __call__(self):
-        return quadratic.moments(*self.rows, np.ones(self.n), np.ones(self.n), self.d)
+        return row_sums.moments(*self.rows, np.ones(self.n), np.ones(self.n), self.d)
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, TimeoutError])
@@ -53,7 +54,7 @@ def test_an_error_of_the_system_itself_stays(monkeypatch):
     def broken(*_):
         raise SystemError("a defect")
 
-    kernel = Kernel(quadratic.moments.py_func, allocates=True)
+    kernel = Kernel(row_sums.moments.py_func, allocates=True)
     monkeypatch.setattr(kernel, "cached", broken, raising=False)
     with pytest.raises(SystemError, match="a defect"):
         kernel(1.0)

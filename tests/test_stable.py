@@ -13,15 +13,15 @@ from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsco import STS, Hinge, Logistic, Stabilized, StableSparseClassifier, StableSparseRegressor, stability_report
-from sparsco.dispatch import plain_python
-from sparsco.metrics import cohen_kappa, pairwise
-from sparsco.pools import Threads
-from sparsco.randomness import Purpose, bits, key
-from sparsco.rows import as_matrix
-from sparsco.stability.bursts import Bursts, annealed
-from sparsco.stability.paths import Examples, rows_of_paths, shuffle
-from sparsco.stability.prepare import Preparation
-from sparsco.stability.sts import Plan, best, fit_stages, own_choices, sizes_of_stages
+from sparsco.data.randomness import Purpose, bits, key
+from sparsco.data.rows import as_matrix
+from sparsco.jit.dispatch import plain_python
+from sparsco.metrics.selection import cohen_kappa, pairwise
+from sparsco.selection.stable.bursts import Bursts, annealed
+from sparsco.selection.stable.paths import Examples, rows_of_paths, shuffle
+from sparsco.selection.stable.scaling import Preparation
+from sparsco.selection.stable.sts import Plan, best, fit_stages, own_choices, sizes_of_stages
+from sparsco.util.threads import Threads
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:no feature was selected:UserWarning"),

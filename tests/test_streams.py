@@ -24,7 +24,7 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils import murmurhash3_32
 from text_reference import compare, fuzz, read_plainly, rows_of, vw_row
 
-from sparsco.dispatch import U, kernel, plain_python
+from sparsco.jit.dispatch import U, kernel, plain_python
 from sparsco.streams import (
     CachedStream,
     CacheStream,

@@ -108,9 +108,9 @@ def test_progress_is_told(capsys):
 
 
 def test_the_name_is_a_function_whatever_was_imported():
-    import sparsco.systems
+    import sparsco.estimators.kaczmarz
 
-    assert callable(sparsco.kaczmarz) and sparsco.kaczmarz is sparsco.systems.kaczmarz
+    assert callable(sparsco.kaczmarz) and sparsco.kaczmarz is sparsco.estimators.kaczmarz.kaczmarz
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import sparsco
-from sparsco.tomography import fan_beam, noisy, parallel_beam, shepp_logan
+from sparsco.datasets.tomography import fan_beam, noisy, parallel_beam, shepp_logan
 
 # ---- the slow twin: a ray is a point and a direction, and is clipped by one rectangle after the other
 
@@ -329,7 +329,7 @@ def test_bad_input(call, word):
 
 
 def test_it_is_part_of_the_package():
-    assert sparsco.tomography.fan_beam is fan_beam and "tomography" in dir(sparsco)
+    assert sparsco.datasets.tomography.fan_beam is fan_beam and "tomography" in dir(sparsco)
 
 
 def test_the_example_reconstructs_and_draws(tmp_path, capsys):

@@ -18,14 +18,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsco import GroupL1, SparseClassifier, SparseRegressor, archive, cli, comparison, load, models, scoring
+from sparsco import GroupL1, SparseClassifier, SparseRegressor, cli, load
+from sparsco.data.drift import Drift
+from sparsco.data.progressive import next_mark
+from sparsco.data.rows import as_matrix
+from sparsco.data.slots import SeenColumns
 from sparsco.distributed import fit as distributed_fit
-from sparsco.drift import Drift
-from sparsco.rows import as_matrix
-from sparsco.slots import SeenColumns
+from sparsco.estimators import linear
 from sparsco.streams import StreamError, convert, open_stream
 from sparsco.streams.shuffled import Shuffled
-from sparsco.training import Checkpoints, StoppedError, next_mark, train
+from sparsco.training import archive, comparison, model_files, scoring
+from sparsco.training.train import Checkpoints, StoppedError, train
 
 
 def write_rows(path, n=3000, d=30, seed=0, labels=("+1", "-1"), regression=False):
@@ -362,8 +365,8 @@ def test_a_file_that_changes_between_passes_is_not_learned(data, tmp_path, shuff
 
 def test_predictions_and_figures_of_a_stream(data, tmp_path):
     trained = train(data, settings={"alpha": 0.01, "random_state": 0})
-    models.save(trained.model, tmp_path / "m", extra={"reader": {}})
-    model, stream = scoring.opened_for(models.read(tmp_path / "m"), data, block_bytes=5000)
+    model_files.save(trained.model, tmp_path / "m", extra={"reader": {}})
+    model, stream = scoring.opened_for(model_files.read(tmp_path / "m"), data, block_bytes=5000)
     X = np.vstack([chunk.matrix.to_scipy().toarray()[:, :31] for chunk in [next(iter(open_stream(data)))]])
     y = next(iter(open_stream(data))).y.astype(int)
     for kind, expected in (
@@ -379,8 +382,7 @@ def test_predictions_and_figures_of_a_stream(data, tmp_path):
 
 
 def test_wide_models_predict_from_the_features_that_have_a_weight(monkeypatch):
-    from sparsco import _linear
-    from sparsco.rows import as_matrix
+    from sparsco.data.rows import as_matrix
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((800, 40)) * (rng.random((800, 40)) < 0.3)
@@ -389,7 +391,7 @@ def test_wide_models_predict_from_the_features_that_have_a_weight(monkeypatch):
             warnings.simplefilter("ignore")
             model = SparseRegressor(alpha=0.05, random_state=0).fit(X, y)
         expected = model.margins_of(as_matrix(X))
-        monkeypatch.setattr(_linear, "_MANY_CELLS", 1)
+        monkeypatch.setattr(linear, "_MANY_CELLS", 1)
         assert np.array_equal(model.margins_of(as_matrix(X)), expected)
         monkeypatch.undo()
 
@@ -528,7 +530,7 @@ def test_names_and_html(here, capsys):
     assert run("inspect", "m", "--html", "m.html", "--top", "3") == 0
     page = (here / "m.html").read_text()
     assert "&lt;b&gt;" in page and "<b>" not in page
-    names = list(models.read("m")["names"].values())
+    names = list(model_files.read("m")["names"].values())
     assert names and all(name.startswith("<b>") for name in names)
     (here / "new.vw").write_text(f"| {names[0]}:5 unheard\n")
     assert run("predict", "m", "new.vw", "--score") == 0
@@ -547,7 +549,7 @@ def test_names_and_html(here, capsys):
 def test_hashed_names(here, capsys):
     (here / "d.vw").write_text("".join(f"{1 if k % 2 else -1} |w good{k % 2} noise{k % 5}\n" for k in range(1500)))
     assert run("train", "d.vw", "-m", "m", "--hash-bits", "12", "--quiet", "--alpha", "0.01") == 0
-    assert {"w^good0", "w^good1"} >= set(models.read("m")["names"].values()) != set()
+    assert {"w^good0", "w^good1"} >= set(model_files.read("m")["names"].values()) != set()
     assert run("evaluate", "m", "d.vw", "--json") == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["error"] == 0.0
 
@@ -790,7 +792,7 @@ def test_of_a_table_only_columns_with_a_weight_are_needed(here, capsys, monkeypa
     (here / "t.csv").write_text("y,when,size,noise,color,w,id\n" + "".join(rows))
     roles = ["--weight", "w", "--tag", "id", "--schema", "when=ignore"]
     assert run("train", "t.csv", "-m", "t", "--quiet", "--alpha", "0.05", *roles) == 0
-    assert list(models.read("t")["names"].values()) == ["size"]
+    assert list(model_files.read("t")["names"].values()) == ["size"]
     out = capsys.readouterr().out
     assert "chosen: target: column 'y'\n" in out
     assert "chosen: columns: 2 numeric (size, noise), 1 categorical (color)\n" in out
@@ -946,7 +948,7 @@ def test_labels_cannot_move_the_cursor(here, capsys):
 
 def test_models_that_do_not_fit_together_are_refused(here, capsys):
     assert run("train", "data.svm", "-m", "m", "--quiet") == 0
-    good = models.read("m")
+    good = model_files.read("m")
     far = good["coef"] | {"columns": good["coef"]["columns"] + 10**6}
     for change in (
         {"coef": far}, {"coef": good["coef"] | {"ends": np.array([0, 10**6])}}, {"intercept": np.array([])},

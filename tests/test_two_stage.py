@@ -40,16 +40,16 @@ from sparsco import (
     Squared,
     TraceNorm,
     conversions,
-    projections,
-    sparsify,
     sparsify_random,
 )
-from sparsco.dispatch import plain_python
-from sparsco.records import Nothing, Problem
-from sparsco.regularizers import prox_all, strength
-from sparsco.reservoir import SampleRows
-from sparsco.rows import as_matrix
-from sparsco.solve import DivergenceError
+from sparsco.conversions import sparsify
+from sparsco.conversions.reservoir import SampleRows
+from sparsco.data.rows import as_matrix
+from sparsco.engine.run import DivergenceError
+from sparsco.jit.dispatch import plain_python
+from sparsco.parts import projections
+from sparsco.penalties import prox_all, strength
+from sparsco.problem.state import Nothing, Problem
 
 STREAMS = int(os.environ.get("SPARSCO_STREAMS", "60"))
 CONVERSIONS = {
@@ -207,7 +207,7 @@ def rows(n=1500, d=12, seed=0):
 @pytest.mark.parametrize("conversion", [LastEpoch(), conversions.Suffix(), AverageSL(L=3.0), LastSL(L=3.0)], ids=str)
 @pytest.mark.parametrize("rho1", [math.inf, 0.5])
 def test_any_cut_and_pickles_give_the_same_bits(conversion, rho1, monkeypatch):
-    monkeypatch.setattr("sparsco.optimizers.ball._LONGEST", 170)
+    monkeypatch.setattr("sparsco.optimizers.epoch_sgd_l1_ball._LONGEST", 170)
     X, y = rows()
     answers = []
     for cuts in ((), (3, 500, 1001, 1100, 1499)):
@@ -493,8 +493,8 @@ def test_projections_take_lists_and_refuse_nonsense():
 def test_film_ratings_come_out_as_they_were_first_measured():
     """Stage one as in the figures' data file, and the budget of 500 words; `sparsco reproduce two` has the rest."""
     from sparsco import datasets
-    from sparsco.experiments.problems import Ratings
     from sparsco.presets import TwoStage
+    from sparsco.reproduce.problems import Ratings
 
     problem = Ratings("imdb-rating", 1000.0, (2.0,), (500,))
     try:

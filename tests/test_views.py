@@ -5,9 +5,9 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
-import sparsco._linear
+import sparsco.estimators.linear
 from sparsco import SparseClassifier, SparseClassifierCV, SparseRegressor, StableSparseClassifier
-from sparsco.stability.linear import StableLinearModel
+from sparsco.selection.stable.linear import StableLinearModel
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((200, 5))
@@ -26,7 +26,7 @@ def looked_at(model):
 def conversions(monkeypatch):
     """A list that grows by one with each conversion."""
     calls = []
-    for owner, name in ((sparsco._linear, "solve"), (StableLinearModel, "_solve")):
+    for owner, name in ((sparsco.estimators.linear, "solve"), (StableLinearModel, "_solve")):
         real = getattr(owner, name)
         counted = lambda *args, real=real: (calls.append(1), real(*args))[1]  # noqa: E731
         monkeypatch.setattr(owner, name, counted)

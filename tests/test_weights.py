@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparsco import SparseClassifier, SparsePath, SparseRegressor, StableSparseClassifier
-from sparsco.training import train
+from sparsco.training.train import train
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((1500, 4))

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sparsco import SparseClassifier, SparseRegressor, curvature
+from sparsco import SparseClassifier, SparseRegressor
+from sparsco.conversions import metric
+from sparsco.conversions.reservoir import Sample, SampleRows
 from sparsco.losses import Logistic
-from sparsco.regularizers import ElasticNet
-from sparsco.reservoir import Sample, SampleRows
+from sparsco.penalties import ElasticNet
 
 MANY = bool(os.environ.get("SPARSCO_LONG_TESTS"))
 
@@ -124,8 +125,8 @@ def test_the_guard_believes_no_fall_below_zero():
     w_bar = np.array([0.5, 0.0, 0.1])
     H = np.array([0.2, 0.2, 1e-14])  # curvature of rows that are far on the wrong side
     g_bar = np.array([0.01, 0.0, 0.2])
-    evidence = curvature.Evidence(w_bar, 0.0, w_bar, 0.0, g_bar, 0.0, H, 0.2, 100, 100, 1.0)
-    choice = curvature.choose(evidence, Logistic(), ElasticNet(1e-4, 0.0), sample, True)
+    evidence = metric.Evidence(w_bar, 0.0, w_bar, 0.0, g_bar, 0.0, H, 0.2, 100, 100, 1.0)
+    choice = metric.choose(evidence, Logistic(), ElasticNet(1e-4, 0.0), sample, True)
     assert min(choice.objectives.values()) >= 0.0
     assert np.abs(choice.w).max() < 100.0
 
@@ -138,6 +139,6 @@ def test_the_guard_falls_back_to_a_constant():
     y = np.where(rng.random(60) < 0.8, 1.0, -1.0)
     sample = Sample(rows_of(X[:30], y[:30]), rows_of(X[30:], y[30:]), 0.3)
     w = np.array([300.0, -300.0])
-    evidence = curvature.Evidence(w, 0.0, w, 0.0, np.zeros(2), 0.0, np.ones(2), 0.0, 100, 100, 1.0)
-    choice = curvature.choose(evidence, Logistic(), ElasticNet(1e-4, 0.0), sample, True)
+    evidence = metric.Evidence(w, 0.0, w, 0.0, np.zeros(2), 0.0, np.ones(2), 0.0, 100, 100, 1.0)
+    choice = metric.choose(evidence, Logistic(), ElasticNet(1e-4, 0.0), sample, True)
     assert choice.name == "constant" and not choice.w.any() and 0.5 < choice.b < 2.5

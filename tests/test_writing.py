@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparsco import cli, load, save, writing
+from sparsco import cli, load, save
 from sparsco.streams import StreamError, convert, open_stream
 from sparsco.streams.cache import Writer
-from sparsco.training import Checkpoints, train
+from sparsco.training.train import Checkpoints, train
+from sparsco.util import atomic_files
 
 _SAVING = """
 import sys, threading
@@ -51,7 +52,7 @@ def parts(folder):
 
 _HANGING = """
 import sys, time
-from sparsco.writing import replacing
+from sparsco.util.atomic_files import replacing
 with replacing(sys.argv[1]) as file:
     file.write(b"half"), file.flush()
     print("ready", flush=True)
@@ -65,14 +66,14 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_and_not_before(tmp_pat
     with process.stdout:
         process.stdout.readline()
         (name,) = parts(tmp_path)
-        writing.write_text(path, "whole")
-        writing.write_text(tmp_path / "f.v2", "another")
+        atomic_files.write_text(path, "whole")
+        atomic_files.write_text(tmp_path / "f.v2", "another")
         assert parts(tmp_path) == [name] and path.read_text() == "whole"
         process.send_signal(signal.SIGKILL)
         process.wait()
-    writing.write_text(tmp_path / "f.v2", "another")
+    atomic_files.write_text(tmp_path / "f.v2", "another")
     assert parts(tmp_path) == [name]  # a part of f
-    writing.write_text(path, "whole again")
+    atomic_files.write_text(path, "whole again")
     assert sorted(os.listdir(tmp_path)) == ["f", "f.v2"] and path.read_text() == "whole again"
 
 
@@ -87,25 +88,25 @@ def test_a_part_that_is_removed_before_it_is_locked_is_begun_anew(tmp_path, monk
                 removed[0].unlink()
             return before.flock(handle, how)
 
-    before, removed = writing.fcntl, []
-    monkeypatch.setattr(writing, "fcntl", Slow())
-    writing.write_text(tmp_path / "f", "whole")
+    before, removed = atomic_files.fcntl, []
+    monkeypatch.setattr(atomic_files, "fcntl", Slow())
+    atomic_files.write_text(tmp_path / "f", "whole")
     assert len(removed) == 1 and (tmp_path / "f").read_text() == "whole" and os.listdir(tmp_path) == ["f"]
 
 
 def test_without_locks_parts_go_when_they_are_a_day_old(tmp_path, monkeypatch):
-    monkeypatch.setattr(writing, "fcntl", None)
+    monkeypatch.setattr(atomic_files, "fcntl", None)
     young, old, folder = (tmp_path / f".part-{k:016x}-f" for k in range(3))
     for part in (young, old, folder):
         part.mkdir() if part == folder else part.write_bytes(b"half")
     (folder / "rows").write_bytes(b"some")
     for path in (old, folder):
         os.utime(path, (1, 1))
-    writing.write_text(tmp_path / "f", "whole")
+    atomic_files.write_text(tmp_path / "f", "whole")
     assert sorted(os.listdir(tmp_path)) == sorted([young.name, folder.name, "f"])  # rows were written just now
     os.utime(folder / "rows", (1, 1))
     os.utime(folder, (1, 1))
-    writing.write_text(tmp_path / "f", "whole")
+    atomic_files.write_text(tmp_path / "f", "whole")
     assert sorted(os.listdir(tmp_path)) == sorted([young.name, "f"])
     (tmp_path / "x.svm").write_text(LINES)
     for _ in range(2):
@@ -181,7 +182,7 @@ def test_a_file_that_another_writer_removes_meanwhile_is_no_error(tmp_path):
     other.start()
     try:
         for _ in range(5000):
-            writing.check_place(place)
+            atomic_files.check_place(place)
     finally:
         ended.set()
         other.join()

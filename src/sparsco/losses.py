@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dispatch import dispatched, inlined
-from .lanes import exp, largest, maximum, minimum, signed, total, where
+from .jit.dispatch import dispatched, inlined
+from .jit.lanes import exp, largest, maximum, minimum, signed, total, where
 
 
 @dispatched
@@ -363,3 +363,24 @@ def _inverse_spread(targets: np.ndarray, weights: np.ndarray) -> float:
     mean = float((share * targets).sum())
     std = float(np.sqrt((share * np.square(targets - mean)).sum()))
     return 1.0 / std if std > 1e-10 * abs(mean) else 1.0
+
+
+CLASSIFIER_LOSSES = {
+    "logistic": Logistic(),
+    "log_loss": Logistic(),
+    "hinge": Hinge(),
+    "squared-hinge": SquaredHinge(),
+    "squared_hinge": SquaredHinge(),
+    "multinomial": Multinomial(),
+    "squared": Squared(),
+    "squared_error": Squared(),
+}
+REGRESSOR_LOSSES = {
+    "squared": Squared(),
+    "squared_error": Squared(),
+    "huber": Huber(),
+    "epsilon-insensitive": EpsilonInsensitive(),
+    "epsilon_insensitive": EpsilonInsensitive(),
+    "quantile": Quantile(),
+    "poisson": Poisson(),
+}

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dispatch import dispatched, optional
-from .lanes import maximum, minimum, where
+from .jit.dispatch import dispatched, optional
+from .jit.lanes import maximum, minimum, where
 
 
 @dispatched

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import conversions, individual, mirrors, optimizers, steps
-from .regularizers import L1Ball
+from . import conversions, mirrors, optimizers, steps
+from .penalties import L1Ball
 
 
 class Preset(NamedTuple):
@@ -154,8 +154,8 @@ STRATEGIES: dict[str, Callable[[int | None], Any]] = {
     "suffix": lambda T: conversions.Suffix(0.5, T),
     "random": lambda T: conversions.RandomIterate(0.5, T),
     "last": lambda T: conversions.Last(),
-    "ocmdi": lambda T: individual.OCMDI(),
-    "scmdi": lambda T: individual.SCMDI(None if T is None else (T + 1) // 2),
+    "ocmdi": lambda T: conversions.OCMDI(),
+    "scmdi": lambda T: conversions.SCMDI(None if T is None else (T + 1) // 2),
 }
 """Which iterate, or mean of iterates, "Optimal Stochastic and Online Learning with Individual Iterates" compares."""
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import __version__
-from ..folders import cores
+from ..util.folders import cores
 
 
 class Taken(NamedTuple):
@@ -71,14 +71,14 @@ def fastest(jobs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]
 
 
 def peak_memory(task: dict[str, Any]) -> float:
-    """Megabytes that a fit takes beyond the rows, measured in a process of its own (``python -m sparsco.bench.alone``).
+    """Megabytes that a fit takes beyond the rows, measured in a process of its own (``isolated_fit``).
 
     A first fit on a few rows has loaded and compiled whatever there is to load and compile.
     """
     root = str(Path(__file__).parents[2])
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
     done = subprocess.run(
-        [sys.executable, "-m", "sparsco.bench.alone"], input=json.dumps(task), capture_output=True, text=True,
+        [sys.executable, "-m", "sparsco.bench.isolated_fit"], input=json.dumps(task), capture_output=True, text=True,
         env=environment,
     )  # fmt: skip
     if done.returncode:

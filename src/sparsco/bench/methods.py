@@ -19,10 +19,10 @@ from numba import njit
 from scipy.sparse import csc_matrix, csr_matrix, issparse
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
-from .. import SparseClassifier
-from ..folders import cache_folder
-from ..rows import as_matrix
-from ..writing import replacing
+from ..data.rows import as_matrix
+from ..estimators.sklearn import SparseClassifier
+from ..util.atomic_files import replacing
+from ..util.folders import cache_folder
 from .sets import Problem
 
 Setting = dict[str, float]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import report
+from ..util import html
 from .methods import BARE, DEFAULT, FOBOS, L1, METHODS, POLISH
 from .sets import REFERENCE
 from .suite import LEVELS
@@ -80,7 +80,7 @@ def _cell(value: Any) -> str:
         return f"{value:,.0f}"
     if isinstance(value, float):
         return f"{value:.3g}" if 1e-3 <= abs(value) < 1e3 or value == 0.0 else f"{value:.1e}"
-    return f"{value:,}" if isinstance(value, int) else report.cell(value)
+    return f"{value:,}" if isinstance(value, int) else html.cell(value)
 
 
 def _ms(times: dict[str, float] | None) -> str:
@@ -246,20 +246,20 @@ def as_markdown(results: dict[str, Any]) -> str:
 
 
 def _line(row: Sequence[Any]) -> str:
-    return "| " + " | ".join(report.cell(value).replace("|", "\\|").replace("\n", " ") for value in row) + " |"
+    return "| " + " | ".join(html.cell(value).replace("|", "\\|").replace("\n", " ") for value in row) + " |"
 
 
 def write_page(path: str | Path, results: dict[str, Any]) -> Path:
     """Tables and plots as one HTML file."""
-    blocks = [report.text(line) for line in (*about(results), LEGEND)]
+    blocks = [html.text(line) for line in (*about(results), LEGEND)]
     blocks += _plots(results)
     for table in tables(results):
-        blocks += [report.heading(table.title), *([report.text(table.note)] if table.note else [])]
-        blocks.append(report.table(table.header, table.rows))
-    return report.write(path, "sparsco and others, side by side", blocks)
+        blocks += [html.heading(table.title), *([html.text(table.note)] if table.note else [])]
+        blocks.append(html.table(table.header, table.rows))
+    return html.write(path, "sparsco and others, side by side", blocks)
 
 
-@report.with_plots
+@html.with_plots
 def _plots(results: dict[str, Any]) -> list[str]:
     """Distance from the optimum against time, the cost of a nonzero, growth."""
     from matplotlib.figure import Figure
@@ -277,7 +277,7 @@ def _plots(results: dict[str, Any]) -> list[str]:
         axes.grid(alpha=0.3)
         if axes.lines:
             axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
-            out.append(report.figure(figure, f"{_title(problem)}: each setting's first fit."))
+            out.append(html.figure(figure, f"{_title(problem)}: each setting's first fit."))
     plain = [problem for problem in results["problems"] if problem["kind"] == L1]
     names = [method.name for method in METHODS.values() if method.streams]
     if plain:
@@ -290,7 +290,7 @@ def _plots(results: dict[str, Any]) -> list[str]:
         axes.set(xscale="log", xlabel="CPU nanoseconds per nonzero, one pass")
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        out.append(report.figure(figure, "What a nonzero costs."))
+        out.append(html.figure(figure, "What a nonzero costs."))
     for each in results["scaling"]:
         if each["axis"] in ("rows", "features"):
             figure = Figure(figsize=(6, 4))
@@ -301,5 +301,5 @@ def _plots(results: dict[str, Any]) -> list[str]:
             axes.set(xscale="log", yscale="log", xlabel=each["axis"], ylabel="CPU seconds of a pass")
             axes.grid(alpha=0.3)
             axes.legend(fontsize=7)
-            out.append(report.figure(figure, f"A pass as {each['axis']} grow."))
+            out.append(html.figure(figure, f"A pass as {each['axis']} grow."))
     return out

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import SparseClassifier, optimizers
-from ..conversions import Last
-from ..experiments.store import Store, name_of
+from .. import optimizers
+from ..conversions.averaging import Last
+from ..estimators.sklearn import SparseClassifier
+from ..util.result_store import Store, name_of
 from . import measure, sets
-from .alone import WARM_ROWS
-from .learning import learning
+from .isolated_fit import WARM_ROWS
+from .kernel_only import learning
 from .methods import BARE, DEFAULT, FOBOS, METHODS, NFTRL, Method
 
 LAM = 3e-5
@@ -96,7 +97,7 @@ def _growth(curve: dict[str, Any]) -> dict[str, Any]:
 
 def _threads(rows: int, rounds: int, store: Store, say: Callable[[str], None]) -> dict[str, Any]:
     """Five folds with 32 strengths on one thread and on two, by the clock."""
-    from .. import SparseClassifierCV
+    from ..selection.cross_validation import SparseClassifierCV
 
     say("scaling with threads: five folds, 32 strengths")
     name = f"rcv1-{rows // 1000}k"

@@ -19,9 +19,9 @@ import numpy as np
 from scipy.sparse import csr_matrix, issparse, load_npz, save_npz
 
 from .. import datasets, metrics
-from ..folders import cache_folder
-from ..generators import text_like, zipf_rows
-from ..writing import replacing
+from ..datasets.generators import text_like, zipf_rows
+from ..util.atomic_files import replacing
+from ..util.folders import cache_folder
 
 REFERENCE: dict[str, Any] = json.loads(files(__package__).joinpath("reference_optima.json").read_text())["problems"]
 """Real problems with two strengths each and the objective at their optimum."""

@@ -12,9 +12,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from .. import metrics
-from ..experiments.store import Store, name_of
+from ..util.result_store import Store, name_of
 from . import measure, optimum, scaling, sets
-from .alone import WARM_ROWS
+from .isolated_fit import WARM_ROWS
 from .methods import BARE, ELASTIC, L1, METHODS, NO_INTERCEPT, POLISH, Fit, Method, Setting, Weights, versions
 from .sets import Data, Problem
 

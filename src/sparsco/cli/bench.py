@@ -47,9 +47,9 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 def _bench(given: argparse.Namespace) -> int:
     from ..bench import methods, present, sets, suite
-    from ..experiments.store import Stores
-    from ..folders import cache_folder
-    from ..writing import write_text
+    from ..util.atomic_files import write_text
+    from ..util.folders import cache_folder
+    from ..util.result_store import Stores
 
     if given.list:
         print("sets:   ", ", ".join((*sets.USUAL, *sets.LONG, *sets.real())))

@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..writing import check_place
+from ..util.atomic_files import check_place
 
 FINE, UNEXPECTED, BAD_INPUT, BAD_FILE, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
 
@@ -63,7 +63,7 @@ def part(option: str, text: str) -> Any:
     """
     if "(" not in text:
         return text
-    from .._composition import is_part
+    from ..estimators.parameters import is_part
     from ..presets import PRESETS
 
     try:

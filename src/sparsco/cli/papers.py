@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ..folders import cores
+from ..util.folders import cores
 from .options import FINE, UNEXPECTED, check_outputs, command, positive
 
 
@@ -41,13 +41,13 @@ def _add_reproduce(commands: argparse._SubParsersAction) -> None:
 
 
 def _reproduce(given: argparse.Namespace) -> int:
-    from ..datasets import MissingDataError
-    from ..experiments import definition, present, verdicts
-    from ..experiments.run import Workers, results_of
-    from ..experiments.store import Stores
-    from ..folders import cache_folder
-    from ..progress import Bar
-    from ..writing import write_text
+    from ..datasets.registry import MissingDataError
+    from ..reproduce import definition, present, verdicts
+    from ..reproduce.run import Workers, results_of
+    from ..util.atomic_files import write_text
+    from ..util.folders import cache_folder
+    from ..util.progress import Bar
+    from ..util.result_store import Stores
 
     if given.list:
         for key in definition.keys():
@@ -96,7 +96,7 @@ def _reproduce(given: argparse.Namespace) -> int:
 
 def _pair(text: str) -> list[tuple[int, int]]:
     """A pair of digits such as 2,3; all of them for "all"."""
-    from ..experiments.definition import all_pairs
+    from ..reproduce.definition import all_pairs
 
     if text == "all":
         return all_pairs()
@@ -127,7 +127,7 @@ def _add_datasets(commands: argparse._SubParsersAction) -> None:
 
 def _datasets(given: argparse.Namespace) -> int:
     from .. import datasets
-    from ..progress import Bar
+    from ..util.progress import Bar
 
     if given.action == "list":
         for line in datasets.listing():

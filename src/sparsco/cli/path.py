@@ -47,9 +47,10 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 
 def _path(given: argparse.Namespace) -> int:
-    from .. import models, paths
-    from ..progress import Live
-    from ..training import by_name, reader_of
+    from ..selection import paths
+    from ..training import model_files
+    from ..training.train import by_name, reader_of
+    from ..util.progress import Live
 
     for file in (given.model, given.report):
         if file:
@@ -77,7 +78,7 @@ def _path(given: argparse.Namespace) -> int:
     table = {"path": found.table(), "chosen": chosen, "notes": trained.notes}
     print(to_json(table) if given.json else paths.as_text(found, chosen))
     if given.model:
-        models.save(
+        model_files.save(
             found.model(chosen), given.model, names=trained.stream.names, by_name=by_name(trained.stream),
             extra={"reader": reader_of(trained.stream, reader)},
         )  # fmt: skip

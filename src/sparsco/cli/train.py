@@ -124,7 +124,8 @@ def learning(given: argparse.Namespace) -> dict[str, Any]:
 
 def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     """The estimator that was asked for, None where the labels are to decide, and its parameters."""
-    from .._tasks import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, LinearClassifier, LinearRegressor
+    from ..estimators.tasks import LinearClassifier, LinearRegressor
+    from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
 
     settings, task = learning(given), given.task
     loss = settings.get("loss")
@@ -147,11 +148,11 @@ def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 
 
 def _train(given: argparse.Namespace) -> int:
-    from .. import models
-    from ..progress import Live
-    from ..scoring import read_alike
     from ..streams import open_stream
-    from ..training import Checkpoints, ResumeError, StoppedError, train
+    from ..training import model_files
+    from ..training.scoring import read_alike
+    from ..training.train import Checkpoints, ResumeError, StoppedError, train
+    from ..util.progress import Live
 
     source = given.data[0] if len(given.data) == 1 else given.data
     path = Path(given.model or given.update or _default_name(given.data[0]))
@@ -161,8 +162,8 @@ def _train(given: argparse.Namespace) -> int:
         given_too = [f"--{name.replace('_', '-')}" for name in _LEARNING if getattr(given, name) not in (None, False)]
         if given_too:
             raise ValueError(f"--update goes on as the model began: leave out {', '.join(given_too)}.")
-        content = models.read(given.update)
-        model, settings = models.going_on(content, given.update), {}
+        content = model_files.read(given.update)
+        model, settings = model_files.going_on(content, given.update), {}
         reader, names = read_alike(content, reader), content["extra"].get("names")
         named = content["features"] == "names"
         given.save_state |= path.resolve() == Path(given.update).resolve()  # what could go on can go on
@@ -215,7 +216,7 @@ def _on_dask(
 ) -> Any:
     """The model as workers learn it, each file a partition."""
     from ..distributed.fitting import train
-    from ..training import Trained
+    from ..training.train import Trained
 
     with_it = (
         "update", "save_state", "checkpoint_every", "resume", "restart", "polish", "no_shuffle", "no_cache",
@@ -253,9 +254,9 @@ def _finished(
     given: argparse.Namespace, trained: Any, reader: dict[str, Any], path: Path, written: Callable[[], None]
 ) -> int:
     """Write the model, judge it where there are test rows, and say what came out; ``written`` is called in between."""
-    from .. import models, scoring
-    from ..inspection import as_text, summary
-    from ..training import by_name, reader_of
+    from ..training import model_files, scoring
+    from ..training.inspection import as_text, summary
+    from ..training.train import by_name, reader_of
 
     outcome = summary(trained)
     extra: dict[str, Any] = {"reader": reader_of(trained.stream, reader), "training": outcome}
@@ -263,7 +264,7 @@ def _finished(
         extra["names"] = dict(trained.stream.names)
 
     def save() -> None:
-        models.save(
+        model_files.save(
             trained.model, path, training=given.save_state, names=trained.stream.names,
             by_name=by_name(trained.stream), extra=extra,
         )  # fmt: skip
@@ -272,7 +273,7 @@ def _finished(
     written()
     if given.test:
         try:
-            outcome["test"] = scoring.evaluate(*scoring.opened_for(models.read(path), given.test))
+            outcome["test"] = scoring.evaluate(*scoring.opened_for(model_files.read(path), given.test))
         except Exception:
             print(f"sparsco: {path} is written; only the test failed.", file=sys.stderr)
             raise

@@ -45,13 +45,13 @@ def _add_predict(commands: argparse._SubParsersAction) -> None:
 
 
 def _predict(given: argparse.Namespace) -> int:
-    from .. import models, scoring
-    from ..progress import Bar
-    from ..writing import replacing
+    from ..training import model_files, scoring
+    from ..util.atomic_files import replacing
+    from ..util.progress import Bar
 
     if given.output:
         check_writable(Path(given.output), given.model, *given.data)
-    model, stream = scoring.opened_for(models.read(given.model), _source(given.data), False, **reading(given))
+    model, stream = scoring.opened_for(model_files.read(given.model), _source(given.data), False, **reading(given))
     bar = Bar("predict")
     try:
         lines = scoring.lines(model, scoring.Watched(stream, bar.show_late(2.0)), given.kind, given.digits)
@@ -83,11 +83,11 @@ def _add_evaluate(commands: argparse._SubParsersAction) -> None:
 
 
 def _evaluate(given: argparse.Namespace) -> int:
-    from .. import models, scoring
-    from ..inspection import figures
-    from ..progress import Bar
+    from ..training import model_files, scoring
+    from ..training.inspection import figures
+    from ..util.progress import Bar
 
-    model, stream = scoring.opened_for(models.read(given.model), _source(given.data), **reading(given))
+    model, stream = scoring.opened_for(model_files.read(given.model), _source(given.data), **reading(given))
     bar = Bar("evaluate")
     try:
         found = scoring.evaluate(model, scoring.Watched(stream, bar.show_late(2.0)))
@@ -113,9 +113,9 @@ def _add_inspect(commands: argparse._SubParsersAction) -> None:
 
 
 def _inspect(given: argparse.Namespace) -> int:
-    from .. import inspection, models
+    from ..training import inspection, model_files
 
-    content = models.read(given.model)
+    content = model_files.read(given.model)
     if given.html:
         check_writable(Path(given.html), given.model)
         print(f"report: {inspection.write_page(given.html, content, max(given.top, 200))}", file=sys.stderr)
@@ -142,8 +142,8 @@ def _add_convert(commands: argparse._SubParsersAction) -> None:
 
 
 def _convert(given: argparse.Namespace) -> int:
-    from ..progress import Bar
     from ..streams import convert, open_stream
+    from ..util.progress import Bar
 
     folder = Path(given.folder)
     stream, bar = open_stream(_source(given.data), **reading(given)), Bar("convert")
@@ -183,8 +183,8 @@ def _add_compare(commands: argparse._SubParsersAction) -> None:
 
 
 def _compare(given: argparse.Namespace) -> int:
-    from ..comparison import USUAL, as_text, compare, write_page
-    from ..progress import Bar
+    from ..training.comparison import USUAL, as_text, compare, write_page
+    from ..util.progress import Bar
 
     if given.optimizer or given.conversion:
         raise ValueError("--optimizer and --conversion are what is compared: choose --methods.")

@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..notices import warn
-from ..pools import Pool, Threads
-from ..training import StoppedError
+from ..training.train import StoppedError
+from ..util.notices import warn
+from ..util.threads import Pool, Threads
 
 Merge = Callable[[Any, Any], Any]
 Seen = Callable[[int, int], None]

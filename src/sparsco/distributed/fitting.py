@@ -11,19 +11,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._linear import LinearModel, solve
-from ..paths import SparsePath, shell_of
-from ..progress import Bar
-from ..slots import Names
-from ..solve import PILOT_ROWS, Run
+from ..data.slots import Names
+from ..engine.run import PILOT_ROWS, Run
+from ..estimators.linear import LinearModel, solve
+from ..selection.paths import SparsePath, shell_of
 from ..streams.cache import CacheStream
 from ..streams.files import changed
 from ..streams.tables import CATEGORICAL, IGNORE
-from ..training import Part, _Training, by_name, first_classes, labels, reader_of
+from ..training.train import Part, Training, by_name, first_classes, labels, reader_of
+from ..util.progress import Bar
 from .executors import Here, OnDask, executor
-from .grids import fit_path, fit_stream, fit_whole
 from .mixing import Mixing
 from .partitions import Partition, files_in, is_in_memory, partitions_of
+from .strategies import fit_path, fit_stream, fit_whole
 
 
 class Fitted(NamedTuple):
@@ -160,7 +160,7 @@ def train(
             named = None if not _classifies(model) else first_classes(part.y) if classes is None else classes
             rows = fit_stream(model, parts, options, pool, named)
         else:
-            decided = _Training(model, 1, False, dict(reader or {}), classes, dict(settings or {}))
+            decided = Training(model, 1, False, dict(reader or {}), classes, dict(settings or {}))
             decided._decide(part.y)
             decided.notes += told.remarks
             model, notes = decided.model, decided.notes
@@ -239,8 +239,8 @@ def _kind_of(estimator: Any) -> str:
         return "mixing"
     if isinstance(estimator, SparsePath):
         return "path"
-    from ..cross_validation import CrossValidated
-    from ..stability.linear import StableLinearModel
+    from ..selection.cross_validation import CrossValidated
+    from ..selection.stable.linear import StableLinearModel
 
     if isinstance(estimator, CrossValidated | StableLinearModel):
         return "folds" if isinstance(estimator, CrossValidated) else "stable"
@@ -251,7 +251,7 @@ def _kind_of(estimator: Any) -> str:
 
 
 def _fit_mixed(
-    model: Any, decided: _Training, part: Part, parts: list[Partition], options: Mapping[str, Any],
+    model: Any, decided: Training, part: Part, parts: list[Partition], options: Mapping[str, Any],
     pool: Here | OnDask, passes: int | None, round_rows: int | None, progress: bool | None,
 ) -> int:  # fmt: skip
     """Both phases over all partitions; how many rows there are."""
@@ -315,7 +315,7 @@ def _check(model: Any, passes: int | None) -> None:
             raise ValueError(f"{name}={getattr(model, name)!r} is not for data in partitions: {why}.")
 
 
-def _begun(model: Any, decided: _Training, part: Part) -> list[Run]:
+def _begun(model: Any, decided: Training, part: Part) -> list[Run]:
     """Runs whose constants, and classes, the first rows told."""
     classes, y = decided.classes, part.y
     if part.weights is not None and not part.weights.any():

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from .._tasks import places_among
-from ..conversions import NEVER, Answer, Average, AverageSL, Last, LastSL, OptimalSL, Suffix, _convert
-from ..fixed_point import FixedPoint
-from ..records import Means, Rows
-from ..reservoir import Reservoir
-from ..rows import Matrix
-from ..solve import SAMPLE_NONZEROS, Run
-from ..training import Part, labels
+from ..conversions.averaging import NEVER, Answer, Average, AverageSL, Last, LastSL, OptimalSL, Suffix, _convert
+from ..conversions.gradient_phase import FixedPoint
+from ..conversions.reservoir import Reservoir
+from ..data.rows import Matrix
+from ..engine.run import SAMPLE_NONZEROS, Run
+from ..estimators.tasks import places_among
+from ..problem.state import Means, Rows
+from ..training.train import Part, labels
 from .executors import Here, OnDask
 from .partitions import Partition, Place
 from .sparse import Sparse

@@ -1,18 +1,18 @@
 """Phase one: one file per update rule."""
 
 from .adagrad import AdaGradFOBOS, AdaGradRDA
-from .ball import EpochSGD
-from .batch import BatchFOBOS, BatchRDA
-from .epoch import EpochGD
+from .epoch_gd import EpochGD
+from .epoch_sgd_l1_ball import EpochSGD
 from .fobos import FOBOS
 from .ftrl import FTRL
-from .mirror import MirrorDescent
+from .minibatch import BatchFOBOS, BatchRDA
+from .mirror_descent import MirrorDescent
 from .nftrl import NFTRL
 from .orda import ORDA
 from .rda import RDA
 from .sgd import SGD
 from .ssg import SSG
-from .truncated import TruncatedGradient
+from .truncated_gradient import TruncatedGradient
 
 OPTIMIZERS = {
     "sgd": SGD,

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..lanes import signed
-from ..records import Block, Problem, State
-from . import idle
+from ..jit.lanes import signed
+from ..problem.state import Block, Problem, State
+from . import adaptive
+from .adaptive_rules import Drift, Ridge
 from .ftrl import AdaGrad
-from .idle_parts import Drift, Ridge
 from .nftrl import NFTRL
 
-_LEARN = idle.Learn()
+_LEARN = adaptive.Learn()
 
 
 class ForwardBackward(NamedTuple):
@@ -77,15 +77,16 @@ def _resolve(optimizer: Any, problem: Problem, pilot: Any, rule: Any = None) -> 
 
 def _schedule(
     optimizer: Any, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
-) -> idle.Schedule:
+) -> adaptive.Schedule:
     """The arrays for the next ``len(omega)`` steps; the argument ``eta`` is not used."""
     gains = 1.0 / np.asarray(optimizer.eta)
-    return idle.make_schedule(optimizer, problem, block, t, omega, optimizer.rule, gains, optimizer.delta, optimizer.b0)
+    rule, delta, b0 = optimizer.rule, optimizer.delta, optimizer.b0
+    return adaptive.make_schedule(optimizer, problem, block, t, omega, rule, gains, delta, b0)
 
 
 def _start(optimizer: Any, problem: Problem) -> tuple[State, Block]:
     """Nothing learned; the intercept at b0."""
-    return idle.start(optimizer, problem, optimizer.b0)
+    return adaptive.start(optimizer, problem, optimizer.b0)
 
 
 class AdaGradFOBOS(NamedTuple):
@@ -99,8 +100,8 @@ class AdaGradFOBOS(NamedTuple):
     delta: Any = None
     b0: Any = None
 
-    layout = idle.LAYOUT
-    columns = idle.COLUMNS
+    layout = adaptive.LAYOUT
+    columns = adaptive.COLUMNS
     uses_steps = False
     learn = _LEARN
     rule = ForwardBackward()
@@ -108,8 +109,8 @@ class AdaGradFOBOS(NamedTuple):
     ridge = Drift
 
     check, resolve, schedule, start = _check, _resolve, _schedule, _start
-    is_lazy, is_dense, settle, weights = idle.is_lazy, idle.is_dense, idle.settle, idle.weights
-    averaged = idle.averaged
+    is_lazy, is_dense, settle, weights = adaptive.is_lazy, adaptive.is_dense, adaptive.settle, adaptive.weights
+    averaged = adaptive.averaged
 
 
 class AdaGradRDA(NamedTuple):
@@ -119,8 +120,8 @@ class AdaGradRDA(NamedTuple):
     delta: Any = None
     b0: Any = None
 
-    layout = idle.LAYOUT
-    columns = idle.COLUMNS
+    layout = adaptive.LAYOUT
+    columns = adaptive.COLUMNS
     uses_steps = False
     learn = _LEARN
     rule = DualAveraging()
@@ -128,5 +129,5 @@ class AdaGradRDA(NamedTuple):
     ridge = Ridge
 
     check, resolve, schedule, start = _check, _resolve, _schedule, _start
-    is_lazy, is_dense, settle, weights = idle.is_lazy, idle.is_dense, idle.settle, idle.weights
-    averaged = idle.averaged
+    is_lazy, is_dense, settle, weights = adaptive.is_lazy, adaptive.is_dense, adaptive.settle, adaptive.weights
+    averaged = adaptive.averaged

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dispatch import U, kernel, plain_python
-from ..lanes import (
+from ..jit.dispatch import U, kernel, plain_python
+from ..jit.lanes import (
     EIGHT,
     FOUR,
     TWO,
@@ -34,13 +34,13 @@ from ..lanes import (
     where,
     width,
 )
+from ..jit.simd4 import FIVE, THREE, tails
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
-from ..records import TOGETHER, Block, Layout, Problem, State, spare, tracks
-from ..regularizers import ElasticNet, falls, is_absolute, penalty, prox, stepped
-from .deaths import until_death, update_grid
-from .fobos_lines import learn_lines
-from .lines import FIVE, THREE, tails
+from ..penalties import ElasticNet, falls, is_absolute, penalty, prox, stepped
+from ..problem.state import TOGETHER, Block, Layout, Problem, State, spare, tracks
+from .fobos_simd import learn_lines
+from .zero_crossings import until_death, update_grid
 
 _NONE = 1e-100
 """Shrinkage too small to end anything."""
@@ -150,8 +150,8 @@ class FOBOS(NamedTuple):
 
     def following(self, problem: Problem) -> Any:
         """The form that tells the Bregman difference of each step."""
-        from .followed import FollowedFOBOS
-        from .mirror import SweptDescent
+        from .fobos_tracked import FollowedFOBOS
+        from .mirror_descent import SweptDescent
 
         in_prox = self.l2_in == "prox" or problem.regularizer.rho == 0.0
         is_swept = in_prox and not is_absolute(problem.regularizer)

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..lanes import sqrt
-from ..records import Block, Problem, State
-from . import idle
+from ..jit.lanes import sqrt
+from ..problem.state import Block, Problem, State
+from . import adaptive
 
-_LEARN = idle.Learn()
+_LEARN = adaptive.Learn()
 
 
 class AdaGrad(NamedTuple):
@@ -37,8 +37,8 @@ class FTRL(NamedTuple):
     beta: float = 1.0
     births: bool = False
 
-    layout = property(idle.layout)
-    columns = idle.COLUMNS
+    layout = property(adaptive.layout)
+    columns = adaptive.COLUMNS
     uses_steps = False
     takes = ("separable",)
     takes_single = True
@@ -53,10 +53,10 @@ class FTRL(NamedTuple):
 
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
-    ) -> idle.Schedule:
+    ) -> adaptive.Schedule:
         """The arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
-        return idle.make_schedule(self, problem, block, t, omega, AdaGrad(), 1.0 / self.alpha, self.beta, 0.0)
+        return adaptive.make_schedule(self, problem, block, t, omega, AdaGrad(), 1.0 / self.alpha, self.beta, 0.0)
 
-    is_lazy, is_dense, start = idle.is_lazy, idle.is_dense, idle.start
-    settle, averaged = idle.settle, idle.averaged
-    weights, weights_at = idle.weights, idle.weights_at
+    is_lazy, is_dense, start = adaptive.is_lazy, adaptive.is_dense, adaptive.start
+    settle, averaged = adaptive.settle, adaptive.averaged
+    weights, weights_at = adaptive.weights, adaptive.weights_at

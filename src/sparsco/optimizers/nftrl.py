@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..lanes import sqrt
+from ..jit.lanes import sqrt
 from ..losses import units
-from ..records import Block, Problem, State
-from . import idle
+from ..problem.state import Block, Problem, State
+from . import adaptive
 from .ftrl import AdaGrad
 
-_LEARN = idle.Learn()
+_LEARN = adaptive.Learn()
 
 
 class Normalised(NamedTuple):
@@ -54,8 +54,8 @@ class NFTRL(NamedTuple):
     slope: Any = None
     births: bool = False
 
-    layout = property(idle.layout)
-    columns = idle.COLUMNS
+    layout = property(adaptive.layout)
+    columns = adaptive.COLUMNS
     uses_steps = False
     takes = ("separable",)
     takes_single = True
@@ -88,16 +88,16 @@ class NFTRL(NamedTuple):
 
     def start(self, problem: Problem) -> tuple[State, Block]:
         """Nothing learned; the intercept at b0."""
-        return idle.start(self, problem, self.b0)
+        return adaptive.start(self, problem, self.b0)
 
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
-    ) -> idle.Schedule:
+    ) -> adaptive.Schedule:
         """The arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
         sigma, slope = (np.asarray(part, dtype=np.float64) for part in (self.sigma, self.slope))
         gains, floors = 1.0 / (self.alpha * sigma), self.delta * np.square(slope)
-        return idle.make_schedule(self, problem, block, t, omega, Normalised(), gains, floors, self.b0)
+        return adaptive.make_schedule(self, problem, block, t, omega, Normalised(), gains, floors, self.b0)
 
-    is_lazy, is_dense = idle.is_lazy, idle.is_dense
-    settle, averaged = idle.settle, idle.averaged
-    weights, weights_at = idle.weights, idle.weights_at
+    is_lazy, is_dense = adaptive.is_lazy, adaptive.is_dense
+    settle, averaged = adaptive.settle, adaptive.averaged
+    weights, weights_at = adaptive.weights, adaptive.weights_at

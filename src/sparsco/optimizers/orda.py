@@ -27,11 +27,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dispatch import U, inlined, kernel
-from ..lanes import anyof, load, minimum, of_row, prefetch, signed, store, turned, where, width
+from ..jit.dispatch import U, inlined, kernel
+from ..jit.lanes import anyof, load, minimum, of_row, prefetch, signed, store, turned, where, width
 from ..losses import curvature, derivative
-from ..records import Block, Layout, Problem, State, tracks
-from ..regularizers import penalty, prox
+from ..penalties import penalty, prox
+from ..problem.state import Block, Layout, Problem, State, tracks
 from .sgd import DenseSGD
 
 PI, E, F, L, W, THETA, RATE, SCALE, DAMP = range(9)

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dispatch import U, inlined, kernel
-from ..lanes import anyof, lane, load, maximum, minimum, of_row, prefetch, store, where, width
+from ..jit.dispatch import U, inlined, kernel
+from ..jit.lanes import anyof, lane, load, maximum, minimum, of_row, prefetch, store, where, width
 from ..losses import curvature, derivative
-from ..records import Block, Layout, Problem, State, tracks
-from ..regularizers import falls, penalty, prox
+from ..penalties import falls, penalty, prox
+from ..problem.state import Block, Layout, Problem, State, tracks
 
 
 class Schedule(NamedTuple):

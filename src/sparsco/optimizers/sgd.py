@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dispatch import U, inlined, kernel
-from ..lanes import load, maximum, minimum, of_row, signed, store, where, width
+from ..jit.dispatch import U, inlined, kernel
+from ..jit.lanes import load, maximum, minimum, of_row, signed, store, where, width
 from ..losses import curvature, derivative
-from ..records import Block, Layout, Problem, State, tracks
-from ..regularizers import penalty
+from ..penalties import penalty
+from ..problem.state import Block, Layout, Problem, State, tracks
 from ..steps import InverseTime, StronglyConvex
 from .fobos import FOBOS
 

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..dispatch import U, inlined, kernel
-from ..lanes import load, maximum, minimum, of_row, store, where, width
+from ..jit.dispatch import U, inlined, kernel
+from ..jit.lanes import load, maximum, minimum, of_row, store, where, width
 from ..losses import curvature, derivative
-from ..records import Block, Layout, Problem, State, tracks
-from ..regularizers import penalty, prox
+from ..penalties import penalty, prox
+from ..problem.state import Block, Layout, Problem, State, tracks
 from .orda import check_constants, constants, growing
 from .sgd import DenseSGD
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..rows import LARGEST, MAX_FEATURES, as_matrix
+from ..data.rows import LARGEST, MAX_FEATURES, as_matrix
 from .features import encoder, fingerprints
 from .files import STDIN, Files
-from .pieces import Parsed, Piece, Pieces
+from .parsed import Parsed, Piece, Pieces
 from .protocol import Position, StreamError
 
 _ROWS = 1 << 13

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch import U, inlined, kernel
-from ..folders import cache_folder
-from ..notices import warn
-from ..rows import stack
-from ..writing import PartFolder, naming
+from ..data.rows import stack
+from ..jit.dispatch import U, inlined, kernel
+from ..util.atomic_files import PartFolder, naming
+from ..util.folders import cache_folder
+from ..util.notices import warn
 from .files import files_of
 from .protocol import Chunk, Position, Stream, StreamError
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch import U, inlined, kernel
-from ..slots import SeenColumns
+from ..data.slots import SeenColumns
+from ..jit.dispatch import U, inlined, kernel
 from .files import padded
 from .numbers import word
 

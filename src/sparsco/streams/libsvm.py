@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch import U, kernel
-from ..rows import LARGEST, MAX_FEATURES
-from ..slots import tidied
+from ..data.rows import LARGEST, MAX_FEATURES
+from ..data.slots import tidied
+from ..jit.dispatch import U, kernel
 from .features import encoder, fingerprint
 from .files import PADDING, Text
 from .numbers import (
@@ -26,7 +26,7 @@ from .numbers import (
     stops_of,
     unbox,
 )
-from .pieces import Parsed, any_by_row
+from .parsed import Parsed, any_by_row
 from .text import TextStream
 
 TAB, NEWLINE, SPACE, HASH, COLON = 9, 10, 32, 35, 58

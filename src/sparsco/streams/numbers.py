@@ -18,8 +18,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
-from ..compiler import INNER
-from ..dispatch import U, inlined, kernel
+from ..jit.dispatch import U, inlined, kernel
+from ..jit.pipeline import INNER
 from .files import PADDING, Text
 
 GOOD, BAD, HARD = 0, 1, 2

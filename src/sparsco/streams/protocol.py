@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..rows import Matrix
+from ..data.rows import Matrix
 
 Position = dict[str, Any]
 """A place between two chunks, opaque, made of what JSON has."""

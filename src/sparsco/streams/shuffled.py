@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ..randomness import Purpose, bits
+from ..data.randomness import Purpose, bits
 from .cache import CachedStream, CacheStream, joined
 from .protocol import Chunk, Position, Stream, StreamError
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..rows import LARGEST
+from ..data.rows import LARGEST
 from .features import encoder, fingerprints
 from .files import STDIN, Block, Files, check_text, is_of_system, needed, opened
 from .libsvm import shown
-from .pieces import Parsed, Piece, Pieces
+from .parsed import Parsed, Piece, Pieces
 from .protocol import Position, StreamError
 from .text import TextStream
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from ..folders import cores
+from ..util.folders import cores
 from .files import Block, Files, Text, padded
-from .pieces import Parsed, Piece, Pieces
+from .parsed import Parsed, Piece, Pieces
 from .protocol import Position
 
 BLOCK_BYTES = 1 << 21

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch import U, kernel
-from ..rows import LARGEST
+from ..data.rows import LARGEST
+from ..jit.dispatch import U, kernel
 from .features import encoder, fingerprint, to_name
 from .files import PADDING, Text
 from .libsvm import _BEYOND, COLON, NEWLINE, SPACE, TAB, shown
@@ -30,7 +30,7 @@ from .numbers import (
     stops_of,
     unbox,
 )
-from .pieces import Parsed, Piece, any_by_row
+from .parsed import Parsed, Piece, any_by_row
 from .protocol import Position
 from .text import TextStream
 

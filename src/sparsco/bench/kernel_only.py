@@ -1,0 +1,51 @@
+"""The cost of learning alone: the optimizer's own work, without what a fit does once (checks, judging, conversion)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..data.rows import as_matrix
+from ..engine.run import Run
+from ..losses import Logistic
+from ..penalties import ElasticNet
+
+
+class Metered:
+    """An optimizer that adds up the CPU time of its kernel and of what the kernel needs: schedules and settling."""
+
+    def __init__(self, optimizer: Any, meter: list[float]) -> None:
+        self.optimizer, self.meter = optimizer, meter
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self.optimizer, name)
+        if name == "resolve":
+            return lambda *args: Metered(attribute(*args), self.meter)
+        if name not in ("learn", "schedule", "settle"):
+            return attribute
+
+        def metered(*args: Any) -> Any:
+            start = time.process_time()
+            result = attribute(*args)
+            self.meter[0] += time.process_time() - start
+            return result
+
+        return metered
+
+
+def learning(
+    X: Any, y: np.ndarray, lam: float, optimizer: Any, conversion: Any, rho: float = 0.0
+) -> Callable[[], float]:
+    """One pass as the engine runs it, windows and all; a job that measures itself."""
+    matrix, targets = as_matrix(X), y.astype(np.float64)
+
+    def job() -> float:
+        meter = [0.0]
+        run = Run(Logistic(), ElasticNet(lam, rho), Metered(optimizer, meter), conversion, d=X.shape[1])
+        run.feed(matrix, targets)
+        return meter[0]
+
+    return job

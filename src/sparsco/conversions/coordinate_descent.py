@@ -1,0 +1,164 @@
+"""Compiled pieces of the conversion metric: passes over sampled rows, and coordinate descent on a quadratic.
+
+None depends on the loss: each takes the derivatives c and curvatures h in the margins as arrays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..jit.dispatch import U, allocating_kernel, kernel
+
+
+@kernel
+def violations(g, w, pen, rho, out):
+    """By how much each weight violates its optimality condition, into ``out``; returns the largest."""
+    worst = 0.0
+    for j in range(w.size):
+        s = g[j] + rho * w[j]
+        if w[j] > 0.0:
+            u = abs(s + pen[j])
+        elif w[j] < 0.0:
+            u = abs(s - pen[j])
+        else:
+            u = max(abs(s) - pen[j], 0.0)
+        out[j] = u
+        worst = max(worst, u)
+    return worst
+
+
+@allocating_kernel
+def column_sums(first, rows, x, c):
+    """sum_i c_i x_i by columns."""
+    g = np.empty(first.size - 1)
+    for j in range(g.size):
+        s = 0.0
+        for p in range(U(first[j]), U(first[j + 1])):
+            s += c[rows[p]] * x[p]
+        g[j] = s
+    return g
+
+
+@allocating_kernel
+def screened(indptr, indices, data, place):
+    """The rows restricted to the columns j with place[j] >= 0, and those renamed to their places."""
+    start = np.zeros(indptr.size, np.int64)
+    columns, values = np.empty(indices.size, np.uint32), np.empty(indices.size)
+    to = U(0)
+    for i in range(indptr.size - 1):
+        for q in range(U(indptr[i]), U(indptr[i + 1])):
+            at = place[U(indices[q])]
+            columns[to], values[to] = at, data[q]
+            to += U(at >= 0)
+        start[i + 1] = to
+    return start, columns[:to].copy(), values[:to].copy()
+
+
+@allocating_kernel
+def transposed(start, columns, values, k):
+    """CSR to CSC with k columns."""
+    first = np.zeros(k + 1, np.int64)
+    for q in range(columns.size):
+        first[columns[q] + U(1)] += 1
+    for j in range(k):
+        first[j + 1] += first[j]
+    end, rows, x = first[:-1].copy(), np.empty(columns.size, np.uint32), np.empty(columns.size)
+    for i in range(start.size - 1):
+        for q in range(U(start[i]), U(start[i + 1])):
+            j = U(columns[q])
+            to = U(end[j])
+            rows[to], x[to] = i, values[q]
+            end[j] += 1
+    return first, rows, x
+
+
+@allocating_kernel
+def gram(start, columns, x, h, k):
+    """sum_i h_i x_i x_i^T with a last feature that is always 1, the intercept's; both triangles."""
+    G = np.zeros((k + 1, k + 1))
+    for i in range(h.size):
+        G[k, k] += h[i]
+        for a in range(U(start[i]), U(start[i + 1])):
+            hx, row = h[i] * x[a], U(columns[a])
+            G[k, row] += hx
+            for b in range(U(start[i]), a + U(1)):
+                G[row, U(columns[b])] += hx * x[b]
+    for i in range(k + 1):  # a pair met as (i, j) in one row may have been met as (j, i) in another
+        for j in range(i):
+            G[i, j] += G[j, i]
+            G[j, i] = G[i, j]
+    return G
+
+
+@kernel
+def descend_gram(G, q, w, pen, tol, max_epochs):
+    """Coordinate descent on <q, w' - w> + 1/2 (w' - w)^T G (w' - w) + sum_j pen_j |w'_j|; w becomes w'.
+
+    Sweeps over the nonzeros until they settle, checked by full sweeps; q is kept equal to the gradient at w.
+    """
+    full = True
+    for _ in range(max_epochs):
+        largest = 0.0
+        for j in range(w.size):
+            M = G[j, j]
+            if M <= 0.0 or (w[j] == 0.0 and not full):
+                continue
+            v = w[j] * M - q[j]
+            new = (v - min(max(v, -pen[j]), pen[j])) / M
+            move = new - w[j]
+            if move != 0.0:
+                w[j] = new
+                largest = max(largest, abs(move) * M)
+                for i in range(w.size):
+                    q[i] += move * G[j, i]
+        if largest <= tol and full:
+            break
+        full = largest <= tol
+
+
+@allocating_kernel
+def descend(first, rows, x, c, h, D, q, w, pen, tol, max_epochs, moves_last):
+    """The same for many columns: G = X^T diag(h) X + diag(D) stays a product, the last feature is always 1.
+
+    ``q`` is the gradient at the start and ``c`` its part in the margins, which becomes c + h times their change.
+    Returns the number of sweeps.
+    """
+    k = w.size - 1
+    M, hx, offset = D.copy(), np.empty(x.size), q.copy()
+    M[k] = h.sum() if moves_last else 0.0
+    offset[k] -= c.sum()
+    for j in range(k):
+        for p in range(U(first[j]), U(first[j + 1])):
+            hx[p] = h[rows[p]] * x[p]
+            M[j] += hx[p] * x[p]
+            offset[j] -= c[rows[p]] * x[p]
+    full, sweeps = True, 0
+    while sweeps < max_epochs:
+        sweeps += 1
+        largest = 0.0
+        for j in range(k + 1):
+            if M[j] <= 0.0 or (w[j] == 0.0 and not full):
+                continue
+            g = offset[j]
+            if j < k:
+                for p in range(U(first[j]), U(first[j + 1])):
+                    g += x[p] * c[rows[p]]
+            else:
+                g += c.sum()
+            v = w[j] * M[j] - g
+            new = (v - min(max(v, -pen[j]), pen[j])) / M[j]
+            move = new - w[j]
+            if move != 0.0:
+                w[j] = new
+                offset[j] += move * D[j]
+                largest = max(largest, abs(move) * M[j])
+                if j < k:
+                    for p in range(U(first[j]), U(first[j + 1])):
+                        c[rows[p]] += move * hx[p]
+                else:
+                    for i in range(h.size):
+                        c[i] += move * h[i]
+        if largest <= tol and full:
+            break
+        full = largest <= tol
+    return sweeps

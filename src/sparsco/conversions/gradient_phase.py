@@ -1,0 +1,77 @@
+"""The gradient phase of OptimalSL: sums of c x and h x^2 at a point that does not move."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..data.rows import add_rows, add_squared_rows, margins
+from ..jit.dispatch import U, kernel
+from ..jit.lanes import load, of_row, store, width
+from ..losses import couples, curvature, derivative
+from ..problem.state import Means, Problem, Rows, padded, widened
+
+
+class FixedPoint:
+    """The gradient phase of OptimalSL: sums of c x and h x^2 at a fixed point."""
+
+    def __init__(self, w: np.ndarray, b: np.ndarray, problem: Problem) -> None:
+        width = problem.width
+        self.w, self.b = np.zeros((problem.d, width)), np.zeros(width)
+        self.w[: len(w), : problem.m], self.b[: problem.m] = w, b
+        self.m, self.n, self.lanes = problem.m, 0, problem.lanes
+        self.G, self.H = np.zeros_like(self.w), np.zeros_like(self.w)
+        self.bias = np.zeros((2, width))
+
+    def grow(self, d: int) -> None:
+        self.w, self.G, self.H = (padded(part, d) for part in (self.w, self.G, self.H))
+
+    def widen(self, problem: Problem) -> None:
+        self.w, self.b, self.G, self.H, self.bias = (
+            widened(part[..., : self.m], problem.width) for part in (self.w, self.b, self.G, self.H, self.bias)
+        )
+        self.m, self.lanes = problem.m, problem.lanes
+
+    def learn(self, rows: Rows, order: np.ndarray, problem: Problem) -> None:
+        if problem.lanes is None or couples(problem.loss):
+            self._learn_whole(rows, order, problem.loss)
+        else:
+            arrays = (array.reshape(-1) for array in (self.w, self.b, self.G, self.H, self.bias))
+            sum_gradients(rows, order, problem.method.loss, self.lanes, *arrays)
+        self.n += len(order)
+
+    def _learn_whole(self, rows: Rows, order: np.ndarray, loss: Any) -> None:
+        """The same on whole arrays: where a derivative depends on all margins, or for more models than lanes."""
+        m, where = self.m, (*rows[:3], order)
+        y, weight = (part.reshape(len(order), -1)[:, :m] for part in (rows.targets, rows.weights))
+        p = margins(*rows[:3], self.w, self.b[:m], order)
+        add_rows(*where, weight * derivative(loss, p, y), self.G, 0, self.bias[0])
+        add_squared_rows(*where, weight * curvature(loss, p, y), self.H, 0, self.bias[1])
+
+    def means(self) -> Means:
+        m, n = self.m, max(self.n, 1)
+        return Means(
+            self.w[:, :m].copy(), self.b[:m].copy(), self.G[:, :m] / n, self.bias[0, :m] / n,
+            self.H[:, :m] / n, self.bias[1, :m] / n, self.n,
+        )  # fmt: skip
+
+
+@kernel
+def sum_gradients(rows, order, loss, lanes, w, b, G, H, bias):
+    """Add c x and h x^2 at the fixed w for every row and model; arrays are flat, a feature's lanes side by side."""
+    indptr, indices, data, targets, weights = rows
+    m, one = U(width(lanes)), U(1)
+    for k in range(order.size):
+        i = U(order[k])
+        p = load(lanes, b, U(0))
+        for at in range(U(indptr[i]), U(indptr[i + one])):
+            p = p + load(lanes, w, U(indices[at]) * m) * data[at]
+        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
+        c, h = weight * derivative(loss, p, y), weight * curvature(loss, p, y)
+        store(lanes, bias, U(0), load(lanes, bias, U(0)) + c)
+        store(lanes, bias, m, load(lanes, bias, m) + h)
+        for at in range(U(indptr[i]), U(indptr[i + one])):
+            j = U(indices[at]) * m
+            store(lanes, G, j, load(lanes, G, j) + c * data[at])
+            store(lanes, H, j, load(lanes, H, j) + h * (data[at] * data[at]))

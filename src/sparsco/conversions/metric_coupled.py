@@ -1,0 +1,252 @@
+"""The conversions where models or features are tied together: one map of the whole matrix instead of one per weight.
+
+As in ``curvature``, each candidate minimises a model of the objective around the mean iterate W_bar::
+
+    <G, W> + 1/2 ||W - W_bar||_M^2 + psi(W)
+
+A regularizer's prox allows only metrics M that are constant over what it ties together: its ``coarsened`` diagonal (per
+row, per group) or a number.  *newton* goes further and minimises the loss of the sampled rows themselves, corrected to
+the stream's slope at W_bar.  The guard compares the candidates' objectives, summed over all models, on the sample.
+Every candidate but the average is the result of a prox: exactly low rank, row-sparse or group-sparse.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..data import row_sums
+from ..losses import curvature, derivative, value
+from ..penalties import coarsened, kind, prox_all, strength
+from ..problem.pilot import best_intercepts
+from ..problem.state import Problem
+from .metric import Choice, Evidence, bent, objective
+from .reservoir import Sample, SampleRows
+
+Model = tuple[np.ndarray, np.ndarray]
+
+
+def convert(conversion: Any, problem: Problem, evidence: Evidence, sample: Sample, factor: float) -> Choice:
+    """The conversion's answer; ``evidence`` has matrices (d, m) where a single model's has vectors."""
+    if conversion.L is not None:
+        L = float(conversion.L) * factor
+        return Choice(*shrunk(evidence, problem, L, np.full(problem.m, L)), "scalar", {"L": L})
+    if conversion.metric == "diagonal":
+        return Choice(*diagonal(evidence, problem, factor), "diagonal", {})
+    if conversion.metric == "auto":
+        return choose(evidence, problem, sample)
+    metric = {"newton": newton, "scalar": scalar}[conversion.metric]
+    return Choice(*metric(evidence, problem, sample), conversion.metric, {})
+
+
+def choose(e: Evidence, problem: Problem, sample: Sample) -> Choice:
+    """The guard: of all candidates the one with the least objective on the sample.
+
+    As for single models the plain average, which is never sparse, is a candidate only with an L2 term.
+    """
+    averaged = problem.regularizer.rho > 0.0
+    models: dict[str, Model] = {"last": (e.w_last, e.b_last)}
+    if averaged:
+        models["average"] = e.w_bar, e.b_bar
+    if not sample.R.numbers.size or not (problem.loss.curved or averaged):
+        return Choice(e.w_last, e.b_last, "last", {})
+    with np.errstate(over="ignore", invalid="ignore"):  # a candidate may have diverged
+        models["scalar"] = scalar(e, problem, sample)
+        if problem.loss.curved:
+            models["diagonal"] = diagonal(e, problem)
+            models["newton"] = newton(e, problem, sample)
+        slope, slope_b = _slope(sample.V, 1.0 - sample.kappa, e, problem) if averaged else (0.0, 0.0)
+
+        def loss_on_sample(W: np.ndarray, b: np.ndarray) -> float:
+            parts = ((sample.R, sample.kappa), (sample.V, 1.0 - sample.kappa))
+            return sum(
+                share * _mean_loss(rows, problem.loss, _design(rows, len(W)) @ W + b)
+                for rows, share in parts
+                if rows.numbers.size
+            )
+
+        here = loss_on_sample(e.w_bar, e.b_bar)
+
+        def judged(W: np.ndarray, b: np.ndarray) -> float:
+            total = float(np.sum(strength(problem.regularizer, W)))
+            total += bent(float(np.sum(slope * (W - e.w_bar)) + np.sum(slope_b * (b - e.b_bar))), here)
+            total += loss_on_sample(W, b)
+            return total if np.isfinite(total) else np.inf
+
+        models["constant"] = np.zeros_like(e.w_bar), e.b_bar * problem.intercept
+        objectives = {name: judged(*model) for name, model in models.items()}
+        if objectives["constant"] == np.inf:  # the mean iterate itself is astray, and the slope there says nothing
+            objectives["constant"] = objective(sample, problem.loss, problem.regularizer, *models["constant"])
+    name = min(objectives, key=objectives.__getitem__)
+    if name == "constant" and problem.intercept:
+        models[name] = models[name][0], best_intercepts(problem.loss, sample.R.targets, sample.R.weights)
+    return Choice(*models[name], name, objectives)
+
+
+def shrunk(e: Evidence, problem: Problem, M: Any, M_b: np.ndarray) -> Model:
+    """The map prox(W_bar - G / M, 1 / M), and the intercepts' steps with their own M_b.
+
+    What has M = 0 was never seen and becomes 0; an intercept with M_b = 0 stays.
+    """
+    reg = problem.regularizer
+    seen = M > 0.0
+    s = np.divide(1.0, M, out=np.zeros_like(M), where=seen) if np.ndim(M) else 1.0 / M if seen else 0.0
+    W = prox_all(reg, np.where(seen, e.w_bar - (e.g_bar + reg.rho * e.w_bar) * s, 0.0), s)
+    moved = e.b_bar - e.gb_bar / np.where(M_b > 0.0, M_b, 1.0)
+    return W, np.where(M_b > 0.0, moved, e.b_bar) if problem.intercept else e.b_bar
+
+
+def diagonal(e: Evidence, problem: Problem, factor: float = 1.0) -> Model:
+    """M = 2 H + rho, raised to be constant over what is tied together, times ``factor``.
+
+    Twice the diagonal bounds the Hessian of a softmax.
+    """
+    M = coarsened(problem.regularizer, 2.0 * e.H + problem.regularizer.rho)
+    return shrunk(e, problem, factor * M, factor * 2.0 * e.Hb)
+
+
+def scalar(e: Evidence, problem: Problem, sample: Sample) -> Model:
+    """M = 2 L + rho, L the largest eigenvalue of the loss's Hessian at W_bar on R, the largest over models."""
+    R, loss = sample.R, problem.loss
+    if loss.curved:
+        _, h = _slopes(R, loss, _design(R, len(e.w_bar)) @ e.w_bar + e.b_bar)
+    else:
+        h = R.weights * loss.smoothness / len(R.weights)
+    M = 2.0 * row_sums.largest_eigenvalue(*R[:3], len(e.w_bar), h.max(1)) + problem.regularizer.rho
+    return shrunk(e, problem, M, 2.0 * h.sum(0)) if M > 0.0 else (e.w_bar, e.b_bar)
+
+
+def newton(e: Evidence, problem: Problem, sample: Sample) -> Model:
+    """The minimum of R's loss + what R lacks of the stream's slope and curvature at W_bar + psi, by FISTA.
+
+    Over the features that are not clearly zero in it, the others are.  Features are centred, the intercept moving
+    along: a large mean would make it creep.  Steps are scaled by the coarsened diagonal, and their length found by
+    trying.
+    """
+    R, loss, reg, near = sample.R, problem.loss, problem.regularizer, _near(e, problem)
+    full = np.zeros_like(e.w_bar)
+    slope, slope_b = _slope(R, 1.0 - sample.kappa, e, problem)
+    e, slope = e._replace(w_bar=e.w_bar[near], g_bar=e.g_bar[near], H=e.H[near]), slope[near]
+    X = _Centred(R, near, len(full), problem.intercept)
+    W, b = e.w_bar, e.b_bar + X.mean @ e.w_bar
+    P = X.forward(W, b)
+    slope = slope - np.outer(X.mean, slope_b)  # in W, for a fixed intercept of the centred features
+    h = _slopes(R, loss, P, _FLOOR)[1]
+    raw, H = X.squares(h)
+    D = (1.0 - sample.kappa) * np.maximum(e.H - raw, 0.0)
+    if reg.rho > 0.0:
+        D = D + e.L_mean / e.n_window  # the noise of the slope in directions that rho alone would hold
+    scale = coarsened(reg, H + D + reg.rho)
+    scale = np.maximum(scale, 1e-6 * np.max(scale, initial=0.0)) + 1e-300
+    scale_b = h.sum(0) + 1e-300
+
+    def smooth(W: np.ndarray, b: np.ndarray, P: np.ndarray) -> float:
+        held = 0.5 * float(np.sum(D * np.square(W - e.w_bar)) + reg.rho * np.square(W).sum())
+        return _mean_loss(R, loss, P) + float(np.sum(slope * W) + slope_b @ b) + held
+
+    def size(V: np.ndarray, v: np.ndarray) -> float:
+        return float(np.sum(scale * np.square(V)) + scale_b @ np.square(v))
+
+    L, momentum = 1.0, 1.0
+    Y, y, PY = W, b, P
+    for _ in range(_ITERATIONS):
+        c = _slopes(R, loss, PY)[0]
+        g, g_b = X.backward(c) + slope + D * (Y - e.w_bar) + reg.rho * Y, (c.sum(0) + slope_b) * problem.intercept
+        before = smooth(Y, y, PY)
+        while True:
+            new, new_b = prox_all(reg, Y - g / (L * scale), 1.0 / (L * scale)), y - g_b / (L * scale_b)
+            P_new = X.forward(new, new_b)
+            step, step_b = new - Y, new_b - y
+            moved = size(step, step_b)
+            bound = before + float(np.sum(g * step) + g_b @ step_b) + 0.5 * L * moved
+            after = smooth(new, new_b, P_new)
+            if not after > bound + 1e-12 * abs(before) or L > 1e12:
+                break
+            L *= 2.0
+        turned = float(np.sum(scale * step * (new - W)) + scale_b @ (step_b * (new_b - b))) < 0.0
+        following = 1.0 if turned else 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))  # turned back: start afresh
+        push = 0.0 if turned else (momentum - 1.0) / following
+        Y, y, PY = new + push * (new - W), new_b + push * (new_b - b), P_new + push * (P_new - P)
+        W, b, P, momentum = new, new_b, P_new, following
+        if L * moved <= _TOLERANCE * abs(after):
+            break
+    full[near] = W
+    return full, b - X.mean @ W
+
+
+def _near(e: Evidence, problem: Problem) -> np.ndarray:
+    """The features of the last iterate and those that half of the penalty would leave in the diagonal candidate.
+
+    All where there are few, and where the penalty ties features together.
+    """
+    reg = problem.regularizer
+    if len(e.w_bar) <= _FEW or kind(reg) == "global" or any(isinstance(field, np.ndarray) for field in reg):
+        return np.arange(len(e.w_bar))
+    M = coarsened(reg, 2.0 * e.H + reg.rho)
+    s = np.divide(1.0, M, out=np.zeros_like(M), where=M > 0.0)
+    moved = (e.w_bar - (e.g_bar + reg.rho * e.w_bar) * s) * (M > 0.0)
+    return np.flatnonzero(prox_all(reg, moved, 0.5 * s).any(1) | e.w_last.any(1))
+
+
+_FEW = 2000
+_ITERATIONS = 300
+_TOLERANCE = 1e-9
+_FLOOR = 1e-3
+"""Least curvature of a row, where steps are scaled."""
+
+
+class _Centred:
+    """The sampled rows less their mean: products with them, the mean kept apart so that sparse rows stay sparse."""
+
+    def __init__(self, rows: SampleRows, near: np.ndarray, d: int, centre: bool) -> None:
+        self.X = _design(rows, d)
+        if near.size < d:
+            self.X = _dense_if_full(sp.csr_array(self.X)[:, near])
+        weight = rows.weights.sum(1)
+        total = float(weight.sum())
+        self.mean = np.asarray(weight @ self.X).ravel() / total if centre and total > 0.0 else np.zeros(near.size)
+
+    def forward(self, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return self.X @ W + (b - self.mean @ W)
+
+    def backward(self, c: np.ndarray) -> np.ndarray:
+        return self.X.T @ c - np.outer(self.mean, c.sum(0))
+
+    def squares(self, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """sum_i h_i x_i^2 and sum_i h_i (x_i - mean)^2."""
+        raw = (self.X.multiply(self.X) if sp.issparse(self.X) else np.square(self.X)).T @ h
+        mean = self.mean[:, None]
+        return raw, np.maximum(raw - 2.0 * mean * (self.X.T @ h) + np.square(mean) * h.sum(0), 0.0)
+
+
+def _design(rows: SampleRows, d: int) -> Any:
+    """The rows as a matrix, dense where most numbers are there."""
+    shape = len(rows.indptr) - 1, d
+    return _dense_if_full(sp.csr_array((rows.data, rows.indices.astype(np.int64), rows.indptr), shape=shape))
+
+
+def _dense_if_full(X: sp.csr_array) -> Any:
+    return X.toarray() if X.nnz > 0.3 * X.shape[0] * X.shape[1] else X
+
+
+def _slope(rows: SampleRows, missing: float, e: Evidence, problem: Problem) -> Model:
+    """What the rows' slope at W_bar lacks of the stream's, times the share of the stream that is missing from them."""
+    if not rows.numbers.size or missing <= 0.0:
+        return np.zeros_like(e.w_bar), np.zeros_like(e.b_bar)
+    X = _design(rows, len(e.w_bar))
+    c, _ = _slopes(rows, problem.loss, X @ e.w_bar + e.b_bar)
+    return missing * (e.g_bar - X.T @ c), missing * (e.gb_bar - c.sum(0))
+
+
+def _slopes(rows: SampleRows, loss: Any, P: np.ndarray, floor: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Derivative and curvature of the mean loss in each margin."""
+    share = rows.weights / len(rows.weights)
+    with np.errstate(over="ignore"):
+        return share * derivative(loss, P, rows.targets), share * np.maximum(curvature(loss, P, rows.targets), floor)
+
+
+def _mean_loss(rows: SampleRows, loss: Any, P: np.ndarray) -> float:
+    """The mean over rows, summed over models."""
+    return float((rows.weights * value(loss, P, rows.targets)).sum() / len(rows.weights))

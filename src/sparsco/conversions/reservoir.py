@@ -1,0 +1,281 @@
+"""A bounded uniform sample of the stream, which the conversion's metric and its guard are computed on.
+
+Every row has two random priorities, functions of the seed and the row's number.  R is the longest prefix of the rows,
+ordered by the first priority, whose nonzeros fit the budget; V the first rows, ordered by the second priority, among
+those not in R.  Both are functions of the set of rows seen, whatever chunks they came in.  As rows arrive the
+priorities at which R and V end can only fall, so a row beyond both is rejected at sight and never missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ..data.randomness import Purpose, draw, key
+from ..jit.dispatch import U, allocating_kernel, kernel
+from ..problem.state import widened
+
+_NO_LIMIT = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+class SampleRows(NamedTuple):
+    """Rows of the stream as CSR, in the order of their row numbers; targets and weights are (n, m)."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+    numbers: np.ndarray
+
+    def lane(self, lane: int) -> SampleRows:
+        """The same rows as model ``lane`` sees them: targets and weights of shape (n,)."""
+        return self._replace(
+            targets=np.ascontiguousarray(self.targets[:, lane]), weights=np.ascontiguousarray(self.weights[:, lane])
+        )
+
+
+class Sample(NamedTuple):
+    """What :meth:`Reservoir.sample` returns; ``kappa`` is the share of the rows seen that R holds."""
+
+    R: SampleRows
+    V: SampleRows
+    kappa: float
+
+    def lane(self, lane: int) -> Sample:
+        """The sample as model ``lane`` sees it."""
+        return Sample(self.R.lane(lane), self.V.lane(lane), self.kappa)
+
+
+class _Table(NamedTuple):
+    """One entry per stored row, in the order of the row numbers (which is the order in the arena, too)."""
+
+    number: np.ndarray
+    first: np.ndarray
+    """Priority for R."""
+    second: np.ndarray
+    """Priority for V."""
+    start: np.ndarray
+    length: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+
+
+@kernel
+def _copy_rows(starts, lengths, indices, data, to_indices, to_data, at):
+    """Copy rows one behind the other, from position ``at`` on.  In place it closes gaps: rows only move down."""
+    to = U(at)
+    for k in range(starts.size):
+        start, length = U(starts[k]), U(lengths[k])
+        for p in range(length):
+            to_indices[to + p] = indices[start + p]
+        for p in range(length):
+            to_data[to + p] = data[start + p]
+        to += length
+
+
+@allocating_kernel
+def _choose(key_r, key_v, limit_r, limit_v, number, n):
+    """Positions and priorities of the rows number, ..., number + n - 1 that come before either limit."""
+    kept, first, second = np.empty(n, np.int64), np.empty(n, np.uint64), np.empty(n, np.uint64)
+    size = 0
+    for i in range(n):
+        at = U(number + i)
+        a, b = draw(key_r, at), draw(key_v, at)
+        kept[size], first[size], second[size] = i, a, b
+        size += (a < limit_r) | (b < limit_v)
+    return kept[:size], first[:size], second[:size]
+
+
+class Reservoir:
+    """The sample and all it needs to go on: ``offer`` chunks of rows, ask for the ``sample`` at any time.
+
+    R holds at most ``max_nonzeros`` nonzeros (an empty row counts as one), V at most ``max_guard`` rows and
+    ``max_nonzeros`` nonzeros.  A row's number is ``first`` and how many were offered before it; later passes offer
+    nothing.
+    """
+
+    def __init__(
+        self, seed: int = 0, lanes: int = 1, max_nonzeros: int = 1_000_000, max_guard: int = 2_000, first: int = 0
+    ) -> None:
+        self.max_nonzeros, self.max_guard = max_nonzeros, max_guard
+        self._keys = key(seed, Purpose.RESERVOIR)[0], key(seed, Purpose.GUARD)[0]
+        self.first, self.rows_seen = first, 0
+        none = np.empty(0, np.int64)
+        self._rows = 0  # rows in the table, whose arrays are longer
+        self._table = _Table(
+            none, none.view(np.uint64), none.view(np.uint64), none, none, np.empty((0, lanes)), np.empty((0, lanes))
+        )
+        self._used = 0  # of the arena
+        self._indices, self._data = np.empty(0, np.uint32), np.empty(0)
+        self._shared = False  # whether a copy may still read the arrays
+        self._limits = (_NO_LIMIT, _NO_LIMIT)
+        self._fresh = 0  # cost of the rows stored since the limits were last computed
+
+    def offer(
+        self, starts: np.ndarray, stops: np.ndarray, indices: np.ndarray, data: np.ndarray,
+        lanes_of: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    ) -> None:
+        """See the next rows, row i at ``indices[starts[i]:stops[i]]``; what is kept is copied.
+
+        ``lanes_of(i)`` gives the targets and weights of the rows i, (len(i), m) each.
+        """
+        number = self.first + self.rows_seen
+        self.rows_seen += len(starts)
+        kept, first, second = _choose(*self._keys, *self._limits, number, len(starts))
+        lengths = stops[kept] - starts[kept]
+        self._fresh += int(np.maximum(lengths, 1).sum())
+        if self._fresh > (self.max_nonzeros + self.max_guard) // 3:
+            stay = self._tighten(first, second, lengths)
+            kept, first, second, lengths = kept[stay], first[stay], second[stay], lengths[stay]
+        if not kept.size:
+            return
+        ends = lengths.cumsum()
+        self._make_room(kept.size, int(ends[-1]))
+        _copy_rows(starts[kept], lengths, indices, data, self._indices, self._data, self._used)
+        into = slice(self._rows, self._rows + kept.size)
+        new = (kept + number, first, second, self._used + ends - lengths, lengths, *lanes_of(kept))
+        for column, values in zip(self._table, new, strict=True):
+            column[into] = values
+        self._rows += kept.size
+        self._used += int(ends[-1])
+
+    def expect(self, rows: int, nonzeros: int) -> None:
+        """There will be so many in all, here and elsewhere: of the priorities only twice the share that R and V are
+        expected to take is kept from the start.  What is dropped would have been dropped at the joining."""
+        kept = min(1.0, (2.0 * self.max_nonzeros * rows / max(nonzeros, rows, 1) + 64.0) / max(rows, 1))
+        guard = 1.0 if kept > 0.5 else min(1.0, (2.0 * self.max_guard + 64.0) / rows / (1.0 - kept))
+        self._limits = tuple(  # type: ignore[assignment]
+            min(limit, np.uint64(int(share * 2**63) * 2 - (share == 1.0)))
+            for limit, share in zip(self._limits, (kept, guard), strict=True)
+        )
+
+    def joined(self, other: Reservoir) -> Reservoir:
+        """The sample of these rows and of the other's, whose numbers follow: what one reservoir would hold that was
+        offered both.  Its limits are no higher than either's, so neither has dropped a row that is in it.  It is to be
+        read: further rows would get numbers that are taken."""
+        twin, rows = self.copy(), other._gather(np.arange(other._rows))
+        twin.rows_seen = self.rows_seen + other.rows_seen
+        twin._limits = min(self._limits[0], other._limits[0]), min(self._limits[1], other._limits[1])
+        if other._rows:
+            lengths = np.diff(rows.indptr)
+            twin._make_room(other._rows, len(rows.data))
+            _copy_rows(rows.indptr[:-1], lengths, rows.indices, rows.data, twin._indices, twin._data, twin._used)
+            into = slice(twin._rows, twin._rows + other._rows)
+            table = other._table._replace(start=twin._used + rows.indptr[:-1])
+            for column, values in zip(twin._table, table, strict=True):
+                column[into] = values[: other._rows]
+            twin._rows, twin._used = twin._rows + other._rows, twin._used + len(rows.data)
+        none = np.empty(0, np.int64)
+        twin._tighten(none.view(np.uint64), none.view(np.uint64), none)
+        return twin
+
+    def widen(self, lanes: int) -> None:
+        """More lanes, which the rows so far have no part in: target -1, weight 0."""
+        table = self._table
+        wide = {"targets": widened(table.targets, lanes, -1.0), "weights": widened(table.weights, lanes)}
+        self._table = table._replace(**wide)
+
+    def sample(self) -> Sample:
+        """R, V and kappa for the rows seen so far; changes nothing."""
+        table, n = self._table, self._rows
+        in_r, in_v, _ = self._split(table.first[:n], table.second[:n], table.length[:n])
+        kappa = in_r.size / self.rows_seen if self.rows_seen else 1.0
+        return Sample(self._gather(in_r), self._gather(in_v), kappa)
+
+    def copy(self) -> Reservoir:
+        """An independent twin; the arrays are shared until either one next changes them."""
+        self._shared = True
+        twin = object.__new__(Reservoir)
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict) -> Reservoir:
+        return self.copy()
+
+    def __getstate__(self) -> dict:
+        """Without the arrays' unused ends and gaps."""
+        rows = self._gather(np.arange(self._rows))
+        table = _Table(*(column[: self._rows].copy() for column in self._table))
+        table = table._replace(start=rows.indptr[:-1].copy())
+        return self.__dict__ | {
+            "_table": table, "_indices": rows.indices, "_data": rows.data, "_used": len(rows.data), "_shared": False,
+        }  # fmt: skip
+
+    def _split(
+        self, first: np.ndarray, second: np.ndarray, length: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, tuple[np.uint64, np.uint64]]:
+        """Of rows with these priorities and lengths the positions of R and of V, ascending, and where both end."""
+        n, cost = len(length), np.maximum(length, 1)
+        in_r, limit_r = _prefix(first, np.arange(n), self._limits[0], cost, self.max_nonzeros, n)
+        rest = np.ones(n, bool)
+        rest[in_r] = False
+        in_v, limit_v = _prefix(
+            second, np.flatnonzero(rest), self._limits[1], cost, self.max_nonzeros, self.max_guard
+        )
+        return in_r, in_v, (limit_r, limit_v)
+
+    def _tighten(self, first: np.ndarray, second: np.ndarray, length: np.ndarray) -> np.ndarray:
+        """Lower the limits to where R and V end with these rows that come next, and forget the rows beyond.
+
+        Returns which of the new ones stay: the others need not be copied.
+        """
+        old, n = self._table, self._rows
+        pairs = (old.first, first), (old.second, second), (old.length, length)
+        in_r, in_v, self._limits = self._split(*(np.concatenate([column[:n], more]) for column, more in pairs))
+        self._fresh = 0
+        stay = np.sort(np.concatenate([in_r, in_v]))
+        self._rows = int(np.searchsorted(stay, n))
+        if self._rows < n:
+            self._table = _Table(*(column[stay[: self._rows]] for column in old))
+        return stay[self._rows :] - n
+
+    def _gather(self, positions: np.ndarray) -> SampleRows:
+        """The rows at these table positions, copied out."""
+        number, _, _, start, length, targets, weights = (column[positions] for column in self._table)
+        indptr = np.zeros(positions.size + 1, np.int64)
+        np.cumsum(length, out=indptr[1:])
+        indices, data = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1])
+        _copy_rows(start, length, self._indices, self._data, indices, data, 0)
+        return SampleRows(indptr, indices, data, targets, weights, number)
+
+    def _make_room(self, rows: int, nonzeros: int) -> None:
+        """Let the arrays hold so many more: close the gaps, and grow if that frees less than a quarter."""
+        if self._shared:
+            vars(self).update(self.__getstate__())
+        if self._rows + rows > len(self._table.number):
+            size = max(2 * len(self._table.number), self._rows + rows)
+            self._table = _Table(*(_grown(column, size, self._rows) for column in self._table))
+        if self._used + nonzeros <= self._data.size:
+            return
+        start, length = self._table.start[: self._rows], self._table.length[: self._rows]
+        live = int(length.sum())
+        if live < self._used:
+            _copy_rows(start, length, self._indices, self._data, self._indices, self._data, 0)
+            start[:] = length.cumsum() - length
+            self._used = live
+        if 4 * (live + nonzeros) > 3 * self._data.size:
+            size = max(5 * self.max_nonzeros // 2, 2 * (live + nonzeros))  # memory that is not written to costs nothing
+            self._indices, self._data = _grown(self._indices, size, live), _grown(self._data, size, live)
+
+
+def _prefix(
+    priority: np.ndarray, among: np.ndarray, limit: np.uint64, cost: np.ndarray, budget: int, count: int
+) -> tuple[np.ndarray, np.uint64]:
+    """The longest run of entries, by priority, within budget and count; ascending, with the priority of the next."""
+    among = among[priority[among] < limit]
+    if among.size <= count and cost[among].sum() <= budget:
+        return among, limit
+    order = among[np.argsort(priority[among])]
+    end = min(int(np.searchsorted(cost[order].cumsum(), budget, side="right")), count)
+    return np.sort(order[:end]), priority[order[end]]
+
+
+def _grown(array: np.ndarray, size: int, used: int) -> np.ndarray:
+    bigger = np.empty((size, *array.shape[1:]), array.dtype)
+    bigger[:used] = array[:used]
+    return bigger

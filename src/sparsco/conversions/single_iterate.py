@@ -1,0 +1,139 @@
+"""Conversions that choose one iterate, so that its sparsity is kept: SCMDI for a known length, OCMDI for any.
+
+Both compare each step with an average w_bar of earlier iterates: w_t is kept where the step from it brings the iterate
+no nearer to w_bar than D(w_bar, .) / T, in Bregman divergence.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..mirrors import divergence
+from ..optimizers.iterate_tracking import REMEMBERED
+from ..problem.state import Followed
+from .averaging import NEVER, Answer
+
+
+class OCMDI(NamedTuple):
+    """An individual iterate of a stream of unknown length: w_bar is the average up to the last power of two."""
+
+    follows = True
+
+    def check(self) -> None:
+        """Nothing can be wrong."""
+
+    def watch(self, loss: Any) -> Any:
+        return Followed()
+
+    def begin(self, run: Any) -> None:
+        run.open()
+        w, b = run.weights()
+        _compare(run, w, b, 0.0)  # nothing has been learned: nothing is to be settled
+
+    def next_event(self, run: Any, n: int) -> int:
+        return (1 << (n + 1).bit_length()) - 1
+
+    def event(self, run: Any, n: int) -> None:
+        k = (n + 1).bit_length()
+        w_bar, b_bar, distance = _average(run)
+        _compare(run, w_bar, b_bar, 2.0 ** (1 - k) * distance)
+
+    def omega_of(self, run: Any, t: int, n: int) -> np.ndarray:
+        return _weights(run, t, n)
+
+    def finish(self, run: Any) -> Answer:
+        if run.block.iterate:
+            return _kept(run)
+        d, m = run.d, run.problem.m
+        w, b = run.initial or (np.zeros((d, m)), np.zeros(m))
+        return Answer(w[:d], b, {"iterate": 1, "differences": _differences(run)})
+
+
+class SCMDI(NamedTuple):
+    """An individual iterate of a stream of 2 T - 1 examples: w_bar is the average of the first T iterates.
+
+    ``least`` takes the iterate with the least difference in place of the last one below the threshold.
+    """
+
+    T: int | None = None
+    least: bool = False
+
+    follows = True
+
+    def check(self) -> None:
+        if self.T is not None and (not isinstance(self.T, numbers.Integral) or isinstance(self.T, bool) or self.T < 1):
+            raise ValueError(f"SCMDI(T={self.T!r}): T is half the number of examples, a whole number of at least 1.")
+
+    def for_length(self, n: int) -> SCMDI:
+        """For a stream of n examples in all."""
+        return self if self.T is not None else self._replace(T=max((n + 1) // 2, 1))
+
+    watch, omega_of = OCMDI.watch, OCMDI.omega_of
+
+    def begin(self, run: Any) -> None:
+        if self.T is None:
+            raise ValueError("SCMDI needs the length of the stream: give T, half of it, or choose conversion='ocmdi'.")
+        run.open()
+        if self.T == 1:
+            self.event(run, 0)
+
+    def next_event(self, run: Any, n: int) -> int:
+        return self.T - 1 if n < self.T - 1 else NEVER
+
+    def event(self, run: Any, n: int) -> None:
+        w_bar, b_bar, distance = _average(run)
+        _compare(run, w_bar, b_bar, np.inf if self.least else distance / self.T, self.least)
+
+    def finish(self, run: Any) -> Answer:
+        if run.block.iterate:
+            return _kept(run)
+        run.warn(f"SCMDI chooses among iterates from the {self.T}th on; {run.t} examples gave none: the last is taken.")
+        return Answer(*run.weights(), {"differences": _differences(run)})
+
+
+def _weights(run: Any, t: int, n: int) -> np.ndarray:
+    """Of iterates t + 1, ..., t + n in the average: 1, or (t+1)(t+2) eta_t where an L2 term makes all strongly convex;
+    t + 1 where that term is in the gradient."""
+    if not run.problem.regularizer.rho > 0.0:
+        return np.ones(n)
+    number = np.arange(t + 1.0, t + n + 1.0)
+    if getattr(run.optimizer, "l2_in", "prox") == "gradient":
+        return number + 1.0
+    return (number + 1.0) * (number + 2.0) * run.step.sizes(t, n)
+
+
+def _average(run: Any) -> tuple[np.ndarray, np.ndarray, float]:
+    """The average of all iterates, the present one included, and its divergence from that one; the run is settled."""
+    run.optimizer.settle(run.problem, run.state, run.block, run.t)
+    w, b = run.weights()
+    weight = _weights(run, run.t, 1)[0]
+    sums, bias = run.optimizer.layout.sums(run.problem, run.state)
+    total = run.window_weight + weight
+    w_bar, b_bar = (sums[: run.d, 0, :1] + weight * w) / total, (bias[0, :1] + weight * b) / total
+    v = run.optimizer.dual(run.problem, run.state, run.block, run.t)[: run.d]
+    distance = divergence(run.optimizer.mirror, w_bar[:, 0], v) + 0.5 * float((b_bar[0] - b[0]) ** 2)
+    return w_bar, b_bar, distance
+
+
+def _compare(run: Any, w_bar: np.ndarray, b_bar: np.ndarray, threshold: float, least: bool = False) -> None:
+    """From here on, with the run settled."""
+    run.block.follow(float(b_bar[0]), threshold, least)
+    run.optimizer.compare(run.problem, run.state, run.block, w_bar[:, 0])
+
+
+def _differences(run: Any) -> np.ndarray:
+    """Of the last examples, at most 1000."""
+    return run.block.differences[-REMEMBERED:].copy()
+
+
+def _kept(run: Any) -> Answer:
+    block = run.block
+    w = run.optimizer.kept(run.problem, run.state, block)[: run.d, None]
+    report = {
+        "iterate": block.iterate, "difference": float(block.number[3]), "threshold": float(block.number[1]),
+        "differences": _differences(run),
+    }  # fmt: skip
+    return Answer(w, np.array([block.number[2]]), report)

@@ -1,0 +1,303 @@
+"""Few features of many: random draws, the largest, and weights learned anew on what is left.
+
+Everything here works on weights (d, m) and rows.  :mod:`sparsco.estimators.sparsify` does it for fitted models.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
+
+from ..data.randomness import Purpose, uniform
+from ..losses import Squared, couples, derivative, value
+from ..penalties import L1Ball, bounds, is_lazy, kind, prox_all, strength
+
+RIDGES = tuple(10.0**power for power in np.arange(-5.0, 0.5, 0.5))
+"""L2 weights that a refit tries, on columns of mean square one and the loss over its smoothness."""
+_ALL_FEATURES = 10**15
+"""So many draws hit every feature as often as it should be: the weights stay what they are."""
+
+
+def tied(regularizer: Any) -> bool:
+    """Whether a feature is in or out for all models at once; penalties whose structure single features would undo are
+    refused."""
+    record = getattr(regularizer, "record", regularizer)
+    cls = record if isinstance(record, type) else type(record)
+    grouped = kind(cls) == "grouped"
+    if kind(cls) == "separable" or (grouped and is_lazy(cls)) or "lam" not in cls._fields:  # a set has no strength
+        return grouped
+    raise ValueError(
+        f"{cls.__name__} ties features together, and a number of features would take that apart: strengthen the "
+        "penalty in place of a budget, or choose penalty='elasticnet' or 'row-group'."
+    )
+
+
+def allowed(regularizer: Any, W: np.ndarray) -> np.ndarray:
+    """The nearest weights on the same features that the penalty allows: in a box, or a ball.  An L1 ball is stage one's
+    alone; what is learned anew may leave it."""
+    if isinstance(regularizer, L1Ball):
+        return W
+    inside = np.where(W != 0.0, prox_all(regularizer, W, 0.0), 0.0)
+    if not np.all(np.isfinite(strength(regularizer, inside))):
+        raise ValueError(f"{type(regularizer).__name__} does not allow the zeros of a model with few features.")
+    return inside
+
+
+def check_target(target: Any) -> None:
+    """Refuse what is no (eps, delta)."""
+    good = isinstance(target, tuple | list) and len(target) == 2 and all(isinstance(x, numbers.Real) for x in target)
+    if not (good and target[0] > 0.0 and 0.0 < target[1] < 1.0):
+        raise ValueError(
+            f"target_excess_risk={target!r}: it is a pair (eps, delta), an excess risk to stay below, above 0, and the "
+            "probability of failing to, between 0 and 1."
+        )
+
+
+def thinned(
+    how: Any, W: np.ndarray, b: np.ndarray, problem: Any, sample: Any, seed: int
+) -> tuple[np.ndarray, np.ndarray, list[dict[str, Any]]]:
+    """What the conversion ``Sparsify`` does on a sample of the stream: weights (d, m), intercepts (m,), and a report
+    for each model, or one for all where a feature is in or out for all."""
+    n, d = len(sample.targets), len(W)
+    X = sp.csr_array((sample.data, sample.indices.astype(np.int64), sample.indptr), shape=(n, d))
+    model, rows = Models(W, b, problem.loss, problem.regularizer, problem.intercept), Examples(X, *sample[3:5])
+    moments, held = second_moments(X) if n else np.ones(d), held_out_rows(n, seed)
+    largest = how.how == "top-k" and how.target is None
+
+    def draws(V: np.ndarray) -> int:
+        eps, delta = how.target
+        if couples(model.loss):
+            eps /= W.shape[1]
+        if not isinstance(model.loss, Squared):  # a curvature of at most h adds at most h / 2 E<w' - w, x>^2
+            eps = 2.0 * eps / model.loss.smoothness
+        return draws_needed(lengths(V), eps, delta, np.sqrt(moments))
+
+    def thin(V: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        if largest:
+            return keep_largest_rows(V, how.k, np.sqrt(moments))
+        shares = sampling_shares(lengths(V), "mg" if how.how == "mg" else "dd", moments)
+        return _drawn_to(V, shares, how.k, rng) if how.target is None else draw_features(V, shares, draws(V), rng)
+
+    judges = rows.where(held) if held.any() else rows
+    out = best_of_trials(model, judges if n else None, thin, 1 if largest else how.trials, seed)
+    ridges: list[float] = []
+    if how.refit and n:
+        out, b, ridges = refit_models(model._replace(W=out), rows, held)
+    out = allowed(model.regularizer, out)
+    reports: list[dict[str, Any]] = []
+    for part in _parts(W.shape[1], model.tied):
+        report = {"from": int(W[:, part].any(1).sum()), "rows": n, "nonzeros": int(out[:, part].any(1).sum())}
+        report |= {} if how.target is None else {"K": draws(W[:, part])}
+        reports.append(report | ({"ridge": ridges[part.start]} if ridges else {}))
+    return out, b, reports
+
+
+class Examples(NamedTuple):
+    """Rows as models see them: targets and weights are (n, m)."""
+
+    X: Any
+    targets: np.ndarray
+    weights: np.ndarray
+
+    def where(self, chosen: np.ndarray) -> Examples:
+        return Examples(*(part[chosen] for part in self))
+
+    def of(self, models: slice) -> Examples:
+        return Examples(self.X, self.targets[:, models], self.weights[:, models])
+
+    def loss(self, loss: Any, p: np.ndarray) -> float:
+        """The mean over rows at margins p (n, m), summed over models."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float((self.weights * value(loss, p, self.targets)).mean(0).sum())
+
+    def gradient(self, loss: Any, p: np.ndarray) -> np.ndarray:
+        """Its derivatives by the margins."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.weights * derivative(loss, p, self.targets) / len(p)
+
+
+class Models(NamedTuple):
+    """One or several linear models: weights (d, m), intercepts (m,), and what they were learned by."""
+
+    W: np.ndarray
+    b: np.ndarray
+    loss: Any
+    regularizer: Any
+    intercept: bool
+
+    @property
+    def tied(self) -> bool:
+        return tied(self.regularizer)
+
+
+def sampling_shares(w: np.ndarray, p: str, second_moments: Any = None) -> np.ndarray:
+    """The probabilities of "dd" or "mg", over features."""
+    if p not in ("dd", "mg"):
+        raise ValueError(f"p={p!r}: choose 'dd' (by |w| rms(x)) or 'mg' (by |w|).")
+    if p == "dd" and second_moments is None:
+        raise ValueError("p='dd' needs second_moments=, E[x_j^2] for each feature or rows X.")
+    size = np.abs(w) * (root_moments(second_moments, len(w)) if p == "dd" else 1.0)
+    total = size.sum()
+    return size / total if total > 0.0 else size
+
+
+def draws_needed(sizes: np.ndarray, eps: float, delta: float, rms: np.ndarray, half: bool = False) -> int:
+    """Return K such that with probability 1 - delta "dd" adds at most eps to the expected squared error.
+
+    It is (sum_j |w_j| sqrt(E[x_j^2]))^2 / (eps delta), by the variance of a draw and Markov's inequality; with ``half``
+    half as many, for half the squared error.
+    """
+    spread = float(np.sum(np.abs(sizes) * rms))
+    with np.errstate(all="ignore"):
+        K = np.square(spread) / eps / delta * (0.5 if half else 1.0)
+    if not np.isfinite(K):
+        raise ValueError(f"eps={eps!r}, delta={delta!r}: no number of draws is enough for a target so small.")
+    return max(1, math.ceil(K))
+
+
+def second_moments(X: Any) -> np.ndarray:
+    """E[x_j^2] over the rows X, dense or sparse."""
+    if not sp.issparse(X):
+        return np.square(np.asarray(X, dtype=np.float64)).mean(0)
+    rows = X.tocsr()
+    return np.bincount(rows.indices, np.square(rows.data), rows.shape[1]) / max(rows.shape[0], 1)
+
+
+def checked_moments(given: Any, d: int) -> np.ndarray:
+    """E[x_j^2], given or taken from rows."""
+    given = second_moments(given) if np.ndim(given) == 2 else np.asarray(given, dtype=np.float64)
+    if given.shape != (d,) or not np.all(given >= 0.0) or not np.all(np.isfinite(given)):
+        raise ValueError(f"second_moments must be {d} finite numbers of at least 0, one per feature, or rows of them.")
+    return given
+
+
+def root_moments(given: Any, d: int) -> np.ndarray:
+    return np.ones(d) if given is None else np.sqrt(checked_moments(given, d))
+
+
+def lengths(V: np.ndarray) -> np.ndarray:
+    """|w_j|, of several models the norm of feature j's weights."""
+    return np.abs(V[:, 0]) if V.shape[1] == 1 else np.linalg.norm(V, axis=1)
+
+
+def keep_largest_rows(V: np.ndarray, k: int, rms: np.ndarray) -> np.ndarray:
+    out = np.zeros_like(V)
+    chosen = np.argsort(-lengths(V) * rms, kind="stable")[:k]
+    out[chosen] = V[chosen]
+    return out
+
+
+def draw_features(V: np.ndarray, shares: np.ndarray, K: int, rng: np.random.Generator) -> np.ndarray:
+    out, used = np.zeros_like(V), np.flatnonzero(shares)
+    if K > _ALL_FEATURES:
+        return V.copy()
+    if used.size:
+        counts = rng.multinomial(K, shares[used] / shares[used].sum())
+        out[used] = V[used] * counts[:, None] / (K * shares[used])[:, None]
+    return out
+
+
+def _drawn_to(V: np.ndarray, shares: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+    """As many draws as there can be with at most k different features."""
+    used = np.flatnonzero(shares)
+    if used.size <= k:
+        return V.copy()
+    share = shares[used] / shares[used].sum()
+    order = used[rng.choice(used.size, size=50 * k, p=share)]
+    first = np.sort(np.unique(order, return_index=True)[1])
+    K = int(first[k]) if first.size > k else order.size
+    counts = np.bincount(order[:K], minlength=len(V))
+    out, drawn = np.zeros_like(V), counts > 0
+    out[drawn] = V[drawn] * counts[drawn, None] / (K * shares[drawn])[:, None]
+    return out
+
+
+def _parts(m: int, together: bool) -> list[slice]:
+    return [slice(0, m)] if together else [slice(q, q + 1) for q in range(m)]
+
+
+def best_of_trials(
+    model: Models, rows: Examples | None, thin: Callable[[np.ndarray, Any], np.ndarray], trials: int, seed: int
+) -> np.ndarray:
+    """The weights thinned, the best of several trials on the rows: of each model, or of all together where they share
+    their features or their loss."""
+    out, m = np.zeros_like(model.W), model.W.shape[1]
+    for part in _parts(m, model.tied or couples(model.loss)):
+        V, b, rng = model.W[:, part], model.b[part], np.random.default_rng(seed)
+        units = _parts(V.shape[1], model.tied)
+        found = [np.hstack([thin(V[:, unit], rng) for unit in units]) for _ in range(trials)]
+        losses = [0.0] if rows is None else [rows.of(part).loss(model.loss, rows.X @ each + b) for each in found]
+        out[:, part] = found[int(np.argmin(np.nan_to_num(losses, nan=np.inf)))]
+    return out
+
+
+def held_out_rows(n: int, seed: int) -> np.ndarray:
+    """A fifth of n rows."""
+    return uniform(seed, Purpose.VALIDATION, np.arange(n)) < 0.2
+
+
+def refit_models(model: Models, rows: Examples, held: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[float]]:
+    """Weights, intercepts and ridges of all models, each by itself unless their loss is one."""
+    import scipy.optimize  # noqa: F401 - first, so that its BLAS is limited, too
+
+    out, b, ridges = np.zeros_like(model.W), model.b.copy(), []
+    with threadpool_limits(1):  # threads would wait for each other longer than L-BFGS works
+        for part in _parts(len(b), couples(model.loss)):
+            own = model._replace(W=model.W[:, part], b=b[part])
+            out[:, part], b[part], ridge = _refitted(own, rows.of(part), held)
+            ridges += [ridge] * len(own.b)
+    return allowed(model.regularizer, out), b, ridges
+
+
+def _refitted(model: Models, rows: Examples, held: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Weights and intercepts on the support of the model, and the ridge that was chosen.
+
+    Ridges are tried from the largest down, each from the solution before, until two in a row do not help.
+    """
+    chosen = np.flatnonzero(model.W.any(1))
+    free = model.W[chosen] != 0.0
+    columns = sp.csr_array(rows.X[:, chosen])
+    scale = np.sqrt(second_moments(columns))[:, None]
+    scale[scale == 0.0] = 1.0
+    rows = rows._replace(X=sp.csr_array(columns @ sp.diags_array(1.0 / scale[:, 0])))
+    ends = [np.where(free, end[chosen, None] * scale, 0.0) for end in bounds(model.regularizer, len(model.W))]
+    start, best, ridge, worse = np.vstack([model.W[chosen] * scale, model.b]), np.inf, RIDGES[-1], 0
+    if held.any() and not held.all():
+        learned, judged = rows.where(~held), rows.where(held)
+        for tried in reversed(RIDGES):
+            start = _minimum(start, model, learned, tried, ends)
+            error = judged.loss(model.loss, judged.X @ start[:-1] + start[-1])
+            best, ridge, worse = (error, tried, 0) if error < best else (best, ridge, worse + 1)
+            if worse == 2:
+                break
+    found, out = _minimum(start, model, rows, ridge, ends), np.zeros_like(model.W)
+    out[chosen] = found[:-1] / scale
+    return out, found[-1], ridge
+
+
+def _minimum(start: np.ndarray, model: Models, rows: Examples, ridge: float, ends: list[np.ndarray]) -> np.ndarray:
+    """Weights between the ends and, in the last row, intercepts that minimise mean loss and L2 term."""
+    from scipy.optimize import minimize  # a third of a second that most runs can do without
+
+    loss, l2, Z = model.loss, ridge * model.loss.smoothness, rows.X
+
+    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        V, b = np.split(flat.reshape(start.shape), [-1])
+        p = Z @ V + b
+        slopes = rows.gradient(loss, p)
+        total = rows.loss(loss, p) + 0.5 * l2 * float(np.vdot(V, V))
+        return total, np.vstack([Z.T @ slopes + l2 * V, slopes.sum(0) * model.intercept]).ravel()
+
+    open_ended = np.full(start.shape[1], np.inf)
+    limits = np.array([np.vstack([ends[0], -open_ended]).ravel(), np.vstack([ends[1], open_ended]).ravel()])
+    found = minimize(
+        objective, start.ravel(), jac=True, method="L-BFGS-B", bounds=None if np.isinf(limits).all() else limits.T,
+        options={"maxiter": 200, "maxcor": 20},
+    )  # fmt: skip
+    return found.x.reshape(start.shape)

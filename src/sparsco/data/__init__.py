@@ -1,0 +1,1 @@
+"""Rows and features: matrices of rows, slots of features, reproducible random draws, the order of rows."""

@@ -1,0 +1,330 @@
+"""Examples as CSR: the only code that knows dense from sparse."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..jit.dispatch import U, allocating_kernel, inlined, kernel
+from ..jit.lanes import EIGHT, load, prefetch, store
+
+MAX_FEATURES = 2**32 - 1
+LARGEST = np.float64(1e75)
+"""Larger numbers are refused: fourth powers, which the optimizers sum, would overflow."""
+
+
+class Matrix(NamedTuple):
+    """CSR rows: int64 ``indptr``, uint32 ``indices`` without repetition in a row, float ``data`` without zeros."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    d: int
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def take(self, order: np.ndarray) -> Matrix:
+        """A copy of the rows in ``order``; of rows that follow each other in one piece."""
+        if len(order) and order[-1] - order[0] == len(order) - 1 and np.all(order[1:] > order[:-1]):
+            indptr = self.indptr[order[0] : order[-1] + 2]
+            part = slice(indptr[0], indptr[-1])
+            return Matrix(indptr - indptr[0], self.indices[part].copy(), self.data[part].copy(), self.d)
+        counts = self.indptr[order + 1] - self.indptr[order]
+        indptr = np.zeros(len(order) + 1, np.int64)
+        np.cumsum(counts, out=indptr[1:])
+        where = np.arange(indptr[-1]) + np.repeat(self.indptr[order] - indptr[:-1], counts)
+        return Matrix(indptr, self.indices[where], self.data[where], self.d)
+
+    def to_scipy(self) -> sp.csr_array:
+        """The same rows as a scipy array.
+
+        Where indices do not ascend it is a copy: scipy may sort them, in place and together with the data, of which it
+        may have copied the one and not the other.
+        """
+        indices = self.indices.view(np.int32) if self.d < 2**31 else self.indices.astype(np.int64)
+        rows = sp.csr_array((self.data, indices, self.indptr), shape=(len(self), self.d))
+        return rows if rows.has_sorted_indices else rows.copy()
+
+
+def stack(parts: list[Matrix]) -> Matrix:
+    """Rows of several matrices, one below the other."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)])
+    return Matrix(
+        np.cumsum(counts, dtype=np.int64),
+        np.concatenate([part.indices for part in parts]),
+        np.concatenate([part.data for part in parts]),
+        max(part.d for part in parts),
+    )
+
+
+def as_matrix(X: Any, wide: bool = False) -> Matrix:
+    """Rows from a dense array or any scipy sparse matrix or array, int32 or int64 indices, float32 or float64.
+
+    Entries keep their order.  Duplicate entries are summed and stored zeros dropped, on a copy; NaN, infinity and huge
+    values are refused.
+    ``wide`` leaves the indices as they are, for :mod:`sparsco.data.slots` to turn into smaller ones.
+    """
+    if isinstance(X, Matrix):
+        return X
+    if not sp.issparse(X):
+        X = np.asarray(X)
+        if X.ndim != 2:
+            raise ValueError(f"X has {X.ndim} dimensions; it must have 2: one row per example.")
+    if not wide:
+        check_width(X.shape[1])
+    if not sp.issparse(X):
+        return _from_dense(np.ascontiguousarray(X, X.dtype if X.dtype in (np.float32, np.float64) else np.float64))
+    csr = sp.csr_array(X)
+    if csr.dtype not in (np.float32, np.float64):
+        csr = csr.astype(np.float64)
+    unordered, zeros, wild, outside = _inspect(csr.indptr, csr.indices, csr.data, LARGEST, csr.shape[1])
+    repeated = 0
+    if unordered:
+        repeated, outside = _look_for_repetitions(csr.indptr, csr.indices, csr.shape[1], *_hash_table(csr))
+    if outside:
+        raise ValueError(f"X has an index outside of its {csr.shape[1]} columns: it was not put together as it should.")
+    if repeated:
+        csr = _summed(csr)
+    elif zeros:
+        csr = csr.copy()
+    if repeated or zeros:
+        csr.eliminate_zeros()
+    if wild or repeated:  # a sum of duplicates may be too large
+        check_numbers(csr.data, "X")
+    narrow = csr.indices.dtype == np.int32
+    indices = csr.indices if wide else csr.indices.view(np.uint32) if narrow else csr.indices.astype(np.uint32)
+    arrays = csr.indptr.astype(np.int64, copy=False), indices, csr.data
+    return Matrix(*(a if a.flags.writeable and a.flags.c_contiguous else np.array(a) for a in arrays), csr.shape[1])
+
+
+def _hash_table(csr: sp.csr_array) -> tuple[np.ndarray, np.uint64, np.uint64]:
+    """An empty table for the columns of a row, and the factor and shift that give a column's place in it.
+
+    It has at least twice as many places as the longest row has entries, of which few meet where rows are short; but no
+    more places than columns: then a column is its place.
+    """
+    bits = max(12, min(2 * int(np.diff(csr.indptr).max(initial=1)), 2**31).bit_length())
+    if csr.shape[1] <= 1 << bits:
+        return np.full(csr.shape[1], -1), U(1), U(0)
+    return np.full(1 << bits, -1), U(0x9E3779B1), U(32 - bits)
+
+
+def _summed(csr: sp.csr_array) -> sp.csr_array:
+    """A copy in which the entries of one row and column are one, at the place of the first: their sum.
+
+    What becomes of a row depends on that row alone, so that rows in chunks are summed as all of them at once.
+    """
+    row = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+    order = np.lexsort((csr.indices, row))  # stable: the first entry leads
+    is_first = np.append(True, (np.diff(row[order]) != 0) | (np.diff(csr.indices[order]) != 0))
+    starts = np.flatnonzero(is_first)
+    sums, leads = np.add.reduceat(csr.data[order], starts), order[starts]
+    back = np.argsort(leads)
+    leads = leads[back]
+    indptr = np.append(0, np.cumsum(np.bincount(row[leads], minlength=csr.shape[0])))
+    return sp.csr_array((sums[back], csr.indices[leads], indptr), shape=csr.shape)
+
+
+def _from_dense(X: np.ndarray) -> Matrix:
+    """The same for a dense array; one without zeros is not copied, only numbered."""
+    n, d = X.shape
+    numbers = X.reshape(-1) if X.flags.writeable else X.ravel().copy()
+    zeros, wild = _survey(numbers, LARGEST)
+    if wild:
+        check_numbers(numbers, "X")
+    if zeros == 0:
+        return Matrix(np.arange(n + 1, dtype=np.int64) * d, np.tile(np.arange(d, dtype=np.uint32), n), numbers, d)
+    size = numbers.size - zeros
+    return Matrix(*_compress(X, np.empty(size, np.uint32), np.empty(size, X.dtype)), d)
+
+
+def check_width(d: int) -> None:
+    """Refuse more columns than an index of four bytes can tell apart."""
+    if d > MAX_FEATURES:
+        raise ValueError(
+            f"X has {d} columns; at most {MAX_FEATURES} are supported: hash the features, or set storage='seen'."
+        )
+
+
+def check_numbers(data: np.ndarray, name: str) -> None:
+    """Refuse floats that are not finite or beyond LARGEST."""
+    if not np.all(np.abs(data) <= LARGEST):
+        what = "NaN" if np.isnan(data).any() else "infinity" if np.isinf(data).any() else "huge values"
+        raise ValueError(f"{name} has {what}: its numbers must be finite and at most {LARGEST:g} in magnitude.")
+
+
+@kernel
+def _inspect(indptr, indices, data, largest, d):
+    """In one read: how many rows neither ascend nor descend, how many numbers are zero, how many too large; how many
+    rows begin or end outside of d columns."""
+    unordered, zeros, wild, outside, one = 0, 0, 0, 0, U(1)
+    for i in range(indptr.size - 1):
+        start, stop = U(indptr[U(i)]), U(indptr[U(i + 1)])
+        up, down = one, one
+        for p in range(start, stop):
+            zeros += data[p] == 0.0
+            wild += not abs(data[p]) <= largest
+        for p in range(start + one, stop):
+            up += U(indices[p] > indices[p - one])
+            down += U(indices[p] < indices[p - one])
+        if stop > start:
+            first, last = indices[start], indices[stop - one]
+            outside += (first < 0) | (last < 0) | (first >= d) | (last >= d)
+            unordered += (up < stop - start) & (down < stop - start)
+    return unordered, zeros, wild, outside
+
+
+@kernel
+def _look_for_repetitions(indptr, indices, d, table, factor, shift):
+    """How many entries have a column that their row had before, and how many lie outside of d columns.
+
+    The table is of open addressing and has the position of the entry that came with a column; those of former rows are
+    taken for free places, so that it is never emptied.
+    """
+    repeated, outside = 0, 0
+    mask, one, low = U(table.size - 1), U(1), U(0xFFFFFFFF)
+    for i in range(indptr.size - 1):
+        start = indptr[U(i)]
+        for p in range(start, indptr[U(i + 1)]):
+            j = indices[U(p)]
+            if j < 0 or j >= d:
+                outside += 1
+                continue
+            column = U(j)
+            at = ((((column ^ (column >> U(32))) & low) * factor) & low) >> shift
+            while table[at] >= start and indices[U(table[at])] != j:
+                at = (at + one) & mask
+            repeated += table[at] >= start
+            if table[at] < start:
+                table[at] = p
+    return repeated, outside
+
+
+@kernel
+def _survey(numbers, largest):
+    """How many numbers are zero, how many too large."""
+    zeros, wild = 0, 0
+    for p in range(numbers.size):
+        zeros += numbers[U(p)] == 0.0
+        wild += not abs(numbers[U(p)]) <= largest
+    return zeros, wild
+
+
+@allocating_kernel
+def _compress(X, indices, data):
+    """The numbers that are not zero, as CSR."""
+    indptr, p = np.zeros(X.shape[0] + 1, np.int64), U(0)
+    for i in range(U(X.shape[0])):
+        for j in range(U(X.shape[1])):
+            if X[i, j] != 0.0:
+                indices[p], data[p] = j, X[i, j]
+                p += U(1)
+        indptr[i + U(1)] = p
+    return indptr, indices, data
+
+
+@inlined
+def ask_for_row(indptr, indices, data, order, k):
+    """Ask for the beginning of a row that is to come: in a shuffled pass every row would have to be waited for."""
+    start = U(indptr[U(order[min(k + 2, order.size - 1)])])
+    for line in range(4):
+        prefetch(indices, start + U(16 * line))
+        prefetch(data, start + U(16 * line))
+        prefetch(data, start + U(16 * line + 8))
+
+
+@allocating_kernel
+def squared_norms(indptr, data, order):
+    """||x_i||^2 for the rows in ``order``."""
+    norms = np.empty(order.size)
+    for k in range(order.size):
+        s = 0.0
+        for p in range(U(indptr[order[k]]), U(indptr[order[k] + 1])):
+            s += np.float64(data[p]) * np.float64(data[p])
+        norms[k] = s
+    return norms
+
+
+def margins(
+    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, w: np.ndarray, b: np.ndarray,
+    order: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
+    """<w, x_i> + b for the rows in ``order``, or all, and the models of b (m,), which are the first columns of w."""
+    order = np.arange(len(indptr) - 1) if order is None else order
+    b, out = np.ascontiguousarray(b, np.float64), np.empty((len(order), len(b)))
+    _margins(indptr, indices, data, order, np.ascontiguousarray(w).reshape(-1), w.shape[1], b, out.reshape(-1))
+    return out
+
+
+@kernel
+def _margins(indptr, indices, data, order, w, stride, b, out):
+    m, step, eight = U(b.size), U(stride), U(8)
+    whole = m - m % eight
+    for k in range(order.size):
+        i, at = U(order[k]), U(k) * m
+        start, stop = U(indptr[i]), U(indptr[i + U(1)])
+        for q in range(U(0), whole, eight):
+            s = load(EIGHT, b, q)
+            for p in range(start, stop):
+                s = s + load(EIGHT, w, U(indices[p]) * step + q) * data[p]
+            store(EIGHT, out, at + q, s)
+        for q in range(whole, m):
+            t = b[q]
+            for p in range(start, stop):
+                t += w[U(indices[p]) * step + q] * data[p]
+            out[at + q] = t
+
+
+@allocating_kernel
+def count_columns(w):
+    """Of each column of w how many numbers are not zero."""
+    counts = np.zeros(w.shape[1], np.int64)
+    for j in range(U(w.shape[0])):
+        for q in range(U(w.shape[1])):
+            counts[q] += w[j, q] != 0.0
+    return counts
+
+
+@kernel
+def put_columns(w, ends, features, data):
+    """Where the columns of w are not zero, one column after the other: the first from ``ends[0]`` on, and so on, which
+    is then where it ended."""
+    for j in range(U(w.shape[0])):
+        for q in range(U(w.shape[1])):
+            if w[j, q] != 0.0:
+                at = U(ends[q])
+                features[at], data[at] = j, w[j, q]
+                ends[q] = at + U(1)
+
+
+@kernel
+def add_rows(indptr, indices, data, order, c, cells, first, total):
+    """Add c_k x to columns of ``cells`` for the rows in ``order``, row after row, and c_k to the intercept's total."""
+    at, m = U(first), U(c.shape[1])
+    for k in range(order.size):
+        i = U(order[k])
+        for q in range(m):
+            total[q] += c[k, q]
+        for p in range(U(indptr[i]), U(indptr[i + U(1)])):
+            j, x = U(indices[p]), data[p]
+            for q in range(m):
+                cells[j, at + q] += c[k, q] * x
+
+
+@kernel
+def add_squared_rows(indptr, indices, data, order, h, cells, first, total):
+    """The same with x^2."""
+    at, m = U(first), U(h.shape[1])
+    for k in range(order.size):
+        i = U(order[k])
+        for q in range(m):
+            total[q] += h[k, q]
+        for p in range(U(indptr[i]), U(indptr[i + U(1)])):
+            j, x = U(indices[p]), data[p]
+            for q in range(m):
+                cells[j, at + q] += h[k, q] * (x * x)

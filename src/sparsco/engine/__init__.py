@@ -1,0 +1,1 @@
+"""A run: rows through an optimizer and a conversion; the certified optimum."""

@@ -1,0 +1,385 @@
+"""The certified optimum: prox-Newton steps on a working set of columns until the optimality conditions hold.
+
+    phi(w, b) = 1/n sum_i a_i loss(<w, x_i> + b, y_i) + rho/2 ||w||^2 + lam sum_j pen_j |w_j|
+
+A pass over all rows gives margins, objective and gradient g of the loss, and so by how much each weight violates its
+optimality condition (the KKT conditions):
+
+    |g_j + rho w_j + lam pen_j sign(w_j)|  where w_j is not 0,     max(|g_j| - lam pen_j, 0)  where it is.
+
+The support and the largest violators are the working set; their columns are copied, and the problem in them alone is
+solved by Newton steps: each the minimum of the loss's quadratic model, then a line search.  It ends when no violation
+exceeds tol * lam.  Rows are only ever asked for in passes, so they may lie in files: what stays in memory is a few
+numbers for each row and each feature, and the columns of the working set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..conversions import coordinate_descent
+from ..conversions.averaging import Answer
+from ..conversions.metric import dense_gram, descend_beside_intercept
+from ..data import row_sums
+from ..data.rows import Matrix, stack
+from ..losses import curvature, derivative, value
+from ..penalties import ElasticNet, WeightedElasticNet
+
+TOLERANCE = 1e-4
+"""What ``polish=True`` means."""
+PASSES = 100
+_LEAST_COLUMNS = 100
+_STEPS = 20
+_SWEEPS = 10
+"""Of coordinate descent, for a quadratic model that the next step replaces."""
+_LEFT = 0.3
+"""A working set is left when its own violations are down to this share of those of all columns."""
+_KNOWN = 0.01
+"""The same where all violators had been in it before."""
+_SLACK = 0.2
+"""A quadratic model is left when its violations are down to this share."""
+_STALE = 0.1
+"""A step by an old Gram matrix has to bring violations down to this share, or a new one is made."""
+_GRAM_COLUMNS = 1500
+_GRAM_PAIRS = 120
+_MARGINS = 1 << 24
+"""Of models that are solved side by side, which share the reads of the rows: so many at most are in memory."""
+_NONZEROS = 1 << 17
+"""Of the rows in memory that are looked at together: about what a cache holds."""
+
+
+BY_MODEL = ("objectives", "gaps", "duality_gaps", "working_sets", "steps")
+"""What the report has for each model."""
+
+
+class Part(NamedTuple):
+    """Some rows, with a target and a weight for each model: (n, m)."""
+
+    matrix: Matrix
+    targets: np.ndarray
+    weights: np.ndarray
+
+
+Rows = Callable[[], Iterable[Part]]
+"""A pass over all rows: the same ones at every call, in the same order."""
+
+
+class Polished(NamedTuple):
+    """Models (d, m) and (m,), and for each how far from optimal it may be."""
+
+    w: np.ndarray
+    b: np.ndarray
+    objectives: np.ndarray
+    gaps: np.ndarray
+    """Largest violations over lam."""
+    duality_gaps: np.ndarray
+    """Bounds on objective - optimum; NaN where there is none, as for a loss whose conjugate nobody wrote down."""
+    working_sets: list[list[int]]
+    """Their sizes, for each model."""
+    steps: list[int]
+    passes: int
+
+
+def polish(
+    rows: Rows, w: np.ndarray, b: np.ndarray, *, loss: Any, regularizer: Any, lams: Any = None, intercept: bool = True,
+    tol: float = TOLERANCE, passes: int | None = None,
+) -> Polished:  # fmt: skip
+    """The minimum of phi for each model, from a start w (d, m), b (m,), until violations are at most tol * lam.
+
+    ``lams``: for each model an L1 weight of its own.  ``passes`` bounds how often the gradient is computed; where it
+    did not suffice ``gaps`` say so.
+    """
+    own, passes = np.full(len(b), regularizer.lam) if lams is None else np.asarray(lams, np.float64), passes or PASSES
+    models = [_Model(w[:, q].copy(), float(b[q]), loss, regularizer._replace(lam=float(own[q])), intercept)
+              for q in range(len(b))]  # fmt: skip
+    done, open_models = 0, models
+    while open_models and done < passes:
+        _look(rows, models, open_models)
+        done += 1
+        open_models = [model for model in open_models if model.violation > tol * model.regularizer.lam]
+        if done == passes:
+            break
+        confirmed = [model for model in open_models if np.isfinite(model.violation)]
+        _copy_columns(rows, [model for model in confirmed if model.choose()])
+        for model in confirmed:
+            model.solve(0.3 * tol * model.regularizer.lam)
+    return Polished(
+        np.stack([model.confirmed[1] for model in models], 1),
+        np.array([model.confirmed[2] for model in models]),
+        np.array([model.confirmed[0] for model in models]),
+        np.array([model.violation for model in models]) / own,
+        np.array([model.duality_gap() for model in models]),
+        [model.working_sets for model in models],
+        [model.steps for model in models],
+        done,
+    )
+
+
+def finish(run: Any, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]], tol: float) -> Answer:
+    """A run's answer, polished; ``rows`` gives rows with y and weights as the run learned them."""
+    answer = run.finish()
+    run = answer.report.get("run", run)
+
+    problem, found = run.problem, list[Polished]()
+    together = max(1, _MARGINS // max(run.examples, 1))
+    for first in range(0, problem.m, together):
+        some = slice(first, min(first + together, problem.m))
+
+        def parts(some: slice = some) -> Iterator[Part]:
+            for matrix, y, weights in rows():
+                yield Part(matrix, *(lanes[:, some] for lanes in run.lanes_of(y, weights)))
+
+        found.append(polish(
+            parts, answer.w[:, some], answer.b[some], loss=problem.loss, regularizer=problem.regularizer,
+            lams=None if problem.lams is None else problem.lams[some], intercept=problem.intercept, tol=tol,
+        ))  # fmt: skip
+    worst, passes = max(each.gaps.max() for each in found), sum(each.passes for each in found)
+    if worst > tol:
+        run.warn(
+            f"polish={tol:g} was not reached in {passes} passes: the largest violation is {worst:.2g} "
+            "times lam; the model is the best one found."
+        )
+    report: dict[str, Any] = {"tolerance": tol, "passes": passes}
+    for name in BY_MODEL:
+        parts_of = [getattr(each, name) for each in found]
+        report[name] = [one for part in parts_of for one in (part.tolist() if isinstance(part, np.ndarray) else part)]
+    w, b = np.concatenate([each.w for each in found], axis=1), np.concatenate([each.b for each in found])
+    return Answer(w, b, answer.report | {"polish": report})
+
+
+def check_polishable(loss: Any, regularizer: Any, conversion: Any) -> None:
+    """Refuse what has no certificate here."""
+    penalty = getattr(regularizer, "record", type(regularizer))
+    if not loss.curved or getattr(loss, "couples", False):
+        raise ValueError(
+            f"polish needs a loss of one margin with a curvature (logistic, squared-hinge, squared, huber), which "
+            f"{type(loss).__name__} is not."
+        )
+    if penalty not in (ElasticNet, WeightedElasticNet):
+        raise ValueError(f"polish is for the elastic net, and {penalty.__name__} is another penalty: leave it False.")
+    if getattr(regularizer, "lam", 1.0) <= 0.0 or getattr(regularizer, "l1_ratio", 1.0) <= 0.0:
+        raise ValueError("polish measures by the L1 weight, which is 0 here: raise alpha or l1_ratio.")
+    if hasattr(conversion, "round"):
+        raise ValueError(f"polish would undo {type(conversion).__name__}: choose one of the two.")
+
+
+def slices(matrix: Matrix, *columns: np.ndarray) -> Iterator[tuple[Any, ...]]:
+    """Rows in memory, and what goes with them, a few at a time; nothing is copied."""
+    rows = max(1, len(matrix) * _NONZEROS // max(int(matrix.indptr[-1] - matrix.indptr[0]), 1))
+    for start in range(0, len(matrix), rows):
+        here = slice(start, start + rows)
+        indptr = matrix.indptr[start : start + rows + 1]
+        first, last = indptr[0], indptr[-1]
+        part = Matrix(indptr - first, matrix.indices[first:last], matrix.data[first:last], matrix.d)
+        yield (part, *(column[here] for column in columns))
+
+
+class _Model:
+    """One model: where it is, and what the last pass said about it."""
+
+    def __init__(self, w: np.ndarray, b: float, loss: Any, regularizer: Any, intercept: bool) -> None:
+        self.w, self.b, self.loss, self.regularizer, self.intercept = w, b, loss, regularizer, intercept
+        self.pen, self.rho = regularizer.lam * regularizer.penalties(w.size), float(regularizer.rho)
+        self.g, self.violations = np.empty_like(w), np.empty_like(w)
+        self.p = self.y = self.share = np.empty(0)
+        self.chosen, self.knows = np.empty(0, np.int64), False
+        self.columns: _Columns | None = None
+        self.working_sets: list[int] = []
+        self.steps, self.floor, self.creeps = 0, 1e-2, False
+        self.f, self.confirmed = np.inf, (np.inf, w, b)
+        """The objective, and where it was lowest in a pass over all rows."""
+
+    # ---- a pass ----------------------------------------------------------------------------------------------------
+
+    def look(self, part: Part, q: int) -> tuple[np.ndarray, ...]:
+        """Margins, targets and weights of some rows, whose gradient is added to g, not yet divided by n."""
+        X, y, a = part.matrix, part.targets[:, q], part.weights[:, q]
+        p = row_sums.margins(X.indptr, X.indices, X.data, self.w, self.b)
+        row_sums.add_gradient(X.indptr, X.indices, X.data, a * derivative(self.loss, p, y), self.g)
+        return p, y, a
+
+    def looked(self, parts: list[tuple[np.ndarray, ...]]) -> None:
+        """All rows have been."""
+        if not parts:
+            raise ValueError("polish has no rows to solve for: all of them are held out, or have a weight of zero.")
+        self.p, self.y, a = (np.concatenate(each) for each in zip(*parts, strict=True))
+        n = np.count_nonzero(a)
+        self.share = a / n
+        self.g /= n
+        self.f = self.objective(self.p, self.w)
+        best, w, b = self.confirmed
+        if not self.f <= best + 1e-9 * abs(best):  # the rows do not say what their columns did: half of the way back
+            self.w, self.b, self.violation = 0.5 * (self.w + w), 0.5 * (self.b + b), np.inf
+            return
+        self.confirmed = self.f, self.w.copy(), self.b
+        self.slope_b = self.slopes(self.p).sum() if self.intercept else 0.0
+        worst = coordinate_descent.violations(self.g, self.w, self.pen, self.rho, self.violations)
+        self.violation = max(worst, abs(self.slope_b))
+
+    def objective(self, p: np.ndarray, w: np.ndarray, pen: np.ndarray | None = None) -> float:
+        """phi with these margins and weights."""
+        pen = self.pen if pen is None else pen
+        with np.errstate(over="ignore"):
+            loss = (self.share * value(self.loss, p, self.y)).sum()  # a dot would wake the threads of the BLAS
+        return float(loss + (pen * np.abs(w)).sum() + 0.5 * self.rho * np.square(w).sum())
+
+    def slopes(self, p: np.ndarray) -> np.ndarray:
+        """Of the mean loss in each row's margin."""
+        return self.share * derivative(self.loss, p, self.y)
+
+    def duality_gap(self) -> float:
+        """phi less the dual objective at the slopes, scaled until they are feasible: no less than phi - its minimum.
+
+        The dual asks that slopes sum to zero where there is an intercept; what is left of their sum counts times b.
+        """
+        if not hasattr(self.loss, "conjugate") or not np.isfinite(self.violation):
+            return np.nan
+        scale, penalty, used = 1.0, 0.0, self.pen > 0.0
+        if self.rho > 0.0:
+            penalty = np.square(np.maximum(np.abs(self.g) - self.pen, 0.0)).sum() / (2.0 * self.rho)
+        elif used.all():
+            scale = 1.0 / max((np.abs(self.g) / self.pen).max(), 1.0)
+        else:
+            return np.nan
+        slopes = scale * derivative(self.loss, self.p, self.y)
+        dual = -(self.share * self.loss.conjugate(slopes, self.y)).sum() - penalty
+        return float(max(self.f - dual, 0.0) + abs(scale * self.slope_b * self.b))
+
+    # ---- between passes --------------------------------------------------------------------------------------------
+
+    def choose(self) -> bool:
+        """Choose the working set: the support and the largest violators, twice as many columns as the support has.
+
+        Whether some are new; where none is, the columns at hand stay.
+        """
+        inside = np.flatnonzero(self.w)
+        room = max(_LEAST_COLUMNS - inside.size, inside.size)
+        others = np.flatnonzero((self.violations > 0.0) & (self.w == 0.0))
+        if others.size > room:
+            others = others[np.argpartition(-self.violations[others], room - 1)[:room]]
+        chosen = np.sort(np.concatenate([inside, others]))
+        self.working_sets.append(chosen.size)
+        self.knows = self.columns is not None and bool(np.isin(chosen, self.chosen, assume_unique=True).all())
+        if not self.knows:
+            self.chosen = chosen
+        return not self.knows
+
+    def places(self) -> np.ndarray:
+        """For each column its number among those chosen, -1 where it is not."""
+        place = np.full(self.w.size, -1, np.int32)
+        place[self.chosen] = np.arange(self.chosen.size)
+        return place
+
+    def solve(self, least: float) -> None:
+        """Newton steps in the columns chosen, until violations are well below those of the last pass.
+
+        Where the loss is flat its curvature is raised to a floor, which rises when a step was too long and falls when
+        it was not: a saturated row says nothing about how far the model holds.
+        """
+        columns = self.columns
+        columns.forget()
+        tol = max((_KNOWN if self.knows else _LEFT) * self.violation, least)
+        w, b, p, f = self.w[self.chosen], self.b, self.p, self.f
+        pen, before = np.append(self.pen[self.chosen], 0.0), np.inf
+        for _ in range(_STEPS):
+            c = self.slopes(p)
+            slope = coordinate_descent.column_sums(*columns.csc, c) + self.rho * w
+            q = np.append(slope, c.sum() if self.intercept else 0.0)
+            worst = coordinate_descent.violations(q[:-1], w, pen, 0.0, np.empty_like(w))
+            worst = max(worst, abs(q[-1]))
+            if worst <= tol:
+                break
+            if worst > _STALE * before:
+                columns.forget()
+            h = self.share * np.maximum(curvature(self.loss, p, self.y), self.floor)
+            now, before = np.append(w, b), worst
+            new, dp = columns.minimum(c, h, q, now, pen, self.rho, max(_SLACK * worst, 0.3 * tol), self.intercept)
+            descent = float((q * (new - now)).sum() + (pen * (np.abs(new) - np.abs(now))).sum())
+            length = 1.0
+            while length > 1e-9:
+                at = new if length == 1.0 else now + length * (new - now)
+                f_at = self.objective(p + length * dp, at[:-1], pen[:-1])
+                if f_at <= f + 1e-2 * length * descent + 1e-15 * abs(f):
+                    break
+                length *= 0.5
+            else:
+                break
+            self.floor = max(self.floor / 4.0, 1e-12) if length == 1.0 else min(self.floor * 4.0, 1.0)
+            if length < 1.0:  # far away: no work on one quadratic model is worth much
+                columns.creeps, before = False, 0.0
+            w, b, p, f = at[:-1], float(at[-1]), p + length * dp, f_at
+            self.steps += 1
+        self.w[self.chosen], self.b, self.f, self.creeps = w, b, f, columns.creeps
+
+
+class _Columns:
+    """The columns of a working set, and the minimum of a quadratic model in them.
+
+    By sweeps of coordinate descent over the columns; where these creep, because columns are much alike, on the Gram
+    matrix, if that has a size for it.
+    """
+
+    def __init__(self, rows: Matrix, creeps: bool) -> None:
+        self.csr, self.k, self.creeps = rows[:3], rows.d, creeps
+        self.csc = coordinate_descent.transposed(*self.csr, self.k)
+        nonzeros, cells = self.csr[2].size, len(rows) * self.k
+        self.dense = nonzeros > 0.5 * cells
+        pairs = np.square(np.diff(rows.indptr)).sum()
+        self.fits = self.k <= _GRAM_COLUMNS and (self.dense or pairs < _GRAM_PAIRS * nonzeros)
+        self.G: np.ndarray | None = None
+
+    def forget(self) -> None:
+        """The Gram matrix of another point is too far off."""
+        self.G = None
+
+    def minimum(
+        self, c: np.ndarray, h: np.ndarray, q: np.ndarray, now: np.ndarray, pen: np.ndarray, rho: float, tol: float,
+        intercept: bool,
+    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        """argmin <q, new - now> + 1/2 (new - now)^T (X^T diag(h) X + rho) (new - now) + sum_j pen_j |new_j|, the last
+        feature the intercept's, and the margins' change."""
+        new, k = now.copy(), self.k
+        if not (self.creeps and self.fits):
+            slopes, D = c.copy(), np.append(np.full(k, rho), 0.0)
+            sweeps = coordinate_descent.descend(*self.csc, slopes, h, D, q, new, pen, tol, _SWEEPS, intercept)
+            self.creeps = self.creeps or sweeps == _SWEEPS
+            moved = h > 0.0
+            return new, np.divide(slopes - c, h, out=np.zeros_like(h), where=moved)
+        if self.G is None:
+            self.G = (dense_gram if self.dense else coordinate_descent.gram)(*self.csr, h, k)
+            self.G[np.arange(k), np.arange(k)] += rho
+        if intercept:
+            descend_beside_intercept(self.G, q, new, pen, 0.1 * tol)
+        else:
+            coordinate_descent.descend_gram(self.G[:k, :k].copy(), q[:k].copy(), new[:k], pen[:k], 0.1 * tol, 200)
+        return new, row_sums.margins(*self.csr, new[:k] - now[:k], new[k] - now[k])
+
+
+def _look(rows: Rows, models: list[_Model], which: list[_Model]) -> None:
+    """One pass: what every model of ``which`` wants to know."""
+    numbers = [q for q, model in enumerate(models) if model in which]
+    found: dict[int, list[tuple[np.ndarray, ...]]] = {q: [] for q in numbers}
+    for q in numbers:
+        models[q].g[:] = 0.0
+    for part in rows():
+        for q in numbers:
+            found[q].append(models[q].look(part, q))
+    for q in numbers:
+        models[q].looked(found[q])
+
+
+def _copy_columns(rows: Rows, models: list[_Model]) -> None:
+    """Another pass, where models want to have the rows in the columns that they have chosen."""
+    if not models:
+        return
+    found: list[list[Matrix]] = [[] for _ in models]
+    places = [model.places() for model in models]
+    for part in rows():
+        X = part.matrix
+        for parts, place, model in zip(found, places, models, strict=True):
+            parts.append(Matrix(*coordinate_descent.screened(X.indptr, X.indices, X.data, place), model.chosen.size))
+    for parts, model in zip(found, models, strict=True):
+        model.columns = _Columns(stack(parts), model.creeps)

@@ -1,0 +1,761 @@
+"""Phase one, phase two: a stream of examples in, an exactly sparse vector out.
+
+A :class:`Run` is one stream being learned.  ``feed`` it rows in any chunks, ask it to ``finish`` at any time: reading
+never changes it.  Everything that happens between rows (windows, settling, phases) happens at numbers of examples that
+depend on the method alone, never on the chunks, so that any cut of a stream gives the same bits.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..conversions.averaging import NEVER, Answer, Last
+from ..conversions.gradient_phase import FixedPoint
+from ..conversions.reservoir import Reservoir
+from ..data.rows import Matrix, margins, squared_norms, stack
+from ..jit.lanes import WIDTHS
+from ..losses import couples, value
+from ..optimizers.epoch_gd import epoch_mean
+from ..optimizers.iterate_tracking import following
+from ..penalties import AutoElasticNet, checked, is_absolute, is_lazy, is_of_fixed_width, kind, prox
+from ..problem.pilot import gradient_at_zero, lam_max, largest_curvature, largest_slope, ridge_norm
+from ..problem.state import (
+    WORTH_READING,
+    Means,
+    Nothing,
+    Problem,
+    Rows,
+    State,
+    check_room,
+    padded,
+    slices,
+    tracks,
+    widened,
+)
+from ..problem.targets import Repeated, Values
+from ..steps import Pilot, capped, check_positive, default_rule
+from ..util.notices import cause, warn
+from ..util.threads import aside
+
+PILOT_ROWS = 1000
+MANY_FEATURES = 100_000
+"""Above this, work of O(d) per example is worth a warning."""
+SAMPLE_NONZEROS = 1_000_000
+"""Of the reservoir, where a rounding does not ask for more."""
+_CHUNK = 1 << 14
+_OFFERED = 1 << 16
+"""Rows offered to the reservoir at a time: the more, the fewer are copied only to be dropped."""
+_WORTH_COMPILING = 1 << 12
+"""Features at which a kernel reads the iterate sooner than NumPy does."""
+_LAST = Last()
+
+
+class DivergenceError(ArithmeticError):
+    """Training blew up; no model is returned."""
+
+
+class Run:
+    """One stream, learned by one optimizer and converted by one conversion."""
+
+    def __init__(
+        self, loss: Any, regularizer: Any, optimizer: Any, conversion: Any = _LAST, step: Any = None, *,
+        d: int, targets: Any = None, intercept: bool = True, seed: int = 0,
+        initial: tuple[np.ndarray, np.ndarray] | None = None, lams: Any = None, single: bool = False,
+    ) -> None:  # fmt: skip
+        """``lams``: a strength of the L1 term for each of several copies of the models, in place of the regularizer's;
+        numbers, or a ``Grid`` below the smallest that selects nothing on the pilot rows.  ``single``: in float32."""
+        self.targets = targets or Values()
+        if lams is not None:
+            check_strengths(loss, regularizer, optimizer, conversion, single)
+            self.targets = Repeated(self.targets, len(lams))
+        self.lams = lams
+        self.conversion, self.rounding = conversion, None
+        if hasattr(conversion, "round"):
+            self.conversion, self.rounding = conversion.base, conversion
+            conversion.check()
+        self.conversion.check()
+        metric = getattr(self.conversion, "metric", "auto")
+        if metric != "auto" and self.conversion.L is None and not loss.curved:
+            raise ValueError(
+                f"metric={metric!r} needs a loss with curvature, which {type(loss).__name__} has not: leave the metric "
+                "at 'auto' or give L."
+            )
+        regularizer = checked(regularizer, d)
+        if hasattr(self.rounding, "suits"):
+            self.rounding.suits(regularizer, d)
+        check_room(8 * d * self.targets.m)  # state and sums, and what is computed of them
+        self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing(), self._by_lane(lams), single)
+        """Its d is the number of features there is room for; see ``grow``."""
+        self.d = d
+        self.optimizer, self.step, self.seed = optimizer, step, seed
+        self._asked, self.late = (optimizer, step), False
+        self.initial = initial
+        self.t = 0
+        """Examples learned by the optimizer."""
+        self.seen = 0
+        """Examples seen, those of gradient phases included."""
+        self.pilot: Pilot | None = None
+        self.history: list[dict[str, float]] = []
+        self.warnings: list[str] = []
+        self.told: list[str] = []
+        """What was warned of; runs of one model share it."""
+        self._buffer: list[tuple[Matrix, np.ndarray, np.ndarray]] = []
+        self._buffered = 0
+
+    def _by_lane(self, lams: Any) -> np.ndarray | None:
+        """The strength of each lane, where they are known numbers."""
+        return None if lams is None or hasattr(lams, "at") else np.repeat(lams, self.targets.base.m)
+
+    # ---- reading in ----------------------------------------------------------------------------------------------
+
+    def feed(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, order: np.ndarray | None = None,
+        again: bool = False,
+    ) -> None:  # fmt: skip
+        """Learn the rows in ``order`` (all, in theirs, by default); the first 1000 are kept back as the pilot.
+
+        ``again`` says that these rows have been seen before: a further pass, of which nothing is sampled.
+        """
+        order = np.arange(len(matrix)) if order is None else np.asarray(order, dtype=np.int64)
+        weights = np.ones(len(matrix)) if weights is None else weights
+        if np.any(weights[order] == 0.0):
+            order = order[weights[order] != 0.0]
+        if again:
+            self.begin()  # a stream shorter than the pilot
+        if self.pilot is None:
+            taken = order[: PILOT_ROWS - self._buffered]
+            self._buffer.append((matrix.take(taken), y[taken], weights[taken]))
+            self._buffered += len(taken)
+            order = order[len(taken) :]
+            if self._buffered < PILOT_ROWS:
+                return
+            self.begin()
+        self._advance(matrix, y, weights, order, again)
+
+    def expect(self, n: int) -> bool:
+        """There will be n examples in all; whether the conversion wanted to know."""
+        if self.pilot is not None or not hasattr(self.conversion, "for_length"):
+            return False
+        told = self.conversion.for_length(n)
+        is_new, self.conversion = told != self.conversion, told
+        return is_new
+
+    @property
+    def examples(self) -> int:
+        """Examples taken in so far, those held back as the pilot included."""
+        return self._buffered if self.pilot is None else self.seen
+
+    def grow(self, d: int) -> None:
+        """Let there be d features: as if the new ones had been declared from the start and not been seen yet.
+
+        Room is made for as many more, so that a stream that grows all the time is copied rarely.
+        """
+        if d <= self.d:
+            return
+        if is_of_fixed_width(self.problem.regularizer):
+            raise ValueError(
+                f"the penalty is made for {self.d} features, and there are more: learn from rows whose number of "
+                "columns is known from the start, such as converted ones."
+            )
+        self.d = d
+        room = self.problem.d
+        if d <= room:
+            return
+        if self.initial is not None:
+            self.initial = padded(self.initial[0], d), self.initial[1]
+        if self.pilot is None:
+            self.problem = self.problem._replace(d=d)
+            return
+        room = max(d, room + min(room, _MANY + room // 8))
+        self.state = self.optimizer.layout.grow(self.problem, self.state, room)
+        if self._dense is not None:
+            self._dense[0] = padded(self._dense[0], room)
+        if self._fixed is not None:
+            self._fixed.grow(room)
+        self.problem = self.problem._replace(d=room)
+
+    def retarget(self, targets: Any) -> None:
+        """More lanes: as if they had been there from the start while rows are still collected as the pilot, later as if
+        they had been lanes without a model so far (target -1, weight 0)."""
+        if self.lams is not None:
+            raise ValueError("a path of several strengths cannot take new classes: name all of them at its beginning.")
+        check_lanes(self.optimizer, targets.m)
+        wide = self.problem._replace(m=targets.m)
+        if self.pilot is not None:
+            self._widen(wide)
+        self.targets, self.problem = targets, wide
+
+    def _widen(self, wide: Problem) -> None:
+        """All that is kept by model, with room for those of ``wide``; the new ones' are what a run begins with."""
+        old, (optimizer, pilot), m = self.problem, self._resolved_from, wide.m
+        if hasattr(optimizer, "resolve"):  # its constants may be by model
+            mean, std = widened(pilot.target_mean, m), widened(pilot.target_std, m)
+            optimizer = optimizer.resolve(wide, pilot._replace(target_mean=mean, target_std=std), self.step)
+        self.state = optimizer.layout.relaid(old, self.state, wide, optimizer.start(wide)[0])
+        self.optimizer = optimizer
+        if self.previous is not None:
+            sums, bias = (widened(part[..., : old.m], wide.width) for part in self.previous[:2])
+            self.previous = sums, bias, self.previous[2]
+        if self._dense is not None:
+            self._dense = [widened(part, m) for part in self._dense]
+        if self._phase is not None:
+            self._phase = Means(*(widened(part, m) for part in self._phase[:-1]), self._phase.n)
+        if self._fixed is not None:
+            self._fixed.widen(wide)
+        if self.reservoir is not None:
+            self.reservoir.widen(m)
+        if hasattr(self, "snapshots"):
+            self.snapshots = [(n, widened(w, m), widened(b, m)) for n, w, b in self.snapshots]
+        matrix, targets, scaled = self._pilot_rows
+        self._pilot_rows = matrix, widened(targets, m, -1.0), widened(scaled, m)
+        self._undo = None
+
+    def beginner(self, targets: Any) -> Run:
+        """A run for a class that first appears now: the same method and constants, nothing learned."""
+        problem, (optimizer, step) = self.problem, self._asked
+        run = Run(
+            problem.loss, problem.regularizer, optimizer, self.rounding or self.conversion, step, d=self.d,
+            targets=targets, intercept=problem.intercept, seed=self.seed,
+        )  # fmt: skip
+        run.late, run.told = True, self.told
+        run._resolve(self._pilot_rows[0], *self._pilot_given)
+        return run
+
+    def rehearse(self) -> None:
+        """Refuse settings that cannot work now, not at the thousandth row: resolve them on two rows of one feature."""
+        twin, regularizer = copy.copy(self), self.problem.regularizer
+        if getattr(regularizer, "pen", None) is not None:
+            regularizer = regularizer._replace(pen=np.ones(1))
+        elif isinstance(regularizer, tuple):  # anything else with a value for each feature
+            fields = zip(regularizer._fields, regularizer, strict=True)
+            regularizer = regularizer._replace(**{name: value[:1] for name, value in fields if np.ndim(value) == 1})
+        twin.problem = self.problem._replace(d=1, regularizer=regularizer)
+        twin.initial = self.initial and (self.initial[0][:1], self.initial[1])
+        twin._resolve(
+            Matrix(np.arange(3), np.zeros(2, np.uint32), np.array([-1.0, 1.0]), 1),
+            np.array([0.0, 1.0]), np.ones(2),
+        )  # fmt: skip
+        if twin.optimizer.uses_steps:
+            check_positive(twin.step.sizes(0, 1), 0)
+
+    def before_pilot(self) -> dict[str, Any]:
+        """All there is to put back into ``vars(run)`` when something goes wrong while rows are still collected."""
+        return vars(self) | {"_buffer": list(self._buffer), "history": [], "warnings": list(self.warnings)}
+
+    def early(self) -> Run:
+        """A twin that has learned what was collected so far."""
+        twin = copy.copy(self)
+        vars(twin).update(self.before_pilot())
+        twin.begin()
+        return twin
+
+    def begin(self) -> None:
+        """Fill what the pilot rows decide, then learn them; ``feed`` calls this when 1000 have come."""
+        if self.pilot is not None:
+            return
+        parts, self._buffer = self._buffer, []
+        matrix = stack([part[0] for part in parts])
+        y, weights = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
+        self._resolve(Matrix(*matrix[:3], self.d), y, weights)
+        self._advance(matrix, y, weights, np.arange(len(matrix)))
+
+    def _resolve(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> None:
+        problem = self.problem
+        n, m = len(matrix), problem.m
+        order = np.arange(n)
+        targets, scaled = self.lanes_of(y, weights)
+        if hasattr(problem.loss, "resolve"):
+            problem = problem._replace(loss=problem.loss.resolve(targets, scaled))
+        total = np.maximum(scaled.sum(0), 1e-300)
+        mean = (scaled * targets).sum(0) / total
+        std = np.sqrt((scaled * np.square(targets - mean)).sum(0) / total)
+        norms = squared_norms(matrix.indptr, matrix.data, order) + problem.intercept
+        L_mean = float(problem.loss.smoothness * np.mean(scaled.mean(1) * norms)) if n else 1.0
+        self.pilot = Pilot(n, L_mean if L_mean > 0.0 else 1.0, mean, std)
+        if getattr(self.optimizer, "asks_curvature", False):
+            X = matrix.to_scipy()[:, np.unique(matrix.indices)]  # the same bits, whatever columns are still to come
+            largest = problem.loss.smoothness * largest_curvature(X, scaled.mean(1))
+            largest = max(largest, self.pilot.L_mean / max(X.shape[1] + problem.intercept, 1))
+            self.pilot = self.pilot._replace(lam_max=largest)
+        if hasattr(problem.regularizer, "at") or hasattr(self.lams, "at"):
+            largest = self._largest(problem, matrix, self.targets.all_models(y, weights))
+            if hasattr(problem.regularizer, "at"):
+                problem = problem._replace(regularizer=problem.regularizer.at(largest))
+            if hasattr(self.lams, "at"):
+                problem = problem._replace(lams=self._by_lane(self.lams.at(largest)))
+        if hasattr(problem.regularizer, "resolve"):
+            every = self.targets.all_models(y, weights)
+            norm = functools.partial(ridge_norm, problem.loss, matrix, *every, problem.intercept)
+            problem = problem._replace(regularizer=problem.regularizer.resolve(norm))
+        check_fits(self.optimizer, problem)
+        self.optimizer.check(problem)
+        pilot = self.pilot
+        if hasattr(self.optimizer, "prepared"):
+            self.optimizer, pilot = self.optimizer.prepared(problem, pilot, matrix, scaled)
+        if self.optimizer.uses_steps:
+            own = getattr(self.optimizer, "default_rule", default_rule)
+            self.step = (own(problem) if self.step is None else self.step).resolve(problem, pilot)
+        self._resolved_from = self.optimizer, pilot
+        if hasattr(self.optimizer, "resolve"):
+            self.optimizer = self.optimizer.resolve(problem, pilot, self.step)
+        if getattr(self.conversion, "follows", False):
+            self.optimizer = following(self.optimizer, problem)
+            self.optimizer.check(problem)
+        if problem.m > getattr(self.optimizer, "models", problem.m):
+            name = type(self.optimizer).__name__
+            raise ValueError(f"{name} learns one model at a time, not {problem.m} that are tied together.")
+        self.problem = problem
+        if hasattr(self.optimizer, "prepared") and problem.d > MANY_FEATURES:
+            self.warn(
+                f"{type(problem.regularizer).__name__} with {type(self.optimizer).__name__} visits all {problem.d} "
+                f"features for every {self.optimizer.batch} examples: {problem.regularizer.cost}."
+            )
+        elif self.optimizer.is_dense(problem) and problem.d > MANY_FEATURES:
+            self.warn(
+                f"{type(self.optimizer).__name__} with these settings has no lazy form: every example costs "
+                f"O({problem.d}) work; FOBOS does the same job in O(nonzeros)."
+            )
+        self.state, self.block = self.optimizer.start(problem)
+        if self.initial is not None:
+            if not hasattr(self.optimizer, "place"):
+                raise ValueError(
+                    f"coef_init needs an optimizer that moves from a starting point (fobos, sgd), not "
+                    f"{type(self.optimizer).__name__}, whose iterate is a function of gradient sums."
+                )
+            self.optimizer.place(problem, self.state, *self.initial)
+        self.reservoir = None
+        if getattr(self.conversion, "samples", False) or getattr(self.rounding, "samples", False):
+            nonzeros = getattr(self.rounding, "sample_nonzeros", SAMPLE_NONZEROS)
+            self.reservoir = Reservoir(self.seed, m, nonzeros)
+        self._pilot_rows, self._pilot_given = (matrix, targets, scaled), (y, weights)
+        self.previous: tuple[np.ndarray, np.ndarray, float] | None = None
+        self.window_weight, self.watched = 0.0, 0
+        self._dense: list[np.ndarray] | None = None
+        self._phase: Means | None = None
+        self._fixed: FixedPoint | None = None
+        self._undo: tuple | None = None
+        self.conversion.begin(self)
+        self._next_event = self.conversion.next_event(self, 0)
+        self._next_look = PILOT_ROWS if self.lams is None else NEVER  # a sum over strengths says nothing
+
+    def _largest(self, problem: Problem, matrix: Matrix, every: tuple[np.ndarray, np.ndarray]) -> float:
+        """The smallest strength that selects nothing on the pilot rows, or where they tell nothing a guess."""
+        loss, reg = problem.loss, problem.regularizer
+        pen = getattr(reg, "pen", None)
+        if isinstance(reg, AutoElasticNet) or is_absolute(reg):
+            largest = lam_max(loss, matrix, *every, problem.intercept, pen)
+        else:
+            dual_norm = getattr(reg, "record", type(reg)).dual_norm
+            largest = dual_norm(gradient_at_zero(loss, matrix, *every, problem.intercept))
+        guess = largest_slope(loss, matrix, *every)
+        if largest <= 1e-9 * guess and (pen is None or pen.any()):
+            self.warn(
+                f"alpha='auto' found nothing to go by in the first {len(matrix)} rows (targets all alike, rows "
+                "empty, or no feature that goes with the target): it was guessed from the size of the features; "
+                "shuffle the rows, or pass a number."
+            )
+            largest = guess
+        return largest
+
+    # ---- phase one -----------------------------------------------------------------------------------------------
+
+    def _advance(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray, again: bool = False
+    ) -> None:
+        keep = getattr(self.conversion, "keeps_before_last", False)
+        longest = (matrix.indptr[order + 1] - matrix.indptr[order]).max(initial=0)
+        self.block.make_scratch(int(longest), self.problem.width)
+        k = 0
+        while k < len(order):
+            self._due()
+            n = min(len(order) - k, _CHUNK, self._next_event - self.seen, self._next_look - self.seen)
+            if keep and n > 1 and k + n == len(order):
+                n -= 1  # the last row alone, so that w_T can be recovered
+            if self._dense is not None:
+                n = 1
+            part = order[k : k + n]
+            rows = Rows(matrix.indptr, matrix.indices, matrix.data, *self._for_kernels(y[part], weights[part]))
+            if self._fixed is not None:
+                self._fixed.learn(rows, part, self.problem)
+                self.seen += n
+            else:
+                if keep and n == 1:
+                    self._remember(matrix, int(part[0]))
+                n = self._learn(rows, part, matrix)
+            k += n
+        if self.reservoir is not None and not again:
+            for first in range(0, len(order), _OFFERED):
+                self._offer(matrix, y, weights, order[first : first + _OFFERED])
+
+    def _for_kernels(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Targets and weights as kernels take them: of every lane, or a column of one number for all lanes."""
+        problem = self.problem
+        if self.lams is not None and self.targets.base.m == 1 < problem.m == problem.width:
+            return tuple(part.reshape(-1, 1) for part in self.targets.base.encode(y, weights, 1))
+        return tuple(part.view(np.float64) for part in self.targets.encode(y, weights, problem.width, problem.kind))
+
+    def _due(self) -> None:
+        """What has to happen before the next example."""
+        if self.seen == self._next_look:
+            self.history.append(self.look(*self.weights()))
+            self._next_look = 4 * self.seen
+        if self.seen == self._next_event:
+            with aside():
+                self.conversion.event(self, self.seen)
+            self._next_event = self.conversion.next_event(self, self.seen)
+        long = self.problem.sums and self.t >= _block_end(self.block.start)
+        if long or self.block.full:
+            with aside():
+                self.optimizer.settle(self.problem, self.state, self.block, self.t)
+
+    def _learn(self, rows: Rows, order: np.ndarray, matrix: Matrix) -> int:
+        problem, t, n = self.problem, self.t, len(order)
+        if problem.sums:
+            n = min(n, _block_end(self.block.start) - t)
+        eta = np.ones(n)
+        if self.optimizer.uses_steps:
+            eta = self.step.sizes(t, n)
+            if self.step.cap and not hasattr(self.optimizer, "prepared"):  # mini-batches have a cap of their own
+                scale = rows.weights if rows.weights.ndim == 2 else problem.unpacked(rows.weights)
+                heaviest = scale.reshape(len(order), -1)[:n].max(1)
+                eta = capped(eta, squared_norms(matrix.indptr, matrix.data, order[:n]), heaviest, problem)
+            check_positive(eta, t)
+        omega = np.ones(n)
+        if hasattr(self.conversion, "omega_of"):
+            omega = self.conversion.omega_of(self, t, n)
+        elif hasattr(self.conversion, "omega"):
+            omega = self.conversion.omega(t, n)
+        if self._dense is not None:
+            w, b = self.weights()
+            self._dense[0] += omega[0] * w
+            self._dense[1] += omega[0] * b
+        schedule = self.optimizer.schedule(problem, self.state, self.block, t, eta, omega)
+        n = len(schedule.omega)
+        with aside():
+            self.optimizer.learn(rows, order[:n], schedule, problem.method, self.state)
+        self.t += n
+        self.seen += n
+        if problem.sums or self._dense is not None:
+            self.window_weight = float(np.add.accumulate(np.append(self.window_weight, omega[:n]))[-1])
+            self.watched += n
+        if not np.all(np.isfinite(problem.unpacked(self.state.bias))):
+            self._diverged()
+        return n
+
+    def _offer(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray) -> None:
+        self.reservoir.offer(
+            matrix.indptr[order], matrix.indptr[order + 1], matrix.indices, matrix.data,
+            lambda kept: self.lanes_of(y[order[kept]], weights[order[kept]]),
+        )  # fmt: skip
+
+    def _diverged(self) -> None:
+        raise DivergenceError(
+            f"training diverged by example {self.seen}: choose smaller steps (step_size=), scale the features, or keep "
+            "the default step size and optimizer."
+        )
+
+    def _remember(self, matrix: Matrix, row: int) -> None:
+        """Keep what the coming row will overwrite: its cells and the intercept."""
+        touched: Any = slice(0, self.problem.d)
+        if not self.optimizer.is_dense(self.problem):
+            touched = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].astype(np.int64)
+        cells = self._cells(self.state)[touched].copy()
+        self._undo = touched, cells, self.state.bias.copy(), self.state.clock.copy(), self.t
+
+    def look(self, w: np.ndarray, b: np.ndarray) -> dict[str, float]:
+        """A point of the history: the objective on the pilot rows and the support of this model.  Of one that a
+        refit took out of an L1 ball it is the mean loss."""
+        objective = self._pilot_objective(w, b)
+        if objective == np.inf and self.rounding is not None:
+            objective = self._pilot_loss(w, b)
+        return {"t": self.seen, "objective": objective, "nonzeros": int(np.count_nonzero(w))}
+
+    def _pilot_objective(self, w: np.ndarray, b: np.ndarray) -> float:
+        return self._pilot_loss(w, b) + float(np.sum(self.problem.strengths(w)))
+
+    def _pilot_loss(self, w: np.ndarray, b: np.ndarray) -> float:
+        return self.mean_loss(*self._pilot_rows, w, b)
+
+    def mean_loss(
+        self, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, w: np.ndarray, b: np.ndarray,
+        order: np.ndarray | None = None,
+    ) -> float:  # fmt: skip
+        """The mean of weight times loss over these rows, or those in ``order``, summed over models; targets and weights
+        are theirs, (n, m)."""
+        return self._loss_at(margins(matrix.indptr, matrix.indices, matrix.data, w, b, order), targets, weights)
+
+    def _loss_at(self, p: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> float:
+        """The same at margins p (n, m)."""
+        if not len(p):
+            return 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float((weights * value(self.problem.loss, p, targets)).mean(0).sum())
+
+    def lanes_of(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Targets and weights of each of the run's models, (n, m)."""
+        encoded = self.targets.encode(y, weights, self.problem.width)
+        targets, scaled = (part.reshape(len(y), self.problem.width)[:, : self.problem.m] for part in encoded)
+        return targets, scaled
+
+    # ---- what conversions ask for --------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Start a window here, sums at zero; a gradient phase under way ends."""
+        if self._fixed is not None:
+            self._phase, self._fixed = self._fixed.means(), None
+        watch = self.conversion.watch(self.problem.loss)
+        watching = self.problem._replace(watch=watch)
+        if not self.optimizer.is_lazy(watching, getattr(self.conversion, "uniform", True)):
+            if watching.sums > 1:
+                raise ValueError(
+                    f"{type(self.optimizer).__name__} has no exact gradient sums with {type(self.conversion).__name__}."
+                )
+            self._dense = [np.zeros((self.problem.d, self.problem.m)), np.zeros(self.problem.m)]
+            if self.problem.d > MANY_FEATURES:
+                self.warn(
+                    f"{type(self.conversion).__name__} of {type(self.optimizer).__name__} with this regularizer has no "
+                    f"lazy form: every example costs O({self.problem.d}) work."
+                )
+        elif self.problem.sums:
+            self.shift()
+        else:
+            if self.t > 0:  # before that there is nothing to settle, and a kernel less to compile
+                self.optimizer.settle(self.problem, self.state, self.block, self.t)
+            layout = self.optimizer.layout
+            self.state = layout.relaid(self.problem, self.state, watching, layout.new_state(watching))
+            self.problem = watching
+        self.previous, self.window_weight = None, 0.0
+
+    def shift(self) -> None:
+        """The current window becomes the previous one, a new one starts."""
+        self.optimizer.settle(self.problem, self.state, self.block, self.t)
+        sums, bias = self.optimizer.layout.restart_sums(self.problem, self.state)
+        self.previous = sums[: self.d], bias, self.window_weight
+        self.window_weight = 0.0
+
+    def fix(self) -> None:
+        """Stop learning: from here on sum the gradients at the mean of the window."""
+        means = self.means()
+        self._fixed = FixedPoint(means.w, means.b, self.problem)
+
+    def fixed_point(self) -> Means | None:
+        """The gradient phase to answer from: the one under way once it is as long as the one before."""
+        done = self._phase
+        if self._fixed is not None and self._fixed.n > 0 and (done is None or self._fixed.n >= done.n):
+            done = self._fixed.means()
+        if done is None:
+            return None
+        return done._replace(**{part: padded(getattr(done, part), self.d) for part in ("w", "g", "H")})
+
+    def weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """The current iterate: (d, m) and (m,)."""
+        return self._weights_in(self.state, self.t)
+
+    def _weights_in(self, state: State, t: int) -> tuple[np.ndarray, np.ndarray]:
+        if self._is_apart and (self.problem.lams is not None or self.d >= WORTH_READING):
+            return self.optimizer.weights_at(self.problem, state, self.block, t, np.arange(self.d))
+        problem = self.problem
+        if self._is_apart:  # features that there is room for, and that have not come, are left alone
+            problem = problem.at(slice(0, self.d))
+            state = state._replace(cell=self._cells(state)[: self.d].ravel())
+        w, b = self.optimizer.weights(problem, state, self.block, t)
+        return w[: self.d], b
+
+    def weights_at(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The current iterate at these features, (features, m), and the intercepts; no look at all the others."""
+        if getattr(self.problem.regularizer, "kind", "separable") != "separable":
+            w, b = self.weights()
+            return w[features], b
+        problem = self.problem
+        many = problem.lams is not None or len(features) >= _WORTH_COMPILING
+        if many and hasattr(self.optimizer, "weights_at"):
+            return self.optimizer.weights_at(problem, self.state, self.block, self.t, features)
+        state = self.state._replace(cell=self._cells(self.state)[features].ravel())
+        return self.optimizer.weights(problem.at(features), state, self.block, self.t)
+
+    def _cells(self, state: State) -> np.ndarray:
+        return state.cell.reshape(self.problem.d, self.optimizer.layout.stride(self.problem))
+
+    def weights_before_last(self) -> tuple[np.ndarray, np.ndarray]:
+        """w_T: the iterate before the last example."""
+        if self._undo is None:
+            return self.weights()
+        touched, cells, bias, clock, t = self._undo
+        state = self.state.copy()
+        self._cells(state)[touched] = cells
+        state.bias[:], state.clock[:] = bias, clock
+        return self._weights_in(state, t)
+
+    def epoch_mean(self) -> tuple[np.ndarray, np.ndarray]:
+        """The mean iterate of the epoch under way, of an optimizer that works in epochs."""
+        w, b = epoch_mean(self.optimizer, self.problem, self.state, self.block, self.t)
+        return w[: self.d], b
+
+    def means(self) -> Means:
+        """Means over the previous and the current window."""
+        problem, m = self.problem, self.problem.m
+        if self._dense is not None:
+            n = max(self.window_weight, 1e-300)
+            return Means(self._dense[0][: self.d] / n, self._dense[1] / n, None, None, None, None, self.window_weight)
+        if not problem.sums or self.window_weight + (self.previous[2] if self.previous else 0.0) == 0.0:
+            self.warn(f"the averaging window has not begun after {self.t} examples; the last iterate stands in for it.")
+            w, b = self.weights()
+            zero = np.zeros_like(w)
+            return Means(w, b, zero, 0.0 * b, None, None, 0.0)
+        sums, bias = self._settled_sums()
+        n = self.window_weight
+        if self.previous is not None:
+            before, bias_before, n_before = self.previous
+            for k in range(min(2, problem.sums)):
+                sums[k][: len(before)] += before[: self.d, k]  # later features had no part in it
+            bias[:2] += bias_before
+            n += n_before
+        scales = (n, n, max(self.watched, 1))[: problem.sums]
+        parts: list[Any] = [None] * 6
+        for k, scale in enumerate(scales):
+            sums[k] /= scale
+            parts[2 * k], parts[2 * k + 1] = np.ascontiguousarray(sums[k][:, :m]), bias[k, :m] / scale
+        if is_lazy(problem.regularizer) and not is_absolute(problem.regularizer):
+            parts[0] = prox(problem.regularizer, parts[0], 0.0)  # allowed but for rounding: the sums are differences
+        return Means(*parts, n)
+
+    def _settled_sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Copies of the window's sums brought up to date: of the cells, (sums, d, width), and of the intercept."""
+        problem, state, layout = self.problem, self.state, self.optimizer.layout
+        sums, bias = np.empty((problem.sums, self.d, problem.width)), np.empty(0)
+        for some in slices(self.d) if self._is_apart else [slice(0, problem.d)]:
+            part, block = problem.at(some) if self._is_apart else problem, copy.deepcopy(self.block)
+            copied = state._replace(cell=self._cells(state)[some].ravel()).copy()
+            self.optimizer.settle(part, copied, block, self.t)
+            found, bias = layout.sums(part, copied)
+            sums[:, some] = np.moveaxis(found[: self.d], 1, 0)
+        return sums, bias
+
+    @property
+    def _is_apart(self) -> bool:
+        """Whether a part of the features can be looked at by itself, so that no copy of the whole state is needed."""
+        separable = kind(self.problem.regularizer) == "separable"
+        return separable and self.d > 0 and hasattr(self.optimizer, "weights_at")
+
+    def sample(self) -> Any:
+        """The reservoir's rows, where the conversion asked for one."""
+        return None if self.reservoir is None else self.reservoir.sample()
+
+    def warn(self, message: str) -> None:
+        """Keep a message for the report, and warn where no run of the same model has warned of the same cause."""
+        if message not in self.warnings:
+            self.warnings.append(message)
+            if cause(message) not in self.told:
+                self.told.append(cause(message))
+                warn(message)
+
+    # ---- phase two -----------------------------------------------------------------------------------------------
+
+    def finish(self) -> Answer:
+        """The converted model; the run itself is left as it is."""
+        if self.pilot is None:
+            early = self.early()
+            answer = early.finish()
+            return answer._replace(report={**answer.report, "run": early})
+        answer = self.conversion.finish(self)
+        w, b = answer.w, answer.b
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_finite = np.isfinite(w.sum()) and np.isfinite(b.sum())
+        if not is_finite:
+            self._diverged()
+        matrix, targets, scaled = self._pilot_rows
+        some = np.arange(0, len(matrix), 1 + self.problem.m // 8)
+        targets, scaled = targets[some], scaled[some]
+        zero = self._loss_at(np.zeros(targets.shape), targets, scaled)
+        if not is_absolute(self.problem.regularizer):
+            zero += float(np.sum(self.problem.strengths(np.zeros_like(w))))
+        reached = self.mean_loss(matrix, targets, scaled, w, b, some)
+        if self.lams is None:  # many penalties say little
+            reached += float(np.sum(self.problem.strengths(w)))
+        if reached > 1e3 * zero > 0.0:
+            self._diverged()
+        return answer if self.rounding is None else self.rounding.round(answer, self)
+
+
+_MANY = 1 << 20
+"""Room grows twofold up to so many features, then by them and an eighth: where there are millions memory counts."""
+
+
+def _block_end(start: int) -> int:
+    """When a block that began at this clock is settled: after 2^14 steps, later on after as many as there were before,
+    at most 2^18.  A sweep over all features costs little per example then, however many there are or will be."""
+    return start + min(max(start, 1 << 14), 1 << 18)
+
+
+def check_fits(optimizer: Any, problem: Problem) -> None:
+    """Refuse a regularizer, or more models, than the optimizer's kernels can take."""
+    name, regularizer = type(optimizer).__name__, problem.regularizer
+    if not hasattr(optimizer, "kinds") and not is_lazy(regularizer):
+        raise ValueError(
+            f"{name} cannot handle {type(regularizer).__name__}, whose prox is {kind(regularizer)} and costs "
+            f"{regularizer.cost}: choose optimizer='batch-fobos' or 'batch-rda'."
+        )
+    if not hasattr(optimizer, "kinds") and not is_absolute(regularizer):
+        if kind(regularizer) not in getattr(optimizer, "takes", ()):
+            raise ValueError(f"{name} has no form for {type(regularizer).__name__}: choose optimizer='fobos' or 'rda'.")
+    check_lanes(optimizer, problem.m)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Strengths to be: ``m`` of them, each the same share of the one before, from the smallest that selects nothing on
+    the pilot rows down to ``ratio`` times that; of these the ones from ``start`` up to ``stop``."""
+
+    m: int = 32
+    ratio: float = 1e-3
+    start: int = 0
+    stop: int | None = None
+
+    def __len__(self) -> int:
+        return len(range(self.m)[self.start : self.stop])
+
+    def at(self, largest: float) -> np.ndarray:
+        """The strengths."""
+        return (largest * self.ratio ** (np.arange(self.m) / max(self.m - 1, 1)))[self.start : self.stop]
+
+    def __getitem__(self, part: slice) -> Grid:
+        """Some of them, as of an array."""
+        own = range(self.m)[self.start : self.stop][part]
+        return replace(self, start=own.start, stop=own.stop)
+
+
+def check_strengths(loss: Any, regularizer: Any, optimizer: Any, conversion: Any, single: bool = False) -> None:
+    """Refuse what cannot be learned with several strengths side by side, or not in float32."""
+    why = None
+    if couples(loss):
+        why = f"{type(loss).__name__} ties models together"
+    elif kind(regularizer) != "separable" or not is_lazy(getattr(regularizer, "record", regularizer)):
+        why = f"{getattr(regularizer, 'record', type(regularizer)).__name__} has no prox of one weight at a time"
+    elif getattr(conversion, "follows", False):
+        why = f"{type(conversion).__name__} follows the iterates of one model"
+    elif getattr(optimizer, "models", None) == 1 or hasattr(optimizer, "kinds"):
+        why = f"{type(optimizer).__name__} has one strength for all models"
+    elif hasattr(conversion, "metric") and not is_absolute(getattr(regularizer, "record", regularizer)):
+        why = f"{type(conversion).__name__} converts all models of {type(regularizer).__name__} together"
+    if why is not None:
+        raise ValueError(f"several strengths cannot be learned in one read here: {why}.")
+    base = getattr(conversion, "base", conversion)
+    if single and (not getattr(optimizer, "takes_single", False) or tracks(base.watch(loss))):
+        raise ValueError(
+            "dtype='float32' is for the last iterates (conversion='last') of fobos, nftrl and ftrl, not for "
+            f"{type(base).__name__} of {type(optimizer).__name__}: sums of iterates need float64."
+        )
+
+
+def check_lanes(optimizer: Any, m: int) -> None:
+    """Refuse more models than the optimizer's kernels can take."""
+    if not hasattr(optimizer, "kinds") and m > WIDTHS[-1].m:
+        raise ValueError(
+            f"{type(optimizer).__name__} learns at most {WIDTHS[-1].m} models that are tied together, not {m}: choose "
+            "optimizer='batch-fobos', or for classes loss='logistic', which learns each against the rest."
+        )

@@ -1,0 +1,1 @@
+"""Linear models behind scikit-learn's contract."""

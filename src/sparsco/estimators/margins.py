@@ -1,0 +1,28 @@
+"""Labels and probabilities from margins: one column for each class, or one for two classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import losses
+
+
+class Margins:
+    """What predicts by margins, ``classes_`` and ``_loss()``."""
+
+    classes_: np.ndarray
+    _loss: Callable[[], Any]
+
+    def _best(self, p: np.ndarray) -> np.ndarray:
+        """The most likely class for each row of margins."""
+        alone = p.shape[1] == 1 and len(self.classes_) == 2
+        return self.classes_[(p[:, 0] > 0.0).astype(int) if alone else p.argmax(1)]
+
+    def _probabilities(self, p: np.ndarray) -> np.ndarray:
+        if len(self.classes_) == 1:
+            return np.ones_like(p)
+        loss = self._loss()
+        return (losses.Logistic() if p.shape[1] == 1 and losses.couples(loss) else loss).probabilities(p)

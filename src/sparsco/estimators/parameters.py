@@ -1,0 +1,367 @@
+"""From an estimator's parameters to runs: names looked up, every "auto" decided, what makes no sense refused."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+import re
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import conversions, steps
+from ..conversions import CONVERSIONS
+from ..conversions.thinning import check_target
+from ..data.randomness import seed_of
+from ..data.rows import check_numbers
+from ..engine.polish import TOLERANCE, check_polishable
+from ..engine.run import Run
+from ..losses import couples
+from ..optimizers import OPTIMIZERS
+from ..penalties import (
+    PENALTIES,
+    Auto,
+    AutoElasticNet,
+    ElasticNet,
+    elastic_net,
+    is_lazy,
+    is_of_fixed_width,
+    kind,
+    scaled,
+)
+from ..presets import PRESETS, Preset
+
+MAX_LANES = 32
+"""One-vs-rest models that are learned in one read; more classes are more runs."""
+AUTO_FRACTION = 0.05
+"""alpha="auto": this share of the smallest L1 weight that selects nothing on the first 1000 rows."""
+
+
+def asked(model: Any, name: str) -> Any:
+    """A parameter, or what the preset says where the parameter is left open."""
+    own = getattr(model, name)
+    is_open = isinstance(own, str) and own == ("elasticnet" if name == "penalty" else "auto")
+    return _preset(model).get(name, own) if is_open and model.preset is not None else own
+
+
+def _preset(model: Any) -> dict[str, Any]:
+    """The parameters of the estimator's preset: "two-stage" is ``presets.TwoStage()``."""
+    if isinstance(model.preset, Preset):
+        return model.preset.parameters()
+    table = {_dashed(name): preset for name, preset in PRESETS.items()}
+    if not isinstance(model.preset, str):
+        raise ValueError(f"preset={model.preset!r}: it is a preset of sparsco.presets or one of {', '.join(table)}.")
+    return named("preset", model.preset, table)().parameters()
+
+
+def _dashed(name: str) -> str:
+    """TwoStage as two-stage, AverageSL as average-sl."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
+
+
+def check_parameters(model: Any) -> None:
+    """Numbers in their ranges; names are looked up by ``new_runs``."""
+
+    def must(name: str, holds: bool, what: str) -> None:
+        if not holds:
+            raise ValueError(f"{name}={getattr(model, name)!r}: it must be {what}.")
+
+    alpha = model.alpha
+    is_auto = isinstance(alpha, str) and alpha == "auto"
+    must("alpha", is_auto or _is_number(alpha, 0.0), "'auto' or a number of at least 0")
+    must("l1_ratio", _is_number(model.l1_ratio, 0.0, 1.0), "between 0 (only L2) and 1 (only L1)")
+    must("max_iter", _is_count(model.max_iter), "a whole number of passes, at least 1")
+    must("tol", model.tol is None or _is_number(model.tol, 0.0), "None or a number of at least 0")
+    must("n_iter_no_change", _is_count(model.n_iter_no_change), "a whole number of passes, at least 1")
+    fraction = model.validation_fraction
+    for flag in ("fit_intercept", "shuffle", "early_stopping", "warm_start"):
+        must(flag, isinstance(getattr(model, flag), bool | np.bool_), "True or False")
+    must("storage", model.storage in ("auto", "all", "seen"), "'auto', 'all' (room for every column) or 'seen'")
+    if model.storage == "seen" and by_column(model):
+        raise ValueError(
+            f"{by_column(model)} has something for every column, which storage='seen' does not list: leave storage at "
+            "'auto'."
+        )
+    must("budget", model.budget is None or _is_count(model.budget), "None or a whole number of features, at least 1")
+    if model.target_excess_risk is not None:
+        if model.budget is not None:
+            raise ValueError("budget and target_excess_risk both say how many features remain: leave one at None.")
+        check_target(model.target_excess_risk)
+    polish = model.polish
+    is_tolerance = _is_number(polish) and not isinstance(polish, numbers.Integral) and polish > 0.0
+    must("polish", isinstance(polish, bool | np.bool_) or is_tolerance, "True, False or a tolerance, a float above 0")
+    must("n_jobs", model.n_jobs is None or (isinstance(model.n_jobs, numbers.Integral) and model.n_jobs != 0),
+         "None or a whole number of threads (-1: as many as there are cores)")  # fmt: skip
+    if tolerance(model) and model.early_stopping:
+        raise ValueError("polish solves for all rows, of which early_stopping=True holds some back: choose one.")
+    must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
+    must("validation_fraction", _is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
+
+
+def tolerance(model: Any) -> float:
+    """What ``polish`` asks for; 0 for nothing."""
+    return TOLERANCE if model.polish is True or model.polish is np.True_ else float(model.polish)
+
+
+def refuse_polish(model: Any, method: str) -> None:
+    """Where rows come once only."""
+    if tolerance(model):
+        raise ValueError(f"polish={model.polish!r} needs all rows several times, which {method} never sees: use fit.")
+
+
+def most_models(model: Any) -> int | None:
+    """How many models a run may learn at most; None for all, where something ties them together."""
+    loss = named("loss", model.loss, model._losses)
+    penalty, optimizer = named("penalty", asked(model, "penalty"), PENALTIES), asked(model, "optimizer")
+    optimizer = OPTIMIZERS.get(optimizer, optimizer) if isinstance(optimizer, str) else optimizer
+    if hasattr(optimizer, "kinds") and getattr(optimizer, "models", None) == 1:
+        return 1  # each model has a ball of its own
+    if kind(penalty) != "separable" or couples(loss):
+        return None
+    return 1 if is_followed(asked(model, "conversion")) or getattr(optimizer, "models", None) == 1 else MAX_LANES
+
+
+def is_followed(conversion: Any) -> bool:
+    """Whether a conversion, or one by this name, chooses a single iterate."""
+    known = CONVERSIONS.get(conversion) if isinstance(conversion, str) else conversion
+    return bool(getattr(known, "follows", False))
+
+
+def _regularizer(model: Any, d: int) -> Any:
+    pen, wanted = model.feature_weights, asked(model, "penalty")
+    penalty = named("penalty", wanted, PENALTIES)
+    if penalty is not ElasticNet and pen is not None:
+        raise ValueError(f"feature_weights are weights of the L1 norm, which penalty={wanted!r} has not.")
+    if isinstance(wanted, tuple):
+        if not (isinstance(model.alpha, str) and model.l1_ratio == 1.0):
+            raise ValueError("a penalty record carries its own strength: leave alpha at 'auto' and l1_ratio at 1.")
+        return penalty
+    if penalty is not ElasticNet and isinstance(model.alpha, str):
+        return Auto(AUTO_FRACTION, float(model.l1_ratio), penalty)
+    if penalty is not ElasticNet:
+        return scaled(penalty, float(model.alpha), float(model.l1_ratio))
+    if pen is not None:
+        pen = np.asarray(pen)
+        if pen.dtype.kind not in "fiu" or pen.shape != (d,) or not np.all(np.isfinite(pen) & (pen >= 0)):
+            raise ValueError(f"feature_weights must be {d} finite numbers of at least 0, one per feature.")
+        pen = pen.astype(np.float64)
+    if not isinstance(model.alpha, str):
+        return elastic_net(float(model.alpha), float(model.l1_ratio), pen)
+    if isinstance(model._lams, np.ndarray) and model.l1_ratio == 1.0:  # a path: nothing to ask rows for
+        return elastic_net(float(model._lams.max()), 1.0, pen)
+    return AutoElasticNet(AUTO_FRACTION, float(model.l1_ratio), pen)
+
+
+def parts(
+    model: Any, regularizer: Any, starts_elsewhere: bool = False, one_by_one: bool = False
+) -> tuple[Any, Any, Any, Any]:
+    """Loss, optimizer, conversion and step-size rule, with every "auto" decided."""
+    loss = model._loss()
+    if loss.classifies and not model.classifies:
+        raise ValueError(f"loss={model.loss!r} is for labels: a regression needs a loss of numbers such as 'squared'.")
+    if model.classifies and not loss.classifies and type(loss) not in map(type, model._losses.values()):
+        raise ValueError(f"loss={model.loss!r} is for numbers: a classifier needs a loss of labels such as 'logistic'.")
+    if one_by_one and is_of_fixed_width(regularizer):
+        what = type(regularizer).__name__ if model.feature_weights is None else "feature_weights"
+        raise ValueError(
+            f"{what} has something for every feature, and learn_one does not know them in advance: use fit or "
+            "partial_fit."
+        )
+    curved = model.l1_ratio < 1.0 and model.alpha != 0.0
+    if isinstance(asked(model, "penalty"), tuple):
+        curved = regularizer.rho > 0.0
+    step, optimizer, conversion = _step(model), asked(model, "optimizer"), asked(model, "conversion")
+    if is_followed(conversion) and isinstance(optimizer, str) and optimizer == "auto":
+        optimizer = "fobos"  # which tells the Bregman differences of its steps
+    if isinstance(optimizer, str) and optimizer == "auto":
+        # nftrl needs no step size, but starts from 0; where slopes have no bound FOBOS' capped steps are safer, if the
+        # loss has a curvature to cap them by
+        capped = curved and not loss.classifies and getattr(loss, "steady", True)
+        optimizer = "fobos" if capped or starts_elsewhere or step is not None else "nftrl"
+        record = getattr(regularizer, "record", regularizer)
+        if not is_lazy(record):
+            optimizer = "batch-rda" if optimizer == "nftrl" else "batch-fobos"
+        elif kind(record) == "grouped" and optimizer == "nftrl":  # one rate for all outputs of a feature
+            optimizer = "rda"
+        elif one_by_one and step is None and kind(record) == "separable":  # features will come at any time
+            optimizer = OPTIMIZERS["nftrl"](births=True)
+    if isinstance(conversion, str) and conversion == "auto" and getattr(optimizer, "models", None) == 1:
+        # mirror descent: no gradient sums, but single iterates; Epoch-SGD: the paper's means
+        conversion = conversions.LastEpoch(complete=False) if hasattr(optimizer, "next_epoch") else "ocmdi"
+    if isinstance(conversion, str) and conversion == "auto":
+        # with births the objective counts from each feature's first appearance on: no average over all rows means it
+        average = (loss.curved or curved) and not getattr(optimizer, "births", False)
+        average = average and not tolerance(model)  # which needs a start, not a sparse answer
+        conversion = "average-sl" if average else "last"
+    optimizer = named("optimizer", optimizer, {name: kind() for name, kind in OPTIMIZERS.items()})
+    if step is not None and not optimizer.uses_steps:
+        raise ValueError(
+            f"step_size={model.step_size!r} has no meaning for {type(optimizer).__name__}, which finds its own: "
+            "leave it at 'auto' or choose optimizer='fobos' or 'sgd'."
+        )
+    conversion = named("conversion", conversion, CONVERSIONS)
+    if model.budget is not None or model.target_excess_risk is not None:
+        if hasattr(conversion, "round"):
+            raise ValueError(f"{type(conversion).__name__} decides itself how many features remain: give no budget.")
+        how = "top-k" if model.target_excess_risk is None else "dd"
+        conversion = conversions.Sparsify(model.budget, conversion, how, model.target_excess_risk)
+    if tolerance(model):
+        check_polishable(loss, regularizer, conversion)
+    return loss, optimizer, conversion, step
+
+
+def _step(model: Any) -> Any:
+    size = asked(model, "step_size")
+    if isinstance(size, str):
+        if size == "auto":
+            return None
+        rule = named("step_size", size, {"auto": None, **steps.RULES})
+        if rule in (steps.StronglyConvex, steps.Convex):
+            return rule()
+        raise ValueError(f"step_size={size!r} needs its constant: pass sparsco.{rule.__name__}(...).")
+    if isinstance(size, numbers.Real):
+        if not (_is_number(size) and size > 0.0):
+            raise ValueError(f"step_size={size!r}: a constant step must be a positive number.")
+        return steps.Constant(float(size))
+    return named("step_size", size, steps.RULES)
+
+
+def new_runs(
+    model: Any, d: int, init: tuple[np.ndarray, np.ndarray] | None = None, one_by_one: bool = False
+) -> list[Run]:
+    """One run for each of ``model._models()``, nothing learned yet; ``one_by_one``: for a stream of ``learn_one``."""
+    regularizer = _regularizer(model, d)
+    loss, optimizer, conversion, step = parts(model, regularizer, init is not None, one_by_one)
+    seed = seed_of(model.random_state)
+    runs, first = [], 0
+    for targets in model._models():
+        part = slice(first, first + targets.m)
+        first += targets.m
+        own = None if init is None else (init[0][:, part], init[1][part])
+        runs += [
+            Run(loss, regularizer, optimizer, conversion, step, d=d, targets=targets,
+                intercept=bool(model.fit_intercept), seed=seed, initial=own, lams=lams, single=model._single)
+            for lams in _strengths(model._lams, targets.m, model.n_jobs)
+        ]  # fmt: skip
+    for run in runs:
+        run.told = runs[0].told
+    return runs
+
+
+def _strengths(lams: Any, models: int, n_jobs: int | None) -> list[Any]:
+    """The strengths of each run that learns so many models, where there are several: as many as its lanes take, or
+    fewer, so that every thread has some."""
+    if lams is None:
+        return [None]
+    threads = 1
+    if n_jobs is not None:
+        from joblib import effective_n_jobs
+
+        threads = effective_n_jobs(n_jobs)
+    size = max(1, min(MAX_LANES // models, -(-len(lams) // threads)))
+    return [lams[first : first + size] for first in range(0, len(lams), size)]
+
+
+def by_column(model: Any) -> str:
+    """The parameter that says something about every column; empty where none does."""
+    if model.feature_weights is not None:
+        return "feature_weights"
+    fixed = isinstance(model.penalty, tuple) and is_of_fixed_width(model.penalty)
+    return f"penalty={type(model.penalty).__name__}(...)" if fixed else ""
+
+
+def starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """``coef_init`` and ``intercept_init`` as w (d, m) and b (m,); None where neither is given."""
+    if coef is None and intercept is None:
+        return None
+    coef = coef.toarray() if sp.issparse(coef) else coef
+    w = np.zeros((m, d)) if coef is None else np.atleast_2d(np.asarray(coef, dtype=np.float64))
+    b = np.zeros(m) if intercept is None else np.atleast_1d(np.asarray(intercept, dtype=np.float64))
+    if w.shape != (m, d) or b.shape != (m,):
+        raise ValueError(
+            f"coef_init has the shape {w.shape} and intercept_init {b.shape}; they must have {(m, d)} and {(m,)}."
+        )
+    for name, data in (("coef_init", w), ("intercept_init", b)):
+        check_numbers(data, name)
+    return np.ascontiguousarray(w.T), b
+
+
+_KNOWN_BY = {
+    "loss": "derivative", "penalty": "strength", "optimizer": "uses_steps", "conversion": "check watch|round",
+    "step_size": "sizes", "preset": "parameters", "method": "passes",
+}  # fmt: skip
+"""The attributes by which a part is known for what it is."""
+
+
+_RATIOS = {"l1": 1, "l2": 0}
+"""scikit-learn's names of the two ends of the elastic net."""
+
+
+def is_part(kind: str, record: Any) -> bool:
+    """Whether a record is what the parameter ``kind`` takes."""
+    return all(any(hasattr(record, name) for name in names.split("|")) for names in _KNOWN_BY[kind].split())
+
+
+def named(kind: str, name: Any, table: dict[str, Any]) -> Any:
+    """The table's entry, or the user's own record; an unknown name is answered with the nearest one."""
+    if not isinstance(name, str):
+        is_record = isinstance(name, tuple) and hasattr(name, "_fields")
+        if isinstance(name, type) or not is_record or not is_part(kind, name):
+            if isinstance(name, type):
+                raise ValueError(f"{kind}={name.__name__} is a class: call it, {name.__name__}(...).")
+            known = ", ".join(map(repr, table))
+            raise ValueError(f"{kind}={name!r}: expected your own {kind} record or one of {known}.")
+        return _with_numbers(name)
+    if name in table:
+        return table[name]
+    if kind == "penalty" and name.lower() in _RATIOS:
+        ratio = _RATIOS[name.lower()]
+        raise ValueError(f"penalty={name!r} is penalty='elasticnet' with l1_ratio={ratio} here: pass these two.")
+    close = difflib.get_close_matches(name.lower(), table, 1)
+    hint = f" did you mean {close[0]!r}?" if close else ""
+    raise ValueError(f"{kind}={name!r} is not known:{hint} choose from {', '.join(map(repr, table))} or give a record.")
+
+
+def _with_numbers(record: Any) -> Any:
+    """Return the record with a float in every field that is declared as one; a value that is none is refused.
+
+    Infinity is a number only where it is the default.
+    """
+    kind, found = type(record), {}
+    for field, value in zip(record._fields, record, strict=True):
+        declared, default = kind.__annotations__.get(field), kind._field_defaults.get(field)
+        declared = getattr(declared, "__forward_arg__", declared)
+        what = None
+        if declared in ("float", float) or (declared == "float | None" and value is not None):
+            if _is_number(value) or (default == np.inf and value is default):
+                found[field] = value if isinstance(value, int | float) else float(value)
+            else:
+                what = "a finite number"
+        elif declared in ("int", int) or (declared == "int | None" and value is not None):
+            what = None if isinstance(value, numbers.Integral) else "a whole number"
+        elif declared in ("bool", bool):
+            what = None if isinstance(value, bool | np.bool_) else "True or False"
+        elif hasattr(value, "_fields"):
+            found[field] = _with_numbers(value)
+        elif isinstance(value, complex) or (isinstance(value, str) and not isinstance(default, str)):
+            what = "a number"
+        elif isinstance(value, numbers.Rational) and not isinstance(value, numbers.Integral):
+            found[field] = float(value)  # one number where there may be one for each model
+        if what is not None:
+            raise ValueError(f"{kind.__name__}({field}={value!r}): it must be {what}.")
+    return record._replace(**found)
+
+
+def _is_number(x: Any, least: float = -np.inf, most: float = np.inf) -> bool:
+    if not isinstance(x, numbers.Real) or isinstance(x, bool):
+        return False
+    try:  # what is compared and learned with is the float, also of a fraction
+        return math.isfinite(x) and least <= float(x) <= most
+    except OverflowError:
+        return False
+
+
+def _is_count(x: Any) -> bool:
+    return isinstance(x, numbers.Integral) and not isinstance(x, bool) and x >= 1

@@ -1,0 +1,262 @@
+"""Stage two: a model with few features from one with many, and what that costs.
+
+``keep_largest``, ``sparsify_random`` and ``refit`` take weights as a vector, or a fitted linear model, of which they
+return a copy with other weights: each class or output has its own features, unless the penalty chose them for all
+(row-group).  Models bring their loss, their classes and whether they have an intercept; a vector is a regression unless
+``loss`` says otherwise.  ``second_moments`` are E[x_j^2], or rows X to take them from.
+
+>>> w = np.array([4.0, 1.0, 0.1])
+>>> keep_largest(w, 2)
+array([4., 1., 0.])
+>>> keep_largest(w, 2, second_moments=[1.0, 1.0, 900.0])
+array([4. , 0. , 0.1])
+>>> draws_for(w, eps=0.5, delta=0.1, second_moments=[1.0, 1.0, 4.0])
+541
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..conversions.thinning import (
+    Examples,
+    Models,
+    best_of_trials,
+    check_target,
+    checked_moments,
+    draw_features,
+    draws_needed,
+    held_out_rows,
+    keep_largest_rows,
+    lengths,
+    refit_models,
+    root_moments,
+    sampling_shares,
+    second_moments,
+)  # fmt: skip
+from ..data.slots import Names
+from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, Squared, couples
+from ..penalties import ElasticNet
+from ..util.validation import check_count
+from .parameters import named
+from .tasks import as_numbers, places_among, two_or_more
+
+SMALL_BALLS = (0.05, 0.2, 0.5)
+"""Radii at which a ball alone is compared with thinning, as shares of the norm of the model in the large one."""
+
+
+def sparsify_random(
+    w: Any, K: int, p: str = "dd", second_moments: Any = None, *, held_out: tuple[Any, Any] | None = None,
+    trials: int = 1, loss: Any = None, seed: int = 0,
+) -> Any:  # fmt: skip
+    """Randomized sparsification: m ~ Multinomial(K, p), w_j m_j / (K p_j).  At most K features, unbiased.
+
+    p = "dd": in proportion to |w_j| sqrt(E[x_j^2]), which loses least (distribution dependent); "mg": to |w_j| alone.
+    Of several ``trials`` the one of least loss on the rows ``held_out`` = (X, y) is kept.
+    """
+    check_count("K", K)
+    check_count("trials", trials)
+    if trials > 1 and held_out is None:
+        raise ValueError("sparsify_random: the best of several trials needs held_out=(X, y) to judge them by.")
+    model, rows = _read(w), None
+    if held_out is not None:
+        model, rows = _examples(w, model, *held_out, loss)
+    moments = None if second_moments is None else checked_moments(second_moments, len(model.W))
+
+    def thin(V: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return draw_features(V, sampling_shares(lengths(V), p, moments), K, rng)
+
+    return _with_weights(w, best_of_trials(model, rows, thin, trials, seed), model.b)
+
+
+def keep_largest(w: Any, k: int, second_moments: Any = None) -> Any:
+    """All but the k features of largest |w_j| sqrt(E[x_j^2]) become zero; without moments of largest |w_j|.
+
+    On real data it is better than drawing at random at equal size.  Ties keep the lower index.
+    """
+    check_count("k", k)
+    model = _read(w)
+    rms = root_moments(second_moments, len(model.W))
+    return _with_weights(w, best_of_trials(model, None, lambda V, _: keep_largest_rows(V, k, rms), 1, 0), model.b)
+
+
+def draws_for(w: Any, eps: float, delta: float, second_moments: Any, of: str = "risk") -> int:
+    """K such that with probability 1 - delta "dd" adds at most eps to the expected squared error (``of="risk"``) or to
+    L, half of that (``of="loss"``).
+
+    Theorem 3 prints (sum_j |w_j| sqrt(E[x_j^2]))^2 / (eps delta), and it is the risk's: the variance identity with
+    Markov's inequality gives just that for the risk, half as many draws for L.
+    """
+    check_target((eps, delta))
+    if of not in ("risk", "loss"):
+        raise ValueError(f"draws_for(of={of!r}): choose 'risk', the mean squared error, or 'loss', half of it.")
+    v = one_vector(w)
+    return draws_needed(v, eps, delta, root_moments(second_moments, len(v)), half=of == "loss")
+
+
+def expected_excess(w: Any, K: int, p: str, X: Any) -> float:
+    """The mean of L(sparsified) - L(w) over draws, L half the mean squared error over the rows X:
+    (sum_j w_j^2 E[x_j^2] / p_j - E<w, x>^2) / (2 K)."""
+    check_count("K", K)
+    v = one_vector(w)
+    X = _rows(X, len(v))
+    moments = second_moments(X)
+    shares = sampling_shares(v, p, moments)
+    used = shares > 0.0
+    return float((np.sum(v[used] ** 2 * moments[used] / shares[used]) - np.mean(np.square(X @ v))) / (2.0 * K))
+
+
+def refit(
+    w: Any, X: Any, y: Any, loss: Any = None, *, weights: Any = None, intercept: bool | None = None, seed: int = 0
+) -> Any:
+    """The weights that are not zero learned anew from the rows, by the loss with an L2 term chosen on a fifth of them.
+
+    ``loss`` is a record or a name; by default the model's, squared for a vector.  Of a vector the weights are returned,
+    of a model a copy whose intercept is learned, too, where it has one.  Bounds of the model's penalty are kept.
+    """
+    model, rows = _examples(w, _read(w), X, y, loss, weights)
+    if intercept is not None:
+        model = model._replace(intercept=intercept)
+    W, b, _ = refit_models(model, rows, held_out_rows(len(rows.targets), seed))
+    return _with_weights(w, W, b)
+
+
+def _with_weights(source: Any, W: np.ndarray, b: np.ndarray) -> Any:
+    """Return a vector or a copy of the estimator, like ``source``, with other weights (d, m) and intercepts (m,)."""
+    if not hasattr(source, "coef_"):
+        return sp.csr_array(W.T) if sp.issparse(source) else W[:, 0]
+    coef = sp.csr_array(W.T) if sp.issparse(source.coef_) else W.T.reshape(np.shape(source.coef_))
+    b = b.reshape(np.shape(source.intercept_)) if np.size(source.intercept_) == b.size else b
+    if hasattr(source, "with_weights"):
+        return source.with_weights(W.T, b)
+    twin = copy.deepcopy(source)
+    twin.coef_, twin.intercept_ = coef, b
+    return twin
+
+
+def one_vector(w: Any) -> np.ndarray:
+    """The weights of a vector or of a model with one."""
+    W = _read(w).W
+    if W.shape[1] != 1:
+        raise ValueError(f"{W.shape[1]} weight vectors: pass one, such as model.coef_[0].")
+    return W[:, 0]
+
+
+def _read(w: Any) -> Models:
+    """A vector, or a fitted model of any kind with ``coef_`` and ``intercept_``."""
+    name = w.__name__ if isinstance(w, type) else type(w).__name__
+    if not hasattr(w, "coef_") or isinstance(w, type):
+        if hasattr(w, "fit"):
+            raise ValueError(f"this {name} has no coef_: pass a linear model, after fit.")
+        v = np.asarray(w.toarray() if sp.issparse(w) else w, dtype=np.float64)
+        v = v[0] if v.ndim == 2 and len(v) == 1 else v
+        if v.ndim != 1:
+            raise ValueError(f"weights of shape {v.shape}: pass one model's weights, a vector, or a fitted model.")
+        return Models(_finite("weights", v)[:, None], np.zeros(1), Squared(), ElasticNet(0.0), True)
+    if isinstance(getattr(w, "_features", None), Names) or getattr(w, "storage", None) == "seen":
+        raise ValueError(
+            f"this {name} lists only the features that it has seen: fit it from a matrix with storage='auto', or with "
+            "budget=, which needs no list."
+        )
+    coef = w.coef_.toarray() if sp.issparse(w.coef_) else w.coef_
+    W = _finite("weights", np.atleast_2d(np.asarray(coef, dtype=np.float64)).T)
+    b = np.broadcast_to(np.asarray(w.intercept_, dtype=np.float64).ravel(), W.shape[1]).copy()
+    report = getattr(w, "report_", None)
+    report = report if isinstance(report, dict) else {}
+    regularizer = report.get("regularizer", ElasticNet(0.0))
+    return Models(W, b, report.get("loss"), regularizer, bool(getattr(w, "fit_intercept", True)))
+
+
+def _examples(
+    source: Any, model: Models, X: Any, y: Any, loss: Any, weights: Any = None
+) -> tuple[Models, Examples]:
+    """The model with its loss, or the one given, and the rows as it sees them: labels as +1 and -1 (1 and 0 of a
+    softmax) by the model's classes, numbers in a column for each output."""
+    (d, m), y = model.W.shape, np.asarray(y)
+    X = _rows(X, d)
+    classes = getattr(source, "classes_", None)
+    loss = model.loss if loss is None else loss
+    if loss is None:
+        loss = getattr(source, "loss", None) or _usual(source, model, X)
+    tables = {"weights": REGRESSOR_LOSSES | CLASSIFIER_LOSSES, "labels": CLASSIFIER_LOSSES, "numbers": REGRESSOR_LOSSES}
+    of = "labels" if classes is not None else "numbers" if hasattr(source, "coef_") else "weights"
+    loss = named("loss", loss, tables[of])
+    if couples(loss) and m == 1:
+        loss = CLASSIFIER_LOSSES["logistic"]  # the same model, in one margin
+    if hasattr(loss, "check"):
+        loss.check()
+    if len(y) != X.shape[0] or not len(y):
+        raise ValueError(f"X has {X.shape[0]} rows and y {len(y)}: they must be as many, and at least one.")
+    if of == "numbers" and loss.classifies:
+        raise ValueError(f"loss={type(loss).__name__} is for labels, and this model predicts numbers.")
+    if classes is None and not loss.classifies:
+        targets = as_numbers(y)
+        targets = targets[:, None] if targets.ndim == 1 else targets
+        if targets.shape[1:] != (m,):
+            raise ValueError(f"y has the shape {y.shape}: it must have a column for each of the {m} outputs.")
+        if hasattr(loss, "refuse"):
+            loss.refuse(targets)
+    else:
+        y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+        if y.ndim != 1:
+            raise ValueError(f"y has the shape {y.shape}: it must have one label for each row.")
+        classes, codes = two_or_more(y, "y") if classes is None else (classes, _places(classes, y))
+        if len(classes) != (m if m > 1 else 2):
+            raise ValueError(f"{len(classes)} classes and {m} weight vectors: each class needs one, two classes one.")
+        signs = np.eye(len(classes))[:, -m:]
+        targets = (signs if couples(loss) else 2.0 * signs - 1.0)[codes]
+    scale = np.ones(len(y)) if weights is None else _finite("weights=", np.asarray(weights, dtype=np.float64))
+    if scale.shape != (len(y),) or np.any(scale < 0.0) or not np.any(scale > 0.0):
+        raise ValueError(f"weights= must be {len(y)} numbers of at least 0, one for each row and not all 0.")
+    if getattr(source, "class_weight", None) is not None:
+        from sklearn.utils import compute_sample_weight
+
+        scale = scale * compute_sample_weight(source.class_weight, y)
+    rows = Examples(X, _finite("y", targets), np.repeat(scale[:, None], m, 1))
+    if hasattr(loss, "resolve"):
+        loss = loss.resolve(rows.targets, rows.weights)
+    return model._replace(loss=loss), rows
+
+
+def _usual(source: Any, model: Models, X: Any) -> Any:
+    """The loss of another package's model that does not name one."""
+    if hasattr(source, "classes_"):
+        return "multinomial" if model.W.shape[1] > 1 and hasattr(source, "predict_proba") else "logistic"
+    few = X[:5].toarray()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        told = np.asarray(source.predict(few)).reshape(len(few), -1) if hasattr(source, "predict") else None
+    if told is not None and not np.allclose(told, few @ model.W + model.b, rtol=1e-5):
+        raise ValueError(f"a {type(source).__name__} predicts something else than <w, x> + b: pass loss=, its own.")
+    return Squared()
+
+
+def _places(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Every label's place among the model's classes."""
+    try:
+        codes = places_among(np.asarray(classes), y)
+    except TypeError:  # numbers against words
+        codes = None
+    if codes is None:
+        raise ValueError(f"y has labels that are not among the model's classes, {np.asarray(classes).tolist()}.")
+    return codes
+
+
+def _rows(X: Any, d: int) -> sp.csr_array:
+    X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    if X.ndim != 2 or X.shape[1] != d:
+        raise ValueError(f"X has the shape {X.shape}: it must have rows of {d} columns, one for each weight.")
+    X = sp.csr_array(X)
+    _finite("X", X.data)
+    return X
+
+
+def _finite(name: str, values: np.ndarray) -> np.ndarray:
+    if not np.all(np.isfinite(values)):
+        raise ValueError(f"{name} must be finite numbers, and some are not.")
+    return values

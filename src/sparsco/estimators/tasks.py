@@ -1,0 +1,367 @@
+"""The two tasks: labels or numbers to what the lanes of a run learn, margins to predictions."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import losses
+from ..data.rows import LARGEST
+from ..engine.run import check_lanes
+from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
+from ..problem.targets import Classes, OneVsRest, Values
+from .linear import LinearModel
+from .margins import Margins
+from .parameters import most_models
+
+
+class LinearClassifier(Margins, LinearModel):
+    """Labels; more than two are learned one against the rest, or by one softmax."""
+
+    _losses = CLASSIFIER_LOSSES
+    classifies = True
+
+    def __init__(
+        self, loss: Any = "logistic", *, alpha: Any = "auto", l1_ratio: float = 1.0, penalty: Any = "elasticnet",
+        optimizer: Any = "auto", conversion: Any = "auto", step_size: Any = "auto", max_iter: int = 5,
+        tol: float | None = 1e-3, n_iter_no_change: int = 1, early_stopping: bool = False,
+        validation_fraction: float = 0.1, shuffle: bool = True, random_state: Any = None, fit_intercept: bool = True,
+        class_weight: Any = None, feature_weights: Any = None, storage: str = "auto", preset: Any = None,
+        budget: int | None = None, target_excess_risk: tuple[float, float] | None = None, warm_start: bool = False,
+        n_jobs: int | None = None, verbose: int = 0, polish: bool | float = False,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            loss, alpha=alpha, l1_ratio=l1_ratio, penalty=penalty, optimizer=optimizer, conversion=conversion,
+            step_size=step_size, max_iter=max_iter, tol=tol, n_iter_no_change=n_iter_no_change,
+            early_stopping=early_stopping, validation_fraction=validation_fraction, shuffle=shuffle,
+            random_state=random_state, fit_intercept=fit_intercept, feature_weights=feature_weights, storage=storage,
+            preset=preset, budget=budget, target_excess_risk=target_excess_risk, warm_start=warm_start, n_jobs=n_jobs,
+            verbose=verbose, polish=polish,
+        )  # fmt: skip
+        self.class_weight = class_weight
+
+    def _loss(self) -> Any:
+        loss = super()._loss()
+        if isinstance(loss, losses.Multinomial) and len(getattr(self, "classes_", ())) == 2 and not self._open:
+            return losses.Logistic()  # the same model, in one margin
+        return loss
+
+    def _lanes(self, first: int, m: int) -> OneVsRest:
+        """The targets of a run of a stream that finds its classes itself."""
+        return OneVsRest(first, m, 0.0 if losses.couples(self._loss()) else -1.0)
+
+    def _models(self) -> list[Any]:
+        if self._open:
+            return [self._lanes(0, 1)]
+        k = len(self.classes_)
+        if losses.couples(self._loss()):
+            return [Classes(np.eye(k), np.ones((k, k)))]
+        signs = np.array([[-1.0], [1.0]]) if k == 2 else 2.0 * np.eye(k) - 1.0
+        return [Classes(signs, np.ones_like(signs), part) for part in self._blocks(signs.shape[1])]
+
+    def _all_targets(
+        self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        if goes_on:
+            codes = self._codes(y)
+        else:
+            (self.classes_, codes), self._open = two_or_more(y, "y"), False
+        weights = self._weighted(codes, weights, self.class_weight)
+        if weights is not None and weights.any() and len(np.unique(codes[weights > 0.0])) < 2:
+            raise ValueError("only one class has rows of positive weight: a classifier needs at least two classes.")
+        if self._open:
+            codes = np.array(self._code_of_each())[codes]
+        return codes.astype(np.float64), weights
+
+    def _weighted(self, codes: np.ndarray, weights: np.ndarray | None, class_weight: Any) -> np.ndarray | None:
+        """The rows' weights times those of their classes."""
+        if class_weight is None:
+            return weights
+        labels = self.classes_[codes]
+        from sklearn.utils import compute_class_weight
+
+        scale = compute_class_weight(class_weight, classes=self.classes_, y=labels, sample_weight=weights)
+        if not (np.all(np.isfinite(scale)) and np.all(scale >= 0.0)):
+            raise ValueError(f"class_weight={class_weight!r}: class weights must be finite and at least 0.")
+        return scale[codes] if weights is None else weights * scale[codes]
+
+    def _class_weights(self, y: np.ndarray) -> np.ndarray | None:
+        if self.class_weight is None:
+            return None
+        scale = np.array([self.class_weight.get(label, 1.0) for label in self._codes_of], np.float64)
+        if not (np.all(np.isfinite(scale)) and np.all(scale >= 0.0)):
+            raise ValueError(f"class_weight={self.class_weight!r}: class weights must be finite and at least 0.")
+        return scale[y.astype(np.int64)]
+
+    def _begin_labels(self, anew: bool) -> None:
+        self._refuse_balanced("learn_one")
+        if anew:
+            self._open, self._codes_of, self.classes_ = True, {}, np.array([])
+        elif not self._open:
+            self._codes_of = {label: code for code, label in enumerate(self.classes_.tolist())}
+
+    def _refuse_balanced(self, method: str) -> None:
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} needs all labels at once, which {method} never sees: pass a dict."
+            )
+
+    def _target(self, y: Any) -> float:
+        try:
+            code = self._codes_of.get(y)
+        except TypeError:
+            raise ValueError(f"y is a {type(y).__name__}, which cannot be a label.") from None
+        if code is None:
+            if not self._open:
+                raise ValueError(_unknown(y, self.classes_))
+            _check_labels(np.array([y]))
+            self._add_labels([y])
+            code = self._codes_of[y]
+        return code
+
+    def _add_labels(self, labels: list[Any]) -> None:
+        """New classes, whose codes are the next ones; nothing that is there is changed in place."""
+        codes = {**self._codes_of, **{label: len(self._codes_of) + k for k, label in enumerate(labels)}}
+        if getattr(self, "_runs", None) and most_models(self) is None:
+            check_lanes(self._runs[0].optimizer, len(codes))
+        try:
+            classes = np.array(sorted(codes))
+        except TypeError as error:
+            raise ValueError("y has labels of several types, which cannot be sorted: use one type.") from error
+        self.classes_, self._codes_of = classes, codes
+
+    def _found(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+        """The rows' codes; labels that are new become classes, in the order in which they appear."""
+        counted = slice(None) if weights is None else np.flatnonzero(weights)
+        codes = np.zeros(len(y), np.int64)
+        try:
+            labels, first, places = np.unique(y[counted], return_index=True, return_inverse=True)
+        except TypeError as error:
+            raise ValueError("y has labels of several types, which cannot be sorted: use one type.") from error
+        _check_labels(labels)
+        order = labels[np.argsort(first)].tolist()
+        new = [label for label in order if label not in self._codes_of]
+        if new:
+            self._add_labels(new)
+        codes[counted] = np.array([self._codes_of[label] for label in labels.tolist()], np.int64)[places]
+        return codes
+
+    def _new_classes(self, y: np.ndarray) -> list[tuple[int, int]]:
+        known = sum(run.targets.m for run in self._runs)
+        codes = range(known, len(self._codes_of)) if self._open else range(0)
+        return [(code, int((y == code).argmax())) for code in codes]
+
+    def _add_class(self, code: int) -> None:
+        """While the pilot's rows are collected it will learn them all; later it has a run of its own, or a further lane
+        where all classes are tied together."""
+        last = self._runs[-1]
+        late, most = last.pilot is not None, most_models(self)
+        if most is None or (not late and last.targets.m < most):
+            last.retarget(self._lanes(last.targets.first, last.targets.m + 1))
+        elif late:
+            self._runs = [*self._runs, self._runs[0].beginner(self._lanes(code, 1))]
+        else:
+            run = copy.copy(last)
+            vars(run).update(last.before_pilot())
+            run.retarget(self._lanes(code, 1))
+            self._runs = [*self._runs, run]
+
+    def _arranged(self, models: Any) -> Any:
+        """By class; of two, which have a model each while more may come, half the difference (of a softmax all)."""
+        if not self._open:
+            return models
+        codes = self._code_of_each()
+        if len(codes) == 2:
+            return (models[codes[1:]] - models[codes[:1]]) * (1.0 if losses.couples(self._loss()) else 0.5)
+        return models[codes]
+
+    def _code_of_each(self) -> list[int]:
+        """The classes' codes in a stream that finds them itself, in the order of ``classes_``."""
+        return [self._codes_of[label] for label in self.classes_.tolist()]
+
+    def _codes(self, y: np.ndarray) -> np.ndarray:
+        codes = places_among(self.classes_, y)
+        if codes is None:
+            _check_labels(y)
+            known = self.classes_.tolist()
+            unknown = [label for label in np.unique(y).tolist() if label not in known]
+            raise ValueError(_unknown(unknown[0], self.classes_))
+        return codes
+
+    def _encoded(
+        self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        self._refuse_balanced("partial_fit")
+        if first:
+            self._open, self._codes_of = classes is None, {}
+        if self._open:
+            if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+                raise ValueError("classes= belongs to the first call: this stream finds its classes itself.")
+            codes = self._found(y, weights)
+            scale = self._class_weights(codes)
+            weights = weights if scale is None else scale if weights is None else weights * scale
+            return codes.astype(np.float64), weights
+        if classes is not None:
+            given, _ = two_or_more(np.asarray(classes), "classes")
+            if not first and not np.array_equal(given, self.classes_):
+                raise ValueError(f"classes differ from those of the first call, {self.classes_.tolist()}.")
+            self.classes_ = given
+        codes = self._codes(y)
+        return codes.astype(np.float64), self._weighted(codes, weights, self.class_weight)
+
+    def _codes_now(self, y: np.ndarray) -> np.ndarray:
+        if not self._open:
+            return self._codes(y).astype(np.float64)
+        return np.array([self._codes_of.get(label, -1) for label in y.tolist()], np.float64)
+
+    def row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The loss of each row: of one margin where there are two classes, else summed over the classes' models.  A
+        label that is no class counts as one that was not predicted."""
+        codes, loss = self.places(y), self._loss()
+        if p.shape[1] == 1:
+            signs = np.where(codes >= 0, np.where(codes == 1, 1.0, -1.0), np.where(p[:, 0] > 0.0, -1.0, 1.0))[:, None]
+            loss = losses.Logistic() if losses.couples(loss) else loss  # of a softmax, in one margin
+        else:
+            signs = np.where(np.arange(p.shape[1]) == codes[:, None], 1.0, 0.0 if losses.couples(loss) else -1.0)
+        return losses.value(loss, p, signs).sum(1)
+
+    def places(self, y: np.ndarray) -> np.ndarray:
+        """The place of each label among the classes, -1 for those that are none."""
+        codes = np.minimum(np.searchsorted(self.classes_, y.astype(self.classes_.dtype)), len(self.classes_) - 1)
+        return np.where(self.classes_[codes] == y, codes, -1)
+
+    def _mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return (self._best(p) != y).astype(np.float64)
+
+    def predict_one(self, x: Any) -> Any:
+        """The most likely label of one example, given as to ``learn_one``.
+
+        While a stream is under way the iterate answers, at the cost of the example's nonzeros; ``predict`` answers from
+        the converted model.  After ``fit`` and ``finalize`` they are one.
+        """
+        return self._best(self._margins_one(x)[None]).tolist()[0]
+
+class LinearRegressor(LinearModel):
+    """Numbers, in one column or several."""
+
+    _losses = REGRESSOR_LOSSES
+
+    _takes_columns = True
+    _outputs: int | None
+
+    def _models(self) -> list[Values]:
+        outputs = self._outputs or 1
+        return [Values(outputs, part) for part in self._blocks(outputs)]
+
+    def _all_targets(
+        self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        return self._targets(y, goes_on), weights
+
+    def _targets(self, y: np.ndarray, goes_on: bool) -> np.ndarray:
+        """Targets as numbers; their columns are the outputs, None where y is one-dimensional."""
+        outputs = y.shape[1] if y.ndim == 2 else None
+        if goes_on and outputs != self._outputs:
+            raise ValueError(f"y has {outputs or 'no'} columns; the stream began with {self._outputs or 'none'}.")
+        self._outputs = outputs
+        y, loss = as_numbers(y), self._loss()
+        if hasattr(loss, "refuse"):
+            loss.refuse(y)
+        return y
+
+    def _encoded(
+        self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        return self._targets(y, not first), weights
+
+    def row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return losses.value(self._loss(), p, y.reshape(p.shape)).sum(1)
+
+    def _mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.square(self._predicted(p) - y)
+
+    def _predicted(self, p: np.ndarray) -> np.ndarray:
+        p, loss = p[:, 0] if self._outputs is None else p, self._loss()
+        return loss.predicted(p) if hasattr(loss, "predicted") else p
+
+    @property
+    def coef_(self) -> Any:
+        """Weights, (features,), or (outputs, features) where y has columns; sparse and (outputs, features) after
+        ``sparsify``."""
+        coef = self._coef()
+        return coef if sp.issparse(coef) or self._outputs is not None else coef.ravel()
+
+    def _target(self, y: Any) -> float:
+        try:
+            number = float(y)
+        except (TypeError, ValueError):
+            raise ValueError(f"y is {y!r}: it must be a number for a regression.") from None
+        if not -LARGEST <= number <= LARGEST:
+            raise ValueError(f"y is {y!r}: it must be finite and at most {LARGEST:g} in magnitude.")
+        if hasattr(self._checking, "refuse"):
+            self._checking.refuse(np.array([number]))
+        return number
+
+    def _begin_labels(self, anew: bool) -> None:
+        if anew:
+            self._outputs = None
+        elif self._outputs is not None:
+            raise ValueError(f"learn_one takes one number for y, and this stream has {self._outputs} columns of them.")
+        self._checking = self._loss()
+
+    def predict_one(self, x: Any) -> Any:
+        """The predicted target of one example, given as to ``learn_one``; see :meth:`SparseClassifier.predict_one`."""
+        p, loss = self._margins_one(x), self._loss()
+        p = loss.predicted(p) if hasattr(loss, "predicted") else p
+        return float(p[0]) if self._outputs is None else p
+
+
+def _unknown(label: Any, classes: np.ndarray) -> str:
+    return (
+        f"y has the label {label!r}, which is not among the classes {classes.tolist()}: a stream whose first "
+        "partial_fit has no classes= may find new ones at any time."
+    )
+
+
+def two_or_more(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The classes in y, sorted, and every label's place among them."""
+    try:
+        classes = np.unique(y[:1000])
+        codes = places_among(classes, y)
+        if codes is None:  # the first rows did not show every class
+            classes = np.unique(y)
+            codes = np.searchsorted(classes, y)
+    except TypeError as error:
+        raise ValueError(f"{name} has labels of several types, which cannot be sorted: use one type.") from error
+    _check_labels(classes)
+    if len(classes) < 2:
+        raise ValueError(f"{name} has one class only, {classes.tolist()}: a classifier needs at least two classes.")
+    return classes, codes
+
+
+def places_among(classes: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+    """Every label's place among the sorted classes, None where one is not among them."""
+    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    return codes if np.array_equal(classes[codes], y) else None
+
+
+def as_numbers(y: np.ndarray) -> np.ndarray:
+    if np.asarray(y).dtype.kind in "mM":
+        raise ValueError(f"y must be numbers for a regression, not {np.asarray(y).dtype}: convert dates yourself.")
+    try:
+        return np.asarray(y).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"y must be numbers for a regression, not {np.asarray(y).dtype}.") from error
+
+
+def _check_labels(labels: np.ndarray) -> None:
+    """Refuse what cannot be classes."""
+    labels = np.asarray(labels)
+    if labels.dtype.kind in "biuU" or (labels.dtype.kind == "f" and np.array_equal(labels, np.floor(labels))):
+        return  # all but the rare cases, for which scikit-learn has its sentences
+    from sklearn.utils.multiclass import check_classification_targets
+
+    check_classification_targets(labels)

@@ -1,0 +1,244 @@
+"""Records into compiled code: the one mechanism by which a loss or a regularizer reaches a kernel.
+
+A *part* is a ``NamedTuple`` record whose functions live on its class (``Logistic.derivative``).  A function declared
+with :func:`dispatched` calls the method of the same name: in plain Python at run time, inside a compiled kernel at
+compile time, by the record's type.  The record's values stay run-time data, so a new ``lam`` compiles nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numba
+import numpy as np
+from numba import njit
+from numba.core.caching import FunctionCache, NullCache
+from numba.core.compiler import CompileResult
+from numba.core.runtime import rtsys
+from numba.core.serialize import dumps
+from numba.extending import overload
+from numba.misc.appdirs import AppDirs
+
+from ..util.atomic_files import replacing
+from ..util.notices import warn
+from ..util.sources import kernels_hash
+from .pipeline import CONSTANTS, FLAGS, INNER, PACKAGE, class_of, is_ours_by_module
+
+_DIGEST = hashlib.sha256().digest_size
+_ANEW = "every process compiles it anew, which takes seconds; set NUMBA_CACHE_DIR to a folder that can be written to."
+
+U = np.uint64
+"""Unsigned index: numba leaves out the test for negative indices, which costs 60% in a sparse kernel."""
+
+
+def dispatched(stub: Callable[..., Any], *default: Callable[..., Any]) -> Callable[..., Any]:
+    """Make ``stub`` call the method of its name on its first argument's class, compiled or not."""
+    name = stub.__name__
+
+    @functools.wraps(stub)
+    def call(record: Any, *args: Any) -> Any:
+        return getattr(type(record), name, *default)(record, *args)
+
+    @overload(call, strict=False, jit_options=INNER)
+    def _compiled(record: Any, *args: Any) -> Any:
+        return getattr(class_of(record), name, *(default or (None,)))
+
+    return call
+
+
+def optional(stub: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, where a class that lacks the method means what ``stub`` itself says."""
+    return dispatched(stub, stub)
+
+
+def constant(stub: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a number that the class alone decides: kernels know it before they are compiled, and drop branches
+    that never come."""
+    call = optional(stub)
+    CONSTANTS.add(call)
+    return call
+
+
+def cast(record: Any) -> Any:
+    """The record with every number a float64, so that ``L1(1)`` and ``L1(1.0)`` share one compiled kernel."""
+    if isinstance(record, tuple):
+        return type(record)(*(cast(field) for field in record))
+    if isinstance(record, np.ndarray):
+        return np.ascontiguousarray(record, dtype=np.float64)
+    return record if record is None else float(record)
+
+
+def _is_ours(argument: Any) -> bool:
+    return not isinstance(argument, tuple) or (is_ours_by_module(type(argument)) and all(map(_is_ours, argument)))
+
+
+class _Cache(NullCache):
+    """Compiled code of one function on disk: a file for each signature, in a folder for each version of our sources.
+
+    There is no index that processes could overwrite for each other.  A file is a SHA-256 and what it is of, so that
+    damaged code is never run.  Any trouble with the cache means compiling, with one warning in a process.
+    """
+
+    _index_key = FunctionCache._index_key
+    warned: ClassVar[set[str]] = set()
+    """Kinds of trouble that were reported."""
+
+    def __init__(self, py_func: Any) -> None:
+        self._py_func = py_func
+        if not os.path.exists(py_func.__code__.co_filename):
+            raise OSError("the sources of sparsco are in an archive")
+        self.folder = Path(_cache_root(), f"{PACKAGE}-{kernels_hash()}-numba-{numba.__version__}")
+
+    def place(self, key: Any) -> Path:
+        """Return the path of a signature's file."""
+        name = f"{self._py_func.__module__}.{self._py_func.__name__}"
+        what = repr((self._py_func.__qualname__, self._py_func.__code__.co_firstlineno, sys.version_info[:2], key))
+        return self.folder / f"{name}.{hashlib.sha256(what.encode()).hexdigest()[:24]}.nbc"
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return what was compiled for a signature, None where there is nothing that can be used.
+
+        It needs numba's runtime alone, not all that numba knows to compile: a fifth of a second.
+        """
+        rtsys.initialize(target_context)
+        key = self._index_key(sig, target_context.codegen())
+        path = self.place(key)
+        try:
+            raw = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return self._warn_useless(error)
+        try:
+            if hashlib.sha256(memoryview(raw)[_DIGEST:]).digest() != raw[:_DIGEST]:
+                raise ValueError("its checksum is wrong")
+            stored, data = pickle.loads(memoryview(raw)[_DIGEST:])
+            return CompileResult._rebuild(target_context, *data) if stored == key else None
+        except Exception as error:
+            return self._warn("damaged", f"{path} cannot be used ({error}): it is compiled anew and replaced.")
+
+    def save_overload(self, sig: Any, cres: Any) -> None:
+        """Keep what was compiled for a signature, if that is possible."""
+        if cres.lifted or cres.library.has_dynamic_globals:  # addresses in this process
+            return
+        key = self._index_key(sig, cres.codegen)
+        try:
+            raw = dumps((key, cres._reduce()))
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with replacing(self.place(key), lasting=False) as file:
+                file.write(hashlib.sha256(raw).digest())
+                file.write(raw)
+        except Exception as error:
+            self._warn_useless(error)
+
+    def _warn_useless(self, error: Exception) -> None:
+        reason = getattr(error, "strerror", None) or error
+        self._warn("useless", f"compiled code cannot be kept in {self.folder} ({reason}): {_ANEW}")
+
+    @classmethod
+    def _warn(cls, kind: str, sentence: str) -> None:
+        if kind not in cls.warned:
+            cls.warned.add(kind)
+            warn(sentence, RuntimeWarning)
+
+
+def _cache_root() -> str:
+    """Return NUMBA_CACHE_DIR where the user set it, else numba's own folder below the home; OSError without one."""
+    root = os.path.expanduser(numba.config.CACHE_DIR or AppDirs(appname="numba", appauthor=False).user_cache_dir)
+    if root.startswith("~"):
+        raise OSError("this user has no home folder")
+    return root
+
+
+def _raised_by_handler(error: BaseException) -> BaseException:
+    """Return what a signal handler raised in a call that ended with a SystemError, the error itself if none did.
+
+    Arrays that a kernel returns are made by numba's C code, which calls Python.  A signal that came while the kernel
+    ran is handled there, and what its handler raises is not looked for: Ctrl-C becomes the cause of "returned a result
+    with an exception set".
+    """
+    while isinstance(error, SystemError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+class Kernel:
+    """A compiled function that is cached on disk, except when a record of the user's takes part.
+
+    A user's record in the disk cache would be served stale after an edit, and would break every process that cannot
+    import the user's module: such calls go through a twin that is compiled anew in each process.
+    """
+
+    plain = False
+
+    def __init__(self, function: Callable[..., Any], allocates: bool) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func, self.allocates = function, allocates
+
+    @functools.cached_property
+    def cached(self) -> Any:
+        """What is compiled with our own records; made when first needed, as a process needs a few kernels of many."""
+        is_ours = is_ours_by_module(self.py_func)
+        compiled = njit(**FLAGS, _nrt=self.allocates or not is_ours)(self.py_func)
+        if is_ours:  # the cache is keyed by our sources, which do not know a user's function
+            try:
+                compiled._cache = _Cache(self.py_func)
+            except OSError as error:
+                _Cache._warn("useless", f"compiled code cannot be kept ({error}): {_ANEW}")
+        return compiled
+
+    @functools.cached_property
+    def uncached(self) -> Any:
+        """The twin."""
+        return njit(**FLAGS)(self.py_func)
+
+    def __call__(self, *args: Any) -> Any:
+        if Kernel.plain:
+            return self.py_func(*args)
+        try:
+            return (self.cached if all(map(_is_ours, args)) else self.uncached)(*args)
+        except SystemError as error:
+            raise _raised_by_handler(error) from None
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def plain_python() -> Iterator[None]:
+    """Inside, every kernel runs as the plain Python it is written in: slow, nothing compiled, the same results."""
+    before, Kernel.plain = Kernel.plain, True
+    try:
+        yield
+    finally:
+        Kernel.plain = before
+
+
+def kernel(function: Callable[..., Any]) -> Kernel:
+    """Compile ``function`` on first use; ``.py_func`` is the same function in plain Python.  Arrays come from outside:
+    code that counts references to them is left out."""
+    return Kernel(function, allocates=False)
+
+
+def allocating_kernel(function: Callable[..., Any]) -> Kernel:
+    """One that makes arrays itself."""
+    return Kernel(function, allocates=True)
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A helper: itself in plain Python, compiled where a kernel calls it.  It returns no array: it may be
+    called by kernels that count references and by others."""
+
+    @overload(function, strict=False, jit_options=INNER)
+    def _compiled(*args: Any) -> Any:
+        return function
+
+    return function

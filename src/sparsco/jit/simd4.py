@@ -1,0 +1,181 @@
+"""Four features at a time: for kernels that keep a line of up to eight numbers per feature.
+
+``fields`` reads four lines and hands out eight vectors, number k of all four features in the k-th; ``put_fields``
+writes them back.  The work in between is then done on four features at once.  Every function reads its four row entries
+at ``array[p:]``, or from ``tail`` where ``in_tail`` holds: a row's last, incomplete block, filled up by the caller.
+``line`` says how many numbers a line has; what a shorter one lacks reads as zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.core.typing import signature
+
+from .dispatch import class_of
+from .lanes import EIGHT, Vec, _register, emit_prefetch, shuffled, width
+
+LINE = 8
+"""Numbers per feature at most: 64 bytes."""
+
+
+class Three(NamedTuple):
+    """A line of three numbers."""
+
+    m = 3
+
+
+class Five(NamedTuple):
+    """A line of five numbers."""
+
+    m = 5
+
+
+THREE, FIVE = Three(), Five()
+
+
+def pick(array: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any) -> Any:
+    """Four numbers."""
+    return (tail if in_tail else array[p : p + 4]).astype(np.float64)
+
+
+def fields(cell: np.ndarray, indices: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any, line: Any = EIGHT) -> Any:
+    """The eight numbers of four features, as eight vectors; what is not used is not read."""
+    n = width(line)
+    return (*cell.reshape(-1, n)[tail if in_tail else indices[p : p + 4]].T, *np.zeros((LINE - n, 4)))
+
+
+def put_fields(
+    cell: np.ndarray, indices: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any, values: Any, line: Any = EIGHT
+) -> None:
+    """Write the first fields of four features, an even number of them; those that the line lacks are left out."""
+    n = width(line)
+    cell.reshape(-1, n)[tail if in_tail else indices[p : p + 4], : len(values)] = np.stack(values[:n], axis=1)
+
+
+def prefetch(cell: np.ndarray, indices: np.ndarray, p: Any, line: Any = EIGHT) -> None:
+    """Ask for the lines of the four features at ``indices[p:]``, which will be read soon."""
+
+
+def tails(rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Room for the four entries of an incomplete block: their features, their values.  Made outside of kernels, where
+    an array is a third of a second of compilation."""
+    return np.empty(4, rows.indices.dtype), np.empty(4, rows.data.dtype)
+
+
+# --- The same in compiled code ----------------------------------------------------------------------------------------
+# A pair of fields is one 16-byte piece of a line.  Pieces of features 0, 2 and of 1, 3 side by side are one shuffle
+# away from four times the first and four times the second field: half the shuffles of a transposed 4 x 4 block.
+
+_WORD, _PAIR = ir.IntType(64), ir.VectorType(ir.DoubleType(), 2)
+_FIRST, _SECOND = (0, 4, 2, 6), (1, 5, 3, 7)
+
+
+def _row_entries(context: Any, builder: Any, sig: Any, values: Any, k: int) -> Any:
+    """A pointer to the four entries: arguments k.. are array, tail, p, in_tail."""
+    array, tail = (context.make_array(sig.args[i])(context, builder, values[i]).data for i in (k, k + 1))
+    return builder.select(values[k + 3], tail, builder.gep(array, [values[k + 2]]))
+
+
+def _numbers(sig: Any, k: int) -> int:
+    """Numbers per line: argument k, which may be left out."""
+    return class_of(sig.args[k]).m if len(sig.args) > k else LINE
+
+
+def _lines(context: Any, builder: Any, sig: Any, values: Any, entries: Any, n: int) -> list[Any]:
+    """Pointers to the lines, of n numbers, of the four features."""
+    cell, out = context.make_array(sig.args[0])(context, builder, values[0]).data, []
+    for k in range(4):
+        j = builder.zext(builder.load(builder.gep(entries, [ir.Constant(_WORD, k)])), _WORD)
+        out.append(builder.gep(cell, [builder.mul(j, ir.Constant(_WORD, n))]))
+    return out
+
+
+def _lane(k: int) -> Any:
+    return ir.Constant(ir.IntType(32), k)
+
+
+def _collect(context: Any, builder: Any, places: list[Any]) -> Any:
+    """Four numbers from four places."""
+    out = ir.Constant(context.get_value_type(Vec(4)), ir.Undefined)
+    for k, place in enumerate(places):
+        out = builder.insert_element(out, builder.load(place), _lane(k))
+    return out
+
+
+def _piece(builder: Any, line: Any, field: int) -> Any:
+    return builder.bitcast(builder.gep(line, [ir.Constant(_WORD, field)]), _PAIR.as_pointer())
+
+
+def _type_pick(array: Any, tail: Any, p: Any, in_tail: Any) -> Any:
+    return signature(Vec(4), array, tail, types.uint64, types.boolean)
+
+
+def _emit_pick(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    entries = _row_entries(context, builder, sig, values, 0)
+    stored, wanted = ir.VectorType(entries.type.pointee, 4), context.get_value_type(sig.return_type)
+    align = sig.args[0].dtype.bitwidth // 8
+    four = builder.load(builder.bitcast(entries, stored.as_pointer()), align=align)
+    return four if stored == wanted else builder.fpext(four, wanted)
+
+
+def _type_fields(cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any, *line: Any) -> Any:
+    return signature(types.UniTuple(Vec(4), LINE), cell, indices, tail, types.uint64, types.boolean, *line)
+
+
+def _emit_fields(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    n, out, zero = _numbers(sig, 5), [], ir.Constant(context.get_value_type(Vec(4)), [0.0] * 4)
+    lines = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 1), n)
+    for field in range(0, n - 1, 2):
+        pieces = [builder.load(_piece(builder, line, field), align=8) for line in lines]
+        even = shuffled(builder, pieces[0], pieces[2], (0, 1, 2, 3))
+        odd = shuffled(builder, pieces[1], pieces[3], (0, 1, 2, 3))
+        out += [shuffled(builder, even, odd, _FIRST), shuffled(builder, even, odd, _SECOND)]
+    if n % 2:
+        out.append(_collect(context, builder, [builder.gep(line, [ir.Constant(_WORD, n - 1)]) for line in lines]))
+    return context.make_tuple(builder, sig.return_type, out + [zero] * (LINE - n))
+
+
+def _type_put(cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any, values: Any, *line: Any) -> Any:
+    return signature(types.none, cell, indices, tail, types.uint64, types.boolean, values, *line)
+
+
+def _emit_put(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    n = _numbers(sig, 6)
+    lines = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 1), n)
+    if n % 2:
+        last = builder.extract_value(values[5], n - 1)
+        for k, line in enumerate(lines):
+            builder.store(builder.extract_element(last, _lane(k)), builder.gep(line, [ir.Constant(_WORD, n - 1)]))
+    pairs = []  # two fields of features 0 and 2, and of 1 and 3
+    for field in range(0, min(len(sig.args[5]), n) - 1, 2):
+        a, b = (builder.extract_value(values[5], k) for k in (field, field + 1))
+        pairs.append([shuffled(builder, a, b, order) for order in (_FIRST, _SECOND)])
+    for k, line in enumerate(lines):
+        halves = (0, 1, 4, 5) if k < 2 else (2, 3, 6, 7)
+        for field in range(0, len(pairs), 2):  # four fields in one store, or the last two
+            a, b = pairs[field][k % 2], pairs[min(field + 1, len(pairs) - 1)][k % 2]
+            piece = shuffled(builder, a, b, halves if field + 1 < len(pairs) else halves[:2])
+            place = builder.gep(line, [ir.Constant(_WORD, 2 * field)])
+            builder.store(piece, builder.bitcast(place, piece.type.as_pointer()), align=8)
+    return context.get_dummy_value()
+
+
+def _type_prefetch(cell: Any, indices: Any, p: Any, *line: Any) -> Any:
+    return signature(types.none, cell, indices, types.uint64, *line)
+
+
+def _emit_prefetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    indices = context.make_array(sig.args[1])(context, builder, values[1]).data
+    for line in _lines(context, builder, sig, values, builder.gep(indices, [values[2]]), _numbers(sig, 3)):
+        emit_prefetch(builder, line)
+    return context.get_dummy_value()
+
+
+_register(pick, _type_pick, _emit_pick)
+_register(fields, _type_fields, _emit_fields)
+_register(put_fields, _type_put, _emit_put)
+_register(prefetch, _type_prefetch, _emit_prefetch)

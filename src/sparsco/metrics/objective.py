@@ -1,0 +1,66 @@
+"""The objective that is minimised, and its gap to an optimum."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+
+def objective(
+    X: Any,  # noqa: N803
+    y: Any,
+    w: Any,
+    b: float = 0.0,
+    *,
+    loss: Any,
+    lam: float = 0.0,
+    rho: float = 0.0,
+    pen: Any = 1.0,
+    sample_weight: Any = None,
+) -> float:
+    """phi(w) = mean(loss(X w + b, y)) + rho/2 ||w||^2 + lam sum_j pen_j |w_j|, for one model.
+
+    ``loss`` is an estimator's name for it, such as "squared" or "logistic" (labels are -1 and +1), or a record.  With
+    ``sample_weight`` the mean is that of weight times loss over the rows whose weight is not zero: what the optimizers
+    minimise.
+
+    >>> objective([[1.0, 0.0], [0.0, 2.0]], [1.0, 4.0], [1.0, 0.0], loss="squared", lam=0.5, rho=1.0)
+    5.0
+    """
+    record = _loss(loss) if isinstance(loss, str) else loss
+    w = np.ravel(w.toarray() if hasattr(w, "toarray") else np.asarray(w, dtype=np.float64))
+    X, y = X if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)  # noqa: N806
+    if X.shape != (y.size, w.size) or y.ndim != 1:
+        raise ValueError(f"X {X.shape}, y {y.shape} and w {w.shape} do not fit together.")
+    if getattr(record, "classifies", False) and not np.isin(y, (-1.0, 1.0)).all():
+        raise ValueError("The targets of a classification loss are -1 and +1.")
+    losses = type(record).value(record, X @ w + b, y)
+    if sample_weight is not None:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+        losses = (weights * losses)[weights != 0.0]
+    return float(np.mean(losses) + 0.5 * rho * (w @ w) + lam * np.sum(pen * np.abs(w)))
+
+
+def objective_gap(value: float, optimum: float, relative: bool = True) -> float:
+    """(value - optimum) / |optimum|, or the difference itself; relative to an optimum of 0: 0 if equal, else infinite.
+
+    >>> objective_gap(3.0, 2.0), objective_gap(3.0, 2.0, relative=False), objective_gap(3.0, 0.0)
+    (0.5, 1.0, inf)
+    """
+    gap = float(value) - float(optimum)
+    if not relative or gap == 0.0:
+        return gap
+    return gap / abs(float(optimum)) if optimum else math.copysign(math.inf, gap)
+
+
+def _loss(name: str) -> Any:
+    # Here, so that this module stays light: losses bring the compiler with them.
+    from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
+
+    tables = CLASSIFIER_LOSSES | REGRESSOR_LOSSES
+    known = {key: loss for key, loss in tables.items() if not loss.couples}
+    if name not in known:
+        raise ValueError(f"Unknown loss {name!r}; known are {', '.join(known)}.")
+    return known[name]

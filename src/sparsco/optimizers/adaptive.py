@@ -1,0 +1,220 @@
+"""A rate per coordinate: the kernels behind FTRL-proximal, NFTRL and both forms of AdaGrad.
+
+All keep z, G = sum of (c x)^2 and eta = 1/r per coordinate and differ in the rule for r and in what a step makes of z
+(a record, see ``rate``, ``kept`` and ``moved``).  A coordinate that is not touched has, before the example at clock t,
+
+    w_t = -S(z, lam pen t) / (r + rho t),
+
+so nothing needs catching up; only sums of iterates do.  With rho = 0 they are by Abel summation: over the block's first
+k steps an idle coordinate's iterates add up to F_k = eta (|z| Omega_k - lam pen Theta_k), Omega and Theta the prefix
+sums of omega and omega t, so a touch adds F of the old (z, eta) minus F of the new one.  One that died while idle adds
+F at the step of its death, e = ceil(|z| / (lam pen)); one that a touch left dead never adds anything: its eta is stored
+with a minus sign.  With rho > 0 the idle stretch since the last touch, a field of its own, has a closed form.
+AdaGrad FOBOS with rho > 0 alone has another idle curve: there z itself drifts, see ``Drift``.
+
+With ``births`` a coordinate's clock starts at its first appearance: everywhere its age stands for t, and the clock
+after that example is a further field (0: not born yet).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..jit.dispatch import plain_python
+from ..jit.lanes import width
+from ..jit.simd4 import LINE, tails
+from ..penalties import ElasticNet
+from ..problem.state import Block, Layout, Problem, State, slices
+from .adaptive_kernels import learn, learn_lines, read, settle_all
+from .adaptive_rules import (
+    Flat,
+    FromBirth,
+    FromStart,
+    Ridge,
+    births,
+    clock_of,
+    damping,
+    drifted,
+    drifts,
+    ridged,
+    shrunk,
+)  # fmt: skip
+
+
+def idle_of(optimizer: Any, problem: Problem) -> Any:
+    """The record for the problem's rho and how the optimizer treats it."""
+    rho = float(problem.regularizer.rho)
+    return getattr(optimizer, "ridge", Ridge)(rho) if rho > 0.0 else Flat()
+
+
+class Schedule(NamedTuple):
+    """Per row: its weight in the average.  Per step since the last settling, and one more: ``table`` with columns Omega
+    and Theta, time counted from ``start``, the clock at the table's first row; ``first`` is the table's row of the
+    first step.  Per lane: the rule's constants and the intercept's start.  ``intercept`` is 1, or 0 without one;
+    ``dead`` and ``space`` are scratch."""
+
+    rule: Any
+    idle: Any
+    ages: Any
+    omega: np.ndarray
+    table: np.ndarray
+    start: float
+    first: int
+    gains: np.ndarray
+    floors: np.ndarray
+    centres: np.ndarray
+    intercept: float
+    dead: np.ndarray
+    space: np.ndarray
+
+
+class IdleLayout(Layout):
+    """Shared: q, n, with births the clock after the first appearance, and, where rho > 0, the clock at the last touch.
+    Lane: z, eta, G.  Intercept: b, z, G, r.
+
+    One model with rho = 0 and no births has a cache line per feature: all three sums fill it, fewer leave a rest.
+    """
+
+    __slots__ = ()
+
+    @property
+    def ages(self) -> Any:
+        return FromBirth() if self.shared == 3 else FromStart()
+
+    def _shared(self, problem: Problem) -> int:
+        return self.shared + (problem.regularizer.rho > 0.0)
+
+    def _in_lines(self, problem: Problem) -> bool:
+        flat = not problem.regularizer.rho and not births(self.ages)
+        return flat and problem.width == 1 and type(problem.regularizer) is ElasticNet
+
+    def stride(self, problem: Problem) -> int:
+        if self._in_lines(problem):
+            return LINE
+        return self._shared(problem) + (self.lane + problem.sums) * problem.room
+
+    def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        cell = state.cell.reshape(problem.d, self.stride(problem))
+        first, n = self._shared(problem), self.lane + problem.sums
+        lanes = problem.unpacked(cell[:, first : first + n * problem.room]).reshape(problem.d, n, problem.width)
+        return cell[:, :first], lanes, self.bias_of(problem, state)
+
+
+LAYOUT = IdleLayout(shared=2, lane=3, bias=4, clock=1)
+BORN = IdleLayout(shared=3, lane=3, bias=4, clock=1)
+COLUMNS = 2
+
+
+def layout(optimizer: Any) -> IdleLayout:
+    """With a field for births where the optimizer wants them."""
+    return BORN if getattr(optimizer, "births", False) else LAYOUT
+
+
+def is_lazy(optimizer: Any, problem: Problem, uniform: bool) -> bool:
+    """Whether the watched sums are exact at O(nonzeros): with rho > 0 only for uniform weights."""
+    return uniform or not problem.regularizer.rho
+
+
+def start(optimizer: Any, problem: Problem, centres: Any = 0.0) -> tuple[State, Block]:
+    """Nothing learned; the intercept at ``centres``."""
+    state = layout(optimizer).new_state(problem)
+    if problem.intercept:
+        layout(optimizer).bias_of(problem, state)[0, : problem.m] = centres
+    return state, Block(COLUMNS)
+
+
+def per_lane(problem: Problem, value: Any, rest: float) -> np.ndarray:
+    """A number or one per model, for all lanes of a kernel; ``rest`` where a lane has no model."""
+    out = np.full(problem.width, rest)
+    out[: problem.m] = value
+    return problem.packed(out)
+
+
+def make_schedule(
+    optimizer: Any, problem: Problem, block: Block, t: int, omega: np.ndarray, rule: Any, gains: Any, floors: Any,
+    centres: Any,
+) -> Schedule:  # fmt: skip
+    """The arrays for the next ``len(omega)`` steps."""
+    n, first = len(omega), t - block.start
+    if problem.sums:
+        rows = block.reserve(first + n + 1)[first : first + n + 1]
+        rows[:, 0] = np.add.accumulate(np.append(rows[0, 0], omega))
+        rows[:, 1] = np.add.accumulate(np.append(rows[0, 1], omega * np.arange(first, first + n)))
+    else:  # nothing is summed up to the end of these rows
+        block.start, first = t + n, 0
+    lanes = (per_lane(problem, value, 1.0) for value in (gains, floors, centres if problem.intercept else 0.0))
+    origin = float(block.start if problem.sums else t)
+    parts = rule, idle_of(optimizer, problem), layout(optimizer).ages
+    fixed = float(problem.intercept), block.noted, block.level
+    return Schedule(*parts, omega, block.table, origin, first, *lanes, *fixed)
+
+
+def is_dense(optimizer: Any, problem: Problem) -> bool:
+    """Whether an example costs O(d): never."""
+    return False
+
+
+def settle(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> None:
+    """Bring every coordinate's sum up to date, note which are alive, and start a new block."""
+    at, own = float(block.start if problem.sums else t), layout(optimizer)
+    idle = idle_of(optimizer, problem)
+    settle_all(block.table, at, t, own.stride(problem), idle, own.ages, problem.method, state)
+    block.table[0] = 0.0
+    block.start = t
+
+
+def averaged(optimizer: Any, problem: Problem, state: State, t: int = 0) -> None:
+    """Rates r in the place of eta = 1 / r, so that a mean over settled states is a state; called again the reverse, for
+    a state at clock t, up to a settling."""
+    shared, lanes, _ = layout(optimizer).views(problem, state)
+    eta = np.abs(lanes[:, 1])
+    lanes[:, 1] = np.divide(1.0, eta, out=eta, where=eta > 0.0)
+    shared[:, 2:] = t  # the clock at the last touch
+
+
+def weights(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
+    """The iterate after t examples, made in slices: it takes a dozen arrays to make."""
+    own, w = layout(optimizer), np.empty((problem.d, problem.m))
+    cells = state.cell.reshape(problem.d, own.stride(problem))
+    for some in slices(problem.d):
+        w[some] = _weights(optimizer, problem.at(some), state._replace(cell=cells[some].ravel()), t)
+    return w, own.bias_of(problem, state)[0, : problem.m].astype(np.float64)
+
+
+def _weights(optimizer: Any, problem: Problem, state: State, t: int) -> np.ndarray:
+    own = layout(optimizer)
+    shared, lanes, _ = own.views(problem, state)
+    method, idle, z, eta = problem.method, idle_of(optimizer, problem), lanes[:, 0], np.abs(lanes[:, 1])
+    now = t + 1.0 - shared[:, 2:3] if births(own.ages) else t
+    shrink = problem.regularizer.penalties(problem.d)[:, None] * method.lams
+    if drifts(idle):
+        z = np.where(z != 0.0, drifted(idle, z, np.where(z != 0.0, eta, 1.0), shrink, t - shared[:, -1:]), 0.0)
+    w = 0.0 - shrunk(method.regularizer, z, shrink * clock_of(idle, now)) * damping(idle, now, eta) * eta
+    return w[:, : problem.m]
+
+
+def weights_at(
+    optimizer: Any, problem: Problem, state: State, block: Block, t: int, features: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same at some features, compiled: for many lanes."""
+    own, out = layout(optimizer), np.empty(len(features) * problem.width)
+    read(features, float(t), own.stride(problem), idle_of(optimizer, problem), own.ages, problem.method, state, out)
+    return own.answer(problem, state, out)
+
+
+class Learn:
+    """``learn``, or the same for one model on whole cache lines where the schedule and the state are made for it."""
+
+    def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
+        flat = not ridged(schedule.idle) and not births(schedule.ages)
+        if flat and width(method.lanes) == 1 and type(method.regularizer) is ElasticNet:
+            learn_lines(rows, order, schedule, method, state, *tails(rows))
+        else:
+            learn(rows, order, schedule, method, state)
+
+    def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
+        """In plain Python."""
+        with plain_python():
+            self(rows, order, schedule, method, state)

@@ -1,0 +1,256 @@
+"""What makes one of the kernels of ``idle_kernels`` FTRL, NFTRL or AdaGrad: rules for r and z, idle curves, ages."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..jit.dispatch import U, constant, dispatched, inlined
+from ..jit.lanes import maximum, minimum
+from ..penalties import prox
+
+
+@dispatched
+def rate(rule: Any, G: Any, s: Any, k: Any, gain: Any, floor: Any) -> Any:  # noqa: N803
+    """r of a coordinate with sum of squared gradients G and root mean square s of its nonzeros; k is the mean number of
+    normalised nonzeros in a row."""
+    raise NotImplementedError
+
+
+@constant
+def normalises(rule: Any) -> int:
+    """Whether the rule needs s and k."""
+    raise NotImplementedError
+
+
+@dispatched
+def kept(rule: Any, z: Any, pull: Any) -> Any:
+    """What a touch keeps of z; ``pull`` is the part of z that makes the weight, -r w."""
+    raise NotImplementedError
+
+
+@dispatched
+def moved(rule: Any, rest: Any, g: Any, anchor: Any, level: Any) -> Any:
+    """z after a gradient g, from what was kept; ``anchor`` is the new r times w, ``level`` the threshold before."""
+    raise NotImplementedError
+
+
+@constant
+def ridged(idle: Any) -> int:
+    """Whether rho > 0."""
+    raise NotImplementedError
+
+
+@constant
+def drifts(idle: Any) -> int:
+    """Whether z changes while idle, in place of the threshold."""
+    raise NotImplementedError
+
+
+@dispatched
+def clock_of(idle: Any, t: Any) -> Any:
+    """The threshold at clock t over lam pen: t, and 0 where z drifts."""
+    raise NotImplementedError
+
+
+@dispatched
+def drifted(idle: Any, z: Any, eta: Any, shrink: Any, k: Any) -> Any:
+    """z after k idle steps; only asked for where it drifts."""
+    raise NotImplementedError
+
+
+@dispatched
+def landed(idle: Any, regularizer: Any, z: Any, eta: Any, shrink: Any) -> Any:
+    """z after the step's own prox, where it drifts; elsewhere the threshold does that."""
+    raise NotImplementedError
+
+
+@dispatched
+def damping(idle: Any, t: Any, eta: Any) -> Any:
+    """r / (r + rho t)."""
+    raise NotImplementedError
+
+
+@dispatched
+def stretch(idle: Any, z: Any, eta: Any, shrink: Any, a: Any, b: Any) -> Any:
+    """Sum over a <= s < b of max(|z| - shrink s, 0) / (r + rho s), 1 <= a; only asked for where rho > 0."""
+    raise NotImplementedError
+
+
+@constant
+def births(ages: Any) -> int:
+    """Whether coordinates have ages of their own."""
+    raise NotImplementedError
+
+
+@dispatched
+def age(ages: Any, t: Any, cell: Any, at: Any) -> Any:
+    """How many of t examples count for the coordinate whose cell starts at ``at``."""
+    raise NotImplementedError
+
+
+class FromStart(NamedTuple):
+    """All examples count for every coordinate."""
+
+    def births(ages) -> int:  # noqa: N805
+        return 0
+
+    def age(ages, t, cell, at):  # noqa: N805
+        return t
+
+
+class FromBirth(NamedTuple):
+    """Those from a coordinate's first appearance on count for it."""
+
+    def births(ages) -> int:  # noqa: N805
+        return 1
+
+    def age(ages, t, cell, at):  # noqa: N805
+        return t + 1.0 - cell[at + U(2)]
+
+
+class Flat(NamedTuple):
+    """rho = 0."""
+
+    def ridged(idle) -> int:  # noqa: N805
+        return 0
+
+    def drifts(idle) -> int:  # noqa: N805
+        return 0
+
+    def clock_of(idle, t):  # noqa: N805
+        return t
+
+    def drifted(idle, z, eta, shrink, k):  # noqa: N805
+        return z
+
+    def landed(idle, regularizer, z, eta, shrink):  # noqa: N805
+        return z
+
+    def damping(idle, t, eta):  # noqa: N805
+        return 1.0
+
+    def stretch(idle, z, eta, shrink, a, b):  # noqa: N805
+        return 0.0
+
+
+class Ridge(NamedTuple):
+    """rho > 0."""
+
+    rho: float
+
+    def ridged(idle) -> int:  # noqa: N805
+        return 1
+
+    drifts, clock_of, drifted, landed = Flat.drifts, Flat.clock_of, Flat.drifted, Flat.landed
+
+    def damping(idle, t, eta):  # noqa: N805
+        return 1.0 / (1.0 + idle.rho * t * eta)
+
+    def stretch(idle, z, eta, shrink, a, b):  # noqa: N805
+        v = abs(z) - shrink * a
+        if (v <= 0.0) | (b <= a):
+            return 0.0
+        n = b - a
+        if v < shrink * n:
+            n = math.ceil(v / shrink)
+        bottom = 1.0 / eta + idle.rho * a
+        top = v / bottom
+        return maximum(0.0, n * top - (top + shrink / idle.rho) * harmonic(bottom / idle.rho, n))
+
+
+class Drift(NamedTuple):
+    """rho > 0 in the prox of a gradient step: |w| <- max(|w| - lam pen eta, 0) / (1 + rho eta) while idle.
+
+    So |z| + C, C = lam pen / (rho eta), shrinks by the factor 1 / (1 + rho eta) in each step until |z| reaches 0.
+    """
+
+    rho: float
+
+    def ridged(idle) -> int:  # noqa: N805
+        return 1
+
+    def drifts(idle) -> int:  # noqa: N805
+        return 1
+
+    def clock_of(idle, t):  # noqa: N805
+        return 0.0 * t
+
+    def drifted(idle, z, eta, shrink, k):  # noqa: N805
+        x, size = idle.rho * eta, np.abs(z)
+        return np.copysign(np.maximum(size + (size + shrink / x) * np.expm1(-k * np.log1p(x)), 0.0), z)
+
+    def landed(idle, regularizer, z, eta, shrink):  # noqa: N805
+        return prox(regularizer, z, shrink) / (1.0 + idle.rho * eta)
+
+    def damping(idle, t, eta):  # noqa: N805
+        return 1.0
+
+    def stretch(idle, z, eta, shrink, a, b):  # noqa: N805
+        x, size, n = idle.rho * eta, abs(z), b - a
+        if n <= 0.0:
+            return 0.0
+        C = shrink / x
+        if C > 0.0:
+            n = minimum(n, float(math.ceil(minimum(math.log1p(size / C) / math.log1p(x), n))))
+        return eta * maximum(0.0, n * size - (size + C) * geometric(x, n))
+
+
+@inlined
+def shrunk(regularizer, z, level):
+    """The prox of -z, which has the weight's sign, with z's sign."""
+    return -prox(regularizer, -z, level)
+
+
+
+
+@inlined
+def sum_to_death(table, z, eta, shrink, start, r):
+    """F at the step of its death of a coordinate that died before row r of the table; the iterates have -z's sign."""
+    e = U(minimum(maximum(math.ceil(abs(z) / shrink) - start, 0.0), float(r)))
+    return eta * maximum(0.0, (abs(z) - shrink * start) * table[e, 0] - shrink * table[e, 1])
+
+
+@inlined
+def harmonic(q, n):
+    """h(q, n) = sum_{0 <= i < n} i / (q + i) for q >= 1, to a relative 1e-13 or so.
+
+    Few terms one by one, and of many the first ones until q + i >= 24; the rest by Euler and Maclaurin around their
+    integral q (x - log(1 + x)), x = n/q.
+    """
+    first = n if n <= 24.0 else maximum(math.ceil(24.0 - q), 0.0)
+    total, i = 0.0, 0.0
+    while i < first:
+        total += i / (q + i)
+        i += 1.0
+    if n > first:
+        n, q = n - first, q + first
+        x = n / q
+        if x < 0.1:  # log(1 + x) = 2 atanh(y), and x - 2 y = x y
+            y = x / (2.0 + x)
+            s = y * y
+            tail = 1 / 3 + s * (1 / 5 + s * (1 / 7 + s * (1 / 9 + s * (1 / 11 + s * (1 / 13 + s / 15)))))
+            main = x * y - 2.0 * y * s * tail
+        else:
+            main = x - math.log1p(x)
+        p = 1.0 / ((1.0 + x) * (1.0 + x))
+        p2, q2 = p * p, q * q
+        ends = (p - 1.0) / 12.0 - ((p2 - 1.0) / 120.0 - (p2 * p - 1.0) / (252.0 * q2)) / q2
+        h = q * main - 0.5 * x / (1.0 + x) + ends / q
+        total += first * ((n - h) / q) + h  # (first + i) / (q + i) = first / (q + i) + i / (q + i)
+    return total
+
+
+@inlined
+def geometric(x, n):
+    """The sum over 0 <= i < n of 1 - (1 + x)^-i: in closed form, or where digits would cancel by its power series."""
+    if (n > 1.0) & (n * x > 0.5):
+        return n + (1.0 + x) / x * math.expm1(-n * math.log1p(x))
+    term, total, j = 0.5 * n * (n - 1.0) * x, 0.0, 1.0
+    while abs(term) > 1e-17 * total:
+        total += term
+        term *= -x * (n + j) / (j + 2.0)
+        j += 1.0
+    return total

@@ -1,0 +1,208 @@
+"""Epoch-GD (Hazan, Kale 2011): steps fixed within an epoch; the next, twice as long with steps half as large, starts
+from the mean of this one's iterates.  The steps are FOBOS' (L1 and L2 in the prox), and so is the kernel.
+
+The kernel always sums iterates.  That sum A is also the conversion's, which sets it to zero when a window turns, so a
+spare number E at the end of each cell remembers the rest: the epoch's sum is E + A at any time.
+"""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..problem.state import Block, Layout, Problem, State, aligned_zeros, tracks
+from ..steps import Halving
+from . import fobos
+from .fobos import FOBOS
+
+_LONGEST = 1 << 16
+"""Steps after which the cells are settled, so that the table of prefix sums stays small in long epochs."""
+
+
+class InEpochs(NamedTuple):
+    """What the kernel keeps: sums of iterates, whatever else is watched, and room for E."""
+
+    watch: Any
+
+    def tracks(watch) -> int:  # noqa: N805
+        return tracks(watch.watch) if tracks(watch.watch) > 0 else 1
+
+    def spare(watch) -> int:  # noqa: N805
+        return 1
+
+
+class EpochLayout(Layout):
+    """An optimizer's with A in place even where nothing is watched, and E at the end, of cells and of the intercept."""
+
+    __slots__ = ()
+
+    def _fields(self, problem: Problem) -> int:
+        return max(problem.sums, 1) + 1
+
+    def stride(self, problem: Problem) -> int:
+        return self.shared + (self.lane + self._fields(problem)) * problem.width
+
+    def new_state(self, problem: Problem) -> State:
+        bias = aligned_zeros((self.bias + self._fields(problem)) * problem.width)
+        return super().new_state(problem)._replace(bias=bias)
+
+    def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        cell, bias = self._whole(problem, state)
+        touched = state.cell.reshape(problem.d, -1)[:, : self.shared]
+        return touched, cell[:, : self.lane + problem.sums], bias[: self.bias + problem.sums]
+
+    def epoch(self, problem: Problem, state: State) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+        """Views of A and E: of the cells (d, width), of the intercept (width)."""
+        cell, bias = self._whole(problem, state)
+        return (cell[:, self.lane], cell[:, -1]), (bias[self.bias], bias[-1])
+
+    def _whole(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
+        cell = state.cell.reshape(problem.d, self.stride(problem))[:, self.shared :]
+        return cell.reshape(problem.d, -1, problem.width), state.bias.reshape(-1, problem.width)
+
+    def restart_sums(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
+        for A, E in self.epoch(problem, state):
+            E += A
+        return super().restart_sums(problem, state)
+
+    def relaid(self, old: Problem, state: State, new: Problem, fresh: State) -> State:
+        fresh = super().relaid(old, state, new, fresh)
+        for (A, E), (to_A, to_E) in zip(self.epoch(old, state), self.epoch(new, fresh), strict=True):
+            if old.sums == new.sums:
+                to_A[..., : old.m], to_E[..., : old.m] = A[..., : old.m], E[..., : old.m]
+            else:  # from here on A is the conversion's
+                to_E[..., : old.m] = (E + A)[..., : old.m]
+        return fresh
+
+
+class EpochGD(NamedTuple):
+    """Epoch gradient descent: a first epoch of ``T1`` examples with steps ``eta1``, both from the pilot where None."""
+
+    T1: int | None = None
+    eta1: float | None = None
+
+    layout = EpochLayout(shared=1, lane=1, bias=1, clock=1)
+    columns = FOBOS.columns
+    uses_steps = True
+    takes = ("separable", "grouped")
+
+    @property
+    def learn(self):
+        return _LEARN
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what cannot be done."""
+        if not problem.regularizer.rho > 0.0:
+            raise ValueError(
+                "EpochGD needs rho > 0 (l1_ratio < 1), by which its epochs are measured: without an L2 term choose "
+                "optimizer='nftrl' or 'fobos'."
+            )
+        check_epochs(self)
+
+    def default_rule(self, problem: Problem) -> Halving:
+        """The steps where the user gives no rule."""
+        return Halving(self.T1, self.eta1)
+
+    def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> EpochGD:
+        """The record with T1 and eta1 filled in."""
+        return with_steps(self, rule)
+
+    def next_epoch(self, t: int) -> int:
+        """The number of examples at which the epoch that is under way after t examples ends."""
+        return Halving(self.T1, self.eta1).end(t)
+
+    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
+        """Whether the watched sums are exact at O(nonzeros): where they are the epoch's, unweighted."""
+        return uniform
+
+    is_dense, start, place = FOBOS.is_dense, FOBOS.start, FOBOS.place
+
+    def schedule(
+        self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
+    ) -> fobos.Schedule:
+        """The arrays for the next ``len(eta)`` steps, or for fewer: an epoch's end is a settling."""
+        end = min(self.next_epoch(t), block.start + _LONGEST)
+        n = min(len(eta), end - t)
+        schedule = fobos.make_schedule(_own(problem), block, t, eta[:n], np.ones(n), eta[:n])
+        block.full = block.full or t + len(schedule.omega) == end
+        return schedule
+
+    def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
+        """Bring every coordinate and its sums up to date, start a new block and, where one ended, a new epoch."""
+        fobos.settle_block(_own(problem), state, block, t)
+        if ends_epoch(self, state, t):
+            begin_epoch(self.layout, problem, state, t)
+
+    def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """The iterate after t examples, at an epoch's end the mean of its iterates."""
+        if ends_epoch(self, state, t):
+            state, block = state.copy(), copy.deepcopy(block)
+            self.settle(problem, state, block, t)
+        return fobos.iterate(self.layout, problem, state, block, t)
+
+
+def check_epochs(optimizer: Any) -> None:
+    """Refuse a first epoch that cannot be."""
+    name, T1, eta1 = type(optimizer).__name__, optimizer.T1, optimizer.eta1
+    if T1 is not None and not (isinstance(T1, numbers.Integral) and T1 >= 1):
+        raise ValueError(f"{name}(T1={T1!r}): T1 is a whole number of examples, at least 1.")
+    if eta1 is not None and not 0.0 < eta1 < np.inf:
+        raise ValueError(f"{name}(eta1={eta1!r}): eta1 must be a positive number.")
+
+
+def with_steps(optimizer: Any, rule: Any) -> Any:
+    """The optimizer with the first epoch of its own rule filled in; other rules are refused."""
+    if not isinstance(rule, Halving):
+        name = type(optimizer).__name__
+        raise ValueError(
+            f"{name} has its own steps, halved with every epoch, not {type(rule).__name__}: leave step_size at 'auto' "
+            f"and give {name}(T1=..., eta1=...)."
+        )
+    return optimizer._replace(T1=rule.T1, eta1=rule.eta1)
+
+
+def ends_epoch(optimizer: Any, state: State, t: int) -> bool:
+    """Whether an epoch ends here whose successor has not begun; the clock begins with the epoch's start."""
+    return t == optimizer.next_epoch(int(state.clock[0]))
+
+
+def begin_epoch(layout: EpochLayout, problem: Problem, state: State, t: int) -> None:
+    """Every iterate's first number becomes the mean of the epoch that ends, in cells that are settled."""
+    _, lanes, bias = layout.views(problem, state)
+    for start, (A, E) in zip((lanes[:, 0], bias[0]), layout.epoch(problem, state), strict=True):
+        start[:] = (E + A) / (t - state.clock[0])
+        E[:] = -A
+    state.clock[0] = t
+
+
+def epoch_mean(
+    optimizer: Any, problem: Problem, state: State, block: Block, t: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The mean iterate of the epoch under way after t examples, where one ends of that one."""
+    state, block = state.copy(), copy.deepcopy(block)
+    optimizer.settle(problem, state, block, t)
+    if t > state.clock[0]:
+        begin_epoch(optimizer.layout, problem, state, t)
+    _, lanes, bias = optimizer.layout.views(problem, state)
+    return lanes[:, 0, : problem.m], bias[0, : problem.m]
+
+
+def _own(problem: Problem) -> Problem:
+    return problem._replace(watch=InEpochs(problem.watch))
+
+
+class Learn:
+    """FOBOS' kernel with the sums of iterates that an epoch needs."""
+
+    def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
+        fobos.learn(rows, order, schedule, method._replace(watch=InEpochs(method.watch)), state)
+
+    def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
+        """In plain Python."""
+        fobos.learn.py_func(rows, order, schedule, method._replace(watch=InEpochs(method.watch)), state)
+
+
+_LEARN = Learn()

@@ -1,0 +1,474 @@
+"""Epoch-SGD in the L1 ball (Li, Yang, Zhang, Jin 2017): w <- the projection of w - eta c x onto {||w||_1 <= B}, perhaps
+within a distance of the epoch's start; O(nonzeros) per example, amortised, equal to projecting the whole vector.
+
+The lazy form.  A projection takes the same threshold off every weight, so Theta, the sum of all thresholds, is all that
+idle weights need: a cell stores v with |v| = |w| + Theta, and a weight is zero where |v| <= Theta.  The threshold comes
+from the norm W and the number N of nonzero weights: tau = Theta + (W - B) / N, again without those whose |v| <= tau,
+until none is (Michelot).  These are found in a radix queue.  Written in units of B / 2^30, |v| and Theta agree down to
+some binary digit; that digit is the list which a weight is in.  When Theta has moved to tau only lists up to the first
+digit that changed can hold a weight below tau, and what is left of them goes to lower lists.  A weight may stay in a
+list below its own: touches that let it grow move nothing.  One that needs a lower list is entered there, and its old
+entry, which is no longer at its place, is dropped when it is come upon.
+
+A list is a chain of pages of 31 entries, so that many weights are read at once.
+
+Sums of iterates are Abel sums: with n iterates and C the sum of their Thetas so far, a weight's end of life, or touch,
+adds |v| n - C, and its beginning takes that off.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..jit.dispatch import U, inlined, kernel, plain_python
+from ..jit.lanes import maximum, minimum, where
+from ..losses import curvature, derivative
+from ..parts.projections import l1_ball, l1_ball_near
+from ..penalties import L1Ball
+from ..problem.state import Block, Layout, Problem, State, tracks
+from ..steps import Halving
+from .epoch_gd import EpochLayout, InEpochs, begin_epoch, check_epochs, ends_epoch, with_steps
+
+_LONGEST = 1 << 14
+"""Steps after which the cells are settled and Theta starts again from 0: sums lose digits as it grows."""
+_FARTHEST = 2.0**20
+"""How large Theta and the norm before a projection may become together, in radii: both cost |v| and W their digits."""
+_BITS, _LISTS, _PAGE = 28, 16 * 14, 32
+_EPOCH, _THETA, _COUNT, _C, _W, _N, _W2, _X, _X0, _CC = range(10)
+"""The clock: the epoch's start; Theta, n, C; W, N; for the distance from the epoch's start c the sums over the nonzero
+weights of w^2, of w c and of sign(w) c, and c's squared norm."""
+
+
+class Queue(NamedTuple):
+    """Per row the steps of the weights and of the intercept.  Where the next entry of each list goes, at a page's first
+    number if it has no room; the pages, each of whose first numbers tells where the page before it ended; the number of
+    free pages and these; the list of each feature, counted from 1, 0 is none.
+    ``unit``: digits of |v|; ``near``: the squared distance from the epoch's start below which the L1 ball alone counts;
+    ``far``: Theta + W above which digits are lost; scratch."""
+
+    eta: np.ndarray
+    bias_eta: np.ndarray
+    end: np.ndarray
+    pages: np.ndarray
+    free: np.ndarray
+    place: np.ndarray
+    unit: float
+    near: float
+    far: float
+    loose: np.ndarray
+    size: np.ndarray
+    gone: np.ndarray
+
+
+class Schedule(NamedTuple):
+    """What the kernel takes, and what finishes a step for which it stops."""
+
+    omega: np.ndarray
+    queue: Queue
+    project: Callable[[], None]
+    more_pages: Callable[[], tuple[np.ndarray, np.ndarray]]
+
+
+class BallBlock(Block):
+    """With the queue of nonzero weights."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.end, self.pages, self.free = np.zeros(_LISTS, np.uint32), np.zeros(0, np.uint32), np.zeros(1, np.uint32)
+        self.place = np.zeros(0, np.uint8)
+        self.loose, self.gone, self.size = np.zeros(0, np.uint32), np.zeros(0, np.uint32), np.zeros(0)
+
+    def grow(self, d: int) -> None:
+        """Room for d features."""
+        if d > len(self.place):
+            self.place = np.append(self.place, np.zeros(d - len(self.place), np.uint8))
+        if d >= len(self.loose):
+            (self.loose, self.gone), self.size = np.zeros((2, d + 1), np.uint32), np.zeros(d + 1)
+        if len(self.free) < self._needed():
+            self.more_pages()
+
+    def _needed(self) -> int:
+        """As many pages as hold every feature and the longest row, all lists ending in a page that is not full."""
+        return 2 * (_LISTS + len(self.place) // (_PAGE - 1) + 1)
+
+    def more_pages(self) -> tuple[np.ndarray, np.ndarray]:
+        """The pages and the free ones among them."""
+        old = len(self.pages) // _PAGE
+        new = old + self._needed()
+        self.pages = np.append(self.pages, np.zeros((new - old) * _PAGE, np.uint32))
+        free = np.zeros(1 + new, np.uint32)
+        free[: 1 + self.free[0]] = self.free[: 1 + self.free[0]]
+        free[1 + free[0] : 1 + free[0] + new - old] = np.arange(old, new)
+        free[0] += new - old
+        self.free = free
+        return self.pages, free
+
+    def __getstate__(self) -> dict[str, Any]:
+        empty = {name: getattr(self, name)[:0] for name in ("loose", "gone", "size")}
+        return super().__getstate__() | empty
+
+
+class BallSteps(NamedTuple):
+    """Halving steps, capped, by default from eta1 = 1 / L_mean in an epoch of twice the pilot's rows: nothing here is
+    strongly convex, so there is no length by which an error would halve."""
+
+    T1: int | None = None
+    eta1: float | None = None
+
+    def resolve(self, problem: Problem, pilot: Any) -> Halving:
+        """With the open ones filled in."""
+        T1 = 2 * max(pilot.n, 1) if self.T1 is None else int(self.T1)
+        return Halving(T1, 1.0 / pilot.L_mean if self.eta1 is None else float(self.eta1))
+
+
+class EpochSGD(NamedTuple):
+    """Projected SGD in epochs: ``T1`` examples with steps ``eta1``, then twice as many with steps half as large from
+    the mean of the iterates, and so on; both from the pilot where None.
+
+    It learns with ``L1Ball(radius)``, whose radius may be open too; each model has a ball of its own.  ``rho1`` < inf
+    also keeps the first epoch's iterates within that distance of its start, later ones within rho1 / sqrt(2)^(k - 1):
+    the paper's theory asks for it, and it can exclude the optimum.  Steps that would leave that ball cost O(features),
+    as do steps a million times as long as the radius.
+    """
+
+    T1: int | None = None
+    eta1: float | None = None
+    rho1: float = math.inf
+
+    columns = 1
+    uses_steps = True
+    kinds = ("global",)
+    models = 1
+
+    @property
+    def layout(self) -> Layout:
+        """v and, where distances count, the epoch's start."""
+        return EpochLayout(shared=0, lane=1 + (self.rho1 < math.inf), bias=1, clock=10)
+
+    @property
+    def learn(self):
+        return _LEARN
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what cannot be done."""
+        if not isinstance(problem.regularizer, L1Ball) or problem.regularizer.rho > 0.0:
+            raise ValueError(
+                "EpochSGD projects onto an L1 ball and takes no other penalty: give penalty=sparsco.L1Ball(radius), "
+                "without an L2 term; L1Ball(None) finds a radius."
+            )
+        check_epochs(self)
+        if not self.rho1 > 0.0:
+            raise ValueError(f"EpochSGD(rho1={self.rho1!r}): the distance must be positive, or infinite for none.")
+
+    def default_rule(self, problem: Problem) -> BallSteps:
+        """The steps where the user gives no rule."""
+        return BallSteps(self.T1, self.eta1)
+
+    def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> EpochSGD:
+        """The record with T1 and eta1 filled in; where T1 is given any rule will do."""
+        return self if self.T1 is not None and not isinstance(rule, Halving) else with_steps(self, rule)
+
+    def next_epoch(self, t: int) -> int:
+        """The number of examples at which the epoch that is under way after t examples ends."""
+        return Halving(self.T1, self.eta1).end(t)
+
+    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
+        """Whether the watched sums are exact at O(nonzeros): where they are the epoch's, unweighted."""
+        return uniform
+
+    def is_dense(self, problem: Problem) -> bool:
+        """Whether every example costs O(d): never."""
+        return False
+
+    def start(self, problem: Problem) -> tuple[State, BallBlock]:
+        return self.layout.new_state(problem), BallBlock()
+
+    def place(self, problem: Problem, state: State, w: np.ndarray, b: np.ndarray) -> None:
+        """Start from the point of the ball nearest w (d, 1), and from b."""
+        _, lanes, bias = self.layout.views(problem, state)
+        lanes[:, : self.layout.lane, 0] = l1_ball(w, problem.regularizer.radius)
+        if problem.intercept:
+            bias[0, 0] = b[0]
+
+    def schedule(
+        self, problem: Problem, state: State, block: BallBlock, t: int, eta: np.ndarray, omega: np.ndarray
+    ) -> Schedule:
+        """The arrays for the next ``len(eta)`` steps, or for fewer: an epoch's end is a settling."""
+        block.grow(problem.d)
+        if t == 0:  # a starting point
+            self._link(problem, state, block)
+        end = min(self.next_epoch(t), block.start + _LONGEST)
+        eta = eta[: end - t]
+        block.full = block.full or t + len(eta) == end
+        bias_eta = eta if problem.intercept else 0.0 * eta
+        queue = Queue(
+            eta, bias_eta, block.end, block.pages, block.free, block.place, _unit(problem.regularizer.radius),
+            self._near(state, 1e-9), _FARTHEST * problem.regularizer.radius, block.loose, block.size, block.gone,
+        )  # fmt: skip
+        project = functools.partial(self.project, problem, state, block)
+        return Schedule(np.ones(len(eta)), queue, project, block.more_pages)
+
+    def _near(self, state: State, slack: float) -> float:
+        """The squared radius round the epoch's start, less some slack."""
+        epoch = round(math.log2(state.clock[_EPOCH] / self.T1 + 1.0))  # T1 (2^k - 1) examples came before epoch k
+        return self.rho1**2 / 2.0**epoch * (1.0 - slack)
+
+    def settle(self, problem: Problem, state: State, block: BallBlock, t: int) -> None:
+        """Bring every weight and its sum up to date, Theta = 0, and where an epoch ended begin the next."""
+        self._close(problem, state)
+        if ends_epoch(self, state, t):
+            begin_epoch(self.layout, problem, state, t)
+            if self.rho1 < math.inf:
+                lanes = self.layout.views(problem, state)[1]
+                lanes[:, 1] = lanes[:, 0]
+        self._link(problem, state, block)
+        block.start, block.full = t, False
+
+    def _close(self, problem: Problem, state: State) -> None:
+        """v = w and Theta = 0, the sums complete."""
+        close(state.cell, state.clock, self.layout.stride(problem), self.layout.lane)
+
+    def _link(self, problem: Problem, state: State, block: BallBlock) -> None:
+        """The queue and the sums over nonzero weights anew, for cells that are settled."""
+        block.grow(problem.d)
+        shape = self.layout.stride(problem), self.layout.lane, _unit(problem.regularizer.radius)
+        free = len(block.free) - 1
+        block.free[0], block.free[1:] = free, np.arange(free)
+        link(state.cell, state.clock, block.end, block.pages, block.free, block.place, *shape)
+
+    def project(self, problem: Problem, state: State, block: BallBlock) -> None:
+        """Finish a step by the projection onto the ball, or both, over all features; Theta = 0."""
+        self._close(problem, state)
+        _, lanes, _ = self.layout.views(problem, state)
+        v, radius = lanes[:, 0, 0], problem.regularizer.radius
+        if self.rho1 < math.inf:
+            near = math.sqrt(self._near(state, 0.0))
+            lanes[:, 0, 0] = l1_ball_near(v, radius, lanes[:, 1, 0], near, tol=0.0)
+        else:
+            lanes[:, 0, 0] = l1_ball(v, radius)
+        self._link(problem, state, block)
+
+    def weights(self, problem: Problem, state: State, block: BallBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """The iterate after t examples, at an epoch's end the mean of its iterates."""
+        if ends_epoch(self, state, t):
+            state, block = state.copy(), copy.deepcopy(block)
+            self.settle(problem, state, block, t)
+        _, lanes, bias = self.layout.views(problem, state)
+        return _iterate(lanes[:, 0, :1], state.clock[_THETA]), bias[0, :1].copy()
+
+
+def _iterate(v: np.ndarray, theta: float) -> np.ndarray:
+    return np.where(np.abs(v) > theta, np.copysign(np.abs(v) - theta, v), 0.0)
+
+
+_MOST = 2.0**52
+
+
+def _unit(radius: float) -> float:
+    """Digits count from radius / 2^30, rounded to a power of two."""
+    return math.ldexp(1.0, _BITS - math.frexp(radius)[1])
+
+
+class Learn:
+    """The kernel, and what is left to do wherever it stops."""
+
+    def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
+        method, (_, queue, project, more_pages) = method._replace(watch=InEpochs(method.watch)), schedule
+        while len(order):
+            done = learn_ball(rows, order, queue, method, state)
+            if done < 0:
+                project()
+                done = -done
+            elif done < len(order):
+                pages, free = more_pages()
+                queue = queue._replace(pages=pages, free=free)
+            rows = rows._replace(targets=rows.targets[done:], weights=rows.weights[done:])
+            queue = queue._replace(eta=queue.eta[done:], bias_eta=queue.bias_eta[done:])
+            order = order[done:]
+
+    def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
+        """In plain Python."""
+        with plain_python():
+            self(rows, order, schedule, method, state)
+
+
+_LEARN = Learn()
+
+
+@inlined
+def _digits(u, unit):
+    """u in units, a whole number."""
+    return np.int64(minimum(u * unit, _MOST))
+
+
+@inlined
+def _list(q, here):
+    """The list of q > here: by the first digit in which they differ, and what q has there; 0 where none does."""
+    bits = np.float64(q ^ here).view(np.int64) >> 52  # the exponent, 1023 + the place of the first binary digit
+    differ = np.int64(bits > 0)
+    level = (bits - 1023) * differ >> 2
+    return U(((level << 4) + ((q >> (level << 2)) & 15)) * differ)
+
+
+@kernel
+def close(cell, clock, numbers, lane):
+    """Every weight and its sum of iterates brought up to date: v = w, Theta = 0."""
+    stride, first = U(numbers), U(lane)
+    theta, n, C = clock[1], clock[2], clock[3]
+    for j in range(U(cell.size) // stride):
+        at = j * stride
+        v, u = cell[at], abs(cell[at])
+        cell[at + first] += where(u > theta, math.copysign(u * n - C, v), 0.0)
+        cell[at] = where(u > theta, math.copysign(u - theta, v), 0.0)
+    clock[1], clock[2], clock[3] = 0.0, 0.0, 0.0
+
+
+@kernel
+def link(cell, clock, end, pages, free, place, numbers, lane, unit):
+    """The queue of all nonzero weights, and the sums over them, where Theta = 0; all pages are free."""
+    stride, is_near, here = U(numbers), lane > 1, np.int64(0)
+    one, page = U(1), U(_PAGE)
+    W, N, W2, X, X0, CC = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for level in range(end.size):
+        end[level] = 0
+    for j in range(U(cell.size) // stride):
+        at = j * stride
+        v, start = cell[at], 0.0
+        if is_near:
+            start = cell[at + one]
+        W, N, W2, X = W + abs(v), N + 1.0 * (v != 0.0), W2 + v * v, X + v * start
+        X0, CC = X0 + where(v != 0.0, math.copysign(1.0, v), 0.0) * start, CC + start * start
+        place[j] = 0
+        if v != 0.0:
+            to = _list(_digits(abs(v), unit), here)
+            slot = U(end[to])
+            if slot % page == U(0):
+                left = U(free[0])
+                pages[U(free[left]) * page] = slot
+                slot, free[0] = U(free[left]) * page + one, left - one
+            pages[slot], end[to], place[j] = j, slot + one, to + one
+    clock[4], clock[5], clock[6], clock[7], clock[8], clock[9] = W, N, W2, X, X0, CC
+
+
+@kernel
+def learn_ball(rows, order, queue, method, state):
+    """Projected SGD over the rows in ``order``.  How many were learned: fewer where no page may be left; negative where
+    the projection that ends the last one is left to ``project``."""
+    indptr, indices, data, targets, weights = rows
+    loss, reg, _, watch, _ = method
+    eta, bias_eta, end, pages, free, place, unit, near, far, loose, size, gone = queue
+    cell, bias, clock = state
+    sums, is_near, leaves = U(tracks(watch)), near < np.inf, False
+    one, two, page = U(1), U(2), U(_PAGE)
+    first = one + U(is_near)  # where the sums begin in a cell
+    stride, radius, b, learned = first + sums + one, reg.radius, bias[0], 0
+    theta, n, C, W, N = clock[1], clock[2], clock[3], clock[4], clock[5]
+    W2, X, X0 = clock[6], clock[7], clock[8]
+    here = _digits(theta, unit)
+    while learned < order.size:
+        k = U(learned)
+        i = U(order[k])
+        start, stop = U(indptr[i]), U(indptr[i + one])
+        if U(free[0]) <= U(end.size) + (stop - start) // (page - one):
+            break
+        margin = b
+        for p in range(start, stop):
+            v = cell[U(indices[p]) * stride]
+            margin += math.copysign(maximum(abs(v) - theta, 0.0), v) * data[p]
+        g = weights[k] * derivative(loss, margin, targets[k])
+        c, m, curve = eta[k] * g, U(0), 0.0
+        if sums > 2:
+            curve = weights[k] * curvature(loss, margin, targets[k])
+        n += 1.0
+        C += theta
+        for p in range(start, stop):  # the gradient step; who was zero, or needs a lower list, is out of the queue
+            j = U(indices[p])
+            at = j * stride
+            v, u = cell[at], abs(cell[at])
+            w = math.copysign(maximum(u - theta, 0.0), v) - c * data[p]
+            now = abs(w) + theta
+            was, lives = u > theta, now > theta
+            W += (now - theta) - maximum(u - theta, 0.0)
+            N += 1.0 * lives - 1.0 * was
+            cell[at] = where(lives, math.copysign(now, w), 0.0)
+            closed, opened = math.copysign(u * n - C, v), math.copysign(now * n - C, w)
+            cell[at + first] += where(was, closed, 0.0) - where(lives, opened, 0.0)
+            if is_near:
+                old, start_j = math.copysign(maximum(u - theta, 0.0), v), cell[at + one]
+                W2, X = W2 + (w * w - old * old), X + (w - old) * start_j
+                X0 += (math.copysign(1.0 * lives, w) - math.copysign(1.0 * was, v)) * start_j
+            to, queued = _list(_digits(now, unit), here), U(place[j])
+            stays = lives & (queued > U(0)) & (queued <= to + one)
+            place[j] = queued * U(stays)
+            loose[m], size[m] = j, now
+            m += U(lives & (not stays))
+            if sums > 1:
+                cell[at + first + one] += g * data[p]
+            if sums > 2:
+                cell[at + first + two] += curve * data[p] * data[p]
+        bias[1] += b
+        if sums > 1:
+            bias[2] += g
+        if sums > 2:
+            bias[3] += curve
+        b -= bias_eta[k] * g
+        leaves = (theta + W > far) | (is_near & (W2 - 2.0 * X + clock[9] > near))
+        if (W > radius) & (not leaves):
+            tau, falling, dead = theta, True, U(0)
+            while falling & (N > 0.0):  # who is at most tau leaves, which raises tau; rounding must not lower it
+                tau = maximum(tau, theta + (W - radius) / N)
+                for level in range(_list(_digits(tau, unit), here) + one):
+                    last = U(end[level])
+                    end[level] = 0
+                    while last > U(0):
+                        begin = (last - one) // page * page
+                        for e in range(begin + one, last):
+                            j = U(pages[e])
+                            is_there = U(place[j]) == level + one
+                            loose[m], size[m] = j, abs(cell[j * stride])
+                            m += U(is_there)
+                            place[j] = where(is_there, U(0), U(place[j]))
+                        left = U(free[0]) + one
+                        free[0], free[left], last = left, begin // page, U(pages[begin])
+                e, alive = U(0), U(0)
+                while e < m:
+                    tau, some = maximum(tau, theta + (W - radius) / N), minimum(e + U(128), m)
+                    for a in range(e, some):
+                        j, u = loose[a], size[a]
+                        loose[alive], size[alive], gone[dead] = j, u, j
+                        alive, dead = alive + U(u > tau), dead + U(u <= tau)
+                        W, N = W - where(u > tau, 0.0, u - theta), N - 1.0 * (u <= tau)
+                    e = some
+                m, falling = alive, alive < m
+            for e in range(dead):
+                at = U(gone[e]) * stride
+                v, u = cell[at], abs(cell[at])
+                cell[at + first] += math.copysign(u * n - C, v)
+                if is_near:
+                    w = math.copysign(u - theta, v)
+                    W2, X = W2 - w * w, X - w * cell[at + one]
+                    X0 -= math.copysign(1.0, w) * cell[at + one]
+            fall = tau - theta
+            W2, X = W2 - fall * (2.0 * W - fall * N), X - fall * X0
+            W, theta, here = W - fall * N, tau, _digits(tau, unit)
+        for e in range(m):  # into the queue
+            j = U(loose[e])
+            to = _list(_digits(size[e], unit), here)
+            slot = U(end[to])
+            if slot % page == U(0):
+                left = U(free[0])
+                pages[U(free[left]) * page] = slot
+                slot, free[0] = U(free[left]) * page + one, left - one
+            pages[slot], end[to], place[j] = j, slot + one, to + one
+        learned += 1
+        if leaves:
+            break
+    bias[0], clock[1], clock[2], clock[3], clock[4], clock[5] = b, theta, n, C, W, N
+    clock[6], clock[7], clock[8] = W2, X, X0
+    return -learned if leaves else learned

@@ -1,0 +1,98 @@
+"""FOBOS for one model and one penalty, four features at a time; see ``fobos`` for the maths.
+
+Those that died while idle, a sixth of all entries or so, are collected and done four at a time as well: a branch for
+each would cost more than the rest of its work.
+"""
+
+from __future__ import annotations
+
+from ..data.rows import ask_for_row
+from ..jit.dispatch import U, kernel
+from ..jit.lanes import FOUR, count, lane, load, maximum, minimum, numbered, pack, signed, store, where
+from ..jit.simd4 import fields, pick, prefetch, put_fields
+from ..losses import curvature, derivative
+from ..penalties import prox
+from ..problem.state import tracks
+from .zero_crossings import until_death
+
+
+@kernel
+def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
+    """FOBOS over the rows in ``order``; ``line``: how many numbers a feature has, B at its last touch, v, the sums.
+
+    ``space``, a quarter each: every entry's v; B at which the dead died; their entries; every entry's sum if dead.
+    A row's last block is filled up by repeating its last entry.  The first loop only reads cells, the last only writes
+    what it has read before, so the copies compute and write the same numbers; only inner products leave them out.
+    """
+    indptr, indices, data, targets, weights = rows
+    loss, reg, _, watch, lams = method
+    eta, tau, fall, omega, table, grid, first, _, space = schedule
+    cell, bias, _ = state
+    sums, one, two, four = U(tracks(watch)), U(1), U(2), U(4)
+    lam, b = lams[0], bias[0]
+    per_lam = 1.0 / maximum(1e-300, lam)
+    size, number = U(space.size) >> two, numbered(FOUR)
+    level, whose, fallen, zero = size, two * size, two * size + size, 0.0 * number
+    for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
+        i, r = U(order[k]), U(first + k)
+        begin, stop = U(indptr[i]), U(indptr[i + one])
+        full, blocks = (stop - begin) >> two, (stop - begin + U(3)) >> two
+        coming, last = U(indptr[order[minimum(k + 1, order.size - 1)]]), U(maximum(indices.size, 4)) - four
+        if blocks > full:
+            for f in range(four):
+                p = minimum(begin + full * four + f, stop - one)
+                tail[f], tail_x[f] = indices[p], data[p]
+        B, P = table[r, 0], table[r, 3]
+        s, left, n = zero, float(stop - begin), U(0)
+        for block in range(blocks):  # catch up, inner product; note who died while idle
+            o, in_tail = block * four, block == full
+            now = fields(cell, indices, tail, begin + o, in_tail, line)
+            touched, old = now[0], now[1]
+            v = prox(reg, old, lam * (B - touched))
+            s = s + v * where(number < left, pick(data, tail_x, begin + o, in_tail), 0.0)
+            left -= 4.0
+            store(FOUR, space, o, v)
+            if sums > 0:
+                store(FOUR, space, fallen + o, zero)
+                died = (v == 0.0) & (old != 0.0)
+                pack(space, level + n, signed(abs(old) * per_lam + touched, old), died)
+                pack(space, whose + n, number + float(o), died)
+                n += count(died)
+        if sums > 0:
+            if n > U(0):  # fill up the last four of the dead by one whose sum nobody reads
+                store(FOUR, space, level + n, zero + 0.5 * table[one, 0])
+                store(FOUR, space, whose + n, zero + float(size - one))
+            for h in range(U(0), n, four):  # sum the iterates of the dead
+                at = load(FOUR, space, level + h)
+                total = signed(lam * until_death(table, grid, float(r), abs(at)), at)
+                for f in range(four):
+                    space[fallen + U(space[whose + h + f])] = lane(total, f)
+        y, weight = targets[U(k)], weights[U(k)]
+        margin = P * ((lane(s, 0) + lane(s, 1)) + (lane(s, 2) + lane(s, 3))) + b
+        g = weight * derivative(loss, margin, y)
+        c, og, shrink, curve = tau[k] * g, omega[k] * g, lam * fall[k], 0.0
+        if sums > 2:
+            curve = weight * curvature(loss, margin, y)
+        B1, SP1, SPB1 = table[r + one, 0], table[r + one, 1], table[r + one, 2]
+        before, after = zero + lam * (B * SP1 - SPB1), zero + lam * (B1 * SP1 - SPB1)
+        for block in range(blocks):  # step, prox, running sums
+            o, in_tail = block * four, block == full
+            if indices.size >= 4:  # the next row's lines
+                prefetch(cell, indices, minimum(coming + o, last), line)
+            x, v, A, G, H = pick(data, tail_x, begin + o, in_tail), load(FOUR, space, o), zero, zero, zero
+            u = prox(reg, v - x * c, shrink)
+            if sums > 0:
+                now = fields(cell, indices, tail, begin + o, in_tail, line)
+                A = now[2] + load(FOUR, space, fallen + o)
+                A = A + ((v - u) * SP1 + (signed(before, v) - signed(after, u)))
+                G, H = now[3] + x * og, now[4] + x * curve * x
+            put_fields(cell, indices, tail, begin + o, in_tail, (zero + B1, u, A, G, H, zero), line)
+        if sums > 0:
+            bias[1] += omega[k] * b
+        if sums > 1:
+            bias[2] += og
+        if sums > 2:
+            bias[3] += curve
+        b = b - eta[k] * g
+    bias[0] = b

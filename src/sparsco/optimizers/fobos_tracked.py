@@ -1,0 +1,362 @@
+"""FOBOS that follows its iterates: exact Bregman differences at O(nonzeros log features) per example.
+
+As in FOBOS a cell stores B at its last touch and v = w / P; an idle one has |w| = P (|v| - lam pen (B - B_last)).  Here
+every death is noticed when it happens: a heap holds for each nonzero the B at which it dies, stale entries are skipped.
+So the part of all idle coordinates in a difference comes from five running sums over those alive: T2 = sum v^2,
+T1 = sum k |v|, N = sum k^2, X = sum w_bar v, X0 = sum w_bar k sign(v), with k = lam pen.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..jit.dispatch import U, kernel
+from ..losses import derivative
+from ..mirrors import Euclidean
+from ..penalties import is_absolute, penalty, prox
+from ..problem.state import Block, Layout, Problem, State, follows, tracks
+from .fobos import FOBOS, gradient_decay
+from .iterate_tracking import Follow, FollowingBlock
+from .mirror_descent import StaticDescent
+
+_TINY = 1e-4
+"""Below this P the cells are settled and P starts again from 1: sums lose as many digits as P does."""
+_ENTRIES = 1 << 20
+"""Entries of the heap that one call of the kernel may add."""
+
+
+class Schedule(NamedTuple):
+    """Per row: step of the intercept, step over P (the shrinkage over P as well), weight in the average; P before each
+    step and after the last.  The heap: keys, features, its size and how many coordinates are alive.  What is followed,
+    and scratch."""
+
+    eta: np.ndarray
+    tau: np.ndarray
+    omega: np.ndarray
+    P: np.ndarray
+    key: np.ndarray
+    who: np.ndarray
+    size: np.ndarray
+    follow: Follow
+    level: np.ndarray
+
+
+class HeapBlock(FollowingBlock):
+    """With a heap of (B at which a coordinate dies, feature)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.key, self.who, self.size = np.zeros(0), np.zeros(0, np.uint32), np.zeros(2, np.int64)
+        self.P = 1.0
+
+    def make_room(self, entries: int) -> None:
+        """For so many entries more."""
+        room = int(self.size[0]) + entries
+        if len(self.key) < room:
+            more = max(room, 2 * len(self.key)) - len(self.key)
+            self.key, self.who = np.append(self.key, np.zeros(more)), np.append(self.who, np.zeros(more, np.uint32))
+
+
+class FollowedFOBOS(NamedTuple):
+    """FOBOS with the watch of single iterates; the L2 term in the prox or in the gradient."""
+
+    l2_in: str = "prox"
+
+    layout = Layout(shared=1, lane=1, bias=1, clock=9)
+    """The clock: B, the sums of omega P and of omega P B, T2, T1, N, X, X0, examples learned."""
+    columns = 1
+    uses_steps = True
+    takes = ()
+    models = 1
+    mirror = Euclidean()
+
+    @property
+    def learn(self):
+        return learn_followed
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what cannot be done."""
+        FOBOS(self.l2_in).check(problem)
+        if not is_absolute(problem.regularizer):
+            name = type(problem.regularizer).__name__
+            raise ValueError(f"iterates under {name} cannot be followed: choose the L1 norm, an L2 term or both.")
+
+    is_lazy, is_dense = StaticDescent.is_lazy, StaticDescent.is_dense
+
+    def start(self, problem: Problem) -> tuple[State, Block]:
+        return self.layout.new_state(problem), HeapBlock()
+
+    place = FOBOS.place
+
+    def schedule(
+        self, problem: Problem, state: State, block: HeapBlock, t: int, eta: np.ndarray, omega: np.ndarray
+    ) -> Schedule:
+        """The arrays for the next ``len(eta)`` steps; for fewer where P would become too small or the heap too long."""
+        if t == 0:  # a starting point
+            self._refresh(problem, state, block)
+        self._compact(problem, state, block)
+        rho, longest = float(problem.regularizer.rho), max(len(block.noted), 1)
+        eta = eta[: max(1, _ENTRIES // longest)]
+        in_prox = self.l2_in == "prox"
+        decay = 1.0 / (1.0 + eta * rho) if in_prox else gradient_decay(state, t, eta, rho)
+        P = np.multiply.accumulate(np.append(block.P, decay))
+        small = np.flatnonzero(P < _TINY)
+        n = min(int(small[0]), len(eta)) if small.size else len(eta)
+        n = max(n, 1)
+        block.full = bool(P[n] < _TINY)
+        block.P, block.start = float(P[n]), t
+        block.make_room(n * longest)
+        tau = eta[:n] / (P[:n] if in_prox else P[1 : n + 1])
+        b_eta = eta[:n] if problem.intercept else 0.0 * eta[:n]
+        follow = block.arrays(problem, n)
+        return Schedule(
+            b_eta, tau, omega[:n], P[: n + 1], block.key, block.who, block.size, follow, block.level
+        )  # fmt: skip
+
+    def _compact(self, problem: Problem, state: State, block: HeapBlock) -> None:
+        """Drop stale entries once they are most of the heap."""
+        size, alive = block.size
+        if size > 4 * alive + 4096:
+            key, who = block.key[:size], block.who[:size].astype(np.int64)
+            touched, lanes, _ = self.layout.views(problem, state)
+            pen = getattr(problem.regularizer, "pen", None)  # of these features only: there may be many others
+            k = problem.method.lams[0] * (1.0 if pen is None else pen[who])
+            v, B = lanes[who, 0, 0], touched[who, 0]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                valid = (v != 0.0) & (key == B + np.abs(v) / k)
+            order = np.argsort(key[valid], kind="stable")
+            who = who[valid][order]
+            _, first = np.unique(who, return_index=True)  # the same entry may be there twice
+            kept = np.sort(first)
+            block.size[0] = len(kept)
+            block.key[: len(kept)], block.who[: len(kept)] = key[valid][order][kept], who[kept]
+
+    def _alive(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Whether each coordinate is not zero; B at its last touch, v then, and lam pen."""
+        touched, lanes, _ = self.layout.views(problem, state)
+        k = problem.method.lams[0] * problem.regularizer.penalties(problem.d)
+        v, B = lanes[:, 0, 0], touched[:, 0]
+        return _is_alive(B, v, k, state.clock[0]), B, v, k
+
+    def settle(self, problem: Problem, state: State, block: HeapBlock, t: int) -> None:
+        """Bring every coordinate and its sum up to date: P = 1, B = 0."""
+        if block.iterate and not block.count[2]:  # what is kept is told in the old P and B
+            block.kept = self.kept(problem, state, block)
+            block.count[0], block.count[2], block.count[4] = 0, 1, 0
+        alive, B, v, k = self._alive(problem, state)
+        if problem.sums:
+            _, lanes, _ = self.layout.views(problem, state)
+            _, SP, SPB = state.clock[:3]
+            level = (np.abs(v) + k * B) * SP - k * SPB
+            lanes[:, 1, 0] += np.where(alive, np.copysign(level, v), 0.0)
+        v[:] = block.P * _weight(B, v, k, state.clock[0])
+        B[:] = 0.0
+        state.clock[:3], block.P, block.full, block.start = 0.0, 1.0, False, t
+        self._refresh(problem, state, block)
+
+    def compare(self, problem: Problem, state: State, block: HeapBlock, w_bar: np.ndarray) -> None:
+        """The point that iterates are compared with, after a settling."""
+        StaticDescent.compare(self, problem, state, block, w_bar)
+        self._refresh(problem, state, block)
+
+    def _refresh(self, problem: Problem, state: State, block: HeapBlock) -> None:
+        """The heap and the five sums anew, for cells that are settled (B = 0)."""
+        _, lanes, _ = self.layout.views(problem, state)
+        v = lanes[:, 0, 0]
+        k = problem.method.lams[0] * problem.regularizer.penalties(problem.d)
+        alive = np.flatnonzero(v)
+        v, k = v[alive], k[alive]
+        w_bar = lanes[alive, 2, 0] if follows(problem.watch) else 0.0 * v
+        sign = np.sign(v)
+        parts = (v * v, k * np.abs(v), k * k, w_bar * v, w_bar * k * sign)
+        state.clock[3:8] = [part.sum() for part in parts]
+        mortal = k > 0.0
+        key = np.abs(v[mortal]) / k[mortal]
+        order = np.argsort(key, kind="stable")  # a sorted array is a heap
+        block.size[:] = 0, len(alive)
+        block.make_room(len(order))
+        block.size[0] = len(order)
+        block.key[: len(order)], block.who[: len(order)] = key[order], alive[mortal][order]
+
+    def weights(self, problem: Problem, state: State, block: HeapBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """The iterate after t examples."""
+        _, B, v, k = self._alive(problem, state)
+        bias = self.layout.views(problem, state)[2]
+        return block.P * _weight(B, v, k, state.clock[0])[:, None], bias[0, :1].copy()
+
+    def dual(self, problem: Problem, state: State, block: HeapBlock, t: int) -> np.ndarray:
+        """v after t examples: the weights themselves."""
+        return self.weights(problem, state, block, t)[0][:, 0]
+
+    def kept(self, problem: Problem, state: State, block: HeapBlock) -> np.ndarray:
+        """The weights of the iterate that was kept."""
+        if block.count[2]:
+            return block.kept[: problem.d].copy()
+        _, B, v, k = self._alive(problem, state)
+        B, v = block.undone(np.stack([B, v], 1)).T
+        return block.number[4] * _weight(B, v, k, block.number[5])
+
+
+def _is_alive(B_last: np.ndarray, v: np.ndarray, k: np.ndarray, B: float) -> np.ndarray:
+    """Whether a coordinate that was v at B_last is not zero at B; the kernel's rule, in the same operations."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (v != 0.0) & ~(B >= B_last + np.abs(v) / k)
+
+
+def _weight(B_last: np.ndarray, v: np.ndarray, k: np.ndarray, B: float) -> np.ndarray:
+    """v at B."""
+    size = np.maximum(np.abs(v) - k * (B - B_last), 0.0)
+    return np.where(_is_alive(B_last, v, k, B), np.copysign(size, v), 0.0)
+
+
+@kernel
+def learn_followed(rows, order, schedule, method, state):
+    """FOBOS over the rows in ``order`` with the sum of iterates and, where they are followed, Bregman differences."""
+    indptr, indices, data, targets, weights = rows
+    loss, reg, _, watch, lams = method
+    eta, tau, omega, decay, key, who, size, follow, level = schedule
+    number, count, item, old, kept, differences = follow
+    cell, bias, clock = state
+    sums, one, two = U(tracks(watch)), U(1), U(2)
+    stride, lam, b = two + sums, lams[0], bias[0]
+    B, SP, SPB = clock[0], clock[1], clock[2]
+    T2, T1, N, X, X0 = clock[3], clock[4], clock[5], clock[6], clock[7]
+    length, alive = U(size[0]), U(size[1])
+    for r in range(order.size):
+        i, step, P, after_P = U(order[r]), tau[r], decay[r], decay[r + 1]
+        start, stop = U(indptr[i]), U(indptr[i + one])
+        SP += omega[r] * P
+        SPB += omega[r] * P * B
+        s = 0.0
+        for p in range(start, stop):
+            j = U(indices[p])
+            at = j * stride
+            k, v, last = lam * penalty(reg, j), cell[at + one], cell[at]
+            if k > 0.0:
+                v = 0.0 if B >= last + abs(v) / k else prox(reg, v, k * (B - last))
+            level[p - start] = v
+            s += v * data[p]
+        g = weights[r] * derivative(loss, P * s + b, targets[r])
+        c, after_B, first, difference = step * g, B + step, U(0), 0.0
+        add2, add1, addN, addX, addX0 = 0.0, 0.0, 0.0, 0.0, 0.0
+        if follows(watch) > 0:
+            if U(count[0]) + (stop - start) + alive > U(item.size):  # the log is at its room's end: from the beginning
+                base = U(count[4])
+                for e in range(U(count[0]) - base):
+                    item[e] = item[base + e]
+                    old[e + e], old[e + e + one] = old[base + base + e + e], old[base + base + e + e + one]
+                count[0], count[4] = U(count[0]) - base, 0
+            if U(count[0]) + (stop - start) + alive > U(item.size):  # it is full: write the kept iterate out
+                for e in range(count[0]):
+                    back = U(count[0] - 1 - e)
+                    at = U(item[back]) * stride
+                    # the cell as it was, for a moment; the present one takes its place in the log
+                    last, v = cell[at], cell[at + one]
+                    cell[at], cell[at + one] = old[back + back], old[back + back + one]
+                    old[back + back], old[back + back + one] = last, v
+                for j in range(U(cell.size) // stride):
+                    at = j * stride
+                    k, v, last = lam * penalty(reg, j), cell[at + one], cell[at]
+                    if k > 0.0:
+                        v = 0.0 if number[5] >= last + abs(v) / k else prox(reg, v, k * (number[5] - last))
+                    kept[j] = number[4] * v
+                for e in range(count[0]):
+                    at = U(item[e]) * stride
+                    cell[at], cell[at + one] = old[e + e], old[e + e + one]
+                count[0], count[2] = 0, 1
+            first = U(count[0])
+        logged = first
+        for p in range(start, stop):
+            j = U(indices[p])
+            at = j * stride
+            k, v, raw, last = lam * penalty(reg, j), level[p - start], cell[at + one], cell[at]
+            w_bar = cell[at + stride - one]  # where it is followed
+            was = (raw != 0.0) & ((k == 0.0) | (B < last + abs(raw) / max(k, 1e-300)))
+            u = prox(reg, v - c * data[p], k * step)
+            cell[at], cell[at + one] = after_B, u
+            alive = alive + U(u != 0.0) - U(was)
+            if sums > 0:
+                if was:
+                    through = (abs(raw) + k * last) * SP - k * SPB
+                    cell[at + two] += through if raw > 0.0 else -through
+                if u != 0.0:
+                    through = (abs(u) + k * after_B) * SP - k * SPB
+                    cell[at + two] -= through if u > 0.0 else -through
+            if follows(watch) > 0:
+                item[logged], old[logged + logged], old[logged + logged + one] = j, last, raw
+                logged += one
+                if was:
+                    sign = 1.0 if raw > 0.0 else -1.0
+                    T2, T1, N = T2 - v * v, T1 - k * abs(v), N - k * k
+                    X, X0 = X - w_bar * v, X0 - w_bar * k * sign
+                before, now = P * v, after_P * u
+                difference += 0.5 * (before * before - now * now) + w_bar * (now - before)
+                if u != 0.0:
+                    sign = 1.0 if u > 0.0 else -1.0
+                    add2, add1, addN = add2 + u * u, add1 + k * abs(u), addN + k * k
+                    addX, addX0 = addX + w_bar * u, addX0 + w_bar * k * sign
+            if (k > 0.0) & (u != 0.0):  # into the heap
+                dies, at = after_B + abs(u) / k, length
+                length += one
+                while at > U(0):
+                    parent = (at - one) >> one
+                    if key[parent] <= dies:
+                        break
+                    key[at], who[at] = key[parent], who[parent]
+                    at = parent
+                key[at], who[at] = dies, j
+        while length > U(0):  # who dies in this step
+            dies, j = key[0], U(who[0])
+            if dies > after_B:
+                break
+            length -= one
+            moving, feature, hole = key[length], who[length], U(0)
+            child = one
+            while child < length:
+                if (child + one < length) & (key[min(child + one, length)] < key[child]):
+                    child += one
+                if key[child] >= moving:
+                    break
+                key[hole], who[hole] = key[child], who[child]
+                hole = child
+                child = hole + hole + one
+            key[hole], who[hole] = moving, feature
+            at, k = j * stride, lam * penalty(reg, j)
+            raw, last = cell[at + one], cell[at]
+            if (raw != 0.0) & (dies == last + abs(raw) / k):  # not stale
+                v, sign = max(abs(raw) - k * (B - last), 0.0), 1.0 if raw > 0.0 else -1.0
+                cell[at + one] = 0.0
+                alive -= one
+                if sums > 0:
+                    cell[at + two] += sign * ((abs(raw) + k * last) * SP - k * SPB)
+                if follows(watch) > 0:
+                    item[logged], old[logged + logged], old[logged + logged + one] = j, last, raw
+                    logged += one
+                    w, w_bar = sign * v, cell[at + stride - one]
+                    T2, T1, N = T2 - v * v, T1 - k * v, N - k * k
+                    X, X0 = X - w_bar * w, X0 - w_bar * k * sign
+                    difference += 0.5 * (P * v) * (P * v) - w_bar * (P * w)
+        if sums > 0:
+            bias[1] += omega[r] * b
+        after = b - eta[r] * g
+        if follows(watch) > 0:  # all others fall by k step
+            fallen, left = T2 - step * (2.0 * T1 - step * N), X - step * X0
+            difference += 0.5 * (P * P * T2 - after_P * after_P * fallen) + (after_P * left - P * X)
+            T2, T1, N, X, X0 = fallen + add2, T1 - step * N + add1, N + addN, left + addX, X0 + addX0
+            difference += 0.5 * (b * b - after * after) + number[0] * (after - b)
+            differences[r] = difference
+            if difference <= number[1]:  # w_t is kept: only what this step has overwritten need be remembered
+                count[0], count[2], count[4] = logged, 0, first
+                count[1], number[2], number[3] = U(clock[8]) + U(r) + one, b, difference
+                number[4], number[5] = P, B
+                if count[3] > 0:
+                    number[1] = difference
+            elif (count[2] == 0) & (count[1] > 0):
+                count[0] = logged
+        b, B = after, after_B
+    bias[0], clock[0], clock[1], clock[2] = b, B, SP, SPB
+    clock[3], clock[4], clock[5], clock[6], clock[7] = T2, T1, N, X, X0
+    clock[8] += order.size
+    size[0], size[1] = length, alive

@@ -1,0 +1,88 @@
+"""What a kernel needs to follow its iterates: the point to compare with, Bregman differences, the iterate to keep.
+
+With w_bar fixed, Delta_t = D(w_bar, w_t) - D(w_bar, w_{t+1}) = Psi*(v_t) - Psi*(v_{t+1}) + <w_bar, v_{t+1} - v_t>.  The
+last w_t with Delta_t at most a threshold is kept: not as a copy, but as a log of what has been overwritten since.  When
+the log is full the iterate is written out once, after at least as many touches as there are features.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..problem.state import Block, Problem
+
+REMEMBERED = 1000
+"""Differences that a report shows: of the last examples."""
+
+
+class Follow(NamedTuple):
+    """Arrays that kernels share.
+
+    ``number``: 0 the intercept of w_bar, 1 the threshold; of the iterate that is kept 2 its intercept, 3 its
+    difference, 4 and 5 the optimizer's clocks.  ``count``: 0 the end of the log, 1 the kept iterate's number (0: none
+    yet), 2 whether it is written out in ``kept``, 3 whether the least difference is wanted in place of the last below
+    the threshold, 4 the beginning of the log.  ``item``, ``old``: the log, features and two numbers of their cells.
+    ``difference``: one for each row in order.  w_bar itself lies in the cells, behind the sum of iterates.
+    """
+
+    number: np.ndarray
+    count: np.ndarray
+    item: np.ndarray
+    old: np.ndarray
+    kept: np.ndarray
+    difference: np.ndarray
+
+
+class FollowingBlock(Block):
+    """A block with what following needs; nothing is compared before ``follow``."""
+
+    def __init__(self, columns: int = 1) -> None:
+        super().__init__(columns)
+        self.number, self.count = np.zeros(6), np.zeros(5, np.int64)
+        self.number[1] = -np.inf
+        self.kept = np.zeros(0)
+        self.item, self.old = np.zeros(0, np.uint32), np.zeros(0)
+        self.differences = np.zeros(0)
+
+    def follow(self, b_bar: float, threshold: float, takes_least: bool = False) -> None:
+        """From here on compare with a point that is in the cells; what was kept before stays so until another is."""
+        self.number[0], self.number[1], self.count[3] = b_bar, threshold, takes_least
+
+    @property
+    def iterate(self) -> int:
+        """The number of the iterate that is kept; 0 for none."""
+        return int(self.count[1])
+
+    def arrays(self, problem: Problem, steps: int) -> Follow:
+        """For the next steps; features that came since are taken in."""
+        d = problem.d
+        if len(self.kept) < d:
+            self.kept = np.append(self.kept, np.zeros(d - len(self.kept)))
+        room = 2 * max(d, 1 << 11) + len(self.noted)
+        if len(self.item) < room:
+            self.item = np.append(self.item, np.zeros(room - len(self.item), np.uint32))
+            self.old = np.append(self.old, np.zeros(2 * room - len(self.old)))
+        self.differences = np.append(self.differences[-REMEMBERED:], np.zeros(steps))
+        return Follow(self.number, self.count, self.item, self.old, self.kept, self.differences[-steps:])
+
+    def undone(self, cells: np.ndarray) -> np.ndarray:
+        """The cells (d, 2) as they were when the kept iterate was the present one: what was overwritten is put back."""
+        out, log = cells.copy(), slice(int(self.count[4]), int(self.count[0]))
+        old = self.old.reshape(-1, 2)[log]
+        first = np.unique(self.item[log], return_index=True)[1]  # what a feature was before its first change
+        out[self.item[log][first]] = old[first]
+        return out
+
+
+def following(optimizer: Any, problem: Problem) -> Any:
+    """The form of an optimizer that follows its iterates; refused where there is none."""
+    if hasattr(optimizer, "kept"):
+        return optimizer
+    if hasattr(optimizer, "following"):
+        return optimizer.following(problem)
+    raise ValueError(
+        f"{type(optimizer).__name__} does not tell its steps' Bregman differences: single iterates can be chosen with "
+        "optimizer='fobos', 'sgd' without L1 term, or mirror descent."
+    )

@@ -1,0 +1,400 @@
+"""Composite mirror descent: steps on the dual variable v = grad Psi(w), the model is w = grad Psi*(v).
+
+theta = v - eta c x;  v <- grad Psi of argmin Psi(w) - <theta, w> + eta r(w).  With the Euclidean map that is FOBOS.
+The sparse-Kaczmarz map has its L1 term in Psi: with r = 0 an idle coordinate stands still, O(nonzeros) per example.
+With a penalty beside it, and with the p-norm, whose every weight depends on the norm of v, all v that are not zero are
+swept: O(nonzeros + their number).  An L1 term acts on v as it does on w in FOBOS, v <- S(theta, eta lam).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.rows import ask_for_row
+from ..jit.dispatch import U, cast, kernel
+from ..losses import derivative
+from ..mirrors import (
+    Euclidean,
+    PNorm,
+    SparseKaczmarz,
+    conjugate,
+    factor,
+    height,
+    portion,
+    power,
+    primal,
+    relaxed,
+    to_dual,
+    to_primal,
+)  # fmt: skip
+from ..penalties import NonNegative, is_absolute, is_lazy, kind, penalty, prox
+from ..problem.state import Block, Layout, Problem, State, follows, tracks
+from .fobos import FOBOS
+from .iterate_tracking import Follow, FollowingBlock
+
+
+class MirrorDescent(NamedTuple):
+    """Composite mirror descent with the map ``mirror``: Euclidean(), PNorm(p) or SparseKaczmarz(lam, eps)."""
+
+    mirror: Any = Euclidean()
+
+    uses_steps = True
+    takes = ("separable",)
+
+    @property
+    def models(self) -> int | None:
+        """How many models one run learns at most; None for as many as there are lanes."""
+        return None if isinstance(self.mirror, Euclidean) else 1
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what cannot be done."""
+        if not isinstance(self.mirror, Euclidean | PNorm | SparseKaczmarz):
+            raise ValueError(
+                f"MirrorDescent(mirror={self.mirror!r}): choose Euclidean(), PNorm(p) or SparseKaczmarz(lam, eps)."
+            )
+        self.mirror.check()
+        self.resolve(problem).check(problem)
+
+    def resolve(self, problem: Problem, pilot: Any = None, rule: Any = None) -> Any:
+        """The optimizer for this map."""
+        if isinstance(self.mirror, Euclidean):
+            return FOBOS()
+        penalised = problem.regularizer.rho > 0.0 or not is_absolute(problem.regularizer) or np.any(problem.method.lams)
+        stands = self.mirror.is_separable and not penalised
+        return StaticDescent(self.mirror) if stands else SweptDescent(self.mirror)
+
+
+# ---- maps that act on each coordinate by itself, nothing else in the way ---------------------------------------------
+
+
+class StaticSchedule(NamedTuple):
+    """Per row: steps of the weights and of the intercept, weight in the average; the map; what is followed."""
+
+    eta: np.ndarray
+    bias_eta: np.ndarray
+    omega: np.ndarray
+    mirror: Any
+    follow: Follow
+
+
+class StaticDescent(NamedTuple):
+    """Mirror descent without regularizer: only the features of a row move."""
+
+    mirror: Any
+
+    layout = Layout(shared=0, lane=1, bias=1, clock=2)
+    columns = 1
+    uses_steps = True
+    takes = ()
+    models = 1
+
+    @property
+    def learn(self):
+        return learn_static
+
+    def check(self, problem: Problem) -> None:
+        """Chosen where it fits."""
+
+    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
+        """Whether the watched sums are exact at O(nonzeros): those of iterates."""
+        return problem.sums <= 1 or bool(follows(problem.watch))
+
+    def is_dense(self, problem: Problem) -> bool:
+        """Whether an example costs O(d): never."""
+        return False
+
+    def start(self, problem: Problem) -> tuple[State, Block]:
+        return self.layout.new_state(problem), FollowingBlock()
+
+    def place(self, problem: Problem, state: State, w: np.ndarray, b: np.ndarray) -> None:
+        """Start from w (d, m) and b (m,) instead of zero."""
+        _, lanes, bias = self.layout.views(problem, state)
+        lanes[:, 0, 0] = to_dual(self.mirror, w[:, 0])
+        if problem.intercept:
+            bias[0, 0] = b[0]
+
+    def schedule(
+        self, problem: Problem, state: State, block: FollowingBlock, t: int, eta: np.ndarray, omega: np.ndarray
+    ) -> StaticSchedule:
+        """The arrays for the next ``len(eta)`` steps."""
+        bias_eta = eta if problem.intercept else 0.0 * eta
+        block.start = t
+        return StaticSchedule(eta, bias_eta, omega, cast(self.mirror.compiled()), block.arrays(problem, len(eta)))
+
+    def settle(self, problem: Problem, state: State, block: FollowingBlock, t: int) -> None:
+        """Add to every coordinate's sum what it was since its last touch, and count from here."""
+        if problem.sums:
+            _, lanes, _ = self.layout.views(problem, state)
+            lanes[:, 1, 0] += primal(self.mirror, lanes[:, 0, 0]) * state.clock[0]
+        state.clock[0] = 0.0
+        block.start = t
+
+    def weights(self, problem: Problem, state: State, block: FollowingBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """The iterate after t examples."""
+        _, lanes, bias = self.layout.views(problem, state)
+        return primal(self.mirror, lanes[:, 0, :1]), bias[0, :1].copy()
+
+    def dual(self, problem: Problem, state: State, block: FollowingBlock, t: int) -> np.ndarray:
+        """v after t examples."""
+        return self.layout.views(problem, state)[1][:, 0, 0]
+
+    def kept(self, problem: Problem, state: State, block: FollowingBlock) -> np.ndarray:
+        """The weights of the iterate that was kept."""
+        v = self.dual(problem, state, block, 0)
+        return primal(self.mirror, block.kept[: len(v)] if block.count[2] else block.undone(np.stack([v, v], 1))[:, 0])
+
+    def compare(self, problem: Problem, state: State, block: FollowingBlock, w_bar: np.ndarray) -> None:
+        """The point that iterates are compared with."""
+        sums, _ = self.layout.sums(problem, state)
+        sums[: len(w_bar), 1, 0], sums[len(w_bar) :, 1, 0] = w_bar, 0.0
+
+
+@kernel
+def learn_static(rows, order, schedule, method, state):
+    """v <- v - eta c x over the rows in ``order``; sums of iterates and Bregman differences where they are watched."""
+    indptr, indices, data, targets, weights = rows
+    loss, _, _, watch, _ = method
+    eta, bias_eta, omega, mirror, follow = schedule
+    number, count, item, old, kept, differences = follow
+    cell, bias, clock = state
+    sums, one = U(tracks(watch)), U(1)
+    stride, b, total = one + sums, bias[0], clock[0]
+    for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
+        i = U(order[k])
+        start, stop = U(indptr[i]), U(indptr[i + one])
+        margin = b
+        for p in range(start, stop):
+            margin += primal(mirror, cell[U(indices[p]) * stride]) * data[p]
+        c = weights[k] * derivative(loss, margin, targets[k])
+        total += omega[k]
+        first, difference = U(0), 0.0
+        if follows(watch) > 0:
+            if U(count[0]) + (stop - start) > U(item.size):  # the log is at the end of its room: from the beginning
+                base = U(count[4])
+                for e in range(U(count[0]) - base):
+                    item[e], old[e + e] = item[base + e], old[base + base + e + e]
+                count[0], count[4] = U(count[0]) - base, 0
+            if U(count[0]) + (stop - start) > U(item.size):  # it is full: write the kept iterate out
+                for j in range(U(cell.size) // stride):
+                    kept[j] = cell[j * stride]
+                for e in range(count[0]):
+                    back = U(count[0] - 1 - e)
+                    kept[item[back]] = old[back + back]
+                count[0], count[2] = 0, 1
+            first = U(count[0])
+        for p in range(start, stop):
+            j = U(indices[p])
+            at = j * stride
+            v = cell[at]
+            u = v - eta[k] * c * data[p]
+            cell[at] = u
+            if sums > 0:
+                cell[at + one] += (primal(mirror, v) - primal(mirror, u)) * total
+            if follows(watch) > 0:
+                entry = first + p - start
+                item[entry], old[entry + entry] = j, v
+                difference += conjugate(mirror, v) - conjugate(mirror, u) + cell[at + U(2)] * (u - v)
+        if sums > 0:
+            bias[1] += omega[k] * b
+        after = b - bias_eta[k] * c
+        if follows(watch) > 0:
+            difference += 0.5 * (b * b - after * after) + number[0] * (after - b)
+            differences[k] = difference
+            if difference <= number[1]:  # w_t is kept: only what this row has overwritten need be remembered
+                count[0], count[2], count[4] = first + stop - start, 0, first
+                count[1], number[2], number[3] = U(clock[1]) + U(k) + one, b, difference
+                if count[3] > 0:
+                    number[1] = difference
+            elif (count[2] == 0) & (count[1] > 0):
+                count[0] = first + stop - start
+        b = after
+    bias[0], clock[0] = b, total
+    clock[1] += order.size
+
+
+# ---- maps and penalties that move idle coordinates -------------------------------------------------------------------
+
+
+class SweptSchedule(NamedTuple):
+    """Per row: steps of the weights and of the intercept, weight in the average; the map; the features with v != 0 and
+    how many there are; what is followed."""
+
+    eta: np.ndarray
+    bias_eta: np.ndarray
+    omega: np.ndarray
+    mirror: Any
+    active: np.ndarray
+    number_active: np.ndarray
+    follow: Follow
+
+
+class SweptBlock(FollowingBlock):
+    """With the list of features whose v is not zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.active, self.number_active = np.zeros(0, np.uint32), np.zeros(1, np.int64)
+
+
+class SweptDescent(NamedTuple):
+    """Mirror descent that goes through all v that are not zero at each example: any map, penalties beside it."""
+
+    mirror: Any
+
+    layout = Layout(shared=0, lane=3, bias=1, clock=3)
+    """A cell: v, the power of which ``factor`` makes the weight, v before the last step.  The clock: that factor,
+    Psi*(v), examples learned."""
+    columns = 1
+    uses_steps = True
+    takes = ("separable",)
+    models = 1
+
+    @property
+    def learn(self):
+        return learn_swept
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what cannot be done."""
+        regularizer, name = problem.regularizer, type(self.mirror).__name__
+        has_form = is_lazy(regularizer) and (is_absolute(regularizer) or isinstance(regularizer, NonNegative))
+        if not has_form or (regularizer.rho > 0.0 and not self.mirror.is_separable):
+            raise ValueError(
+                f"the step of the map {name} has no closed form with {type(regularizer).__name__}"
+                f"{' and an L2 term: set l1_ratio=1 and' if has_form else f', whose prox is {kind(regularizer)}: set'} "
+                "penalty='elasticnet' or 'nonnegative'."
+            )
+
+    is_lazy, is_dense = StaticDescent.is_lazy, StaticDescent.is_dense
+
+    def start(self, problem: Problem) -> tuple[State, Block]:
+        return self.layout.new_state(problem), SweptBlock()
+
+    def place(self, problem: Problem, state: State, w: np.ndarray, b: np.ndarray) -> None:
+        """Start from w (d, m) and b (m,) instead of zero."""
+        _, lanes, bias = self.layout.views(problem, state)
+        lanes[:, 0, 0] = to_dual(self.mirror, w[:, 0])
+        self._raise(problem, state)
+        if problem.intercept:
+            bias[0, 0] = b[0]
+
+    def _raise(self, problem: Problem, state: State) -> None:
+        """Powers, their factor and the height of the v in the cells."""
+        _, lanes, _ = self.layout.views(problem, state)
+        v, mirror = lanes[:, 0, 0], self.mirror.compiled()
+        largest = np.abs(v).max(initial=0.0)
+        if largest > 0.0:
+            lanes[:, 1, 0] = power(mirror, v, largest)
+            total = float(portion(mirror, v, lanes[:, 1, 0], largest).sum())
+            state.clock[0], state.clock[1] = factor(mirror, largest, total), height(mirror, largest, total)
+
+    def schedule(
+        self, problem: Problem, state: State, block: SweptBlock, t: int, eta: np.ndarray, omega: np.ndarray
+    ) -> SweptSchedule:
+        """The arrays for the next ``len(eta)`` steps."""
+        if t == 0:  # a starting point
+            placed = np.flatnonzero(self.dual(problem, state, block, t))
+            block.active, block.number_active[0] = placed.astype(np.uint32), len(placed)
+        if len(block.active) < problem.d:
+            block.active = np.append(block.active, np.zeros(problem.d - len(block.active), np.uint32))
+        bias_eta = eta if problem.intercept else 0.0 * eta
+        block.start = t
+        mirror, follow = cast(self.mirror.compiled()), block.arrays(problem, len(eta))
+        return SweptSchedule(eta, bias_eta, omega, mirror, block.active, block.number_active, follow)
+
+    def settle(self, problem: Problem, state: State, block: SweptBlock, t: int) -> None:
+        """Nothing is ever behind."""
+        block.start = t
+
+    def weights(self, problem: Problem, state: State, block: SweptBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """The iterate after t examples."""
+        _, lanes, bias = self.layout.views(problem, state)
+        return lanes[:, 1, :1] * state.clock[0], bias[0, :1].copy()
+
+    def dual(self, problem: Problem, state: State, block: SweptBlock, t: int) -> np.ndarray:
+        """v after t examples."""
+        return self.layout.views(problem, state)[1][:, 0, 0]
+
+    def kept(self, problem: Problem, state: State, block: SweptBlock) -> np.ndarray:
+        """The weights of the iterate that was kept."""
+        return to_primal(self.mirror, block.kept[: problem.d])
+
+    compare = StaticDescent.compare
+
+
+@kernel
+def learn_swept(rows, order, schedule, method, state):
+    """theta = v - eta c x, v <- grad Psi of the composite step, over the rows in ``order``; every v that is not 0."""
+    indptr, indices, data, targets, weights = rows
+    loss, reg, _, watch, lams = method
+    eta, bias_eta, omega, mirror, active, number_active, follow = schedule
+    number, count, item, _, kept, differences = follow
+    cell, bias, clock = state
+    sums, one, two = U(tracks(watch)), U(1), U(2)
+    stride, b, n = U(3) + sums, bias[0], U(number_active[0])
+    scale, level = clock[0], clock[1]
+    for k in range(order.size):
+        i = U(order[k])
+        start, stop = U(indptr[i]), U(indptr[i + one])
+        margin = b
+        for p in range(start, stop):
+            margin += cell[U(indices[p]) * stride + one] * scale * data[p]
+        c = weights[k] * derivative(loss, margin, targets[k])
+        for e in range(n):  # w_t is watched
+            at = U(active[e]) * stride
+            cell[at + two] = cell[at]
+            if sums > 0:
+                cell[at + U(3)] += omega[k] * (cell[at + one] * scale)
+        if sums > 0:
+            bias[1] += omega[k] * b
+        for p in range(start, stop):  # theta; features that were zero join
+            j = U(indices[p])
+            at = j * stride
+            if cell[at] == 0.0:
+                cell[at + two] = 0.0
+                active[n] = j
+                n += one
+            cell[at] -= eta[k] * c * data[p]
+        difference, largest, moved, alive = level, 0.0, n, U(0)
+        while alive < n:  # the composite step; what is zero goes to the end of the list
+            j = U(active[alive])
+            at = j * stride
+            u = relaxed(mirror, prox(reg, cell[at], eta[k] * (lams[0] * penalty(reg, j))), eta[k] * reg.rho)
+            if follows(watch) > 0:
+                difference += cell[at + U(4)] * (u - cell[at + two])
+            cell[at] = u
+            largest = max(largest, abs(u))
+            if u == 0.0:
+                cell[at + one] = 0.0
+                n -= one
+                active[alive], active[n] = active[n], active[alive]
+            else:
+                alive += one
+        total = 0.0
+        for e in range(n):  # w_{t+1}
+            at = U(active[e]) * stride
+            cell[at + one] = power(mirror, cell[at], largest)
+            total += portion(mirror, cell[at], cell[at + one], largest)
+        scale, level = 0.0, 0.0
+        if n > U(0):
+            scale, level = factor(mirror, largest, total), height(mirror, largest, total)
+        after = b - bias_eta[k] * c
+        if follows(watch) > 0:
+            difference += 0.5 * (b * b - after * after) + number[0] * (after - b) - level
+            differences[k] = difference
+            if difference <= number[1]:  # w_t is kept, as v before this step
+                for e in range(count[0]):
+                    kept[item[e]] = 0.0
+                for e in range(moved):
+                    item[e] = active[e]
+                    kept[item[e]] = cell[U(active[e]) * stride + two]
+                count[0], count[2] = moved, 1
+                count[1], number[2], number[3] = U(clock[2]) + U(k) + one, b, difference
+                if count[3] > 0:
+                    number[1] = difference
+        b = after
+    bias[0], number_active[0] = b, n
+    clock[0], clock[1] = scale, level
+    clock[2] += order.size

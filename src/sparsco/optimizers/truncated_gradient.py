@@ -1,0 +1,133 @@
+"""Truncated gradient (Langford, Li, Zhang 2009): plain steps, and every K-th a pull towards zero of what is small.
+
+The pull is the sum of the steps since the last one, times lam pen; weights above ``theta`` in size are left alone.
+With K = 1 and theta = inf it is FOBOS, whose kernel it shares: B grows at multiples of K only, and the prox spares what
+is above theta.  An idle weight stays on its side of theta, so idle stretches compose as they do there.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..jit.dispatch import kernel
+from ..jit.lanes import where
+from ..penalties import falls, penalty, prox
+from ..problem.state import Block, Layout, Problem, State
+from . import fobos
+from .fobos import FOBOS
+
+
+class Truncating(NamedTuple):
+    """Another regularizer whose prox leaves alone what is above theta in size."""
+
+    base: Any
+    theta: float
+
+    def prox(regularizer, v, s):  # noqa: N805
+        return where(abs(v) <= regularizer.theta, prox(regularizer.base, v, s), v)
+
+    def falls(regularizer, v):  # noqa: N805
+        return where(abs(v) <= regularizer.theta, 0.0 * v + falls(regularizer.base, v), 0.0 * v)
+
+    def penalty(regularizer, j):  # noqa: N805
+        return penalty(regularizer.base, j)
+
+    def penalties(regularizer, d: int) -> np.ndarray:  # noqa: N805
+        """pen as a vector."""
+        return regularizer.base.penalties(d)
+
+    @property
+    def lam(self) -> float:
+        return self.base.lam
+
+    @property
+    def rho(self) -> float:
+        return self.base.rho
+
+
+class TruncatedGradient(NamedTuple):
+    """Truncated gradient: pulls of gravity lam pen every ``K`` examples on weights of size at most ``theta``."""
+
+    K: int = 1
+    theta: float = math.inf
+
+    layout = Layout(shared=1, lane=1, bias=1, clock=1)
+    columns = FOBOS.columns
+    uses_steps = True
+    takes = ("separable", "grouped")
+
+    @property
+    def learn(self):
+        return Learn(self.theta)
+
+    def check(self, problem: Problem) -> None:
+        """Refuse what cannot be done."""
+        if not isinstance(self.K, numbers.Integral) or self.K < 1:
+            raise ValueError(f"TruncatedGradient(K={self.K!r}): K is a whole number of examples, at least 1.")
+        if not self.theta > 0.0:
+            raise ValueError(f"TruncatedGradient(theta={self.theta!r}): theta must be above 0, or inf to spare none.")
+        if self.theta < math.inf and problem.regularizer.rho > 0.0:
+            raise ValueError(
+                f"TruncatedGradient(theta={self.theta!r}) needs a problem without L2 term: choose theta=inf or "
+                "l1_ratio=1."
+            )
+
+    is_lazy, is_dense, start, place = FOBOS.is_lazy, FOBOS.is_dense, FOBOS.start, FOBOS.place
+
+    def schedule(
+        self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
+    ) -> fobos.Schedule:
+        """The arrays for the next ``len(eta)`` steps, or for fewer; the clock holds the steps not yet pulled for."""
+        pulls, waiting = np.empty(len(eta)), np.empty(len(eta))
+        collect(eta, t, int(self.K), state.clock[0], pulls, waiting)
+        schedule = fobos.make_schedule(problem, block, t, eta, omega, pulls)
+        if len(schedule.omega):
+            state.clock[0] = waiting[len(schedule.omega) - 1]
+        return schedule
+
+    def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
+        """Bring every coordinate and its sums up to date, and start a new block."""
+        fobos.settle_block(self._own(problem), state, block, t)
+
+    def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """The iterate after t examples."""
+        return fobos.iterate(self.layout, self._own(problem), state, block, t)
+
+    def _own(self, problem: Problem) -> Problem:
+        return problem._replace(regularizer=sparing(problem.regularizer, self.theta))
+
+
+def sparing(regularizer: Any, theta: float) -> Any:
+    """The regularizer that spares what is above theta."""
+    return regularizer if theta == math.inf else Truncating(regularizer, float(theta))
+
+
+class Learn(NamedTuple):
+    """FOBOS' kernel with the regularizer that spares what is above theta."""
+
+    theta: float
+
+    def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
+        fobos.Learn()(rows, order, schedule, self._own(method), state)
+
+    def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
+        """In plain Python."""
+        fobos.Learn().py_func(rows, order, schedule, self._own(method), state)
+
+    def _own(self, method: Any) -> Any:
+        return method._replace(regularizer=sparing(method.regularizer, self.theta))
+
+
+@kernel
+def collect(eta, t, K, waiting, pulls, after):
+    """The pull at each step: the sum of the steps since the last pull at multiples of K, else 0; and what waits."""
+    for k in range(eta.size):
+        waiting += eta[k]
+        pulls[k] = 0.0
+        if (t + k + 1) % K == 0:
+            pulls[k], waiting = waiting, 0.0
+        after[k] = waiting

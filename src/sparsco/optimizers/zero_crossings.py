@@ -1,0 +1,70 @@
+"""Weights that shrink to zero while they are idle: at which step, and what their iterates add up to until then.
+
+The block's table has a row for each step, B, SP, SPB, P as in ``fobos``; a weight dies at the step whose B reaches x.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..jit.dispatch import inlined
+from ..jit.lanes import anyof, fetch, floor, gather, maximum, minimum, where
+from ..problem.state import Block
+
+_CELLS = 4096
+
+
+class Pair(NamedTuple):
+    """A number and the next."""
+
+    fields = (0, 1)
+
+
+class Around(NamedTuple):
+    """Of a row of the table and the next: B of both, SP and SPB of the next."""
+
+    fields = (0, 4, 5, 6)
+
+
+_PAIR, _AROUND = Pair(), Around()
+
+
+def update_grid(block: Block, r: int) -> None:
+    """grid = (cells per unit of B, then for each cell's edge the step at which B reaches it, interpolated).
+
+    Rebuilt as the block grows, as most that die do so soon after they were touched; for rows that come one by one now
+    and then, but at once where it knew of no B but zero, as before the first pull of truncated gradient.
+    """
+    B = block.table[: r + 1, 0]
+    late = min(block.gridded // 16 + 16, 1024)
+    if r > block.gridded + late or block.gridded == 0 or (block.grid[0] == 0.0 < B[-1]):
+        scale = _CELLS / B[-1] if B[-1] > 0.0 else 0.0
+        levels = np.arange(_CELLS + 1) / scale if scale > 0.0 else np.zeros(_CELLS + 1)
+        block.grid = np.append(scale, np.interp(levels, B, np.arange(r + 1.0)))
+        block.gridded = r
+
+
+@inlined
+def until_death(table, grid, r, x):
+    """The sum of omega P (x - B) over the steps before r with B < x, lane by lane: what the iterates of a weight that
+    dies at x add up to, over its shrinkage.  ``r`` is a float.
+
+    The last such step is z with B_z < x <= B_{z+1}: what the grid's interpolation says, beyond its end what its last
+    cell does, or where steps are irregular one near that.
+    """
+    last, place = grid.size - 3.0, x * grid[0]
+    k = minimum(floor(place), last)
+    low, high = fetch(grid, k + 1.0, _PAIR)
+    z = minimum(floor(low + (high - low) * (place - k)), r - 1.0)
+    B, B1, SP, SPB = fetch(table, z * 4.0, _AROUND)
+    if anyof((B >= x) | (B1 < x)):  # bisect
+        z = minimum(maximum(floor(low) - 1.0, 0.0), r - 1.0)
+        far = where(place < last, minimum(floor(high) + 2.0, r), r)
+        while anyof(far - z > 1.0):
+            mid = floor(0.5 * (z + far))
+            reached = gather(table, mid * 4.0) >= x
+            z, far = where(reached, z, mid), where(reached, mid, far)
+        B, B1, SP, SPB = fetch(table, z * 4.0, _AROUND)
+    return maximum(x * SP - SPB, 0.0)

@@ -1,0 +1,14 @@
+"""Plots of your own data; they need matplotlib (pip install 'sparsco[plots]').
+
+Each function draws on ``axes``, or on a new figure of pyplot, which a notebook shows by itself and a script shows by
+``matplotlib.pyplot.show()``.
+"""
+
+from .paths import coefficient_path, error_vs_nonzeros, selection_stability
+from .risk import draw, risk_vs_features, risks
+from .selections import selection_frequencies
+
+__all__ = [
+    "coefficient_path", "draw", "error_vs_nonzeros", "risk_vs_features", "risks", "selection_frequencies",
+    "selection_stability",
+]  # fmt: skip

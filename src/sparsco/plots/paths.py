@@ -1,0 +1,86 @@
+"""Paths of strengths: weights, losses, agreement of folds."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from .axes import axes_or_new
+
+
+@runtime_checkable
+class PathOfModels(Protocol):
+    """What is drawn: models of several strengths, as :class:`sparsco.selection.paths.Path` holds them."""
+
+    lams: np.ndarray
+    coefs: Any
+    losses: np.ndarray
+    spreads: np.ndarray
+    nonzeros: np.ndarray
+    stability: np.ndarray | None
+
+
+def coefficient_path(path: Any, *, axes: Any = None, features: int = 20, chosen: float | None = None) -> Any:
+    """Draw the weights of a path (``SparsePath(...).fit(X, y).path_``) against the strength of the penalty: those that
+    become largest, by name where there are names.  Returns the axes."""
+    path, axes = _path_of(path), axes_or_new(axes)
+    coefs = path.coefs.tocoo()
+    models = coefs.shape[1] // len(path)
+    of_first = coefs.col % models == 0  # the first class or output
+    used, place = np.unique(coefs.row[of_first], return_inverse=True)
+    weights = np.zeros((len(used), len(path)))
+    weights[place, coefs.col[of_first] // models] = coefs.data[of_first]
+    largest = np.argsort(-np.abs(weights).max(1, initial=0.0), kind="stable")[:features]
+    names = getattr(path._shell, "feature_names_in_", None)
+    for k in largest:
+        axes.plot(path.lams, weights[k], linewidth=1.2, label=str(used[k] if names is None else names[used[k]]))
+    _mark(axes, chosen)
+    axes.set(xlabel="lam", ylabel="weight", xscale="log")
+    axes.invert_xaxis()
+    axes.grid(alpha=0.3)
+    if axes.lines and len(largest) <= 20:
+        axes.legend(fontsize=6, ncols=2)
+    return axes
+
+
+def error_vs_nonzeros(path: Any, *, axes: Any = None, chosen: float | None = None) -> Any:
+    """Draw the loss on rows that were not learned, with its standard error, against the number of features."""
+    path, axes = _path_of(path), axes_or_new(axes)
+    order = np.argsort(path.nonzeros, kind="stable")
+    axes.errorbar(path.nonzeros[order], path.losses[order], path.spreads[order], fmt=".-", linewidth=1.2, capsize=2)
+    if chosen is not None:
+        k = int(np.abs(path.lams - chosen).argmin())
+        axes.plot(path.nonzeros[k], path.losses[k], "*", markersize=10, label=f"chosen, lam = {chosen:.3g}")
+        axes.legend(fontsize=8)
+    axes.set(xlabel="features", ylabel="loss on rows not learned", xscale="symlog")
+    axes.grid(alpha=0.3)
+    return axes
+
+
+def selection_stability(path: Any, *, axes: Any = None, chosen: float | None = None) -> Any:
+    """Draw how well the folds of a cross-validation agree on the features: Cohen's kappa, mean over pairs of folds."""
+    path = _path_of(path)
+    if path.stability is None:
+        raise ValueError("selection_stability needs folds: take the path_ of SparseClassifierCV or SparseRegressorCV.")
+    axes = axes_or_new(axes)
+    axes.plot(path.lams, path.stability, ".-", linewidth=1.2)
+    _mark(axes, chosen)
+    axes.set(xlabel="lam", ylabel="agreement of folds (kappa)", xscale="log")
+    axes.set_ylim(min(0.0, float(path.stability.min())), 1.05)
+    axes.invert_xaxis()
+    axes.grid(alpha=0.3)
+    return axes
+
+
+def _path_of(path: Any) -> Any:
+    """Return a path, or the path of a fitted estimator."""
+    found = getattr(path, "path_", path)
+    if not isinstance(found, PathOfModels):
+        raise ValueError(f"path is a {type(path).__name__}: give the path_ of a SparsePath or of SparseClassifierCV.")
+    return found
+
+
+def _mark(axes: Any, chosen: float | None) -> None:
+    if chosen is not None:
+        axes.axvline(chosen, color="gray", linestyle=":", linewidth=1.0)

@@ -1,0 +1,110 @@
+"""What the first rows tell before anything is learned: the weight that selects nothing, intercepts, curvature."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..data.rows import Matrix
+from ..losses import couples, derivative, value
+
+
+def gradient_at_zero(
+    loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, intercept: bool
+) -> np.ndarray:
+    """The mean gradient (d, models) at w = 0 and the best intercepts."""
+    n, m = targets.shape
+    if not n:
+        return np.zeros((matrix.d, m))
+    b = best_intercepts(loss, targets, weights) if intercept else np.zeros(m)
+    return matrix.to_scipy().T @ (weights * derivative(loss, np.tile(b, (n, 1)), targets)) / n
+
+
+def lam_max(
+    loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, intercept: bool, pen: np.ndarray | None = None
+) -> float:
+    """The smallest L1 weight at which w = 0 with the best constant intercept is optimal, over features and models."""
+    scale = np.ones(matrix.d) if pen is None else np.where(pen > 0.0, pen, np.inf)
+    gradient = gradient_at_zero(loss, matrix, targets, weights, intercept)
+    return float((np.abs(gradient) / scale[:, None]).max(initial=0.0))
+
+
+def ridge_norm(loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, intercept: bool) -> float:
+    """The L1 norm of the ridge regression of one Newton step from w = 0, its strength by generalised cross-validation;
+    summed over models.  By 500 rows at most: it takes the eigenvectors of their Gram matrix."""
+    matrix, targets, weights = matrix.take(np.arange(min(len(matrix), 500))), targets[:500], weights[:500]
+    n, m = targets.shape
+    if not n:
+        return 0.0
+    b = best_intercepts(loss, targets, weights) if intercept else np.zeros(m)
+    Z = -weights * derivative(loss, np.tile(b, (n, 1)), targets) / loss.smoothness
+    X = matrix.to_scipy()
+    K = (X @ X.T).toarray()
+    if intercept:
+        K = K - K.mean(0) - K.mean(1)[:, None] + K.mean()
+    values, vectors = np.linalg.eigh(K)
+    values = np.maximum(values, 0.0)
+    rotated, total = vectors.T @ Z, 0.0
+    strengths = max(float(values.mean()), 1e-300) * 2.0 ** np.arange(-12.0, 13.0)
+    for k in range(m):
+        shares = strengths[:, None] / (values + strengths[:, None])  # what each strength leaves of each direction
+        scores = np.square(shares * rotated[:, k]).sum(1) / np.square(shares.sum(1))
+        dual = vectors @ (rotated[:, k] / (values + strengths[scores.argmin()]))
+        total += float(np.abs(X.T @ (dual - dual.mean() * intercept)).sum())
+    return total
+
+
+def largest_slope(loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray) -> float:
+    """A bound on lam_max whatever the targets' order: the largest mean of |c x_j| at margin 0, never 0."""
+    if not len(matrix.data):
+        return loss.smoothness
+    steepest = np.abs(weights * derivative(loss, np.zeros_like(targets), targets)).max(1)
+    sums = np.abs(matrix.to_scipy()).T @ steepest
+    return float(sums.max() / len(targets)) or loss.smoothness
+
+
+def largest_curvature(X: Any, weights: np.ndarray) -> float:
+    """Of the mean of weight x x^T, too large by chance only: the direction is that of the even rows, by power
+    iteration, the value the mean over the odd ones.  The same rows for both would have large directions of their own
+    wherever there are more features than rows.
+    """
+    even, odd = X[::2], X[1::2]
+    v = np.asarray(abs(even).sum(0), dtype=np.float64).ravel()
+    for _ in range(20):
+        norm = float(np.sqrt(np.square(v).sum()))  # no BLAS, whose threads change the last digits
+        if norm == 0.0 or not odd.shape[0]:
+            return 0.0
+        v = even.T @ (weights[::2] * (even @ (v / norm)))
+    return float(np.mean(weights[1::2] * np.square(odd @ v))) / max(float(np.square(v).sum()), 1e-300)
+
+
+def best_intercepts(loss: Any, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The constant margin of least loss for each model; coupled ones are found together."""
+    if not couples(loss):
+        lanes = zip(targets.T, weights.T, strict=True)
+        return np.array([best_intercept(loss, y, weight) for y, weight in lanes])
+    from scipy.optimize import minimize  # a third of a second that most runs can do without
+
+    def mean(b: np.ndarray) -> tuple[float, np.ndarray]:
+        p = np.broadcast_to(b, targets.shape)
+        slopes = (weights * derivative(loss, p, targets)).mean(0)
+        return float((weights * value(loss, p, targets)).mean(0).sum()), slopes
+
+    return minimize(mean, np.zeros(targets.shape[1]), jac=True, method="L-BFGS-B").x
+
+
+def best_intercept(loss: Any, y: np.ndarray, weights: np.ndarray) -> float:
+    """The constant margin of least loss, by bisection on the (monotone) mean derivative."""
+    lo, hi = -1.0, 1.0
+    slope = lambda b: float(np.sum(weights * derivative(loss, np.full(len(y), b), y)))  # noqa: E731
+    while slope(lo) > 0.0 and lo > -1e18:
+        lo *= 2.0
+    while slope(hi) < 0.0 and hi < 1e18:
+        hi *= 2.0
+    for _ in range(200):
+        mid = 0.5 * (lo + hi)
+        if mid in (lo, hi):
+            break
+        lo, hi = (mid, hi) if slope(mid) < 0.0 else (lo, mid)
+    return 0.5 * (lo + hi)

@@ -1,0 +1,391 @@
+"""What every optimizer shares: the records that kernels take, and the problem they solve.
+
+A kernel is ``learn(rows, order, schedule, method, state)``: one step for each row number in ``order``, the state
+changed in place.  Everything that depends on time alone (steps, decay, weights of an average and their prefix sums) is
+computed outside, into the schedule's arrays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import mmap
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..jit.dispatch import cast, constant, kernel
+from ..jit.lanes import WIDTHS, lanes_for, packed, room, unpacked, width
+from ..losses import couples
+from ..penalties import is_absolute, restricted, strength
+
+
+class Rows(NamedTuple):
+    """Examples as CSR (uint32 indices, none twice in a row, no stored zeros) and, flat (n * m) in the order in which
+    they are learned, the targets and weights of every lane; or columns (n, 1) where all lanes have the same."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+
+
+class Method(NamedTuple):
+    """What is compiled into a kernel, by type."""
+
+    loss: Any
+    regularizer: Any
+    lanes: Any
+    watch: Any
+    lams: np.ndarray
+
+
+class State(NamedTuple):
+    """An optimizer's memory.
+
+    ``cell``: flat, one stretch of ``stride`` numbers per feature: the optimizer's shared fields (one number for all
+    lanes), its lane fields (m numbers each), then one lane field per watched sum.  ``bias``: flat, the intercept's lane
+    fields, then its watched sums.  ``clock``: the optimizer's running scalars.
+    """
+
+    cell: np.ndarray
+    bias: np.ndarray
+    clock: np.ndarray
+
+    def copy(self) -> State:
+        """An independent copy, aligned like the original."""
+        return State(*(_aligned_copy(field) for field in self))
+
+
+TOGETHER = 256
+"""How many coordinates that died while idle FOBOS collects before it closes their sums."""
+
+
+class Block:
+    """The steps since the last settling: prefix sums by time, one row per step and one more.
+
+    ``start`` is the clock at row 0; ``full`` asks for a settling before the next step.  What the columns mean is the
+    optimizer's business.
+    """
+
+    def __init__(self, columns: int) -> None:
+        self.start, self.full = 0, False
+        self.table = np.zeros((1, columns))
+        self.grid = np.zeros(2)
+        self.gridded = 0
+        self.noted, self.level = np.zeros(0, np.uint32), np.zeros(0)
+
+    def make_scratch(self, longest: int, width: int) -> None:
+        """Room to note every feature of the longest row, and in ``level`` a value for each of its lanes, ten for one
+        model; and at the end of that for three numbers of each coordinate that FOBOS takes together."""
+        numbers, more = max(width, 10), 3 * (width + TOGETHER)
+        if len(self.noted) < longest + 8 or len(self.level) < (longest + 8) * numbers + more:
+            room = 2 * longest + 8
+            self.noted, self.level = np.zeros(room, np.uint32), aligned_zeros(room * numbers + more)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"noted": self.noted[:0], "level": self.level[:0]}
+
+    def reserve(self, rows: int) -> np.ndarray:
+        """The table with room for ``rows`` rows; grows by doubling, keeps what is there."""
+        if len(self.table) < rows:
+            grown = np.zeros((max(rows, 2 * len(self.table)), self.table.shape[1]))
+            grown[: len(self.table)] = self.table
+            self.table = grown
+        return self.table
+
+
+class Problem(NamedTuple):
+    """The objective, and what to watch while minimising it."""
+
+    loss: Any
+    regularizer: Any
+    d: int
+    m: int = 1
+    intercept: bool = True
+    watch: Any = None
+    lams: np.ndarray | None = None
+    """The L1 weight of each lane, where lanes differ."""
+    single: bool = False
+    """Whether lanes are float32."""
+
+    @property
+    def lanes(self) -> Any:
+        """None above the widest: only optimizers that work on whole arrays take so many models."""
+        return lanes_for(self.m, self.single) if self.m <= WIDTHS[-1].m else None
+
+    @property
+    def width(self) -> int:
+        """Lanes laid out: m, rounded up to a width that kernels know where there is one."""
+        return self.m if self.lanes is None else width(self.lanes)
+
+    @property
+    def room(self) -> int:
+        """Numbers that a value of all lanes takes in memory."""
+        return self.m if self.lanes is None else room(self.lanes)
+
+    @property
+    def kind(self) -> Any:
+        """The type of a lane's numbers."""
+        return np.float32 if self.single else np.float64
+
+    def packed(self, values: np.ndarray) -> np.ndarray:
+        """Numbers, the last axis by lane, as they lie in a kernel's memory."""
+        return packed(self.lanes, values) if self.single else values
+
+    def unpacked(self, memory: np.ndarray) -> np.ndarray:
+        """The same memory, the last axis by lane: a view."""
+        return unpacked(self.lanes, memory) if self.single else memory
+
+    @property
+    def sums(self) -> int:
+        return tracks(self.watch)
+
+    def at(self, features: Any) -> Problem:
+        """The same problem in some of its features, an array or a slice; for regularizers that treat each by itself."""
+        count = len(range(*features.indices(self.d))) if isinstance(features, slice) else len(features)
+        return self._replace(d=count, regularizer=restricted(self.regularizer, features))
+
+    def regularizer_of(self, lane: int) -> Any:
+        """The regularizer of one lane."""
+        return self.regularizer if self.lams is None else self.regularizer._replace(lam=float(self.lams[lane]))
+
+    def strengths(self, w: np.ndarray) -> Any:
+        """psi of every model, w (d, m); one number for all where the regularizer ties them together."""
+        every = self.regularizer if self.lams is None else self.regularizer._replace(lam=self.lams)
+        return strength(every, w)
+
+    @property
+    def method(self) -> Method:
+        lams = np.zeros(self.width)
+        lams[: self.m] = self.regularizer.lam if self.lams is None else self.lams
+        return Method(cast(self.loss), cast(self.regularizer), self.lanes, self.watch, self.packed(lams))
+
+
+def slices(d: int, length: int = 1 << 17) -> list[slice]:
+    """All features in parts, for work that takes many arrays of their length."""
+    return [slice(first, min(first + length, d)) for first in range(0, d, length)]
+
+
+def is_coupled(problem: Problem) -> bool:
+    """Whether the models of a problem have to be converted together, by maps of whole arrays."""
+    return couples(problem.loss) or not is_absolute(problem.regularizer)
+
+
+class Means(NamedTuple):
+    """Means over a window: iterates, intercepts, gradients of the loss, curvatures; and the window's total weight."""
+
+    w: np.ndarray
+    b: np.ndarray
+    g: np.ndarray | None
+    gb: np.ndarray | None
+    H: np.ndarray | None
+    Hb: np.ndarray | None
+    n: float
+
+
+class Layout(NamedTuple):
+    """How many numbers an optimizer keeps per feature: shared by all lanes, per lane; and per lane of the intercept."""
+
+    shared: int
+    lane: int
+    bias: int
+    clock: int = 1
+
+    def stride(self, problem: Problem) -> int:
+        """Numbers per feature."""
+        return self.shared + (self.lane + problem.sums) * problem.room
+
+    def new_state(self, problem: Problem) -> State:
+        """All zeros, aligned to cache lines."""
+        return State(
+            aligned_zeros(problem.d * self.stride(problem)),
+            aligned_zeros((self.bias + problem.sums) * problem.room),
+            np.zeros(self.clock),
+        )
+
+    def grow(self, problem: Problem, state: State, d: int) -> State:
+        """The same with room for d features: zeros are a feature that was never seen, at any time."""
+        cell = aligned_zeros(d * self.stride(problem))
+        cell[: state.cell.size] = state.cell
+        return state._replace(cell=cell)
+
+    def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Views: shared (d, shared), lanes (d, lane + sums, width), bias (bias + sums, width)."""
+        cell = state.cell.reshape(problem.d, self.stride(problem))
+        lanes = problem.unpacked(cell[:, self.shared :]).reshape(problem.d, self.lane + problem.sums, problem.width)
+        return cell[:, : self.shared], lanes, self.bias_of(problem, state)
+
+    def bias_of(self, problem: Problem, state: State) -> np.ndarray:
+        """The intercept's fields and sums: a view (bias + sums, width)."""
+        return problem.unpacked(state.bias).reshape(self.bias + problem.sums, problem.width)
+
+    def answer(self, problem: Problem, state: State, out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """An iterate that a kernel spelled to ``out``: weights (features, m), intercepts (m,)."""
+        b = self.bias_of(problem, state)[0, : problem.m]
+        return out.reshape(-1, problem.width)[:, : problem.m], b.astype(np.float64)
+
+    def sums(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """Views of the watched sums: (d, sums, width) and the intercept's (sums, width)."""
+        _, lanes, bias = self.views(problem, state)
+        return lanes[:, self.lane :], bias[self.bias :]
+
+    def restart_sums(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """A new window: sums of iterates and gradients start at zero, curvatures go on.  What the sums were."""
+        sums, bias = self.sums(problem, state)
+        ended = moved(sums[:, :2]), bias[:2].copy()
+        bias[:2] = 0.0
+        return ended
+
+    def relaid(self, old: Problem, state: State, new: Problem, fresh: State) -> State:
+        """The same optimizer state laid out for another watch, or for more lanes; what was not there is ``fresh``'s."""
+        sums, m = min(old.sums, new.sums), old.m
+        to_shared, to_lanes, to_bias = self.views(new, fresh)
+        shared, lanes, bias = self.views(old, state)
+        if state.cell.any():  # else fresh memory need not be touched
+            to_shared[:] = shared
+            to_lanes[:, : self.lane + sums, :m] = lanes[:, : self.lane + sums, :m]
+        to_bias[: self.bias + sums, :m] = bias[: self.bias + sums, :m]
+        fresh.clock[:] = state.clock
+        return fresh
+
+
+WORTH_READING = 1 << 17
+"""Features at which a kernel goes over all sooner than NumPy does, though it may be compiled for nothing else."""
+_HUGE = 1 << 21
+
+
+def moved(sums: np.ndarray) -> np.ndarray:
+    """A copy of (d, fields, lanes), in whose place are zeros then."""
+    if len(sums) < WORTH_READING:
+        out = sums.copy()
+        sums[:] = 0.0
+    else:
+        out = np.zeros(sums.shape, sums.dtype)
+        move(sums, out)
+    return out
+
+
+@kernel
+def move(sums, out):
+    """The same into zeros: what is zero is only read, which spares most of the memory of a stream that just began."""
+    for j in range(sums.shape[0]):
+        for k in range(sums.shape[1]):
+            for i in range(sums.shape[2]):
+                if sums[j, k, i] != 0.0:
+                    out[j, k, i], sums[j, k, i] = sums[j, k, i], 0.0
+
+
+@functools.cache
+def _memory() -> int:
+    """Bytes of this machine's memory; without limit where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 62
+
+
+def check_room(
+    numbers: int, what: str = "training", instead: str = "storage='seen' keeps only the features that occur"
+) -> None:
+    """Refuse what cannot fit into memory before the system ends the process for it."""
+    if numbers * 8 > _memory():
+        raise MemoryError(f"{what} needs {numbers / 2**27:.1f} GB, more than this machine has: {instead}.")
+
+
+def aligned_zeros(size: int) -> np.ndarray:
+    """Float64 zeros whose first byte starts a cache line; large ones on huge pages where the system has them.
+
+    Kernels touch cells at random: on small pages every touch may miss the address cache, which costs up to half of a
+    pass, or not, as the allocator's history will have it.
+    """
+    check_room(size)
+    if size * 8 >= _HUGE // 2 and hasattr(mmap, "MADV_HUGEPAGE"):
+        pages = mmap.mmap(-1, -(-size * 8 // _HUGE) * _HUGE + _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        with contextlib.suppress(OSError):
+            pages.madvise(mmap.MADV_HUGEPAGE)
+        raw, start = np.frombuffer(pages, np.uint8), _HUGE
+    else:
+        raw, start = np.zeros(size * 8 + 64, np.uint8), 64
+    offset = -raw.ctypes.data % start
+    return raw[offset : offset + size * 8].view(np.float64)
+
+
+def _aligned_copy(array: np.ndarray) -> np.ndarray:
+    copy = aligned_zeros(array.size)
+    copy[:] = array
+    return copy
+
+
+def padded(array: np.ndarray, d: int) -> np.ndarray:
+    """The first d rows, with rows of zeros where there are fewer."""
+    if len(array) >= d:
+        return array[:d]
+    out = np.zeros((d, *array.shape[1:]))
+    out[: len(array)] = array
+    return out
+
+
+def widened(array: np.ndarray, m: int, rest: float = 0.0) -> np.ndarray:
+    """Numbers by model, the last axis, with room for m models: ``rest`` where there were fewer."""
+    out = np.full((*array.shape[:-1], m), rest)
+    out[..., : array.shape[-1]] = array
+    return out
+
+
+@constant
+def tracks(watch: Any) -> int:
+    """How many sums a kernel keeps: 0 none, 1 iterates, 2 and gradients, 3 and curvatures."""
+    raise NotImplementedError
+
+
+@constant
+def spare(watch: Any) -> int:
+    """How many numbers per lane lie unused by kernels at a cell's end."""
+    return 0
+
+
+@constant
+def follows(watch: Any) -> int:
+    """Whether a kernel looks at each step whether its iterate is one to keep."""
+    return 0
+
+
+class Nothing(NamedTuple):
+    """Only the iterate itself."""
+
+    def tracks(watch) -> int:  # noqa: N805
+        return 0
+
+
+class Iterates(NamedTuple):
+    """Sum of omega_t w_t."""
+
+    def tracks(watch) -> int:  # noqa: N805
+        return 1
+
+
+class Followed(NamedTuple):
+    """Sum of omega_t w_t, and in the place of a second sum the point with which every step is compared."""
+
+    def tracks(watch) -> int:  # noqa: N805
+        return 2
+
+    def follows(watch) -> int:  # noqa: N805
+        return 1
+
+
+class Gradients(NamedTuple):
+    """Sums of omega_t w_t and omega_t c_t x_t."""
+
+    def tracks(watch) -> int:  # noqa: N805
+        return 2
+
+
+class Curvatures(NamedTuple):
+    """Sums of omega_t w_t and omega_t c_t x_t, and of h_t x_t^2 over all rows, unweighted."""
+
+    def tracks(watch) -> int:  # noqa: N805
+        return 3

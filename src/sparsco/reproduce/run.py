@@ -1,0 +1,158 @@
+"""All trials of an experiment: what is not on disk yet is computed, by several processes if wanted."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, NamedTuple
+
+from threadpoolctl import threadpool_limits
+
+from ..util.result_store import Stores, name_of
+from . import problems
+from .definition import INGREDIENTS, Experiment, Study
+from .trial import Result, measure
+
+Results = dict[tuple[str, str, str], list[Result]]
+"""(study, setting, method) -> the result of each trial."""
+
+
+class WorkerError(RuntimeError):
+    """A process that computes trials has ended before its time."""
+
+
+class Task(NamedTuple):
+    """One trial on one setting: the methods that are still missing, and the names of their results."""
+
+    study: int
+    setting: str
+    fields: dict[str, Any]
+    methods: dict[str, dict[str, Any]]
+    names: dict[str, str]
+    at: tuple[int, ...]
+    trial: int
+    keeps_weights: bool
+    cost: float
+
+
+def results_of(
+    experiment: Experiment, kept: Stores, workers: Workers, show: Callable[[float, float], None]
+) -> Results:
+    """Every trial of every setting, those on disk taken from there; ``show`` is told the cost done and to be done.
+
+    However it ends, what was finished is on disk.  The numbers do not depend on the number of workers.
+    """
+    stores = [kept.of(study.key) for study in experiment.studies]
+    tasks = [task for k, study in enumerate(experiment.studies) for task in _tasks(study, k)]
+    missing = [left for task in tasks if (left := _without(task, stores[task.study].found)) is not None]
+    total, done = sum(task.cost for task in missing), 0.0
+    for task, results in workers.computed(missing):
+        stores[task.study].put({task.names[method]: results[method] for method in task.names})
+        done += task.cost
+        show(done, total)
+    out: Results = {}
+    for task in tasks:
+        study = experiment.studies[task.study]
+        for method, name in task.names.items():
+            out.setdefault((study.key, task.setting, method), []).append(stores[task.study].found[name])
+    return out
+
+
+def _tasks(study: Study, number: int) -> Iterator[Task]:
+    for trial in range(study.trials):  # trials outside: what is there early covers all settings
+        for setting in study.settings:
+            fields, at, keeps = study.fields(setting), study.at(setting), study.keeps_weights
+            data = problems.make(fields).data()
+            methods = dict(study.methods)
+            if trial > 0:  # the exact optimum is the same in every trial
+                methods = {k: method for k, method in methods.items() if method.get("preset") != "exact"}
+            names = {
+                k: name_of(fields, data, at, trial, keeps, [method, *_ingredients(method, study)])
+                for k, method in methods.items()
+            }
+            yield Task(number, setting, fields, methods, names, at, trial, keeps, study.cost(setting))
+
+
+def _ingredients(method: dict[str, Any], study: Study) -> list[dict[str, Any]]:
+    """What a rounded model is made of."""
+    return [study.methods[method[name]] for name in INGREDIENTS if name in method]
+
+
+def _without(task: Task, found: dict[str, Any]) -> Task | None:
+    """The task without what is on disk; None where that is all."""
+    names = {method: name for method, name in task.names.items() if name not in found}
+    wanted = {*names, *(task.methods[k][part] for k in names for part in INGREDIENTS if part in task.methods[k])}
+    methods = {k: method for k, method in task.methods.items() if k in wanted}
+    return task._replace(methods=methods, names=names, cost=task.cost * len(methods)) if names else None
+
+
+def _compute(task: Task) -> dict[str, Result]:
+    with threadpool_limits(1):  # the same sums whatever the number of cores
+        return measure(task.fields, task.methods, task.at, task.trial, task.keeps_weights)
+
+
+class Workers:
+    """Processes that compute tasks; with one job, this process.  To be left by ``with``, however that ends."""
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self._pool: ProcessPoolExecutor | None = None
+
+    def computed(self, tasks: list[Task]) -> Iterator[tuple[Task, dict[str, Result]]]:
+        """Each task with its results, as they come."""
+        try:
+            yield from self._computed(tasks)
+        except BrokenProcessPool as error:
+            raise WorkerError(
+                "a worker process ended while it computed, perhaps for lack of memory: what was finished is kept, "
+                "--resume goes on, --jobs 1 needs least memory."
+            ) from error
+
+    def _computed(self, tasks: list[Task]) -> Iterator[tuple[Task, dict[str, Result]]]:
+        if self.jobs == 1:
+            for task in tasks:
+                yield task, _compute(task)
+            return
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self.jobs, context, initializer=_begin_worker, initargs=(os.getpid(),))
+        waiting: dict[Future[dict[str, Result]], Task] = {self._pool.submit(_compute, task): task for task in tasks}
+        while waiting:
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                yield waiting.pop(future), future.result()
+
+    def __enter__(self) -> Workers:
+        """Asked to end by another process, this one takes its workers with it."""
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        return self
+
+    def __exit__(self, kind: Any, *details: Any) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._before)
+        if self._pool is None:
+            return
+        if kind is not None:
+            for process in list((self._pool._processes or {}).values()):
+                process.kill()  # a trial that is under way is given up, not waited for
+        # nor is a message that a worker had half sent
+        self._pool.shutdown(wait=kind is None, cancel_futures=True)
+
+
+def _begin_worker(parent: int) -> None:
+    """Ctrl-C is the parent's business; without a parent, however it ended, there is nothing left to do."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

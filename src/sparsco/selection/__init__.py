@@ -1,0 +1,1 @@
+"""Choosing among models: paths of strengths, cross-validation, stable selections."""

@@ -1,0 +1,330 @@
+"""Cross-validated estimators: K folds and the whole data learn their paths side by side, in the same read."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..data.randomness import Purpose, uniform
+from ..data.rows import Matrix, count_columns
+from ..engine.run import PILOT_ROWS
+from ..estimators.parameters import tolerance
+from ..estimators.sklearn import SparseClassifier, SparseRegressor, has_probabilities
+from ..estimators.views import Viewed
+from ..metrics.selection import kappa_of_sizes
+from ..util.threads import aside, pool_of
+from .paths import (
+    USELESS_PASSES,
+    Path,
+    begin,
+    check_rule,
+    converted,
+    finished,
+    judged,
+    learner_of,
+    margins_by,
+    polished,
+    shell_of,
+    slices,
+    solved,
+    strength_of_lanes,
+    strengths,
+    twin_of,
+)
+
+
+class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
+    """What both have in common; ``best_estimator_`` answers."""
+
+    _kind: Any
+    path_: Path
+
+    def __init__(
+        self, estimator: Any = None, *, lams: Any = None, m: int = 32, ratio: float = 1e-3, cv: Any = 5,
+        choose: Any = "min", passes: int = 1, dtype: Any = "float64", random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:  # fmt: skip
+        self.estimator = estimator
+        self.lams = lams
+        self.m = m
+        self.ratio = ratio
+        self.cv = cv
+        self.choose = choose
+        self.passes = passes
+        self.dtype = dtype
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the paths of all folds and of all rows; ``choose`` then takes a strength by the folds' losses."""
+        check_rule(self.choose)
+        if not isinstance(self.passes, numbers.Integral) or self.passes < 1:
+            raise ValueError(f"passes={self.passes!r}: it must be a whole number of at least 1.")
+        if self.passes > 1 and getattr(self.estimator, "polish", False):
+            raise ValueError(USELESS_PASSES)
+        template = self._kind() if self.estimator is None else self.estimator
+        if not isinstance(template, self._kind):
+            raise ValueError(f"estimator={template!r}: it must be a {self._kind.__name__}.")
+        whole: Any = learner_of(template, strengths(self.lams, self.m, self.ratio), self.dtype, self.random_state)
+        matrix, y, weights = whole._validated(X, y, sample_weight, reset=True)
+        placed, codes, weights = begin(whole, matrix, y, weights)
+        fold = self._folds(codes if whole.classifies else np.zeros(len(y)), whole._runs[0].seed)
+        own = np.ones(len(y)) if weights is None else weights
+        # the first rows of all tell the strengths, which the folds share
+        first = next(iter(slices(whole, weights, len(y), 0)))[:PILOT_ROWS]
+        whole._feed(placed, codes, own, first, False)
+        learners = [whole, *(self._like(whole, placed.d) for _ in range(fold.max() + 1))]
+        for learner in learners:
+            learner._streaming = True  # what it learned so far goes where it goes
+        job = _Job(placed, codes, own, weights, fold, y if whole.classifies else codes, int(self.passes), len(first))
+        with pool_of(self) as pool:
+            items = [(learner, k) for k, learner in enumerate(learners, -1)]
+            found = pool.map_in_turns("sparsco-fold", _learned, items, pool.hold(job))
+        whole._streaming, whole.n_iter_ = False, int(self.passes)
+        self._finish(whole, found)
+        return self
+
+    def _like(self, whole: Any, d: int) -> Any:
+        """A learner of a fold: the same problem, its strengths those that the first rows told."""
+        runs = [run if run.pilot is not None else run.early() for run in whole._runs]
+        lams, regularizer = np.zeros(len(whole._lams)), runs[0].problem.regularizer
+        at = 0
+        for run in runs:  # those of further classes repeat the strengths
+            own = run.problem.lams[:: run.targets.base.m]
+            lams[at : at + len(own)] = own
+            at = (at + len(own)) % len(lams)
+        learner: Any = twin_of(whole)
+        learner._lams = lams
+        if not isinstance(learner.penalty, tuple):
+            total = float(regularizer.lam + regularizer.rho)
+            learner.alpha, learner.l1_ratio = total, float(regularizer.lam) / total if total > 0.0 else 1.0
+        learner._runs = learner._begin(d)
+        for run in learner._runs:
+            run.told = whole._runs[0].told
+        return learner
+
+    def _folds(self, codes: np.ndarray, seed: int) -> np.ndarray:
+        """The fold of each row: dealt at random within each class, or as ``cv`` says."""
+        n, cv = len(codes), 5 if self.cv is None else self.cv
+        if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):
+            if cv < 2:
+                raise ValueError(f"cv={cv!r}: it must be at least 2 folds, or the number of each row's fold.")
+            if n < cv:
+                raise ValueError(f"cv={cv} folds need as many rows, and there are fewer: n_samples = {n}.")
+            order = np.lexsort((uniform(seed, Purpose.FOLD, np.arange(n)), codes))
+            fold = np.empty(n, np.int64)
+            fold[order] = np.arange(n) % int(cv)
+            return fold
+        given = _numbered(cv, codes) if hasattr(cv, "get_n_splits") else np.asarray(cv)
+        if given.shape != (n,) or given.dtype.kind not in "iu" or given.min() < 0 or len(np.unique(given)) < 2:
+            raise ValueError(
+                "cv must be a number of folds, a splitter such as KFold(5), or for each row the number of its fold, "
+                "from 0 on."
+            )
+        return np.unique(given, return_inverse=True)[1]
+
+    def _finish(self, whole: Any, found: list[tuple[Any, Any]]) -> None:
+        (of_all, _), *folds = found
+        figures = np.array([each for _, each in folds])  # folds, (loss, spread, error), strengths
+        self.fold_losses_ = figures[:, 0]
+        judged_folds = figures[~np.isnan(figures[:, 0]).all(1)]  # some may have rows of weight 0 only
+        if len(judged_folds) < 2:
+            raise ValueError("fewer than two folds have rows with a weight: give other folds, or fewer rows weight 0.")
+        spread = judged_folds[:, 0].std(0, ddof=1) / np.sqrt(len(judged_folds))
+        summary = judged_folds[:, 0].mean(0), spread, judged_folds[:, 2].mean(0)
+        stability = _stability([selected for selected, _ in folds], strength_of_lanes(whole), whole.n_features_in_)
+        self.path_ = Path(shell_of(whole), of_all, summary, stability)
+        self.lam_ = self.path_.choose(self.choose)
+        self.best_estimator_ = self.path_.model(self.lam_)
+        self.n_features_in_ = self.best_estimator_.n_features_in_
+        for name in ("feature_names_in_", "classes_"):
+            if hasattr(self.best_estimator_, name):
+                setattr(self, name, getattr(self.best_estimator_, name))
+
+    # ---- the chosen model ------------------------------------------------------------------------------------------
+
+    @property
+    def gap_(self) -> float:
+        """After ``polish``: what is left of the optimality conditions of the chosen model; NaN without."""
+        check_is_fitted(self)
+        return self.best_estimator_.gap_
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the chosen model."""
+        check_is_fitted(self)
+        return self.best_estimator_.coef_
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Its intercepts."""
+        check_is_fitted(self)
+        return self.best_estimator_.intercept_
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """By the chosen model."""
+        self._checked(X)
+        return self.best_estimator_.predict(X)
+
+    def _get_support_mask(self) -> np.ndarray:
+        check_is_fitted(self)
+        return self.best_estimator_._get_support_mask()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "best_estimator_" in vars(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Rows as learners take them, the fold of each, the targets as they were given, and how often rows are read."""
+
+    placed: Matrix
+    codes: np.ndarray
+    own: np.ndarray
+    weights: np.ndarray | None
+    fold: np.ndarray
+    y: np.ndarray
+    passes: int
+    ahead: int
+    """How many of the first rows the learner of all has learned before."""
+
+
+def _stability(selected: list[np.ndarray], strength: np.ndarray, d: int) -> np.ndarray:
+    """The mean of Cohen's kappa over pairs of folds for each strength, among d features; ``strength`` has that of each
+    lane."""
+
+    def sizes(sets: np.ndarray) -> list[int]:
+        return np.bincount(strength, count_columns(sets)).astype(int).tolist()
+
+    own, pairs = [sizes(each) for each in selected], []
+    p = d * len(strength) // len(own[0])
+    for i, j in combinations(range(len(selected)), 2):
+        both = sizes(selected[i] & selected[j])
+        pairs.append([kappa_of_sizes(p, *of) for of in zip(own[i], own[j], both, strict=True)])
+    return np.mean(pairs, axis=0)
+
+
+def _learned(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
+    """The models of a path on all rows, where k is -1; or, of one on the rows of all folds but number k, where models
+    have weights and how they do on those of fold k."""
+    for epoch in range(job.passes):
+        for number, order in enumerate(slices(learner, job.weights, len(job.fold), epoch)):
+            order = order[job.ahead :] if k < 0 and epoch == number == 0 else order
+            learner._feed(job.placed, job.codes, job.own, order[job.fold[order] != k], epoch > 0)
+    with aside():
+        return _judged(learner, k, job)
+
+
+def _judged(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
+    """The same, all rows learned."""
+    held, kept = np.flatnonzero(job.fold == k), np.flatnonzero((job.fold != k) & (job.own > 0.0))
+    is_polished = tolerance(learner) > 0.0
+    ends = polished(learner, job.placed, job.codes, job.own, kept) if is_polished else finished(learner)
+    if k < 0:
+        return solved(learner, ends), None
+    margins = margins_by(job.placed, converted(ends), held)
+    figures = judged(learner, margins, job.y[held], job.own[held]).summary()
+    return np.concatenate([answer.w != 0.0 for _, answer in ends], axis=1), np.array(figures)
+
+
+def _numbered(splitter: Any, codes: np.ndarray) -> np.ndarray:
+    """The fold of each row by a splitter, whose test folds must have every row once."""
+    fold, times = np.zeros(len(codes), np.int64), np.zeros(len(codes), np.int64)
+    for k, (_, test) in enumerate(splitter.split(np.zeros((len(codes), 1)), codes)):
+        fold[test] = k
+        times[test] += 1
+    if not np.all(times == 1):
+        raise ValueError(f"cv={splitter!r} does not have every row in one test fold: give a splitter that does.")
+    return fold
+
+
+def _has_probabilities(model: Any) -> bool:
+    return has_probabilities(getattr(model, "best_estimator_", None) or model.estimator or SparseClassifier())
+
+
+class SparseClassifierCV(ClassifierMixin, CrossValidated):
+    """A sparse classifier whose strength of the L1 term is chosen by cross-validation, all in one read of the rows.
+
+    Parameters
+    ----------
+    estimator : SparseClassifier, optional
+        What to learn.  Its ``alpha`` and ``l1_ratio`` say the L2 weight, which all strengths share; its ``max_iter``,
+        ``tol`` and ``early_stopping`` do not count.
+    lams : array, optional
+        The strengths; by default ``m`` of them, from the smallest that selects nothing on the first 1000 rows down to
+        ``ratio`` times that.
+    cv : int, splitter or array
+        How many folds (None: 5), a splitter of scikit-learn's that has every row in one test fold, or for each row
+        the number of its fold.
+    choose : "min", "1-se" or int
+        The least mean loss over folds; the largest strength within one standard error of it; the least loss with at
+        most so many features.
+    passes : int
+        How often the rows are read.
+    dtype : "float64" or "float32"
+        Float32 is twice as fast, with the last iterates (``conversion="last"``) of fobos, nftrl and ftrl, and equal to
+        about five digits.
+    random_state : optional
+        In place of the estimator's.
+    n_jobs : int, optional
+        Threads: the folds are learned side by side.
+
+    Each fold has a run of its own, equal to one on the rows of the other folds; one more learns all rows, and its model
+    of the chosen strength is ``best_estimator_``.  The rows of a fold are judged at the end by its models.
+    ``path_`` holds the models of all strengths (:class:`sparsco.selection.paths.Path`), ``fold_losses_`` the mean loss
+    of each fold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsco import SparseClassifier, SparseClassifierCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 50))
+    >>> y = np.where(X[:, 3] - X[:, 7] + 0.3 * rng.normal(size=2000) > 0, "spam", "ham")
+    >>> model = SparseClassifierCV(SparseClassifier(random_state=0), m=8, choose=2).fit(X, y)
+    >>> np.flatnonzero(model.coef_), model.path_.nonzeros.tolist()[:3]
+    (array([3, 7]), [0, 2, 2])
+    """
+
+    _kind = SparseClassifier
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Margins: one column per class, or one value per row for two classes."""
+        self._checked(X)
+        return self.best_estimator_.decision_function(X)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (rows, classes)."""
+        self._checked(X)
+        return self.best_estimator_.predict_proba(X)
+
+
+class SparseRegressorCV(RegressorMixin, CrossValidated):
+    """The same for numbers: parameters and notes as in :class:`SparseClassifierCV`, with a :class:`SparseRegressor`."""
+
+    _kind = SparseRegressor
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+

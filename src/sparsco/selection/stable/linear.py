@@ -1,0 +1,379 @@
+"""What the stable estimators share: rows and targets in, stages or bursts, the model out."""
+
+from __future__ import annotations
+
+import copy
+import math
+import numbers
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ...data.randomness import seed_of
+from ...data.rows import Matrix, as_matrix, check_numbers
+from ...engine.run import DivergenceError
+from ...estimators.linear import check_some_weight
+from ...estimators.parameters import _is_count, _is_number, named
+from ...estimators.sklearn import checked_weights
+from ...estimators.views import Viewed, refuse_in_view
+from ...jit.dispatch import cast
+from ...util.notices import warn
+from ...util.threads import Pool, pool_of
+from .bursts import Bursts, Stabilized
+from .paths import Examples
+from .row_store import Kept, purge_by_stage
+from .scaling import KINDS, Preparation
+from .sts import STS, Plan, Stage, Validated, choose_size, fit_stages, margins_of, sizes_of_stages
+
+METHODS = {"sts": STS(), "paper": Stabilized()}
+FLOOR = 1000
+"""Features that a stream with n_features="auto" does not go below before it keeps fewer rows."""
+
+
+class Answer(NamedTuple):
+    """A model on a stable set, and how it came about."""
+
+    model: Stage
+    path: list[Stage]
+    stages: list[dict[str, Any]]
+    probabilities: np.ndarray
+    validated: Validated | None
+
+
+class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
+    """What the classifier and the regressor share."""
+
+    _losses: dict[str, Any]
+    _takes_columns = False
+    _kept: Kept | None
+    """The rows of a stream."""
+    _running: list[Bursts] | None
+    """A stream of the paper's method."""
+    _answer: Answer | None
+    _preparation: Preparation
+
+    def __init__(
+        self, n_features: Any = "auto", *, loss: Any = "squared", method: Any = "sts", prepare: Any = "auto",
+        fit_intercept: bool = True, n_jobs: int | None = None, random_state: Any = None,
+    ) -> None:  # fmt: skip
+        self.n_features = n_features
+        self.loss = loss
+        self.method = method
+        self.prepare = prepare
+        self.fit_intercept = fit_intercept
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # ---- what the classifier and the regressor say themselves ------------------------------------------------------
+
+    def _coded(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """y as numbers (rows, columns) and the rows' weights."""
+        raise NotImplementedError
+
+    def _targets(self, y: np.ndarray) -> np.ndarray:
+        """(models, rows) of coded y."""
+        raise NotImplementedError
+
+    # ---- learning --------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows X and targets y."""
+        before = dict(self.__dict__)
+        try:
+            self._begin()
+            matrix, y, weights = self._validated(X, y, sample_weight, reset=True)
+            self._new_classes(y, None)
+            check_some_weight(weights)
+            self._add(matrix, *self._coded(y, weights), room=math.inf)
+            self._answer = self._solve()
+            self._kept = self._running = None
+        except BaseException:
+            self._restore(before)
+            raise
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+        before = self._snapshot()
+        try:
+            anew = not self._is_streaming
+            if anew:
+                self._begin()
+            matrix, y, weights = self._validated(X, y, sample_weight, reset=anew, may_be_zero=True)
+            self._new_classes(y, classes, anew)
+            rows = matrix, *self._coded(y, weights)
+            if isinstance(self._method(), Stabilized):
+                self._burst_through(*_counted(*rows))
+            else:
+                self._add(*rows, room=self._method().memory)
+            self._answer = None
+        except BaseException:
+            self._restore(before)
+            raise
+        return self
+
+    def _snapshot(self) -> dict[str, Any]:
+        """The state of a stream, to go back to where rows turn out to be bad."""
+        before = dict(self.__dict__)
+        if before.get("_kept") is not None:
+            before["_kept"] = before["_kept"].snapshot()
+        before["_running"] = copy.deepcopy(before.get("_running"))
+        return before
+
+    def _restore(self, before: dict[str, Any]) -> None:
+        self.__dict__.clear()
+        self.__dict__.update(before)
+
+    def _begin(self) -> None:
+        self._loss(), self._method().check()
+        k, method = self.n_features, self._method()
+        is_share = not isinstance(k, numbers.Integral) and _is_number(k, 0.0, 1.0) and k > 0.0
+        if not (_is_count(k) or is_share or (isinstance(k, str) and k == "auto")):
+            raise ValueError(f"n_features={k!r}: it must be a whole number, a share between 0 and 1, or 'auto'.")
+        if isinstance(method, Stabilized) and not isinstance(k, str):
+            raise ValueError(f"n_features={k!r} is for method='sts': the paper's method decides by its pi0.")
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise ValueError(f"fit_intercept={self.fit_intercept!r}: it must be True or False.")
+        if not isinstance(self.prepare, str | None) or self.prepare not in KINDS:
+            raise ValueError(f"prepare={self.prepare!r}: it must be 'auto', 'rows', 'columns' or None.")
+        self._seed = seed_of(self.random_state)
+        self._kept = self._running = self._answer = None
+
+    def _validated(
+        self, X: Any, y: Any, sample_weight: Any, reset: bool, may_be_zero: bool = False
+    ) -> tuple[Matrix, np.ndarray, np.ndarray]:
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=[np.float64, np.float32],
+            ensure_all_finite=False, reset=reset, multi_output=self._takes_columns,
+        )  # fmt: skip
+        weights = np.ones(len(y))
+        if sample_weight is not None:
+            weights = checked_weights(sample_weight, X, may_be_zero)
+        matrix = as_matrix(X)
+        if y.dtype.kind == "f":
+            check_numbers(y, "y")
+        check_numbers(weights, "sample_weight")
+        return matrix, y, weights
+
+    def _new_classes(self, y: np.ndarray, classes: Any, anew: bool = True) -> None:
+        """What y may be."""
+
+    def _add(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, room: float) -> None:
+        matrix, y, weights = _counted(matrix, y, weights)
+        if self._kept is None:
+            self._kept = Kept(self._kind(), room, self._seed)
+        self._kept.add(matrix, y, weights, self._least(), self._purge)
+
+    def _burst_through(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> None:
+        """The paper's method over a chunk: every path has its rows in an order of its own, once."""
+        if self._running is None:
+            self._preparation = Preparation(self._kind(), matrix.d)
+            self._running = self._new_bursts(np.arange(matrix.d), len(self._targets(y)))
+        if not len(matrix):
+            return
+        self._preparation.add(matrix)
+        examples = Examples(self._preparation.applied(matrix), np.ascontiguousarray(self._targets(y)), weights)
+        if len(examples.targets) != len(self._running):
+            raise ValueError("y has a new class, which method='paper' cannot learn later: name classes= at first.")
+        with pool_of(self) as threads:
+            for model, run in enumerate(self._running):
+                run.learn(examples, model, 1, threads)
+
+    def _new_bursts(self, columns: np.ndarray, models: int) -> list[Bursts]:
+        plan, method, p = self._plan(), self._method(), self.n_features_in_
+        return [Bursts(method, plan.loss, columns, p, self._seed + k, plan.intercept) for k in range(models)]
+
+    @property
+    def _is_streaming(self) -> bool:
+        return getattr(self, "_kept", None) is not None or getattr(self, "_running", None) is not None
+
+    def _kind(self) -> str | None:
+        """Of preparation; roots are not for regressions and not in the paper."""
+        staged = isinstance(self._method(), STS)
+        return self.prepare if self.prepare != "auto" or staged and self._loss().classifies else "columns"
+
+    def _least(self) -> int:
+        return FLOOR if isinstance(self.n_features, str) else self._size(self.n_features_in_)
+
+    def _size(self, most: int) -> int:
+        """n_features as a number of features."""
+        k = self.n_features
+        wanted = int(k) if isinstance(k, numbers.Integral) else max(1, round(k * self.n_features_in_))
+        return min(wanted, most)
+
+    def _examples(self, kept: Kept) -> Examples:
+        return Examples(kept.prepared(), np.ascontiguousarray(self._targets(kept.y)), kept.weights)
+
+    def _purge(self, kept: Kept) -> np.ndarray:
+        with pool_of(self) as threads:
+            return purge_by_stage(self._examples(kept), kept.columns, self._least(), self._plan(), threads)
+
+    def _plan(self) -> Plan:
+        return Plan(cast(self._loss()), self._method(), self._seed, bool(self.fit_intercept))
+
+    def _solve(self) -> Answer:
+        kept = self._kept
+        if kept is None:
+            answer = self._burst_answer(self._running or [])
+        else:
+            kept = kept.settled()
+            self._preparation = kept.preparation
+            with pool_of(self) as threads:
+                answer = (self._staged if isinstance(self._method(), STS) else self._burst)(kept, threads)
+        if not (np.all(np.isfinite(answer.model.coef)) and np.all(np.isfinite(answer.model.intercept))):
+            raise DivergenceError("training diverged: scale the targets, or choose a loss that is less steep.")
+        if not answer.model.coef.any():
+            warn("no feature was selected: every feature was purged, or none has anything to say.")
+        return answer
+
+    def _staged(self, kept: Kept, threads: Pool) -> Answer:
+        plan, columns = self._plan(), kept.columns
+        if not len(columns):
+            raise ValueError("X has no nonzero: there is nothing to select.")
+        validated = None
+        if isinstance(self.n_features, str):
+            validated = choose_size(self._examples(kept), columns, plan, threads)
+        k = validated.chosen if validated is not None else self._size(len(columns))
+        sizes = sizes_of_stages(len(columns), plan.method.keep, k)
+        path = fit_stages(self._examples(kept), columns, sizes, plan, threads)
+        probabilities = np.zeros(self.n_features_in_)
+        for stage in path[:-1] or path:
+            probabilities[stage.features] = stage.chosen
+        stages = [
+            {"size": len(stage.features), "step": stage.step, "gravity": 0.0, "rejection": 1.0 - following / size,
+             "kappa": stage.kappa}
+            for stage, size, following in zip(path, sizes, [*sizes[1:], sizes[-1]], strict=True)
+        ]  # fmt: skip
+        return Answer(path[-1], path, stages, probabilities, validated)
+
+    def _burst(self, kept: Kept, threads: Pool) -> Answer:
+        examples = self._examples(kept)
+        runs = self._new_bursts(kept.columns, len(examples.targets))
+        for model, run in enumerate(runs):
+            run.learn(examples, model, int(self._method().passes), threads)
+        return self._burst_answer(runs)
+
+    def _burst_answer(self, runs: list[Bursts]) -> Answer:
+        """The mean over paths; every model has its own set."""
+        w = np.zeros((len(runs), self.n_features_in_))
+        for model, run in enumerate(runs):
+            w[model, run.columns] = run.weights
+        features = np.flatnonzero(w.any(axis=0))
+        b = np.array([run.b.mean() for run in runs])
+        answer = Stage(features, w[:, features], b, float(self._method().eta), 1.0, np.ones(len(features)))
+        probabilities = np.where(w.any(axis=0), np.max([run.probability for run in runs], axis=0), 0.0)
+        stages = [stage | {"model": model} for model, run in enumerate(runs) for stage in run.stages]
+        return Answer(answer, [answer], stages, probabilities, None)
+
+    # ---- reading the model -----------------------------------------------------------------------------------------
+
+    def _loss(self) -> Any:
+        loss = named("loss", self.loss, self._losses)
+        if hasattr(loss, "check"):
+            loss.check()
+        return loss
+
+    def _method(self) -> Any:
+        return named("method", self.method, METHODS)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return getattr(self, "_answer", None) is not None or self._is_streaming
+
+    def _solved(self) -> Answer:
+        """The model; in a stream it is learned when first asked for."""
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
+        if self._answer is None:
+            refuse_in_view(self)
+            self._answer = self._solve()
+        return self._answer
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights (models, features) of the columns given, or of the prepared ones with ``prepare="rows"``."""
+        model = self._solved().model
+        w = np.zeros((len(model.coef), self.n_features_in_))
+        w[:, model.features] = model.coef
+        if self._preparation.kind == "columns":
+            w[:, model.features] /= self._preparation.scales[model.features]
+        return w
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Intercepts, one per model."""
+        return self._solved().model.intercept
+
+    @property
+    def n_nonzero_(self) -> int:
+        """Features with a weight."""
+        return int(self._get_support_mask().sum())
+
+    @property
+    def preparation_(self) -> str | None:
+        """How rows are prepared: what ``prepare="auto"`` came to."""
+        self._solved()
+        return self._preparation.kind
+
+    @property
+    def stages_(self) -> list[dict[str, Any]]:
+        """Of each stage: the size of the stable set, the gravity, the rejection rate; of STS also the step and kappa,
+        the mean agreement of two paths on the next set."""
+        return self._solved().stages
+
+    @property
+    def selection_probabilities_(self) -> np.ndarray:
+        """Of each feature: the share of paths that would keep it (the paper's method: of bursts that it survived) when
+        it was last judged; 0 where it never occurred."""
+        return self._solved().probabilities
+
+    @property
+    def size_path_(self) -> list[dict[str, Any]]:
+        """The nested sets, the largest first: size, features, coef (of prepared columns), intercept."""
+        return [
+            {"size": len(stage.features), "features": stage.features, "coef": stage.coef, "intercept": stage.intercept}
+            for stage in self._solved().path
+        ]
+
+    @property
+    def validation_path_(self) -> dict[str, Any] | None:
+        """With ``n_features="auto"``: sizes, their cross-validated errors, the standard error, the size chosen."""
+        validated = self._solved().validated
+        return None if validated is None else validated._asdict()
+
+    def at_size(self, k: int) -> Self:
+        """A copy with the largest set of the path that has at most k features."""
+        answer = self._solved()
+        fits = [stage for stage in answer.path if len(stage.features) <= k]
+        if not fits:
+            sizes = [len(stage.features) for stage in answer.path]
+            raise ValueError(f"k={k}: the path has the sizes {sizes}; fit with a smaller n_features.")
+        twin = copy.copy(self)
+        twin._preparation = copy.deepcopy(self._preparation)
+        twin._answer, twin._kept, twin._running = answer._replace(model=fits[0]), None, None
+        return twin
+
+    def _get_support_mask(self) -> np.ndarray:
+        model = self._solved().model
+        mask = np.zeros(self.n_features_in_, bool)
+        mask[model.features[model.coef.any(axis=0)]] = True
+        return mask
+
+    def _margins(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        model = self._solved().model
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return margins_of(self._preparation.applied(as_matrix(X)), model)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _counted(matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> tuple[Matrix, np.ndarray, np.ndarray]:
+    """The rows of positive weight."""
+    here = np.flatnonzero(weights)
+    return (matrix, y, weights) if len(here) == len(weights) else (matrix.take(here), y[here], weights[here])

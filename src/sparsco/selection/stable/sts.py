@@ -1,0 +1,257 @@
+"""STS: staged learning on many paths with a target size.
+
+A stage learns every path from zero on the stable set, averages over iterates and paths, and keeps the share ``keep``
+of features with the largest effect on the margin and the most consistent sign.  Sets are nested; rows are cut down to
+them.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...data.randomness import Purpose, bits
+from ...data.rows import Matrix, margins
+from ...losses import value
+from ...util.notices import warn
+from ...util.threads import Pool
+from .paths import Examples, rows_of_paths, run_path, starting_intercepts, step_sizes, sum_squares
+
+FEW_ROWS = 200
+"""With fewer, cross-validation cannot tell sizes apart."""
+
+
+class STS(NamedTuple):
+    """``paths`` learn a random half of the rows each (``subsample`` 1: all), ``passes`` times a stage (None: 2 to 5, by
+    the number of rows); a stage keeps about the share ``keep`` of its features.  A stream keeps ``memory`` nonzeros."""
+
+    paths: int = 16
+    keep: float = 0.25
+    subsample: float = 0.5
+    passes: int | None = None
+    memory: int = 1_000_000
+
+    def check(self) -> None:
+        """Refuse what makes no sense."""
+        for name in ("paths", "passes", "memory"):
+            count = getattr(self, name)
+            if not (count is None and name == "passes" or isinstance(count, numbers.Integral) and count >= 1):
+                raise ValueError(f"STS({name}={count!r}): it must be a whole number, at least 1.")
+        if not 0.0 < self.keep < 1.0:
+            raise ValueError(f"STS(keep={self.keep!r}): the share to keep must lie between 0 and 1, both excluded.")
+        if self.subsample not in (0.5, 1.0):
+            raise ValueError(f"STS(subsample={self.subsample!r}): it must be 0.5 (halves) or 1 (all rows).")
+
+    def passes_over(self, n: int) -> int:
+        """Passes in a stage."""
+        return min(5, max(2, -(-5000 // max(n, 1)))) if self.passes is None else int(self.passes)
+
+
+class Stage(NamedTuple):
+    """A stable set and the model on it: ``coef`` (models, size) of the columns ``features``."""
+
+    features: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+    step: float
+    kappa: float
+    """Mean over pairs of paths of the agreement of their own choices of the next set."""
+    chosen: np.ndarray
+    """The share of paths whose own choice has the feature."""
+
+
+def sizes_of_stages(q: int, keep: float, k: int) -> list[int]:
+    """From q to k, each about the share ``keep`` of the one before: equal shares, in whole numbers of stages.
+
+    >>> sizes_of_stages(1000, 0.25, 20)
+    [1000, 272, 74, 20]
+    """
+    if k >= q:
+        return [q]
+    purges = max(1, round(math.log(k / q) / math.log(keep)))
+    sizes = [math.ceil(round(q * (k / q) ** (s / purges), 6)) for s in range(purges)]
+    return [*dict.fromkeys(size for size in sizes if size > k), k]
+
+
+class Plan(NamedTuple):
+    """What is learned and how."""
+
+    loss: Any
+    method: STS
+    seed: int
+    intercept: bool
+
+
+def fit_stages(examples: Examples, columns: np.ndarray, sizes: list[int], plan: Plan, threads: Pool) -> list[Stage]:
+    """Nested stable sets of these sizes among ``columns``; the examples' arrays are overwritten."""
+    examples, found = examples.only(columns), []
+    for s, following in enumerate([*sizes[1:], sizes[-1]]):
+        factors = np.ones(len(columns))
+        if s == len(sizes) - 1:  # nothing is left to choose: every path may have all rows, rare features larger steps
+            fewer = plan.method._replace(subsample=1.0, paths=(int(plan.method.paths) + 1) // 2)
+            plan = plan._replace(method=fewer if plan.method.subsample < 1.0 else plan.method)
+            factors = even_out(examples.rows) if plan.loss.classifies else factors
+        stage, kept = run_stage(examples, columns, following, s, plan, threads)
+        found.append(stage._replace(coef=stage.coef * factors))
+        if len(kept) < len(columns):
+            columns, examples = columns[kept], examples.only(kept)
+    return _without_zeros(found)
+
+
+def even_out(rows: Matrix) -> np.ndarray:
+    """Multiply columns in place by their mean square to the power -1/4, the mean norm of rows staying as it is; returns
+    the factors.  SGD then moves a feature as AdaGrad would, by the inverse root of its frequency."""
+    squares = np.zeros(rows.d)
+    sum_squares(rows.indices, rows.data, squares)
+    factors = np.where(squares > 0.0, squares, 1.0) ** -0.25
+    factors *= np.sqrt(squares.sum() / max(np.sqrt(squares).sum(), np.finfo(float).tiny))
+    np.multiply(rows.data, factors[rows.indices], out=rows.data)
+    return factors
+
+
+def _without_zeros(found: list[Stage]) -> list[Stage]:
+    """A chosen feature whose rows never called for a step in the last stage has the weight of the stage before."""
+    last, zero = found[-1], ~found[-1].coef.any(axis=0)
+    if len(found) < 2 or not zero.any():
+        return found
+    before = found[-2].coef[:, np.searchsorted(found[-2].features, last.features)]
+    return [*found[:-1], last._replace(coef=np.where(zero, before, last.coef))]
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What all paths of a stage are given."""
+
+    examples: Examples
+    steps: np.ndarray
+    loss: Any
+    intercept: bool
+    passes: int
+    seed: int
+
+
+def _run_path(model: int, order: np.ndarray, b: float, first: int, to: _Shared) -> tuple[np.ndarray, float]:
+    return run_path(to.examples, model, order, to.steps, to.loss, b, to.intercept, to.passes, to.seed, first)
+
+
+def run_stage(
+    examples: Examples, columns: np.ndarray, following: int, s: int, plan: Plan, threads: Pool
+) -> tuple[Stage, np.ndarray]:
+    """Stage number s on examples that have these columns alone, and which of them make the following set."""
+    loss, method, seed, intercept = plan
+    n, m, M, q = examples.n, len(examples.targets), int(method.paths), len(columns)
+    passes = method.passes_over(n)
+    halves = rows_of_paths(n, M, method.subsample, seed)
+    start, factor = starting_intercepts(loss, examples.targets)
+    if following < q and loss.classifies:  # a stage that chooses: steps half as large, and paths agree more
+        factor *= 0.5
+    squares = np.zeros(q)
+    sum_squares(examples.rows.indices, examples.rows.data, squares)
+    steps = step_sizes(examples, squares.sum() / n, loss, factor)
+    items = [
+        (model, halves[path], float(start[model]) * intercept, (s * M + path) * passes)
+        for path in range(M) for model in range(m)
+    ]  # fmt: skip
+    held = threads.hold(_Shared(examples, steps, loss, intercept, passes, seed))
+    found = threads.map("sparsco-path", _run_path, items, held)
+    W, B = np.array([w for w, _ in found]).reshape(M, m, q), np.array([b for _, b in found]).reshape(M, m)
+    w, b = W.mean(axis=0), B.mean(axis=0)
+    scale = np.sqrt(squares / n)
+    chosen, kappa = own_choices(W, scale, following)
+    kept = best(effect(w * np.abs(np.sign(W).mean(axis=0)), scale), following)
+    return Stage(columns, w, b, float(steps.max(initial=0.0)), kappa, chosen), kept
+
+
+def effect(w: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """What a feature does to the margins: its weights' norm over models (..., models, q) times its root mean square."""
+    return scale * np.sqrt(np.square(w).sum(axis=-2))
+
+
+def best(score: np.ndarray, k: int) -> np.ndarray:
+    """The k largest in ascending order of their number; of equal ones the first.
+
+    >>> best(np.array([1.0, 3.0, 2.0, 2.0]), 2).tolist()
+    [1, 2]
+    """
+    if k >= len(score):
+        return np.arange(len(score))
+    level = np.partition(score, len(score) - k)[len(score) - k]
+    above, equal = np.flatnonzero(score > level), np.flatnonzero(score == level)
+    return np.sort(np.concatenate([above, equal[: k - len(above)]]))
+
+
+def own_choices(W: np.ndarray, scale: np.ndarray, k: int) -> tuple[np.ndarray, float]:
+    """Of each path the k best features: how many paths have each, as a share, and Cohen's kappa over pairs of paths."""
+    M, _, q = W.shape
+    if k >= q or M < 2:
+        return np.ones(q), 1.0
+    masks = np.zeros((M, q), np.float32)
+    for mask, w in zip(masks, W, strict=True):
+        mask[best(effect(w, scale), k)] = 1.0
+    shared = np.array([masks[a] @ masks[b] for a in range(M) for b in range(a)], np.float64)
+    agree, chance = 1.0 - 2.0 * (k - shared.mean()) / q, (k / q) ** 2 + (1.0 - k / q) ** 2
+    return masks.mean(axis=0), float((agree - chance) / (1.0 - chance))
+
+
+# ---- how many features ----------------------------------------------------------------------------------------------
+
+
+class Validated(NamedTuple):
+    """Cross-validated loss of every size (of classifiers the error rate), its standard error, and what was chosen."""
+
+    sizes: np.ndarray
+    errors: np.ndarray
+    standard_error: float
+    chosen: int
+
+
+def choose_size(examples: Examples, columns: np.ndarray, plan: Plan, threads: Pool) -> Validated:
+    """The smallest size whose cross-validated error is within one standard error of the least; folds are repeated
+    where rows are few."""
+    n = examples.n
+    if n < 2:
+        raise ValueError("n_features='auto' needs two rows at least and there is one sample only: give a number.")
+    if n < FEW_ROWS:
+        warn(
+            f"n_features='auto' chooses by cross-validation, which {n} rows are few for (fewer than {FEW_ROWS}): give "
+            "a number."
+        )
+    sizes = sizes_of_stages(len(columns), plan.method.keep, 1)
+    fewer = plan.method._replace(paths=min(8, int(plan.method.paths)))
+    folds = min(5, n)
+    total, squares, count = np.zeros(len(sizes)), np.zeros(len(sizes)), 0
+    for repeat in range(min(8, max(1, -(-3000 // n)))):
+        fold = np.argsort(bits(plan.seed, Purpose.FOLD, np.arange(n) + (repeat << 40)), kind="stable") % folds
+        for k in range(folds if n <= 20_000 else 2):
+            held = np.flatnonzero(fold == k)
+            part = examples.take(np.flatnonzero(fold != k))
+            fold_plan = plan._replace(method=fewer, seed=plan.seed + 1 + repeat * folds + k)
+            stages, out = fit_stages(part, columns, sizes, fold_plan, threads), examples.take(held)
+            wrong = np.array([_losses(out, stage, plan.loss) for stage in stages])
+            total, squares, count = total + wrong.sum(1), squares + np.square(wrong).sum(1), count + len(held)
+    errors = total / count
+    least = int(np.argmin(errors))
+    error = math.sqrt(max(squares[least] / count - errors[least] ** 2, 0.0) / min(count, n))
+    near = np.flatnonzero(errors <= errors[least] + error)
+    return Validated(np.array(sizes), errors, error, sizes[int(near.max())])
+
+
+def _losses(held: Examples, stage: Stage, loss: Any) -> np.ndarray:
+    """Of each held-out row: whether its class is missed, or the value of a regression's loss."""
+    p = margins_of(held.rows, stage)
+    y = held.targets.T
+    if not loss.classifies:
+        return value(loss, p, y).sum(axis=1)
+    missed = p[:, 0] * y[:, 0] <= 0.0 if p.shape[1] == 1 else p.argmax(axis=1) != y.argmax(axis=1)
+    return missed.astype(np.float64)
+
+
+def margins_of(rows: Matrix, stage: Stage) -> np.ndarray:
+    """Of prepared rows, (rows, models)."""
+    w = np.zeros((rows.d, len(stage.coef)))
+    w[stage.features] = stage.coef.T
+    return margins(*rows[:3], w, np.array(stage.intercept))

@@ -1,0 +1,1 @@
+"""Streams to models: training with checkpoints, model files, scoring, inspection, comparison."""

@@ -1,0 +1,199 @@
+"""Several methods on the same file: one table, one plot of error against nonzeros."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..conversions.averaging import Sparsify
+from ..engine.run import DivergenceError
+from ..estimators.sparsify import SMALL_BALLS
+from ..presets import BallSGD, TwoStage
+from ..streams import CachedStream, open_stream
+from ..util import html as html
+from . import model_files, scoring
+from .train import Part, Trained, by_name, reader_of, train
+
+METHODS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "nftrl": {"optimizer": "nftrl", "conversion": "last"},
+    "ftrl": {"optimizer": "ftrl", "conversion": "last"},
+    "fobos": {"optimizer": "fobos", "conversion": "last"},
+    "rda": {"optimizer": "rda", "conversion": "last"},
+    "truncated-gradient": {"optimizer": "truncated-gradient", "conversion": "last"},
+    "adagrad": {"optimizer": "adagrad-rda", "conversion": "last"},
+    "average": {"optimizer": "fobos", "conversion": "average"},
+    "average-sl": {"optimizer": "fobos", "conversion": "average-sl"},
+    "optimal-sl": {"optimizer": "fobos", "conversion": "optimal-sl"},
+    "ocmdi": {"optimizer": "fobos", "conversion": "ocmdi"},
+}
+"""Names and parameters of an estimator."""
+_FEW_ROWS = 1500
+USUAL = ("default", "nftrl", "fobos", "rda", "average", "average-sl")
+
+
+class Outcome(NamedTuple):
+    """One method with one strength of the penalty."""
+
+    method: str
+    alpha: float | None
+    nonzeros: int | None
+    """Features that have a weight, in however many models."""
+    progressive: float | None
+    """Of rows judged before they were learned: the share of wrong labels, or the root mean squared error."""
+    test: float | None
+    seconds: float | None
+    """It took to read the rows, to learn them and to convert the model; kernels had been compiled."""
+    note: str = ""
+
+
+def compare(
+    source: Any, *, methods: Sequence[str] = USUAL, strengths: Sequence[float] = (0.3, 1.0, 3.0), test: Any = None,
+    passes: int = 1, shuffle: bool = True, features: Sequence[int] = (), reader: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None, classes: Any = None, model: Any = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Outcome]:  # fmt: skip
+    """Train every method with every strength, a multiple of the ``alpha`` that is given or that the first run finds.
+
+    ``features``: also what it costs to have at most so many, in each of the ways there are (docs/two-stage.md).
+    A method that diverges or cannot be is in the table with a note that says so.
+    """
+    unknown = [name for name in methods if name not in METHODS]
+    if unknown:
+        raise ValueError(f"there is no method {unknown[0]!r}: choose from {', '.join(METHODS)}.")
+    given, options = dict(settings or {}), dict(reader or {})
+    alpha, outcomes = given.pop("alpha", None), []
+    few, compiled = _first_rows(source, options), set[str]()
+    if alpha is None:
+        first = train(source, _like(model, given), passes=1, shuffle=shuffle, reader=options, settings=given,
+                      classes=classes)  # fmt: skip
+        alpha = first.model.report_["lam"] + first.model.report_["rho"]
+    total = len(methods) * len(strengths) + bool(features) * (1 + 4 * len(features) + len(SMALL_BALLS))
+
+    def add(method: str, own: dict[str, Any], note: str = "") -> Trained | None:
+        progress(len(outcomes), total)
+        if method not in compiled:
+            compiled.add(method)
+            _outcome(method, own, few[0], None, 1, shuffle, few[1], classes, model)
+        outcome, trained = _outcome(method, own, source, test, passes, shuffle, options, classes, model)
+        outcomes.append(outcome._replace(note=outcome.note or note))
+        return trained
+
+    for method in methods:
+        for strength in strengths:
+            add(method, given | METHODS[method] | {"alpha": alpha * strength})
+    if features:
+        own = {name: value for name, value in given.items() if name not in ("l1_ratio", "penalty", "preset", "budget")}
+        two = TwoStage()
+        full = add("two-stage", own | {"preset": two})
+        for k in features:
+            add("budget", own | {"preset": two, "budget": k}, f"at most {k} features")
+            for how in ("top-k", "dd", "mg"):
+                thinned = two._replace(conversion=Sparsify(k, two.conversion, how, refit=False))
+                add(how, own | {"preset": thinned}, f"at most {k} features")
+        norm = 0.0 if full is None else float(np.abs(full.model.coef_).sum())
+        for share in SMALL_BALLS if norm > 0.0 else ():
+            add("small ball", own | {"preset": BallSGD(share * norm)}, f"radius {share * norm:.3g}")
+    progress(total, total)
+    return outcomes
+
+
+def _first_rows(source: Any, reader: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A few rows, in the features that occur in them, as a source of their own: whoever learns them has compiled what
+    it takes.  A cache is written now, so that all methods read from it."""
+    stream, held = open_stream(source, **reader), list[Part]()
+    if isinstance(stream, CachedStream):
+        stream.completed(lambda chunk: None)
+    for chunk in stream:
+        held.append(Part.of(chunk).cut(0, min(chunk.rows, _FEW_ROWS)))
+        if sum(part.rows for part in held) >= _FEW_ROWS:
+            break
+    if not held:
+        raise ValueError("the source has no rows: there is nothing to learn from.")
+    rows = Part.joined(held)
+    columns, indices = np.unique(rows.matrix.indices, return_inverse=True)
+    shape = rows.rows, max(len(columns), 1)
+    X = sp.csr_array((rows.matrix.data, indices, rows.matrix.indptr), shape=shape)
+    return X, {"y": rows.y, "weights": rows.weights}
+
+
+def _like(model: Any, settings: dict[str, Any]) -> Any:
+    return None if model is None else type(model)(**settings)
+
+
+def _outcome(
+    method: str, settings: dict[str, Any], source: Any, test: Any, passes: int, shuffle: bool, reader: dict[str, Any],
+    classes: Any, model: Any,
+) -> tuple[Outcome, Trained | None]:  # fmt: skip
+    alpha, began = settings.get("alpha"), time.monotonic()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trained = train(
+                source, _like(model, settings), passes=passes, shuffle=shuffle, reader=reader, settings=settings,
+                classes=classes,
+            )  # fmt: skip
+            nonzeros = trained.model.n_selected_
+    except DivergenceError:
+        return Outcome(method, alpha, None, None, None, None, "diverged"), None
+    except ValueError as error:  # a method that is not for this penalty or loss; bad rows ended the first run
+        return Outcome(method, alpha, None, None, None, None, str(error)), None
+    seconds = time.monotonic() - began
+    progressive = trained.table[-1].mean_mistake if trained.table else None
+    judged = None
+    if test is not None:
+        content = model_files.contents(trained.model, trained.stream.names, by_name(trained.stream))
+        extra = {"reader": reader_of(trained.stream, reader)}
+        figures = scoring.evaluate(*scoring.opened_for(content | {"extra": extra}, test))
+        judged = figures.get("error", figures.get("rmse"))
+    return Outcome(method, alpha, nonzeros, progressive, judged, seconds), trained
+
+
+def as_text(outcomes: Sequence[Outcome]) -> str:
+    """The table."""
+    lines = [f"{'method':20} {'alpha':>10} {'nonzeros':>10} {'progressive':>12} {'test':>10} {'seconds':>8}"]
+    for each in outcomes:
+        cells = [
+            f"{_cell(each.alpha, '.3g'):>10}", f"{_cell(each.nonzeros, ','):>10}", f"{_cell(each.progressive):>12}",
+            f"{_cell(each.test):>10}", f"{_cell(each.seconds, '.1f'):>8}",
+        ]  # fmt: skip
+        lines.append(f"{each.method:20} " + " ".join(cells) + (f"  {each.note}" if each.note else ""))
+    return "\n".join(lines)
+
+
+def _cell(x: float | None, form: str = ".5f") -> str:
+    return "" if x is None else format(x, form)
+
+
+def write_page(path: str | Path, outcomes: Sequence[Outcome]) -> Path:
+    """The table and the plot as one HTML file."""
+    return html.write(path, "Methods compared", [*_plots(outcomes), html.table(Outcome._fields, outcomes)])
+
+
+@html.with_plots
+def _plots(outcomes: Sequence[Outcome]) -> list[str]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4))
+    axes = figure.subplots()
+    has_test = any(each.test is not None for each in outcomes)
+    for method in dict.fromkeys(each.method for each in outcomes):
+        points = [
+            (each.nonzeros, each.test if has_test else each.progressive)
+            for each in outcomes
+            if each.method == method and each.nonzeros is not None
+        ]
+        points = sorted(point for point in points if point[1] is not None)
+        if points:
+            axes.plot(*zip(*points, strict=True), "o-", label=method)
+    ylabel = "test error" if has_test else "progressive error"
+    axes.set(xscale="symlog", xlabel="features (nonzero weights)", ylabel=ylabel)
+    axes.legend()
+    figure.tight_layout()
+    return [html.figure(figure, "Error against nonzeros.")]

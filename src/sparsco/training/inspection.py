@@ -1,0 +1,211 @@
+"""What a model is and how it came about: as numbers, in words, as one HTML page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..util import html as html
+from ..util.progress import duration, printable
+from .train import Trained
+
+_CHOSEN = ("optimizer", "conversion", "regularizer", "step_size")
+
+
+def _spelled(part: Any) -> str:
+    """A record in words, arrays by their length."""
+    if not hasattr(part, "_fields"):
+        return str(part)
+    fields = {name: f"[{len(value)} numbers]" if np.ndim(value) else value for name, value in part._asdict().items()}
+    return f"{type(part).__name__}({', '.join(f'{name}={value}' for name, value in fields.items())})"
+
+
+def summary(trained: Trained) -> dict[str, Any]:
+    """A training run in numbers and words that JSON has."""
+    model, report = trained.model, trained.model.report_
+    is_classifier = hasattr(model, "classes_")
+    found: dict[str, Any] = {
+        "task": "classification" if is_classifier else "regression",
+        "rows": trained.rows, "passes": int(model.n_iter_), "seconds": round(trained.seconds, 3),
+        "features": int(model.n_features_in_), "nonzeros": int(model.n_nonzero_),
+        "selected": model.n_selected_,
+        "chosen": {name: _spelled(report[name]) for name in _CHOSEN if report.get(name) is not None},
+        "notes": trained.notes, "warnings": [*trained.warnings, *report["warnings"]],
+        "table": [line._asdict() for line in trained.table],
+    }  # fmt: skip
+    if is_classifier:
+        found["classes"] = model.classes_.tolist()
+    if trained.table:
+        last = trained.table[-1]
+        found["progressive"] = {"loss": last.mean_loss, "error" if is_classifier else "rmse": last.mean_mistake}
+    metrics = [model["metric"] for each in report["converted"] for model in each.get("chosen", ())]
+    if metrics:
+        found["chosen"]["metric"] = ", ".join(dict.fromkeys(metrics))
+    return found
+
+
+def as_text(outcome: Mapping[str, Any]) -> str:
+    """Return the outcome of a training run in a few lines, without its warnings, which were given as they came."""
+    rows, seconds = outcome["rows"] * outcome["passes"], outcome["seconds"]
+    passes = f"{outcome['passes']} pass" + ("es" if outcome["passes"] > 1 else "")
+    lines = [
+        f"{outcome['model']}: {outcome['task']}, {outcome['selected']:,} of {outcome['features']:,} features selected",
+        f"learned {outcome['rows']:,} rows in {passes}, {duration(seconds)} ({rows / max(seconds, 1e-9):,.0f} rows/s)",
+    ]
+    for name in ("progressive", "test"):
+        if name in outcome:
+            what = "rows judged before they were learned" if name == "progressive" else "test rows"
+            lines.append(f"{what}: " + figures(outcome[name]))
+    lines += [f"chosen: {note}" for note in outcome["notes"]]
+    lines.append(method(outcome["chosen"]))
+    return "\n".join(lines)
+
+
+def method(chosen: Mapping[str, str]) -> str:
+    """What was learned with, in a line.
+
+    >>> method({"optimizer": "NFTRL(alpha=2.0)", "conversion": "AverageSL(alpha=0.5)", "metric": "newton",
+    ...         "regularizer": "ElasticNet(lam=0.0123456, rho=0.0)"})
+    'method: NFTRL, AverageSL (newton), ElasticNet(lam=0.01235, rho=0)'
+    """
+    names = [chosen[name].partition("(")[0] for name in ("optimizer", "conversion") if name in chosen]
+    if "metric" in chosen:
+        names[-1] += f" ({chosen['metric']})"
+    numbers = re.sub(r"\d+\.\d+(e-?\d+)?", lambda found: f"{float(found[0]):.4g}", chosen.get("regularizer", ""))
+    return "method: " + ", ".join([*names, numbers])
+
+
+def figures(found: Mapping[str, float]) -> str:
+    """Figures in a line: shares as per cent.
+
+    >>> figures({"rows": 300, "error": 0.071, "loss": 0.2})
+    '300 rows, error 7.10%, loss 0.2'
+    """
+    parts = []
+    for name, value in found.items():
+        text = f"{value:,} rows" if name == "rows" else f"{name} {100 * value:.2f}%" if name == "error" else None
+        parts.append(text or f"{name} {value:.4g}")
+    return ", ".join(parts)
+
+
+def features(content: Mapping[str, Any], top: int | None = None) -> list[dict[str, Any]]:
+    """The features of a model file by the size of their weights, largest first: column, name and a weight for each
+    output or class that has one."""
+    coef = content["coef"]
+    output = np.repeat(np.arange(len(coef["ends"]) - 1), np.diff(coef["ends"]))
+    called = _outputs(content)
+    by_column: dict[int, dict[str, Any]] = {}
+    for column, k, weight in zip(coef["columns"].tolist(), output.tolist(), coef["data"].tolist(), strict=True):
+        name = str(content["names"].get(column, column))
+        entry = by_column.setdefault(column, {"column": column, "name": name, "weights": {}})
+        entry["weights"][called[k]] = weight
+
+    def rank(entry: dict[str, Any]) -> Any:  # weights that look alike are in the order of their names
+        return -float(f"{max(abs(weight) for weight in entry['weights'].values()):.5g}"), entry["name"]
+
+    return sorted(by_column.values(), key=rank)[:top]
+
+
+def _outputs(content: Mapping[str, Any]) -> list[str]:
+    """What each row of weights is for."""
+    n, classes = len(content["intercept"]), content["classes"]
+    if classes is not None:
+        return [printable(str(label)) for label in (classes.tolist()[-1:] if n == 1 else classes.tolist())]
+    return ["prediction"] if n == 1 else [f"output {k}" for k in range(n)]
+
+
+def description(content: Mapping[str, Any], top: int | None = None) -> dict[str, Any]:
+    """A model file in numbers and words that JSON has."""
+    described = {
+        "task": content["task"], "features": content["n_features"],
+        "selected": len(np.unique(content["coef"]["columns"])), "nonzeros": content["summary"]["nonzeros"],
+        "loss": str(content["loss"]),
+        "intercept": dict(zip(_outputs(content), content["intercept"].tolist(), strict=True)),
+        "examples": content["summary"]["examples"], "sparsco": content["summary"]["sparsco"],
+        "has_training_state": "training" in content, "top": features(content, top),
+    }  # fmt: skip
+    return described | {name: value for name, value in content["extra"].items() if name in ("training", "reader")}
+
+
+def described(content: Mapping[str, Any], top: int) -> str:
+    """The same in words."""
+    found = description(content, top)
+    outcome = found.get("training", {})
+    lines = [
+        f"{found['task']} with {found['loss']}: {found['selected']:,} features selected, {found['nonzeros']:,} "
+        f"weights, learned from {found['examples']:,} examples by sparsco {found['sparsco']}",
+    ]
+    for name in ("progressive", "test"):
+        if name in outcome:
+            lines.append(f"{name}: {figures(outcome[name])}")
+    lines += [method(outcome["chosen"])] if "chosen" in outcome else []
+    lines += [f"warning: {sentence}" for sentence in outcome.get("warnings", ())]
+    lines += ["intercept: " + ", ".join(f"{name} {value:.6g}" for name, value in found["intercept"].items()), ""]
+    outputs = _outputs(content)
+    width = max([len(shown(each["name"])) for each in found["top"]] + [7])
+    lines.append(f"{'feature':{width}} " + " ".join(f"{name:>12}" for name in outputs))
+    for each in found["top"]:
+        cells = [each["weights"].get(name) for name in outputs]
+        lines.append(
+            f"{shown(each['name']):{width}} "
+            + " ".join(f"{'' if cell is None else f'{cell:.6g}':>12}" for cell in cells)
+        )
+    if found["selected"] > len(found["top"]):
+        lines.append(f"... and {found['selected'] - len(found['top']):,} more: --top N shows them")
+    return "\n".join(lines)
+
+
+def shown(name: str) -> str:
+    """A feature's name for a terminal: printable, and not too long."""
+    text = printable(name)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def write_page(path: str | Path, content: Mapping[str, Any], top: int) -> Path:
+    """The model as one HTML file, with a plot of its progress and of its largest weights."""
+    found, outputs = description(content, top), _outputs(content)
+    outcome = found.get("training", {})
+    facts = [[name, found[name]] for name in ("task", "loss", "selected", "features", "nonzeros", "examples")]
+    facts += [[name.replace("_", " "), value] for name, value in outcome.get("chosen", {}).items()]
+    facts += [[name, figures(outcome[name])] for name in ("progressive", "test") if name in outcome]
+    facts += [["warning", sentence] for sentence in outcome.get("warnings", ())]
+    blocks = [html.table(["", ""], facts)]
+    blocks += _plots(found, outcome, outputs)
+    rows = [[each["name"], *(each["weights"].get(name) for name in outputs)] for each in found["top"]]
+    blocks += [html.heading("Features by the size of their weights"), html.table(["feature", *outputs], rows)]
+    return html.write(path, "A sparse model", blocks)
+
+
+@html.with_plots
+def _plots(found: Mapping[str, Any], outcome: Mapping[str, Any], outputs: list[str]) -> list[str]:
+    from matplotlib.figure import Figure
+
+    blocks, table = [], outcome.get("table", [])
+    if len(table) > 1:
+        figure = Figure(figsize=(7, 3))
+        left, right = figure.subplots(1, 2)
+        rows = [line["rows"] for line in table]
+        left.plot(rows, [line["mistake"] for line in table], "o-", label="since the last line")
+        left.plot(rows, [line["mean_mistake"] for line in table], label="all so far")
+        left.set(xscale="log", xlabel="rows", ylabel="error" if found["task"] == "classification" else "RMSE")
+        left.legend()
+        right.plot(rows, [line["nonzeros"] for line in table], "o-")
+        right.set(xscale="log", xlabel="rows", ylabel="nonzero weights")
+        figure.tight_layout()
+        blocks.append(html.figure(figure, "Progressive validation: rows are judged before they are learned."))
+    largest = found["top"][:20][::-1]
+    if largest and len(outputs) == 1:
+        figure = Figure(figsize=(7, 0.25 * len(largest) + 1))
+        axes = figure.subplots()
+        names = [printable(each["name"])[:40].replace("$", "\\$") for each in largest]
+        weights = [next(iter(each["weights"].values())) for each in largest]
+        axes.barh(range(len(names)), weights)
+        axes.set_yticks(range(len(names)), names)
+        axes.set_xlabel("weight")
+        figure.tight_layout()
+        blocks.append(html.figure(figure, "The largest weights."))
+    return blocks

@@ -1,0 +1,293 @@
+"""Models as files: exactly sparse, checked, readable by any later version, and nothing in them is executed.
+
+>>> import tempfile, pathlib, numpy as np
+>>> from sparsco import SparseRegressor, load, save
+>>> X = np.random.default_rng(0).normal(size=(500, 20))
+>>> model = SparseRegressor(alpha=0.1, random_state=0).fit(X, X[:, 3])
+>>> path = pathlib.Path(tempfile.mkdtemp()) / "x3.model"
+>>> _ = save(model, path)
+>>> np.array_equal(load(path).predict(X), model.predict(X)), path.stat().st_size < 5000
+(True, True)
+
+The fields are in docs/models.md.  With ``training=True`` the file also holds all that learning needs to go on; that
+part belongs to one version of sparsco.
+"""
+
+from __future__ import annotations
+
+import inspect
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import __version__
+from ..data.slots import Columns, Names, SeenColumns
+from ..estimators.linear import LinearModel, Solved
+from ..estimators.parameters import check_parameters
+from ..estimators.tasks import LinearClassifier, LinearRegressor
+from ..util.notices import warn
+from . import archive
+
+_TASKS = {"classification": LinearClassifier, "regression": LinearRegressor}
+_FEATURES = {"columns": Columns, "seen": SeenColumns, "names": Names}
+_PLAIN = (bool, int, float, str, type(None), np.generic, np.ndarray, list, tuple, dict)
+
+
+def save(
+    model: LinearModel, path: str | Path, *, training: bool = False, names: Mapping[int, str] | None = None,
+    by_name: bool = False, extra: dict[str, Any] | None = None,
+) -> Path:  # fmt: skip
+    """Write a fitted model.
+
+    ``names`` are names of columns, of which those with a weight are kept; ``by_name`` says that the names are the
+    features and the columns' numbers mean nothing.  ``extra`` is kept with it: anything made of numbers, strings,
+    lists, dicts and arrays.
+    """
+    content = contents(model, names, by_name) | {"extra": extra or {}}
+    try:
+        check(content)  # what is written can be read
+    except ValueError as error:
+        raise ValueError(f"the model cannot be saved: {error}") from None
+    if training:
+        if getattr(model, "_runs", None) is None or not (model._streaming or model.warm_start):
+            raise ValueError(
+                "training=True: this model has no training state; it was finalized, loaded without one, or fitted "
+                "without warm_start=True."
+            )
+        content["training"] = {"model": model, "environment": environment()}
+    return archive.write(path, "model", content)
+
+
+def load(path: str | Path, *, training: bool = False) -> Any:
+    """The model in a file, ready to predict; with ``training`` ready to go on learning where it stopped."""
+    from ..estimators.sklearn import as_estimator
+
+    content = read(path)
+    return as_estimator(going_on(content, path) if training else restored(content))
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """Return all that a file holds: the fields of the format, which fit together, the estimator not made."""
+    content = archive.read(path, "model")
+    try:
+        check(content)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        what = f"there is no field {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+        raise archive.ArchiveError(f"{path} is no model that sparsco wrote: {what}.") from None
+    return content
+
+
+def going_on(content: dict[str, Any], path: str | Path) -> Any:
+    """The model with its training state."""
+    state = content.get("training")
+    if state is None:
+        raise ValueError(f"{path} holds no training state: save it with training=True (`train --save-state`) to go on.")
+    for sentence in differences(state["environment"]):
+        warn(f"{path} was written with {sentence}: what is learned may differ in the last bits.")
+    return state["model"]
+
+
+def contents(
+    model: LinearModel, names: Mapping[int, str] | None = None, by_name: bool = False
+) -> dict[str, Any]:
+    """The fields of the format."""
+    _refuse_others(model)
+    solved, features = model._solved(), model._features
+    coef, columns = solved.coef, features.to_columns(solved.coef.indices)
+    used, is_classifier = np.unique(columns), model.classifies
+    every: Any = names or {}
+    if isinstance(features, Names):
+        every = dict(enumerate(features.names))
+    elif names is None and hasattr(model, "feature_names_in_"):
+        every = dict(enumerate(model.feature_names_in_.tolist()))
+    kind, width = next(name for name, kind in _FEATURES.items() if type(features) is kind), int(model.n_features_in_)
+    if by_name or kind == "names":
+        unnamed = [column for column in used.tolist() if column not in every]
+        if unnamed:
+            raise ValueError(f"by_name=True: column {unnamed[0]} has a weight and no name in names.")
+        kind, width, columns = "names", len(used), np.searchsorted(used, columns)
+        every, used = {k: every[column] for k, column in enumerate(used.tolist())}, np.arange(len(used))
+    return {
+        "task": _task(model),
+        "features": kind,
+        "n_features": width,
+        "coef": {
+            "data": coef.data.astype(np.float64), "columns": np.asarray(columns, np.int64),
+            "ends": coef.indptr.astype(np.int64),
+        },
+        "intercept": np.asarray(solved.intercept, np.float64),
+        "names": {column: every[column] for column in used.tolist() if column in every},
+        "column_names": None if kind == "names" else getattr(model, "feature_names_in_", None),
+        "classes": model.classes_ if is_classifier else None,
+        "outputs": None if is_classifier else model._outputs,
+        "loss": model._loss(),
+        "settings": {name: value for name, value in model.settings().items() if name != "random_state"},
+        "summary": {
+            "examples": int(solved.t), "passes": int(model.n_iter_), "nonzeros": int(coef.count_nonzero()),
+            "history": solved.history, "report": _described(solved.report), "sparsco": __version__,
+        },
+    }  # fmt: skip
+
+
+def _refuse_others(model: Any) -> None:
+    """Refuse what is not one linear model of ours, and say what can be saved in its place."""
+    kind = "None" if model is None else type(model).__name__
+    if not isinstance(model, LinearModel):
+        hint = "Pickle it, or save a SparseClassifier or SparseRegressor."
+        if model is None:
+            hint = "Give a fitted SparseClassifier or SparseRegressor."
+        elif hasattr(type(model), "model_"):
+            hint = "Save its model_."
+        elif hasattr(model, "best_estimator_"):
+            hint = "Save its best_estimator_."
+        elif hasattr(model, "cv"):
+            hint = "Fit it, and save its best_estimator_."
+        elif hasattr(model, "steps"):
+            hint = "Save its last step, pipeline[-1], and give it rows that the others transformed; or pickle it."
+        raise ValueError(f"{kind} cannot be saved. {hint}")
+    own = set(model.settings()) - set(inspect.signature(_TASKS[_task(model)]).parameters)
+    if own:
+        raise ValueError(
+            f"{kind} cannot be saved, as it has parameters of its own ({', '.join(sorted(own))}). Pickle it."
+        )
+
+
+def _task(model: LinearModel) -> str:
+    return "classification" if model.classifies else "regression"
+
+
+def _described(value: Any) -> Any:
+    """A report as numbers and words: records by their own text, which stays readable when they change."""
+    if isinstance(value, dict):
+        return {str(key): _described(item) for key, item in value.items()}
+    if isinstance(value, list) or type(value) is tuple:
+        return [_described(item) for item in value]
+    return value if isinstance(value, _PLAIN) and not hasattr(value, "_fields") else str(value)
+
+
+def check(content: Mapping[str, Any]) -> None:
+    """Raise a ValueError, or another error of Python's, where the fields of a model do not fit together."""
+    _must(type(content) is dict and content["task"] in _TASKS, "its task is unknown")
+    _must(content["features"] in _FEATURES, "the kind of its features is unknown")
+    width, outputs = content["n_features"], _check_weights(content)
+    _check_names(content, width)
+    if content["task"] == "classification":
+        classes = content["classes"]
+        _must(content["outputs"] is None, "it has classes and outputs")
+        _must(isinstance(classes, np.ndarray) and classes.ndim == 1, "its classes are no list")
+        labels = classes.tolist()
+        _must(len(labels) >= 1 and labels == sorted(set(labels)), "its classes are not distinct and sorted")
+        _must(outputs == len(labels) or (outputs == 1 and len(labels) == 2), "it has weights for other classes")
+    else:
+        own = content["outputs"]
+        _must(content["classes"] is None, "it has classes and is a regression")
+        _must(own is None or type(own) is int, "its number of outputs is no number")
+        _must(outputs == (1 if own is None else own), "it has weights for other outputs")
+    model = _TASKS[content["task"]](**content["settings"])
+    check_parameters(model)
+    for loss in (model._loss(), content["loss"]):
+        _must(isinstance(loss, tuple) and (model.classifies or not loss.classifies), "its loss is for another task")
+    summary, extra = content["summary"], content["extra"]
+    for name in ("examples", "passes", "nonzeros"):
+        _must(type(summary[name]) is int and 0 <= summary[name] < 1 << 62, f"its number of {name} is impossible")
+    _must(type(summary["history"]) is list and type(summary["sparsco"]) is str, "its summary is incomplete")
+    _must("report" in summary, "its summary is incomplete")
+    reader = extra.get("reader", {})
+    _must(type(extra) is type(reader) is dict and "cache" not in reader, "it says wrongly how data is read")
+    _must(all(type(name) is str for name in reader), "it says wrongly how data is read")
+    if "training" in content:
+        state = content["training"]
+        _must(isinstance(state["model"], LinearModel) and type(state["environment"]) is dict, "its state is no state")
+
+
+def _check_weights(content: Mapping[str, Any]) -> int:
+    """Check that weights are where they can be looked up; return the number of outputs."""
+    data, columns, ends = (content["coef"][name] for name in ("data", "columns", "ends"))
+    width, intercept = content["n_features"], content["intercept"]
+    limit = getattr(_FEATURES[content["features"]], "_limit", 1 << 32)
+    _must(type(width) is int and 0 <= width <= limit, "its number of features is impossible")
+    for array, kind in ((data, np.float64), (columns, np.int64), (ends, np.int64), (intercept, np.float64)):
+        _must(isinstance(array, np.ndarray) and array.dtype == kind and array.ndim == 1, "its weights are no numbers")
+    outputs = len(intercept)
+    _must(outputs >= 1 and len(ends) == outputs + 1, "its weights and intercepts are of different models")
+    counts = np.diff(ends)
+    _must(ends[0] == 0 and ends[-1] == len(data) == len(columns) and (counts >= 0).all(), "its weights do not fit")
+    _must(np.isfinite(data).all() and np.isfinite(intercept).all(), "its weights are not finite")
+    _must(((columns >= 0) & (columns < width)).all(), "it has weights of features that it does not have")
+    places = np.lexsort((columns, np.repeat(np.arange(outputs), counts)))
+    repeated = np.diff(columns[places]) == 0
+    repeated &= np.diff(np.repeat(np.arange(outputs), counts)[places]) == 0
+    _must(not repeated.any(), "it has two weights for one feature")
+    return outputs
+
+
+def _check_names(content: Mapping[str, Any], width: int) -> None:
+    names, column_names = content["names"], content["column_names"]
+    _must(type(names) is dict, "its names are no names")
+    _must(all(type(key) is int and 0 <= key < width for key in names), "it names features that it does not have")
+    if content["features"] == "names":
+        _must(len(names) == width == len(set(names.values())), "not every feature has a name of its own")
+        _must(column_names is None, "it has names of columns and none")
+    elif column_names is not None:
+        _must(isinstance(column_names, np.ndarray) and column_names.shape == (width,), "it has more names or fewer")
+        _must(all(type(name) is str for name in column_names.tolist()), "names of its columns are no strings")
+
+
+def _must(holds: Any, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
+
+
+def restored(content: Mapping[str, Any]) -> Any:
+    """Return a linear model that predicts what the saved one did; ``content`` is as ``read`` returns it."""
+    model, coef = _TASKS[content["task"]](**content["settings"]), content["coef"]
+    features, columns, width = _FEATURES[content["features"]](), coef["columns"], content["n_features"]
+    if isinstance(features, Names) or features.seen:  # slots for what has a weight
+        used = np.unique(columns)
+        columns, features = np.searchsorted(used, columns), features.of(used, width, content["names"])
+    else:
+        features.width = width
+    shape = len(coef["ends"]) - 1, features.room
+    summary = content["summary"]
+    model._model = Solved(
+        sp.csr_array((coef["data"], columns, coef["ends"]), shape=shape), content["intercept"], summary["examples"],
+        summary["history"], summary["report"],
+    )  # fmt: skip
+    model._features, model.n_features_in_, model.n_iter_ = features, features.width, summary["passes"]
+    model._layout, model._streaming, model._noting, model._runs = "dense", False, False, None
+    model._ended = "the training state was not saved, or not loaded, with this model"
+    if content["column_names"] is not None:
+        model.feature_names_in_ = content["column_names"]
+    if content["task"] == "classification":
+        model.classes_, model._open = content["classes"], False
+    else:
+        model._outputs = content["outputs"]
+    return model
+
+
+def environment() -> dict[str, str]:
+    """What the last bits of a result depend on."""
+    import numba
+    from llvmlite import binding
+
+    from ..util.sources import results_hash
+
+    features = binding.get_host_cpu_features()
+    return {
+        "sparsco": f"{__version__} ({results_hash()})", "numba": numba.__version__, "numpy": np.__version__,
+        "python": platform.python_version(), "CPU": f"{binding.get_host_cpu_name()} {features.flatten()}",
+    }  # fmt: skip
+
+
+def differences(then: dict[str, str]) -> list[str]:
+    """What of the environment was another: as a list of what it was."""
+    now = environment()
+    return [
+        "a CPU of another kind" if name == "CPU" else f"{name} {then.get(name)}, not {now[name]}"
+        for name in now
+        if then.get(name) != now[name]
+    ]

@@ -1,0 +1,162 @@
+"""Stable names of the classes that files may hold.
+
+A model file or a checkpoint names a class by its entry here (``loss/logistic``), never by its module.  So files stay
+readable when code moves or a class is renamed.  An entry is never changed or given to another class.  A class that is
+not listed cannot be stored, and reading a file makes no other class.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+_PACKAGE = __name__.partition(".")[0]
+_ENTRIES = """
+loss/squared                  losses:Squared
+loss/huber                    losses:Huber
+loss/epsilon-insensitive      losses:EpsilonInsensitive
+loss/quantile                 losses:Quantile
+loss/poisson                  losses:Poisson
+loss/logistic                 losses:Logistic
+loss/hinge                    losses:Hinge
+loss/squared-hinge            losses:SquaredHinge
+loss/multinomial              losses:Multinomial
+
+penalty/elastic-net           penalties:ElasticNet
+penalty/weighted-elastic-net  penalties:WeightedElasticNet
+penalty/non-negative          penalties:NonNegative
+penalty/box                   penalties:Box
+penalty/row-group             penalties:RowGroup
+penalty/group-l1              penalties:GroupL1
+penalty/sparse-group          penalties:SparseGroup
+penalty/l1-ball               penalties:L1Ball
+penalty/l2-ball               penalties:L2Ball
+penalty/trace-norm            penalties:TraceNorm
+penalty/auto                  penalties:Auto
+penalty/auto-elastic-net      penalties:AutoElasticNet
+
+mirror/euclidean              mirrors:Euclidean
+mirror/sparse-kaczmarz        mirrors:SparseKaczmarz
+mirror/p-norm                 mirrors:PNorm
+
+step/strongly-convex          steps:StronglyConvex
+step/convex                   steps:Convex
+step/halving                  steps:Halving
+step/constant                 steps:Constant
+step/inverse-sqrt             steps:InverseSqrt
+step/inverse-time             steps:InverseTime
+step/in-epochs                optimizers.epoch_gd:InEpochs
+step/ball                     optimizers.epoch_sgd_l1_ball:BallSteps
+
+optimizer/adagrad-fobos       optimizers.adagrad:AdaGradFOBOS
+optimizer/adagrad-rda         optimizers.adagrad:AdaGradRDA
+optimizer/batch-fobos         optimizers.minibatch:BatchFOBOS
+optimizer/batch-rda           optimizers.minibatch:BatchRDA
+optimizer/epoch-gd            optimizers.epoch_gd:EpochGD
+optimizer/epoch-sgd           optimizers.epoch_sgd_l1_ball:EpochSGD
+optimizer/fobos               optimizers.fobos:FOBOS
+optimizer/fobos-followed      optimizers.fobos_tracked:FollowedFOBOS
+optimizer/ftrl                optimizers.ftrl:FTRL
+optimizer/mirror              optimizers.mirror_descent:MirrorDescent
+optimizer/mirror-static       optimizers.mirror_descent:StaticDescent
+optimizer/mirror-swept        optimizers.mirror_descent:SweptDescent
+optimizer/nftrl               optimizers.nftrl:NFTRL
+optimizer/orda                optimizers.orda:ORDA
+optimizer/orda-split          optimizers.orda:SplitORDA
+optimizer/rda                 optimizers.rda:RDA
+optimizer/sgd                 optimizers.sgd:SGD
+optimizer/sgd-dense           optimizers.sgd:DenseSGD
+optimizer/sgd-harmonic        optimizers.sgd:HarmonicSGD
+optimizer/ssg                 optimizers.ssg:SSG
+optimizer/truncated-gradient  optimizers.truncated_gradient:TruncatedGradient
+
+conversion/last               conversions.averaging:Last
+conversion/average            conversions.averaging:Average
+conversion/suffix             conversions.averaging:Suffix
+conversion/random             conversions.averaging:RandomIterate
+conversion/last-epoch         conversions.averaging:LastEpoch
+conversion/average-sl         conversions.averaging:AverageSL
+conversion/last-sl            conversions.averaging:LastSL
+conversion/optimal-sl         conversions.averaging:OptimalSL
+conversion/ocmdi              conversions.single_iterate:OCMDI
+conversion/scmdi              conversions.single_iterate:SCMDI
+rounding/threshold            conversions.averaging:Threshold
+rounding/top-k                conversions.averaging:TopK
+rounding/sparsify             conversions.averaging:Sparsify
+
+preset                        presets:Preset
+
+state/run                     engine.run:Run
+state/grid                    engine.run:Grid
+state/pilot                   steps:Pilot
+state/problem                 problem.state:Problem
+state/layout                  problem.state:Layout
+state/state                   problem.state:State
+state/block                   problem.state:Block
+state/ball-block              optimizers.epoch_sgd_l1_ball:BallBlock
+state/ball-queue              optimizers.epoch_sgd_l1_ball:Queue
+state/following-block         optimizers.iterate_tracking:FollowingBlock
+state/follow                  optimizers.iterate_tracking:Follow
+state/heap-block              optimizers.fobos_tracked:HeapBlock
+state/swept-block             optimizers.mirror_descent:SweptBlock
+state/means                   problem.state:Means
+state/gradient-phase          conversions.gradient_phase:FixedPoint
+state/reservoir               conversions.reservoir:Reservoir
+state/reservoir-table         conversions.reservoir:_Table
+state/sample                  conversions.reservoir:Sample
+state/sample-rows             conversions.reservoir:SampleRows
+state/matrix                  data.rows:Matrix
+state/drift                   data.drift:Drift
+watch/nothing                 problem.state:Nothing
+watch/iterates                problem.state:Iterates
+watch/followed                problem.state:Followed
+watch/gradients               problem.state:Gradients
+watch/curvatures              problem.state:Curvatures
+
+targets/values                problem.targets:Values
+targets/classes               problem.targets:Classes
+targets/one-vs-rest           problem.targets:OneVsRest
+targets/repeated              problem.targets:Repeated
+
+features/columns              data.slots:Columns
+features/seen-columns         data.slots:SeenColumns
+features/names                data.slots:Names
+
+model/converted               estimators.linear:Solved
+model/answer                  conversions.averaging:Answer
+model/linear-classifier       estimators.tasks:LinearClassifier
+model/linear-regressor        estimators.tasks:LinearRegressor
+model/classifier              estimators.sklearn:SparseClassifier
+model/regressor               estimators.sklearn:SparseRegressor
+model/path                    selection.paths:SparsePath
+path/models                   selection.paths:Path
+path/judged                   selection.paths:Judged
+path/unseen                   selection.paths:Unseen
+"""
+HOMES = dict(line.split() for line in _ENTRIES.splitlines() if line)
+"""Module and class of each name."""
+
+
+def name_of(kind: type) -> str:
+    """Return the stable name of a class; raise a ValueError for a class without one."""
+    package, _, module = kind.__module__.partition(".")
+    name = _names().get(f"{module}:{kind.__qualname__}") if package == _PACKAGE else None
+    if name is None:
+        raise ValueError(
+            f"{kind.__module__}.{kind.__qualname__} is not a part of sparsco: what has it can be pickled, not saved."
+        )
+    return name
+
+
+def class_of(name: Any) -> Any:
+    """Return the class of a stable name; raise a TypeError for a name that no class has."""
+    if not isinstance(name, str) or name not in HOMES:
+        raise TypeError(f"{name} is not known")
+    module, _, attribute = HOMES[name].partition(":")
+    return getattr(importlib.import_module(f"{_PACKAGE}.{module}"), attribute)
+
+
+@functools.cache
+def _names() -> dict[str, str]:
+    return {home: name for name, home in HOMES.items()}

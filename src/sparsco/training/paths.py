@@ -1,0 +1,79 @@
+"""Paths of strengths from a file: training, the table as text, and a page with plots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..selection.paths import Path, SparsePath
+from ..streams import open_stream
+from ..util import html
+from ..util.progress import Live
+from .train import Trained, Training
+
+
+def train_path(
+    source: Any, model: Any = None, *, path: Mapping[str, Any] | None = None, passes: int = 1,
+    shuffle: bool = True, reader: Mapping[str, Any] | None = None, classes: Any = None,
+    settings: Mapping[str, Any] | None = None, live: Any = None,
+) -> Trained:  # fmt: skip
+    """:func:`sparsco.train` of a path: ``model`` is an estimator or None, ``path`` the parameters of
+    :class:`SparsePath`; the outcome's ``model`` is the path."""
+    own = {**(path or {}), "passes": passes}
+    training = Training(
+        None if model is None else SparsePath(model, **own), passes, shuffle, dict(reader or {}), classes,
+        dict(settings or {}),
+    )  # fmt: skip
+    training.wrap = lambda estimator: SparsePath(estimator, **own)
+    training.checkpoints, training.stop, training.live = None, bool, live or Live()
+    training.stream = open_stream(source, **training.reader)
+    return training.whole()
+
+
+def as_text(path: Path, chosen: float | None = None) -> str:
+    """The path as a table."""
+    table = path.table()
+    lines = [f"{'lam':>12} {'nonzeros':>10} {'loss':>10} {'+-':>9} {'error':>10}"]
+    lines[0] += f" {'gap':>8}" if "gap" in table[0] else ""
+    for each in table:
+        mark = f" {each['gap']:>8.1e}" if "gap" in each else ""
+        mark += "  chosen" if each["lam"] == chosen else ""
+        lines.append(
+            f"{each['lam']:>12.4g} {each['nonzeros']:>10,} {each['loss']:>10.5f} {each['spread']:>9.5f} "
+            f"{each['error']:>10.5f}{mark}"
+        )
+    return "\n".join(lines)
+
+
+def write_page(file: Any, path: Path, chosen: float | None = None, names: Mapping[int, str] | None = None) -> Any:
+    """The path as one HTML file: plots, table, the chosen model's largest weights."""
+    blocks = html.with_plots(_plots)(path, chosen)
+    table = path.table()
+    blocks.append(html.table(list(table[0]), [list(each.values()) for each in table]))
+    if chosen is not None:
+        coef = sp.coo_array(path.model(chosen).sparsify().coef_)
+        largest = np.argsort(-np.abs(coef.data))[:50]
+        rows = [[(names or {}).get(int(coef.col[k]), str(coef.col[k])), float(coef.data[k])] for k in largest]
+        blocks += [html.heading(f"The model of lam = {chosen:.4g}"), html.table(["feature", "weight"], rows)]
+    return html.write(file, "A path of sparse models", blocks)
+
+
+def _plots(path: Path, chosen: float | None) -> list[str]:
+    from matplotlib.figure import Figure
+
+    from .. import plots
+    drawn = {
+        "Weights of the features, by the strength of the penalty.": plots.coefficient_path,
+        "Loss on rows that were not learned against the number of features.": plots.error_vs_nonzeros,
+    }
+    if path.stability is not None:
+        drawn["Agreement of the folds' selections."] = plots.selection_stability
+    blocks = []
+    for caption, draw in drawn.items():
+        figure = Figure(figsize=(5.0, 3.6))
+        draw(path, chosen=chosen, axes=figure.add_subplot())
+        blocks.append(html.figure(figure, caption))
+    return blocks

@@ -1,0 +1,256 @@
+"""A model on the rows of a stream, in constant memory: predictions, and how good they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..data.rows import Matrix
+from ..data.slots import without
+from ..streams import Chunk, Stream, open_stream
+from ..streams.cache import is_cache
+from ..streams.protocol import unlabelled
+from ..streams.tables import IGNORE, OTHERS
+from ..util.progress import printable
+from .model_files import restored
+from .train import by_name, labels
+
+KINDS = ("label", "score", "probability")
+_MOST_SCORES = 1 << 25
+"""Rows up to which the area under the curve is computed, for which all scores are kept."""
+
+
+def opened_for(
+    content: Mapping[str, Any], source: Any, labelled: bool = True, **options: Any
+) -> tuple[Any, Stream]:
+    """The model in a file, and a stream whose features are its columns: read with the options it was trained with.
+
+    Of a table only columns with a weight have to be there, and where rows are to be ``labelled`` their target.
+    """
+    model, reader = restored(content), read_alike(content, options)
+    names = list(content["names"].values()) if content["features"] == "names" else None
+    source = source[0] if isinstance(source, list) and len(source) == 1 else source
+    if isinstance(source, str | os.PathLike) and is_cache(os.fspath(source)):
+        stream: Stream = open_stream(source)
+        if stream.identity()["options"].get("hash_bits") != reader.get("hash_bits") or (names and not stream.names):
+            raise ValueError(f"{source} holds features of another kind than the model's: convert it with its options.")
+        if names is None and by_name(stream):
+            raise ValueError(f"{source} has names of features, and those of the model are numbered columns.")
+        return model, stream if names is None else _Renamed(stream, names)
+    if names is not None:
+        reader |= {"names": names, "frozen": True}
+    if "schema" in content["extra"].get("reader", {}):
+        reader |= _of_table(content, names, labelled, options)
+        if source == "-":  # whose first line does not say what it is; of tables only CSV can be there
+            reader.setdefault("format", "csv")
+    try:
+        stream = open_stream(source, **reader)
+    except ValueError as error:
+        if names is not None and "has no option" in str(error):
+            raise ValueError(f"the features of the model are names, and those of {source} numbered columns.") from None
+        raise
+    if names is None and by_name(stream):
+        raise ValueError(f"{source} has names of features, and those of the model are numbered columns.")
+    return model, stream
+
+
+def read_alike(content: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the reader: those the model was trained with, and others that leave its features what they are."""
+    own = content["extra"].get("reader", {})
+    for name in ("hash_bits", "quadratic", "zero_based"):
+        if name in options and options[name] != own.get(name):
+            was = f"{name}={own[name]!r}" if name in own else f"no {name}"
+            raise ValueError(f"{name}={options[name]!r}: the model was trained with {was}; leave it out.")
+    return own | options
+
+
+def _of_table(
+    content: Mapping[str, Any], names: list[str] | None, labelled: bool, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The options for a table of which only what counts must be there: columns that features with a weight come from
+    (all that were learned where names are hashed), the target of labelled rows, and what is asked for now."""
+    reader = content["extra"]["reader"]
+    schema = {name: kind for name, kind in reader["schema"].items() if kind != IGNORE}
+    target = reader.get("target")
+    labels = {target: schema.pop(target)} if target in schema else {}
+    if names is not None:
+        parts = [name.split("=") for name in names]
+        used = {"=".join(part[:k]) for part in parts for k in range(1, len(part) + 1)}
+        schema = {name: kind for name, kind in schema.items() if name in used}
+    found: dict[str, Any] = {"optional": [role for role in ("weight", "tag") if role not in options]}
+    if not labelled:
+        found["target"] = None
+    elif "target" not in options:
+        schema |= labels
+    return found | {"schema": schema | {OTHERS: IGNORE} | options.get("schema", {})}
+
+
+class Watched(Stream):
+    """A stream that tells how much of it was read: ``progress(read, total)`` for each chunk."""
+
+    def __init__(self, stream: Stream, progress: Callable[[float, float | None], None]) -> None:
+        self.stream, self.total, self.progress = stream, stream.total, progress
+        self.labels_are = stream.labels_are
+
+    def chunks(self, start: Any = None) -> Iterator[Chunk]:
+        for chunk in self.stream.chunks(start):
+            yield chunk
+            self.progress(chunk.read, self.total)
+
+
+class _Renamed(Stream):
+    """A cache of rows whose columns have names, with the columns of a model that has names of its own."""
+
+    def __init__(self, stream: Stream, names: list[str]) -> None:
+        self.stream, self.total, self.d = stream, stream.total, len(names)
+        place = {name: column for column, name in enumerate(names)}
+        self.column = np.full(max(stream.names, default=-1) + 1, -1, np.int64)
+        for column, name in stream.names.items():
+            self.column[column] = place.get(name, -1)
+
+    def chunks(self, start: Any = None) -> Iterator[Chunk]:
+        for chunk in self.stream.chunks(start):
+            columns = self.column[chunk.indices]
+            rows = without(Matrix(chunk.indptr, columns, chunk.data, self.d), columns >= 0, self.d)
+            yield chunk._replace(indptr=rows.indptr, indices=rows.indices, data=rows.data, d=self.d)
+
+
+def predictions(model: Any, stream: Stream, kind: str = "label") -> Iterator[tuple[Chunk, np.ndarray]]:
+    """For each chunk labels (numbers for a regression), scores or probabilities."""
+    classifies = hasattr(model, "classes_")
+    _check_kind(model, kind)
+    for chunk in stream:
+        p = model.margins_of(chunk.matrix)
+        if kind == "probability":
+            yield chunk, model._probabilities(p)
+        elif kind == "score":
+            yield chunk, p[:, 0] if p.shape[1] == 1 else p
+        else:
+            yield chunk, model._best(p) if classifies else model._predicted(p)
+
+
+def _check_kind(model: Any, kind: str) -> None:
+    if kind not in KINDS:
+        raise ValueError(f"{kind!r} is no kind of prediction: choose {', '.join(KINDS)}.")
+    if kind == "probability" and not hasattr(model._loss(), "probabilities"):
+        raise ValueError("this model has no probabilities: it needs a classifier with logistic or multinomial loss.")
+
+
+def lines(model: Any, stream: Stream, kind: str = "label", digits: int = 6) -> Iterator[str]:
+    """Predictions as text: a line for each row, columns apart by tabs, a row's tag behind them.
+
+    Probabilities and scores have so many significant ``digits``, and of several classes a first line that names these;
+    the numbers that a regression predicts have all.
+    """
+    _check_kind(model, kind)
+    several = kind == "probability" or (kind == "score" and len(model.intercept_) > 1)
+    if several:
+        names = model.classes_.tolist() if hasattr(model, "classes_") else range(len(model.intercept_))
+        yield "\t".join(printable(str(name)) for name in names) + "\n"
+    for chunk, found in predictions(model, stream, kind):
+        rows, form = found.tolist(), "" if kind == "label" else f".{digits}g"
+        texts = [
+            "\t".join(format(x, form) for x in row) if isinstance(row, list) else printable(format(row, form))
+            for row in rows
+        ]
+        if chunk.tags is not None:
+            texts = [f"{text}\t{printable(tag)}" if tag else text for text, tag in zip(texts, chunk.tags, strict=True)]
+        yield "".join(text + "\n" for text in texts)
+
+
+def evaluate(model: Any, stream: Stream) -> dict[str, float]:
+    """Of a classifier the share of wrong labels, the loss and, for two classes, the area under the curve; of a
+    regression the root mean squared and the mean absolute error, and the share of variance explained."""
+    total = _Classified(model) if hasattr(model, "classes_") else _Measured(model)
+    rows = 0
+    for chunk in stream:
+        missing = unlabelled(chunk.y)
+        if missing.any():
+            hint = f": {stream.labels_are}" if stream.labels_are else ""
+            raise ValueError(f"row {chunk.first + int(missing.argmax()) + 1} has no label to compare with{hint}.")
+        weights = np.ones(chunk.rows) if chunk.weights is None else chunk.weights
+        total.add(model.margins_of(chunk.matrix), chunk.y, weights, chunk.first)
+        rows += chunk.rows
+    if not rows:
+        raise ValueError("the source has no rows: there is nothing to evaluate on.")
+    return {"rows": rows, **total.figures()}
+
+
+def area(margin: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> float:
+    """Under the curve of hits against false alarms: the chance that a positive row has the larger margin, ties half.
+
+    >>> area(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]), np.ones(4))
+    0.75
+    """
+    _, rank = np.unique(margin, return_inverse=True)
+    hits, alarms = (np.bincount(rank, weights * chosen) for chosen in (positive, ~positive))
+    below = np.cumsum(alarms) - 0.5 * alarms
+    return float(hits @ below / (hits.sum() * alarms.sum()))
+
+
+class _Classified:
+    def __init__(self, model: Any) -> None:
+        self.model, self.sums = model, np.zeros(3)
+        self.scores: list[Any] | None = [] if len(model.classes_) == 2 else None
+        self.rows = 0
+
+    def add(self, p: np.ndarray, y: np.ndarray, weights: np.ndarray, first: int) -> None:
+        """Count rows, the first of them number ``first``, from 0."""
+        model, y, classes = self.model, labels(y), self.model.classes_
+        if (y.dtype.kind == "O") != (classes.dtype.kind in "OU"):
+            words, other = ("words", "numbers") if y.dtype.kind == "O" else ("numbers", "words")
+            raise ValueError(f"the labels of this source are {words}, and the classes of the model {other}.")
+        codes = model.places(y)
+        if (codes < 0).any():
+            at = int((codes < 0).argmax())
+            raise ValueError(
+                f"row {first + at + 1} has the label {y[at : at + 1].tolist()[0]!r}, which is none of the model's "
+                f"classes {classes.tolist()}: write labels as they were in training, or leave out such rows."
+            )
+        wrong, self.rows = model._best(p) != y, self.rows + len(y)
+        self.sums += [(weights * x).sum() for x in (np.ones(len(y)), wrong, model.row_losses(p, y))]
+        if self.rows > _MOST_SCORES:
+            self.scores = None
+        if self.scores is not None:
+            margin = p[:, 0] if p.shape[1] == 1 else p[:, 1] - p[:, 0]
+            self.scores.append((margin, codes == 1, weights))
+
+    def figures(self) -> dict[str, float]:
+        n, wrong, loss = self.sums.tolist()
+        if not n > 0.0:
+            raise ValueError("the weights of all rows are zero: there is nothing to evaluate on.")
+        found = {"error": wrong / n, "loss": loss / n}
+        if self.scores:
+            margin, positive, weights = (np.concatenate(parts) for parts in zip(*self.scores, strict=True))
+            if (weights * positive).any() and (weights * ~positive).any():
+                found["auc"] = area(margin, positive, weights)
+        return found
+
+
+class _Measured:
+    def __init__(self, model: Any) -> None:
+        self.model, self.sums = model, np.zeros(4)
+        self.mean, self.spread = 0.0, 0.0
+
+    def add(self, p: np.ndarray, y: np.ndarray, weights: np.ndarray, first: int) -> None:
+        if y.dtype.kind == "O":
+            raise ValueError("the model is a regression, and the labels of this source are words.")
+        gap = self.model._predicted(p) - y
+        losses = self.model.row_losses(p, y)
+        n, before = float(weights.sum()), self.sums[0]
+        self.sums += [(weights * x).sum() for x in (np.ones(len(y)), gap**2, np.abs(gap), losses)]
+        if n > 0.0:  # means and squared distances from them, of parts put together
+            mean = float((weights * y).sum()) / n
+            self.spread += float((weights * np.square(y - mean)).sum())
+            self.spread += (mean - self.mean) ** 2 * before * n / (before + n)
+            self.mean += (mean - self.mean) * n / (before + n)
+
+    def figures(self) -> dict[str, float]:
+        n, squares, absolute, loss = self.sums.tolist()
+        if not n > 0.0:
+            raise ValueError("the weights of all rows are zero: there is nothing to evaluate on.")
+        found = {"rmse": (squares / n) ** 0.5, "mae": absolute / n, "loss": loss / n}
+        return found | ({"r2": 1.0 - squares / self.spread} if self.spread > 0.0 else {})

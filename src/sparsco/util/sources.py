@@ -1,0 +1,55 @@
+"""Hashes of our own source files, by what they decide.
+
+Compiled kernels and computed results are kept on disk under such a hash: they are found again as long as nothing that
+decides them was edited, and are never stale.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[1]
+COMPILED = (
+    "jit", "data", "losses.py", "penalties.py", "mirrors.py", "problem", "optimizers", "conversions/reservoir.py",
+    "conversions/coordinate_descent.py", "conversions/gradient_phase.py", "streams/numbers.py", "streams/features.py",
+    "streams/libsvm.py", "streams/vw.py", "streams/cache.py", "selection/stable/paths.py", "selection/stable/bursts.py",
+    "selection/stable/scaling.py", "estimators/checks.py",
+)  # fmt: skip
+"""Files and folders with functions that are compiled; a test compares this list with the functions there are."""
+SHOWN = (
+    "cli", "plots", "util/html.py", "util/progress.py", "util/notices.py", "training/inspection.py",
+    "training/paths.py", "bench/present.py", "reproduce/present.py", "reproduce/verdicts.py", "estimators/views.py",
+)  # fmt: skip
+"""Files and folders that only show what was computed."""
+
+
+@functools.cache
+def kernels_hash() -> str:
+    """Return a hash over the sources that decide compiled code."""
+    return _hash(file for file in _files() if is_below(file, COMPILED))
+
+
+@functools.cache
+def results_hash() -> str:
+    """Return a hash over the sources that decide the numbers of a result: all but those that only show them."""
+    return _hash(file for file in _files() if not is_below(file, SHOWN))
+
+
+def is_below(file: str, places: Iterable[str]) -> bool:
+    """Return whether a file of the package is one of the places, or lies in one of them."""
+    return any(file == place or file.startswith(f"{place}/") for place in places)
+
+
+def _files() -> list[str]:
+    return sorted(path.relative_to(_ROOT).as_posix() for path in _ROOT.rglob("*.py"))
+
+
+def _hash(files: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.encode())
+        digest.update((_ROOT / file).read_bytes())
+    return digest.hexdigest()[:16]
