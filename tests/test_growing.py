@@ -27,10 +27,10 @@ from sparsco import (
     optimizers,
     steps,
 )
-from sparsco.conversions import sparsify
 from sparsco.data.rows import as_matrix
 from sparsco.data.slots import Columns, Names, SeenColumns
 from sparsco.engine.run import Run
+from sparsco.estimators import sparsify
 from sparsco.jit.dispatch import plain_python
 from sparsco.losses import Logistic, Multinomial
 from sparsco.penalties import ElasticNet, L1Ball, RowGroup, TraceNorm

@@ -16,7 +16,7 @@ from sklearn.metrics import cohen_kappa_score, f1_score, jaccard_score
 
 from sparsco import metrics
 from sparsco.losses import Hinge, Logistic, Squared
-from sparsco.metrics.selection import (
+from sparsco.metrics import (
     cohen_kappa,
     exact_density,
     jaccard,

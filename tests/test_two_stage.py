@@ -42,10 +42,11 @@ from sparsco import (
     conversions,
     sparsify_random,
 )
-from sparsco.conversions import sparsify
+from sparsco.conversions import thinning
 from sparsco.conversions.reservoir import SampleRows
 from sparsco.data.rows import as_matrix
 from sparsco.engine.run import DivergenceError
+from sparsco.estimators import sparsify
 from sparsco.jit.dispatch import plain_python
 from sparsco.parts import projections
 from sparsco.penalties import prox_all, strength
@@ -353,7 +354,7 @@ def thin(how, W, loss, regularizer, X, targets):
     sample = SampleRows(rows.indptr, rows.indices, rows.data, targets, np.ones_like(targets), np.arange(len(targets)))
     problem = Problem(loss, regularizer, *W.shape, True, Nothing())
     how.suits(regularizer, len(W))
-    return sparsify.thinned(how, W, np.zeros(W.shape[1]), problem, sample, 0)
+    return thinning.thinned(how, W, np.zeros(W.shape[1]), problem, sample, 0)
 
 
 def test_a_budget_learns_a_softmax_anew_as_one():
@@ -430,7 +431,7 @@ def check_functions():
         again = sparsify.refit(few, X, y)
         losses = []
         for each in (few, again):
-            read, rows = sparsify._examples(sparsify._read(each), X, y, None)
+            read, rows = sparsify._examples(each, sparsify._read(each), X, y, None)
             losses.append(rows.loss(read.loss, X @ read.W + read.b))
         assert losses[1] < losses[0] and again.score(X, y) > few.score(X, y) - 0.05  # wrong targets lose far more
         assert np.array_equal(np.asarray(again.coef_) != 0.0, np.asarray(few.coef_) != 0.0)
@@ -506,7 +507,7 @@ def test_film_ratings_come_out_as_they_were_first_measured():
     for chunk in problem.stream(0, 75_000):
         run.feed(chunk.matrix, chunk.y, order=chunk.order, again=chunk.again)
     w, (X, y) = run.finish().w[:, 0], problem.training()
-    moments = sparsify.second_moments(X)
+    moments = thinning.second_moments(X)
     assert problem.measures(w)["RMSE"] == pytest.approx(2.365, abs=0.03)
     for K, k, mg, dd, top in (
         (500, 260, 2.529, 2.496, 2.430), (2000, 500, 2.408, 2.403, 2.380), (5000, 800, 2.381, 2.378, 2.371)

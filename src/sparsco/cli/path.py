@@ -47,8 +47,7 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 
 def _path(given: argparse.Namespace) -> int:
-    from ..selection import paths
-    from ..training import model_files
+    from ..training import model_files, paths
     from ..training.train import by_name, reader_of
     from ..util.progress import Live
 

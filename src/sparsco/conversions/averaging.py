@@ -274,7 +274,7 @@ class AverageSL(NamedTuple):
 
     def finish(self, run: Any) -> Answer:
         means = run.means()
-        return _convert(self, run, means, means.w, means.b)
+        return map_to_sparse(self, run, means, means.w, means.b)
 
 
 class LastSL(NamedTuple):
@@ -305,7 +305,7 @@ class LastSL(NamedTuple):
     begin, next_event, event = Suffix.begin, _next_long_window, Suffix.event
 
     def finish(self, run: Any) -> Answer:
-        return _convert(self, run, run.means(), *run.weights_before_last(), self.last_factor)
+        return map_to_sparse(self, run, run.means(), *run.weights_before_last(), self.last_factor)
 
 
 class OptimalSL(NamedTuple):
@@ -362,7 +362,7 @@ class OptimalSL(NamedTuple):
         if fixed is None:
             run.warn(f"{run.seen} examples left none for OptimalSL's gradient phase; the last iterate is returned.")
             return Answer(*run.weights(), {})
-        return _convert(self, run, fixed, fixed.w, fixed.b)
+        return map_to_sparse(self, run, fixed, fixed.w, fixed.b)
 
 
 class Threshold(NamedTuple):
@@ -467,7 +467,7 @@ def _gradient_watch(conversion: Any, loss: Any) -> Any:
     return Curvatures() if conversion.L is None and loss.curved else Gradients()
 
 
-def _convert(conversion: Any, run: Any, means: Any, w: np.ndarray, b: np.ndarray, factor: float = 1.0) -> Answer:
+def map_to_sparse(conversion: Any, run: Any, means: Any, w: np.ndarray, b: np.ndarray, factor: float = 1.0) -> Answer:
     """The map S(w - g/M, lam pen/M) around (w, b), lane by lane, with the conversion's metric M times ``factor``.
 
     Where lanes or features are tied together it is one map of the whole matrix: ``joint``.

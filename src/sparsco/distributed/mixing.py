@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..conversions.averaging import NEVER, Answer, Average, AverageSL, Last, LastSL, OptimalSL, Suffix, _convert
+from ..conversions.averaging import NEVER, Answer, Average, AverageSL, Last, LastSL, OptimalSL, Suffix, map_to_sparse
 from ..conversions.gradient_phase import FixedPoint
 from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix
@@ -431,7 +431,7 @@ class Mixing:
             found.sums[k].add_to(sums)
             sums /= found.n
             means = Means(*point, sums[:, :m], bias[0], sums[:, m:], bias[1], found.n)
-            answer = _convert(conversion, run, means, *point, getattr(conversion, "last_factor", 1.0))
+            answer = map_to_sparse(conversion, run, means, *point, getattr(conversion, "last_factor", 1.0))
         elif isinstance(conversion, Last):
             answer = Answer(*run.weights(), {})
         else:

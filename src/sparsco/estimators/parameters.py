@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 import numbers
 import re
 from typing import Any
@@ -32,6 +31,7 @@ from ..penalties import (
     scaled,
 )
 from ..presets import PRESETS, Preset
+from ..util.validation import is_count, is_number
 
 MAX_LANES = 32
 """One-vs-rest models that are learned in one read; more classes are more runs."""
@@ -70,11 +70,11 @@ def check_parameters(model: Any) -> None:
 
     alpha = model.alpha
     is_auto = isinstance(alpha, str) and alpha == "auto"
-    must("alpha", is_auto or _is_number(alpha, 0.0), "'auto' or a number of at least 0")
-    must("l1_ratio", _is_number(model.l1_ratio, 0.0, 1.0), "between 0 (only L2) and 1 (only L1)")
-    must("max_iter", _is_count(model.max_iter), "a whole number of passes, at least 1")
-    must("tol", model.tol is None or _is_number(model.tol, 0.0), "None or a number of at least 0")
-    must("n_iter_no_change", _is_count(model.n_iter_no_change), "a whole number of passes, at least 1")
+    must("alpha", is_auto or is_number(alpha, 0.0), "'auto' or a number of at least 0")
+    must("l1_ratio", is_number(model.l1_ratio, 0.0, 1.0), "between 0 (only L2) and 1 (only L1)")
+    must("max_iter", is_count(model.max_iter), "a whole number of passes, at least 1")
+    must("tol", model.tol is None or is_number(model.tol, 0.0), "None or a number of at least 0")
+    must("n_iter_no_change", is_count(model.n_iter_no_change), "a whole number of passes, at least 1")
     fraction = model.validation_fraction
     for flag in ("fit_intercept", "shuffle", "early_stopping", "warm_start"):
         must(flag, isinstance(getattr(model, flag), bool | np.bool_), "True or False")
@@ -84,20 +84,20 @@ def check_parameters(model: Any) -> None:
             f"{by_column(model)} has something for every column, which storage='seen' does not list: leave storage at "
             "'auto'."
         )
-    must("budget", model.budget is None or _is_count(model.budget), "None or a whole number of features, at least 1")
+    must("budget", model.budget is None or is_count(model.budget), "None or a whole number of features, at least 1")
     if model.target_excess_risk is not None:
         if model.budget is not None:
             raise ValueError("budget and target_excess_risk both say how many features remain: leave one at None.")
         check_target(model.target_excess_risk)
     polish = model.polish
-    is_tolerance = _is_number(polish) and not isinstance(polish, numbers.Integral) and polish > 0.0
+    is_tolerance = is_number(polish) and not isinstance(polish, numbers.Integral) and polish > 0.0
     must("polish", isinstance(polish, bool | np.bool_) or is_tolerance, "True, False or a tolerance, a float above 0")
     must("n_jobs", model.n_jobs is None or (isinstance(model.n_jobs, numbers.Integral) and model.n_jobs != 0),
          "None or a whole number of threads (-1: as many as there are cores)")  # fmt: skip
     if tolerance(model) and model.early_stopping:
         raise ValueError("polish solves for all rows, of which early_stopping=True holds some back: choose one.")
     must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
-    must("validation_fraction", _is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
+    must("validation_fraction", is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
 
 
 def tolerance(model: Any) -> float:
@@ -222,7 +222,7 @@ def _step(model: Any) -> Any:
             return rule()
         raise ValueError(f"step_size={size!r} needs its constant: pass sparsco.{rule.__name__}(...).")
     if isinstance(size, numbers.Real):
-        if not (_is_number(size) and size > 0.0):
+        if not (is_number(size) and size > 0.0):
             raise ValueError(f"step_size={size!r}: a constant step must be a positive number.")
         return steps.Constant(float(size))
     return named("step_size", size, steps.RULES)
@@ -335,7 +335,7 @@ def _with_numbers(record: Any) -> Any:
         declared = getattr(declared, "__forward_arg__", declared)
         what = None
         if declared in ("float", float) or (declared == "float | None" and value is not None):
-            if _is_number(value) or (default == np.inf and value is default):
+            if is_number(value) or (default == np.inf and value is default):
                 found[field] = value if isinstance(value, int | float) else float(value)
             else:
                 what = "a finite number"
@@ -352,16 +352,3 @@ def _with_numbers(record: Any) -> Any:
         if what is not None:
             raise ValueError(f"{kind.__name__}({field}={value!r}): it must be {what}.")
     return record._replace(**found)
-
-
-def _is_number(x: Any, least: float = -np.inf, most: float = np.inf) -> bool:
-    if not isinstance(x, numbers.Real) or isinstance(x, bool):
-        return False
-    try:  # what is compared and learned with is the float, also of a fraction
-        return math.isfinite(x) and least <= float(x) <= most
-    except OverflowError:
-        return False
-
-
-def _is_count(x: Any) -> bool:
-    return isinstance(x, numbers.Integral) and not isinstance(x, bool) and x >= 1

@@ -396,7 +396,7 @@ def _emit_exp(builder: Any, x: Any) -> Any:
 # --- Registration -----------------------------------------------------------------------------------------------------
 
 
-def _register(function: Any, type_of: Callable[..., Any], emit: Callable[..., Any], *kinds: Any) -> None:
+def register(function: Any, type_of: Callable[..., Any], emit: Callable[..., Any], *kinds: Any) -> None:
     """Tell numba: ``type_of(*types)`` is the signature (None: not for us), ``emit(context, builder, sig, values)``
     the code, for calls whose signature matches ``kinds`` (default: every call)."""
 
@@ -445,7 +445,7 @@ def _maps(function: Any, emit: Callable[..., Any], common: Any = _common, *kinds
         kind = common(*args)
         return kind and signature(kind, *[kind] * len(args))
 
-    _register(function, type_of, lambda context, builder, sig, values: emit(builder, *values), *kinds)
+    register(function, type_of, lambda context, builder, sig, values: emit(builder, *values), *kinds)
 
 
 _maps(signed, _emit_signed)
@@ -472,7 +472,7 @@ def _selects(function: Any, symbol: str) -> None:
             compare = builder.icmp_signed if sig.return_type.signed else builder.icmp_unsigned
         return builder.select(compare(symbol, *values), *values)
 
-    _register(function, type_of, emit)
+    register(function, type_of, emit)
 
 
 _selects(minimum, "<")
@@ -497,7 +497,7 @@ def _compares(function: Any, symbol: str) -> None:
         compare = builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered
         return compare(symbol, *values)
 
-    _register(function, type_of, emit, Vec, Vec)
+    register(function, type_of, emit, Vec, Vec)
 
 
 for _name, _symbol in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}.items():
@@ -577,7 +577,7 @@ def _reduces(function: Any, pair: Callable[..., Any]) -> None:
             value = pair(builder, low, high)
         return value
 
-    _register(function, _type_reduced, emit)
+    register(function, _type_reduced, emit)
 
 
 _reduces(total, _arithmetic("fadd"))
@@ -635,13 +635,13 @@ def _emit_numbered(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return ir.Constant(kind, list(map(float, range(kind.count))) if isinstance(kind, ir.VectorType) else 0.0)
 
 
-_register(count, _type_count, _emit_count)
-_register(pack, _type_pack, _emit_pack)
-_register(numbered, _type_numbered, _emit_numbered)
-_register(where, _type_where, lambda context, builder, sig, values: builder.select(*values))
-_register(anyof, _type_anyof, _emit_anyof)
-_register(lane, _type_lane, _emit_lane)
-_register(least, _type_least, _emit_least)
+register(count, _type_count, _emit_count)
+register(pack, _type_pack, _emit_pack)
+register(numbered, _type_numbered, _emit_numbered)
+register(where, _type_where, lambda context, builder, sig, values: builder.select(*values))
+register(anyof, _type_anyof, _emit_anyof)
+register(lane, _type_lane, _emit_lane)
+register(least, _type_least, _emit_least)
 
 
 def _type_gather(array: Any, at: Any) -> Any:
@@ -669,7 +669,7 @@ def _emit_gather(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return builder.fptrunc(found, at.type) if _is_single(kind) else found
 
 
-_register(gather, _type_gather, _emit_gather)
+register(gather, _type_gather, _emit_gather)
 
 
 _TOGETHER = 8
@@ -721,7 +721,7 @@ def shuffled(builder: Any, a: Any, b: Any, order: Sequence[int]) -> Any:
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(order)), list(order)))
 
 
-_register(fetch, _type_fetch, _emit_fetch)
+register(fetch, _type_fetch, _emit_fetch)
 
 
 # --- Memory -----------------------------------------------------------------------------------------------------------
@@ -836,14 +836,14 @@ def _prefetches(function: Any, nearness: int) -> None:
         emit_prefetch(builder, builder.gep(array.data, [values[1]]), nearness)
         return context.get_dummy_value()
 
-    _register(function, _type_prefetch, emit)
+    register(function, _type_prefetch, emit)
 
 
 _prefetches(prefetch, 3)
 _prefetches(prefetch_wide, 2)
-_register(width, _type_width, _emit_width)
-_register(room, _type_width, _emit_room)
-_register(load, _type_load, _emit_load)
-_register(of_row, _type_of_row, _emit_of_row)
-_register(store, _type_store, _emit_store)
-_register(spell, _type_store, _emit_spell)
+register(width, _type_width, _emit_width)
+register(room, _type_width, _emit_room)
+register(load, _type_load, _emit_load)
+register(of_row, _type_of_row, _emit_of_row)
+register(store, _type_store, _emit_store)
+register(spell, _type_store, _emit_spell)

@@ -16,7 +16,7 @@ from numba.core import types
 from numba.core.typing import signature
 
 from .dispatch import class_of
-from .lanes import EIGHT, Vec, _register, emit_prefetch, shuffled, width
+from .lanes import EIGHT, Vec, emit_prefetch, register, shuffled, width
 
 LINE = 8
 """Numbers per feature at most: 64 bytes."""
@@ -175,7 +175,7 @@ def _emit_prefetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return context.get_dummy_value()
 
 
-_register(pick, _type_pick, _emit_pick)
-_register(fields, _type_fields, _emit_fields)
-_register(put_fields, _type_put, _emit_put)
-_register(prefetch, _type_prefetch, _emit_prefetch)
+register(pick, _type_pick, _emit_pick)
+register(fields, _type_fields, _emit_fields)
+register(put_fields, _type_put, _emit_put)
+register(prefetch, _type_prefetch, _emit_prefetch)

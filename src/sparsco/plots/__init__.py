@@ -5,10 +5,10 @@ Each function draws on ``axes``, or on a new figure of pyplot, which a notebook 
 """
 
 from .paths import coefficient_path, error_vs_nonzeros, selection_stability
-from .risk import draw, risk_vs_features, risks
+from .risk import Curves, draw, risk_vs_features, risks
 from .selections import selection_frequencies
 
 __all__ = [
-    "coefficient_path", "draw", "error_vs_nonzeros", "risk_vs_features", "risks", "selection_frequencies",
+    "Curves", "coefficient_path", "draw", "error_vs_nonzeros", "risk_vs_features", "risks", "selection_frequencies",
     "selection_stability",
 ]  # fmt: skip

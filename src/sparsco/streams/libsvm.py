@@ -32,7 +32,7 @@ from .text import TextStream
 TAB, NEWLINE, SPACE, HASH, COLON = 9, 10, 32, 35, 58
 _LABEL, _INDEX, _VALUE, _ZERO, _REPEATED, _FAR, _HUGE = range(1, 8)
 _WIDEST = 1 << 62
-_BEYOND = "a number beyond what is computed with, 1e75: scale the column, or repair the number"
+BEYOND = "a number beyond what is computed with, 1e75: scale the column, or repair the number"
 
 _SENTENCES = {
     _LABEL: "{token} is no label: a row begins with one number",
@@ -42,7 +42,7 @@ _SENTENCES = {
     _REPEATED: "{token} repeats an index of its row: every index may occur once",
     _FAR: "{token} has an index beyond {limit}: give hash_bits= (--hash-bits) to hash indices, or in Python "
     "wide=True to keep them",
-    _HUGE: "{token} has " + _BEYOND,
+    _HUGE: "{token} has " + BEYOND,
 }
 _HINTS = (
     (_LABEL, b",", "{token} is a list of labels: rows with several labels are not supported, write a file for each"),
@@ -100,7 +100,7 @@ class LibsvmStream(TextStream):
             unbox(data, text)
             wild = any_by_row(indptr, ~(np.abs(data) <= LARGEST)) | ~(np.abs(y) <= LARGEST)
             if wild.any():
-                return Parsed.wrong_row(text, wild, "the row has " + _BEYOND, b"#")
+                return Parsed.wrong_row(text, wild, "the row has " + BEYOND, b"#")
         if unordered or hard:
             lengths, keys = np.diff(indptr), indices.astype(np.int64)
             repeats = np.diff(tidied(lengths, keys.copy(), np.ones(size))[0]) < lengths

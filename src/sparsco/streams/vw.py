@@ -12,7 +12,7 @@ from ..data.rows import LARGEST
 from ..jit.dispatch import U, kernel
 from .features import encoder, fingerprint, to_name
 from .files import PADDING, Text
-from .libsvm import _BEYOND, COLON, NEWLINE, SPACE, TAB, shown
+from .libsvm import BEYOND, COLON, NEWLINE, SPACE, TAB, shown
 from .numbers import (
     BAD,
     HARD,
@@ -47,7 +47,7 @@ _SENTENCES = {
     _WEIGHT: "{token} is no importance: it must be a number from 0 on",
     _VALUE: "{token} has no finite number behind its colon: write name or name:value",
     _SCALE: "{token} has no finite number behind its colon: write |namespace or |namespace:scale",
-    _HUGE: "{token} has " + _BEYOND,
+    _HUGE: "{token} has " + BEYOND,
 }
 
 
@@ -108,7 +108,7 @@ class VWStream(TextStream):
             indptr, where, data = self._with_pairs(at, indptr, where, data)
         if hard or scaled or len(self.pairs):
             wild = any_by_row(indptr, ~(np.abs(data) <= LARGEST)) | (np.abs(y) > LARGEST) | (weights > LARGEST)
-            wrong = [Parsed.wrong_row(text, wild, "the row has " + _BEYOND)] if wild.any() else []
+            wrong = [Parsed.wrong_row(text, wild, "the row has " + BEYOND)] if wild.any() else []
             wrong += _huge_scales(bytes(text)) if hard and scaled else []
             if wrong:
                 return min(wrong, key=lambda parsed: parsed.error or (0, ""))
@@ -148,7 +148,7 @@ def _huge_scales(text: bytes) -> list[Parsed]:
     """The first scale that is too large among those which only `float` can read: it may have no feature to show in."""
     for scale in _SCALE_TEXT.finditer(text):
         if not abs(float(scale[1])) <= LARGEST:
-            return [Parsed.none((text.count(b"\n", 0, scale.start()) + 1, "the row has " + _BEYOND))]
+            return [Parsed.none((text.count(b"\n", 0, scale.start()) + 1, "the row has " + BEYOND))]
     return []
 
 

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import Any
 
 
 def check_count(name: str, count: Any) -> None:
     """Raise a ValueError if ``count`` is not a whole number of at least 1."""
-    if not isinstance(count, numbers.Integral) or isinstance(count, bool) or count < 1:
+    if not is_count(count):
         raise ValueError(f"{name}={count!r}: it must be a whole number, at least 1.")
+
+
+def is_number(x: Any, least: float = -math.inf, most: float = math.inf) -> bool:
+    """Return whether ``x`` is a finite real number from ``least`` to ``most``."""
+    if not isinstance(x, numbers.Real) or isinstance(x, bool):
+        return False
+    try:  # what is compared and learned with is the float, also of a fraction
+        return math.isfinite(x) and least <= float(x) <= most
+    except OverflowError:
+        return False
+
+
+def is_count(x: Any) -> bool:
+    """Return whether ``x`` is a whole number of at least 1."""
+    return isinstance(x, numbers.Integral) and not isinstance(x, bool) and int(x) >= 1

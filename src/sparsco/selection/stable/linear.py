@@ -17,12 +17,13 @@ from ...data.randomness import seed_of
 from ...data.rows import Matrix, as_matrix, check_numbers
 from ...engine.run import DivergenceError
 from ...estimators.linear import check_some_weight
-from ...estimators.parameters import _is_count, _is_number, named
+from ...estimators.parameters import named
 from ...estimators.sklearn import checked_weights
 from ...estimators.views import Viewed, refuse_in_view
 from ...jit.dispatch import cast
 from ...util.notices import warn
 from ...util.threads import Pool, pool_of
+from ...util.validation import is_count, is_number
 from .bursts import Bursts, Stabilized
 from .paths import Examples
 from .row_store import Kept, purge_by_stage
@@ -130,8 +131,8 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
     def _begin(self) -> None:
         self._loss(), self._method().check()
         k, method = self.n_features, self._method()
-        is_share = not isinstance(k, numbers.Integral) and _is_number(k, 0.0, 1.0) and k > 0.0
-        if not (_is_count(k) or is_share or (isinstance(k, str) and k == "auto")):
+        is_share = not isinstance(k, numbers.Integral) and is_number(k, 0.0, 1.0) and k > 0.0
+        if not (is_count(k) or is_share or (isinstance(k, str) and k == "auto")):
             raise ValueError(f"n_features={k!r}: it must be a whole number, a share between 0 and 1, or 'auto'.")
         if isinstance(method, Stabilized) and not isinstance(k, str):
             raise ValueError(f"n_features={k!r} is for method='sts': the paper's method decides by its pi0.")

@@ -1,0 +1,102 @@
+"""Rules of the house, checked against the sources: imports go one way, and what is compiled is hashed."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import sparsco
+from sparsco.util.sources import COMPILED, SHOWN, is_below
+
+ROOT = Path(sparsco.__file__).parent
+LAYERS = """
+util jit data streams parts losses penalties mirrors steps problem optimizers conversions presets engine metrics
+estimators plots selection training distributed datasets reproduce bench cli
+""".split()
+"""Packages and top-level modules; each imports from those before it only."""
+FILES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
+TREES = {file: ast.parse((ROOT / file).read_text()) for file in FILES}
+COMPILING = {"kernel", "allocating_kernel", "inlined", "dispatched", "optional", "constant"}
+
+
+def module_of(file):
+    """Return a file's place in the package as a list of names: ["optimizers", "fobos"]."""
+    return [part for part in file.removesuffix(".py").split("/") if part != "__init__"]
+
+
+def imports_of(file):
+    """Yield module, name and line of everything that a file imports from the package."""
+    here = module_of(file) if file.endswith("__init__.py") else module_of(file)[:-1]
+    for node in ast.walk(TREES[file]):
+        if isinstance(node, ast.ImportFrom):
+            if node.level:
+                base = here[: len(here) - node.level + 1] + (node.module or "").split(".")
+            elif (node.module or "").partition(".")[0] == "sparsco":
+                base = node.module.split(".")[1:]
+            else:
+                continue
+            for name in node.names:
+                yield [part for part in base if part], name.name, node.lineno
+        elif isinstance(node, ast.Import):
+            for name in node.names:
+                if name.name.partition(".")[0] == "sparsco":
+                    yield name.name.split(".")[1:], "", node.lineno
+
+
+def test_imports_go_one_way():
+    wrong = []
+    for file in FILES:
+        own = (module_of(file) or [""])[0]
+        if own in ("", "__main__"):
+            continue  # the public facade
+        for base, name, line in imports_of(file):
+            target = base[0] if base else name
+            if target in ("", "__version__", own):
+                continue
+            if target not in LAYERS:
+                wrong.append(f"{file}:{line} imports {name} from the public facade: name the module that has it")
+            elif LAYERS.index(target) > LAYERS.index(own):
+                wrong.append(f"{file}:{line} imports {target}, which is above {own}")
+    assert not wrong, wrong
+
+
+def test_nothing_private_is_imported():
+    wrong = []
+    for file in FILES:
+        for base, name, line in imports_of(file):
+            wrong += [f"{file}:{line} imports {part}" for part in (*base, name) if re.match(r"_(?!_)", part)]
+    assert not wrong, wrong
+
+
+def test_every_package_is_a_layer():
+    found = {module_of(file)[0] for file in FILES if module_of(file)} - {"__main__"}
+    assert found == set(LAYERS)
+
+
+def decorators(node):
+    for each in node.decorator_list:
+        each = each.func if isinstance(each, ast.Call) else each
+        yield each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "")
+
+
+def test_the_hash_of_compiled_code_covers_it():
+    """What a compiled function refers to is in a file that is hashed, too; so is the function itself."""
+    seen = 0
+    for file in FILES:
+        homes = {name: base for base, name, _ in imports_of(file)}
+        for node in ast.walk(TREES[file]):
+            if not isinstance(node, ast.FunctionDef) or not COMPILING & set(decorators(node)):
+                continue
+            seen += 1
+            assert is_below(file, COMPILED), f"{file}: {node.name} is compiled, and util/sources.py does not list it"
+            for name in {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} & set(homes):
+                base = "/".join(homes[name])
+                there = [each for each in (f"{base}.py", f"{base}/__init__.py", f"{base}/{name}.py") if each in FILES]
+                assert any(is_below(each, COMPILED) for each in there), f"{file}: {node.name} refers to {base}.{name}"
+    assert seen > 100
+
+
+def test_every_place_that_is_hashed_or_left_out_exists():
+    for place in (*COMPILED, *SHOWN):
+        assert (ROOT / place).exists(), place
