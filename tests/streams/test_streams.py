@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils import murmurhash3_32
-from text_reference import compare, fuzz, read_plainly, rows_of, vw_row
 
 from sparsco.dispatch import U, kernel, plain_python
 from sparsco.streams import (
@@ -40,14 +39,13 @@ from sparsco.streams.cache import Writer
 from sparsco.streams.features import Hashed, fingerprints
 from sparsco.streams.numbers import GOOD, number
 from sparsco.streams.shuffled import Shuffled
+from support.text_reference import compare, fuzz, read_plainly, rows_of, vw_row
 
 LIBSVM = b"".join(b"%d %d:%d.5 %d:1e-%d\n" % (i % 3 - 1, i % 7, i, 9 + i % 11, i % 30) for i in range(400))
 VW = b"".join(
     b"%d %d.5 't%d|a w%d x:%d |b y%d:.25 y%d\n" % (i % 3, i % 2, i, i % 40, i, i % 5, i % 6) for i in range(300)
 )
-CSV = b"y,size,color,w\n" + b"".join(
-    b"%s,%d.25,c%d,2\n" % (b"no" if i % 3 else b"yes", i, i % 9) for i in range(200)
-)
+CSV = b"y,size,color,w\n" + b"".join(b"%s,%d.25,c%d,2\n" % (b"no" if i % 3 else b"yes", i, i % 9) for i in range(200))
 TEXTS = {"libsvm": LIBSVM, "vw": VW, "csv": CSV}
 
 

@@ -7,11 +7,9 @@ import warnings
 
 import numpy as np
 import pytest
-import reference
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, QuantileRegressor
 from sklearn.metrics import log_loss, mean_poisson_deviance
-from test_lazy import CONVERSIONS, LOSSES, OPTIMIZERS, PENALTIES, assert_same, converted
 
 from sparsco import (
     Constant,
@@ -34,6 +32,8 @@ from sparsco.regularizers import ElasticNet, WeightedElasticNet
 from sparsco.rows import as_matrix
 from sparsco.solve import Run
 from sparsco.targets import Classes
+from support import reference
+from support.cases import CONVERSIONS, LOSSES, OPTIMIZERS, PENALTIES, assert_same, converted
 
 
 def classes_stream(n=200, d=6, k=3, seed=0):

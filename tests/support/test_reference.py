@@ -8,8 +8,9 @@ import math
 
 import numpy as np
 import pytest
-import reference as ref
 from scipy.optimize import linprog, minimize
+
+from support import reference as ref
 
 SQRT2 = math.sqrt(2.0)
 

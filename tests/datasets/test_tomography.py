@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import sparsco
 from sparsco.tomography import fan_beam, noisy, parallel_beam, shepp_logan
+from support import REPOSITORY
 
 # ---- the slow twin: a ray is a point and a direction, and is clipped by one rectangle after the other
 
@@ -334,10 +335,9 @@ def test_it_is_part_of_the_package():
 
 def test_the_example_reconstructs_and_draws(tmp_path, capsys):
     import importlib.util
-    from pathlib import Path
 
     pytest.importorskip("matplotlib")
-    file = Path(__file__).parents[1] / "examples" / "tomography.py"
+    file = REPOSITORY / "examples" / "tomography.py"
     spec = importlib.util.spec_from_file_location("tomography_example", file)
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)

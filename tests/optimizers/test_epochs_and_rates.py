@@ -9,9 +9,6 @@ import warnings
 
 import numpy as np
 import pytest
-import reference
-from test_engine import stream
-from test_lazy import LOSSES, assert_same, dense, learn
 
 from sparsco import conversions, optimizers, steps
 from sparsco.dispatch import plain_python
@@ -20,6 +17,8 @@ from sparsco.optimizers.idle_parts import Drift, drifted, geometric, stretch
 from sparsco.regularizers import ElasticNet
 from sparsco.rows import as_matrix
 from sparsco.solve import Run
+from support import reference
+from support.cases import LOSSES, assert_same, dense, learn, stream
 
 
 @pytest.mark.parametrize("conversion", [conversions.Last(), conversions.Suffix()])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[1]
+from support import REPOSITORY
 
 
 def shape(line: str) -> str:

@@ -134,9 +134,7 @@ def test_compiled_stages_are_those_of_plain_python():
 def test_threads_do_not_change_a_bit(method):
     X, y = text()
     size = {"n_features": 20} if method == "sts" else {}
-    one, two = (
-        StableSparseClassifier(**size, method=method, random_state=0, n_jobs=jobs).fit(X, y) for jobs in (1, 2)
-    )
+    one, two = (StableSparseClassifier(**size, method=method, random_state=0, n_jobs=jobs).fit(X, y) for jobs in (1, 2))
     np.testing.assert_array_equal(one.coef_, two.coef_)
     np.testing.assert_array_equal(one.intercept_, two.intercept_)
     assert one.stages_ == two.stages_
@@ -247,9 +245,7 @@ def test_rows_are_prepared_as_the_formula_says():
 def test_the_scale_of_columns_does_not_matter():
     X, y = text()
     scaled = X @ sp.diags_array(2.0 ** np.random.default_rng(0).integers(-9, 9, 200))
-    first, second = (
-        StableSparseClassifier(20, prepare="columns", random_state=0).fit(rows, y) for rows in (X, scaled)
-    )
+    first, second = (StableSparseClassifier(20, prepare="columns", random_state=0).fit(rows, y) for rows in (X, scaled))
     np.testing.assert_array_equal(first.get_support(), second.get_support())
     np.testing.assert_allclose(first.decision_function(X), second.decision_function(scaled), rtol=1e-9)
     np.testing.assert_allclose(first.decision_function(X), X @ first.coef_[0] + first.intercept_, rtol=1e-9)

@@ -11,12 +11,9 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-import reference
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
-from strategies import streams
-from test_lazy import LOSSES, assert_blown_up, assert_same, differ, jittered, suited
 
 from sparsco import (
     AverageSL,
@@ -50,6 +47,9 @@ from sparsco.regularizers import prox_all, strength
 from sparsco.reservoir import SampleRows
 from sparsco.rows import as_matrix
 from sparsco.solve import DivergenceError
+from support import reference
+from support.cases import LOSSES, assert_blown_up, assert_same, differ, jittered, suited
+from support.strategies import streams
 
 STREAMS = int(os.environ.get("SPARSCO_STREAMS", "60"))
 CONVERSIONS = {

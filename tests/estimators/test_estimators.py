@@ -10,7 +10,6 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-import reference
 import scipy.sparse as sp
 import sklearn
 from hypothesis import HealthCheck, example, given, settings
@@ -37,6 +36,7 @@ from sparsco import (
 )
 from sparsco.dispatch import plain_python
 from sparsco.rows import as_matrix
+from support import reference
 
 pytestmark = pytest.mark.filterwarnings("ignore:no feature was selected:UserWarning")
 
@@ -205,9 +205,7 @@ def forms(X):
     backwards.has_sorted_indices = False
     half = csr.copy()
     half.data = half.data / 2.0
-    doubled = sp.csr_array(
-        (np.repeat(half.data, 2), np.repeat(half.indices, 2), 2 * half.indptr), shape=X.shape
-    )
+    doubled = sp.csr_array((np.repeat(half.data, 2), np.repeat(half.indices, 2), 2 * half.indptr), shape=X.shape)
     frozen = X.copy()
     frozen.flags.writeable = False
     return {

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from strategies import streams
-from test_engine import covering
-from test_lazy import OPTIMIZERS, check_unless_chaotic, sensible, suited
+
+from support.cases import OPTIMIZERS, check_unless_chaotic, covering, sensible, suited
+from support.strategies import streams
 
 STREAMS = int(os.environ.get("SPARSCO_STREAMS", "10"))
-CONVERSIONS = "last", "average", "average-sl"  # each watches something else; the kernels are those of test_engine
+CONVERSIONS = "last", "average", "average-sl"  # each watches something else; the kernels are those of test_compiled
 CASES = [case for case in covering() if case[1] in CONVERSIONS]
 
 

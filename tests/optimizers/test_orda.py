@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-import reference
 
 from sparsco import ElasticNet, Logistic, Run, WeightedElasticNet, conversions, optimizers
 from sparsco.rows import as_matrix
+from support import reference
 
 # lam, rho, gamma: z that dies, x that outlives it, x on the other side of zero, almost everything at zero
 CASES = [
@@ -32,9 +32,7 @@ def test_lazy_is_dense_to_1e_12_with_the_same_support(lam, rho, gamma, weighted)
     X, y = sparse_stream(n, d, 0.01)
     pen = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 2.0], size=d) if weighted else np.ones(d)
     regularizer = WeightedElasticNet(lam, rho, pen) if weighted else ElasticNet(lam, rho)
-    trace = reference.iterates(
-        X, y, optimizer="orda", loss="logistic", lam=lam, rho=rho, pen=pen, gamma=gamma, c0=0.05
-    )
+    trace = reference.iterates(X, y, optimizer="orda", loss="logistic", lam=lam, rho=rho, pen=pen, gamma=gamma, c0=0.05)
     optimizer = optimizers.ORDA(gamma, 0.05)
     run = Run(Logistic(), regularizer, optimizer, conversions.Last(), d=d)
     run.feed(as_matrix(X), y)

@@ -15,7 +15,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from test_lazy import CONVERSIONS, OPTIMIZERS, sensible
 
 from sparsco import (
     NFTRL,
@@ -35,6 +34,7 @@ from sparsco.rows import as_matrix
 from sparsco.slots import Columns, Names, SeenColumns
 from sparsco.solve import Run
 from sparsco.targets import OneVsRest
+from support.cases import CONVERSIONS, OPTIMIZERS, sensible
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-import reference
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -40,6 +39,7 @@ from sparsco.regularizers import (
 from sparsco.rows import as_matrix
 from sparsco.solve import Run
 from sparsco.targets import Values
+from support import reference
 
 # ---- records, found by introspection ---------------------------------------------------------------------------------
 
@@ -206,9 +206,7 @@ def test_the_trace_norms_prox_has_the_rank_it_says(shape):
         threshold = 0.5 * (sizes[rank - 1] + sizes[rank]) if rank else 2.0 * sizes[0]
         low = prox_all(TraceNorm(1.0), W, threshold)
         assert np.linalg.matrix_rank(low) == rank and (low[3] == 0.0).all()
-        np.testing.assert_allclose(
-            np.linalg.svd(low, compute_uv=False)[:rank], sizes[:rank] - threshold, atol=1e-10
-        )
+        np.testing.assert_allclose(np.linalg.svd(low, compute_uv=False)[:rank], sizes[:rank] - threshold, atol=1e-10)
     assert np.linalg.matrix_rank(prox_all(TraceNorm(1.0), W, sizes[4] * (1.0 - 1e-15))) == 4  # not told from 0
 
 

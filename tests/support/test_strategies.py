@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
-from strategies import chunks, penalties, streams, vanishing
+
+from support.strategies import chunks, penalties, streams, vanishing
 
 QUIET = settings(
     database=None,

@@ -1,6 +1,6 @@
 """LIBSVM and VW text read plainly, line by line, to compare the compiled parsers with; mutated texts to try on both.
 
-Run as a script it tries many: ``python tests/text_reference.py libsvm 100000``.
+Run as a script it tries many: ``python tests/support/text_reference.py libsvm 100000``.
 """
 
 from __future__ import annotations
