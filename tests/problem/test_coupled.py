@@ -190,10 +190,12 @@ def test_groups_and_rows():
     np.testing.assert_allclose(prox_all(RowGroup(0.5), W[:, 0], 1.5), prox_all(ElasticNet(0.5), W[:, 0], 1.5))
     one = SparseGroup(0.5, GROUPS, 1.0)
     np.testing.assert_allclose(prox_all(one, W, 1.5), prox_all(ElasticNet(0.5), W, 1.5), atol=1e-15)
-    kept = prox_all(GroupL1(1.0, GROUPS), W, 1.0)
+    kept, outcomes = prox_all(GroupL1(1.0, GROUPS), W, 1.7), set()
     for g in np.unique(GROUPS):
-        part = kept[GROUPS == g]
-        assert (part == 0.0).all() or (part != 0.0).all()
+        gone = np.linalg.norm(W[GROUPS == g]) <= 1.7 * np.sqrt(np.count_nonzero(GROUPS == g))
+        assert np.all((kept[GROUPS == g] == 0.0) == gone)
+        outcomes.add(bool(gone))
+    assert outcomes == {False, True}
 
 
 @pytest.mark.parametrize("shape", [(40, 15), (15, 40), (30, 30)])

@@ -72,7 +72,8 @@ def assert_separate(record, optimizer, conversion, loss, data, lams=LAMS):
         np.testing.assert_allclose(together.w[:, k], alone.w[:, 0], rtol=0.0, atol=1e-10)
         np.testing.assert_allclose(together.b[k], alone.b[0], rtol=0.0, atol=1e-10)
         assert np.array_equal(together.w[:, k] != 0.0, alone.w[:, 0] != 0.0)
-    assert (np.diff(np.count_nonzero(together.w, 0)) >= 0).any()
+    assert (np.diff(np.count_nonzero(together.w, 0)) >= 0).all()
+    assert np.ptp(together.w, axis=1).max() > 1e-3  # strengths matter: lanes are no copies of one model
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda part: type(part).__name__)
@@ -81,10 +82,6 @@ def test_a_strength_is_a_run_of_its_own(optimizer):
     for conversion in CONVERSIONS:
         for rho in (0.0, 0.02):
             with plain_python():
-                try:
-                    answer(ElasticNet(0.01, rho), optimizer, conversion, Logistic(), data)
-                except ValueError:  # a pair that makes no sense
-                    continue
                 assert_separate(lambda lam, rho=rho: ElasticNet(lam, rho), optimizer, conversion, Logistic(), data)
 
 
