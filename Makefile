@@ -10,11 +10,12 @@ DEMO_STAMP := $(VENV)/.installed-for-the-demo
 PYTEST_FLAGS ?= -n 2 --dist worksteal
 REPORT ?= sparsco-demo.html
 
-.PHONY: help demo test lint bench bench-engine bench-quality bench-stability reproduce clean
+.PHONY: help demo test test-long lint bench bench-engine bench-quality bench-stability reproduce clean
 
 help:
 	@echo "make demo           train on generated data, print a table, write $(REPORT)"
-	@echo "make test           the whole test suite"
+	@echo "make test           the test suite"
+	@echo "make test-long      the test suite with more seeds, sizes and streams, hours; run before a release"
 	@echo "make lint           ruff and mypy"
 	@echo "make bench          ours and other packages side by side, hours; BENCH=--quick under a minute; writes bench.html"
 	@echo "make bench-engine   the engine's own speed, as ratios measured in one interleaved run"
@@ -40,6 +41,10 @@ demo: $(DEMO_STAMP)
 
 test: $(STAMP)
 	PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+test-long: export SPARSCO_LONG_TESTS ?= 1
+test-long: export SPARSCO_STREAMS ?= 1000
+test-long: test
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -1,9 +1,4 @@
-"""Make the helper modules beside the tests importable; begin with the long tests, so that none is alone at the end."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
+"""Begin with the long tests, so that none of them is alone at the end."""
 
 
 def pytest_collection_modifyitems(items):

@@ -1,0 +1,59 @@
+"""Lazy = dense: every optimizer x conversion x regularizer, in plain Python, on the streams that hypothesis draws.
+
+``test_compiled`` runs a pairwise covering set of them compiled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sparsco.jit.dispatch import plain_python
+from support.cases import (
+    CONVERSIONS,
+    LOSSES,
+    OPTIMIZERS,
+    PENALTIES,
+    PRODUCT,
+    RULES,
+    check_unless_chaotic,
+    sensible,
+    suited,
+)
+from support.strategies import streams
+
+
+@pytest.mark.parametrize("conversion", CONVERSIONS)
+@pytest.mark.parametrize(("optimizer", "kind"), PRODUCT)
+@given(data=st.data())
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+def test_plain_python_equals_dense(optimizer, conversion, kind, data):
+    """Every optimizer x conversion x penalty; loss, step rule, feature weights and stream are hypothesis' choice."""
+    loss = data.draw(st.sampled_from(sorted(LOSSES)))
+    penalty = kind
+    if kind == "extreme":
+        penalty = data.draw(st.sampled_from([p for p in ("l2", "none", "huge") if sensible(optimizer, "auto", p)]))
+    rules = [rule for rule in RULES if sensible(optimizer, rule, penalty)]
+    rule = data.draw(st.sampled_from(rules))
+    if conversion.endswith("diagonal") and not LOSSES[loss].curved:
+        loss = "logistic"
+    if loss == "poisson" and (OPTIMIZERS[optimizer][0] != "nftrl" or penalty == "huge"):
+        loss = "huber"  # steps that do not adapt make exp(p) explode, and rounding errors with it
+    if loss in ("quantile", "epsilon-insensitive") and OPTIMIZERS[optimizer][0] == "sgd":
+        loss = "squared"  # slopes that cancel leave w = 0 up to rounding, and sgn(w) with a step of its own either way
+    if loss in ("huber", "squared-hinge") and rule != "auto":
+        loss = "logistic"  # steps that overshoot go astray without bound, or here in bounds, and rounding errors grow
+    stream = suited(loss, data.draw(streams(min_rows=4, max_rows=200, max_features=5)))
+    if stream.weights is not None and not np.any(stream.weights):
+        stream = stream._replace(weights=None)
+    n = len(stream.X)
+    pen, d = None, stream.X.shape[1]
+    if data.draw(st.booleans()):
+        pen = np.array(data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=d, max_size=d)))
+    cuts = data.draw(st.lists(st.integers(0, n), max_size=3))
+    intercept = data.draw(st.booleans())
+    case = stream, loss, optimizer, conversion, PENALTIES[penalty], rule, intercept, pen, cuts
+    with plain_python():
+        check_unless_chaotic(*case)
