@@ -166,8 +166,12 @@ def training(folder: Path, svm: Path, text: Path, vw: list[str] | None, repeats:
 
 def passes(folder: Path, svm: Path, repeats: int) -> None:
     """A pass over mapped blocks beside one over the same rows in memory."""
-    from sparsco import FOBOS, L1, Last, Logistic, Run
+    from sparsco.conversions import Last
     from sparsco.data.rows import Matrix
+    from sparsco.engine import Run
+    from sparsco.losses import Logistic
+    from sparsco.optimizers import FOBOS
+    from sparsco.penalties import L1
     from sparsco.streams import open_stream
 
     stream = open_stream(folder / "rows")

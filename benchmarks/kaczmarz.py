@@ -11,8 +11,14 @@ import time
 import numba
 import numpy as np
 
-from sparsco import L1, OCMDI, Average, Constant, Last, MirrorDescent, Run, SparseKaczmarz, Squared
+from sparsco.conversions import OCMDI, Average, Last
 from sparsco.data.rows import Matrix
+from sparsco.engine import Run
+from sparsco.losses import Squared
+from sparsco.mirrors import SparseKaczmarz
+from sparsco.optimizers import MirrorDescent
+from sparsco.penalties import L1
+from sparsco.steps import Constant
 
 ROWS, COLUMNS, NONZEROS, ROUNDS = 1_000_000, 100_000, 20, 5
 CONVERSIONS = {"last": Last(), "average": Average(), "ocmdi": OCMDI()}

@@ -16,9 +16,14 @@ import time
 import numpy as np
 from numba import njit
 
-from sparsco import EpochSGD, Halving, L1Ball, LastEpoch, Run, Squared
+from sparsco.conversions import LastEpoch
 from sparsco.data.rows import as_matrix
 from sparsco.datasets.generators import zipf_rows
+from sparsco.engine import Run
+from sparsco.losses import Squared
+from sparsco.optimizers import EpochSGD
+from sparsco.penalties import L1Ball
+from sparsco.steps import Halving
 
 
 @njit

@@ -18,10 +18,11 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
-from sparsco import STS, StableSparseClassifier, metrics
+from sparsco import StableSparseClassifier, metrics
 from sparsco.data.rows import as_matrix
 from sparsco.datasets.generators import zipf_rows
 from sparsco.reproduce.selection import two_classes
+from sparsco.selection.stable import STS
 from sparsco.selection.stable.scaling import Preparation
 from sparsco.selection.stable.sts import Plan, run_stage
 from sparsco.util.threads import Threads

@@ -14,8 +14,11 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from sparsco import FOBOS, L1, Logistic, Run
 from sparsco.data.rows import stack
+from sparsco.engine import Run
+from sparsco.losses import Logistic
+from sparsco.optimizers import FOBOS
+from sparsco.penalties import L1
 from sparsco.streams import convert, open_stream
 
 ROUNDS, COLUMNS = 5, 47_236

@@ -1,96 +1,77 @@
 """sparsco: sparse learning by stochastic composite optimization.
 
 A stream of examples, a stochastic optimizer, an online-to-batch conversion, an exactly sparse linear model.
-Names load on first use, so that importing the package costs nothing.
+
+Here are the estimators and what is done with them.  Parts are in modules of their own: ``sparsco.losses``,
+``sparsco.penalties``, ``sparsco.optimizers``, ``sparsco.conversions``, ``sparsco.steps``, ``sparsco.mirrors``,
+``sparsco.presets``.  Names load on first use, so that importing the package costs nothing.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what editors and type checkers see; a test compares it with the table below
+    from . import (
+        conversions,
+        datasets,
+        distributed,
+        losses,
+        metrics,
+        mirrors,
+        optimizers,
+        penalties,
+        plots,
+        presets,
+        steps,
+        streams,
+    )
+    from .engine import DivergenceError
+    from .estimators.checks import check_part
+    from .estimators.kaczmarz import kaczmarz
+    from .estimators.sklearn import SparseClassifier, SparseRegressor
+    from .selection.cross_validation import SparseClassifierCV, SparseRegressorCV
+    from .selection.paths import SparsePath
+    from .selection.stable.estimators import StableSparseClassifier, StableSparseRegressor
+    from .selection.stable.report import stability_report
+    from .streams import StreamError, open_stream
+    from .training.archive import ArchiveError
+    from .training.model_files import load, save
+    from .training.train import train
 
 __version__ = "0.1.0.dev0"
 
 _HOMES = {
+    "ArchiveError": "training.archive",
+    "DivergenceError": "engine",
     "SparseClassifier": "estimators.sklearn",
+    "SparseClassifierCV": "selection.cross_validation",
+    "SparsePath": "selection.paths",
     "SparseRegressor": "estimators.sklearn",
+    "SparseRegressorCV": "selection.cross_validation",
     "StableSparseClassifier": "selection.stable.estimators",
     "StableSparseRegressor": "selection.stable.estimators",
-    "STS": "selection.stable.sts",
-    "Stabilized": "selection.stable.bursts",
-    "stability_report": "selection.stable.report",
-    "SparseClassifierCV": "selection.cross_validation",
-    "SparseRegressorCV": "selection.cross_validation",
-    "SparsePath": "selection.paths",
+    "StreamError": "streams",
+    "check_part": "estimators.checks",
     "kaczmarz": "estimators.kaczmarz",
     "load": "training.model_files",
+    "open_stream": "streams",
     "save": "training.model_files",
-    "sparsify_random": "estimators.sparsify",
+    "stability_report": "selection.stable.report",
     "train": "training.train",
-    "Run": "engine.run",
-    "DivergenceError": "engine.run",
-    "Squared": "losses",
-    "Logistic": "losses",
-    "Hinge": "losses",
-    "SquaredHinge": "losses",
-    "Huber": "losses",
-    "EpsilonInsensitive": "losses",
-    "Quantile": "losses",
-    "Poisson": "losses",
-    "Multinomial": "losses",
-    "L1": "penalties",
-    "L2": "penalties",
-    "ElasticNet": "penalties",
-    "WeightedElasticNet": "penalties",
-    "NonNegative": "penalties",
-    "Box": "penalties",
-    "RowGroup": "penalties",
-    "GroupL1": "penalties",
-    "SparseGroup": "penalties",
-    "L1Ball": "penalties",
-    "L2Ball": "penalties",
-    "TraceNorm": "penalties",
-    "BatchFOBOS": "optimizers",
-    "BatchRDA": "optimizers",
-    "FOBOS": "optimizers",
-    "RDA": "optimizers",
-    "SGD": "optimizers",
-    "ORDA": "optimizers",
-    "SSG": "optimizers",
-    "FTRL": "optimizers",
-    "NFTRL": "optimizers",
-    "AdaGradFOBOS": "optimizers",
-    "AdaGradRDA": "optimizers",
-    "TruncatedGradient": "optimizers",
-    "EpochGD": "optimizers",
-    "EpochSGD": "optimizers",
-    "MirrorDescent": "optimizers",
-    "Euclidean": "mirrors",
-    "PNorm": "mirrors",
-    "SparseKaczmarz": "mirrors",
-    "StronglyConvex": "steps",
-    "Convex": "steps",
-    "Constant": "steps",
-    "InverseSqrt": "steps",
-    "InverseTime": "steps",
-    "Halving": "steps",
-    "Last": "conversions",
-    "Average": "conversions",
-    "Suffix": "conversions",
-    "RandomIterate": "conversions",
-    "LastEpoch": "conversions",
-    "Threshold": "conversions",
-    "TopK": "conversions",
-    "Sparsify": "conversions",
-    "OptimalSL": "conversions",
-    "LastSL": "conversions",
-    "AverageSL": "conversions",
-    "SCMDI": "conversions",
-    "OCMDI": "conversions",
 }
-_MODULES = ("datasets", "metrics", "plots", "presets", "streams")
+_MODULES = (
+    "conversions", "datasets", "distributed", "losses", "metrics", "mirrors", "optimizers", "penalties", "plots",
+    "presets", "steps", "streams",
+)  # fmt: skip
 
-__all__ = sorted([*_HOMES, *_MODULES])
+__all__ = [
+    "ArchiveError", "DivergenceError", "SparseClassifier", "SparseClassifierCV", "SparsePath", "SparseRegressor",
+    "SparseRegressorCV", "StableSparseClassifier", "StableSparseRegressor", "StreamError", "check_part", "conversions",
+    "datasets", "distributed", "kaczmarz", "load", "losses", "metrics", "mirrors", "open_stream", "optimizers",
+    "penalties", "plots", "presets", "save", "stability_report", "steps", "streams", "train",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

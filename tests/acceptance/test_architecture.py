@@ -100,3 +100,16 @@ def test_the_hash_of_compiled_code_covers_it():
 def test_every_place_that_is_hashed_or_left_out_exists():
     for place in (*COMPILED, *SHOWN):
         assert (ROOT / place).exists(), place
+
+
+def test_editors_see_the_public_names():
+    """The names for type checkers, the table of lazy names and ``__all__`` are the same."""
+    block = next(node for node in TREES["__init__.py"].body if isinstance(node, ast.If))
+    seen = {}
+    for node in block.body:
+        seen |= {each.name: node.module or "" for each in node.names}
+    assert {name: home for name, home in seen.items() if home} == sparsco._HOMES
+    assert sorted(name for name, home in seen.items() if not home) == sorted(sparsco._MODULES)
+    assert sorted(seen) == sparsco.__all__ and len(seen) <= 32
+    for name in sparsco.__all__:
+        assert getattr(sparsco, name) is not None

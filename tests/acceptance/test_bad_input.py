@@ -13,27 +13,11 @@ import pytest
 import scipy.sparse as sp
 
 import sparsco
-from sparsco import (
-    FOBOS,
-    NFTRL,
-    ORDA,
-    RDA,
-    SSG,
-    Average,
-    AverageSL,
-    BatchFOBOS,
-    Constant,
-    InverseSqrt,
-    Last,
-    Logistic,
-    Quantile,
-    SparseClassifier,
-    SparseRegressor,
-    StronglyConvex,
-    Suffix,
-    Threshold,
-    TopK,
-)
+from sparsco import SparseClassifier, SparseRegressor
+from sparsco.conversions import Average, AverageSL, Last, Suffix, Threshold, TopK
+from sparsco.losses import Logistic, Quantile
+from sparsco.optimizers import FOBOS, NFTRL, ORDA, RDA, SSG, BatchFOBOS
+from sparsco.steps import Constant, InverseSqrt, StronglyConvex
 
 N, D = 40, 5
 RNG = np.random.default_rng(0)
@@ -238,7 +222,7 @@ BAD_PARAMETERS = [
     ({"conversion": Threshold(-1.0)}, ["Threshold(level=-1.0)"]),
     ({"conversion": Threshold(0.1, Suffix(alpha=2.0))}, ["alpha = 2.0"]),
     ({"step_size": "convexx"}, ["step_size='convexx'", "did you mean 'convex'?"]),
-    ({"step_size": "constant"}, ["step_size='constant'", "needs its constant", "sparsco.Constant"]),
+    ({"step_size": "constant"}, ["step_size='constant'", "needs its constant", "sparsco.steps.Constant"]),
     ({"step_size": -0.1}, ["step_size=-0.1", "positive"]),
     ({"step_size": np.nan}, ["step_size=nan", "positive"]),
     ({"step_size": Constant(-1.0)}, ["step size at example 1 is -1.0"]),
@@ -438,15 +422,15 @@ def test_flags_and_dates():
 @pytest.mark.parametrize(
     ("record", "says"),
     [
-        (sparsco.ElasticNet(-1.0), "lam=-1.0"),
-        (sparsco.ElasticNet(float("nan")), "lam=nan"),
-        (sparsco.ElasticNet(None), "lam=None"),
-        (sparsco.NonNegative("x"), "lam='x'"),
-        (sparsco.RowGroup(0.1, -1.0), "rho=-1.0"),
-        (sparsco.WeightedElasticNet(0.1, 0.0, np.ones(3)), "must be 4 finite numbers"),
-        (sparsco.WeightedElasticNet(0.1, 0.0, -np.ones(4)), "must be 4 finite numbers"),
-        (sparsco.GroupL1(0.1, [0, 0, 10**9, 1]), "number the groups"),
-        (sparsco.L1Ball(1.0, float("nan")), "rho=nan"),
+        (sparsco.penalties.ElasticNet(-1.0), "lam=-1.0"),
+        (sparsco.penalties.ElasticNet(float("nan")), "lam=nan"),
+        (sparsco.penalties.ElasticNet(None), "lam=None"),
+        (sparsco.penalties.NonNegative("x"), "lam='x'"),
+        (sparsco.penalties.RowGroup(0.1, -1.0), "rho=-1.0"),
+        (sparsco.penalties.WeightedElasticNet(0.1, 0.0, np.ones(3)), "must be 4 finite numbers"),
+        (sparsco.penalties.WeightedElasticNet(0.1, 0.0, -np.ones(4)), "must be 4 finite numbers"),
+        (sparsco.penalties.GroupL1(0.1, [0, 0, 10**9, 1]), "number the groups"),
+        (sparsco.penalties.L1Ball(1.0, float("nan")), "rho=nan"),
     ],
     ids=repr,
 )
@@ -459,7 +443,7 @@ def test_penalty_records(record, says):
 def test_lists_in_records():
     X, y = np.random.default_rng(0).normal(size=(200, 4)), np.arange(200.0)
     arrays, lists = (
-        sparsco.SparseRegressor(penalty=sparsco.GroupL1(0.1, groups), random_state=0).fit(X, y).coef_
+        sparsco.SparseRegressor(penalty=sparsco.penalties.GroupL1(0.1, groups), random_state=0).fit(X, y).coef_
         for groups in (np.array([0, 0, 1, 1]), [0, 0, 1, 1])
     )
     assert np.array_equal(arrays, lists)
@@ -467,7 +451,7 @@ def test_lists_in_records():
 
 def test_what_has_something_for_every_feature_refuses_others():
     X, y = np.random.default_rng(0).normal(size=(1500, 6)), np.arange(1500.0)
-    penalty = sparsco.GroupL1(0.1, np.arange(4) // 2)
+    penalty = sparsco.penalties.GroupL1(0.1, np.arange(4) // 2)
     with pytest.raises(ValueError, match="storage='seen' does not list"):
         sparsco.SparseRegressor(penalty=penalty, storage="seen").fit(X[:, :4], y)
     with pytest.raises(ValueError, match="learn_one does not know them"):
@@ -503,7 +487,7 @@ def test_a_change_in_the_middle_of_a_long_array_is_seen():
 
 def test_losses_of_the_other_kind():
     with pytest.raises(ValueError, match="is for numbers"):
-        sparsco.SparseClassifier(loss=sparsco.Poisson()).fit(np.eye(4), [0, 1, 0, 1])
+        sparsco.SparseClassifier(loss=sparsco.losses.Poisson()).fit(np.eye(4), [0, 1, 0, 1])
     X = np.random.default_rng(0).normal(size=(500, 3))
     assert sparsco.SparseClassifier(loss="squared", alpha=0.01).fit(X, X[:, 0] > 0.0).score(X, X[:, 0] > 0.0) > 0.9
 
@@ -511,11 +495,11 @@ def test_losses_of_the_other_kind():
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"loss": sparsco.Huber("a")}, r"Huber\(epsilon='a'\)"),
-        ({"optimizer": sparsco.RDA(beta="x")}, r"RDA\(beta='x'\)"),
-        ({"conversion": sparsco.Suffix("a")}, r"Suffix\(alpha='a'\)"),
-        ({"step_size": sparsco.InverseSqrt("a")}, r"InverseSqrt\(c='a'\)"),
-        ({"conversion": sparsco.FOBOS()}, "expected your own conversion record"),
+        ({"loss": sparsco.losses.Huber("a")}, r"Huber\(epsilon='a'\)"),
+        ({"optimizer": sparsco.optimizers.RDA(beta="x")}, r"RDA\(beta='x'\)"),
+        ({"conversion": sparsco.conversions.Suffix("a")}, r"Suffix\(alpha='a'\)"),
+        ({"step_size": sparsco.steps.InverseSqrt("a")}, r"InverseSqrt\(c='a'\)"),
+        ({"conversion": sparsco.optimizers.FOBOS()}, "expected your own conversion record"),
     ],
     ids=repr,
 )

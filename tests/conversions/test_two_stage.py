@@ -15,39 +15,32 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from sparsco import (
-    AverageSL,
-    Box,
-    ElasticNet,
-    EpochSGD,
-    GroupL1,
-    Halving,
-    L1Ball,
-    L2Ball,
-    Last,
-    LastEpoch,
-    LastSL,
-    Multinomial,
-    NonNegative,
-    RowGroup,
-    Run,
-    SparseClassifier,
-    SparseRegressor,
-    Sparsify,
-    Squared,
-    TraceNorm,
-    conversions,
-    sparsify_random,
-)
-from sparsco.conversions import thinning
+from sparsco import SparseClassifier, SparseRegressor, conversions
+from sparsco.conversions import AverageSL, Last, LastEpoch, LastSL, Sparsify, thinning
 from sparsco.conversions.reservoir import SampleRows
 from sparsco.data.rows import as_matrix
+from sparsco.engine import Run
 from sparsco.engine.run import DivergenceError
 from sparsco.estimators import sparsify
+from sparsco.estimators.sparsify import sparsify_random
 from sparsco.jit.dispatch import plain_python
+from sparsco.losses import Multinomial, Squared
+from sparsco.optimizers import EpochSGD
 from sparsco.parts import projections
-from sparsco.penalties import prox_all, strength
+from sparsco.penalties import (
+    Box,
+    ElasticNet,
+    GroupL1,
+    L1Ball,
+    L2Ball,
+    NonNegative,
+    RowGroup,
+    TraceNorm,
+    prox_all,
+    strength,
+)
 from sparsco.problem.state import Nothing, Problem
+from sparsco.steps import Halving
 from support import reference
 from support.cases import LOSSES, assert_blown_up, assert_same, differ, jittered, suited
 from support.strategies import streams
@@ -560,7 +553,7 @@ def test_refusals():
         ({"target_excess_risk": (1.0, 2.0)}, "target_excess_risk="),
         ({"budget": 2, "conversion": conversions.TopK(3)}, "decides itself"),
         ({"preset": "two-stage", "alpha": 0.1}, "its own strength"),
-        ({"optimizer": "epoch-sgd"}, "penalty=sparsco.L1Ball"),
+        ({"optimizer": "epoch-sgd"}, "penalty=sparsco.penalties.L1Ball"),
         ({"optimizer": "epoch-sgd", "penalty": L1Ball(1.0, 0.1)}, "without an L2 term"),
         ({"optimizer": EpochSGD(rho1=0.0), "penalty": L1Ball(1.0)}, "must be positive"),
         ({"optimizer": EpochSGD(T1=0), "penalty": L1Ball(1.0)}, "at least 1"),

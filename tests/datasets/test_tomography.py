@@ -333,7 +333,7 @@ def test_bad_input(call, word):
 
 
 def test_it_is_part_of_the_package():
-    assert sparsco.tomography.fan_beam is fan_beam and "tomography" in dir(sparsco)
+    assert sparsco.datasets.tomography.fan_beam is fan_beam
 
 
 def test_the_example_reconstructs_and_draws(tmp_path, capsys):

@@ -562,7 +562,8 @@ def test_strengths_on_workers_are_those_of_one_path(rows, files, client, monkeyp
 
 @pytest.mark.parametrize("method", ["sts", "paper"])
 def test_paths_of_a_stable_selection_on_workers(rows, files, client, method):
-    from sparsco import Stabilized, StableSparseClassifier
+    from sparsco import StableSparseClassifier
+    from sparsco.selection.stable import Stabilized
 
     X, y = rows[0][:1500], rows[1][:1500]
     settings = {"sts": {"n_features": 10}, "paper": {"method": Stabilized(paths=4, passes=1, K=50)}}[method]

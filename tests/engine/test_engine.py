@@ -126,7 +126,10 @@ def test_a_second_call_compiles_nothing():
 def test_the_next_process_takes_kernels_from_the_cache(tmp_path):
     code = """
 import numpy as np
-from sparsco import Run, Logistic, L1, FOBOS
+from sparsco.engine import Run
+from sparsco.losses import Logistic
+from sparsco.optimizers import FOBOS
+from sparsco.penalties import L1
 from sparsco.rows import as_matrix
 run = Run(Logistic(), L1(0.1), FOBOS(), d=3)
 run.feed(as_matrix(np.eye(3)), np.ones(3))

@@ -16,22 +16,14 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from sparsco import (
-    NFTRL,
-    SparseClassifier,
-    SparseClassifierCV,
-    SparsePath,
-    SparseRegressor,
-    conversions,
-    optimizers,
-    steps,
-)
+from sparsco import SparseClassifier, SparseClassifierCV, SparsePath, SparseRegressor, conversions, optimizers, steps
 from sparsco.data.rows import as_matrix
 from sparsco.data.slots import Columns, Names, SeenColumns
 from sparsco.engine.run import Run
 from sparsco.estimators import sparsify
 from sparsco.jit.dispatch import plain_python
 from sparsco.losses import Logistic, Multinomial
+from sparsco.optimizers import NFTRL
 from sparsco.penalties import ElasticNet, L1Ball, RowGroup, TraceNorm
 from sparsco.problem.targets import OneVsRest
 from support.cases import CONVERSIONS, OPTIMIZERS, sensible

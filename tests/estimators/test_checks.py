@@ -148,7 +148,7 @@ def test_what_is_wrong_is_named(part, says):
     assert str(failure.value).startswith(type(part).__name__)
 
 
-@pytest.mark.parametrize("thing", [3, sparsco.Logistic, (1.0, 2.0)])
+@pytest.mark.parametrize("thing", [3, sparsco.losses.Logistic, (1.0, 2.0)])
 def test_no_part(thing):
     with pytest.raises(TypeError, match="is no part"):
         check_part(thing)

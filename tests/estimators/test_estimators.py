@@ -22,20 +22,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsco import (
-    AverageSL,
-    Constant,
-    DivergenceError,
-    LastSL,
-    OptimalSL,
-    SparseClassifier,
-    SparseRegressor,
-    StableSparseClassifier,
-    Threshold,
-    TopK,
-)
+from sparsco import DivergenceError, SparseClassifier, SparseRegressor, StableSparseClassifier
+from sparsco.conversions import AverageSL, LastSL, OptimalSL, Threshold, TopK
 from sparsco.data.rows import as_matrix
 from sparsco.jit.dispatch import plain_python
+from sparsco.steps import Constant
 from support import reference
 
 pytestmark = pytest.mark.filterwarnings("ignore:no feature was selected:UserWarning")

@@ -15,8 +15,11 @@ import pytest
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
-from sparsco import DivergenceError, ElasticNet, Run, Squared, presets
+from sparsco import DivergenceError, presets
 from sparsco.data.rows import as_matrix
+from sparsco.engine import Run
+from sparsco.losses import Squared
+from sparsco.penalties import ElasticNet
 from sparsco.reproduce import definition, run
 from sparsco.util import result_store
 

@@ -15,39 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from sparsco import (
-    FOBOS,
-    L1,
-    OCMDI,
-    RDA,
-    SCMDI,
-    SGD,
-    Average,
-    Box,
-    Constant,
-    DivergenceError,
-    ElasticNet,
-    Euclidean,
-    GroupL1,
-    Hinge,
-    InverseSqrt,
-    Last,
-    MirrorDescent,
-    NonNegative,
-    PNorm,
-    RowGroup,
-    Run,
-    SparseClassifier,
-    SparseKaczmarz,
-    SparseRegressor,
-    Squared,
-    StronglyConvex,
-    Suffix,
-    WeightedElasticNet,
-    mirrors,
-)
+from sparsco import DivergenceError, SparseClassifier, SparseRegressor, mirrors
+from sparsco.conversions import OCMDI, SCMDI, Average, Last, Suffix
 from sparsco.data.rows import as_matrix
+from sparsco.engine import Run
 from sparsco.jit.dispatch import plain_python
+from sparsco.losses import Hinge, Squared
+from sparsco.mirrors import Euclidean, PNorm, SparseKaczmarz
+from sparsco.optimizers import FOBOS, RDA, SGD, MirrorDescent
+from sparsco.penalties import L1, Box, ElasticNet, GroupL1, NonNegative, RowGroup, WeightedElasticNet
+from sparsco.steps import Constant, InverseSqrt, StronglyConvex
 
 # ---- the dense twin: every iterate is stored, divergences are taken by their definition ------------------------------
 

@@ -7,8 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from sparsco import ElasticNet, Logistic, Run, WeightedElasticNet, conversions, optimizers
+from sparsco import conversions, optimizers
 from sparsco.data.rows import as_matrix
+from sparsco.engine import Run
+from sparsco.losses import Logistic
+from sparsco.penalties import ElasticNet, WeightedElasticNet
 from support import reference
 
 # lam, rho, gamma: z that dies, x that outlives it, x on the other side of zero, almost everything at zero

@@ -11,27 +11,16 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, QuantileRegressor
 from sklearn.metrics import log_loss, mean_poisson_deviance
 
-from sparsco import (
-    Constant,
-    DivergenceError,
-    EpsilonInsensitive,
-    Huber,
-    Logistic,
-    Multinomial,
-    OptimalSL,
-    Poisson,
-    Quantile,
-    SparseClassifier,
-    SparseRegressor,
-    metrics,
-)
+from sparsco import DivergenceError, SparseClassifier, SparseRegressor, metrics
+from sparsco.conversions import OptimalSL
 from sparsco.conversions.averaging import Answer, AverageSL
 from sparsco.data.rows import as_matrix
 from sparsco.engine.run import Run
 from sparsco.jit.dispatch import plain_python
-from sparsco.losses import value
+from sparsco.losses import EpsilonInsensitive, Huber, Logistic, Multinomial, Poisson, Quantile, value
 from sparsco.penalties import ElasticNet, WeightedElasticNet
 from sparsco.problem.targets import Classes
+from sparsco.steps import Constant
 from support import reference
 from support.cases import CONVERSIONS, LOSSES, OPTIMIZERS, PENALTIES, assert_same, converted
 

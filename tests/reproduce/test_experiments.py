@@ -18,8 +18,10 @@ from scipy.stats import norm
 from scipy.stats import t as student_t
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 
-from sparsco import Logistic, Run, Squared, cli, presets
+from sparsco import cli, presets
 from sparsco.data.rows import as_matrix
+from sparsco.engine import Run
+from sparsco.losses import Logistic, Squared
 from sparsco.reproduce import definition, present, problems, run, verdicts
 from sparsco.reproduce.optimum import optimum
 from sparsco.reproduce.trial import measure

@@ -12,11 +12,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsco import STS, Hinge, Logistic, Stabilized, StableSparseClassifier, StableSparseRegressor, stability_report
+from sparsco import StableSparseClassifier, StableSparseRegressor, stability_report
 from sparsco.data.randomness import Purpose, bits, key
 from sparsco.data.rows import as_matrix
 from sparsco.jit.dispatch import plain_python
+from sparsco.losses import Hinge, Logistic
 from sparsco.metrics.selection import cohen_kappa, pairwise
+from sparsco.selection.stable import STS, Stabilized
 from sparsco.selection.stable.bursts import Bursts, annealed
 from sparsco.selection.stable.paths import Examples, rows_of_paths, shuffle
 from sparsco.selection.stable.scaling import Preparation

@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from sparsco import EpochSGD, L1Ball, MirrorDescent, SparseClassifier, SparseKaczmarz, SparseRegressor
+from sparsco import SparseClassifier, SparseRegressor
 from sparsco.conversions import CONVERSIONS
 from sparsco.losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
-from sparsco.optimizers import OPTIMIZERS
-from sparsco.penalties import PENALTIES
+from sparsco.mirrors import SparseKaczmarz
+from sparsco.optimizers import OPTIMIZERS, EpochSGD, MirrorDescent
+from sparsco.penalties import PENALTIES, L1Ball
 from sparsco.steps import RULES
 from sparsco.training import archive, names
 

@@ -16,8 +16,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sparsco import (
-    Huber,
-    NonNegative,
     SparseClassifier,
     SparseClassifierCV,
     SparsePath,
@@ -26,6 +24,8 @@ from sparsco import (
     load,
     save,
 )
+from sparsco.losses import Huber
+from sparsco.penalties import NonNegative
 from sparsco.training import archive, inspection, model_files
 
 

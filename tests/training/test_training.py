@@ -18,13 +18,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsco import GroupL1, SparseClassifier, SparseRegressor, cli, load
+from sparsco import SparseClassifier, SparseRegressor, cli, load
 from sparsco.data.drift import Drift
 from sparsco.data.progressive import next_mark
 from sparsco.data.rows import as_matrix
 from sparsco.data.slots import SeenColumns
 from sparsco.distributed import fit as distributed_fit
 from sparsco.estimators import linear
+from sparsco.penalties import GroupL1
 from sparsco.streams import StreamError, convert, open_stream
 from sparsco.streams.shuffled import Shuffled
 from sparsco.training import archive, comparison, model_files, scoring

@@ -83,12 +83,11 @@ def _built(node: ast.expr, presets: dict[str, Any]) -> Any:
         except ValueError:
             what = "a number, a list of them, True, False, None, a record, or a file's name in quotes"
             raise ValueError(f"{ast.unparse(node)} is not {what}") from None
-    import sparsco
-
     name = ast.unparse(node.func)
-    kind = presets.get(name) or (getattr(sparsco, name) if name in sparsco.__all__ else None)
-    if kind is None or not (name in presets or hasattr(kind, "_fields")):
-        close = difflib.get_close_matches(name, [*presets, *sparsco.__all__], 1)
+    known = _records() | presets
+    kind = known.get(name)
+    if kind is None:
+        close = difflib.get_close_matches(name, known, 1)
         raise ValueError(f"there is no {name} in sparsco" + (f", perhaps {close[0]} is meant" if close else ""))
     values = [_built(value, {}) for value in node.args]
     named = {str(each.arg): _built(each.value, {}) for each in node.keywords}
@@ -99,6 +98,15 @@ def _built(node: ast.expr, presets: dict[str, Any]) -> Any:
     if name in presets:
         return given
     return type(given)(*(_checked(given, field, value) for field, value in given._asdict().items()))
+
+
+def _records() -> dict[str, Any]:
+    """Return the classes of all parts, by name."""
+    from .. import conversions, losses, mirrors, optimizers, penalties, steps
+
+    modules = (losses, penalties, optimizers, conversions, steps, mirrors)
+    found = {name: value for module in modules for name, value in vars(module).items() if not name.startswith("_")}
+    return {name: value for name, value in found.items() if isinstance(value, type) and issubclass(value, tuple)}
 
 
 def _checked(record: Any, field: str, value: Any) -> Any:

@@ -1,6 +1,6 @@
 """Checks for parts, ours or yours: does this loss, regularizer, step rule, conversion or optimizer keep its contract?
 
->>> from sparsco import Logistic
+>>> from sparsco.losses import Logistic
 >>> from sparsco.estimators.checks import check_part
 >>> check_part(Logistic(), compiled=False)
 ['fields', 'convex', 'derivative', 'curvature', 'learned as written']

@@ -266,8 +266,9 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     penalty : {"elasticnet", "row-group", "trace", "nonnegative"} or a regularizer record
         What takes the place of the L1 norm: "row-group" the norms of each feature's weights over all models, so that a
         feature is in or out for all of them; "trace" the sum of singular values of ``coef_``, which gets low rank;
-        "nonnegative" the L1 norm over weights of at least 0.  A record, such as :class:`sparsco.GroupL1`, carries its
-        own strength.  "trace" and the records without a lazy form are learned by mini-batches.
+        "nonnegative" the L1 norm over weights of at least 0.  A record, such as
+        :class:`sparsco.penalties.GroupL1`, carries its own strength.  "trace" and the records without a
+        lazy form are learned by mini-batches.
     optimizer : str or an optimizer record
         "auto", or one of "sgd", "fobos", "rda", "ftrl", "nftrl", "adagrad-fobos", "adagrad-rda", "truncated-gradient",
         "epoch-gd", "epoch-sgd", "orda", "ssg", "batch-fobos", "batch-rda".  "auto": the normalised FTRL, which needs no
@@ -359,9 +360,9 @@ class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):
     """A sparse linear regression, learned one example at a time.
 
     Parameters and notes as in :class:`SparseClassifier`, without ``class_weight``; ``loss`` is "squared" (or
-    "squared_error"), "huber", "epsilon-insensitive", "quantile" (the median; ``sparsco.Quantile(q)`` for others),
-    "poisson" (counts; ``predict`` gives their mean, exp of the margin) or a loss record.  ``y`` may have several
-    columns, each an output with a model of its own; the penalties "row-group" and "trace" tie these models together.
+    "squared_error"), "huber", "epsilon-insensitive", "quantile" (the median;
+    ``sparsco.losses.Quantile(q)`` for others), "poisson" (counts; ``predict`` gives their mean, exp of the
+    margin) or a loss record.  ``y`` may have several columns, each an output with a model of its own; the penalties "row-group" and "trace" tie these models together.
 
     Examples
     --------

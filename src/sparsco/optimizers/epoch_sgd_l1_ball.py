@@ -159,8 +159,8 @@ class EpochSGD(NamedTuple):
         """Refuse what cannot be done."""
         if not isinstance(problem.regularizer, L1Ball) or problem.regularizer.rho > 0.0:
             raise ValueError(
-                "EpochSGD projects onto an L1 ball and takes no other penalty: give penalty=sparsco.L1Ball(radius), "
-                "without an L2 term; L1Ball(None) finds a radius."
+                "EpochSGD projects onto an L1 ball and takes no other penalty: give "
+                "penalty=sparsco.penalties.L1Ball(radius), without an L2 term; L1Ball(None) finds a radius."
             )
         check_epochs(self)
         if not self.rho1 > 0.0:

@@ -25,8 +25,9 @@ class StableSparseClassifier(MarginClassifier, StableLinearModel):
     loss : {"logistic", "hinge", "squared-hinge", "squared"} or a loss record
         More than two classes are learned one against the rest, on one set of features for all.
     method : {"sts", "paper"} or a record
-        "sts": staged learning on many paths (:class:`sparsco.STS` has its constants).  "paper": stabilized truncated
-        SGD (:class:`sparsco.Stabilized`), which decides the number of features itself.
+        "sts": staged learning on many paths (:class:`sparsco.selection.stable.STS` has its constants).  "paper":
+        stabilized truncated SGD (:class:`sparsco.selection.stable.Stabilized`), which decides the number of
+        features itself.
     prepare : {"auto", "rows", "columns", None}
         "columns" divides columns by the root mean square of their nonzeros.  "rows" also takes square roots and brings
         rows to one norm, which suits text; ``coef_`` are then weights of what was prepared.  "auto" (of "sts"): "rows"
