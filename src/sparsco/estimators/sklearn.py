@@ -360,9 +360,10 @@ class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):
     """A sparse linear regression, learned one example at a time.
 
     Parameters and notes as in :class:`SparseClassifier`, without ``class_weight``; ``loss`` is "squared" (or
-    "squared_error"), "huber", "epsilon-insensitive", "quantile" (the median;
-    ``sparsco.losses.Quantile(q)`` for others), "poisson" (counts; ``predict`` gives their mean, exp of the
-    margin) or a loss record.  ``y`` may have several columns, each an output with a model of its own; the penalties "row-group" and "trace" tie these models together.
+    "squared_error"), "huber", "epsilon-insensitive", "quantile" (the median; ``sparsco.losses.Quantile(q)`` for
+    others), "poisson" (counts; ``predict`` gives their mean, exp of the margin) or a loss record.  ``y`` may have
+    several columns, each an output with a model of its own; the penalties "row-group" and "trace" tie these models
+    together.
 
     Examples
     --------
