@@ -113,3 +113,15 @@ def test_editors_see_the_public_names():
     assert sorted(seen) == sparsco.__all__ and len(seen) <= 32
     for name in sparsco.__all__:
         assert getattr(sparsco, name) is not None
+
+
+def test_the_table_of_modules_is_that_of_the_files():
+    """docs/architecture.md lists the packages in the order in which they import, and every module of each."""
+    page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
+    packages, listed = [], set()
+    for package, module in re.findall(r"^\| (?:\*\*`(\w+)(?:/|\.py)`\*\*)? ?\| ?(?:`([\w/]+)\.py`)? ?\|", page, re.M):
+        packages += [package] if package else []
+        listed |= {f"{packages[-1]}/{module}.py"} if module else set()
+    assert packages == LAYERS
+    inside = {file for file in FILES if "/" in file and not file.endswith(("__init__.py", "__main__.py"))}
+    assert sorted(listed) == sorted(inside)
