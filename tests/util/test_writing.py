@@ -230,6 +230,6 @@ def test_standard_output_that_is_full_is_named(monkeypatch, capsys):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cli.use, "_inspect", full)
+    monkeypatch.setattr(cli.inspect, "run", full)
     assert cli.main(["inspect", "m"]) == 3
     assert capsys.readouterr().err == "sparsco: standard output: No space left on device\n"

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import __version__
-from . import bench, papers, path, train, use
+from . import bench, compare, convert, datasets, evaluate, inspect, path, predict, reproduce, train
 from .options import BAD_FILE, BAD_INPUT, FAILED, FINE, INTERRUPTED, TERMINATED
 
 
@@ -137,6 +137,6 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"sparsco {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for module in (train, path, use, papers, bench):
+    for module in (train, path, predict, evaluate, inspect, convert, compare, reproduce, datasets, bench):
         module.add(commands)
     return parser

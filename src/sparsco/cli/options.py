@@ -49,6 +49,11 @@ def check_writable(path: Path, *inputs: str) -> None:
         raise PermissionError(13, "this folder cannot be written to", str(path.parent))
 
 
+def source_of(data: list[str]) -> Any:
+    """Return the one file that was named, or the list of several."""
+    return data[0] if len(data) == 1 else data
+
+
 def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")

@@ -1,4 +1,4 @@
-"""Commands on papers: ``reproduce`` and ``datasets``."""
+"""The command ``reproduce``."""
 
 from __future__ import annotations
 
@@ -10,16 +10,8 @@ from .options import FINE, UNEXPECTED, check_outputs, command, positive
 
 
 def add(commands: argparse._SubParsersAction) -> None:
-    """All commands of this module."""
-    _add_reproduce(commands)
-    _add_datasets(commands)
-
-
-# --- reproduce --------------------------------------------------------------------------------------------------------
-
-
-def _add_reproduce(commands: argparse._SubParsersAction) -> None:
-    add = command(
+    """Add the command to the parser."""
+    to = command(
         commands, "reproduce", "rerun tables and figures of the papers and compare them cell by cell",
         "  sparsco reproduce --list\n"
         "  sparsco reproduce aaai-table-1 --trials 40 --report table.html\n"
@@ -28,19 +20,20 @@ def _add_reproduce(commands: argparse._SubParsersAction) -> None:
         "or missing data, 3 a file could not be written, 4 a computation failed, 130 interrupted (what was\n"
         "finished is kept for --resume)",
     )  # fmt: skip
-    add.add_argument("keys", nargs="*", metavar="KEY", help="tables and figures, a paper's name, or all")
-    add.add_argument("--list", action="store_true", help="name all keys and stop")
-    add.add_argument("--quick", action="store_true", help="shorter streams and two trials; no cell is judged")
-    add.add_argument("--trials", type=positive, metavar="N", help="independent repetitions (default: the file's)")
-    add.add_argument("--jobs", type=positive, metavar="N", default=cores(), help="processes (default: %(default)s)")
-    add.add_argument("--pairs", nargs="+", type=_pair, metavar="A,B", help="other pairs of digits, or `all` 45")
-    add.add_argument("--json", metavar="FILE", help="write all cells there; - is stdout, instead of the tables")
-    add.add_argument("--report", metavar="FILE.html", help="write tables and plots as one HTML file")
-    add.add_argument("--resume", action="store_true", help="take what an earlier run finished from disk")
-    add.set_defaults(run=_reproduce)
+    to.add_argument("keys", nargs="*", metavar="KEY", help="tables and figures, a paper's name, or all")
+    to.add_argument("--list", action="store_true", help="name all keys and stop")
+    to.add_argument("--quick", action="store_true", help="shorter streams and two trials; no cell is judged")
+    to.add_argument("--trials", type=positive, metavar="N", help="independent repetitions (default: the file's)")
+    to.add_argument("--jobs", type=positive, metavar="N", default=cores(), help="processes (default: %(default)s)")
+    to.add_argument("--pairs", nargs="+", type=_pair, metavar="A,B", help="other pairs of digits, or `all` 45")
+    to.add_argument("--json", metavar="FILE", help="write all cells there; - is stdout, instead of the tables")
+    to.add_argument("--report", metavar="FILE.html", help="write tables and plots as one HTML file")
+    to.add_argument("--resume", action="store_true", help="take what an earlier run finished from disk")
+    to.set_defaults(run=run)
 
 
-def _reproduce(given: argparse.Namespace) -> int:
+def run(given: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
     from ..datasets.registry import MissingDataError
     from ..reproduce import definition, present, verdicts
     from ..reproduce.run import Workers, results_of
@@ -104,50 +97,3 @@ def _pair(text: str) -> list[tuple[int, int]]:
     if len(digits) != 2 or digits[0] == digits[1] or text.count(",") != 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no pair of different digits such as 2,3")
     return [(digits[0], digits[1])]
-
-
-# --- datasets ---------------------------------------------------------------------------------------------------------
-
-
-def _add_datasets(commands: argparse._SubParsersAction) -> None:
-    add = command(
-        commands, "datasets", "list, fetch and check the real data sets that experiments use",
-        "  sparsco datasets list\n"
-        "  SPARSCO_DATA=~/data sparsco datasets download mnist\n"
-        "  sparsco datasets verify mnist\n"
-        "\nFiles lie below the folder SPARSCO_DATA, else in the user's cache folder.\n"
-        "exit code: 0 fine, 2 unknown or missing data, or contents that are not what they should be, 3 not downloaded",
-    )  # fmt: skip
-    add.add_argument("action", choices=("list", "download", "verify"))
-    add.add_argument("names", nargs="*", metavar="NAME", help="data sets; needed unless listing")
-    add.add_argument("--to", metavar="FOLDER", help="download there instead")
-    add.add_argument("--from", dest="address", metavar="ADDRESS", help="root of another copy of the data folder")
-    add.set_defaults(run=_datasets)
-
-
-def _datasets(given: argparse.Namespace) -> int:
-    from .. import datasets
-    from ..util.progress import Bar
-
-    if given.action == "list":
-        for line in datasets.listing():
-            rows = " / ".join(f"{n:,}" for n in line.rows)
-            print(f"{line.name:16} {rows:>18} x {line.features:>9,}  {line.task:10} {line.where}")
-        return FINE
-    if given.action == "verify" and (given.to or given.address):
-        raise ValueError("--to and --from are for downloads: verify looks where experiments do.")
-    if not given.names:
-        raise ValueError(f"name the data sets to {given.action}; `sparsco datasets list` shows them.")
-    for name in given.names:
-        if given.action == "verify":
-            copies = datasets.verify(name)
-        else:
-            bar = Bar(name)
-            try:
-                copies = datasets.download(name, given.to, given.address, bar.show)
-            finally:
-                bar.close()
-        for copy in copies:
-            checked = "verified" if copy.verified else f"SHA-256 {copy.sha256}, no checksum known to compare with"
-            print(f"{copy.path}: {checked}")
-    return FINE

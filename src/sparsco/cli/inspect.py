@@ -1,0 +1,40 @@
+"""The command ``inspect``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from .options import FINE, check_writable, command, positive, to_json
+
+
+def add(commands: argparse._SubParsersAction) -> None:
+    """Add the command to the parser."""
+    to = command(
+        commands, "inspect", "show a model: its features by name, how it was learned, what was chosen",
+        "  sparsco inspect spam.model --top 30\n"
+        "  sparsco inspect spam.model --html spam.html\n"
+        "  sparsco inspect spam.model --json\n"
+        "\nexit code: 0 fine, 2 bad argument or model, 3 a file could not be read or written",
+    )  # fmt: skip
+    to.add_argument("model", metavar="MODEL")
+    to.add_argument("--top", type=positive, default=20, metavar="N", help="features shown (default: 20; JSON: all)")
+    to.add_argument("--json", action="store_true", help="everything as JSON")
+    to.add_argument("--html", metavar="FILE", help="write one HTML page with plots")
+    to.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    from ..training import inspection, model_files
+
+    content = model_files.read(given.model)
+    if given.html:
+        check_writable(Path(given.html), given.model)
+        print(f"report: {inspection.write_page(given.html, content, max(given.top, 200))}", file=sys.stderr)
+    if given.json:
+        print(to_json(inspection.description(content)))
+    elif not given.html:
+        print(inspection.described(content, given.top))
+    return FINE
