@@ -17,7 +17,7 @@ from ..estimators.linear import LinearModel, solve
 from ..selection.paths import SparsePath, shell_of
 from ..streams.cache import CacheStream
 from ..streams.files import changed
-from ..streams.tables import CATEGORICAL, IGNORE
+from ..streams.tabular import CATEGORICAL, IGNORE
 from ..training.train import Part, Training, by_name, first_classes, labels, reader_of
 from ..util.progress import Bar
 from .executors import Here, OnDask, executor

@@ -23,10 +23,11 @@ import scipy.sparse as sp
 from .arrays import ArrayStream, ExampleStream, NpzStream
 from .cache import CachedStream, CacheStream, default_folder, is_cache
 from .cache import convert as write_cache
+from .csv_text import CsvStream, first_line
 from .files import Files, is_packed, is_paths, paths_of, plain_suffix
 from .libsvm import LibsvmStream
 from .protocol import Chunk, Position, Stream, StreamError
-from .tables import ArrowFileStream, CsvStream, TableStream, first_line, is_table
+from .tables import ArrowFileStream, TableStream, is_table
 from .vw import VWStream
 
 __all__ = ["CacheStream", "CachedStream", "Chunk", "Position", "Stream", "StreamError", "convert", "open_stream"]

@@ -13,7 +13,7 @@ from ..data.slots import without
 from ..streams import Chunk, Stream, open_stream
 from ..streams.cache import is_cache
 from ..streams.protocol import unlabelled
-from ..streams.tables import IGNORE, OTHERS
+from ..streams.tabular import IGNORE, OTHERS
 from ..util.progress import printable
 from .model_files import restored
 from .train import by_name, labels

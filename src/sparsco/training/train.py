@@ -32,7 +32,7 @@ from ..streams.features import Vocabulary
 from ..streams.files import changed, files_of
 from ..streams.protocol import unlabelled
 from ..streams.shuffled import HELD_BYTES, Shuffled
-from ..streams.tables import Tabular
+from ..streams.tabular import Tabular
 from ..util.atomic_files import clear_remains
 from ..util.notices import warn
 from ..util.progress import Live, printable

@@ -1,0 +1,173 @@
+"""CSV and TSV text, through pyarrow."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from .files import STDIN, Block, Files, check_text, needed, opened
+from .libsvm import shown
+from .parsed import Parsed
+from .protocol import StreamError
+from .tabular import MISSING, NUMERIC, Layout, Tabular, listed
+from .text import TextStream
+
+_SAMPLE = 1 << 20
+"""Bytes from which the types of columns are guessed."""
+
+class CsvStream(TextStream, Tabular):
+    """Rows of CSV or TSV text, the options those of tables; ``header=False`` for files without one, whose columns are
+    called 0, 1, 2, ...; ``delimiter`` one character; ``missing_values`` are texts of cells that are missing (by default
+    empty ones, and in place of a number the usual words, such as NA)."""
+
+    format, quoted, infers, line = "csv", True, True, "line"
+
+    def __init__(
+        self, files: Files, *, delimiter: str = ",", header: bool = True, missing_values: Sequence[str] | None = None,
+        block_bytes: int = 1 << 21, threads: int | None = None, **options: Any,
+    ) -> None:  # fmt: skip
+        TextStream.__init__(self, files, block_bytes=max(block_bytes, _SAMPLE), threads=threads)
+        Tabular.__init__(self, **options)
+        if len(delimiter) != 1:
+            raise ValueError(f"delimiter must be one character, not {delimiter!r}.")
+        self.delimiter, self.header = delimiter, bool(header)
+        self.no_number = list(MISSING if missing_values is None else missing_values)
+        self.no_category = [""] if missing_values is None else self.no_number
+        self._arrow, self._csv = needed("pyarrow", "CSV files"), needed("pyarrow.csv", "CSV files")
+
+    def settings(self) -> dict[str, Any]:
+        return super().settings() | {
+            "delimiter": self.delimiter, "header": self.header, "missing_values": [self.no_number, self.no_category],
+        }  # fmt: skip
+
+    def prepare(self, block: Block) -> None:
+        if not hasattr(self, "layout"):
+            if block.file or block.offset > len(block.text):  # reading goes on somewhere inside
+                if not self.laid_out():
+                    raise ValueError("CSV from standard input cannot be resumed: give files.")
+            else:
+                self._look(block)
+
+    def laid_out(self) -> Layout | None:
+        if not hasattr(self, "layout"):
+            block = next(self.files.blocks(self.block_bytes, quoted=True), None) if self.repeatable else None
+            if block is None:
+                return None
+            self._look(block)
+        return self.layout
+
+    def parse(self, text: Any, begins: bool) -> Parsed:
+        text = bytes(text)
+        lines, skipped = text.count(b"\n"), 0
+        if begins and self.header:
+            names, used = self._first_row(text)
+            if tuple(names) != self.layout.columns:
+                return Parsed.none((1, f"the columns are {listed(names)}, not those of the first file"))
+            skipped = text.count(b"\n", 0, used)
+            text = text[used:]
+        if not text.strip(b"\n"):
+            return Parsed.none()._replace(lines=lines)
+        table = self._read(text)
+        if isinstance(table, str):
+            found = re.search(r"Row #(\d+): ", table)
+            sentence = self._explained(table.replace(found[0], "") if found else table)
+            return Parsed.none((skipped + self._line(text, int(found[1]) if found else 1), sentence))
+        parsed = self.parsed(table.combine_chunks().to_batches()[0], lines)
+        if parsed.error:
+            row, sentence = parsed.error
+            return Parsed.none((skipped + self._line(text, row), sentence))
+        return parsed
+
+    def _first_row(self, text: bytes) -> tuple[list[str], int]:
+        """The header's names, and how many bytes it takes."""
+        stop = text.find(b"\n") + 1
+        while text.count(b'"', 0, stop) % 2 and 0 < stop < len(text):
+            stop = text.find(b"\n", stop) + 1
+        row = text[:stop].decode("utf-8", "surrogateescape").rstrip("\n")
+        names = next(csv.reader([row], delimiter=self.delimiter), [])
+        return names if self.header else [str(k) for k in range(len(names))], stop
+
+    def _look(self, block: Block) -> None:
+        """See what the columns are, from the first megabyte."""
+        text = bytes(block.text).replace(b"\r\n", b"\n").removeprefix(b"\xef\xbb\xbf")
+        columns, used = self._first_row(text)
+        if len(set(columns)) < len(columns):
+            raise StreamError(f"{self.files.name(0)}, line 1: two columns have the same name: rename one.")
+        sample = text[used if self.header else 0 : _SAMPLE]
+        sample = sample[: sample.rfind(b"\n") + 1] if len(text) > _SAMPLE else sample
+        types = dict.fromkeys(columns, self._arrow.string())
+        if sample.strip(b"\n"):
+            table = self._read(sample, columns)
+            if not isinstance(table, str):  # otherwise the parser will say where
+                types = dict(zip(columns, table.schema.types, strict=True))
+        self._booleans = {name for name, type in types.items() if type == self._arrow.bool_()}
+        self.layout = self.lay_out(types, self.files.name(0))
+
+    def _read(self, text: bytes, columns: Sequence[str] = ()) -> Any:
+        """A table of these columns, their types inferred, or of the layout's; what pyarrow says where it cannot."""
+        types = None if columns else {name: self._type(name) for name in self.layout.columns}
+        try:
+            return self._csv.read_csv(
+                self._arrow.BufferReader(text),
+                read_options=self._csv.ReadOptions(
+                    column_names=list(columns or self.layout.columns), use_threads=False, block_size=len(text) + 1
+                ),
+                parse_options=self._csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                convert_options=self._csv.ConvertOptions(
+                    column_types=types, null_values=self.no_number,
+                    true_values=["true", "True", "TRUE"], false_values=["false", "False", "FALSE"],
+                ),
+            )  # fmt: skip
+        except self._arrow.ArrowInvalid as error:
+            return str(error)
+
+    def _type(self, name: str) -> Any:
+        layout = self.layout
+        kinds = layout.kinds | {layout.target: layout.target_kind, layout.weight: NUMERIC}
+        kind = kinds.get(name)
+        if kind == NUMERIC and name in self._booleans:
+            return self._arrow.bool_()
+        return self._arrow.float64() if kind == NUMERIC else self._arrow.string()
+
+    def _explained(self, sentence: str) -> str:
+        columns = self.layout.columns
+        pattern = r"In CSV column #(\d+): CSV conversion error to \S+: invalid value '(.*)'"
+        found = re.search(pattern, sentence, re.DOTALL)
+        if found:
+            name = columns[int(found[1])]
+            return (
+                f"column {name!r} has {shown(found[2].encode())}, which is no number: repair it, name it among "
+                f"missing_values (--missing-values), or give schema={{{name!r}: 'categorical'}} (--schema "
+                f"{name}=categorical)"
+            )
+        found = re.search(r"Expected (\d+) columns, got (\d+)", sentence)
+        if found:
+            cells = f"the row has {found[2]} cells, the others have {found[1]}"
+            return f"{cells}: repair it, or see if delimiter (--delimiter) is right"
+        return f"it cannot be read as CSV ({shown(sentence.encode())})"
+
+    def _line(self, text: bytes, row: int) -> int:
+        """The line on which a row (from 1) begins, within a block."""
+        reader = csv.reader(io.StringIO(text.decode("utf-8", "replace"), newline=""), delimiter=self.delimiter)
+        before = 0
+        for cells in reader:
+            if cells:
+                row -= 1
+                if not row:
+                    break
+            before = reader.line_num
+        return before + 1
+
+
+def first_line(path: str) -> bytes:
+    """The first line that is not empty or a comment, to see what a file of unknown suffix holds."""
+    name = "standard input" if path == STDIN else path
+    with opened(path, name) as stream:
+        text = stream.peek(1 << 16) if path == STDIN else stream.read(1 << 16)  # look without taking
+    check_text(text, name)
+    if b"\n" not in text:
+        text = text[: text.rfind(b" ") + 1] or text  # the last word may be cut
+    return next((line for line in text.splitlines() if line.strip() and not line.startswith(b"#")), b"")
