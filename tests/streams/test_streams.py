@@ -74,7 +74,7 @@ def matrix_of(chunks, d):
 @pytest.fixture
 def small_sample(monkeypatch):
     """CSV inference from a few lines, so that small files have several blocks."""
-    monkeypatch.setattr(tables, "_SAMPLE", 200)
+    monkeypatch.setattr(csv_text, "_SAMPLE", 200)
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -510,7 +510,7 @@ def test_tables_of_all_kinds_are_one_stream(frame, tmp_path, monkeypatch):
     import pyarrow.parquet
 
     monkeypatch.setattr(tables, "_ROWS", 64)
-    monkeypatch.setattr(tables, "_SAMPLE", 1000)
+    monkeypatch.setattr(csv_text, "_SAMPLE", 1000)
     table = pa.Table.from_pandas(frame, preserve_index=False)
     pa.parquet.write_table(table, tmp_path / "x.parquet", row_group_size=150)
     pa.feather.write_feather(table, tmp_path / "x.feather", chunksize=90)
@@ -688,7 +688,7 @@ def source(request, tmp_path, monkeypatch):
     """A file, the options to read it with, and small blocks."""
     if request.param == "csv":
         pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    monkeypatch.setattr(tables, "_SAMPLE", 200)
+    monkeypatch.setattr(csv_text, "_SAMPLE", 200)
     monkeypatch.setattr("sparsco.streams.cache.BLOCK_BYTES", 500)
     path = tmp_path / f"x.{request.param}"
     path.write_bytes(TEXTS[request.param])
