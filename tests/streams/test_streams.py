@@ -29,6 +29,7 @@ from sparsco.streams import (
     CacheStream,
     StreamError,
     convert,
+    csv_text,
     features,
     files,
     open_stream,

@@ -22,7 +22,7 @@ _SAVING = """
 import sys, threading
 from pathlib import Path
 import numpy as np
-from sparsco import archive
+from sparsco.training import archive
 
 def save(k):
     x = np.random.default_rng(k).random(500)

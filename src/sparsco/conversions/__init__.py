@@ -6,6 +6,7 @@ roundings to few features.  ``metric`` (``metric_coupled`` where weights are tie
 """
 
 from .averaging import (
+    Answer,
     Average,
     AverageSL,
     Last,
@@ -36,6 +37,6 @@ CONVERSIONS = {
 """By the name that an estimator takes."""
 
 __all__ = [
-    "CONVERSIONS", "Average", "AverageSL", "Last", "LastEpoch", "LastSL", "OCMDI", "OptimalSL", "RandomIterate",
+    "CONVERSIONS", "Answer", "Average", "AverageSL", "Last", "LastEpoch", "LastSL", "OCMDI", "OptimalSL", "RandomIterate",
     "SCMDI", "Sparsify", "Suffix", "Threshold", "TopK",
 ]  # fmt: skip

@@ -220,7 +220,7 @@ def _step(model: Any) -> Any:
         rule = named("step_size", size, {"auto": None, **steps.RULES})
         if rule in (steps.StronglyConvex, steps.Convex):
             return rule()
-        raise ValueError(f"step_size={size!r} needs its constant: pass sparsco.{rule.__name__}(...).")
+        raise ValueError(f"step_size={size!r} needs its constant: pass sparsco.steps.{rule.__name__}(...).")
     if isinstance(size, numbers.Real):
         if not (is_number(size) and size > 0.0):
             raise ValueError(f"step_size={size!r}: a constant step must be a positive number.")
