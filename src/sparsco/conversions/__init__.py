@@ -37,6 +37,6 @@ CONVERSIONS = {
 """By the name that an estimator takes."""
 
 __all__ = [
-    "CONVERSIONS", "Answer", "Average", "AverageSL", "Last", "LastEpoch", "LastSL", "OCMDI", "OptimalSL", "RandomIterate",
-    "SCMDI", "Sparsify", "Suffix", "Threshold", "TopK",
+    "CONVERSIONS", "Answer", "Average", "AverageSL", "Last", "LastEpoch", "LastSL", "OCMDI", "OptimalSL",
+    "RandomIterate", "SCMDI", "Sparsify", "Suffix", "Threshold", "TopK",
 ]  # fmt: skip
