@@ -12,6 +12,7 @@ import contextlib
 import errno
 import gc
 import os
+import platform
 import signal
 import sys
 import threading
@@ -130,12 +131,23 @@ def _complain(sentence: str, code: int) -> int:
     return code
 
 
+class _Version(argparse.Action):
+    """Print the versions of the package, of Python and of numba, without importing numba."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from ..pipelines import chosen, numba_version
+
+        numba = f"numba {numba_version()} ({chosen()} pipeline)"
+        print(f"sparsco {__version__}, Python {platform.python_version()}, {numba}")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sparsco", description="Exactly sparse linear models by stochastic composite optimization.",
         epilog="`sparsco COMMAND --help` shows a worked example.",
     )  # fmt: skip
-    parser.add_argument("--version", action="version", version=f"sparsco {__version__}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the versions that bits depend on, and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for module in (train, path, use, papers, bench):
         module.add(commands)
