@@ -12,7 +12,6 @@ import contextlib
 import errno
 import gc
 import os
-import platform
 import signal
 import sys
 import threading
@@ -135,6 +134,8 @@ class _Version(argparse.Action):
     """Print the versions of the package, of Python and of numba, without importing numba."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        import platform
+
         from ..pipelines import chosen, numba_version
 
         numba = f"numba {numba_version()} ({chosen()} pipeline)"
@@ -147,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="sparsco", description="Exactly sparse linear models by stochastic composite optimization.",
         epilog="`sparsco COMMAND --help` shows a worked example.",
     )  # fmt: skip
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the versions that bits depend on, and exit")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the versions of sparsco, Python and numba, and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for module in (train, path, use, papers, bench):
         module.add(commands)
