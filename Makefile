@@ -7,8 +7,10 @@ STAMP := $(VENV)/.installed-for-developers
 DEMO_STAMP := $(VENV)/.installed-for-the-demo
 OLDEST ?= .venv-oldest
 OLDEST_STAMP := $(OLDEST)/.installed
-# What depends on numba's internals: the choice of the pipeline, the compiler, the disk cache and the vocabulary of lanes.
-NUMBA_TESTS = $(shell find tests -name test_pipelines.py -o -name test_compiler.py -o -name test_compile_cache.py -o -name test_lanes.py)
+# What depends on numba's internals: the compiler and the disk cache, with either pipeline; the choice and the comparison
+# of pipelines, and the vocabulary of lanes, once.
+COMPILER_TESTS = $(shell find tests -name test_compiler.py -o -name test_compile_cache.py)
+NUMBA_TESTS = $(COMPILER_TESTS) $(shell find tests -name test_pipelines.py -o -name test_lanes.py)
 # Two workers, as on the smallest machine we test on; each compiles what it needs into one shared cache, and a BLAS with
 # threads of its own would only get in the other's way.  Hundreds of processes are started, so our modules' bytecode is
 # kept whatever the environment says.
@@ -54,11 +56,12 @@ demo: $(DEMO_STAMP)
 test: $(STAMP)
 	PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
 
+test-numba: export PYTHONDONTWRITEBYTECODE =
+test-numba: export OPENBLAS_NUM_THREADS = 1
+test-numba: export NUMBA_CACHE_DIR = $(abspath $(OLDEST))/compiled
 test-numba: $(OLDEST_STAMP)
-	for stock in 0 1; do \
-	  PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 SPARSCO_STOCK_PIPELINE=$$stock NUMBA_CACHE_DIR=$(OLDEST)/compiled \
-	  $(OLDEST)/bin/python -m pytest $(PYTEST_FLAGS) $(NUMBA_TESTS) || exit 1; \
-	done
+	SPARSCO_STOCK_PIPELINE=0 $(OLDEST)/bin/python -m pytest $(PYTEST_FLAGS) $(NUMBA_TESTS)
+	SPARSCO_STOCK_PIPELINE=1 $(OLDEST)/bin/python -m pytest $(PYTEST_FLAGS) $(COMPILER_TESTS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
