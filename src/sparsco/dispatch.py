@@ -23,7 +23,7 @@ from numba import njit
 from numba.extending import overload
 
 from .notices import warn
-from .pipelines import CONSTANTS, PACKAGE, class_of, is_ours_by_module, numba_version, options
+from .pipelines import CONSTANTS, PACKAGE, class_of, is_ours_by_module, options
 from .writing import replacing
 
 OPTIONS = options()
@@ -212,7 +212,7 @@ class Kernel:
             except OSError as error:
                 _Cache._warn("useless", f"compiled code cannot be kept ({error}): {_ANEW}")
             except ImportError as error:
-                _Cache._warn("useless", f"numba {numba_version()} lacks what keeps compiled code ({error}): {_ELSE}")
+                _Cache._warn("useless", f"numba {numba.__version__} lacks what keeps compiled code ({error}): {_ELSE}")
         return compiled
 
     @functools.cached_property

@@ -148,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="sparsco", description="Exactly sparse linear models by stochastic composite optimization.",
         epilog="`sparsco COMMAND --help` shows a worked example.",
     )  # fmt: skip
-    parser.add_argument("--version", action=_Version, nargs=0, help="show versions and how kernels are compiled, and exit")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show versions and the pipeline, and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for module in (train, path, use, papers, bench):
         module.add(commands)
