@@ -43,7 +43,7 @@ def _hint(kind: type, name: str) -> str:
 class Hinted(BaseEstimator):
     """An estimator that answers scikit-learn's names of parameters with its own.
 
-    ``help`` and scikit-learn show the signature of ``__init__``: early releases of Python 3.11 take that of ``__new__``.
+    ``help`` and scikit-learn show the signature of ``__init__``; early releases of Python 3.11 need to be told.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
