@@ -1,21 +1,29 @@
-# The one list of commands.  Each sets up its own environment in .venv from nothing but Python >= 3.11, pip and make.
+# The one list of commands.  Each sets up its own environment in .venv from nothing but Python >= 3.11, pip and make;
+# that of `make test-numba`, with the oldest version of each dependency that pyproject.toml admits, is in .venv-oldest.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-for-developers
 DEMO_STAMP := $(VENV)/.installed-for-the-demo
+OLDEST ?= .venv-oldest
+OLDEST_STAMP := $(OLDEST)/.installed
+# What depends on numba's internals: the compiler and the disk cache, with either pipeline; the choice and the comparison
+# of pipelines, and the vocabulary of lanes, once.
+COMPILER_TESTS = $(shell find tests -name test_compiler.py -o -name test_compile_cache.py)
+NUMBA_TESTS = $(COMPILER_TESTS) $(shell find tests -name test_pipelines.py -o -name test_lanes.py)
 # Two workers, as on the smallest machine we test on; each compiles what it needs into one shared cache, and a BLAS with
 # threads of its own would only get in the other's way.  Hundreds of processes are started, so our modules' bytecode is
 # kept whatever the environment says.
 PYTEST_FLAGS ?= -n 2 --dist worksteal
 REPORT ?= sparsco-demo.html
 
-.PHONY: help demo test test-long lint bench bench-engine bench-quality bench-stability reproduce clean
+.PHONY: help demo test test-long test-numba lint bench bench-engine bench-quality bench-stability reproduce clean
 
 help:
 	@echo "make demo           train on generated data, print a table, write $(REPORT)"
 	@echo "make test           the test suite"
 	@echo "make test-long      the test suite with more seeds, sizes and streams, hours; run before a release"
+	@echo "make test-numba     the tests of compilation with the oldest numba, by the lean pipeline and by numba's own"
 	@echo "make lint           ruff and mypy"
 	@echo "make bench          ours and other packages side by side, hours; BENCH=--quick under a minute; writes bench.html"
 	@echo "make bench-engine   the engine's own speed, as ratios measured in one interleaved run"
@@ -36,6 +44,13 @@ $(DEMO_STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -e '.[plots]'
 	touch $@
 
+$(OLDEST_STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || { echo "the oldest NumPy needs Python 3.11 or 3.12: make PYTHON=python3.11 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(OLDEST)
+	$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' | sed 's/>=/==/' > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet -e . pytest pytest-xdist -c $(OLDEST)/constraints.txt
+	touch $@
+
 demo: $(DEMO_STAMP)
 	$(BIN)/python -m sparsco.cli.demo --out $(REPORT)
 
@@ -45,6 +60,13 @@ test: $(STAMP)
 test-long: export SPARSCO_LONG_TESTS ?= 1
 test-long: export SPARSCO_STREAMS ?= 1000
 test-long: test
+
+test-numba: export PYTHONDONTWRITEBYTECODE =
+test-numba: export OPENBLAS_NUM_THREADS = 1
+test-numba: export NUMBA_CACHE_DIR = $(abspath $(OLDEST))/compiled
+test-numba: $(OLDEST_STAMP)
+	SPARSCO_STOCK_PIPELINE=0 $(OLDEST)/bin/python -m pytest $(PYTEST_FLAGS) $(NUMBA_TESTS)
+	SPARSCO_STOCK_PIPELINE=1 $(OLDEST)/bin/python -m pytest $(PYTEST_FLAGS) $(COMPILER_TESTS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -66,5 +88,5 @@ reproduce: $(STAMP)
 	$(BIN)/sparsco reproduce all --trials 10 --resume --report reproduce.html
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist $(REPORT) reproduce.html bench.json bench.md bench.html
+	rm -rf $(VENV) $(OLDEST) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist $(REPORT) reproduce.html bench.json bench.md bench.html
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

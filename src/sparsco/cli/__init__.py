@@ -130,12 +130,25 @@ def _complain(sentence: str, code: int) -> int:
     return code
 
 
+class _Version(argparse.Action):
+    """Print the versions of the package, of Python and of numba, without importing numba."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        import platform
+
+        from ..jit.pipelines import chosen, numba_version
+
+        numba = f"numba {numba_version()} ({chosen()} pipeline)"
+        print(f"sparsco {__version__}, Python {platform.python_version()}, {numba}")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sparsco", description="Exactly sparse linear models by stochastic composite optimization.",
         epilog="`sparsco COMMAND --help` shows a worked example.",
     )  # fmt: skip
-    parser.add_argument("--version", action="version", version=f"sparsco {__version__}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show versions and the pipeline, and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for module in (train, path, predict, evaluate, inspect, convert, compare, reproduce, datasets, bench):
         module.add(commands)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -42,8 +43,13 @@ def _hint(kind: type, name: str) -> str:
 class Hinted(BaseEstimator):
     """An estimator that answers scikit-learn's names of parameters with its own.
 
-    It comes behind the class with ``__init__``, whose signature ``help`` and scikit-learn then show.
+    ``help`` and scikit-learn show the signature of ``__init__``; early releases of Python 3.11 need to be told.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        signature = inspect.signature(cls.__init__)
+        cls.__signature__ = signature.replace(parameters=[*signature.parameters.values()][1:])
 
     def __new__(cls, *args: Any, **params: Any) -> Self:
         """Return an estimator; raise TypeError with a hint for a parameter that has another name in scikit-learn."""

@@ -20,19 +20,17 @@ from typing import Any, ClassVar
 import numba
 import numpy as np
 from numba import njit
-from numba.core.caching import FunctionCache, NullCache
-from numba.core.compiler import CompileResult
-from numba.core.runtime import rtsys
-from numba.core.serialize import dumps
 from numba.extending import overload
-from numba.misc.appdirs import AppDirs
 
 from ..util.atomic_files import replacing
 from ..util.notices import warn
 from ..util.sources import kernels_hash
-from .pipeline import CONSTANTS, FLAGS, INNER, PACKAGE, class_of, is_ours_by_module
+from .pipelines import CONSTANTS, PACKAGE, class_of, is_ours_by_module, options
+
+OPTIONS = options()
 
 _DIGEST = hashlib.sha256().digest_size
+_ELSE = "every process compiles it anew, which takes seconds; install an older numba, or a newer sparsco."
 _ANEW = "every process compiles it anew, which takes seconds; set NUMBA_CACHE_DIR to a folder that can be written to."
 
 U = np.uint64
@@ -47,7 +45,7 @@ def dispatched(stub: Callable[..., Any], *default: Callable[..., Any]) -> Callab
     def call(record: Any, *args: Any) -> Any:
         return getattr(type(record), name, *default)(record, *args)
 
-    @overload(call, strict=False, jit_options=INNER)
+    @overload(call, strict=False, jit_options=OPTIONS.inner)
     def _compiled(record: Any, *args: Any) -> Any:
         return getattr(class_of(record), name, *(default or (None,)))
 
@@ -80,64 +78,74 @@ def _is_ours(argument: Any) -> bool:
     return not isinstance(argument, tuple) or (is_ours_by_module(type(argument)) and all(map(_is_ours, argument)))
 
 
-class _Cache(NullCache):
+class _Cache:
     """Compiled code of one function on disk: a file for each signature, in a folder for each version of our sources.
 
     There is no index that processes could overwrite for each other.  A file is a SHA-256 and what it is of, so that
-    damaged code is never run.  Any trouble with the cache means compiling, with one warning in a process.
+    damaged code is never run.  Any trouble with the cache means compiling, with one warning in a process.  numba calls
+    the methods without an underscore, and reads ``cache_path``.
     """
 
-    _index_key = FunctionCache._index_key
+    cache_path = None
     warned: ClassVar[set[str]] = set()
     """Kinds of trouble that were reported."""
 
     def __init__(self, py_func: Any) -> None:
-        self._py_func = py_func
+        from . import cache_hooks  # here, since an unknown numba may lack them
+
+        self._py_func, self.hooks = py_func, cache_hooks
         if not os.path.exists(py_func.__code__.co_filename):
             raise OSError("the sources of sparsco are in an archive")
-        self.folder = Path(_cache_root(), f"{PACKAGE}-{kernels_hash()}-numba-{numba.__version__}")
+        self.folder = Path(_cache_root(cache_hooks.users_folder()), f"{PACKAGE}-{kernels_hash()}")
 
     def place(self, key: Any) -> Path:
-        """Return the path of a signature's file."""
-        name = f"{self._py_func.__module__}.{self._py_func.__name__}"
-        what = repr((self._py_func.__qualname__, self._py_func.__code__.co_firstlineno, sys.version_info[:2], key))
+        """Return the path of a signature's file: another for each version of Python and numba, and each pipeline."""
+        function, compiler = self._py_func, (sys.version_info[:2], numba.__version__, OPTIONS.pipeline)
+        name = f"{function.__module__}.{function.__name__}"
+        what = repr((function.__qualname__, function.__code__.co_firstlineno, *compiler, key))
         return self.folder / f"{name}.{hashlib.sha256(what.encode()).hexdigest()[:24]}.nbc"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return what was compiled for a signature, None where there is nothing that can be used.
-
-        It needs numba's runtime alone, not all that numba knows to compile: a fifth of a second.
-        """
-        rtsys.initialize(target_context)
-        key = self._index_key(sig, target_context.codegen())
-        path = self.place(key)
+        """Return what was compiled for a signature, None where there is nothing that can be used."""
         try:
+            self.hooks.start_runtime(target_context)
+            key = self.hooks.key_of(self, sig, target_context.codegen())
+            path = self.place(key)
             raw = path.read_bytes()
         except FileNotFoundError:
             return None
-        except OSError as error:
+        except Exception as error:
             return self._warn_useless(error)
         try:
             if hashlib.sha256(memoryview(raw)[_DIGEST:]).digest() != raw[:_DIGEST]:
                 raise ValueError("its checksum is wrong")
             stored, data = pickle.loads(memoryview(raw)[_DIGEST:])
-            return CompileResult._rebuild(target_context, *data) if stored == key else None
+            return self.hooks.rebuilt(target_context, data) if stored == key else None
         except Exception as error:
             return self._warn("damaged", f"{path} cannot be used ({error}): it is compiled anew and replaced.")
 
     def save_overload(self, sig: Any, cres: Any) -> None:
         """Keep what was compiled for a signature, if that is possible."""
-        if cres.lifted or cres.library.has_dynamic_globals:  # addresses in this process
-            return
-        key = self._index_key(sig, cres.codegen)
         try:
-            raw = dumps((key, cres._reduce()))
+            if not self.hooks.can_be_kept(cres):
+                return
+            key = self.hooks.key_of(self, sig, cres.codegen)
+            raw = self.hooks.as_bytes(key, cres)
             self.folder.mkdir(parents=True, exist_ok=True)
             with replacing(self.place(key), lasting=False) as file:
                 file.write(hashlib.sha256(raw).digest())
                 file.write(raw)
         except Exception as error:
             self._warn_useless(error)
+
+    def enable(self) -> None:
+        """Do nothing: the cache is always enabled."""
+
+    def disable(self) -> None:
+        """Do nothing."""
+
+    def flush(self) -> None:
+        """Do nothing: sources that change have another folder."""
 
     def _warn_useless(self, error: Exception) -> None:
         reason = getattr(error, "strerror", None) or error
@@ -150,9 +158,9 @@ class _Cache(NullCache):
             warn(sentence, RuntimeWarning)
 
 
-def _cache_root() -> str:
+def _cache_root(users_folder: str) -> str:
     """Return NUMBA_CACHE_DIR where the user set it, else numba's own folder below the home; OSError without one."""
-    root = os.path.expanduser(numba.config.CACHE_DIR or AppDirs(appname="numba", appauthor=False).user_cache_dir)
+    root = os.path.expanduser(numba.config.CACHE_DIR or users_folder)
     if root.startswith("~"):
         raise OSError("this user has no home folder")
     return root
@@ -187,18 +195,20 @@ class Kernel:
     def cached(self) -> Any:
         """What is compiled with our own records; made when first needed, as a process needs a few kernels of many."""
         is_ours = is_ours_by_module(self.py_func)
-        compiled = njit(**FLAGS, _nrt=self.allocates or not is_ours)(self.py_func)
+        compiled = njit(**OPTIONS.allocating if self.allocates or not is_ours else OPTIONS.kernel)(self.py_func)
         if is_ours:  # the cache is keyed by our sources, which do not know a user's function
             try:
                 compiled._cache = _Cache(self.py_func)
             except OSError as error:
                 _Cache._warn("useless", f"compiled code cannot be kept ({error}): {_ANEW}")
+            except ImportError as error:
+                _Cache._warn("useless", f"numba {numba.__version__} lacks what keeps compiled code ({error}): {_ELSE}")
         return compiled
 
     @functools.cached_property
     def uncached(self) -> Any:
         """The twin."""
-        return njit(**FLAGS)(self.py_func)
+        return njit(**OPTIONS.allocating)(self.py_func)
 
     def __call__(self, *args: Any) -> Any:
         if Kernel.plain:
@@ -237,7 +247,7 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """A helper: itself in plain Python, compiled where a kernel calls it.  It returns no array: it may be
     called by kernels that count references and by others."""
 
-    @overload(function, strict=False, jit_options=INNER)
+    @overload(function, strict=False, jit_options=OPTIONS.inner)
     def _compiled(*args: Any) -> Any:
         return function
 

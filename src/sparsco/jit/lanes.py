@@ -26,7 +26,7 @@ from llvmlite import binding, ir
 from numba.core import types
 from numba.core.cgutils import get_or_insert_function
 from numba.core.typeconv import Conversion
-from numba.core.typing import arraydecl, builtins, signature
+from numba.core.typing import signature
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import lower_builtin, lower_cast, models, register_model
 
@@ -95,7 +95,7 @@ class Singles(np.ndarray):
 def _like(value: Any, *others: Any) -> Any:
     """The value as single lanes where one of the others has them, else as float64."""
     is_single = any(isinstance(each, Singles) for each in others)
-    return np.asarray(value, np.float32).view(Singles) if is_single else np.float64(value)
+    return np.asarray(value, np.float32).view(Singles) if is_single else np.asarray(value, np.float64)[()]
 
 
 def packed(lanes: Any, values: np.ndarray) -> np.ndarray:
@@ -410,22 +410,6 @@ def register(function: Any, type_of: Callable[..., Any], emit: Callable[..., Any
     lower_builtin(function, *(kinds or [types.VarArg(types.Any)]))(emit)
 
 
-def _first(function: Any, template: Any) -> None:
-    """Let numba try the template of its own first: it asks up to nineteen others whether a sum of two floats is
-    theirs."""
-    infer_global(function)(type(template.__name__, (template,), {"metadata": {"target": "cpu"}}))
-
-
-_first(operator.getitem, arraydecl.GetItemBuffer)
-_first(operator.setitem, arraydecl.SetItemBuffer)
-for _template, _names in {
-    builtins.BinOp: "add sub mul iadd isub imul", builtins.BinOpTrueDiv: "truediv itruediv",
-    builtins.OrderedCmpOp: "lt le gt ge", builtins.UnorderedCmpOp: "eq ne",
-}.items():  # fmt: skip
-    for _name in _names.split():
-        _first(getattr(operator, _name), _template)
-
-
 def _common(*args: Any) -> Any:
     """The type in which values meet: a Vec if there is one, else float64; None for anything but numbers."""
     vecs = [arg for arg in args if isinstance(arg, Vec)]
@@ -601,8 +585,8 @@ def _type_pack(array: Any, at: Any, value: Any, mask: Any) -> Any:
         return signature(types.none, array, types.uint64, value, mask)
 
 
-_COMPRESSES = binding.get_host_cpu_features().get("avx512vl", False)
-"""Whether the machine packs in one instruction."""
+_COMPRESSES = binding.get_host_cpu_features().get("avx512vl", False) and binding.llvm_version_info >= (19,)
+"""Whether the machine packs in one instruction, and LLVM has a name for it: that of numba 0.61 has none."""
 
 
 def _emit_pack(context: Any, builder: Any, sig: Any, values: Any) -> Any:

@@ -18,8 +18,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
-from ..jit.dispatch import U, inlined, kernel
-from ..jit.pipeline import INNER
+from ..jit.dispatch import OPTIONS, U, inlined, kernel
 from .files import PADDING, Text
 
 GOOD, BAD, HARD = 0, 1, 2
@@ -59,7 +58,7 @@ def _primitive(result: Any, emit: Callable[[Any, Any], Any]) -> Callable[[Callab
         return result(types.uint64), lambda context, builder, signature, args: emit(builder, args[0])
 
     def decorate(function: Callable[[Any], Any]) -> Any:
-        @overload(function, strict=False, jit_options=INNER)
+        @overload(function, strict=False, jit_options=OPTIONS.inner)
         def _compiled(x: Any) -> Any:
             return lambda x: built(x)
 
@@ -71,7 +70,7 @@ def _primitive(result: Any, emit: Callable[[Any, Any], Any]) -> Callable[[Callab
 def always_inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """As `inlined`, however long the function is: a call costs as much as a usual number."""
 
-    @overload(function, strict=False, jit_options=INNER | {"forceinline": True})
+    @overload(function, strict=False, jit_options=OPTIONS.inner | {"forceinline": True})
     def _compiled(*args: Any) -> Any:
         return function
 

@@ -1,10 +1,12 @@
-"""numba's compiler, made lean for our kernels: fewer passes, no code for calls that never come, no dead branches."""
+"""The lean pipeline: numba's compiler with fewer passes, no code for calls that never come, no dead branches.
+
+It hooks into internals of numba, which may move in any minor version: `pipelines.py` says with which it was tested.
+"""
 
 from __future__ import annotations
 
 import gc
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,24 +23,14 @@ from numba.core.typed_passes import (
     NopythonTypeInference,
     PreLowerStripPhis,
 )
+from numba.core.typing.arraydecl import GetItemBuffer, SetItemBuffer
+from numba.core.typing.builtins import BinOp, BinOpTrueDiv, OrderedCmpOp, UnorderedCmpOp
+from numba.core.typing.templates import infer_global
 from numba.core.untyped_passes import FixupArgs, GenericRewrites, ReconstructSSA, TranslateByteCode
 
-PACKAGE = __name__.partition(".")[0]
-
-CONSTANTS: set[Callable[[Any], int]] = set()
-"""Functions of a record that tell by its class alone."""
+from .pipelines import CONSTANTS, DOCUMENTED, PACKAGE, Options, class_of, is_ours_by_module
 
 _CASTS = (np.uint64, bool, int, float)
-
-
-def is_ours_by_module(thing: Any) -> bool:
-    """Whether a class or a function comes with the package."""
-    return thing.__module__.partition(".")[0] == PACKAGE
-
-
-def class_of(kind: Any) -> type | None:
-    """The class of the record behind a numba type; None where it is no record's."""
-    return getattr(kind, "instance_class", None)
 
 
 def _example(kind: Any) -> Any:
@@ -214,12 +206,24 @@ class _LeanInner(_Lean):
     library = _LinkedLibrary
 
 
-FLAGS = {
-    "nogil": True,
-    "error_model": "numpy",
-    "boundscheck": False,
-    "no_cfunc_wrapper": True,
-    "pipeline_class": _Lean,
-}
-INNER = FLAGS | {"no_cpython_wrapper": True, "pipeline_class": _LeanInner}
-"""For functions that only kernels call: an entry from Python or C would cost compile time and serve nobody."""
+def _first(function: Any, template: Any) -> None:
+    """Let numba try this template of its own first: it asks up to nineteen others whether a sum of two floats is
+    theirs."""
+    infer_global(function)(type(template.__name__, (template,), {"metadata": {"target": "cpu"}}))
+
+
+for _template, _names in {
+    GetItemBuffer: "getitem", SetItemBuffer: "setitem", BinOp: "add sub mul iadd isub imul",
+    BinOpTrueDiv: "truediv itruediv", OrderedCmpOp: "lt le gt ge", UnorderedCmpOp: "eq ne",
+}.items():  # fmt: skip
+    for _name in _names.split():
+        _first(getattr(operator, _name), _template)
+
+
+_KERNEL = DOCUMENTED | {"no_cfunc_wrapper": True, "pipeline_class": _Lean}
+LEAN = Options(
+    pipeline="lean",
+    kernel=_KERNEL | {"_nrt": False},  # no code that counts references to arrays
+    allocating=_KERNEL,
+    inner=_KERNEL | {"no_cpython_wrapper": True, "pipeline_class": _LeanInner},  # nobody calls them from Python or C
+)
