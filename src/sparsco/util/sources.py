@@ -13,7 +13,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
 COMPILED = (
-    "jit", "data", "losses.py", "penalties.py", "mirrors.py", "problem", "optimizers", "conversions/reservoir.py",
+    "jit", "data", "losses.py", "penalties", "mirrors.py", "problem", "optimizers", "conversions/reservoir.py",
     "conversions/coordinate_descent.py", "conversions/gradient_phase.py", "streams/numbers.py", "streams/features.py",
     "streams/libsvm.py", "streams/vw.py", "streams/cache.py", "selection/stable/paths.py", "selection/stable/bursts.py",
     "selection/stable/scaling.py", "estimators/checks.py",
