@@ -25,6 +25,8 @@ _HOMES = {
     "kaczmarz": "estimators.kaczmarz",
     "load": "training.model_files",
     "save": "training.model_files",
+    "check_part": "estimators.checks",
+    "describe": "training.descriptions",
     "sparsify_random": "estimators.sparsify",
     "train": "training.train",
     "Run": "engine.run",

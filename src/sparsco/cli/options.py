@@ -87,7 +87,7 @@ def _built(node: ast.expr, presets: dict[str, Any]) -> Any:
 
     name = ast.unparse(node.func)
     kind = presets.get(name) or (getattr(sparsco, name) if name in sparsco.__all__ else None)
-    if kind is None or not (name in presets or hasattr(kind, "_fields")):
+    if kind is None or not (name in presets or issubclass(kind, tuple)):
         close = difflib.get_close_matches(name, [*presets, *sparsco.__all__], 1)
         raise ValueError(f"there is no {name} in sparsco" + (f", perhaps {close[0]} is meant" if close else ""))
     values = [_built(value, {}) for value in node.args]

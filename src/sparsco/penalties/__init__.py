@@ -16,12 +16,8 @@ from .auto import Auto, AutoElasticNet, scaled
 from .base import (
     bounds,
     checked,
-    coarsened,
     falls,
-    is_absolute,
-    is_lazy,
     is_of_fixed_width,
-    kind,
     penalty,
     prox,
     prox_all,
@@ -40,7 +36,7 @@ PENALTIES = {"elasticnet": ElasticNet, "row-group": RowGroup, "trace": TraceNorm
 
 __all__ = [
     "Auto", "AutoElasticNet", "Box", "ElasticNet", "GroupL1", "L1", "L1Ball", "L2", "L2Ball", "NonNegative",
-    "PENALTIES", "RowGroup", "SparseGroup", "TraceNorm", "WeightedElasticNet", "bounds", "checked", "coarsened",
-    "elastic_net", "falls", "is_absolute", "is_lazy", "is_of_fixed_width", "kind", "penalty", "prox", "prox_all",
+    "PENALTIES", "RowGroup", "SparseGroup", "TraceNorm", "WeightedElasticNet", "bounds", "checked",
+    "elastic_net", "falls", "is_of_fixed_width", "penalty", "prox", "prox_all",
     "prox_with_l2", "restricted", "scaled", "soft", "stepped", "strength",
 ]  # fmt: skip

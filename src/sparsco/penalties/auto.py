@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..parts.contracts import Penalty, part
 from .separable import ElasticNet, WeightedElasticNet, elastic_net
 
 
+@part(Penalty)
 class Auto(NamedTuple):
     """A regularizer to be: ``record(lam, rho)`` with lam the ``fraction`` of the least one that selects nothing."""
 
@@ -16,11 +18,23 @@ class Auto(NamedTuple):
     l1_ratio: float
     record: Any
 
-    pen = None
+    strength_is_open = True
 
     @property
-    def kind(self):
+    def kind(self) -> str:
         return self.record.kind
+
+    @property
+    def has_prox(self) -> bool:
+        return self.record.has_prox
+
+    @property
+    def is_absolute(self) -> bool:
+        return self.record.is_absolute
+
+    @property
+    def has_strength(self) -> bool:
+        return self.l1_ratio > 0.0
 
     def at(self, lam_max: float) -> Any:
         """The regularizer for this lam_max."""
@@ -32,6 +46,7 @@ def scaled(record: Any, alpha: float, l1_ratio: float) -> Any:
     return record(float(alpha) * l1_ratio, float(alpha) * (1.0 - l1_ratio))
 
 
+@part(Penalty)
 class AutoElasticNet(NamedTuple):
     """An elastic net to be: ``fraction`` of lam_max, the smallest L1 weight that selects nothing on the pilot rows."""
 
@@ -39,7 +54,10 @@ class AutoElasticNet(NamedTuple):
     l1_ratio: float = 1.0
     pen: np.ndarray | None = None
 
+    strength_is_open = True
     record = ElasticNet
+    has_prox = is_absolute = True
+    has_strength = Auto.has_strength
 
     def at(self, lam_max: float) -> ElasticNet | WeightedElasticNet:
         """The elastic net for this lam_max: L1 weight ``fraction * lam_max``, the L2 weight that l1_ratio implies."""

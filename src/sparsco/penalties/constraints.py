@@ -7,9 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..parts import projections
+from ..parts.contracts import Penalty, part
 from .base import beside, half_square
 
 
+@part(
+    Penalty,
+    low="the least value, one number or one for each feature",
+    high="the largest value, one number or one for each feature",
+)
 class Box(NamedTuple):
     """low <= w_j <= high, and (rho / 2) ||w||^2; bounds are numbers or arrays, one for each feature."""
 
@@ -18,8 +24,6 @@ class Box(NamedTuple):
     rho: float = 0.0
 
     lam = 0.0
-    kind = "separable"
-    cost = "O(features) per mini-batch"
 
     def check(regularizer, d):
         if not np.all(np.asarray(regularizer.low) <= np.asarray(regularizer.high)):
@@ -39,6 +43,7 @@ class Box(NamedTuple):
     def _bounds(regularizer, W):
         return (b if np.ndim(b) == 0 else beside(np.asarray(b), W) for b in regularizer[:2])
 
+@part(Penalty, radius="of the ball; None: the norm of a ridge regression on the first rows")
 class L1Ball(NamedTuple):
     """||W||_1 <= radius over all weights together, and (rho / 2) ||W||^2.
 
@@ -50,7 +55,8 @@ class L1Ball(NamedTuple):
 
     lam = 0.0
     kind = "global"
-    cost = "O(features) per mini-batch"
+    form = "l1-ball"
+    open_fields = ("radius",)
 
     def check(regularizer, d):
         if regularizer.radius is not None:
@@ -67,6 +73,7 @@ class L1Ball(NamedTuple):
         return _inside(regularizer, W, np.abs(W).sum())
 
 
+@part(Penalty, radius="of the ball")
 class L2Ball(NamedTuple):
     """||W||_2 <= radius over all weights together, and (rho / 2) ||W||^2."""
 
@@ -75,7 +82,6 @@ class L2Ball(NamedTuple):
 
     lam = 0.0
     kind = "global"
-    cost = "O(features) per mini-batch"
 
     def check(regularizer, d):
         _check_radius(regularizer)

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..jit.dispatch import inlined
 from ..jit.lanes import maximum, sqrt, total
+from ..parts.contracts import Penalty, part
 from .base import beside, half_square, soft
-from .separable import ElasticNet
 
 
 @inlined
@@ -18,6 +18,7 @@ def _length(v):
     return maximum(sqrt(total(v * v)), 1e-300)
 
 
+@part(Penalty)
 class RowGroup(NamedTuple):
     """lam sum_j ||W_j||_2 + (rho / 2) ||W||^2, W_j all outputs of feature j: it is in or out for all of them."""
 
@@ -25,15 +26,12 @@ class RowGroup(NamedTuple):
     rho: float = 0.0
 
     kind = "grouped"
-    cost = "O(nonzeros) per example"
 
     def prox(regularizer, v, s):
         return v * maximum(1.0 - s / _length(v), 0.0 * v)
 
     def falls(regularizer, v):
         return abs(v) / _length(v)
-
-    penalty, penalties = ElasticNet.penalty, ElasticNet.penalties
 
     def prox_all(regularizer, W, s):
         return W * _shrunk(_norms(W), s * regularizer.lam)
@@ -49,6 +47,11 @@ class RowGroup(NamedTuple):
         return float(_norms(G).max(initial=0.0))
 
 
+@part(
+    Penalty,
+    groups="each feature's group, a whole number from 0 on",
+    sized="whether a group's norm counts times the root of its size",
+)
 class GroupL1(NamedTuple):
     """lam sum_g sqrt(|g|) ||W_g||_2 + (rho / 2) ||W||^2: ``groups`` has each feature's group, a whole number from 0 on.
 
@@ -62,7 +65,6 @@ class GroupL1(NamedTuple):
     sized: bool = True
 
     kind = "grouped"
-    cost = "O(features) per mini-batch"
 
     def check(regularizer, d):
         groups = np.asarray(regularizer.groups)
@@ -87,6 +89,12 @@ class GroupL1(NamedTuple):
         return largest[regularizer.groups][:, None]
 
 
+@part(
+    Penalty,
+    groups="each feature's group, a whole number from 0 on",
+    share="the share of the L1 part, from 0 to 1",
+    sized="whether a group's norm counts times the root of its size",
+)
 class SparseGroup(NamedTuple):
     """lam (share ||W||_1 + (1 - share) sum_g sqrt(|g|) ||W_g||_2) + (rho / 2) ||W||^2: sparse groups, sparse inside."""
 
@@ -97,7 +105,6 @@ class SparseGroup(NamedTuple):
     sized: bool = True
 
     kind = "grouped"
-    cost = "O(features) per mini-batch"
 
     def check(regularizer, d):
         regularizer._group.check(d)
@@ -119,6 +126,7 @@ class SparseGroup(NamedTuple):
     def coarsened(regularizer, M):
         return regularizer._group.coarsened(M)
 
+@part(Penalty)
 class TraceNorm(NamedTuple):
     """lam ||W||_* + (rho / 2) ||W||^2, ||W||_* the sum of W's singular values: W has low rank."""
 
@@ -127,7 +135,7 @@ class TraceNorm(NamedTuple):
 
     kind = "global"
     cost = "one SVD per mini-batch"
-    batch = 64
+    suggested_batch = 64
 
     def prox_all(regularizer, W, s):
         out = np.zeros_like(W)

@@ -7,17 +7,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit.lanes import maximum, minimum, where
+from ..parts.contracts import Penalty, part
 from .base import l2_terms
 
 
+@part(Penalty)
 class ElasticNet(NamedTuple):
     """lam ||w||_1 + (rho / 2) ||w||^2: L1 with ``rho = 0``, L2 with ``lam = 0``."""
 
     lam: float
     rho: float = 0.0
-
-    kind = "separable"
-    cost = "O(nonzeros) per example"
 
     def prox(regularizer, v, s):  # noqa: N805
         return v - minimum(maximum(v, -s), s)
@@ -25,26 +24,17 @@ class ElasticNet(NamedTuple):
     def stepped(regularizer, v, s, g):  # noqa: N805
         return v - (minimum(maximum(v, -s), s) + g)
 
-    def penalty(regularizer, j):  # noqa: N805
-        return 1.0
-
     def strength(regularizer, w):  # noqa: N805
         return regularizer.lam * np.abs(w).sum(0) + l2_terms(regularizer, w)
 
-    def penalties(regularizer, d: int) -> np.ndarray:  # noqa: N805
-        """pen as a vector."""
-        return np.ones(d)
 
-
+@part(Penalty, pen="the weight of each feature in the L1 norm, at least 0")
 class WeightedElasticNet(NamedTuple):
     """lam * sum_j pen_j |w_j| + (rho / 2) ||w||^2, a weight ``pen_j >= 0`` for each feature."""
 
     lam: float
     rho: float
     pen: np.ndarray
-
-    kind = "separable"
-    cost = "O(nonzeros) per example"
 
     prox, stepped = ElasticNet.prox, ElasticNet.stepped
 
@@ -64,22 +54,18 @@ _AT_ONCE = 1e300
 """Falls so fast that it is never seen: finite, since it meets zeros."""
 
 
+@part(Penalty)
 class NonNegative(NamedTuple):
     """lam sum_j w_j + (rho / 2) ||w||^2 over w >= 0."""
 
     lam: float
     rho: float = 0.0
 
-    kind = "separable"
-    cost = "O(nonzeros) per example"
-
     def prox(regularizer, v, s):
         return maximum(v - s, 0.0 * v)
 
     def falls(regularizer, v):
         return where(v > 0.0, 0.0 * v + 1.0, 0.0 * v + _AT_ONCE)
-
-    penalty, penalties = ElasticNet.penalty, ElasticNet.penalties
 
     def prox_all(regularizer, W, s):
         return np.maximum(W - s * regularizer.lam, 0.0)
