@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test compares it with
     from .selection.stable.report import stability_report
     from .streams import StreamError, open_stream
     from .training.archive import ArchiveError
+    from .training.descriptions import describe
     from .training.model_files import load, save
     from .training.train import train
 
@@ -54,6 +55,7 @@ _HOMES = {
     "StableSparseRegressor": "selection.stable.estimators",
     "StreamError": "streams",
     "check_part": "estimators.checks",
+    "describe": "training.descriptions",
     "kaczmarz": "estimators.kaczmarz",
     "load": "training.model_files",
     "open_stream": "streams",
@@ -69,8 +71,8 @@ _MODULES = (
 __all__ = [
     "ArchiveError", "DivergenceError", "SparseClassifier", "SparseClassifierCV", "SparsePath", "SparseRegressor",
     "SparseRegressorCV", "StableSparseClassifier", "StableSparseRegressor", "StreamError", "check_part", "conversions",
-    "datasets", "distributed", "kaczmarz", "load", "losses", "metrics", "mirrors", "open_stream", "optimizers",
-    "penalties", "plots", "presets", "save", "stability_report", "steps", "streams", "train",
+    "datasets", "describe", "distributed", "kaczmarz", "load", "losses", "metrics", "mirrors", "open_stream",
+    "optimizers", "penalties", "plots", "presets", "save", "stability_report", "steps", "streams", "train",
 ]  # fmt: skip
 
 

@@ -1,22 +1,7 @@
 """Losses: a record each, with value, derivative and curvature in the margin p = <w, x> + b.
 
-Every loss is convex in p and is averaged over examples.  ``derivative`` and ``curvature`` run inside kernels, on one
-model or on several lanes; ``value`` serves reports and guards, on arrays.  At a kink the derivative is 0 where that is
-a subgradient.  On its class a record says
-
-- ``classifies``: targets are labels, -1 and +1;
-- ``curved``: it has a curvature that a metric can be built from;
-- ``smoothness``: a bound on the curvature, or for a loss that has none the scale by which steps are chosen;
-- ``steady`` (True if it does not say): steps chosen by ``smoothness`` can be trusted; where not, the estimators'
-  "auto" takes NFTRL even with an L2 term;
-- ``couples``: the lanes of an example are tied (arrays: along the last axis).  Then targets are 1 for the example's
-  class, 0 for every other one and -1 in lanes without a model, the lanes' values add up to the example's loss, and the
-  curvature is the Hessian's diagonal.
-
-It may also say ``check()`` (of its own constants), ``refuse(y)`` (targets it is not made for), ``resolve(targets,
-weights)`` (the record with its open scale filled in), ``units(mean, std)``, ``predicted(p)`` (regressions),
-``probabilities(p)`` (classifiers) and ``conjugate(c, y)`` (sup_p c p - loss(p, y) at slopes c that it has somewhere,
-for duality gaps).
+Every loss is convex in p and is averaged over examples.  ``parts.contracts.Loss`` lists what a loss must have and what
+it may have.
 """
 
 from __future__ import annotations
@@ -25,54 +10,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .jit.dispatch import dispatched, inlined
+from .jit.dispatch import inlined
 from .jit.lanes import exp, largest, maximum, minimum, signed, total, where
+from .parts.contracts import Loss, curvature, derivative, part, value
 
 
-@dispatched
-def value(loss: Any, p: Any, y: Any) -> Any:
-    """The loss at margin p for target y; summed over lanes it is the example's, whether they are coupled or not."""
-    raise NotImplementedError
-
-
-@dispatched
-def derivative(loss: Any, p: Any, y: Any) -> Any:
-    """d loss / d p, the value 0 at a kink where that is a subgradient."""
-    raise NotImplementedError
-
-
-@dispatched
-def curvature(loss: Any, p: Any, y: Any) -> Any:
-    """The second derivative in p, 0 where the loss has none."""
-    raise NotImplementedError
-
-
-def couples(loss: Any) -> bool:
-    """Whether the lanes of an example are tied."""
-    return bool(getattr(loss, "couples", False))
-
-
-def units(loss: Any, mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where the intercept starts, the scale of margins and that of derivatives, for targets of this mean and spread.
-
-    A loss that does not say is asked for its slopes at the mean where targets lie one ``std`` to either side.
-    """
-    if hasattr(loss, "units"):
-        return loss.units(mean, std)
-    if loss.classifies:
-        return np.zeros_like(mean), np.ones_like(std), np.ones_like(std)
-    slopes = [derivative(loss, mean, mean + side) for side in (-std, std)]
-    scale = np.sqrt(0.5 * (np.square(slopes[0]) + np.square(slopes[1])))
-    return mean, std, np.where(scale > 0.0, scale, 1.0)
-
-
+@part(Loss)
 class Squared(NamedTuple):
     """Half the squared error, (p - y)^2 / 2."""
 
     classifies = False
     smoothness = 1.0
     curved = True
-    couples = False
 
     def value(loss, p, y):  # noqa: N805
         return 0.5 * (p - y) * (p - y)
@@ -90,6 +39,7 @@ class Squared(NamedTuple):
         return mean, std, std
 
 
+@part(Loss, epsilon="the residual up to which the loss is a parabola")
 class Huber(NamedTuple):
     """(p - y)^2 / 2 up to a residual of ``epsilon``, from there on epsilon |p - y| - epsilon^2 / 2."""
 
@@ -98,7 +48,6 @@ class Huber(NamedTuple):
     classifies = False
     smoothness = 1.0
     curved = True
-    couples = False
 
     def check(self) -> None:
         if not 0.0 < self.epsilon < np.inf:
@@ -118,16 +67,20 @@ class Huber(NamedTuple):
         return c * (0.5 * c + y)
 
 
+@part(
+    Loss,
+    epsilon="the residual up to which there is no loss",
+    scale="the scale of steps; None: the inverse of the targets' spread",
+)
 class EpsilonInsensitive(NamedTuple):
     """max(0, |p - y| - epsilon); ``scale`` is the steps', left open the inverse of the targets' spread."""
 
     epsilon: float = 0.1
     scale: float | None = None
 
-    steady = False
+    smoothness_is_bound = False
     classifies = False
     curved = False
-    couples = False
 
     @property
     def smoothness(self) -> float:
@@ -152,6 +105,7 @@ class EpsilonInsensitive(NamedTuple):
         return 0.0 * p
 
 
+@part(Loss, q="the quantile, between 0 and 1", scale="the scale of steps; None: the inverse of the targets' spread")
 class Quantile(NamedTuple):
     """The pinball loss, q (y - p) below the target and (1 - q) (p - y) above: its optimum is the q-quantile.
 
@@ -161,10 +115,9 @@ class Quantile(NamedTuple):
     q: float = 0.5
     scale: float | None = None
 
-    steady = False
+    smoothness_is_bound = False
     classifies = False
     curved = False
-    couples = False
 
     @property
     def smoothness(self) -> float:
@@ -189,6 +142,7 @@ class Quantile(NamedTuple):
         return 0.0 * p
 
 
+@part(Loss, scale="stands in for a bound on the curvature; None: from the first counts")
 class Poisson(NamedTuple):
     """exp(p) - y p for counts y >= 0, whose mean is modelled as exp(p).
 
@@ -198,10 +152,9 @@ class Poisson(NamedTuple):
 
     scale: float | None = None
 
-    steady = False
+    smoothness_is_bound = False
     classifies = False
     curved = True
-    couples = False
 
     @property
     def smoothness(self) -> float:
@@ -239,13 +192,13 @@ class Poisson(NamedTuple):
         return exp(p)
 
 
+@part(Loss)
 class Logistic(NamedTuple):
     """log(1 + exp(-y p)) with y in {-1, +1}."""
 
     classifies = True
     smoothness = 0.25
     curved = True
-    couples = False
 
     def value(loss, p, y):  # noqa: N805
         z = y * p  # logaddexp says the same in four times the time
@@ -271,13 +224,13 @@ class Logistic(NamedTuple):
         return np.where(sums > 0.0, s / np.where(sums > 0.0, sums, 1.0), 1.0 / s.shape[1])
 
 
+@part(Loss)
 class Hinge(NamedTuple):
     """max(0, 1 - y p) with y in {-1, +1}; no curvature, so conversions that need one do without."""
 
     classifies = True
     smoothness = 1.0
     curved = False
-    couples = False
 
     def value(loss, p, y):  # noqa: N805
         return np.maximum(0.0, 1.0 - y * p)
@@ -289,13 +242,13 @@ class Hinge(NamedTuple):
         return 0.0 * p
 
 
+@part(Loss)
 class SquaredHinge(NamedTuple):
     """max(0, 1 - y p)^2 with y in {-1, +1}, not halved, as scikit-learn has it."""
 
     classifies = True
     smoothness = 2.0
     curved = True
-    couples = False
 
     def value(loss, p, y):  # noqa: N805
         return np.square(np.maximum(0.0, 1.0 - y * p))
@@ -314,6 +267,7 @@ class SquaredHinge(NamedTuple):
         return 0.0 * mean, 0.0 * std + 0.5, 0.0 * std + 10.0
 
 
+@part(Loss)
 class Multinomial(NamedTuple):
     """log(sum_k exp(p_k)) - p_y over the lanes of an example: one softmax for all classes."""
 
@@ -365,6 +319,10 @@ def _inverse_spread(targets: np.ndarray, weights: np.ndarray) -> float:
     return 1.0 / std if std > 1e-10 * abs(mean) else 1.0
 
 
+__all__ = [
+    "CLASSIFIER_LOSSES", "REGRESSOR_LOSSES", "EpsilonInsensitive", "Hinge", "Huber", "Logistic", "Multinomial",
+    "Poisson", "Quantile", "Squared", "SquaredHinge", "curvature", "derivative", "value",
+]  # fmt: skip
 CLASSIFIER_LOSSES = {
     "logistic": Logistic(),
     "log_loss": Logistic(),

@@ -20,59 +20,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .jit.dispatch import dispatched, optional
 from .jit.lanes import maximum, minimum, where
+from .parts.contracts import Mirror, conjugate, factor, height, part, portion, power, primal, relaxed
 
 
-@dispatched
-def primal(mirror: Any, v: Any) -> Any:
-    """One coordinate of w = grad Psi*(v), for maps that have it by itself."""
-    raise NotImplementedError
-
-
-@dispatched
-def conjugate(mirror: Any, v: Any) -> Any:
-    """One coordinate's part of Psi*(v)."""
-    raise NotImplementedError
-
-
-@dispatched
-def relaxed(mirror: Any, t: Any, s: float) -> Any:
-    """The v with v + s w(v) = t: what an L2 term of strength s leaves of t, for maps that have it in closed form."""
-    raise NotImplementedError
-
-
-@optional
-def power(mirror, v, largest):
-    """A coordinate's weight but for ``factor``; ``largest`` is that of all |v|, above 0."""
-    return primal(mirror, v)
-
-
-@optional
-def portion(mirror, v, raised, largest):
-    """A coordinate's part of the total, ``raised`` its power."""
-    return conjugate(mirror, v)
-
-
-@optional
-def factor(mirror, largest, total):
-    """What makes weights of powers."""
-    return 1.0
-
-
-@optional
-def height(mirror, largest, total):
-    """Psi*(v)."""
-    return total
-
-
+@part(Mirror)
 class Euclidean(NamedTuple):
     """Psi(w) = ||w||^2 / 2: plain gradient steps."""
 
     is_separable = True
-
-    def check(mirror) -> None:
-        """Nothing can be wrong."""
 
     def primal(mirror, v):
         return v
@@ -83,10 +39,6 @@ class Euclidean(NamedTuple):
     def relaxed(mirror, t, s):
         return t / (1.0 + s)
 
-    def compiled(mirror) -> Any:
-        """The record for kernels."""
-        return mirror
-
     def to_dual(mirror, w: np.ndarray) -> np.ndarray:
         return w
 
@@ -95,6 +47,11 @@ class Euclidean(NamedTuple):
         return 0.5 * _dot(w, w)
 
 
+@part(
+    Mirror,
+    lam="the strength of the L1 norm in the map",
+    eps="rounds the corner at zero off; 0: weights are exactly zero",
+)
 class SparseKaczmarz(NamedTuple):
     """Psi(w) = lam ||w||_1 + ||w||^2 / 2, its corner at zero rounded off by eps: steps towards sparse solutions.
 
@@ -164,6 +121,7 @@ class _Corner(NamedTuple):
         return inside + (t - inside) / (1.0 + s)
 
 
+@part(Mirror, p="the norm's exponent, above 1 and at most 2")
 class PNorm(NamedTuple):
     """Psi(w) = ||w||_p^2 / 2 with 1 < p <= 2: near 1, for few relevant features among very many."""
 
@@ -219,7 +177,7 @@ class _DualNorm(NamedTuple):
 
 def to_dual(mirror: Any, w: np.ndarray) -> np.ndarray:
     """v = grad Psi(w)."""
-    return type(mirror).to_dual(mirror, np.asarray(w, dtype=np.float64))
+    return mirror.to_dual(np.asarray(w, dtype=np.float64))
 
 
 def to_primal(mirror: Any, v: np.ndarray) -> np.ndarray:
@@ -236,7 +194,7 @@ def divergence(mirror: Any, w: np.ndarray, v: np.ndarray) -> float:
     else:
         norm = _norm(v, mirror.q)
         dual = 0.5 * norm * norm
-    return type(mirror).value(mirror, w) + dual - _dot(w, v)
+    return mirror.value(w) + dual - _dot(w, v)
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> float:
@@ -253,3 +211,9 @@ def _of_norm(w: np.ndarray, p: float) -> np.ndarray:
     """The gradient of ||w||_p^2 / 2: sign(w) |w|^(p-1) ||w||_p^(2-p)."""
     norm = _norm(w, p)
     return np.copysign((np.abs(w) / norm) ** (p - 1.0) * norm, w) if norm > 0.0 else np.zeros_like(w)
+
+
+__all__ = [
+    "Euclidean", "PNorm", "SparseKaczmarz", "conjugate", "divergence", "factor", "height", "portion", "power", "primal",
+    "relaxed", "to_dual", "to_primal",
+]  # fmt: skip

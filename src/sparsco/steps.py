@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .parts.contracts import StepRule, part
+
 
 class Pilot(NamedTuple):
     """What the first rows tell; ``lam_max``, the largest curvature of the mean loss, only an optimizer that asks."""
@@ -22,6 +24,7 @@ class Pilot(NamedTuple):
     lam_max: float = np.nan
 
 
+@part(StepRule, mu="the modulus of strong convexity; None: rho", t0="delays the decay; None: 2 L_mean / mu")
 class StronglyConvex(NamedTuple):
     """eta_t = 1 / (mu (t + t0)), capped; by default mu = rho and t0 = 2 L_mean / mu."""
 
@@ -40,6 +43,11 @@ class StronglyConvex(NamedTuple):
         return 1.0 / (self.mu * (np.arange(t + 1, t + n + 1) + self.t0))
 
 
+@part(
+    StepRule,
+    L="the smoothness; None: its mean over the first rows",
+    cap="whether a step is shortened where it would overshoot its example; None: for regressions",
+)
 class Convex(NamedTuple):
     """eta_t = 1 / (L sqrt(1 + t/100)); by default L = L_mean, capped for squared loss."""
 
@@ -54,6 +62,11 @@ class Convex(NamedTuple):
         return 1.0 / (self.L * np.sqrt(1.0 + np.arange(t + 1, t + n + 1) / 100.0))
 
 
+@part(
+    StepRule,
+    T1="examples in the first epoch; None: 4 / (rho eta1)",
+    eta1="the first epoch's step; None: 1 / (2 L_mean + rho)",
+)
 class Halving(NamedTuple):
     """eta1 for T1 examples, eta1 / 2 for the next 2 T1, eta1 / 4 for the next 4 T1 and so on, capped.
 
@@ -80,41 +93,35 @@ class Halving(NamedTuple):
         return np.ldexp(float(self.eta1), 1 - epoch)
 
 
+@part(StepRule, eta="the step")
 class Constant(NamedTuple):
     """eta_t = eta."""
 
     eta: float
     cap: bool = False
 
-    def resolve(self, problem: Any, pilot: Pilot) -> Constant:
-        return self
-
     def sizes(self, t: int, n: int) -> np.ndarray:
         return np.full(n, float(self.eta))
 
 
+@part(StepRule, c="the first step")
 class InverseSqrt(NamedTuple):
     """eta_t = c / sqrt(t)."""
 
     c: float
     cap: bool = False
 
-    def resolve(self, problem: Any, pilot: Pilot) -> InverseSqrt:
-        return self
-
     def sizes(self, t: int, n: int) -> np.ndarray:
         return self.c / np.sqrt(np.arange(t + 1, t + n + 1))
 
 
+@part(StepRule, c="the numerator", t0="delays the decay")
 class InverseTime(NamedTuple):
     """eta_t = c / (t + t0), for instance the papers' 1 / (rho t)."""
 
     c: float
     t0: float = 0.0
     cap: bool = False
-
-    def resolve(self, problem: Any, pilot: Pilot) -> InverseTime:
-        return self
 
     def sizes(self, t: int, n: int) -> np.ndarray:
         return self.c / (np.arange(t + 1, t + n + 1) + self.t0)

@@ -18,6 +18,7 @@ from sparsco.data.rows import as_matrix
 from sparsco.engine.run import Run
 from sparsco.jit.dispatch import plain_python
 from sparsco.losses import Logistic, Squared
+from sparsco.parts.contracts import Loss, part
 from sparsco.penalties import ElasticNet
 from support.cases import (
     CONVERSIONS,
@@ -79,6 +80,7 @@ def test_random_iterate_is_one_of_the_window(T):
     assert len(drawn) > 6
 
 
+@part(Loss)
 class Cubic(NamedTuple):
     """A user's loss, |p - y|^3 / 3: not the library's, so never in the disk cache."""
 

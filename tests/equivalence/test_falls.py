@@ -15,11 +15,13 @@ from sparsco.engine.run import Run
 from sparsco.jit.dispatch import plain_python
 from sparsco.jit.lanes import maximum, minimum, where
 from sparsco.losses import Logistic, Squared
+from sparsco.parts.contracts import Penalty, part
 from sparsco.penalties import NonNegative, RowGroup, strength
 from sparsco.problem.targets import Values
 from sparsco.steps import Constant, InverseSqrt
 
 
+@part(Penalty)
 class Tilted(NamedTuple):
     """A user's: negative weights at twice the price."""
 
@@ -31,12 +33,6 @@ class Tilted(NamedTuple):
 
     def falls(regularizer, v):
         return where(v > 0.0, 0.0 * v + 1.0, 0.0 * v + 2.0)
-
-    def penalty(regularizer, j):
-        return 1.0
-
-    def penalties(regularizer, d):
-        return np.ones(d)
 
     def strength(regularizer, w):
         r = np.where(w > 0.0, w, -2.0 * w).sum(0)

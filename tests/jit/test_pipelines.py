@@ -138,7 +138,7 @@ import sys
 import numpy as np
 import numba.core.typing.builtins, numba.misc.appdirs
 del numba.core.typing.builtins.OrderedCmpOp, numba.misc.appdirs.AppDirs
-from sparsco.dispatch import OPTIONS
+from sparsco.jit.dispatch import OPTIONS
 from sparsco.streams.cache import mixed_up
 print(OPTIONS.pipeline, int(mixed_up(np.arange(9, dtype=np.uint64), np.uint64(3))))
 """

@@ -22,6 +22,7 @@ from sparsco.engine.run import Run
 from sparsco.jit.dispatch import plain_python
 from sparsco.losses import Hinge, Logistic, Squared
 from sparsco.parts import projections
+from sparsco.parts.contracts import Loss, part
 from sparsco.penalties import (
     Box,
     ElasticNet,
@@ -51,9 +52,9 @@ FIELDS = {
     "sized": True, "radius": 0.8, "low": -0.3, "high": 0.5,
 }  # fmt: skip
 RECORDS = [
-    part(*(FIELDS[field] for field in part._fields))
-    for _, part in inspect.getmembers(penalties, inspect.isclass)
-    if hasattr(part, "strength")
+    kind(*(FIELDS[field] for field in kind._fields))
+    for _, kind in inspect.getmembers(penalties, inspect.isclass)
+    if not kind.strength_is_open
 ]
 RECORDS += [SparseGroup(0.3, GROUPS, 0.0, 0.2, False), Box(np.linspace(-1.0, 0.0, D), np.linspace(0.0, 1.0, D))]
 NORMS = [r for r in RECORDS if r.lam > 0.0]
@@ -230,6 +231,7 @@ def test_refused_records(record, words):
 # ---- mini-batches ----------------------------------------------------------------------------------------------------
 
 
+@part(Loss)
 class Softmax(NamedTuple):
     """A loss of all models together: log sum exp(p) - p_y with y one-hot."""
 
@@ -435,7 +437,7 @@ def test_more_models_than_lanes():
 
 
 @pytest.mark.parametrize("optimizer", ["fobos", "rda", "ftrl", "nftrl", "sgd"])
-@pytest.mark.parametrize("record", [x for x in RECORDS if not penalties.is_lazy(x)], ids=name_of)
+@pytest.mark.parametrize("record", [x for x in RECORDS if not x.has_prox], ids=name_of)
 def test_lazy_optimizers_refuse_by_name(optimizer, record):
     kind = optimizers.OPTIMIZERS[optimizer]()
     with pytest.raises(ValueError, match=rf"{type(kind).__name__} cannot handle {name_of(record)}.*'batch-fobos'"):

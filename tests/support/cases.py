@@ -38,7 +38,7 @@ def suited(loss, stream):
     record = LOSSES[loss]
     if record.classifies:
         return stream._replace(y=np.where(stream.y > 0.0, 1.0, -1.0))
-    return stream._replace(y=np.floor(np.abs(stream.y))) if hasattr(record, "refuse") else stream
+    return stream._replace(y=np.floor(np.abs(stream.y))) if isinstance(record, losses.Poisson) else stream
 
 
 def stream(n=300, d=6, classify=True, seed=0, density=0.5):

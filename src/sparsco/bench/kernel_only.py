@@ -17,6 +17,8 @@ from ..penalties import ElasticNet
 class Metered:
     """An optimizer that adds up the CPU time of its kernel and of what the kernel needs: schedules and settling."""
 
+    part_kind = "optimizer"
+
     def __init__(self, optimizer: Any, meter: list[float]) -> None:
         self.optimizer, self.meter = optimizer, meter
 

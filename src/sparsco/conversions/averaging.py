@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.randomness import Purpose, uniform
-from ..penalties import kind
+from ..parts.contracts import NEVER, Conversion, Rounding, kind_of, part
 from ..problem.state import Curvatures, Gradients, Iterates, Nothing, is_coupled, padded
 from . import metric, metric_coupled
 from .thinning import allowed, check_target, keep_largest_rows, thinned, tied
 
-NEVER = 2**63 - 1
 FIRST_WINDOW, _LATER = 64, 1024
 
 
@@ -66,28 +65,18 @@ def _check_window(alpha: float, T: int | None) -> None:
         raise ValueError(f"T = {T}: the length of the stream must be a whole number of at least 1, or None.")
 
 
+@part(Conversion)
 class Last(NamedTuple):
     """The iterate after the last example."""
 
-    def check(self) -> None:
-        """Nothing can be wrong."""
-
     def watch(self, loss: Any) -> Any:
         return Nothing()
-
-    def begin(self, run: Any) -> None:
-        """Nothing to prepare."""
-
-    def next_event(self, run: Any, n: int) -> int:
-        return NEVER
-
-    def event(self, run: Any, n: int) -> None:
-        """Never called."""
 
     def finish(self, run: Any) -> Answer:
         return Answer(*run.weights(), {})
 
 
+@part(Conversion, power="iterate t counts t^power; 0: all alike")
 class Average(NamedTuple):
     """The mean of all iterates, iterate t with weight t^power: 0 is the plain average."""
 
@@ -107,13 +96,7 @@ class Average(NamedTuple):
     def begin(self, run: Any) -> None:
         run.open()
 
-    def next_event(self, run: Any, n: int) -> int:
-        return NEVER
-
-    def event(self, run: Any, n: int) -> None:
-        """Never called."""
-
-    def omega(self, t: int, n: int) -> np.ndarray:
+    def omega_of(self, run: Any, t: int, n: int) -> np.ndarray:
         return np.arange(t + 1.0, t + n + 1.0) ** self.power
 
     def finish(self, run: Any) -> Answer:
@@ -121,6 +104,11 @@ class Average(NamedTuple):
         return Answer(means.w, means.b, {"averaged": run.t})
 
 
+@part(
+    Conversion,
+    alpha="the share of the stream that counts, its end",
+    T="the length of the stream; None: windows that grow",
+)
 class Suffix(NamedTuple):
     """The mean of the last share alpha of the iterates; over doubling windows when T is not known."""
 
@@ -148,6 +136,11 @@ class Suffix(NamedTuple):
         return Answer(means.w, means.b, {"averaged": int(means.n)})
 
 
+@part(
+    Conversion,
+    alpha="the share of the stream that counts, its end",
+    T="the length of the stream; None: windows that grow",
+)
 class RandomIterate(NamedTuple):
     """One iterate drawn uniformly from the last share alpha; from the doubling windows when T is not known."""
 
@@ -208,24 +201,19 @@ def _next_long_window(conversion: Any, run: Any, n: int) -> int:
     return _next_window_event(conversion.alpha, conversion.T, n, growth=4, later=16)
 
 
+@part(Conversion, complete="whether the last complete epoch counts, or the one under way")
 class LastEpoch(NamedTuple):
     """The mean over the last epoch, of an optimizer that works in epochs: the last that is complete, as papers have
     it, or with ``complete=False`` the one under way, which leaves no example out and begins at the mean before it."""
 
     complete: bool = True
 
-    def check(self) -> None:
-        """Nothing can be wrong before the optimizer is known."""
+    needs_epochs = True
 
     def watch(self, loss: Any) -> Any:
         return Nothing()
 
     def begin(self, run: Any) -> None:
-        if not hasattr(run.optimizer, "next_epoch"):
-            raise ValueError(
-                f"LastEpoch needs an optimizer that works in epochs, such as 'epoch-gd', and "
-                f"{type(run.optimizer).__name__} has none: choose conversion='suffix' for the mean of late iterates."
-            )
         run.snapshots = []
 
     def next_event(self, run: Any, n: int) -> int:
@@ -248,6 +236,11 @@ class LastEpoch(NamedTuple):
         return Answer(padded(w, run.d), b, {"epoch_end": end})
 
 
+@part(
+    Conversion,
+    alpha="the share of the stream that counts, its end",
+    T="the length of the stream; None: windows that grow",
+)
 class AverageSL(NamedTuple):
     """argmin <g_bar, w> + ||w - w_bar||_M^2 / 2 + psi(w): averaging that keeps exact zeros.
 
@@ -260,11 +253,13 @@ class AverageSL(NamedTuple):
     L: float | None = None
     metric: str = "auto"
 
+    needs_gradient_sums = True
+
     def check(self) -> None:
         _check_sparse_learning(self)
 
     @property
-    def samples(self) -> bool:
+    def needs_sample(self) -> bool:
         return _samples(self)
 
     def watch(self, loss: Any) -> Any:
@@ -277,6 +272,11 @@ class AverageSL(NamedTuple):
         return map_to_sparse(self, run, means, means.w, means.b)
 
 
+@part(
+    Conversion,
+    alpha="the share of the stream that counts, its end",
+    T="the length of the stream; None: windows that grow",
+)
 class LastSL(NamedTuple):
     """The same map around w_T, the iterate before the last example, with the metric times ``last_factor``."""
 
@@ -286,6 +286,7 @@ class LastSL(NamedTuple):
     metric: str = "auto"
     last_factor: float = 1.0
 
+    needs_gradient_sums = True
     keeps_before_last = True
 
     def check(self) -> None:
@@ -296,7 +297,7 @@ class LastSL(NamedTuple):
             raise ValueError(f"LastSL(last_factor={self.last_factor}) needs a number L or metric='diagonal'.")
 
     @property
-    def samples(self) -> bool:
+    def needs_sample(self) -> bool:
         return _samples(self)
 
     def watch(self, loss: Any) -> Any:
@@ -308,6 +309,12 @@ class LastSL(NamedTuple):
         return map_to_sparse(self, run, run.means(), *run.weights_before_last(), self.last_factor)
 
 
+@part(
+    Conversion,
+    alpha="the share of the stream for the gradient phase, its end",
+    T="the length of the stream; None: windows that grow",
+    inner="the share of the learning phase that is averaged; None: alpha",
+)
 class OptimalSL(NamedTuple):
     """Average the iterates of a first part, take the mean gradient at that fixed average over the rest, then the map.
 
@@ -327,7 +334,7 @@ class OptimalSL(NamedTuple):
             _check_window(self.inner, None)
 
     @property
-    def samples(self) -> bool:
+    def needs_sample(self) -> bool:
         return _samples(self)
 
     def watch(self, loss: Any) -> Any:
@@ -365,6 +372,7 @@ class OptimalSL(NamedTuple):
         return map_to_sparse(self, run, fixed, fixed.w, fixed.b)
 
 
+@part(Rounding, level="weights of at most this size become zero")
 class Threshold(NamedTuple):
     """Rounding: after another conversion, weights of magnitude at most ``level`` become zero."""
 
@@ -380,6 +388,7 @@ class Threshold(NamedTuple):
         return answer._replace(w=np.where(np.abs(answer.w) > self.level, answer.w, 0.0))
 
 
+@part(Rounding, k="how many weights of each model remain")
 class TopK(NamedTuple):
     """Rounding: after another conversion, all but the k largest weights of each model become zero."""
 
@@ -396,6 +405,14 @@ class TopK(NamedTuple):
         return answer._replace(w=np.stack(kept, 1))
 
 
+@part(
+    Rounding,
+    k="how many features remain; None: as many as the target needs",
+    how="'top-k': the largest; 'dd' or 'mg': random draws",
+    target="(eps, delta): an excess risk to stay below, and the probability of failing to",
+    trials="random draws, of which the best counts",
+    refit="whether the weights that remain are learned anew",
+)
 class Sparsify(NamedTuple):
     """After another conversion at most ``k`` features of each model (row-group: of all together), or as many as a
     target needs.
@@ -415,7 +432,7 @@ class Sparsify(NamedTuple):
     trials: int = 10
     refit: bool = True
 
-    samples = True
+    needs_sample = True
     sample_nonzeros = 4_000_000
 
     def check(self) -> None:
@@ -434,7 +451,7 @@ class Sparsify(NamedTuple):
     def suits(self, regularizer: Any, d: int) -> None:
         """Refuse penalties that few features would undo, or that allow no zeros."""
         tied(regularizer)
-        if kind(regularizer) == "separable" and not hasattr(regularizer, "at"):
+        if regularizer.kind == "separable" and not regularizer.strength_is_open:
             allowed(regularizer, np.zeros((d, 1)))
 
     def round(self, answer: Answer, run: Any) -> Answer:
@@ -446,7 +463,7 @@ METRICS = ("auto", "newton", "diagonal", "scalar")
 
 
 def _check_base(rounding: Any) -> None:
-    if not hasattr(rounding.base, "finish"):
+    if kind_of(rounding.base) != "conversion":
         raise ValueError(f"{type(rounding).__name__}(base={rounding.base!r}): the base is another conversion's record.")
 
 

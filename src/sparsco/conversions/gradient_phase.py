@@ -9,7 +9,7 @@ import numpy as np
 from ..data.rows import add_rows, add_squared_rows, margins
 from ..jit.dispatch import U, kernel
 from ..jit.lanes import load, of_row, store, width
-from ..losses import couples, curvature, derivative
+from ..losses import curvature, derivative
 from ..problem.state import Means, Problem, Rows, padded, widened
 
 
@@ -34,7 +34,7 @@ class FixedPoint:
         self.m, self.lanes = problem.m, problem.lanes
 
     def learn(self, rows: Rows, order: np.ndarray, problem: Problem) -> None:
-        if problem.lanes is None or couples(problem.loss):
+        if problem.lanes is None or problem.loss.couples:
             self._learn_whole(rows, order, problem.loss)
         else:
             arrays = (array.reshape(-1) for array in (self.w, self.b, self.G, self.H, self.bias))

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from ..data import row_sums
 from ..losses import curvature, derivative, value
-from ..penalties import coarsened, kind, prox_all, strength
+from ..penalties import prox_all, strength
 from ..problem.pilot import best_intercepts
 from ..problem.state import Problem
 from .metric import Choice, Evidence, bent, objective
@@ -103,7 +103,7 @@ def diagonal(e: Evidence, problem: Problem, factor: float = 1.0) -> Model:
 
     Twice the diagonal bounds the Hessian of a softmax.
     """
-    M = coarsened(problem.regularizer, 2.0 * e.H + problem.regularizer.rho)
+    M = problem.regularizer.coarsened(2.0 * e.H + problem.regularizer.rho)
     return shrunk(e, problem, factor * M, factor * 2.0 * e.Hb)
 
 
@@ -138,7 +138,7 @@ def newton(e: Evidence, problem: Problem, sample: Sample) -> Model:
     D = (1.0 - sample.kappa) * np.maximum(e.H - raw, 0.0)
     if reg.rho > 0.0:
         D = D + e.L_mean / e.n_window  # the noise of the slope in directions that rho alone would hold
-    scale = coarsened(reg, H + D + reg.rho)
+    scale = reg.coarsened(H + D + reg.rho)
     scale = np.maximum(scale, 1e-6 * np.max(scale, initial=0.0)) + 1e-300
     scale_b = h.sum(0) + 1e-300
 
@@ -182,9 +182,9 @@ def _near(e: Evidence, problem: Problem) -> np.ndarray:
     All where there are few, and where the penalty ties features together.
     """
     reg = problem.regularizer
-    if len(e.w_bar) <= _FEW or kind(reg) == "global" or any(isinstance(field, np.ndarray) for field in reg):
+    if len(e.w_bar) <= _FEW or reg.kind == "global" or any(isinstance(field, np.ndarray) for field in reg):
         return np.arange(len(e.w_bar))
-    M = coarsened(reg, 2.0 * e.H + reg.rho)
+    M = reg.coarsened(2.0 * e.H + reg.rho)
     s = np.divide(1.0, M, out=np.zeros_like(M), where=M > 0.0)
     moved = (e.w_bar - (e.g_bar + reg.rho * e.w_bar) * s) * (M > 0.0)
     return np.flatnonzero(prox_all(reg, moved, 0.5 * s).any(1) | e.w_last.any(1))

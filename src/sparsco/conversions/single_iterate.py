@@ -13,17 +13,16 @@ import numpy as np
 
 from ..mirrors import divergence
 from ..optimizers.iterate_tracking import REMEMBERED
+from ..parts.contracts import NEVER, Conversion, part
 from ..problem.state import Followed
-from .averaging import NEVER, Answer
+from .averaging import Answer
 
 
+@part(Conversion)
 class OCMDI(NamedTuple):
     """An individual iterate of a stream of unknown length: w_bar is the average up to the last power of two."""
 
-    follows = True
-
-    def check(self) -> None:
-        """Nothing can be wrong."""
+    chooses_single_iterate = True
 
     def watch(self, loss: Any) -> Any:
         return Followed()
@@ -52,6 +51,11 @@ class OCMDI(NamedTuple):
         return Answer(w[:d], b, {"iterate": 1, "differences": _differences(run)})
 
 
+@part(
+    Conversion,
+    T="half the number of examples; None: when fit knows it",
+    least="whether the iterate of the least difference is taken, not the last below the threshold",
+)
 class SCMDI(NamedTuple):
     """An individual iterate of a stream of 2 T - 1 examples: w_bar is the average of the first T iterates.
 
@@ -61,7 +65,7 @@ class SCMDI(NamedTuple):
     T: int | None = None
     least: bool = False
 
-    follows = True
+    chooses_single_iterate = True
 
     def check(self) -> None:
         if self.T is not None and (not isinstance(self.T, numbers.Integral) or isinstance(self.T, bool) or self.T < 1):
@@ -100,7 +104,7 @@ def _weights(run: Any, t: int, n: int) -> np.ndarray:
     if not run.problem.regularizer.rho > 0.0:
         return np.ones(n)
     number = np.arange(t + 1.0, t + n + 1.0)
-    if getattr(run.optimizer, "l2_in", "prox") == "gradient":
+    if run.optimizer.l2_in == "gradient":
         return number + 1.0
     return (number + 1.0) * (number + 2.0) * run.step.sizes(t, n)
 

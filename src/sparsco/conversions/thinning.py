@@ -15,8 +15,8 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from ..data.randomness import Purpose, uniform
-from ..losses import Squared, couples, derivative, value
-from ..penalties import L1Ball, bounds, is_lazy, kind, prox_all, strength
+from ..losses import Squared, derivative, value
+from ..penalties import L1Ball, bounds, prox_all, strength
 
 RIDGES = tuple(10.0**power for power in np.arange(-5.0, 0.5, 0.5))
 """L2 weights that a refit tries, on columns of mean square one and the loss over its smoothness."""
@@ -27,10 +27,9 @@ _ALL_FEATURES = 10**15
 def tied(regularizer: Any) -> bool:
     """Whether a feature is in or out for all models at once; penalties whose structure single features would undo are
     refused."""
-    record = getattr(regularizer, "record", regularizer)
-    cls = record if isinstance(record, type) else type(record)
-    grouped = kind(cls) == "grouped"
-    if kind(cls) == "separable" or (grouped and is_lazy(cls)) or "lam" not in cls._fields:  # a set has no strength
+    cls = regularizer.record
+    grouped = cls.kind == "grouped"
+    if cls.kind == "separable" or (grouped and cls.has_prox) or "lam" not in cls._fields:  # a set has no strength
         return grouped
     raise ValueError(
         f"{cls.__name__} ties features together, and a number of features would take that apart: strengthen the "
@@ -72,7 +71,7 @@ def thinned(
 
     def draws(V: np.ndarray) -> int:
         eps, delta = how.target
-        if couples(model.loss):
+        if model.loss.couples:
             eps /= W.shape[1]
         if not isinstance(model.loss, Squared):  # a curvature of at most h adds at most h / 2 E<w' - w, x>^2
             eps = 2.0 * eps / model.loss.smoothness
@@ -228,7 +227,7 @@ def best_of_trials(
     """The weights thinned, the best of several trials on the rows: of each model, or of all together where they share
     their features or their loss."""
     out, m = np.zeros_like(model.W), model.W.shape[1]
-    for part in _parts(m, model.tied or couples(model.loss)):
+    for part in _parts(m, model.tied or model.loss.couples):
         V, b, rng = model.W[:, part], model.b[part], np.random.default_rng(seed)
         units = _parts(V.shape[1], model.tied)
         found = [np.hstack([thin(V[:, unit], rng) for unit in units]) for _ in range(trials)]
@@ -248,7 +247,7 @@ def refit_models(model: Models, rows: Examples, held: np.ndarray) -> tuple[np.nd
 
     out, b, ridges = np.zeros_like(model.W), model.b.copy(), []
     with threadpool_limits(1):  # threads would wait for each other longer than L-BFGS works
-        for part in _parts(len(b), couples(model.loss)):
+        for part in _parts(len(b), model.loss.couples):
             own = model._replace(W=model.W[:, part], b=b[part])
             out[:, part], b[part], ridge = _refitted(own, rows.of(part), held)
             ridges += [ridge] * len(own.b)

@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from ..conversions.averaging import NEVER, Answer, Average, AverageSL, Last, LastSL, OptimalSL, Suffix, map_to_sparse
+from ..conversions.averaging import Answer, Average, AverageSL, Last, LastSL, OptimalSL, Suffix, map_to_sparse
 from ..conversions.gradient_phase import FixedPoint
 from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix
-from ..engine.run import SAMPLE_NONZEROS, Run
+from ..engine.run import Run
 from ..estimators.tasks import places_among
+from ..parts.compatibility import partitions_reason, refuse
+from ..parts.contracts import NEVER
 from ..problem.state import Means, Rows
 from ..training.train import Part, labels
 from .executors import Here, OnDask
@@ -401,8 +403,7 @@ class Mixing:
     def _gradients(self, points: list[tuple[np.ndarray, np.ndarray]]) -> Gradients | None:
         budgets = []
         for run, conversion in zip(self.runs, self.conversions, strict=True):
-            samples = getattr(conversion, "samples", False) or getattr(run.rounding, "samples", False)
-            budgets.append(getattr(run.rounding, "sample_nonzeros", SAMPLE_NONZEROS) if samples else 0)
+            budgets.append(run.sample_nonzeros(conversion))
         if not any(budgets) and not isinstance(self.conversions[0], _SPARSE_LEARNING):
             return None
         at = [Point(Sparse.of(w), b) for w, b in points]
@@ -431,7 +432,7 @@ class Mixing:
             found.sums[k].add_to(sums)
             sums /= found.n
             means = Means(*point, sums[:, :m], bias[0], sums[:, m:], bias[1], found.n)
-            answer = map_to_sparse(conversion, run, means, *point, getattr(conversion, "last_factor", 1.0))
+            answer = map_to_sparse(conversion, run, means, *point, conversion.last_factor)
         elif isinstance(conversion, Last):
             answer = Answer(*run.weights(), {})
         else:
@@ -468,12 +469,7 @@ def _allowed(run: Run) -> Any:
 
 def _template(run: Run) -> Run:
     """The same method and constants, nothing learned, no state: small."""
-    if not hasattr(run.optimizer, "averaged") or getattr(run.optimizer, "births", False):
-        name = type(run.optimizer).__name__ + ("(births=True)" if hasattr(run.optimizer, "births") else "")
-        raise ValueError(
-            f"{name} has a state that cannot be averaged over partitions: choose optimizer='nftrl', 'ftrl', 'fobos', "
-            "'rda', 'adagrad-fobos' or 'adagrad-rda'."
-        )
+    refuse(partitions_reason(run.optimizer))
     twin = copy.copy(run)
     twin.conversion, twin.rounding = Average(), None
     fresh = twin.beginner(run.targets)

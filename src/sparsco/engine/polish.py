@@ -152,17 +152,17 @@ def finish(run: Any, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.nd
 
 def check_polishable(loss: Any, regularizer: Any, conversion: Any) -> None:
     """Refuse what has no certificate here."""
-    penalty = getattr(regularizer, "record", type(regularizer))
-    if not loss.curved or getattr(loss, "couples", False):
+    penalty = regularizer.record
+    if not loss.curved or loss.couples:
         raise ValueError(
             f"polish needs a loss of one margin with a curvature (logistic, squared-hinge, squared, huber), which "
             f"{type(loss).__name__} is not."
         )
     if penalty not in (ElasticNet, WeightedElasticNet):
         raise ValueError(f"polish is for the elastic net, and {penalty.__name__} is another penalty: leave it False.")
-    if getattr(regularizer, "lam", 1.0) <= 0.0 or getattr(regularizer, "l1_ratio", 1.0) <= 0.0:
+    if not regularizer.has_strength:
         raise ValueError("polish measures by the L1 weight, which is 0 here: raise alpha or l1_ratio.")
-    if hasattr(conversion, "round"):
+    if conversion.is_rounding:
         raise ValueError(f"polish would undo {type(conversion).__name__}: choose one of the two.")
 
 
@@ -235,7 +235,7 @@ class _Model:
 
         The dual asks that slopes sum to zero where there is an intercept; what is left of their sum counts times b.
         """
-        if not hasattr(self.loss, "conjugate") or not np.isfinite(self.violation):
+        if self.loss.conjugate is None or not np.isfinite(self.violation):
             return np.nan
         scale, penalty, used = 1.0, 0.0, self.pen > 0.0
         if self.rho > 0.0:

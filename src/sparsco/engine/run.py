@@ -8,21 +8,29 @@ depend on the method alone, never on the chunks, so that any cut of a stream giv
 from __future__ import annotations
 
 import copy
-import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..conversions.averaging import NEVER, Answer, Last
+from ..conversions.averaging import Answer, Last
 from ..conversions.gradient_phase import FixedPoint
 from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix, margins, squared_norms, stack
-from ..jit.lanes import WIDTHS
-from ..losses import couples, value
+from ..losses import value
 from ..optimizers.epoch_gd import epoch_mean
-from ..optimizers.iterate_tracking import following
-from ..penalties import AutoElasticNet, checked, is_absolute, is_lazy, is_of_fixed_width, kind, prox
+from ..parts.compatibility import (
+    conversion_reason,
+    metric_reason,
+    models_reason,
+    penalty_reason,
+    refuse,
+    start_reason,
+    strengths_reason,
+    tied_models_reason,
+)
+from ..parts.contracts import NEVER, must_be
+from ..penalties import checked, is_of_fixed_width, prox
 from ..problem.pilot import gradient_at_zero, lam_max, largest_curvature, largest_slope, ridge_norm
 from ..problem.state import (
     WORTH_READING,
@@ -34,7 +42,6 @@ from ..problem.state import (
     check_room,
     padded,
     slices,
-    tracks,
     widened,
 )
 from ..problem.targets import Repeated, Values
@@ -45,8 +52,6 @@ from ..util.threads import aside
 PILOT_ROWS = 1000
 MANY_FEATURES = 100_000
 """Above this, work of O(d) per example is worth a warning."""
-SAMPLE_NONZEROS = 1_000_000
-"""Of the reservoir, where a rounding does not ask for more."""
 _CHUNK = 1 << 14
 _OFFERED = 1 << 16
 """Rows offered to the reservoir at a time: the more, the fewer are copied only to be dropped."""
@@ -62,6 +67,9 @@ class DivergenceError(ArithmeticError):
 class Run:
     """One stream, learned by one optimizer and converted by one conversion."""
 
+    snapshots: Any = ()
+    """Iterates that a conversion keeps: (examples, weights, intercepts)."""
+
     def __init__(
         self, loss: Any, regularizer: Any, optimizer: Any, conversion: Any = _LAST, step: Any = None, *,
         d: int, targets: Any = None, intercept: bool = True, seed: int = 0,
@@ -69,24 +77,24 @@ class Run:
     ) -> None:  # fmt: skip
         """``lams``: a strength of the L1 term for each of several copies of the models, in place of the regularizer's;
         numbers, or a ``Grid`` below the smallest that selects nothing on the pilot rows.  ``single``: in float32."""
+        must_be(loss, "loss")
+        must_be(regularizer, "penalty")
+        must_be(optimizer, "optimizer")
+        must_be(conversion, "conversion", "rounding")
+        if step is not None:
+            must_be(step, "step rule")
+        conversion.check()
+        self.conversion, self.rounding = conversion.base, conversion if conversion.is_rounding else None
+        if self.rounding is not None:
+            self.conversion.check()
         self.targets = targets or Values()
         if lams is not None:
-            check_strengths(loss, regularizer, optimizer, conversion, single)
+            refuse(strengths_reason(loss, regularizer, optimizer, conversion, single))
             self.targets = Repeated(self.targets, len(lams))
         self.lams = lams
-        self.conversion, self.rounding = conversion, None
-        if hasattr(conversion, "round"):
-            self.conversion, self.rounding = conversion.base, conversion
-            conversion.check()
-        self.conversion.check()
-        metric = getattr(self.conversion, "metric", "auto")
-        if metric != "auto" and self.conversion.L is None and not loss.curved:
-            raise ValueError(
-                f"metric={metric!r} needs a loss with curvature, which {type(loss).__name__} has not: leave the metric "
-                "at 'auto' or give L."
-            )
+        refuse(metric_reason(loss, conversion))
         regularizer = checked(regularizer, d)
-        if hasattr(self.rounding, "suits"):
+        if self.rounding is not None:
             self.rounding.suits(regularizer, d)
         check_room(8 * d * self.targets.m)  # state and sums, and what is computed of them
         self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing(), self._by_lane(lams), single)
@@ -109,7 +117,7 @@ class Run:
 
     def _by_lane(self, lams: Any) -> np.ndarray | None:
         """The strength of each lane, where they are known numbers."""
-        return None if lams is None or hasattr(lams, "at") else np.repeat(lams, self.targets.base.m)
+        return None if lams is None or isinstance(lams, Grid) else np.repeat(lams, self.targets.base.m)
 
     # ---- reading in ----------------------------------------------------------------------------------------------
 
@@ -139,10 +147,10 @@ class Run:
 
     def expect(self, n: int) -> bool:
         """There will be n examples in all; whether the conversion wanted to know."""
-        if self.pilot is not None or not hasattr(self.conversion, "for_length"):
+        if self.pilot is not None:
             return False
         told = self.conversion.for_length(n)
-        is_new, self.conversion = told != self.conversion, told
+        is_new, self.conversion = told is not self.conversion, told
         return is_new
 
     @property
@@ -184,7 +192,7 @@ class Run:
         they had been lanes without a model so far (target -1, weight 0)."""
         if self.lams is not None:
             raise ValueError("a path of several strengths cannot take new classes: name all of them at its beginning.")
-        check_lanes(self.optimizer, targets.m)
+        refuse(models_reason(self.optimizer, targets.m))
         wide = self.problem._replace(m=targets.m)
         if self.pilot is not None:
             self._widen(wide)
@@ -193,9 +201,8 @@ class Run:
     def _widen(self, wide: Problem) -> None:
         """All that is kept by model, with room for those of ``wide``; the new ones' are what a run begins with."""
         old, (optimizer, pilot), m = self.problem, self._resolved_from, wide.m
-        if hasattr(optimizer, "resolve"):  # its constants may be by model
-            mean, std = widened(pilot.target_mean, m), widened(pilot.target_std, m)
-            optimizer = optimizer.resolve(wide, pilot._replace(target_mean=mean, target_std=std), self.step)
+        mean, std = widened(pilot.target_mean, m), widened(pilot.target_std, m)  # its constants may be by model
+        optimizer = optimizer.resolve(wide, pilot._replace(target_mean=mean, target_std=std), self.step)
         self.state = optimizer.layout.relaid(old, self.state, wide, optimizer.start(wide)[0])
         self.optimizer = optimizer
         if self.previous is not None:
@@ -209,7 +216,7 @@ class Run:
             self._fixed.widen(wide)
         if self.reservoir is not None:
             self.reservoir.widen(m)
-        if hasattr(self, "snapshots"):
+        if self.snapshots:
             self.snapshots = [(n, widened(w, m), widened(b, m)) for n, w, b in self.snapshots]
         matrix, targets, scaled = self._pilot_rows
         self._pilot_rows = matrix, widened(targets, m, -1.0), widened(scaled, m)
@@ -229,7 +236,7 @@ class Run:
     def rehearse(self) -> None:
         """Refuse settings that cannot work now, not at the thousandth row: resolve them on two rows of one feature."""
         twin, regularizer = copy.copy(self), self.problem.regularizer
-        if getattr(regularizer, "pen", None) is not None:
+        if regularizer.pen is not None:
             regularizer = regularizer._replace(pen=np.ones(1))
         elif isinstance(regularizer, tuple):  # anything else with a value for each feature
             fields = zip(regularizer._fields, regularizer, strict=True)
@@ -269,69 +276,60 @@ class Run:
         n, m = len(matrix), problem.m
         order = np.arange(n)
         targets, scaled = self.lanes_of(y, weights)
-        if hasattr(problem.loss, "resolve"):
-            problem = problem._replace(loss=problem.loss.resolve(targets, scaled))
+        problem = problem._replace(loss=problem.loss.resolve(targets, scaled))
         total = np.maximum(scaled.sum(0), 1e-300)
         mean = (scaled * targets).sum(0) / total
         std = np.sqrt((scaled * np.square(targets - mean)).sum(0) / total)
         norms = squared_norms(matrix.indptr, matrix.data, order) + problem.intercept
         L_mean = float(problem.loss.smoothness * np.mean(scaled.mean(1) * norms)) if n else 1.0
         self.pilot = Pilot(n, L_mean if L_mean > 0.0 else 1.0, mean, std)
-        if getattr(self.optimizer, "asks_curvature", False):
+        if self.optimizer.needs_curvature:
             X = matrix.to_scipy()[:, np.unique(matrix.indices)]  # the same bits, whatever columns are still to come
             largest = problem.loss.smoothness * largest_curvature(X, scaled.mean(1))
             largest = max(largest, self.pilot.L_mean / max(X.shape[1] + problem.intercept, 1))
             self.pilot = self.pilot._replace(lam_max=largest)
-        if hasattr(problem.regularizer, "at") or hasattr(self.lams, "at"):
+        if problem.regularizer.strength_is_open or isinstance(self.lams, Grid):
             largest = self._largest(problem, matrix, self.targets.all_models(y, weights))
-            if hasattr(problem.regularizer, "at"):
+            if problem.regularizer.strength_is_open:
                 problem = problem._replace(regularizer=problem.regularizer.at(largest))
-            if hasattr(self.lams, "at"):
+            if isinstance(self.lams, Grid):
                 problem = problem._replace(lams=self._by_lane(self.lams.at(largest)))
-        if hasattr(problem.regularizer, "resolve"):
-            every = self.targets.all_models(y, weights)
-            norm = functools.partial(ridge_norm, problem.loss, matrix, *every, problem.intercept)
-            problem = problem._replace(regularizer=problem.regularizer.resolve(norm))
-        check_fits(self.optimizer, problem)
+
+        def norm(problem: Problem = problem) -> float:
+            return ridge_norm(problem.loss, matrix, *self.targets.all_models(y, weights), problem.intercept)
+
+        problem = problem._replace(regularizer=problem.regularizer.resolve(norm))
+        refuse(penalty_reason(self.optimizer, problem.regularizer))
+        refuse(models_reason(self.optimizer, problem.m))
         self.optimizer.check(problem)
-        pilot = self.pilot
-        if hasattr(self.optimizer, "prepared"):
-            self.optimizer, pilot = self.optimizer.prepared(problem, pilot, matrix, scaled)
+        self.optimizer, pilot = self.optimizer.prepared(problem, self.pilot, matrix, scaled)
         if self.optimizer.uses_steps:
-            own = getattr(self.optimizer, "default_rule", default_rule)
-            self.step = (own(problem) if self.step is None else self.step).resolve(problem, pilot)
+            step = self.optimizer.default_rule(problem) if self.step is None else self.step
+            self.step = (default_rule(problem) if step is None else step).resolve(problem, pilot)
         self._resolved_from = self.optimizer, pilot
-        if hasattr(self.optimizer, "resolve"):
-            self.optimizer = self.optimizer.resolve(problem, pilot, self.step)
-        if getattr(self.conversion, "follows", False):
-            self.optimizer = following(self.optimizer, problem)
+        self.optimizer = self.optimizer.resolve(problem, pilot, self.step)
+        refuse(conversion_reason(self.optimizer, self.conversion))
+        if self.conversion.chooses_single_iterate:
+            self.optimizer = self.optimizer.following(problem)
             self.optimizer.check(problem)
-        if problem.m > getattr(self.optimizer, "models", problem.m):
-            name = type(self.optimizer).__name__
-            raise ValueError(f"{name} learns one model at a time, not {problem.m} that are tied together.")
+        refuse(tied_models_reason(self.optimizer, problem.m))
         self.problem = problem
-        if hasattr(self.optimizer, "prepared") and problem.d > MANY_FEATURES:
+        if self.optimizer.is_minibatch and problem.d > MANY_FEATURES:
             self.warn(
                 f"{type(problem.regularizer).__name__} with {type(self.optimizer).__name__} visits all {problem.d} "
                 f"features for every {self.optimizer.batch} examples: {problem.regularizer.cost}."
             )
-        elif self.optimizer.is_dense(problem) and problem.d > MANY_FEATURES:
+        elif self.optimizer.is_dense and problem.d > MANY_FEATURES:
             self.warn(
                 f"{type(self.optimizer).__name__} with these settings has no lazy form: every example costs "
                 f"O({problem.d}) work; FOBOS does the same job in O(nonzeros)."
             )
         self.state, self.block = self.optimizer.start(problem)
         if self.initial is not None:
-            if not hasattr(self.optimizer, "place"):
-                raise ValueError(
-                    f"coef_init needs an optimizer that moves from a starting point (fobos, sgd), not "
-                    f"{type(self.optimizer).__name__}, whose iterate is a function of gradient sums."
-                )
+            refuse(start_reason(self.optimizer))
             self.optimizer.place(problem, self.state, *self.initial)
-        self.reservoir = None
-        if getattr(self.conversion, "samples", False) or getattr(self.rounding, "samples", False):
-            nonzeros = getattr(self.rounding, "sample_nonzeros", SAMPLE_NONZEROS)
-            self.reservoir = Reservoir(self.seed, m, nonzeros)
+        nonzeros = self.sample_nonzeros(self.conversion)
+        self.reservoir = Reservoir(self.seed, m, nonzeros) if nonzeros else None
         self._pilot_rows, self._pilot_given = (matrix, targets, scaled), (y, weights)
         self.previous: tuple[np.ndarray, np.ndarray, float] | None = None
         self.window_weight, self.watched = 0.0, 0
@@ -343,15 +341,21 @@ class Run:
         self._next_event = self.conversion.next_event(self, 0)
         self._next_look = PILOT_ROWS if self.lams is None else NEVER  # a sum over strengths says nothing
 
+    def sample_nonzeros(self, conversion: Any) -> int:
+        """How large a sample of rows this conversion and the rounding need; 0 for none."""
+        asking = conversion if self.rounding is None else self.rounding
+        return asking.sample_nonzeros if conversion.needs_sample or asking.needs_sample else 0
+
     def _largest(self, problem: Problem, matrix: Matrix, every: tuple[np.ndarray, np.ndarray]) -> float:
         """The smallest strength that selects nothing on the pilot rows, or where they tell nothing a guess."""
         loss, reg = problem.loss, problem.regularizer
-        pen = getattr(reg, "pen", None)
-        if isinstance(reg, AutoElasticNet) or is_absolute(reg):
+        pen = reg.pen
+        if reg.is_absolute:
             largest = lam_max(loss, matrix, *every, problem.intercept, pen)
+        elif reg.record.dual_norm is None:
+            raise ValueError(f"{reg.record.__name__} has no dual_norm to choose a strength by: give numbers.")
         else:
-            dual_norm = getattr(reg, "record", type(reg)).dual_norm
-            largest = dual_norm(gradient_at_zero(loss, matrix, *every, problem.intercept))
+            largest = reg.record.dual_norm(gradient_at_zero(loss, matrix, *every, problem.intercept))
         guess = largest_slope(loss, matrix, *every)
         if largest <= 1e-9 * guess and (pen is None or pen.any()):
             self.warn(
@@ -367,7 +371,7 @@ class Run:
     def _advance(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray, again: bool = False
     ) -> None:
-        keep = getattr(self.conversion, "keeps_before_last", False)
+        keep = self.conversion.keeps_before_last
         longest = (matrix.indptr[order + 1] - matrix.indptr[order]).max(initial=0)
         self.block.make_scratch(int(longest), self.problem.width)
         k = 0
@@ -420,16 +424,12 @@ class Run:
         eta = np.ones(n)
         if self.optimizer.uses_steps:
             eta = self.step.sizes(t, n)
-            if self.step.cap and not hasattr(self.optimizer, "prepared"):  # mini-batches have a cap of their own
+            if self.step.cap and not self.optimizer.is_minibatch:  # mini-batches have a cap of their own
                 scale = rows.weights if rows.weights.ndim == 2 else problem.unpacked(rows.weights)
                 heaviest = scale.reshape(len(order), -1)[:n].max(1)
                 eta = capped(eta, squared_norms(matrix.indptr, matrix.data, order[:n]), heaviest, problem)
             check_positive(eta, t)
-        omega = np.ones(n)
-        if hasattr(self.conversion, "omega_of"):
-            omega = self.conversion.omega_of(self, t, n)
-        elif hasattr(self.conversion, "omega"):
-            omega = self.conversion.omega(t, n)
+        omega = self.conversion.omega_of(self, t, n)
         if self._dense is not None:
             w, b = self.weights()
             self._dense[0] += omega[0] * w
@@ -462,7 +462,7 @@ class Run:
     def _remember(self, matrix: Matrix, row: int) -> None:
         """Keep what the coming row will overwrite: its cells and the intercept."""
         touched: Any = slice(0, self.problem.d)
-        if not self.optimizer.is_dense(self.problem):
+        if not self.optimizer.is_dense:
             touched = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].astype(np.int64)
         cells = self._cells(self.state)[touched].copy()
         self._undo = touched, cells, self.state.bias.copy(), self.state.clock.copy(), self.t
@@ -510,7 +510,7 @@ class Run:
             self._phase, self._fixed = self._fixed.means(), None
         watch = self.conversion.watch(self.problem.loss)
         watching = self.problem._replace(watch=watch)
-        if not self.optimizer.is_lazy(watching, getattr(self.conversion, "uniform", True)):
+        if not self.optimizer.is_lazy(watching, self.conversion.uniform):
             if watching.sums > 1:
                 raise ValueError(
                     f"{type(self.optimizer).__name__} has no exact gradient sums with {type(self.conversion).__name__}."
@@ -550,7 +550,7 @@ class Run:
             done = self._fixed.means()
         if done is None:
             return None
-        return done._replace(**{part: padded(getattr(done, part), self.d) for part in ("w", "g", "H")})
+        return done._replace(w=padded(done.w, self.d), g=padded(done.g, self.d), H=padded(done.H, self.d))
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
         """The current iterate: (d, m) and (m,)."""
@@ -568,12 +568,12 @@ class Run:
 
     def weights_at(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The current iterate at these features, (features, m), and the intercepts; no look at all the others."""
-        if getattr(self.problem.regularizer, "kind", "separable") != "separable":
+        if self.problem.regularizer.kind != "separable":
             w, b = self.weights()
             return w[features], b
         problem = self.problem
         many = problem.lams is not None or len(features) >= _WORTH_COMPILING
-        if many and hasattr(self.optimizer, "weights_at"):
+        if many and self.optimizer.weights_at is not None:
             return self.optimizer.weights_at(problem, self.state, self.block, self.t, features)
         state = self.state._replace(cell=self._cells(self.state)[features].ravel())
         return self.optimizer.weights(problem.at(features), state, self.block, self.t)
@@ -620,7 +620,7 @@ class Run:
         for k, scale in enumerate(scales):
             sums[k] /= scale
             parts[2 * k], parts[2 * k + 1] = np.ascontiguousarray(sums[k][:, :m]), bias[k, :m] / scale
-        if is_lazy(problem.regularizer) and not is_absolute(problem.regularizer):
+        if problem.regularizer.has_prox and not problem.regularizer.is_absolute:
             parts[0] = prox(problem.regularizer, parts[0], 0.0)  # allowed but for rounding: the sums are differences
         return Means(*parts, n)
 
@@ -639,8 +639,8 @@ class Run:
     @property
     def _is_apart(self) -> bool:
         """Whether a part of the features can be looked at by itself, so that no copy of the whole state is needed."""
-        separable = kind(self.problem.regularizer) == "separable"
-        return separable and self.d > 0 and hasattr(self.optimizer, "weights_at")
+        separable = self.problem.regularizer.kind == "separable"
+        return separable and self.d > 0 and self.optimizer.weights_at is not None
 
     def sample(self) -> Any:
         """The reservoir's rows, where the conversion asked for one."""
@@ -672,7 +672,7 @@ class Run:
         some = np.arange(0, len(matrix), 1 + self.problem.m // 8)
         targets, scaled = targets[some], scaled[some]
         zero = self._loss_at(np.zeros(targets.shape), targets, scaled)
-        if not is_absolute(self.problem.regularizer):
+        if not self.problem.regularizer.is_absolute:
             zero += float(np.sum(self.problem.strengths(np.zeros_like(w))))
         reached = self.mean_loss(matrix, targets, scaled, w, b, some)
         if self.lams is None:  # many penalties say little
@@ -690,20 +690,6 @@ def _block_end(start: int) -> int:
     """When a block that began at this clock is settled: after 2^14 steps, later on after as many as there were before,
     at most 2^18.  A sweep over all features costs little per example then, however many there are or will be."""
     return start + min(max(start, 1 << 14), 1 << 18)
-
-
-def check_fits(optimizer: Any, problem: Problem) -> None:
-    """Refuse a regularizer, or more models, than the optimizer's kernels can take."""
-    name, regularizer = type(optimizer).__name__, problem.regularizer
-    if not hasattr(optimizer, "kinds") and not is_lazy(regularizer):
-        raise ValueError(
-            f"{name} cannot handle {type(regularizer).__name__}, whose prox is {kind(regularizer)} and costs "
-            f"{regularizer.cost}: choose optimizer='batch-fobos' or 'batch-rda'."
-        )
-    if not hasattr(optimizer, "kinds") and not is_absolute(regularizer):
-        if kind(regularizer) not in getattr(optimizer, "takes", ()):
-            raise ValueError(f"{name} has no form for {type(regularizer).__name__}: choose optimizer='fobos' or 'rda'.")
-    check_lanes(optimizer, problem.m)
 
 
 @dataclass(frozen=True)
@@ -728,34 +714,3 @@ class Grid:
         own = range(self.m)[self.start : self.stop][part]
         return replace(self, start=own.start, stop=own.stop)
 
-
-def check_strengths(loss: Any, regularizer: Any, optimizer: Any, conversion: Any, single: bool = False) -> None:
-    """Refuse what cannot be learned with several strengths side by side, or not in float32."""
-    why = None
-    if couples(loss):
-        why = f"{type(loss).__name__} ties models together"
-    elif kind(regularizer) != "separable" or not is_lazy(getattr(regularizer, "record", regularizer)):
-        why = f"{getattr(regularizer, 'record', type(regularizer)).__name__} has no prox of one weight at a time"
-    elif getattr(conversion, "follows", False):
-        why = f"{type(conversion).__name__} follows the iterates of one model"
-    elif getattr(optimizer, "models", None) == 1 or hasattr(optimizer, "kinds"):
-        why = f"{type(optimizer).__name__} has one strength for all models"
-    elif hasattr(conversion, "metric") and not is_absolute(getattr(regularizer, "record", regularizer)):
-        why = f"{type(conversion).__name__} converts all models of {type(regularizer).__name__} together"
-    if why is not None:
-        raise ValueError(f"several strengths cannot be learned in one read here: {why}.")
-    base = getattr(conversion, "base", conversion)
-    if single and (not getattr(optimizer, "takes_single", False) or tracks(base.watch(loss))):
-        raise ValueError(
-            "dtype='float32' is for the last iterates (conversion='last') of fobos, nftrl and ftrl, not for "
-            f"{type(base).__name__} of {type(optimizer).__name__}: sums of iterates need float64."
-        )
-
-
-def check_lanes(optimizer: Any, m: int) -> None:
-    """Refuse more models than the optimizer's kernels can take."""
-    if not hasattr(optimizer, "kinds") and m > WIDTHS[-1].m:
-        raise ValueError(
-            f"{type(optimizer).__name__} learns at most {WIDTHS[-1].m} models that are tied together, not {m}: choose "
-            "optimizer='batch-fobos', or for classes loss='logistic', which learns each against the rest."
-        )

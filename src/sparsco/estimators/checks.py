@@ -1,7 +1,7 @@
-"""Checks for parts, ours or yours: does this loss, regularizer, step rule, conversion or optimizer keep its contract?
+"""Checks for parts, ours or yours: does this loss, penalty, step rule, conversion or optimizer keep its contract?
 
+>>> from sparsco import check_part
 >>> from sparsco.losses import Logistic
->>> from sparsco.estimators.checks import check_part
 >>> check_part(Logistic(), compiled=False)
 ['fields', 'convex', 'derivative', 'curvature', 'learned as written']
 
@@ -10,6 +10,7 @@ The same checks run over every part of the library in its own tests.  docs/your-
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,9 +21,12 @@ from ..data.rows import as_matrix
 from ..engine.run import Run
 from ..jit.dispatch import kernel, plain_python
 from ..jit.lanes import lanes_for, load, store
-from ..losses import Logistic, couples, curvature, derivative, value
+from ..losses import Logistic, curvature, derivative, value
+from ..mirrors import divergence, to_dual, to_primal
 from ..optimizers import FOBOS, NFTRL, RDA, EpochGD
-from ..penalties import ElasticNet, L1Ball, falls, penalty, prox, prox_all, strength
+from ..parts.compatibility import conversion_reason, penalty_reason
+from ..parts.contracts import CONTRACTS, FORMS, HOME, TYPES, is_record, kind_of
+from ..penalties import ElasticNet, L1Ball, L2Ball, NonNegative, RowGroup, falls, penalty, prox, prox_all, strength
 from ..problem.state import Problem
 from ..steps import Constant, Pilot
 
@@ -40,16 +44,20 @@ def check_part(record: Any, *, compiled: bool = True) -> list[str]:
 
     ``compiled=False`` leaves out what takes seconds to compile: that kernels give what plain Python gives.
     """
-    if isinstance(record, type) or not isinstance(record, tuple) or not hasattr(record, "_fields"):
+    if isinstance(record, type) or not is_record(record):
         raise TypeError(f"{record!r} is no part: pass a record, an instance of a NamedTuple class of yours.")
-    applying = [checks for method, (_, checks) in _CHECKS.items() if hasattr(record, method)]
-    if couples(record):
-        applying = [_COUPLED]
-    if not applying:
-        known = ", ".join(f"{method} ({what})" for method, (what, _) in _CHECKS.items())
-        raise TypeError(f"{type(record).__name__} is no part: its class has none of {known}.")
+    kind = kind_of(record)
+    if kind is None:
+        known = ", ".join(contract.__name__ for contract in CONTRACTS.values())
+        raise TypeError(
+            f"{type(record).__name__} is no part: write @part(...), from {HOME}, above its class, with one of {known}."
+        )
+    if kind == "loss" and record.couples:
+        kind = "coupled loss"
+    elif kind == "penalty" and not record.has_prox:
+        kind = "penalty of whole arrays"
     passed = []
-    for name, check in applying[0].items():
+    for name, check in _CHECKS[kind].items():
         if compiled or not name.startswith("compiled"):
             with np.errstate(all="ignore"):
                 check(record)
@@ -62,9 +70,25 @@ def _must(holds: Any, record: Any, sentence: str) -> None:
         raise CheckError(f"{type(record).__name__}: {sentence}")
 
 
-def _must_have(record: Any, names: str) -> None:
-    missing = [name for name in names.split() if not hasattr(record, name)]
-    _must(not missing, record, f"its class has no {' and no '.join(missing)}.")
+def _keeps_contract(record: Any) -> None:
+    """Every attribute of the contract: its type, of a function its number of parameters."""
+    contract = CONTRACTS[record.part_kind]
+    for name, entry in contract.entries.items():
+        if entry.unless and getattr(record, entry.unless):
+            continue
+        found = getattr(record, name)
+        _must(TYPES[entry.what](found), record, f"{name} = {found!r}; it must be a {entry.what}: {entry.doc}")
+        if entry.what == "function" and entry.parameters:
+            given = inspect.signature(found).parameters.values()
+            needed = [each for each in given if each.default is each.empty and each.kind is not each.VAR_POSITIONAL]
+            fits = len(needed) <= len(entry.parameters) <= len(given) or any(p.kind is p.VAR_POSITIONAL for p in given)
+            _must(fits, record, f"{name} takes {len(given)} arguments; it must take ({', '.join(entry.parameters)}).")
+
+
+def _shape(record: Any, call: str, found: Any, shape: tuple[int, ...]) -> None:
+    array = np.asarray(found)
+    _must(array.shape == shape, record, f"{call} has the shape {array.shape}; it must have {shape}.")
+    _must(array.dtype.kind in "fiub", record, f"{call} has the type {array.dtype}; it must be numbers.")
 
 
 # ---- losses ----------------------------------------------------------------------------------------------------------
@@ -78,8 +102,32 @@ def _targets(loss: Any) -> np.ndarray:
 
 
 def _loss_fields(loss: Any) -> None:
-    _must_have(loss, "value derivative curvature classifies smoothness curved")
+    _keeps_contract(loss)
     _must(loss.smoothness > 0.0, loss, f"smoothness = {loss.smoothness}; it must be a positive number.")
+    loss.check()
+    rng = np.random.default_rng(0)
+    p, y = rng.normal(size=(5, 3)), rng.choice(_targets(loss), (5, 3))
+    if loss.couples:
+        y = np.eye(3)[rng.integers(0, 3, 5)]
+    if not loss.classifies:
+        loss.refuse(y)
+    for name, function in (("value", value), ("derivative", derivative), ("curvature", curvature)):
+        _shape(loss, f"{name}(p, y) of arrays (5, 3)", function(loss, p, y), (5, 3))
+    resolved = loss.resolve(y, np.ones_like(y))
+    _must(kind_of(resolved) == "loss", loss, "resolve(targets, weights) gives no loss.")
+    _must(resolved.smoothness > 0.0, loss, f"after resolve smoothness = {resolved.smoothness}; it must be above 0.")
+    for part in loss.units(np.array([1.0, 2.0]), np.array([0.5, 1.0])):
+        _shape(loss, "each of the three that units(mean, std) gives of 2 targets", part, (2,))
+    if not loss.classifies:
+        _shape(loss, "predicted(p) of 5 margins", loss.predicted(p[:, 0]), (5,))
+    if loss.probabilities is not None:
+        shares = loss.probabilities(p)
+        _shape(loss, "probabilities(p) of margins (5, 3)", shares, (5, 3))
+        _must(np.abs(np.sum(shares, 1) - 1.0) <= 1e-12, loss, "the probabilities of an example do not sum to 1.")
+    if loss.conjugate is not None:
+        c, dual = derivative(loss, p, y), loss.conjugate(derivative(loss, p, y), y)
+        gap = np.abs(dual - (c * p - value(loss, p, y))).max()
+        _must(gap <= 1e-9, loss, f"conjugate(c, y) at its own slopes c is not c p - value(p, y), by {gap:.2g}.")
 
 
 def _loss_convex(loss: Any) -> None:
@@ -118,8 +166,9 @@ def _loss_curvature(loss: Any) -> None:
         _must(not loss.curved or np.any(bend > 0.0), loss, "it says curved = True but its curvature is 0 everywhere.")
         k = int(np.argmax(bend))
         _must(
-            hasattr(loss, "resolve") or np.all(bend <= loss.smoothness * (1.0 + 1e-12)), loss,
-            f"its curvature is {bend[k]:.6g} at margin {_P[k]:.4g}, above its smoothness {loss.smoothness}.",
+            not loss.smoothness_is_bound or np.all(bend <= loss.smoothness * (1.0 + 1e-12)), loss,
+            f"its curvature is {bend[k]:.6g} at margin {_P[k]:.4g}, above its smoothness {loss.smoothness}: raise "
+            "it, or declare smoothness_is_bound = False.",
         )  # fmt: skip
         if loss.curved:
             near, far = (
@@ -168,7 +217,7 @@ def _loss_compiled(loss: Any) -> None:
     rng = np.random.default_rng(0)
     for m in (1, 8):
         p, y = rng.normal(0.0, 3.0, 2 * m), rng.choice(_targets(loss), 2 * m)
-        if couples(loss):
+        if loss.couples:
             y = np.tile(np.arange(m) == 0, 2).astype(float)
         fast, slow = np.zeros((2, 2 * m)), np.zeros((2, 2 * m))
         _slopes(loss, lanes_for(m), p, y, *fast)
@@ -184,13 +233,33 @@ def _loss_compiled(loss: Any) -> None:
 
 
 def _regularizer_fields(reg: Any) -> None:
-    _must_have(reg, "prox penalty strength penalties lam rho")
+    _keeps_contract(reg)
     _must(reg.lam >= 0.0 and reg.rho >= 0.0, reg, "lam and rho must be at least 0.")
+    _must(reg.kind in KINDS, reg, f"kind = {reg.kind!r}; it must be one of {', '.join(KINDS)}.")
+    _must(reg.form in FORMS, reg, f"form = {reg.form!r}; it must be one of {', '.join(FORMS)}.")
+    d = _features(reg)
+    reg.check(d)
+    W = np.linspace(-1.0, 1.0, 2 * d).reshape(d, 2)
+    pen = reg.penalties(d)
+    _shape(reg, f"penalties({d})", pen, (d,))
+    _must(pen == [float(penalty(reg, j)) for j in range(d)], reg, "penalties(d) are not penalty(j) of each feature j.")
+    _shape(reg, "strength(w) of a vector", strength(reg, W[:, 0].copy()), ())
+    found = np.shape(strength(reg, W))
+    allowed = ((2,),) if reg.kind == "separable" else ((2,), ())
+    _must(found in allowed, reg, f"strength of a matrix of 2 columns has the shape {found}; it must be {allowed[0]}.")
+    _shape(reg, "prox_all(W, s) of (d, 2)", prox_all(reg, W, 0.1), (d, 2))
+    M = np.asarray(reg.coarsened(np.abs(W) + 1.0))
+    _must(np.all(M >= np.abs(W) + 1.0), reg, "coarsened(M) lies below M somewhere.")
+    if reg.dual_norm is not None and "lam" in reg._fields:
+        G = np.linspace(-1.0, 2.0, 2 * d).reshape(d, 2)
+        least = reg.record.dual_norm(G)
+        for factor, empty in ((1.0 + 1e-9, True), (0.9, False)):
+            moved = prox_all(reg._replace(lam=least * factor), -G, 1.0)
+            _must(empty != bool(np.any(moved)), reg, "dual_norm(G) is not the least lam at which w = 0 is optimal.")
 
 
 def _features(reg: Any) -> int:
-    pen = getattr(reg, "pen", None)
-    return 3 if pen is None else len(pen)
+    return max([len(field) for field in reg if isinstance(field, np.ndarray)], default=3)
 
 
 def _regularizer_prox(reg: Any) -> None:
@@ -245,7 +314,7 @@ def _regularizer_falls(reg: Any) -> None:
 
 def _prox_all(reg: Any) -> None:
     """The prox of whole arrays is at least as good as points nearby and far away."""
-    rng, d = np.random.default_rng(0), max([len(field) for field in reg if isinstance(field, np.ndarray)], default=6)
+    rng, d = np.random.default_rng(0), max(_features(reg), 6)
     for s in (0.1, 1.0):
         V = rng.normal(size=(d, 3))
         best = prox_all(reg, V, s)
@@ -331,7 +400,8 @@ def _rule(step: Any) -> Any:
 
 
 def _step_fields(step: Any) -> None:
-    _must_have(step, "resolve sizes cap")
+    _keeps_contract(step._replace(cap=False) if "cap" in step._fields and step.cap is None else step)
+    _must(kind_of(_rule(step)) == "step rule", step, "resolve(problem, pilot) gives no step rule.")
 
 
 def _step_sizes(step: Any) -> None:
@@ -350,7 +420,7 @@ def _same(record: Any, a: Any, b: Any, what: str) -> None:
 
 def _penalty_of(optimizer: Any) -> Any:
     """One that the optimizer is made for."""
-    return L1Ball(1.0) if getattr(optimizer, "kinds", ()) == ("global",) else _REG
+    return _REG if penalty_reason(optimizer, _REG) is None else L1Ball(1.0)
 
 
 def _any_cut(record: Any, optimizer: Any, conversion: Any, step: Any = None) -> None:
@@ -383,66 +453,157 @@ def _in_plain_python(check: Callable[..., None], *parts: Any) -> Callable[[Any],
     return run
 
 
-_EPOCHS = EpochGD(T1=100)
-"""FOBOS in epochs, which every conversion can use."""
-_COUPLED: dict[str, Callable[[Any], None]] = {
-    "fields": _loss_fields, "gradient": _loss_gradient, "compiled": _loss_compiled
+def _conversion_fields(conversion: Any) -> None:
+    _keeps_contract(conversion)
+    conversion.check()
+    _must(conversion.base is conversion, conversion, "base is another one: mark a rounding with @part(Rounding).")
+    sums = conversion.watch(Logistic()).tracks()
+    _must(sums in range(4), conversion, f"watch(loss) tracks {sums} sums; it must be 0 to 3.")
+    _must(
+        conversion.needs_gradient_sums == (sums > 1 and not conversion.chooses_single_iterate), conversion,
+        f"needs_gradient_sums = {conversion.needs_gradient_sums}, and watch(loss) tracks {sums} sums, of which the "
+        "second is that of gradients.",
+    )  # fmt: skip
+    told = conversion.for_length(_LONG)
+    _must(kind_of(told) == "conversion", conversion, "for_length(n) gives no conversion.")
+    run = Run(Logistic(), _REG, _optimizer_for(conversion), told, d=3)
+    data = _data(Logistic(), n=_LONG)
+    run.feed(as_matrix(data.X), data.y)
+    for t, n in ((0, 5), (200, 3)):
+        omega = conversion.omega_of(run, t, n)
+        _shape(conversion, f"omega_of(run, {t}, {n})", omega, (n,))
+        same = not conversion.uniform or conversion.chooses_single_iterate or np.all(np.asarray(omega) == 1.0)
+        _must(same, conversion, "it says uniform = True, and the weights of iterates differ: say uniform = False.")
+        _must(told.next_event(run, t) > t, conversion, f"next_event(run, {t}) is not above {t}.")
+    answer = run.finish()
+    _shape(conversion, "the answer's w", answer.w, (3, 1))
+    _shape(conversion, "the answer's b", answer.b, (1,))
+
+
+def _optimizer_for(conversion: Any) -> Any:
+    """One that the conversion works with; FOBOS in epochs suits all but those that compare iterates."""
+    return FOBOS() if conversion_reason(_EPOCHS, conversion) else _EPOCHS
+
+
+def _conversion_any_cut(conversion: Any) -> None:
+    _any_cut(conversion, _optimizer_for(conversion), conversion.for_length(_LONG))
+
+
+def _conversion_reading(conversion: Any) -> None:
+    _reading(conversion, _optimizer_for(conversion), conversion.for_length(_LONG))
+
+
+def _rounding_fields(rounding: Any) -> None:
+    _keeps_contract(rounding)
+    rounding.check()
+    rounding.suits(_REG, 3)
+
+
+def _rounding_answer(rounding: Any) -> None:
+    data = _data(Logistic(), n=_LONG)
+    before = _learned(data, Logistic(), _REG, _EPOCHS, rounding.base, None)
+    after = _learned(data, Logistic(), _REG, _EPOCHS, rounding, None)
+    _shape(rounding, "the answer's w", after.w, before.w.shape)
+    _must(~np.any(after.w[before.w == 0.0]), rounding, "round gives a weight to a feature that had none.")
+
+
+def _optimizer_fields(optimizer: Any) -> None:
+    _keeps_contract(optimizer)
+    unknown = [form for form in optimizer.supported_penalties if form not in FORMS]
+    _must(not unknown, optimizer, f"supported_penalties has {unknown}; they are {', '.join(FORMS)}.")
+    has_end = optimizer.next_epoch is not None
+    _must(optimizer.works_in_epochs == has_end, optimizer, "works_in_epochs and next_epoch(t) go together.")
+    _must(optimizer.l2_in in ("prox", "gradient"), optimizer, f"l2_in = {optimizer.l2_in!r}: 'prox' or 'gradient'.")
+
+
+def _optimizer_declared(optimizer: Any) -> None:
+    """What it declares, in a run: its penalties, the end of epochs, a start elsewhere, some features of the iterate."""
+    data, step = _data(Logistic(), n=200), Constant(0.05) if optimizer.uses_steps else None
+    for form, reg in _OF_FORM.items():
+        if form in optimizer.supported_penalties or optimizer.works_on_whole_arrays:
+            step = None if optimizer.works_in_epochs else step
+            _learned(data, Logistic(), reg, optimizer, Last(), step)
+    initial = np.array([[0.1], [0.0], [-0.2]]), np.array([0.05])
+    placed = initial if optimizer.starts_anywhere else None
+    run = Run(Logistic(), _penalty_of(optimizer), optimizer, d=3, initial=placed)
+    run.feed(as_matrix(data.X), data.y)
+    run.begin()
+    final = run.optimizer
+    if optimizer.starts_anywhere:
+        state, block = final.start(run.problem)
+        final.place(run.problem, state, *initial)
+        found = final.weights(run.problem, state, block, 0)[0]
+        _must(np.abs(found - initial[0]) <= 1e-12, optimizer, "after place(w, b) the iterate is not w.")
+    if final.works_in_epochs:
+        _must(final.next_epoch(run.t) > run.t, optimizer, "next_epoch(t) is not above t.")
+    if final.weights_at is not None:
+        some = np.array([0, 2])
+        with plain_python():
+            few = final.weights_at(run.problem, run.state, run.block, run.t, some)[0]
+        _must(np.abs(few - run.weights()[0][some]) <= 1e-12, optimizer, "weights_at differs from weights.")
+
+
+def _mirror_fields(mirror: Any) -> None:
+    _keeps_contract(mirror)
+    mirror.check()
+
+
+def _mirror_map(mirror: Any) -> None:
+    w = np.array([0.5, 0.0, -2.0])
+    v = to_dual(mirror, w)
+    _shape(mirror, "to_dual(w) of 3 weights", v, (3,))
+    _must(np.abs(to_primal(mirror, v) - w) <= 1e-9, mirror, "to_primal(to_dual(w)) is not w.")
+    _must(abs(divergence(mirror, w, v)) <= 1e-9, mirror, "the divergence of a point from itself is not 0.")
+    _must(divergence(mirror, 2.0 * w, v) > 0.0, mirror, "the divergence of two points is not positive.")
+
+
+_OF_FORM = {
+    "absolute": _REG, "separable": NonNegative(0.05, 0.1), "grouped": RowGroup(0.05, 0.1), "l1-ball": L1Ball(1.0),
+    "whole": L2Ball(1.0),
 }  # fmt: skip
-_CHECKS: dict[str, tuple[str, dict[str, Callable[[Any], None]]]] = {
-    "derivative": (
-        "a loss",
-        {
-            "fields": _loss_fields,
-            "convex": _loss_convex,
-            "derivative": _loss_derivative,
-            "curvature": _loss_curvature,
-            "learned as written": lambda loss: _lazy_is_dense(loss, loss, _REG),
-            "compiled": _loss_compiled,
-            "compiled kernels": lambda loss: _compiled_is_plain(loss, loss, _REG),
-        },
-    ),
-    "prox": (
-        "a regularizer",
-        {
-            "fields": _regularizer_fields,
-            "prox": _regularizer_prox,
-            "idle steps": _regularizer_idle,
-            "falls": _regularizer_falls,
-            "learned as written": lambda reg: _lazy_is_dense(reg, Logistic(), reg),
-            "compiled kernels": lambda reg: _compiled_is_plain(reg, Logistic(), reg),
-        },
-    ),
-    "prox_all": (
-        "a regularizer of whole arrays",
-        {
-            "fields": lambda reg: _must_have(reg, "prox_all strength kind cost lam rho"),
-            "prox": _prox_all,
-        },
-    ),
-    "sizes": (
-        "a step rule",
-        {
-            "fields": _step_fields,
-            "sizes": _step_sizes,
-            "any cut": _in_plain_python(_any_cut, FOBOS(), Last(), None),
-        },
-    ),
-    "finish": (
-        "a conversion",
-        {
-            "fields": lambda conversion: _must_have(conversion, "check watch begin next_event event finish"),
-            "any cut": _in_plain_python(_any_cut, _EPOCHS, None),
-            "reading": _in_plain_python(_reading, _EPOCHS, None),
-        },
-    ),
-    "learn": (
-        "an optimizer",
-        {
-            "fields": lambda optimizer: _must_have(
-                optimizer, "layout uses_steps check is_lazy is_dense start schedule settle weights"
-            ),
-            "any cut": _in_plain_python(_any_cut, None, Last()),
-            "reading": _in_plain_python(_reading, None, Last()),
-        },
-    ),
+KINDS = ("separable", "grouped", "global")
+_EPOCHS = EpochGD(T1=100)
+_CHECKS: dict[str, dict[str, Callable[[Any], None]]] = {
+    "loss": {
+        "fields": _loss_fields,
+        "convex": _loss_convex,
+        "derivative": _loss_derivative,
+        "curvature": _loss_curvature,
+        "learned as written": lambda loss: _lazy_is_dense(loss, loss, _REG),
+        "compiled": _loss_compiled,
+        "compiled kernels": lambda loss: _compiled_is_plain(loss, loss, _REG),
+    },
+    "coupled loss": {"fields": _loss_fields, "gradient": _loss_gradient, "compiled": _loss_compiled},
+    "penalty": {
+        "fields": _regularizer_fields,
+        "prox": _regularizer_prox,
+        "idle steps": _regularizer_idle,
+        "falls": _regularizer_falls,
+        "learned as written": lambda reg: _lazy_is_dense(reg, Logistic(), reg),
+        "compiled kernels": lambda reg: _compiled_is_plain(reg, Logistic(), reg),
+    },
+    "penalty of whole arrays": {"fields": _regularizer_fields, "prox": _prox_all},
+    "mirror map": {"fields": _mirror_fields, "map": _mirror_map},
+    "step rule": {
+        "fields": _step_fields,
+        "sizes": _step_sizes,
+        "any cut": _in_plain_python(_any_cut, FOBOS(), Last(), None),
+    },
+    "conversion": {
+        "fields": _in_plain_python(_conversion_fields),
+        "any cut": _in_plain_python(_conversion_any_cut),
+        "reading": _in_plain_python(_conversion_reading),
+    },
+    "rounding": {
+        "fields": _rounding_fields,
+        "answer": _in_plain_python(_rounding_answer),
+        "any cut": _in_plain_python(_any_cut, _EPOCHS, None),
+    },
+    "optimizer": {
+        "fields": _optimizer_fields,
+        "declared": _in_plain_python(_optimizer_declared),
+        "any cut": _in_plain_python(_any_cut, None, Last()),
+        "reading": _in_plain_python(_reading, None, Last()),
+    },
+    "selection method": {"fields": _keeps_contract},
 }

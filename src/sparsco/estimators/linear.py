@@ -134,8 +134,7 @@ class LinearModel:
     def _loss(self) -> Any:
         """The loss that is learned."""
         loss = named("loss", self.loss, self._losses)
-        if hasattr(loss, "check"):
-            loss.check()
+        loss.check()
         return loss
 
     def _blocks(self, models: int) -> list[slice]:

@@ -25,4 +25,4 @@ class Margins:
         if len(self.classes_) == 1:
             return np.ones_like(p)
         loss = self._loss()
-        return (losses.Logistic() if p.shape[1] == 1 and losses.couples(loss) else loss).probabilities(p)
+        return (losses.Logistic() if p.shape[1] == 1 and loss.couples else loss).probabilities(p)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import numbers
 import re
-from typing import Any
+from typing import Any, ForwardRef
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,17 +17,15 @@ from ..data.randomness import seed_of
 from ..data.rows import check_numbers
 from ..engine.polish import TOLERANCE, check_polishable
 from ..engine.run import Run
-from ..losses import couples
 from ..optimizers import OPTIMIZERS
+from ..parts.contracts import how_to_mark, is_record, kind_of
 from ..penalties import (
     PENALTIES,
     Auto,
     AutoElasticNet,
     ElasticNet,
     elastic_net,
-    is_lazy,
     is_of_fixed_width,
-    kind,
     scaled,
 )
 from ..presets import PRESETS, Preset
@@ -115,18 +113,27 @@ def most_models(model: Any) -> int | None:
     """How many models a run may learn at most; None for all, where something ties them together."""
     loss = named("loss", model.loss, model._losses)
     penalty, optimizer = named("penalty", asked(model, "penalty"), PENALTIES), asked(model, "optimizer")
-    optimizer = OPTIMIZERS.get(optimizer, optimizer) if isinstance(optimizer, str) else optimizer
-    if hasattr(optimizer, "kinds") and getattr(optimizer, "models", None) == 1:
-        return 1  # each model has a ball of its own
-    if kind(penalty) != "separable" or couples(loss):
+    optimizer = named("optimizer", "nftrl" if _is_auto(optimizer) else optimizer, _optimizers())
+    if optimizer.penalises_each_model:
+        return 1
+    if penalty.kind != "separable" or loss.couples:
         return None
-    return 1 if is_followed(asked(model, "conversion")) or getattr(optimizer, "models", None) == 1 else MAX_LANES
+    return 1 if is_followed(asked(model, "conversion")) or optimizer.max_models == 1 else MAX_LANES
 
 
 def is_followed(conversion: Any) -> bool:
     """Whether a conversion, or one by this name, chooses a single iterate."""
     known = CONVERSIONS.get(conversion) if isinstance(conversion, str) else conversion
-    return bool(getattr(known, "follows", False))
+    return kind_of(known) == "conversion" and known.chooses_single_iterate
+
+
+def _is_auto(given: Any) -> bool:
+    return isinstance(given, str) and given == "auto"
+
+
+def _optimizers() -> dict[str, Any]:
+    """By name, each with its own constants."""
+    return {name: kind() for name, kind in OPTIMIZERS.items()}
 
 
 def _regularizer(model: Any, d: int) -> Any:
@@ -173,29 +180,28 @@ def parts(
     if isinstance(asked(model, "penalty"), tuple):
         curved = regularizer.rho > 0.0
     step, optimizer, conversion = _step(model), asked(model, "optimizer"), asked(model, "conversion")
-    if is_followed(conversion) and isinstance(optimizer, str) and optimizer == "auto":
+    if is_followed(conversion) and _is_auto(optimizer):
         optimizer = "fobos"  # which tells the Bregman differences of its steps
-    if isinstance(optimizer, str) and optimizer == "auto":
+    if _is_auto(optimizer):
         # nftrl needs no step size, but starts from 0; where slopes have no bound FOBOS' capped steps are safer, if the
         # loss has a curvature to cap them by
-        capped = curved and not loss.classifies and getattr(loss, "steady", True)
+        capped = curved and not loss.classifies and loss.smoothness_is_bound
         optimizer = "fobos" if capped or starts_elsewhere or step is not None else "nftrl"
-        record = getattr(regularizer, "record", regularizer)
-        if not is_lazy(record):
+        if not regularizer.has_prox:
             optimizer = "batch-rda" if optimizer == "nftrl" else "batch-fobos"
-        elif kind(record) == "grouped" and optimizer == "nftrl":  # one rate for all outputs of a feature
+        elif regularizer.kind == "grouped" and optimizer == "nftrl":  # one rate for all outputs of a feature
             optimizer = "rda"
-        elif one_by_one and step is None and kind(record) == "separable":  # features will come at any time
+        elif one_by_one and step is None and regularizer.kind == "separable":  # features will come at any time
             optimizer = OPTIMIZERS["nftrl"](births=True)
-    if isinstance(conversion, str) and conversion == "auto" and getattr(optimizer, "models", None) == 1:
+    optimizer = named("optimizer", optimizer, _optimizers())
+    if _is_auto(conversion) and optimizer.max_models == 1:
         # mirror descent: no gradient sums, but single iterates; Epoch-SGD: the paper's means
-        conversion = conversions.LastEpoch(complete=False) if hasattr(optimizer, "next_epoch") else "ocmdi"
-    if isinstance(conversion, str) and conversion == "auto":
+        conversion = conversions.LastEpoch(complete=False) if optimizer.works_in_epochs else "ocmdi"
+    if _is_auto(conversion):
         # with births the objective counts from each feature's first appearance on: no average over all rows means it
-        average = (loss.curved or curved) and not getattr(optimizer, "births", False)
+        average = (loss.curved or curved) and not optimizer.births
         average = average and not tolerance(model)  # which needs a start, not a sparse answer
         conversion = "average-sl" if average else "last"
-    optimizer = named("optimizer", optimizer, {name: kind() for name, kind in OPTIMIZERS.items()})
     if step is not None and not optimizer.uses_steps:
         raise ValueError(
             f"step_size={model.step_size!r} has no meaning for {type(optimizer).__name__}, which finds its own: "
@@ -203,7 +209,7 @@ def parts(
         )
     conversion = named("conversion", conversion, CONVERSIONS)
     if model.budget is not None or model.target_excess_risk is not None:
-        if hasattr(conversion, "round"):
+        if conversion.is_rounding:
             raise ValueError(f"{type(conversion).__name__} decides itself how many features remain: give no budget.")
         how = "top-k" if model.target_excess_risk is None else "dd"
         conversion = conversions.Sparsify(model.budget, conversion, how, model.target_excess_risk)
@@ -288,29 +294,30 @@ def starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarra
     return np.ascontiguousarray(w.T), b
 
 
-_KNOWN_BY = {
-    "loss": "derivative", "penalty": "strength", "optimizer": "uses_steps", "conversion": "check watch|round",
-    "step_size": "sizes", "preset": "parameters", "method": "passes",
+_KINDS = {
+    "loss": ("loss",), "penalty": ("penalty",), "optimizer": ("optimizer",), "conversion": ("conversion", "rounding"),
+    "step_size": ("step rule",), "method": ("selection method",),
 }  # fmt: skip
-"""The attributes by which a part is known for what it is."""
+"""The kinds of parts that each parameter takes."""
 
 
 _RATIOS = {"l1": 1, "l2": 0}
 """scikit-learn's names of the two ends of the elastic net."""
 
 
-def is_part(kind: str, record: Any) -> bool:
-    """Whether a record is what the parameter ``kind`` takes."""
-    return all(any(hasattr(record, name) for name in names.split("|")) for names in _KNOWN_BY[kind].split())
+def is_part(parameter: str, record: Any) -> bool:
+    """Whether a record is what the parameter takes."""
+    return isinstance(record, Preset) if parameter == "preset" else kind_of(record) in _KINDS[parameter]
 
 
 def named(kind: str, name: Any, table: dict[str, Any]) -> Any:
     """The table's entry, or the user's own record; an unknown name is answered with the nearest one."""
     if not isinstance(name, str):
-        is_record = isinstance(name, tuple) and hasattr(name, "_fields")
-        if isinstance(name, type) or not is_record or not is_part(kind, name):
-            if isinstance(name, type):
-                raise ValueError(f"{kind}={name.__name__} is a class: call it, {name.__name__}(...).")
+        if isinstance(name, type):
+            raise ValueError(f"{kind}={name.__name__} is a class: call it, {name.__name__}(...).")
+        if not is_part(kind, name):
+            if is_record(name) and kind_of(name) is None:
+                raise ValueError(f"{kind}={name!r}: {how_to_mark(name, *_KINDS[kind])}")
             known = ", ".join(map(repr, table))
             raise ValueError(f"{kind}={name!r}: expected your own {kind} record or one of {known}.")
         return _with_numbers(name)
@@ -332,7 +339,7 @@ def _with_numbers(record: Any) -> Any:
     kind, found = type(record), {}
     for field, value in zip(record._fields, record, strict=True):
         declared, default = kind.__annotations__.get(field), kind._field_defaults.get(field)
-        declared = getattr(declared, "__forward_arg__", declared)
+        declared = declared.__forward_arg__ if isinstance(declared, ForwardRef) else declared
         what = None
         if declared in ("float", float) or (declared == "float | None" and value is not None):
             if is_number(value) or (default == np.inf and value is default):
@@ -343,7 +350,7 @@ def _with_numbers(record: Any) -> Any:
             what = None if isinstance(value, numbers.Integral) else "a whole number"
         elif declared in ("bool", bool):
             what = None if isinstance(value, bool | np.bool_) else "True or False"
-        elif hasattr(value, "_fields"):
+        elif is_record(value):
             found[field] = _with_numbers(value)
         elif isinstance(value, complex) or (isinstance(value, str) and not isinstance(default, str)):
             what = "a number"

@@ -221,7 +221,7 @@ def _nameless(columns: int, named: int) -> str:
 
 def has_probabilities(model: Any) -> bool:
     """Whether the model's loss gives any; an AttributeError says why not."""
-    if not hasattr(model._loss(), "probabilities"):
+    if model._loss().probabilities is None:
         raise AttributeError(f"predict_proba needs loss='logistic' or 'multinomial', not {model.loss!r}.")
     return True
 

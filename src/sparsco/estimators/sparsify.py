@@ -40,7 +40,7 @@ from ..conversions.thinning import (
     second_moments,
 )  # fmt: skip
 from ..data.slots import Names
-from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, Squared, couples
+from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, Squared
 from ..penalties import ElasticNet
 from ..util.validation import check_count
 from .parameters import named
@@ -186,10 +186,9 @@ def _examples(
     tables = {"weights": REGRESSOR_LOSSES | CLASSIFIER_LOSSES, "labels": CLASSIFIER_LOSSES, "numbers": REGRESSOR_LOSSES}
     of = "labels" if classes is not None else "numbers" if hasattr(source, "coef_") else "weights"
     loss = named("loss", loss, tables[of])
-    if couples(loss) and m == 1:
+    if loss.couples and m == 1:
         loss = CLASSIFIER_LOSSES["logistic"]  # the same model, in one margin
-    if hasattr(loss, "check"):
-        loss.check()
+    loss.check()
     if len(y) != X.shape[0] or not len(y):
         raise ValueError(f"X has {X.shape[0]} rows and y {len(y)}: they must be as many, and at least one.")
     if of == "numbers" and loss.classifies:
@@ -199,8 +198,7 @@ def _examples(
         targets = targets[:, None] if targets.ndim == 1 else targets
         if targets.shape[1:] != (m,):
             raise ValueError(f"y has the shape {y.shape}: it must have a column for each of the {m} outputs.")
-        if hasattr(loss, "refuse"):
-            loss.refuse(targets)
+        loss.refuse(targets)
     else:
         y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
         if y.ndim != 1:
@@ -209,7 +207,7 @@ def _examples(
         if len(classes) != (m if m > 1 else 2):
             raise ValueError(f"{len(classes)} classes and {m} weight vectors: each class needs one, two classes one.")
         signs = np.eye(len(classes))[:, -m:]
-        targets = (signs if couples(loss) else 2.0 * signs - 1.0)[codes]
+        targets = (signs if loss.couples else 2.0 * signs - 1.0)[codes]
     scale = np.ones(len(y)) if weights is None else _finite("weights=", np.asarray(weights, dtype=np.float64))
     if scale.shape != (len(y),) or np.any(scale < 0.0) or not np.any(scale > 0.0):
         raise ValueError(f"weights= must be {len(y)} numbers of at least 0, one for each row and not all 0.")
@@ -218,9 +216,7 @@ def _examples(
 
         scale = scale * compute_sample_weight(source.class_weight, y)
     rows = Examples(X, _finite("y", targets), np.repeat(scale[:, None], m, 1))
-    if hasattr(loss, "resolve"):
-        loss = loss.resolve(rows.targets, rows.weights)
-    return model._replace(loss=loss), rows
+    return model._replace(loss=loss.resolve(rows.targets, rows.weights)), rows
 
 
 def _usual(source: Any, model: Models, X: Any) -> Any:

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from .. import losses
 from ..data.rows import LARGEST
-from ..engine.run import check_lanes
 from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
+from ..parts.compatibility import models_reason, refuse
 from ..problem.targets import Classes, OneVsRest, Values
 from .linear import LinearModel
 from .margins import Margins
@@ -51,13 +51,13 @@ class LinearClassifier(Margins, LinearModel):
 
     def _lanes(self, first: int, m: int) -> OneVsRest:
         """The targets of a run of a stream that finds its classes itself."""
-        return OneVsRest(first, m, 0.0 if losses.couples(self._loss()) else -1.0)
+        return OneVsRest(first, m, 0.0 if self._loss().couples else -1.0)
 
     def _models(self) -> list[Any]:
         if self._open:
             return [self._lanes(0, 1)]
         k = len(self.classes_)
-        if losses.couples(self._loss()):
+        if self._loss().couples:
             return [Classes(np.eye(k), np.ones((k, k)))]
         signs = np.array([[-1.0], [1.0]]) if k == 2 else 2.0 * np.eye(k) - 1.0
         return [Classes(signs, np.ones_like(signs), part) for part in self._blocks(signs.shape[1])]
@@ -126,7 +126,7 @@ class LinearClassifier(Margins, LinearModel):
         """New classes, whose codes are the next ones; nothing that is there is changed in place."""
         codes = {**self._codes_of, **{label: len(self._codes_of) + k for k, label in enumerate(labels)}}
         if getattr(self, "_runs", None) and most_models(self) is None:
-            check_lanes(self._runs[0].optimizer, len(codes))
+            refuse(models_reason(self._runs[0].optimizer, len(codes)))
         try:
             classes = np.array(sorted(codes))
         except TypeError as error:
@@ -175,7 +175,7 @@ class LinearClassifier(Margins, LinearModel):
             return models
         codes = self._code_of_each()
         if len(codes) == 2:
-            return (models[codes[1:]] - models[codes[:1]]) * (1.0 if losses.couples(self._loss()) else 0.5)
+            return (models[codes[1:]] - models[codes[:1]]) * (1.0 if self._loss().couples else 0.5)
         return models[codes]
 
     def _code_of_each(self) -> list[int]:
@@ -223,9 +223,9 @@ class LinearClassifier(Margins, LinearModel):
         codes, loss = self.places(y), self._loss()
         if p.shape[1] == 1:
             signs = np.where(codes >= 0, np.where(codes == 1, 1.0, -1.0), np.where(p[:, 0] > 0.0, -1.0, 1.0))[:, None]
-            loss = losses.Logistic() if losses.couples(loss) else loss  # of a softmax, in one margin
+            loss = losses.Logistic() if loss.couples else loss  # of a softmax, in one margin
         else:
-            signs = np.where(np.arange(p.shape[1]) == codes[:, None], 1.0, 0.0 if losses.couples(loss) else -1.0)
+            signs = np.where(np.arange(p.shape[1]) == codes[:, None], 1.0, 0.0 if loss.couples else -1.0)
         return losses.value(loss, p, signs).sum(1)
 
     def places(self, y: np.ndarray) -> np.ndarray:
@@ -268,8 +268,7 @@ class LinearRegressor(LinearModel):
             raise ValueError(f"y has {outputs or 'no'} columns; the stream began with {self._outputs or 'none'}.")
         self._outputs = outputs
         y, loss = as_numbers(y), self._loss()
-        if hasattr(loss, "refuse"):
-            loss.refuse(y)
+        loss.refuse(y)
         return y
 
     def _encoded(
@@ -285,7 +284,7 @@ class LinearRegressor(LinearModel):
 
     def _predicted(self, p: np.ndarray) -> np.ndarray:
         p, loss = p[:, 0] if self._outputs is None else p, self._loss()
-        return loss.predicted(p) if hasattr(loss, "predicted") else p
+        return loss.predicted(p)
 
     @property
     def coef_(self) -> Any:
@@ -301,8 +300,7 @@ class LinearRegressor(LinearModel):
             raise ValueError(f"y is {y!r}: it must be a number for a regression.") from None
         if not -LARGEST <= number <= LARGEST:
             raise ValueError(f"y is {y!r}: it must be finite and at most {LARGEST:g} in magnitude.")
-        if hasattr(self._checking, "refuse"):
-            self._checking.refuse(np.array([number]))
+        self._checking.refuse(np.array([number]))
         return number
 
     def _begin_labels(self, anew: bool) -> None:
@@ -315,7 +313,7 @@ class LinearRegressor(LinearModel):
     def predict_one(self, x: Any) -> Any:
         """The predicted target of one example, given as to ``learn_one``; see :meth:`SparseClassifier.predict_one`."""
         p, loss = self._margins_one(x), self._loss()
-        p = loss.predicted(p) if hasattr(loss, "predicted") else p
+        p = loss.predicted(p)
         return float(p[0]) if self._outputs is None else p
 
 

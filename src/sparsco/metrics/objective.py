@@ -34,9 +34,9 @@ def objective(
     X, y = X if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)  # noqa: N806
     if X.shape != (y.size, w.size) or y.ndim != 1:
         raise ValueError(f"X {X.shape}, y {y.shape} and w {w.shape} do not fit together.")
-    if getattr(record, "classifies", False) and not np.isin(y, (-1.0, 1.0)).all():
+    if record.classifies and not np.isin(y, (-1.0, 1.0)).all():
         raise ValueError("The targets of a classification loss are -1 and +1.")
-    losses = type(record).value(record, X @ w + b, y)
+    losses = record.value(X @ w + b, y)
     if sample_weight is not None:
         weights = np.asarray(sample_weight, dtype=np.float64)
         losses = (weights * losses)[weights != 0.0]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit.lanes import signed
+from ..parts.contracts import Optimizer, part
 from ..problem.state import Block, Problem, State
 from . import adaptive
 from .adaptive_rules import Drift, Ridge
@@ -89,6 +90,12 @@ def _start(optimizer: Any, problem: Problem) -> tuple[State, Block]:
     return adaptive.start(optimizer, problem, optimizer.b0)
 
 
+@part(
+    Optimizer,
+    eta="scales all steps; None: from the first rows",
+    delta="damps the first steps; None: from the first rows",
+    b0="the intercept's start; None: from the first rows",
+)
 class AdaGradFOBOS(NamedTuple):
     """AdaGrad with forward-backward steps.
 
@@ -103,16 +110,22 @@ class AdaGradFOBOS(NamedTuple):
     layout = adaptive.LAYOUT
     columns = adaptive.COLUMNS
     uses_steps = False
+    can_be_averaged = True
     learn = _LEARN
     rule = ForwardBackward()
     damped = 1.0
     ridge = Drift
 
     check, resolve, schedule, start = _check, _resolve, _schedule, _start
-    is_lazy, is_dense, settle, weights = adaptive.is_lazy, adaptive.is_dense, adaptive.settle, adaptive.weights
-    averaged = adaptive.averaged
+    is_lazy, settle, weights, averaged = adaptive.is_lazy, adaptive.settle, adaptive.weights, adaptive.averaged
 
 
+@part(
+    Optimizer,
+    eta="scales all steps; None: from the first rows",
+    delta="damps the first steps; None: from the first rows",
+    b0="the intercept's start; None: from the first rows",
+)
 class AdaGradRDA(NamedTuple):
     """AdaGrad with dual averaging; fields as in ``AdaGradFOBOS``."""
 
@@ -123,11 +136,11 @@ class AdaGradRDA(NamedTuple):
     layout = adaptive.LAYOUT
     columns = adaptive.COLUMNS
     uses_steps = False
+    can_be_averaged = True
     learn = _LEARN
     rule = DualAveraging()
     damped = 0.01
     ridge = Ridge
 
     check, resolve, schedule, start = _check, _resolve, _schedule, _start
-    is_lazy, is_dense, settle, weights = adaptive.is_lazy, adaptive.is_dense, adaptive.settle, adaptive.weights
-    averaged = adaptive.averaged
+    is_lazy, settle, weights, averaged = adaptive.is_lazy, adaptive.settle, adaptive.weights, adaptive.averaged

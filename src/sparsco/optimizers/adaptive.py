@@ -32,7 +32,6 @@ from .adaptive_rules import (
     Flat,
     FromBirth,
     FromStart,
-    Ridge,
     births,
     clock_of,
     damping,
@@ -46,7 +45,7 @@ from .adaptive_rules import (
 def idle_of(optimizer: Any, problem: Problem) -> Any:
     """The record for the problem's rho and how the optimizer treats it."""
     rho = float(problem.regularizer.rho)
-    return getattr(optimizer, "ridge", Ridge)(rho) if rho > 0.0 else Flat()
+    return optimizer.ridge(rho) if rho > 0.0 else Flat()
 
 
 class Schedule(NamedTuple):
@@ -109,7 +108,7 @@ COLUMNS = 2
 
 def layout(optimizer: Any) -> IdleLayout:
     """With a field for births where the optimizer wants them."""
-    return BORN if getattr(optimizer, "births", False) else LAYOUT
+    return BORN if optimizer.births else LAYOUT
 
 
 def is_lazy(optimizer: Any, problem: Problem, uniform: bool) -> bool:
@@ -149,11 +148,6 @@ def make_schedule(
     parts = rule, idle_of(optimizer, problem), layout(optimizer).ages
     fixed = float(problem.intercept), block.noted, block.level
     return Schedule(*parts, omega, block.table, origin, first, *lanes, *fixed)
-
-
-def is_dense(optimizer: Any, problem: Problem) -> bool:
-    """Whether an example costs O(d): never."""
-    return False
 
 
 def settle(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..parts.contracts import Optimizer, part
 from ..problem.state import Block, Layout, Problem, State, aligned_zeros, tracks
 from ..steps import Halving
 from . import fobos
@@ -78,6 +79,11 @@ class EpochLayout(Layout):
         return fresh
 
 
+@part(
+    Optimizer,
+    T1="examples in the first epoch; None: from the first rows",
+    eta1="the first epoch's step; None: from the first rows",
+)
 class EpochGD(NamedTuple):
     """Epoch gradient descent: a first epoch of ``T1`` examples with steps ``eta1``, both from the pilot where None."""
 
@@ -87,7 +93,10 @@ class EpochGD(NamedTuple):
     layout = EpochLayout(shared=1, lane=1, bias=1, clock=1)
     columns = FOBOS.columns
     uses_steps = True
-    takes = ("separable", "grouped")
+    supported_penalties = ("absolute", "separable", "grouped")
+    l2_term = "required"
+    works_in_epochs = True
+    starts_anywhere = True
 
     @property
     def learn(self):
@@ -118,7 +127,7 @@ class EpochGD(NamedTuple):
         """Whether the watched sums are exact at O(nonzeros): where they are the epoch's, unweighted."""
         return uniform
 
-    is_dense, start, place = FOBOS.is_dense, FOBOS.start, FOBOS.place
+    start = fobos.start
 
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray

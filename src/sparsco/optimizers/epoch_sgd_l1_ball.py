@@ -29,6 +29,7 @@ import numpy as np
 from ..jit.dispatch import U, inlined, kernel, plain_python
 from ..jit.lanes import maximum, minimum, where
 from ..losses import curvature, derivative
+from ..parts.contracts import Optimizer, part
 from ..parts.projections import l1_ball, l1_ball_near
 from ..penalties import L1Ball
 from ..problem.state import Block, Layout, Problem, State, tracks
@@ -110,7 +111,7 @@ class BallBlock(Block):
         return self.pages, free
 
     def __getstate__(self) -> dict[str, Any]:
-        empty = {name: getattr(self, name)[:0] for name in ("loose", "gone", "size")}
+        empty = {"loose": self.loose[:0], "gone": self.gone[:0], "size": self.size[:0]}
         return super().__getstate__() | empty
 
 
@@ -127,6 +128,12 @@ class BallSteps(NamedTuple):
         return Halving(T1, 1.0 / pilot.L_mean if self.eta1 is None else float(self.eta1))
 
 
+@part(
+    Optimizer,
+    T1="examples in the first epoch; None: from the first rows",
+    eta1="the first epoch's step; None: from the first rows",
+    rho1="how far the first epoch's iterates may go from its start",
+)
 class EpochSGD(NamedTuple):
     """Projected SGD in epochs: ``T1`` examples with steps ``eta1``, then twice as many with steps half as large from
     the mean of the iterates, and so on; both from the pilot where None.
@@ -141,10 +148,13 @@ class EpochSGD(NamedTuple):
     eta1: float | None = None
     rho1: float = math.inf
 
-    columns = 1
     uses_steps = True
-    kinds = ("global",)
-    models = 1
+    supported_penalties = ("l1-ball",)
+    penalises_each_model = True
+    l2_term = "excluded"
+    max_models = 1
+    works_in_epochs = True
+    starts_anywhere = True
 
     @property
     def layout(self) -> Layout:
@@ -158,13 +168,17 @@ class EpochSGD(NamedTuple):
     def check(self, problem: Problem) -> None:
         """Refuse what cannot be done."""
         if not isinstance(problem.regularizer, L1Ball) or problem.regularizer.rho > 0.0:
-            raise ValueError(
-                "EpochSGD projects onto an L1 ball and takes no other penalty: give "
-                "penalty=sparsco.penalties.L1Ball(radius), without an L2 term; L1Ball(None) finds a radius."
-            )
+            raise ValueError(self.refusal(problem.regularizer))
         check_epochs(self)
         if not self.rho1 > 0.0:
             raise ValueError(f"EpochSGD(rho1={self.rho1!r}): the distance must be positive, or infinite for none.")
+
+    def refusal(self, penalty: Any) -> str:
+        """The sentence for another penalty."""
+        return (
+            "EpochSGD projects onto an L1 ball and takes no other penalty: give "
+            "penalty=sparsco.penalties.L1Ball(radius), without an L2 term; L1Ball(None) finds a radius."
+        )
 
     def default_rule(self, problem: Problem) -> BallSteps:
         """The steps where the user gives no rule."""
@@ -181,10 +195,6 @@ class EpochSGD(NamedTuple):
     def is_lazy(self, problem: Problem, uniform: bool) -> bool:
         """Whether the watched sums are exact at O(nonzeros): where they are the epoch's, unweighted."""
         return uniform
-
-    def is_dense(self, problem: Problem) -> bool:
-        """Whether every example costs O(d): never."""
-        return False
 
     def start(self, problem: Problem) -> tuple[State, BallBlock]:
         return self.layout.new_state(problem), BallBlock()

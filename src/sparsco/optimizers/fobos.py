@@ -37,7 +37,8 @@ from ..jit.lanes import (
 from ..jit.simd4 import FIVE, THREE, tails
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
-from ..penalties import ElasticNet, falls, is_absolute, penalty, prox, stepped
+from ..parts.contracts import Optimizer, part
+from ..penalties import ElasticNet, falls, penalty, prox, stepped
 from ..problem.state import TOGETHER, Block, Layout, Problem, State, spare, tracks
 from .fobos_simd import learn_lines
 from .zero_crossings import until_death, update_grid
@@ -92,6 +93,14 @@ class Learn:
         return learn_lines.uncached
 
 
+def start(optimizer: Any, problem: Problem) -> tuple[State, Block]:
+    """Nothing learned, P = 1."""
+    state, block = optimizer.layout.start(problem, optimizer.columns)
+    block.table[0, 3] = 1.0
+    return state, block
+
+
+@part(Optimizer, l2_in="where the L2 term is, 'prox' or 'gradient'")
 class FOBOS(NamedTuple):
     """Forward-backward splitting; the L2 term in the prox (default) or, as the papers write it, in the gradient."""
 
@@ -100,8 +109,11 @@ class FOBOS(NamedTuple):
     layout = Layout(shared=1, lane=1, bias=1, clock=0)
     columns = 4
     uses_steps = True
-    takes = ("separable", "grouped")
-    takes_single = True
+    supported_penalties = ("absolute", "separable", "grouped")
+    supports_float32 = True
+    follows_iterates = True
+    starts_anywhere = True
+    can_be_averaged = True
 
     @property
     def learn(self):
@@ -112,25 +124,7 @@ class FOBOS(NamedTuple):
         if self.l2_in not in ("prox", "gradient"):
             raise ValueError(f"FOBOS(l2_in={self.l2_in!r}): l2_in must be 'prox' or 'gradient'.")
 
-    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
-        """Whether the watched sums are exact at O(nonzeros): always."""
-        return True
-
-    def is_dense(self, problem: Problem) -> bool:
-        """Whether an example costs O(d): never."""
-        return False
-
-    def start(self, problem: Problem) -> tuple[State, Block]:
-        block = Block(self.columns)
-        block.table[0, 3] = 1.0
-        return self.layout.new_state(problem), block
-
-    def place(self, problem: Problem, state: State, w: np.ndarray, b: np.ndarray) -> None:
-        """Start from w (d, m) and b (m,) instead of zero."""
-        _, lanes, bias = self.layout.views(problem, state)
-        lanes[:, 0, : problem.m] = w
-        if problem.intercept:
-            bias[0, : problem.m] = b
+    start = start
 
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
@@ -145,16 +139,13 @@ class FOBOS(NamedTuple):
         """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
         settle_block(problem, state, block, t)
 
-    def averaged(self, problem: Problem, state: State, t: int = 0) -> None:
-        """Weights are averaged as they are."""
-
     def following(self, problem: Problem) -> Any:
         """The form that tells the Bregman difference of each step."""
         from .fobos_tracked import FollowedFOBOS
         from .mirror_descent import SweptDescent
 
         in_prox = self.l2_in == "prox" or problem.regularizer.rho == 0.0
-        is_swept = in_prox and not is_absolute(problem.regularizer)
+        is_swept = in_prox and not problem.regularizer.is_absolute
         return SweptDescent(Euclidean()) if is_swept else FollowedFOBOS(self.l2_in)
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,8 @@ import numpy as np
 from ..jit.dispatch import U, kernel
 from ..losses import derivative
 from ..mirrors import Euclidean
-from ..penalties import is_absolute, penalty, prox
+from ..parts.contracts import Optimizer, part
+from ..penalties import penalty, prox
 from ..problem.state import Block, Layout, Problem, State, follows, tracks
 from .fobos import FOBOS, gradient_decay
 from .iterate_tracking import Follow, FollowingBlock
@@ -59,6 +60,7 @@ class HeapBlock(FollowingBlock):
             self.key, self.who = np.append(self.key, np.zeros(more)), np.append(self.who, np.zeros(more, np.uint32))
 
 
+@part(Optimizer)
 class FollowedFOBOS(NamedTuple):
     """FOBOS with the watch of single iterates; the L2 term in the prox or in the gradient."""
 
@@ -68,8 +70,10 @@ class FollowedFOBOS(NamedTuple):
     """The clock: B, the sums of omega P and of omega P B, T2, T1, N, X, X0, examples learned."""
     columns = 1
     uses_steps = True
-    takes = ()
-    models = 1
+    max_models = 1
+    sums_gradients = False
+    follows_iterates = True
+    starts_anywhere = True
     mirror = Euclidean()
 
     @property
@@ -79,16 +83,12 @@ class FollowedFOBOS(NamedTuple):
     def check(self, problem: Problem) -> None:
         """Refuse what cannot be done."""
         FOBOS(self.l2_in).check(problem)
-        if not is_absolute(problem.regularizer):
+        if not problem.regularizer.is_absolute:
             name = type(problem.regularizer).__name__
             raise ValueError(f"iterates under {name} cannot be followed: choose the L1 norm, an L2 term or both.")
 
-    is_lazy, is_dense = StaticDescent.is_lazy, StaticDescent.is_dense
-
     def start(self, problem: Problem) -> tuple[State, Block]:
         return self.layout.new_state(problem), HeapBlock()
-
-    place = FOBOS.place
 
     def schedule(
         self, problem: Problem, state: State, block: HeapBlock, t: int, eta: np.ndarray, omega: np.ndarray
@@ -121,7 +121,7 @@ class FollowedFOBOS(NamedTuple):
         if size > 4 * alive + 4096:
             key, who = block.key[:size], block.who[:size].astype(np.int64)
             touched, lanes, _ = self.layout.views(problem, state)
-            pen = getattr(problem.regularizer, "pen", None)  # of these features only: there may be many others
+            pen = problem.regularizer.pen  # of these features only: there may be many others
             k = problem.method.lams[0] * (1.0 if pen is None else pen[who])
             v, B = lanes[who, 0, 0], touched[who, 0]
             with np.errstate(divide="ignore", invalid="ignore"):

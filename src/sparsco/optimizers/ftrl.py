@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit.lanes import sqrt
+from ..parts.contracts import Optimizer, part
 from ..problem.state import Block, Problem, State
 from . import adaptive
+from .adaptive_rules import Ridge
 
 _LEARN = adaptive.Learn()
 
@@ -29,6 +31,7 @@ class AdaGrad(NamedTuple):
         return rest + g - anchor
 
 
+@part(Optimizer, alpha="scales all steps", beta="damps the first steps")
 class FTRL(NamedTuple):
     """FTRL-proximal.  ``alpha`` scales all steps, ``beta`` damps the first ones; with ``births`` lam and rho count for
     a feature from its first appearance on."""
@@ -40,8 +43,10 @@ class FTRL(NamedTuple):
     layout = property(adaptive.layout)
     columns = adaptive.COLUMNS
     uses_steps = False
-    takes = ("separable",)
-    takes_single = True
+    supported_penalties = ("absolute", "separable")
+    supports_float32 = True
+    can_be_averaged = True
+    ridge = Ridge
     learn = _LEARN
 
     def check(self, problem: Problem) -> None:
@@ -57,6 +62,6 @@ class FTRL(NamedTuple):
         """The arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
         return adaptive.make_schedule(self, problem, block, t, omega, AdaGrad(), 1.0 / self.alpha, self.beta, 0.0)
 
-    is_lazy, is_dense, start = adaptive.is_lazy, adaptive.is_dense, adaptive.start
+    is_lazy, start = adaptive.is_lazy, adaptive.start
     settle, averaged = adaptive.settle, adaptive.averaged
     weights, weights_at = adaptive.weights, adaptive.weights_at

@@ -7,7 +7,7 @@ the log is full the iterate is written out once, after at least as many touches 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -74,15 +74,3 @@ class FollowingBlock(Block):
         first = np.unique(self.item[log], return_index=True)[1]  # what a feature was before its first change
         out[self.item[log][first]] = old[first]
         return out
-
-
-def following(optimizer: Any, problem: Problem) -> Any:
-    """The form of an optimizer that follows its iterates; refused where there is none."""
-    if hasattr(optimizer, "kept"):
-        return optimizer
-    if hasattr(optimizer, "following"):
-        return optimizer.following(problem)
-    raise ValueError(
-        f"{type(optimizer).__name__} does not tell its steps' Bregman differences: single iterates can be chosen with "
-        "optimizer='fobos', 'sgd' without L1 term, or mirror descent."
-    )

@@ -19,10 +19,10 @@ import numpy as np
 from ..data.row_sums import largest_eigenvalue
 from ..data.rows import Matrix, add_rows, add_squared_rows, margins, squared_norms
 from ..losses import curvature, derivative
+from ..parts.contracts import Optimizer, part
 from ..penalties import prox_all, prox_with_l2
 from ..problem.state import Block, Layout, Problem, Rows, State
 from ..steps import Pilot
-from .fobos import FOBOS
 
 BATCH = 16
 _OMEGA, _SMOOTH, _LARGEST = range(3)
@@ -39,6 +39,13 @@ class Schedule(NamedTuple):
     omega: np.ndarray
 
 
+@part(
+    Optimizer,
+    batch="examples in a mini-batch; None: 16, of the trace norm 64",
+    rule="the step rule by number of mini-batches, filled in",
+    L_mean="the mean smoothness of an example, filled in",
+    L_top="the largest curvature of the mean loss, filled in",
+)
 class BatchFOBOS(NamedTuple):
     """W <- prox(W - eta G, eta), G the mean gradient of a mini-batch; the L2 term in the prox.
 
@@ -53,9 +60,10 @@ class BatchFOBOS(NamedTuple):
 
     layout = Layout(shared=0, lane=2, bias=2, clock=3)
     uses_steps = True
-    kinds = ("separable", "grouped", "global")
-
-    place = FOBOS.place
+    works_on_whole_arrays = True
+    is_minibatch = True
+    is_dense = True
+    starts_anywhere = True
 
     @property
     def learn(self):
@@ -73,14 +81,6 @@ class BatchFOBOS(NamedTuple):
     def resolve(self, problem: Problem, pilot: Pilot, rule: Any) -> BatchFOBOS:
         """The record with its step rule."""
         return self._replace(rule=rule)
-
-    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
-        """Whether the watched sums are exact: always."""
-        return True
-
-    def is_dense(self, problem: Problem) -> bool:
-        """Whether a step costs O(d)."""
-        return True
 
     def start(self, problem: Problem) -> tuple[State, Block]:
         """The point nearest 0 that the regularizer allows."""
@@ -100,11 +100,6 @@ class BatchFOBOS(NamedTuple):
         _flush(self.layout, problem, state)
         block.start = t
 
-    def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples: that of the last full mini-batch."""
-        _, lanes, bias = self.layout.views(problem, state)
-        return lanes[:, 0, : problem.m].copy(), bias[0, : problem.m].copy()
-
     def step(self, problem: Problem, state: State, k: int) -> None:
         """Step k, from 1, with the gradient of a full mini-batch."""
         _, lanes, bias = self.layout.views(problem, state)
@@ -122,6 +117,13 @@ class BatchFOBOS(NamedTuple):
         return clock[_LARGEST] / self.batch + (1.0 - 1.0 / self.batch) * self.L_top * share
 
 
+@part(
+    Optimizer,
+    batch="examples in a mini-batch; None: 16, of the trace norm 64",
+    beta="the first divisor where rho > 0; None: from the first rows",
+    gamma="the growth of the divisor where rho = 0; None: from the first rows",
+    bias_gamma="the intercept's own gamma; None: the same",
+)
 class BatchRDA(NamedTuple):
     """Dual averaging over mini-batches: after k of them W = argmin <Z, W> + k psi(W) + q ||W||^2 / 2, Z the sum of
     their mean gradients, q = ``beta`` where rho > 0 and ``gamma`` sqrt(k) elsewhere.
@@ -136,17 +138,16 @@ class BatchRDA(NamedTuple):
 
     layout = Layout(shared=0, lane=3, bias=3, clock=3)
     uses_steps = False
-    kinds = BatchFOBOS.kinds
+    works_on_whole_arrays = True
+    is_minibatch = True
+    is_dense = True
 
-    learn = BatchFOBOS.learn
-    is_lazy, is_dense, start = BatchFOBOS.is_lazy, BatchFOBOS.is_dense, BatchFOBOS.start
-    schedule, settle, weights = BatchFOBOS.schedule, BatchFOBOS.settle, BatchFOBOS.weights
+    learn, start, schedule, settle = BatchFOBOS.learn, BatchFOBOS.start, BatchFOBOS.schedule, BatchFOBOS.settle
 
     def check(self, problem: Problem) -> None:
         """Refuse what cannot be done."""
         _check(self, problem)
-        for name in ("beta", "gamma", "bias_gamma"):
-            number = getattr(self, name)
+        for name, number in (("beta", self.beta), ("gamma", self.gamma), ("bias_gamma", self.bias_gamma)):
             if number is not None and not 0.0 < number < math.inf:
                 raise ValueError(f"BatchRDA({name}={number!r}): {name} must be a finite number above 0.")
 
@@ -188,7 +189,7 @@ def _smoothness(
     optimizer: Any, problem: Problem, pilot: Pilot, matrix: Matrix, weights: np.ndarray
 ) -> tuple[int, float, float]:
     """B, L_top and L_B."""
-    batch = int(getattr(problem.regularizer, "batch", BATCH) if optimizer.batch is None else optimizer.batch)
+    batch = int(optimizer.batch or problem.regularizer.suggested_batch or BATCH)
     L_top = pilot.L_mean
     if len(matrix):
         h = problem.loss.smoothness / len(matrix) * weights.mean(1)

@@ -29,24 +29,34 @@ from ..mirrors import (
     to_dual,
     to_primal,
 )  # fmt: skip
-from ..penalties import NonNegative, is_absolute, is_lazy, kind, penalty, prox
+from ..parts.contracts import Optimizer, part
+from ..penalties import NonNegative, penalty, prox
 from ..problem.state import Block, Layout, Problem, State, follows, tracks
 from .fobos import FOBOS
 from .iterate_tracking import Follow, FollowingBlock
 
 
+@part(Optimizer, mirror="the map: Euclidean(), PNorm(p) or SparseKaczmarz(lam, eps)")
 class MirrorDescent(NamedTuple):
     """Composite mirror descent with the map ``mirror``: Euclidean(), PNorm(p) or SparseKaczmarz(lam, eps)."""
 
     mirror: Any = Euclidean()
 
     uses_steps = True
-    takes = ("separable",)
+    chooses_form = True
+    supported_penalties = ("absolute", "separable")
+    follows_iterates = True
+    starts_anywhere = True
 
     @property
-    def models(self) -> int | None:
+    def max_models(self) -> int | None:
         """How many models one run learns at most; None for as many as there are lanes."""
         return None if isinstance(self.mirror, Euclidean) else 1
+
+    @property
+    def sums_gradients(self) -> bool:
+        """Whether gradients are summed, as FOBOS does."""
+        return isinstance(self.mirror, Euclidean)
 
     def check(self, problem: Problem) -> None:
         """Refuse what cannot be done."""
@@ -61,7 +71,7 @@ class MirrorDescent(NamedTuple):
         """The optimizer for this map."""
         if isinstance(self.mirror, Euclidean):
             return FOBOS()
-        penalised = problem.regularizer.rho > 0.0 or not is_absolute(problem.regularizer) or np.any(problem.method.lams)
+        penalised = problem.regularizer.rho > 0.0 or not problem.regularizer.is_absolute or np.any(problem.method.lams)
         stands = self.mirror.is_separable and not penalised
         return StaticDescent(self.mirror) if stands else SweptDescent(self.mirror)
 
@@ -79,31 +89,22 @@ class StaticSchedule(NamedTuple):
     follow: Follow
 
 
+@part(Optimizer)
 class StaticDescent(NamedTuple):
     """Mirror descent without regularizer: only the features of a row move."""
 
     mirror: Any
 
     layout = Layout(shared=0, lane=1, bias=1, clock=2)
-    columns = 1
     uses_steps = True
-    takes = ()
-    models = 1
+    max_models = 1
+    sums_gradients = False
+    follows_iterates = True
+    starts_anywhere = True
 
     @property
     def learn(self):
         return learn_static
-
-    def check(self, problem: Problem) -> None:
-        """Chosen where it fits."""
-
-    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
-        """Whether the watched sums are exact at O(nonzeros): those of iterates."""
-        return problem.sums <= 1 or bool(follows(problem.watch))
-
-    def is_dense(self, problem: Problem) -> bool:
-        """Whether an example costs O(d): never."""
-        return False
 
     def start(self, problem: Problem) -> tuple[State, Block]:
         return self.layout.new_state(problem), FollowingBlock()
@@ -239,6 +240,7 @@ class SweptBlock(FollowingBlock):
         self.active, self.number_active = np.zeros(0, np.uint32), np.zeros(1, np.int64)
 
 
+@part(Optimizer)
 class SweptDescent(NamedTuple):
     """Mirror descent that goes through all v that are not zero at each example: any map, penalties beside it."""
 
@@ -247,10 +249,12 @@ class SweptDescent(NamedTuple):
     layout = Layout(shared=0, lane=3, bias=1, clock=3)
     """A cell: v, the power of which ``factor`` makes the weight, v before the last step.  The clock: that factor,
     Psi*(v), examples learned."""
-    columns = 1
     uses_steps = True
-    takes = ("separable",)
-    models = 1
+    supported_penalties = ("absolute", "separable")
+    max_models = 1
+    sums_gradients = False
+    follows_iterates = True
+    starts_anywhere = True
 
     @property
     def learn(self):
@@ -259,15 +263,13 @@ class SweptDescent(NamedTuple):
     def check(self, problem: Problem) -> None:
         """Refuse what cannot be done."""
         regularizer, name = problem.regularizer, type(self.mirror).__name__
-        has_form = is_lazy(regularizer) and (is_absolute(regularizer) or isinstance(regularizer, NonNegative))
+        has_form = regularizer.has_prox and (regularizer.is_absolute or isinstance(regularizer, NonNegative))
         if not has_form or (regularizer.rho > 0.0 and not self.mirror.is_separable):
             raise ValueError(
                 f"the step of the map {name} has no closed form with {type(regularizer).__name__}"
-                f"{' and an L2 term: set l1_ratio=1 and' if has_form else f', whose prox is {kind(regularizer)}: set'} "
+                f"{' and an L2 term: set l1_ratio=1 and' if has_form else f', whose prox is {regularizer.kind}: set'} "
                 "penalty='elasticnet' or 'nonnegative'."
             )
-
-    is_lazy, is_dense = StaticDescent.is_lazy, StaticDescent.is_dense
 
     def start(self, problem: Problem) -> tuple[State, Block]:
         return self.layout.new_state(problem), SweptBlock()
@@ -303,10 +305,6 @@ class SweptDescent(NamedTuple):
         block.start = t
         mirror, follow = cast(self.mirror.compiled()), block.arrays(problem, len(eta))
         return SweptSchedule(eta, bias_eta, omega, mirror, block.active, block.number_active, follow)
-
-    def settle(self, problem: Problem, state: State, block: SweptBlock, t: int) -> None:
-        """Nothing is ever behind."""
-        block.start = t
 
     def weights(self, problem: Problem, state: State, block: SweptBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
         """The iterate after t examples."""

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit.lanes import sqrt
-from ..losses import units
+from ..parts.contracts import Optimizer, part
 from ..problem.state import Block, Problem, State
 from . import adaptive
+from .adaptive_rules import Ridge
 from .ftrl import AdaGrad
 
 _LEARN = adaptive.Learn()
@@ -36,6 +37,14 @@ class Normalised(NamedTuple):
     kept, moved = AdaGrad.kept, AdaGrad.moved
 
 
+@part(
+    Optimizer,
+    alpha="scales all steps; None: 2 for classifiers, 1 for regressions",
+    delta="damps the first steps",
+    sigma="the scale of margins; None: from the first rows",
+    b0="the intercept's start; None: from the first rows",
+    slope="the scale of derivatives; None: from the first rows",
+)
 class NFTRL(NamedTuple):
     """Normalised FTRL-proximal.
 
@@ -57,8 +66,10 @@ class NFTRL(NamedTuple):
     layout = property(adaptive.layout)
     columns = adaptive.COLUMNS
     uses_steps = False
-    takes = ("separable",)
-    takes_single = True
+    supported_penalties = ("absolute", "separable")
+    supports_float32 = True
+    can_be_averaged = True
+    ridge = Ridge
     learn = _LEARN
 
     def check(self, problem: Problem) -> None:
@@ -67,8 +78,7 @@ class NFTRL(NamedTuple):
             raise ValueError(f"NFTRL(alpha={self.alpha!r}): alpha must be a positive number.")
         if not (0.0 <= self.delta < np.inf):
             raise ValueError(f"NFTRL(delta={self.delta!r}): delta must be a number, zero or more.")
-        for name in ("sigma", "slope"):
-            given = getattr(self, name)
+        for name, given in (("sigma", self.sigma), ("slope", self.slope)):
             if given is not None and not np.all((np.asarray(given) > 0.0) & np.isfinite(given)):
                 raise ValueError(f"NFTRL({name}={given!r}): {name} must be positive.")
         if self.b0 is not None and not np.all(np.isfinite(self.b0)):
@@ -80,7 +90,7 @@ class NFTRL(NamedTuple):
         std, mean = np.asarray(pilot.target_std), np.asarray(pilot.target_mean)
         # targets that are constant so far: any scale will do
         std = np.where(std > 1e-10 * np.abs(mean), std, np.where(mean != 0.0, np.abs(mean), 1.0))
-        b0, sigma, slope = (tuple(map(float, part)) for part in units(problem.loss, mean, std))
+        b0, sigma, slope = (tuple(map(float, part)) for part in problem.loss.units(mean, std))
         if self.sigma is not None:
             sigma = slope = self.sigma
         b0, slope = b0 if self.b0 is None else self.b0, slope if self.slope is None else self.slope
@@ -98,6 +108,6 @@ class NFTRL(NamedTuple):
         gains, floors = 1.0 / (self.alpha * sigma), self.delta * np.square(slope)
         return adaptive.make_schedule(self, problem, block, t, omega, Normalised(), gains, floors, self.b0)
 
-    is_lazy, is_dense = adaptive.is_lazy, adaptive.is_dense
+    is_lazy = adaptive.is_lazy
     settle, averaged = adaptive.settle, adaptive.averaged
     weights, weights_at = adaptive.weights, adaptive.weights_at

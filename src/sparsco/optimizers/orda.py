@@ -30,9 +30,9 @@ import numpy as np
 from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import anyof, load, minimum, of_row, prefetch, signed, store, turned, where, width
 from ..losses import curvature, derivative
+from ..parts.contracts import Optimizer, part
 from ..penalties import penalty, prox
 from ..problem.state import Block, Layout, Problem, State, tracks
-from .sgd import DenseSGD
 
 PI, E, F, L, W, THETA, RATE, SCALE, DAMP = range(9)
 """Columns of the table by time: RATE is 1/C, SCALE 1/D, DAMP C/(C + rho); then prefix sums for the sums of y:"""
@@ -57,6 +57,12 @@ class Schedule(NamedTuple):
     point: np.ndarray
 
 
+@part(
+    Optimizer,
+    gamma="the divisor, above what single examples do to the gradient; None: from the first rows",
+    c0="the divisor's growth without strong convexity; None: from the first rows",
+    split="whether half of the L2 term is in the gradient, at O(features) per example",
+)
 class ORDA(NamedTuple):
     """Optimal regularized dual averaging.
 
@@ -72,7 +78,7 @@ class ORDA(NamedTuple):
 
     layout = Layout(shared=1, lane=3, bias=2, clock=0)
     uses_steps = False
-    asks_curvature = True
+    needs_curvature = True
 
     @property
     def learn(self):
@@ -86,14 +92,6 @@ class ORDA(NamedTuple):
         """The record with its constants filled in from the pilot rows."""
         kind = SplitORDA if self.split and problem.regularizer.rho > 0.0 else ORDA
         return kind(*constants(self, problem, pilot, 40.0))
-
-    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
-        """Whether the watched sums are exact at O(nonzeros): always."""
-        return True
-
-    def is_dense(self, problem: Problem) -> bool:
-        """Whether an example costs O(d): never."""
-        return False
 
     def start(self, problem: Problem) -> tuple[State, Block]:
         block = Block(ZW + 1)
@@ -138,8 +136,7 @@ class ORDA(NamedTuple):
 
 def check_constants(optimizer: Any) -> None:
     """gamma and c0 must be numbers above 0 where they are given."""
-    for name in ("gamma", "c0"):
-        number = getattr(optimizer, name)
+    for name, number in (("gamma", optimizer.gamma), ("c0", optimizer.c0)):
         if number is not None and not 0.0 < number < math.inf:
             raise ValueError(f"{type(optimizer).__name__}({name}={number!r}): {name} must be a finite number above 0.")
 
@@ -187,8 +184,8 @@ def _accumulate(rows: np.ndarray, omega: np.ndarray, sums: bool) -> None:
 
 
 def _add_up(rows: np.ndarray, parts: dict[int, np.ndarray]) -> None:
-    for column, part in parts.items():
-        rows[:, column] = np.add.accumulate(np.append(rows[0, column], part))
+    for column, added in parts.items():
+        rows[:, column] = np.add.accumulate(np.append(rows[0, column], added))
 
 
 # ---- a coordinate while idle -----------------------------------------------------------------------------------------
@@ -439,6 +436,7 @@ class DenseSchedule(NamedTuple):
     rho: float
 
 
+@part(Optimizer)
 class SplitORDA(NamedTuple):
     """ORDA with half of the L2 term in the gradient, c x + rho/2 y, and modulus rho/2: every coordinate moves."""
 
@@ -447,19 +445,11 @@ class SplitORDA(NamedTuple):
 
     layout = Layout(shared=0, lane=2, bias=2, clock=0)
     uses_steps = False
-
-    is_lazy, is_dense = DenseSGD.is_lazy, DenseSGD.is_dense
-    settle, weights = DenseSGD.settle, DenseSGD.weights
+    is_dense = True
 
     @property
     def learn(self):
         return learn_split
-
-    def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done: nothing that ``ORDA.check`` lets pass."""
-
-    def start(self, problem: Problem) -> tuple[State, Block]:
-        return self.layout.new_state(problem), Block(1)
 
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray

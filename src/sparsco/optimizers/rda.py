@@ -20,6 +20,7 @@ import numpy as np
 from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import anyof, lane, load, maximum, minimum, of_row, prefetch, store, where, width
 from ..losses import curvature, derivative
+from ..parts.contracts import Optimizer, part
 from ..penalties import falls, penalty, prox
 from ..problem.state import Block, Layout, Problem, State, tracks
 
@@ -60,6 +61,13 @@ class _Layout(Layout):
         return fresh
 
 
+@part(
+    Optimizer,
+    beta="the first divisor where rho > 0; None: from the first rows",
+    gamma="the growth of the divisor where rho = 0; None: from the first rows",
+    r="adds gamma r sqrt(t) to the threshold where rho = 0",
+    bias_gamma="the intercept's own gamma; None: the same",
+)
 class RDA(NamedTuple):
     """Regularized dual averaging.
 
@@ -77,7 +85,8 @@ class RDA(NamedTuple):
     layout = _Layout(shared=0, lane=1, bias=1, clock=0)
     columns = 3
     uses_steps = False
-    takes = ("separable", "grouped")
+    supported_penalties = ("absolute", "separable", "grouped")
+    can_be_averaged = True
 
     @property
     def learn(self):
@@ -87,8 +96,7 @@ class RDA(NamedTuple):
         """Refuse what cannot be done."""
         if self.beta is not None and not 0.0 <= self.beta < math.inf:
             raise ValueError(f"RDA(beta={self.beta!r}): beta must be a finite number, 0 or larger.")
-        for name in ("gamma", "bias_gamma"):
-            number = getattr(self, name)
+        for name, number in (("gamma", self.gamma), ("bias_gamma", self.bias_gamma)):
             if number is not None and not 0.0 < number < math.inf:
                 raise ValueError(f"RDA({name}={number!r}): {name} must be a finite number above 0.")
         if not 0.0 <= self.r < math.inf:
@@ -105,17 +113,6 @@ class RDA(NamedTuple):
             self.r,
             gamma if self.bias_gamma is None else self.bias_gamma,
         )
-
-    def is_dense(self, problem: Problem) -> bool:
-        """Whether an example costs O(d): never."""
-        return False
-
-    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
-        """Whether the watched sums are exact at O(nonzeros): always."""
-        return True
-
-    def start(self, problem: Problem) -> tuple[State, Block]:
-        return self.layout.new_state(problem), Block(self.columns)
 
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
@@ -139,9 +136,6 @@ class RDA(NamedTuple):
             settle(block.table, block.start, t, self._e(problem), problem.method, state)
         block.table[0] = 0.0
         block.start = t
-
-    def averaged(self, problem: Problem, state: State, t: int = 0) -> None:
-        """Sums of gradients are averaged as they are."""
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
         """The iterate after t examples."""

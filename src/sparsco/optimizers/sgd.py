@@ -15,12 +15,18 @@ import numpy as np
 from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import load, maximum, minimum, of_row, signed, store, where, width
 from ..losses import curvature, derivative
+from ..parts.contracts import Optimizer, part
 from ..penalties import penalty
 from ..problem.state import Block, Layout, Problem, State, tracks
 from ..steps import InverseTime, StronglyConvex
 from .fobos import FOBOS
 
 
+@part(
+    Optimizer,
+    sign_at_zero="the subgradient of |w| at w = 0, from -1 to 1",
+    sweep="whether every example visits all features, also where that is not needed",
+)
 class SGD(NamedTuple):
     """Subgradient descent; ``sign_at_zero`` is the subgradient of |w| that is taken at w = 0, in [-1, 1].
 
@@ -31,6 +37,9 @@ class SGD(NamedTuple):
     sweep: bool = False
 
     uses_steps = True
+    chooses_form = True
+    follows_iterates = True  # without an L1 term, as FOBOS
+    starts_anywhere = True
 
     def check(self, problem: Problem) -> None:
         """Refuse what cannot be done."""
@@ -70,34 +79,20 @@ class DenseSchedule(NamedTuple):
     sign_at_zero: float
 
 
+@part(Optimizer)
 class DenseSGD(NamedTuple):
     """Subgradient descent that visits every coordinate at every example."""
 
     sign_at_zero: float = 0.0
 
     layout = Layout(shared=0, lane=1, bias=1, clock=0)
-    columns = 1
     uses_steps = True
-
-    place = FOBOS.place
+    is_dense = True
+    starts_anywhere = True
 
     @property
     def learn(self):
         return learn_dense
-
-    def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done: nothing that ``SGD.check`` lets pass."""
-
-    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
-        """The kernel's sums are exact; it costs O(d) with or without them."""
-        return True
-
-    def is_dense(self, problem: Problem) -> bool:
-        """Whether an example costs O(d)."""
-        return True
-
-    def start(self, problem: Problem) -> tuple[State, Block]:
-        return self.layout.new_state(problem), Block(self.columns)
 
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
@@ -105,15 +100,6 @@ class DenseSGD(NamedTuple):
         """The arrays for the next ``len(eta)`` steps."""
         bias_eta = eta if problem.intercept else 0.0 * eta
         return DenseSchedule(eta, bias_eta, omega, float(problem.regularizer.rho), float(self.sign_at_zero))
-
-    def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
-        """Nothing is ever behind."""
-        block.start = t
-
-    def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples."""
-        _, lanes, bias = self.layout.views(problem, state)
-        return lanes[:, 0, : problem.m].copy(), bias[0, : problem.m].copy()
 
 
 @kernel
@@ -179,6 +165,7 @@ class HarmonicSchedule(NamedTuple):
     t0: float
 
 
+@part(Optimizer)
 class HarmonicSGD(NamedTuple):
     """Subgradient descent with eta_t = 1 / (rho (t + t0)) and sgn(0) = 0, exactly lazy.
 
@@ -194,6 +181,7 @@ class HarmonicSGD(NamedTuple):
     layout = Layout(shared=1, lane=1, bias=1, clock=0)
     columns = 3
     uses_steps = True
+    starts_anywhere = True
 
     @property
     def learn(self):
@@ -203,17 +191,6 @@ class HarmonicSGD(NamedTuple):
         """Refuse what cannot be done."""
         if not problem.regularizer.rho > 0.0:
             raise ValueError("HarmonicSGD needs rho > 0: its steps are 1 / (rho (t + t0)).")
-
-    def is_lazy(self, problem: Problem, uniform: bool) -> bool:
-        """Whether the watched sums are exact at O(nonzeros): always."""
-        return True
-
-    def is_dense(self, problem: Problem) -> bool:
-        """Whether an example costs O(d)."""
-        return False
-
-    def start(self, problem: Problem) -> tuple[State, Block]:
-        return self.layout.new_state(problem), Block(self.columns)
 
     def place(self, problem: Problem, state: State, w: np.ndarray, b: np.ndarray) -> None:
         """Start from w (d, m) and b (m,) instead of zero."""

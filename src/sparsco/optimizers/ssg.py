@@ -22,10 +22,10 @@ import numpy as np
 from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import load, maximum, minimum, of_row, store, where, width
 from ..losses import curvature, derivative
+from ..parts.contracts import Optimizer, part
 from ..penalties import penalty, prox
 from ..problem.state import Block, Layout, Problem, State, tracks
 from .orda import check_constants, constants, growing
-from .sgd import DenseSGD
 
 
 class Schedule(NamedTuple):
@@ -39,6 +39,11 @@ class Schedule(NamedTuple):
     intercept: float
 
 
+@part(
+    Optimizer,
+    gamma="the divisor, above what single examples do to the gradient; None: from the first rows",
+    c0="the divisor's growth without strong convexity; None: from the first rows",
+)
 class SSG(NamedTuple):
     """The sparsity preserving stochastic gradient method: O(d) per example.
 
@@ -51,10 +56,8 @@ class SSG(NamedTuple):
 
     layout = Layout(shared=0, lane=3, bias=2, clock=2)
     uses_steps = False
-    asks_curvature = True
-
-    is_lazy, is_dense = DenseSGD.is_lazy, DenseSGD.is_dense
-    settle, weights = DenseSGD.settle, DenseSGD.weights
+    needs_curvature = True
+    is_dense = True
 
     @property
     def learn(self):

@@ -15,12 +15,14 @@ import numpy as np
 
 from ..jit.dispatch import kernel
 from ..jit.lanes import where
-from ..penalties import falls, penalty, prox
+from ..parts.contracts import Optimizer, Penalty, part
+from ..penalties import falls, penalty, prox, strength
 from ..problem.state import Block, Layout, Problem, State
 from . import fobos
 from .fobos import FOBOS
 
 
+@part(Penalty)
 class Truncating(NamedTuple):
     """Another regularizer whose prox leaves alone what is above theta in size."""
 
@@ -32,6 +34,9 @@ class Truncating(NamedTuple):
 
     def falls(regularizer, v):  # noqa: N805
         return where(abs(v) <= regularizer.theta, 0.0 * v + falls(regularizer.base, v), 0.0 * v)
+
+    def strength(regularizer, w):  # noqa: N805
+        return strength(regularizer.base, w)
 
     def penalty(regularizer, j):  # noqa: N805
         return penalty(regularizer.base, j)
@@ -49,6 +54,7 @@ class Truncating(NamedTuple):
         return self.base.rho
 
 
+@part(Optimizer, K="examples between two pulls towards zero", theta="the size above which a weight is left alone")
 class TruncatedGradient(NamedTuple):
     """Truncated gradient: pulls of gravity lam pen every ``K`` examples on weights of size at most ``theta``."""
 
@@ -58,7 +64,8 @@ class TruncatedGradient(NamedTuple):
     layout = Layout(shared=1, lane=1, bias=1, clock=1)
     columns = FOBOS.columns
     uses_steps = True
-    takes = ("separable", "grouped")
+    supported_penalties = ("absolute", "separable", "grouped")
+    starts_anywhere = True
 
     @property
     def learn(self):
@@ -76,7 +83,7 @@ class TruncatedGradient(NamedTuple):
                 "l1_ratio=1."
             )
 
-    is_lazy, is_dense, start, place = FOBOS.is_lazy, FOBOS.is_dense, FOBOS.start, FOBOS.place
+    start = fobos.start
 
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..data.rows import Matrix
-from ..losses import couples, derivative, value
+from ..losses import derivative, value
 
 
 def gradient_at_zero(
@@ -81,7 +81,7 @@ def largest_curvature(X: Any, weights: np.ndarray) -> float:
 
 def best_intercepts(loss: Any, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The constant margin of least loss for each model; coupled ones are found together."""
-    if not couples(loss):
+    if not loss.couples:
         lanes = zip(targets.T, weights.T, strict=True)
         return np.array([best_intercept(loss, y, weight) for y, weight in lanes])
     from scipy.optimize import minimize  # a third of a second that most runs can do without

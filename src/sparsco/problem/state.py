@@ -17,8 +17,7 @@ import numpy as np
 
 from ..jit.dispatch import cast, constant, kernel
 from ..jit.lanes import WIDTHS, lanes_for, packed, room, unpacked, width
-from ..losses import couples
-from ..penalties import is_absolute, restricted, strength
+from ..penalties import restricted, strength
 
 
 class Rows(NamedTuple):
@@ -143,6 +142,11 @@ class Problem(NamedTuple):
     def sums(self) -> int:
         return tracks(self.watch)
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether each iterate is compared with a point."""
+        return bool(follows(self.watch))
+
     def at(self, features: Any) -> Problem:
         """The same problem in some of its features, an array or a slice; for regularizers that treat each by itself."""
         count = len(range(*features.indices(self.d))) if isinstance(features, slice) else len(features)
@@ -171,7 +175,7 @@ def slices(d: int, length: int = 1 << 17) -> list[slice]:
 
 def is_coupled(problem: Problem) -> bool:
     """Whether the models of a problem have to be converted together, by maps of whole arrays."""
-    return couples(problem.loss) or not is_absolute(problem.regularizer)
+    return problem.loss.couples or not problem.regularizer.is_absolute
 
 
 class Means(NamedTuple):
@@ -205,6 +209,10 @@ class Layout(NamedTuple):
             aligned_zeros((self.bias + problem.sums) * problem.room),
             np.zeros(self.clock),
         )
+
+    def start(self, problem: Problem, columns: int) -> tuple[State, Block]:
+        """A new state, and a block with so many columns."""
+        return self.new_state(problem), Block(columns)
 
     def grow(self, problem: Problem, state: State, d: int) -> State:
         """The same with room for d features: zeros are a feature that was never seen, at any time."""

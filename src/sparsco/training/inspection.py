@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..parts.contracts import is_record
 from ..util import html as html
 from ..util.progress import duration, printable
 from .train import Trained
@@ -18,7 +19,7 @@ _CHOSEN = ("optimizer", "conversion", "regularizer", "step_size")
 
 def _spelled(part: Any) -> str:
     """A record in words, arrays by their length."""
-    if not hasattr(part, "_fields"):
+    if not is_record(part):
         return str(part)
     fields = {name: f"[{len(value)} numbers]" if np.ndim(value) else value for name, value in part._asdict().items()}
     return f"{type(part).__name__}({', '.join(f'{name}={value}' for name, value in fields.items())})"

@@ -29,6 +29,7 @@ from ..data.slots import Columns, Names, SeenColumns
 from ..estimators.linear import LinearModel, Solved
 from ..estimators.parameters import check_parameters
 from ..estimators.tasks import LinearClassifier, LinearRegressor
+from ..parts.contracts import is_record
 from ..util.notices import warn
 from . import archive
 
@@ -166,7 +167,7 @@ def _described(value: Any) -> Any:
         return {str(key): _described(item) for key, item in value.items()}
     if isinstance(value, list) or type(value) is tuple:
         return [_described(item) for item in value]
-    return value if isinstance(value, _PLAIN) and not hasattr(value, "_fields") else str(value)
+    return value if isinstance(value, _PLAIN) and not is_record(value) else str(value)
 
 
 def check(content: Mapping[str, Any]) -> None:

@@ -23,18 +23,18 @@ loss/hinge                    losses:Hinge
 loss/squared-hinge            losses:SquaredHinge
 loss/multinomial              losses:Multinomial
 
-penalty/elastic-net           penalties:ElasticNet
-penalty/weighted-elastic-net  penalties:WeightedElasticNet
-penalty/non-negative          penalties:NonNegative
-penalty/box                   penalties:Box
-penalty/row-group             penalties:RowGroup
-penalty/group-l1              penalties:GroupL1
-penalty/sparse-group          penalties:SparseGroup
-penalty/l1-ball               penalties:L1Ball
-penalty/l2-ball               penalties:L2Ball
-penalty/trace-norm            penalties:TraceNorm
-penalty/auto                  penalties:Auto
-penalty/auto-elastic-net      penalties:AutoElasticNet
+penalty/elastic-net           penalties.separable:ElasticNet
+penalty/weighted-elastic-net  penalties.separable:WeightedElasticNet
+penalty/non-negative          penalties.separable:NonNegative
+penalty/box                   penalties.constraints:Box
+penalty/row-group             penalties.grouped:RowGroup
+penalty/group-l1              penalties.grouped:GroupL1
+penalty/sparse-group          penalties.grouped:SparseGroup
+penalty/l1-ball               penalties.constraints:L1Ball
+penalty/l2-ball               penalties.constraints:L2Ball
+penalty/trace-norm            penalties.grouped:TraceNorm
+penalty/auto                  penalties.auto:Auto
+penalty/auto-elastic-net      penalties.auto:AutoElasticNet
 
 mirror/euclidean              mirrors:Euclidean
 mirror/sparse-kaczmarz        mirrors:SparseKaczmarz

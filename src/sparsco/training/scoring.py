@@ -135,7 +135,7 @@ def predictions(model: Any, stream: Stream, kind: str = "label") -> Iterator[tup
 def _check_kind(model: Any, kind: str) -> None:
     if kind not in KINDS:
         raise ValueError(f"{kind!r} is no kind of prediction: choose {', '.join(KINDS)}.")
-    if kind == "probability" and not hasattr(model._loss(), "probabilities"):
+    if kind == "probability" and model._loss().probabilities is None:
         raise ValueError("this model has no probabilities: it needs a classifier with logistic or multinomial loss.")
 
 

@@ -13,15 +13,16 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
 COMPILED = (
-    "jit", "data", "losses.py", "penalties.py", "mirrors.py", "problem", "optimizers", "conversions/reservoir.py",
-    "conversions/coordinate_descent.py", "conversions/gradient_phase.py", "streams/numbers.py", "streams/features.py",
-    "streams/libsvm.py", "streams/vw.py", "streams/cache.py", "selection/stable/paths.py", "selection/stable/bursts.py",
-    "selection/stable/scaling.py", "estimators/checks.py",
+    "jit", "data", "parts/contracts.py", "losses.py", "penalties", "mirrors.py", "problem", "optimizers",
+    "conversions/reservoir.py", "conversions/coordinate_descent.py", "conversions/gradient_phase.py",
+    "streams/numbers.py", "streams/features.py", "streams/libsvm.py", "streams/vw.py", "streams/cache.py",
+    "selection/stable/paths.py", "selection/stable/bursts.py", "selection/stable/scaling.py", "estimators/checks.py",
 )  # fmt: skip
 """Files and folders with functions that are compiled; a test compares this list with the functions there are."""
 SHOWN = (
     "cli", "plots", "util/html.py", "util/progress.py", "util/notices.py", "training/inspection.py",
-    "training/paths.py", "bench/present.py", "reproduce/present.py", "reproduce/verdicts.py", "estimators/views.py",
+    "training/descriptions.py", "training/paths.py", "bench/present.py", "reproduce/present.py",
+    "reproduce/verdicts.py", "estimators/views.py",
 )  # fmt: skip
 """Files and folders that only show what was computed."""
 

@@ -18,12 +18,24 @@ from ...data.randomness import Purpose, key
 from ...data.rows import Matrix
 from ...jit.dispatch import U, kernel
 from ...losses import derivative
+from ...parts.contracts import SelectionMethod, part
 from ...util.threads import Pool
 from .paths import Examples, shuffle
 
 MANY_ROWS = 10_000
 
 
+@part(
+    SelectionMethod,
+    eta="the step",
+    K="examples in a burst; None: 5, from 10,000 rows on 50",
+    bursts="bursts in a stage",
+    beta0="the rejection rate",
+    gamma="how fast the rejection rate falls",
+    pi0="the purging threshold",
+    delta="the evidence that a feature must exceed to be judged",
+    alpha="lets K grow; None: it stays",
+)
 class Stabilized(NamedTuple):
     """Constants: step ``eta``, burst size ``K`` (None: 5, from 10,000 rows on 50), ``bursts`` in a stage, ``paths``,
     rejection rate ``beta0`` and its annealing rate ``gamma``, purging threshold ``pi0``, evidence ``delta`` that a

@@ -10,7 +10,7 @@ from sklearn.utils import compute_class_weight
 
 from ...estimators.sklearn import MarginClassifier
 from ...estimators.tasks import as_numbers, two_or_more
-from ...losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, couples
+from ...losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
 from .linear import StableLinearModel
 
 
@@ -54,7 +54,7 @@ class StableSparseClassifier(MarginClassifier, StableLinearModel):
     array([3, 7])
     """
 
-    _losses = {name: loss for name, loss in CLASSIFIER_LOSSES.items() if not couples(loss)}
+    _losses = {name: loss for name, loss in CLASSIFIER_LOSSES.items() if not loss.couples}
 
     def __init__(
         self, n_features: Any = "auto", *, loss: Any = "logistic", method: Any = "sts", prepare: Any = "auto",
@@ -150,7 +150,7 @@ class StableSparseRegressor(RegressorMixin, StableLinearModel):
         """The predicted target of each row, (rows,) or (rows, outputs)."""
         p, loss = self._margins(X), self._loss()
         p = p[:, 0] if self._outputs is None else p
-        return loss.predicted(p) if hasattr(loss, "predicted") else p
+        return loss.predicted(p)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

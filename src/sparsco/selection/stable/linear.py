@@ -273,8 +273,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
 
     def _loss(self) -> Any:
         loss = named("loss", self.loss, self._losses)
-        if hasattr(loss, "check"):
-            loss.check()
+        loss.check()
         return loss
 
     def _method(self) -> Any:

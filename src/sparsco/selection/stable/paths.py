@@ -13,7 +13,7 @@ from ...data.randomness import Purpose, bits, draw, key
 from ...data.rows import Matrix, squared_norms
 from ...jit.dispatch import U, kernel
 from ...jit.lanes import prefetch
-from ...losses import derivative, units
+from ...losses import derivative
 
 
 class Examples(NamedTuple):
@@ -55,7 +55,7 @@ def rows_of_paths(n: int, paths: int, subsample: float, seed: int, first: int = 
 
 def starting_intercepts(loss: Any, targets: np.ndarray) -> tuple[np.ndarray, float]:
     """Of each model, and the factor of steps: margins' scale over derivatives', but at least the inverse curvature."""
-    b, margins, slopes = units(loss, targets.mean(axis=1), targets.std(axis=1))
+    b, margins, slopes = loss.units(targets.mean(axis=1), targets.std(axis=1))
     ratio = np.where(targets.std(axis=1) > 0.0, margins / slopes, 0.0)
     return b, max(1.0 / loss.smoothness, float(ratio.max(initial=0.0)))
 

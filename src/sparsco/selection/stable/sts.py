@@ -17,6 +17,7 @@ import numpy as np
 from ...data.randomness import Purpose, bits
 from ...data.rows import Matrix, margins
 from ...losses import value
+from ...parts.contracts import SelectionMethod, part
 from ...util.notices import warn
 from ...util.threads import Pool
 from .paths import Examples, rows_of_paths, run_path, starting_intercepts, step_sizes, sum_squares
@@ -25,6 +26,12 @@ FEW_ROWS = 200
 """With fewer, cross-validation cannot tell sizes apart."""
 
 
+@part(
+    SelectionMethod,
+    keep="the share of features that a stage keeps",
+    subsample="the share of rows that a path learns, 0.5 or 1",
+    memory="nonzeros that a stream keeps",
+)
 class STS(NamedTuple):
     """``paths`` learn a random half of the rows each (``subsample`` 1: all), ``passes`` times a stage (None: 2 to 5, by
     the number of rows); a stage keeps about the share ``keep`` of its features.  A stream keeps ``memory`` nonzeros."""

@@ -1,0 +1,117 @@
+"""Which part works with which: by what the parts declare, checked here alone.
+
+Each function returns the sentence that says why a combination does not work, None where it does; ``refuse`` raises it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..jit.lanes import WIDTHS
+
+
+def refuse(reason: str | None) -> None:
+    """Raise a ValueError with a reason, if there is one."""
+    if reason is not None:
+        raise ValueError(reason)
+
+
+def penalty_reason(optimizer: Any, penalty: Any) -> str | None:
+    """Why an optimizer cannot learn with a penalty."""
+    works = optimizer.works_on_whole_arrays or penalty.form in optimizer.supported_penalties
+    return None if works else optimizer.refusal(penalty)
+
+
+def models_reason(optimizer: Any, m: int) -> str | None:
+    """Why an optimizer cannot learn so many models in one run."""
+    if not optimizer.works_on_whole_arrays and m > WIDTHS[-1].m:
+        return (
+            f"{type(optimizer).__name__} learns at most {WIDTHS[-1].m} models that are tied together, not {m}: choose "
+            "optimizer='batch-fobos', or for classes loss='logistic', which learns each against the rest."
+        )
+    return None
+
+
+def tied_models_reason(optimizer: Any, m: int) -> str | None:
+    """Why an optimizer, in its final form, cannot learn so many models that are tied together."""
+    if optimizer.max_models is None or m <= optimizer.max_models:
+        return None
+    return f"{type(optimizer).__name__} learns one model at a time, not {m} that are tied together."
+
+
+def conversion_reason(optimizer: Any, conversion: Any) -> str | None:
+    """Why a conversion cannot be made of an optimizer's iterates."""
+    name, base = type(optimizer).__name__, conversion.base
+    if base.needs_epochs and not optimizer.works_in_epochs:
+        return (
+            f"{type(base).__name__} needs an optimizer that works in epochs, such as 'epoch-gd', and {name} has none: "
+            "choose conversion='suffix' for the mean of late iterates."
+        )
+    if base.chooses_single_iterate and not optimizer.follows_iterates:
+        return (
+            f"{name} does not tell its steps' Bregman differences: single iterates can be chosen with "
+            "optimizer='fobos', 'sgd' without L1 term, or mirror descent."
+        )
+    if base.needs_gradient_sums and not optimizer.sums_gradients:
+        return f"{name} has no exact gradient sums with {type(base).__name__}."
+    return None
+
+
+def metric_reason(loss: Any, conversion: Any) -> str | None:
+    """Why a conversion has no metric with a loss."""
+    base = conversion.base
+    if base.metric in (None, "auto") or base.L is not None or loss.curved:
+        return None
+    return (
+        f"metric={base.metric!r} needs a loss with curvature, which {type(loss).__name__} has not: leave the metric at "
+        "'auto' or give L."
+    )
+
+
+def start_reason(optimizer: Any) -> str | None:
+    """Why an optimizer cannot begin at given weights."""
+    if optimizer.starts_anywhere:
+        return None
+    return (
+        f"coef_init needs an optimizer that moves from a starting point (fobos, sgd), not {type(optimizer).__name__}, "
+        "whose iterate is a function of gradient sums."
+    )
+
+
+def strengths_reason(loss: Any, penalty: Any, optimizer: Any, conversion: Any, single: bool = False) -> str | None:
+    """Why several strengths cannot be learned side by side, or not in float32."""
+    why, base = None, conversion.base
+    if loss.couples:
+        why = f"{type(loss).__name__} ties models together"
+    elif penalty.kind != "separable" or not penalty.has_prox:
+        why = f"{penalty.record.__name__} has no prox of one weight at a time"
+    elif base.chooses_single_iterate:
+        why = f"{type(base).__name__} follows the iterates of one model"
+    elif optimizer.max_models == 1 or optimizer.works_on_whole_arrays:
+        why = f"{type(optimizer).__name__} has one strength for all models"
+    elif base.metric is not None and not penalty.is_absolute:
+        why = f"{type(base).__name__} converts all models of {type(penalty).__name__} together"
+    if why is not None:
+        return f"several strengths cannot be learned in one read here: {why}."
+    return single_reason(loss, optimizer, conversion) if single else None
+
+
+def single_reason(loss: Any, optimizer: Any, conversion: Any) -> str | None:
+    """Why lanes cannot be float32."""
+    if optimizer.supports_float32 and not conversion.base.watch(loss).tracks():
+        return None
+    return (
+        "dtype='float32' is for the last iterates (conversion='last') of fobos, nftrl and ftrl, not for "
+        f"{type(conversion.base).__name__} of {type(optimizer).__name__}: sums of iterates need float64."
+    )
+
+
+def partitions_reason(optimizer: Any) -> str | None:
+    """Why the states of several partitions cannot be averaged."""
+    if optimizer.can_be_averaged and not optimizer.births:
+        return None
+    name = type(optimizer).__name__ + ("(births=True)" if optimizer.births else "")
+    return (
+        f"{name} has a state that cannot be averaged over partitions: choose optimizer='nftrl', 'ftrl', 'fobos', "
+        "'rda', 'adagrad-fobos' or 'adagrad-rda'."
+    )

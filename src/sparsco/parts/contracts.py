@@ -1,0 +1,672 @@
+"""The contracts of all parts: what a loss, a penalty, a mirror map and so on must have, and what it may have.
+
+A part is a ``NamedTuple`` record whose functions live on its class.  ``@part(Loss)`` above the class says which
+contract it keeps.  The decorator gives the class every default of the contract that its body does not define, and
+raises a TypeError where something required is missing.  So code asks a part for any attribute of its contract; nothing
+has to be probed.  A subclass of a part is a part of the same kind.
+
+>>> from typing import NamedTuple
+>>> @part(StepRule)
+... class Half(NamedTuple):
+...     def sizes(self, t, n):
+...         return np.full(n, 0.5)
+>>> Half().cap, kind_of(Half())
+(False, 'step rule')
+
+Functions that kernels call (``derivative``, ``prox``, ``primal``, ...) have their defaults here, too: the functions of
+the same names below call a record's own, in plain Python and in compiled code.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from ..jit.dispatch import dispatched, optional
+
+NEVER = 2**63 - 1
+"""The number of examples at which something happens that never does."""
+HOME = __name__
+
+_Class = TypeVar("_Class", bound=type)
+
+
+class Attribute(NamedTuple):
+    """One entry of a contract: what it is (a key of ``TYPES``), one line about it, its default.
+
+    ``required``: there is no default, except in a class whose attribute ``unless`` is True.
+    """
+
+    what: str
+    doc: str
+    default: Any = None
+    required: bool = False
+    unless: str = ""
+    parameters: tuple[str, ...] = ()
+    """Of a function, without the record itself."""
+
+
+def required(what: str, doc: str, unless: str = "") -> Any:
+    """Return the entry of an attribute that every class has to define."""
+    return Attribute(what, doc, required=True, unless=unless)
+
+
+def default(what: str, value: Any, doc: str) -> Any:
+    """Return the entry of an attribute with a default."""
+    return Attribute(what, doc, value)
+
+
+_REQUIRED: dict[Callable[..., Any], str] = {}
+
+
+def required_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a function of a contract as one that every class has to define."""
+    _REQUIRED[function] = ""
+    return function
+
+
+def required_unless(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The same, except in a class whose attribute of this name is True."""
+
+    def mark(function: Callable[..., Any]) -> Callable[..., Any]:
+        _REQUIRED[function] = name
+        return function
+
+    return mark
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+TYPES: dict[str, Callable[[Any], bool]] = {
+    "bool": lambda value: isinstance(value, bool | np.bool_),
+    "number": _is_number,
+    "count or None": lambda value: value is None or (isinstance(value, int | np.integer) and value >= 1),
+    "number or None": lambda value: value is None or _is_number(value),
+    "text": lambda value: isinstance(value, str),
+    "text or None": lambda value: value is None or isinstance(value, str),
+    "names": lambda value: isinstance(value, tuple) and all(isinstance(each, str) for each in value),
+    "array or None": lambda value: value is None or isinstance(value, np.ndarray | list | tuple),
+    "record": lambda value: isinstance(value, tuple),
+    "record or None": lambda value: value is None or isinstance(value, tuple),
+    "value": lambda value: True,
+    "function": callable,
+    "function or None": lambda value: value is None or callable(value),
+}
+"""What an attribute may be, by the words that contracts use."""
+
+
+class Contract:
+    """What one kind of part has: the attributes and functions in a subclass's body."""
+
+    part_kind: ClassVar[str] = ""
+    entries: ClassVar[dict[str, Attribute]] = {}
+
+    def __init_subclass__(cls, kind: str) -> None:
+        cls.part_kind, cls.entries = kind, {}
+        for name, entry in cls.__dict__.items():
+            if isinstance(entry, Attribute):
+                cls.entries[name] = entry
+            elif inspect.isfunction(entry):
+                doc = (inspect.getdoc(entry) or "").replace("\n", " ")
+                given = tuple(inspect.signature(entry).parameters)[1:]
+                is_required, unless = entry in _REQUIRED, _REQUIRED.get(entry, "")
+                cls.entries[name] = Attribute("function", doc, entry, is_required, unless, given)
+            elif isinstance(entry, property):
+                cls.entries[name] = Attribute("value", inspect.getdoc(entry) or "", entry)
+        CONTRACTS[kind] = cls
+
+    @staticmethod
+    def derive(cls: Any) -> None:
+        """Set what follows from the rest of a class."""
+
+    @classmethod
+    def complete(cls, record: Any) -> None:
+        """Give a class the defaults of what it does not define; raise a TypeError where something is missing."""
+        known = set(dir(record))
+        missing = []
+        for name, entry in cls.entries.items():
+            if name not in known and not entry.required:
+                setattr(record, name, entry.default)
+        for name, entry in cls.entries.items():
+            if name in known or not entry.required:
+                continue
+            if entry.unless and getattr(record, entry.unless):
+                setattr(record, name, None)
+            else:
+                call = f"{name}({', '.join(('self', *entry.parameters))})" if entry.what == "function" else name
+                missing.append(f"{call}: {entry.doc.partition('. ')[0].rstrip('.')}")
+        if missing:
+            raise TypeError(f"{record.__name__} is marked as a {cls.part_kind} and has no {'; no '.join(missing)}.")
+        cls.derive(record)
+
+
+CONTRACTS: dict[str, type[Contract]] = {}
+"""By kind of part."""
+
+
+@runtime_checkable
+class Part(Protocol):
+    """A record, or a class of records, that a contract was declared for."""
+
+    part_kind: str
+
+
+def part(contract: type[Contract], **parameters: str) -> Callable[[_Class], _Class]:
+    """Return the decorator that makes a class a part of this kind: defaults filled in, what is required checked.
+
+    ``parameters`` tell in a line each what the record's fields mean; ``describe`` shows them.
+    """
+
+    def mark(record: _Class) -> _Class:
+        unknown = sorted(set(parameters) - set(record._fields))  # type: ignore[attr-defined]
+        if unknown:
+            raise TypeError(f"@part of {record.__name__} tells of {', '.join(unknown)}, which is no field of it.")
+        record.part_kind, record.parameter_lines = contract.part_kind, parameters  # type: ignore[attr-defined]
+        contract.complete(record)
+        record.__init_subclass__ = classmethod(_complete_subclass)  # type: ignore[assignment]
+        return record
+
+    return mark
+
+
+def _complete_subclass(record: Any) -> None:
+    CONTRACTS[record.part_kind].complete(record)
+
+
+def kind_of(thing: Any) -> str | None:
+    """Return the kind of a part ("loss", "penalty", ...); None for anything else, a class included."""
+    return thing.part_kind if isinstance(thing, Part) and not isinstance(thing, type) else None
+
+
+def is_record(thing: Any) -> bool:
+    """Return whether something is an instance of a ``NamedTuple`` class."""
+    return isinstance(thing, tuple) and "_fields" in dir(type(thing))
+
+
+def how_to_mark(thing: Any, *kinds: str) -> str:
+    """Return the sentence for a record whose class is not marked as a part of one of these kinds."""
+    decorators = " or ".join(f"@part({CONTRACTS[kind].__name__})" for kind in kinds)
+    name = type(thing).__name__
+    return f"{name} is not marked as a {kinds[0]}: write {decorators}, from {HOME}, above class {name}."
+
+
+def must_be(thing: Any, *kinds: str) -> None:
+    """Raise a TypeError where something is no part of one of these kinds."""
+    found = kind_of(thing)
+    if found in kinds:
+        return
+    if found is not None:
+        raise TypeError(f"{type(thing).__name__} is a {found}, and a {kinds[0]} is needed here.")
+    if is_record(thing):
+        raise TypeError(how_to_mark(thing, *kinds))
+    name = thing.__name__ if isinstance(thing, type) else repr(thing)
+    raise TypeError(f"{name} is no {kinds[0]}: give a record, an instance of a NamedTuple class.")
+
+
+# ---- losses ----------------------------------------------------------------------------------------------------------
+
+
+class Loss(Contract, kind="loss"):
+    """A loss of the margin p = <w, x> + b and the target y, convex in p, averaged over examples.
+
+    ``derivative`` and ``curvature`` run inside kernels, on one model or on several lanes; ``value`` on arrays.
+    """
+
+    classifies = required("bool", "Whether targets are labels, -1 and +1; otherwise they are numbers.")
+    smoothness = required("number", "A bound on the curvature, or without one the scale by which steps are chosen.")
+    curved = required("bool", "Whether there is a curvature that a metric can be built from.")
+    smoothness_is_bound = default(
+        "bool", True,
+        'Whether the curvature never exceeds smoothness; where not, the estimators\' "auto" takes NFTRL.',
+    )  # fmt: skip
+    couples = default(
+        "bool", False,
+        "Whether the lanes of an example are tied (arrays: along the last axis).  Then a target is 1 for the example's "
+        "class, 0 for other classes and -1 in lanes without a model; values add up over lanes.",
+    )  # fmt: skip
+
+    @required_function
+    def value(loss: Any, p: Any, y: Any) -> Any:
+        """The loss at margin p for target y; summed over lanes it is the example's."""
+        raise NotImplementedError
+
+    @required_function
+    def derivative(loss: Any, p: Any, y: Any) -> Any:
+        """d loss / d p, the value 0 at a kink where that is a subgradient."""
+        raise NotImplementedError
+
+    @required_function
+    def curvature(loss: Any, p: Any, y: Any) -> Any:
+        """The second derivative in p, 0 where the loss has none; of coupled lanes the Hessian's diagonal."""
+        raise NotImplementedError
+
+    def check(loss: Any) -> None:
+        """Raise a ValueError for constants that make no sense. By default none do."""
+
+    def refuse(loss: Any, y: np.ndarray) -> None:
+        """Raise a ValueError for targets that the loss is not made for. By default any will do."""
+
+    def resolve(loss: Any, targets: np.ndarray, weights: np.ndarray) -> Any:
+        """Return the record with its open scale filled in from the first rows. By default the record itself."""
+        return loss
+
+    def units(loss: Any, mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the intercept's start, the scale of margins and that of derivatives, for targets of this mean and
+        spread. By default by the slopes at the mean where targets lie one std to either side."""
+        if loss.classifies:
+            return np.zeros_like(mean), np.ones_like(std), np.ones_like(std)
+        slopes = [derivative(loss, mean, mean + side) for side in (-std, std)]
+        scale = np.sqrt(0.5 * (np.square(slopes[0]) + np.square(slopes[1])))
+        return mean, std, np.where(scale > 0.0, scale, 1.0)
+
+    def predicted(loss: Any, p: np.ndarray) -> np.ndarray:
+        """Return the numbers that a regression predicts at margins p. By default the margins."""
+        return p
+
+    probabilities = default(
+        "function or None", None,
+        "probabilities(p): those of each class at margins p (n, models). None: a classifier has no predict_proba.",
+    )  # fmt: skip
+    conjugate = default(
+        "function or None", None,
+        "conjugate(c, y): sup_p c p - loss(p, y) at slopes c. None: polish reports no duality gap.",
+    )  # fmt: skip
+
+
+value, derivative, curvature = dispatched(Loss.value), dispatched(Loss.derivative), dispatched(Loss.curvature)
+
+
+# ---- penalties -------------------------------------------------------------------------------------------------------
+
+FORMS = ("absolute", "separable", "grouped", "l1-ball", "whole")
+"""What optimizers can know of a penalty: a sum of pen_j |w_j|, another lazy prox of one weight or of all outputs of a
+feature, an L1 ball, or the prox of whole arrays only."""
+
+
+class Penalty(Contract, kind="penalty"):
+    """A penalty psi(w) = r(w) + (rho / 2) ||w||^2 with r not smooth, of strength lam.
+
+    It has a ``prox`` of one feature's weights, which lazy kernels use, or only a ``prox_all`` of whole arrays, which
+    the mini-batch optimizers use.  The prox of idle steps must add up: prox(prox(v, s), t) = prox(v, s + t).
+    """
+
+    lam = required("number", "The strength of r, at least 0; 0 for a constraint.", unless="strength_is_open")
+    rho = required("number", "The strength of the L2 term, at least 0.", unless="strength_is_open")
+    kind = default(
+        "text", "separable",
+        "How r ties weights together: separable, grouped (features or outputs) or global (all weights).",
+    )  # fmt: skip
+    form = default("text", "", "What optimizers know it by: absolute, separable, grouped, l1-ball or whole. Derived.")
+    cost = default("text", "", "What a prox takes, for messages. Derived.")
+    pen = default("array or None", None, "The relative weight of each feature. None: all weigh 1.")
+    open_fields = default("names", (), "Fields that may be None until resolve fills them in.")
+    strength_is_open = default("bool", False, "Whether it is a penalty to be, whose at(lam_max) gives the penalty.")
+    suggested_batch = default("count or None", None, "Examples in a mini-batch. None: the optimizer's own number.")
+    dual_norm = default(
+        "function or None", None,
+        "dual_norm(G), without the record: the least lam at which w = 0 is optimal for the gradient G (d, m) there. "
+        "None: no strength can be chosen by the data.",
+    )  # fmt: skip
+
+    @required_unless("strength_is_open")
+    def strength(penalty: Any, w: np.ndarray) -> Any:
+        """psi(w), summed over features: one number for a vector, one per column for a matrix; of a matrix whose columns
+        are tied one number for all. Infinite outside a constraint set."""
+        raise NotImplementedError
+
+    def prox(penalty: Any, v: Any, s: Any) -> Any:
+        """argmin_u (u - v)^2 / 2 + s r(u), with r the non-smooth part at weight one. By default there is none, and
+        prox_all is required."""
+        raise NotImplementedError
+
+    def falls(penalty: Any, v: Any) -> Any:
+        """How fast the prox moves v towards zero: |prox(v, s)| = max(|v| - s falls(v), 0). By default 1, the absolute
+        value."""
+        return 1.0
+
+    def stepped(penalty: Any, v: Any, s: Any, g: Any) -> Any:
+        """prox(v, s) - g; better with one rounding of v than with two, for float32. By default with two."""
+        return prox(penalty, v, s) - g
+
+    def penalty(penalty: Any, j: Any) -> Any:
+        """pen_j, the relative weight of feature j in the non-smooth part. By default 1."""
+        return 1.0
+
+    def penalties(penalty: Any, d: int) -> np.ndarray:
+        """Return pen as a vector of d numbers. By default ones."""
+        return np.ones(d)
+
+    def prox_all(penalty: Any, W: np.ndarray, s: Any) -> np.ndarray:
+        """argmin_U ||U - W||^2 / 2 + s r(U) over whole arrays, (d,) or (d, m). By default by prox."""
+        pen = penalty.penalties(len(W))
+        return prox(penalty, W, s * (penalty.lam * (pen if W.ndim == 1 else pen[:, None])))
+
+    def coarsened(penalty: Any, M: np.ndarray) -> Any:
+        """Return M (d, m) raised to where the prox in its metric is prox_all with s = 1 / M. By default M, or its
+        largest number where the penalty is global."""
+        return float(M.max(initial=0.0)) if penalty.kind == "global" else M
+
+    def check(penalty: Any, d: int) -> None:
+        """Raise a ValueError for fields that make no sense with d features. By default none do."""
+
+    def resolve(penalty: Any, norm: Callable[[], float]) -> Any:
+        """Return the record with its open fields; norm() is the L1 norm of a ridge regression on the first rows. By
+        default the record itself."""
+        return penalty
+
+    @property
+    def record(penalty: Any) -> Any:
+        """The class of the penalty; of one to be the class that it will have."""
+        return type(penalty)
+
+    @property
+    def has_strength(penalty: Any) -> bool:
+        """Whether the non-smooth part weighs anything."""
+        return penalty.lam > 0.0
+
+    @staticmethod
+    def derive(cls: Any) -> None:
+        """``form`` (one of ``FORMS``), ``has_prox``, ``is_absolute`` and, where the body has none, ``cost``."""
+        if cls.strength_is_open:
+            return
+        cls.has_prox = cls.prox is not Penalty.prox
+        if not cls.has_prox and cls.prox_all is Penalty.prox_all:
+            raise TypeError(
+                f"{cls.__name__} is marked as a penalty and has neither prox(self, v, s), of one feature's weights, "
+                "nor prox_all(self, W, s), of whole arrays."
+            )
+        cls.is_absolute = cls.has_prox and cls.falls is Penalty.falls
+        if cls.has_prox:
+            cls.form = "absolute" if cls.is_absolute else cls.kind
+        elif cls.form not in FORMS[3:]:
+            cls.form = "whole"
+        if not cls.cost:
+            cls.cost = "O(nonzeros) per example" if cls.has_prox else "O(features) per mini-batch"
+
+
+prox, strength = dispatched(Penalty.prox), dispatched(Penalty.strength)
+falls, stepped, penalty = optional(Penalty.falls), optional(Penalty.stepped), optional(Penalty.penalty)
+
+
+# ---- mirror maps -----------------------------------------------------------------------------------------------------
+
+
+class Mirror(Contract, kind="mirror map"):
+    """A mirror map Psi: the geometry of a step.  An optimizer keeps the dual variable v = grad Psi(w)."""
+
+    is_separable = required("bool", "Whether the map acts on each coordinate by itself.")
+
+    @required_function
+    def to_dual(mirror: Any, w: np.ndarray) -> np.ndarray:
+        """Return v = grad Psi(w)."""
+        raise NotImplementedError
+
+    @required_function
+    def value(mirror: Any, w: np.ndarray) -> float:
+        """Return Psi(w)."""
+        raise NotImplementedError
+
+    def check(mirror: Any) -> None:
+        """Raise a ValueError for constants that make no sense. By default none do."""
+
+    def compiled(mirror: Any) -> Any:
+        """Return the record for kernels. By default the record itself."""
+        return mirror
+
+    def primal(mirror: Any, v: Any) -> Any:
+        """One coordinate of w = grad Psi*(v), of a separable map."""
+        raise NotImplementedError
+
+    def conjugate(mirror: Any, v: Any) -> Any:
+        """One coordinate's part of Psi*(v), of a separable map."""
+        raise NotImplementedError
+
+    def relaxed(mirror: Any, t: Any, s: float) -> Any:
+        """The v with v + s w(v) = t: what an L2 term of strength s leaves of t, of a separable map."""
+        raise NotImplementedError
+
+    def power(mirror: Any, v: Any, largest: Any) -> Any:
+        """A coordinate's weight but for factor; largest is that of all |v|, above 0. By default primal."""
+        return primal(mirror, v)
+
+    def portion(mirror: Any, v: Any, raised: Any, largest: Any) -> Any:
+        """A coordinate's part of the total, raised its power. By default conjugate."""
+        return conjugate(mirror, v)
+
+    def factor(mirror: Any, largest: Any, total: Any) -> Any:
+        """What makes weights of powers. By default 1."""
+        return 1.0
+
+    def height(mirror: Any, largest: Any, total: Any) -> Any:
+        """Psi*(v). By default the total."""
+        return total
+
+
+primal, conjugate, relaxed = dispatched(Mirror.primal), dispatched(Mirror.conjugate), dispatched(Mirror.relaxed)
+power, portion = optional(Mirror.power), optional(Mirror.portion)
+factor, height = optional(Mirror.factor), optional(Mirror.height)
+
+
+# ---- step rules ------------------------------------------------------------------------------------------------------
+
+
+class StepRule(Contract, kind="step rule"):
+    """A step-size rule, in plain NumPy."""
+
+    cap = default("bool", False, "Whether a step is shortened where it would overshoot its own example.")
+
+    @required_function
+    def sizes(self: Any, t: int, n: int) -> np.ndarray:
+        """Return the steps of examples t + 1, ..., t + n: (n,), positive."""
+        raise NotImplementedError
+
+    def resolve(self: Any, problem: Any, pilot: Any) -> Any:
+        """Return the rule with open constants filled in from the first rows. By default the rule itself."""
+        return self
+
+
+# ---- optimizers ------------------------------------------------------------------------------------------------------
+
+
+class Optimizer(Contract, kind="optimizer"):
+    """An update rule: a layout of the state, a kernel, and what depends on time alone."""
+
+    uses_steps = required("bool", "Whether it takes steps of a step rule; otherwise it finds its own.")
+    layout = required("record", "The Layout: numbers per feature and per lane.", unless="chooses_form")
+    learn = required(
+        "function", "learn(rows, order, schedule, method, state): one step per row, the state changed in place.",
+        unless="chooses_form",
+    )  # fmt: skip
+    chooses_form = default(
+        "bool", False, "Whether resolve returns another optimizer that learns; then no kernel is needed here."
+    )
+    columns = default("number", 1, "Columns of the block's table of prefix sums.")
+    supported_penalties = default("names", ("absolute",), "The forms of penalties that its kernels know.")
+    works_on_whole_arrays = default(
+        "bool", False, "Whether it works on whole arrays by prox_all: any penalty, any number of models."
+    )
+    is_minibatch = default("bool", False, "Whether it steps once per mini-batch, of batch examples, by its own cap.")
+    penalises_each_model = default(
+        "bool", False, "Whether a penalty that ties all weights ties those of one model only, each for itself."
+    )
+    max_models = default("count or None", None, "Models that one run learns at most. None: as many as there are lanes.")
+    supports_float32 = default("bool", False, "Whether lanes may be float32, where nothing is summed.")
+    needs_curvature = default("bool", False, "Whether resolve needs the largest curvature on the first rows.")
+    l2_term = default("text", "optional", 'Whether rho > 0 is "optional", "required" or "excluded".')
+    sums_gradients = default("bool", True, "Whether its kernel sums gradients, which average-sl and last-sl need.")
+    follows_iterates = default("bool", False, "Whether one of its forms compares iterates, for scmdi and ocmdi.")
+    works_in_epochs = default("bool", False, "Whether it has epochs, which next_epoch(t) ends.")
+    starts_anywhere = default("bool", False, "Whether place can begin at given weights (coef_init).")
+    can_be_averaged = default("bool", False, "Whether a mean over settled states of several partitions is a state.")
+    is_dense = default("bool", False, "Whether every example costs O(features).")
+    births = default("bool", False, "Whether lam and rho count for a feature from its first appearance on.")
+    l2_in = default("text", "prox", "Where the L2 term is: in the prox or in the gradient.")
+    weights_at = default(
+        "function or None", None,
+        "weights_at(problem, state, block, t, features): the iterate at some features, (features, m), and the "
+        "intercepts. None: only all weights can be read.",
+    )  # fmt: skip
+    next_epoch = default(
+        "function or None", None,
+        "next_epoch(t): the number of examples at which the epoch under way after t ends. None: there are no epochs.",
+    )  # fmt: skip
+    mirror = default("record or None", None, "The mirror map of its steps, of a form that compares iterates.")
+
+    @required_unless("chooses_form")
+    def schedule(
+        self: Any, problem: Any, state: Any, block: Any, t: int, eta: np.ndarray, omega: np.ndarray
+    ) -> Any:
+        """Return the arrays by time for the next len(omega) examples, or for fewer; it has a field omega."""
+        raise NotImplementedError
+
+    def check(self: Any, problem: Any) -> None:
+        """Raise a ValueError for what cannot be done. By default everything can."""
+
+    def refusal(self: Any, penalty: Any) -> str:
+        """Return the sentence for a penalty whose form is not supported."""
+        name, penalised = type(self).__name__, type(penalty).__name__
+        if penalty.has_prox:
+            return f"{name} has no form for {penalised}: choose optimizer='fobos' or 'rda'."
+        return (
+            f"{name} cannot handle {penalised}, whose prox is {penalty.kind} and costs {penalty.cost}: choose "
+            "optimizer='batch-fobos' or 'batch-rda'."
+        )
+
+    def prepared(self: Any, problem: Any, pilot: Any, matrix: Any, weights: np.ndarray) -> tuple[Any, Any]:
+        """Return the record and the pilot as it looks to mini-batches. By default both as they are."""
+        return self, pilot
+
+    def default_rule(self: Any, problem: Any) -> Any:
+        """Return the step rule where the user gives none. By default None: strongly convex where rho > 0, else
+        convex."""
+
+    def resolve(self: Any, problem: Any, pilot: Any, rule: Any) -> Any:
+        """Return the record with open constants filled in from the first rows. By default the record itself."""
+        return self
+
+    def following(self: Any, problem: Any) -> Any:
+        """Return the form that compares iterates; it has dual, kept, compare and mirror. By default the record."""
+        return self
+
+    def is_lazy(self: Any, problem: Any, uniform: bool) -> bool:
+        """Return whether the watched sums are exact in the kernel, for uniform or other weights. By default where
+        gradients are summed, or nothing but iterates is."""
+        return self.sums_gradients or problem.sums <= 1 or problem.is_followed
+
+    def start(self: Any, problem: Any) -> tuple[Any, Any]:
+        """Return the state that has learned nothing, and its block. By default zeros."""
+        return self.layout.start(problem, self.columns)
+
+    def place(self: Any, problem: Any, state: Any, w: np.ndarray, b: np.ndarray) -> None:
+        """Start from w (d, m) and b (m,) instead of zero. By default the first lane field is the weights."""
+        _, lanes, bias = self.layout.views(problem, state)
+        lanes[:, 0, : problem.m] = w
+        if problem.intercept:
+            bias[0, : problem.m] = b
+
+    def settle(self: Any, problem: Any, state: Any, block: Any, t: int) -> None:
+        """Bring all idle coordinates and their sums up to date, and start a new block. By default none is behind."""
+        block.start = t
+
+    def weights(self: Any, problem: Any, state: Any, block: Any, t: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the iterate after t examples, (d, m) and (m,). By default the first field of lanes and intercept."""
+        _, lanes, bias = self.layout.views(problem, state)
+        return lanes[:, 0, : problem.m].copy(), bias[0, : problem.m].copy()
+
+    def averaged(self: Any, problem: Any, state: Any, t: int = 0) -> None:
+        """Turn a settled state into numbers whose mean over partitions is one again, and back. By default it is."""
+
+
+# ---- conversions and roundings ---------------------------------------------------------------------------------------
+
+SAMPLE_NONZEROS = 1_000_000
+"""Nonzeros of the rows that a conversion or a rounding samples, unless it asks for more."""
+
+
+class Conversion(Contract, kind="conversion"):
+    """An online-to-batch conversion: what to sum over the iterates, when something happens, the sparse answer."""
+
+    is_rounding = default("bool", False, "Whether it is a rounding, which changes the answer of its base.")
+    uniform = default("bool", True, "Whether all iterates count alike.")
+    chooses_single_iterate = default("bool", False, "Whether it compares iterates and keeps one.")
+    needs_epochs = default("bool", False, "Whether it needs an optimizer that works in epochs.")
+    needs_gradient_sums = default("bool", False, "Whether it sums gradients.")
+    needs_sample = default("bool", False, "Whether it needs a sample of the rows.")
+    sample_nonzeros = default("number", SAMPLE_NONZEROS, "How large that sample may be.")
+    keeps_before_last = default("bool", False, "Whether it asks for the iterate before the last example.")
+    metric = default("text or None", None, "The metric of the map to a sparse vector. None: there is no such map.")
+    L = default("number or None", None, "The scalar metric. None: it comes from the data.")
+    last_factor = default("number", 1.0, "The factor of the metric.")
+
+    @required_function
+    def watch(self: Any, loss: Any) -> Any:
+        """Return what kernels sum for it: Nothing(), Iterates(), Gradients() or Curvatures()."""
+        raise NotImplementedError
+
+    @required_function
+    def finish(self: Any, run: Any) -> Any:
+        """Return the Answer: weights (d, m), intercepts (m,) and a report; the run is only read."""
+        raise NotImplementedError
+
+    def check(self: Any) -> None:
+        """Raise a ValueError for constants that make no sense. By default none do."""
+
+    def for_length(self: Any, n: int) -> Any:
+        """Return the conversion for a stream of n examples in all. By default itself: it does not depend on n."""
+        return self
+
+    def begin(self: Any, run: Any) -> None:
+        """Prepare a run before its first example. By default nothing."""
+
+    def next_event(self: Any, run: Any, n: int) -> int:
+        """Return the number of examples, above n, at which event is called. By default never."""
+        return NEVER
+
+    def event(self: Any, run: Any, n: int) -> None:
+        """Do what has to be done after n examples: run.open(), run.shift(), run.fix(). By default nothing."""
+
+    def omega_of(self: Any, run: Any, t: int, n: int) -> np.ndarray:
+        """Return the weights of iterates t + 1, ..., t + n in the average: (n,). By default ones."""
+        return np.ones(n)
+
+    @property
+    def base(self: Any) -> Any:
+        """The conversion itself; of a rounding the one whose answer it changes."""
+        return self
+
+
+class Rounding(Contract, kind="rounding"):
+    """A change of another conversion's answer: fewer features."""
+
+    base = required("record", "The conversion whose answer is changed.")
+    is_rounding = default("bool", True, "Whether it is a rounding.")
+    needs_sample = default("bool", False, "Whether it needs a sample of the rows.")
+    sample_nonzeros = default("number", SAMPLE_NONZEROS, "How large that sample may be.")
+
+    @required_function
+    def round(self: Any, answer: Any, run: Any) -> Any:
+        """Return the answer with fewer features; the run is only read."""
+        raise NotImplementedError
+
+    def check(self: Any) -> None:
+        """Raise a ValueError for constants that make no sense. By default none do."""
+
+    def suits(self: Any, penalty: Any, d: int) -> None:
+        """Raise a ValueError for a penalty that few features would undo. By default any will do."""
+
+
+class SelectionMethod(Contract, kind="selection method"):
+    """A method of stable selection, the ``method`` of StableSparseClassifier and StableSparseRegressor."""
+
+    paths = required("number", "How many models are learned side by side.")
+    passes = required("count or None", "Passes over the rows. None: by the number of rows.")
+
+    @required_function
+    def check(self: Any) -> None:
+        """Raise a ValueError for constants that make no sense."""
+        raise NotImplementedError

@@ -1,0 +1,102 @@
+"""Sets that weights stay in: boxes and balls."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..parts import projections
+from ..parts.contracts import Penalty, part
+from .base import beside, half_square
+
+
+@part(
+    Penalty,
+    low="the least value, one number or one for each feature",
+    high="the largest value, one number or one for each feature",
+)
+class Box(NamedTuple):
+    """low <= w_j <= high, and (rho / 2) ||w||^2; bounds are numbers or arrays, one for each feature."""
+
+    low: Any
+    high: Any
+    rho: float = 0.0
+
+    lam = 0.0
+
+    def check(regularizer, d):
+        if not np.all(np.asarray(regularizer.low) <= np.asarray(regularizer.high)):
+            raise ValueError("Box(low, high): no bound low may exceed its bound high.")
+        if any(np.shape(bound) not in ((), (d,)) for bound in regularizer[:2]):
+            raise ValueError(f"Box(low, high): a bound is one number or one for each of the {d} features.")
+
+    def prox_all(regularizer, W, s):
+        return projections.box(W, *regularizer._bounds(W))
+
+    def strength(regularizer, w):
+        low, high = regularizer._bounds(w)
+        least, most = low - 1e-9 * np.abs(low), high + 1e-9 * np.abs(high)  # means of points on a bound are rounded
+        inside = ((w >= least) & (w <= most)).all(0)
+        return np.where(inside, 0.5 * regularizer.rho * np.square(w).sum(0), np.inf)
+
+    def _bounds(regularizer, W):
+        return (b if np.ndim(b) == 0 else beside(np.asarray(b), W) for b in regularizer[:2])
+
+@part(Penalty, radius="of the ball; None: the norm of a ridge regression on the first rows")
+class L1Ball(NamedTuple):
+    """||W||_1 <= radius over all weights together, and (rho / 2) ||W||^2.
+
+    Where the radius is None it is that of a ridge regression on the pilot rows.
+    """
+
+    radius: float | None
+    rho: float = 0.0
+
+    lam = 0.0
+    kind = "global"
+    form = "l1-ball"
+    open_fields = ("radius",)
+
+    def check(regularizer, d):
+        if regularizer.radius is not None:
+            _check_radius(regularizer)
+
+    def resolve(regularizer, norm):
+        """The record with its radius; ``norm()`` gives the L1 norm of a ridge regression."""
+        return regularizer._replace(radius=norm() or 1.0) if regularizer.radius is None else regularizer
+
+    def prox_all(regularizer, W, s):
+        return projections.l1_ball(W, regularizer.radius)
+
+    def strength(regularizer, W):
+        return _inside(regularizer, W, np.abs(W).sum())
+
+
+@part(Penalty, radius="of the ball")
+class L2Ball(NamedTuple):
+    """||W||_2 <= radius over all weights together, and (rho / 2) ||W||^2."""
+
+    radius: float
+    rho: float = 0.0
+
+    lam = 0.0
+    kind = "global"
+
+    def check(regularizer, d):
+        _check_radius(regularizer)
+
+    def prox_all(regularizer, W, s):
+        return projections.l2_ball(W, regularizer.radius)
+
+    def strength(regularizer, W):
+        return _inside(regularizer, W, np.linalg.norm(W))
+
+def _check_radius(regularizer: Any) -> None:
+    if not 0.0 < regularizer.radius < np.inf:
+        raise ValueError(f"{type(regularizer).__name__}(radius={regularizer.radius!r}): it must be a positive number.")
+
+
+def _inside(regularizer: Any, W: np.ndarray, norm: float) -> float:
+    """The L2 term inside the ball, to rounding, and infinity outside."""
+    return half_square(regularizer, W) if norm <= regularizer.radius * (1.0 + 1e-9) else np.inf

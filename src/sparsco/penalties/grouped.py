@@ -1,0 +1,180 @@
+"""Penalties that tie weights together: by groups of features, by the outputs of a feature, or by rank."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..jit.dispatch import inlined
+from ..jit.lanes import maximum, sqrt, total
+from ..parts.contracts import Penalty, part
+from .base import beside, half_square, soft
+
+
+@inlined
+def _length(v):
+    """The norm over all lanes, never 0."""
+    return maximum(sqrt(total(v * v)), 1e-300)
+
+
+@part(Penalty)
+class RowGroup(NamedTuple):
+    """lam sum_j ||W_j||_2 + (rho / 2) ||W||^2, W_j all outputs of feature j: it is in or out for all of them."""
+
+    lam: float
+    rho: float = 0.0
+
+    kind = "grouped"
+
+    def prox(regularizer, v, s):
+        return v * maximum(1.0 - s / _length(v), 0.0 * v)
+
+    def falls(regularizer, v):
+        return abs(v) / _length(v)
+
+    def prox_all(regularizer, W, s):
+        return W * _shrunk(_norms(W), s * regularizer.lam)
+
+    def strength(regularizer, W):
+        return regularizer.lam * _norms(W).sum() + half_square(regularizer, W)
+
+    def coarsened(regularizer, M):
+        return M.max(1, keepdims=True)
+
+    def dual_norm(G):
+        """The least lam at which W = 0 is optimal for the gradient G there."""
+        return float(_norms(G).max(initial=0.0))
+
+
+@part(
+    Penalty,
+    groups="each feature's group, a whole number from 0 on",
+    sized="whether a group's norm counts times the root of its size",
+)
+class GroupL1(NamedTuple):
+    """lam sum_g sqrt(|g|) ||W_g||_2 + (rho / 2) ||W||^2: ``groups`` has each feature's group, a whole number from 0 on.
+
+    A group is in or out with all its features and outputs.  ``sized=False`` leaves out the factor sqrt(|g|), with |g|
+    the number of features.
+    """
+
+    lam: float
+    groups: np.ndarray
+    rho: float = 0.0
+    sized: bool = True
+
+    kind = "grouped"
+
+    def check(regularizer, d):
+        groups = np.asarray(regularizer.groups)
+        if groups.shape != (d,) or groups.dtype.kind not in "iu" or (d and groups.min() < 0):
+            raise ValueError(f"groups must be {d} whole numbers from 0 on, the group of each feature.")
+        if d and groups.max() >= d:
+            raise ValueError(f"groups has the number {groups.max()}: number the groups of {d} features from 0 on.")
+
+    def prox_all(regularizer, W, s):
+        if np.ndim(s):
+            s = _by_group(regularizer, np.ravel(s)) / np.maximum(np.bincount(regularizer.groups), 1)
+        shrunk = _shrunk(_group_norms(regularizer, W), s * regularizer.lam * _sizes(regularizer))
+        return W * beside(shrunk[regularizer.groups], W)
+
+    def strength(regularizer, W):
+        norms = _group_norms(regularizer, W) @ _sizes(regularizer)
+        return regularizer.lam * norms + half_square(regularizer, W)
+
+    def coarsened(regularizer, M):
+        largest = np.zeros(int(regularizer.groups.max(initial=-1)) + 1)
+        np.maximum.at(largest, regularizer.groups, M.max(1))
+        return largest[regularizer.groups][:, None]
+
+
+@part(
+    Penalty,
+    groups="each feature's group, a whole number from 0 on",
+    share="the share of the L1 part, from 0 to 1",
+    sized="whether a group's norm counts times the root of its size",
+)
+class SparseGroup(NamedTuple):
+    """lam (share ||W||_1 + (1 - share) sum_g sqrt(|g|) ||W_g||_2) + (rho / 2) ||W||^2: sparse groups, sparse inside."""
+
+    lam: float
+    groups: np.ndarray
+    share: float = 0.5
+    rho: float = 0.0
+    sized: bool = True
+
+    kind = "grouped"
+
+    def check(regularizer, d):
+        regularizer._group.check(d)
+        if not 0.0 <= regularizer.share <= 1.0:
+            raise ValueError(f"SparseGroup(share={regularizer.share!r}): the share of the L1 part lies in [0, 1].")
+
+    @property
+    def _group(regularizer):
+        lam, groups, share, _, sized = regularizer
+        return GroupL1(lam * (1.0 - share), groups, 0.0, sized)
+
+    def prox_all(regularizer, W, s):
+        return regularizer._group.prox_all(soft(W, s * (regularizer.lam * regularizer.share)), s)
+
+    def strength(regularizer, W):
+        l1 = regularizer.lam * regularizer.share * np.abs(W).sum()
+        return l1 + regularizer._group.strength(W) + half_square(regularizer, W)
+
+    def coarsened(regularizer, M):
+        return regularizer._group.coarsened(M)
+
+@part(Penalty)
+class TraceNorm(NamedTuple):
+    """lam ||W||_* + (rho / 2) ||W||^2, ||W||_* the sum of W's singular values: W has low rank."""
+
+    lam: float
+    rho: float = 0.0
+
+    kind = "global"
+    cost = "one SVD per mini-batch"
+    suggested_batch = 64
+
+    def prox_all(regularizer, W, s):
+        out = np.zeros_like(W)
+        rows = np.flatnonzero(W.any(1)) if W.ndim == 2 else np.arange(len(W))
+        if rows.size:
+            U, sizes, Vt = np.linalg.svd(W[rows].reshape(rows.size, -1), full_matrices=False)
+            kept = sizes - s * regularizer.lam
+            rank = np.count_nonzero(kept > sizes[0] * max(W.shape) * np.finfo(float).eps)  # what can be told from 0
+            out[rows] = ((U[:, :rank] * kept[:rank]) @ Vt[:rank]).reshape(W[rows].shape)
+        return out
+
+    def strength(regularizer, W):
+        sizes = np.linalg.svd(W.reshape(len(W), -1), compute_uv=False)
+        return regularizer.lam * sizes.sum() + half_square(regularizer, W)
+
+    def dual_norm(G):
+        """The least lam at which W = 0 is optimal for the gradient G there."""
+        return float(np.linalg.norm(G, 2)) if G.size else 0.0
+
+def _norms(W: np.ndarray) -> np.ndarray:
+    """The norm of each row, in a shape that goes with W."""
+    return np.abs(W) if W.ndim == 1 else np.sqrt(np.square(W).sum(1, keepdims=True))
+
+
+def _shrunk(norms: np.ndarray, s: Any) -> np.ndarray:
+    """The factor max(1 - s / norm, 0) by which a vector of this norm shrinks."""
+    return np.maximum(1.0 - np.divide(s, norms, out=np.ones_like(norms), where=norms > s), 0.0)
+
+
+def _by_group(regularizer: Any, values: np.ndarray) -> np.ndarray:
+    return np.bincount(regularizer.groups, values)
+
+
+def _group_norms(regularizer: Any, W: np.ndarray) -> np.ndarray:
+    squares = np.square(W)
+    return np.sqrt(_by_group(regularizer, squares if W.ndim == 1 else squares.sum(1)))
+
+
+def _sizes(regularizer: Any) -> np.ndarray:
+    """The factor of each group's norm."""
+    counts = np.bincount(regularizer.groups)
+    return np.sqrt(counts) if regularizer.sized else np.ones(len(counts))

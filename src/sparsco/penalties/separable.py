@@ -1,0 +1,94 @@
+"""Penalties that treat one weight at a time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..jit.lanes import maximum, minimum, where
+from ..parts.contracts import Penalty, part
+from .base import l2_terms
+
+
+@part(Penalty)
+class ElasticNet(NamedTuple):
+    """lam ||w||_1 + (rho / 2) ||w||^2: L1 with ``rho = 0``, L2 with ``lam = 0``."""
+
+    lam: float
+    rho: float = 0.0
+
+    def prox(regularizer, v, s):  # noqa: N805
+        return v - minimum(maximum(v, -s), s)
+
+    def stepped(regularizer, v, s, g):  # noqa: N805
+        return v - (minimum(maximum(v, -s), s) + g)
+
+    def strength(regularizer, w):  # noqa: N805
+        return regularizer.lam * np.abs(w).sum(0) + l2_terms(regularizer, w)
+
+
+@part(Penalty, pen="the weight of each feature in the L1 norm, at least 0")
+class WeightedElasticNet(NamedTuple):
+    """lam * sum_j pen_j |w_j| + (rho / 2) ||w||^2, a weight ``pen_j >= 0`` for each feature."""
+
+    lam: float
+    rho: float
+    pen: np.ndarray
+
+    prox, stepped = ElasticNet.prox, ElasticNet.stepped
+
+    def penalty(regularizer, j):  # noqa: N805
+        return regularizer.pen[j]
+
+    def strength(regularizer, w):  # noqa: N805
+        pen = regularizer.pen if w.ndim == 1 else regularizer.pen[:, None]
+        return regularizer.lam * (pen * np.abs(w)).sum(0) + l2_terms(regularizer, w)
+
+    def penalties(regularizer, d: int) -> np.ndarray:  # noqa: N805
+        """pen as a vector."""
+        return np.asarray(regularizer.pen, dtype=np.float64)
+
+
+_AT_ONCE = 1e300
+"""Falls so fast that it is never seen: finite, since it meets zeros."""
+
+
+@part(Penalty)
+class NonNegative(NamedTuple):
+    """lam sum_j w_j + (rho / 2) ||w||^2 over w >= 0."""
+
+    lam: float
+    rho: float = 0.0
+
+    def prox(regularizer, v, s):
+        return maximum(v - s, 0.0 * v)
+
+    def falls(regularizer, v):
+        return where(v > 0.0, 0.0 * v + 1.0, 0.0 * v + _AT_ONCE)
+
+    def prox_all(regularizer, W, s):
+        return np.maximum(W - s * regularizer.lam, 0.0)
+
+    def strength(regularizer, w):
+        value = regularizer.lam * w.sum(0) + 0.5 * regularizer.rho * np.square(w).sum(0)
+        return np.where((w >= 0.0).all(0), value, np.inf)
+
+    def dual_norm(G):
+        """The least lam at which w = 0 is optimal for the gradient G there."""
+        return float((-G).max(initial=0.0))
+
+def elastic_net(alpha: float, l1_ratio: float, pen: np.ndarray | None = None) -> ElasticNet | WeightedElasticNet:
+    """alpha (l1_ratio ||w||_1 + (1 - l1_ratio) / 2 ||w||^2), as scikit-learn counts."""
+    lam, rho = float(alpha) * l1_ratio, float(alpha) * (1.0 - l1_ratio)
+    return ElasticNet(lam, rho) if pen is None else WeightedElasticNet(lam, rho, pen)
+
+
+def L1(lam: float) -> ElasticNet:  # noqa: N802
+    """The L1 norm: an elastic net without the L2 term."""
+    return ElasticNet(lam, 0.0)
+
+
+def L2(rho: float) -> ElasticNet:  # noqa: N802
+    """Half the squared Euclidean norm: an elastic net without the L1 term; nothing becomes zero."""
+    return ElasticNet(0.0, rho)
