@@ -26,7 +26,9 @@ import scipy.sparse as sp
 
 from .. import __version__
 from ..data.slots import Columns, Names, SeenColumns
-from ..estimators.linear import LinearModel, Solved
+from ..estimators.converted import Solved
+from ..estimators.fit_state import Phase
+from ..estimators.linear import LinearModel
 from ..estimators.parameters import check_parameters
 from ..estimators.tasks import LinearClassifier, LinearRegressor
 from ..util.notices import warn
@@ -53,7 +55,8 @@ def save(
     except ValueError as error:
         raise ValueError(f"the model cannot be saved: {error}") from None
     if training:
-        if getattr(model, "_runs", None) is None or not (model._streaming or model.warm_start):
+        phase = model.fit_state.phase
+        if not (phase is Phase.STREAM or (phase is Phase.BATCH and model.warm_start)):
             raise ValueError(
                 "training=True: this model has no training state; it was finalized, loaded without one, or fitted "
                 "without warm_start=True."
@@ -96,7 +99,8 @@ def contents(
 ) -> dict[str, Any]:
     """The fields of the format."""
     _refuse_others(model)
-    solved, features = model._solved(), model._features
+    solved = model.convert()
+    features = model.fit_state.features
     coef, columns = solved.coef, features.to_columns(solved.coef.indices)
     used, is_classifier = np.unique(columns), model.classifies
     every: Any = names or {}
@@ -123,8 +127,8 @@ def contents(
         "names": {column: every[column] for column in used.tolist() if column in every},
         "column_names": None if kind == "names" else getattr(model, "feature_names_in_", None),
         "classes": model.classes_ if is_classifier else None,
-        "outputs": None if is_classifier else model._outputs,
-        "loss": model._loss(),
+        "outputs": None if is_classifier else model.fit_state.outputs,
+        "loss": model.loss_record(),
         "settings": {name: value for name, value in model.settings().items() if name != "random_state"},
         "summary": {
             "examples": int(solved.t), "passes": int(model.n_iter_), "nonzeros": int(coef.count_nonzero()),
@@ -189,7 +193,7 @@ def check(content: Mapping[str, Any]) -> None:
         _must(outputs == (1 if own is None else own), "it has weights for other outputs")
     model = _TASKS[content["task"]](**content["settings"])
     check_parameters(model)
-    for loss in (model._loss(), content["loss"]):
+    for loss in (model.loss_record(), content["loss"]):
         _must(isinstance(loss, tuple) and (model.classifies or not loss.classifies), "its loss is for another task")
     summary, extra = content["summary"], content["extra"]
     for name in ("examples", "passes", "nonzeros"):
@@ -253,19 +257,18 @@ def restored(content: Mapping[str, Any]) -> Any:
         features.width = width
     shape = len(coef["ends"]) - 1, features.room
     summary = content["summary"]
-    model._model = Solved(
+    solved = Solved(
         sp.csr_array((coef["data"], columns, coef["ends"]), shape=shape), content["intercept"], summary["examples"],
         summary["history"], summary["report"],
     )  # fmt: skip
-    model._features, model.n_features_in_, model.n_iter_ = features, features.width, summary["passes"]
-    model._layout, model._streaming, model._noting, model._runs = "dense", False, False, None
-    model._ended = "the training state was not saved, or not loaded, with this model"
+    model.finish_with(solved, "the training state was not saved, or not loaded, with this model", features)
+    model.n_features_in_, model.n_iter_ = features.width, summary["passes"]
     if content["column_names"] is not None:
         model.feature_names_in_ = content["column_names"]
     if content["task"] == "classification":
-        model.classes_, model._open = content["classes"], False
+        model.classes_ = content["classes"]
     else:
-        model._outputs = content["outputs"]
+        model.fit_state.outputs = content["outputs"]
     return model
 
 

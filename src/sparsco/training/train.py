@@ -14,7 +14,6 @@ import hashlib
 import numbers
 import sys
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -222,7 +221,7 @@ class Training:
         self.classes, self.settings = classes, settings
         if model is not None:
             settings = model.settings() | {"type": type(model).__name__}
-        under_way = [zlib.crc32(run.state.cell) for run in getattr(model, "_runs", None) or () if run.pilot is not None]
+        under_way = [] if model is None else model.fit_state.fingerprint()
         with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
             asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items()), under_way))
         self.asked = hashlib.sha256(asked.encode()).hexdigest()
@@ -279,7 +278,7 @@ class Training:
             return self.stream.identity()
         return None
 
-    def _decide(self, y: np.ndarray) -> None:
+    def decide(self, y: np.ndarray) -> None:
         """What labels like those of the first rows are for, where nothing was said."""
         found = labels(y[~unlabelled(y)])
         distinct = np.unique(found) if found.dtype.kind != "O" else np.array(sorted(set(found.tolist())))
@@ -299,7 +298,7 @@ class Training:
                 self.classes = distinct.tolist()
                 one, two = (printable(str(label)) for label in self.classes)
                 self.notes.append(f"two classes, {one} and {two}; another would be refused")
-            elif getattr(self.model, "needs_classes", False):
+            elif self.model.needs_classes:
                 self.classes = first_classes(y)
                 self.notes.append(f"{len(distinct)} classes in the first {len(y)} rows; another would be refused")
 
@@ -320,7 +319,7 @@ class Training:
             self.rows = max(self.rows, self.row)
             if not self.rows:
                 raise ValueError("the source has no rows: there is nothing to learn from.")
-            if not getattr(self.model, "_learner", self.model).t_:
+            if not self.model.t_:
                 raise ValueError("every row of the source has the weight 0: there is nothing to learn from.")
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
         self._warn_of_order()
@@ -401,7 +400,7 @@ class Training:
                 rows += chunk.rows
             self._end_if_asked()
             if rows:
-                self._decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
+                self.decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
             yield from first
         yield from chunks
         if self.epoch == 0:
@@ -491,8 +490,7 @@ class Training:
         root = (lambda x: x) if self.model.classifies else np.sqrt
         loss, mistake = (x / recent for x in sums)
         mean_loss, mean_mistake = (x / total for x in all_sums)
-        used = [np.flatnonzero(run.weights()[0].any(1)) for run in self.model._runs]
-        nonzeros = len(np.unique(np.concatenate(used)))
+        nonzeros = len(self.model.fit_state.selected())
         rows = self.row or self.rows
         line = Line(rows, loss, mean_loss, float(root(mistake)), float(root(mean_mistake)), nonzeros)
         self.table.append(line)

@@ -1,0 +1,177 @@
+"""A path as a scikit-learn estimator.
+
+    path = SparsePath(SparseClassifier(), choose="1-se").fit(X, y)
+    path.path_.nonzeros, path.path_.losses, path.model_
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.utils import get_tags
+
+from ..data.rows import Matrix
+from ..estimators.fit_state import Phase, unchanged_on_error
+from ..estimators.linear import LinearModel
+from ..estimators.parameters import check_parameters, refuse_polish, tolerance
+from ..estimators.passes import counted_rows, run_passes
+from ..estimators.sklearn import SparseClassifier, as_estimator
+from ..estimators.views import Viewed
+from ..util.threads import Threads, aside
+from .judging import Judged, Unseen, judged, judged_before
+from .learning import polished
+from .paths import LinearPath
+
+
+class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
+    """Models for ``n_alphas`` strengths of the L1 term, learned in one read.
+
+    Parameters
+    ----------
+    estimator : SparseClassifier (default) or SparseRegressor
+        What to learn.  Its ``alpha`` and ``l1_ratio`` say the L2 weight, which all strengths share; its ``max_iter``,
+        ``tol`` and ``early_stopping`` do not count, and its ``n_jobs`` threads share the strengths.
+    alphas : array, optional
+        The strengths; by default ``n_alphas`` of them, from the smallest that selects nothing on the first 1000 rows
+        down to ``alpha_min_ratio`` times that.
+    n_alphas : int
+        How many strengths there are.
+    alpha_min_ratio : float
+        The smallest strength over the largest.
+    choose : "min", "1-se" or int
+        The least loss on rows not learned; the largest strength within one standard error of it; the least loss with
+        at most so many features.  See :meth:`sparsco.selection.path.Path.choose`.
+    validation : "auto", "progressive" or float
+        "progressive": some rows are judged by the iterates before they are learned.  A share (20,000 rows at most) is
+        held out and judged by the models.  "auto" holds a fifth out where ``fit`` gets fewer than 10,000 rows, or
+        where the estimator has ``polish``: every model is the optimum over the other rows then, ``path_.gaps`` its
+        certificate.
+    passes : int
+        How often ``fit`` reads the rows.
+    dtype : "float64" or "float32"
+        Float32 is up to twice as fast with the last iterates (``conversion="last"``) of fobos, nftrl and ftrl, and
+        equal to about five digits.
+
+    Notes
+    -----
+    ``path_`` holds the models of all strengths (:class:`sparsco.selection.path.Path`).  ``alpha_`` is the strength that
+    ``choose`` takes, and ``model_`` its estimator, by which ``predict`` and ``score`` answer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsco import SparseClassifier, SparsePath
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 40))
+    >>> y = X[:, 3] - X[:, 7] + 0.5 * rng.logistic(size=3000) > 0
+    >>> path = SparsePath(SparseClassifier(random_state=0), n_alphas=8, choose=2).fit(X, y)
+    >>> path.path_.nonzeros.tolist()[:2], np.flatnonzero(path.model_.coef_).tolist()
+    ([1, 2], [3, 7])
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows X and targets y."""
+        with unchanged_on_error(self):
+            learner: Any = as_estimator(self.new_learner())
+            check_parameters(learner)
+            matrix, y, weights = learner.check_rows(X, y, sample_weight, reset=True)
+            placed, codes, weights = learner.begin_rows(matrix, y, weights)
+            self._begin(learner, self._share(len(y)))
+            own = np.ones(len(y)) if weights is None else weights
+            learned = self._passes(learner, (matrix, y, weights), (placed, codes, own))
+            self._fit.go_on(Phase.BATCH)
+            if tolerance(learner):
+                self._fit.take(polished(learner, placed, codes, own, learned))
+        return self
+
+    def _passes(self, learner: Any, given: tuple[Any, ...], taken: tuple[Any, ...]) -> np.ndarray:
+        """Learn the rows, as they were given and as runs take them, in passes; return the numbers of those learned."""
+        learned, sides = list[np.ndarray](), [(side,) for side in _sides(learner)]
+
+        def learn(order: np.ndarray, epoch: int) -> None:
+            pieces = [
+                (Unseen.of(learner, to_judge), rows)
+                for to_judge, rows in self._fit.pieces(*given, order, epoch > 0)
+            ]
+            learned.extend(rows for _, rows in pieces)
+            found = Threads(learner.n_jobs).map_in_turns("strengths", _learn_side, sides, pieces, taken, epoch > 0)
+            self._fit.judged += Judged.beside(found)
+
+        def is_done(epoch: int) -> bool:
+            learner.n_iter_ += 1
+            return False
+
+        run_passes(
+            counted_rows(len(given[1]), given[2]), self.passes, learn, seed=learner.fit_state.runs[0].seed,
+            shuffle=learner.shuffle, is_done=is_done,
+        )  # fmt: skip
+        return np.sort(np.concatenate(learned))
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the rows in their order; the first call of a classifier names all classes."""
+        state = self.fit_state
+        if state.phase is Phase.FINISHED:
+            raise ValueError(state.ended)
+        first = state.learner is None
+        learner: Any = as_estimator(self.new_learner() if first else state.learner)
+        refuse_polish(learner, "partial_fit")
+        with unchanged_on_error(self):
+            if first:
+                self._begin(learner, self._share(None))
+            self._fit.learner = learner
+            matrix, y, weights = learner.check_rows(X, y, sample_weight, reset=first, grows=True)
+            named = iter([classes])
+            for to_judge, rows in self._fit.pieces(matrix, y, weights, np.arange(len(y)), False):
+                self._fit.judged += judged_before(learner, Unseen.of(learner, to_judge))
+                self._take(matrix, y, weights, rows, False, next(named, None))
+        return self
+
+    # ---- the chosen model ------------------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return what ``model_`` predicts."""
+        return self.model_.predict(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of ``model_``, or its coefficient of determination for a regression."""
+        return self.model_.score(X, y, sample_weight)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        own = get_tags(SparseClassifier() if self.estimator is None else self.estimator)
+        tags.estimator_type, tags.target_tags = own.estimator_type, own.target_tags
+        tags.classifier_tags, tags.regressor_tags, tags.input_tags = own.classifier_tags, own.regressor_tags, own.input_tags
+        return tags
+
+
+def _sides(learner: LinearModel) -> list[LinearModel]:
+    """Return parts of the strengths that can be learned side by side: runs, unless all models take several."""
+    state = learner.fit_state
+    if sum(run.targets.copies for run in state.runs) > len(learner.strengths):
+        return [learner]
+    sides = []
+    for run in state.runs:
+        side = learner.twin(state.clone([run]))
+        side.strengths = run.lams
+        sides.append(side)
+    return sides
+
+
+def _learn_side(
+    side: Any, pieces: list[tuple[Unseen | None, np.ndarray]], taken: tuple[Matrix, np.ndarray, np.ndarray], again: bool
+) -> Judged:
+    """Learn some strengths; return what the rows say of them that are judged, before they are learned."""
+    before = []
+    for unseen, rows in pieces:
+        before.append([] if unseen is None else unseen.margins(side))
+        side.fit_state.feed(*taken, rows, again, side.n_jobs)
+    known = [(margins, unseen) for margins, (unseen, _) in zip(before, pieces, strict=True) if margins]
+    if not known:
+        return Judged.nothing(len(side.strengths))
+    every, seen = zip(*known, strict=True)  # all at once: little is left for threads to wait for each other
+    own = None if seen[0].weights is None else np.concatenate([unseen.weights for unseen in seen])
+    margins = [np.concatenate(parts) for parts in zip(*every, strict=True)]
+    with aside():
+        return judged(side, margins, np.concatenate([unseen.y for unseen in seen]), own)
