@@ -237,7 +237,8 @@ def assert_same(one, other):
 
 def test_models_are_the_estimators(data):
     X, y = data
-    path = SparsePath(SparseClassifier(**MODEL), n_alphas=2, alpha_min_ratio=0.05, validation="progressive", passes=2).fit(X, y).path_
+    settings = {"n_alphas": 2, "alpha_min_ratio": 0.05, "validation": "progressive", "passes": 2}
+    path = SparsePath(SparseClassifier(**MODEL), **settings).fit(X, y).path_
     for lam in path.alphas:
         alone = SparseClassifier(**MODEL, alpha=lam, max_iter=2, tol=None).fit(X, y)
         assert_same(path.model(lam), alone)
@@ -390,7 +391,8 @@ def test_float32_paths_and_folds(data):
 def test_threads_share_the_strengths(data):
     X, y = data
     alone, shared = (
-        SparsePath(SparseClassifier(**MODEL, n_jobs=n_jobs), n_alphas=4, validation=0.2).fit(X, y) for n_jobs in (None, 2)
+        SparsePath(SparseClassifier(**MODEL, n_jobs=n_jobs), n_alphas=4, validation=0.2).fit(X, y)
+        for n_jobs in (None, 2)
     )
     assert [len(path.fit_state.learner.fit_state.runs) for path in (alone, shared)] == [1, 2]
     assert (alone.path_.coefs != shared.path_.coefs).nnz == 0
@@ -412,7 +414,10 @@ def expected_failures(estimator):
 
 
 @parametrize_with_checks(
-    [SparseClassifierCV(SparseClassifier(**MODEL), n_alphas=2, cv=2), SparseRegressorCV(SparseRegressor(**MODEL), n_alphas=2, cv=2)],
+    [
+        SparseClassifierCV(SparseClassifier(**MODEL), n_alphas=2, cv=2),
+        SparseRegressorCV(SparseRegressor(**MODEL), n_alphas=2, cv=2),
+    ],
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator, check):
@@ -431,7 +436,8 @@ def test_folds_are_fits_without_their_rows(data):
             loss = -np.log(np.where(y[fold == k] > 0, p, 1.0 - p)).mean()
             np.testing.assert_allclose(model.fold_losses_[k, at], loss, rtol=1e-9)
     np.testing.assert_allclose(model.path_.losses, model.fold_losses_.mean(0))
-    assert_same(model.best_estimator_, SparseClassifier(**MODEL, alpha=model.alpha_, max_iter=1, shuffle=False).fit(X, y))
+    alone = SparseClassifier(**MODEL, alpha=model.alpha_, max_iter=1, shuffle=False).fit(X, y)
+    assert_same(model.best_estimator_, alone)
     assert model.path_.stability.shape == (2,)
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("Agg")
@@ -449,7 +455,8 @@ def test_folds_are_fits_without_their_rows(data):
     with pytest.raises(ValueError, match="does not have every row in one test fold"):
         SparseClassifierCV(template, cv=ShuffleSplit(3)).fit(X, y)
     no_weight = np.where(fold == 0, 0.0, 1.0)
-    unweighted = SparseClassifierCV(template, n_alphas=2, alpha_min_ratio=0.05, cv=fold).fit(X, y, sample_weight=no_weight)
+    unweighted = SparseClassifierCV(template, n_alphas=2, alpha_min_ratio=0.05, cv=fold)
+    unweighted.fit(X, y, sample_weight=no_weight)
     np.testing.assert_allclose(unweighted.path_.losses, unweighted.fold_losses_[1:].mean(0))
     with pytest.raises(ValueError, match="cv must be"):
         SparseClassifierCV(template, cv=np.zeros(3000, int)).fit(X, y)

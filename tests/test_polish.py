@@ -16,8 +16,9 @@ from sparsco.data.rows import Matrix, as_matrix
 from sparsco.engine.polish import Part, polish, slices
 from sparsco.losses import Huber, Logistic, Squared, SquaredHinge, derivative, value
 from sparsco.penalties import ElasticNet
+from sparsco.training.checkpoints import Checkpoints
 from sparsco.training.model_files import load
-from sparsco.training.train import Checkpoints, StoppedError, train
+from sparsco.training.train import StoppedError, train
 
 
 def rows(n=600, d=200, seed=0, mean=0.0):
@@ -276,7 +277,8 @@ def test_a_path_of_optima_over_a_file(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
-        ({"validation": "progressive"}, "progressive"), ({"passes": 2}, "passes"), ({"alphas": [0.1, 0.0]}, "L1 weight"),
+        ({"validation": "progressive"}, "progressive"), ({"passes": 2}, "passes"),
+        ({"alphas": [0.1, 0.0]}, "L1 weight"),
     ],
 )  # fmt: skip
 def test_what_a_path_of_optima_refuses(settings, word):

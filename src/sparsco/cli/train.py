@@ -150,8 +150,9 @@ def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 def _train(given: argparse.Namespace) -> int:
     from ..streams import open_stream
     from ..training import model_files
+    from ..training.checkpoints import Checkpoints, ResumeError
     from ..training.scoring import read_alike
-    from ..training.train import Checkpoints, ResumeError, StoppedError, train
+    from ..training.train import StoppedError, train
     from ..util.progress import Live
 
     source = given.data[0] if len(given.data) == 1 else given.data
@@ -256,7 +257,7 @@ def _finished(
     """Write the model, judge it where there are test rows, and say what came out; ``written`` is called in between."""
     from ..training import model_files, scoring
     from ..training.inspection import as_text, summary
-    from ..training.train import by_name, reader_of
+    from ..training.parts import by_name, reader_of
 
     outcome = summary(trained)
     extra: dict[str, Any] = {"reader": reader_of(trained.stream, reader), "training": outcome}

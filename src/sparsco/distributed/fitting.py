@@ -19,7 +19,8 @@ from ..selection.paths import LinearPath
 from ..streams.cache import CacheStream
 from ..streams.files import changed
 from ..streams.tables import CATEGORICAL, IGNORE
-from ..training.train import Part, Training, by_name, first_classes, labels, reader_of
+from ..training.parts import Part, by_name, first_classes, labels, reader_of
+from ..training.train import Training
 from ..util.progress import Bar
 from .executors import Here, OnDask, executor
 from .mixing import Mixing

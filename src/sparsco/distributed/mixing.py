@@ -22,7 +22,7 @@ from ..data.rows import Matrix
 from ..engine.run import SAMPLE_NONZEROS, Run
 from ..estimators.tasks import places_among
 from ..problem.state import Means, Rows
-from ..training.train import Part, labels
+from ..training.parts import Part, labels
 from .executors import Here, OnDask
 from .partitions import Partition, Place
 from .sparse import Sparse

@@ -11,7 +11,8 @@ import scipy.sparse as sp
 from ..selection.path import Path
 from ..selection.paths import LinearPath
 from ..streams import Chunk, Stream
-from ..training.train import Training, labels
+from ..training.parts import labels
+from ..training.train import Training
 from ..util.progress import Live
 from ..util.threads import lent
 from .executors import Here, OnDask

@@ -8,7 +8,6 @@ What was learned so far is in the model's ``FitState``.  A fit goes through it i
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
@@ -22,137 +21,25 @@ from ..penalties import strength
 from ..util.progress import Progress
 from .converted import Solved, solve
 from .fit_state import FitState, Phase, unchanged_on_error
-from .parameters import by_column, check_parameters, most_models, named, new_runs, refuse_polish, starting_point, tolerance
+from .one_example import OneExample
+from .parameters import (
+    by_column,
+    check_parameters,
+    new_runs,
+    starting_point,
+    tolerance,
+)
 from .passes import counted_rows, run_passes
 from .reading import Readable
-from .views import refuse_in_view
 
 _CHECKED_ROWS = 20_000
 _SLICE = 1 << 16
 _MANY_COLUMNS = 1 << 20
 """From here on only columns that occur have room, where ``storage="auto"`` and their number is known."""
-_NOTED = 1024
-"""Examples of ``learn_one`` that are learned at once."""
 
 
-class LinearModel(Readable):
-    """What the classifier and the regressor share."""
-
-    known_losses: dict[str, Any]
-    _takes_columns = False
-    """Whether y may have several columns."""
-    classifies = False
-    needs_classes = False
-    """Whether all classes have to be named at the beginning of a stream."""
-    strengths: Any = None
-    """Several strengths of the L1 term, where a path is learned."""
-    in_float32 = False
-    """Whether they are learned in float32."""
-    _fit: FitState
-
-    def __init__(
-        self, loss: Any = "squared", *, alpha: Any = "auto", l1_ratio: float = 1.0, penalty: Any = "elasticnet",
-        optimizer: Any = "auto",
-        conversion: Any = "auto", step_size: Any = "auto", max_iter: int = 5, tol: float | None = 1e-3,
-        n_iter_no_change: int = 1, early_stopping: bool = False, validation_fraction: float = 0.1,
-        shuffle: bool = True, random_state: Any = None, fit_intercept: bool = True,
-        feature_weights: Any = None, storage: str = "auto", preset: Any = None, budget: int | None = None,
-        target_excess_risk: tuple[float, float] | None = None, warm_start: bool = False, n_jobs: int | None = None,
-        verbose: int = 0, polish: bool | float = False,
-    ) -> None:  # fmt: skip
-        self.loss = loss
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.penalty = penalty
-        self.optimizer = optimizer
-        self.conversion = conversion
-        self.step_size = step_size
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_iter_no_change = n_iter_no_change
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.fit_intercept = fit_intercept
-        self.feature_weights = feature_weights
-        self.storage = storage
-        self.preset = preset
-        self.budget = budget
-        self.target_excess_risk = target_excess_risk
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.polish = polish
-
-    def settings(self) -> dict[str, Any]:
-        """The parameters of ``__init__``."""
-        names = inspect.signature(type(self).__init__).parameters
-        return {name: getattr(self, name) for name in names if name != "self"}
-
-    # ---- what the classifier and the regressor say themselves ------------------------------------------------------
-
-    def encode_all(
-        self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Targets as numbers and the rows' weights, where ``fit`` sees all of them."""
-        raise NotImplementedError
-
-    def encode_next(
-        self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """The same for the next rows of a stream."""
-        raise NotImplementedError
-
-    def targets_of_runs(self) -> list[Any]:
-        """The targets of each run."""
-        raise NotImplementedError
-
-    def loss_record(self) -> Any:
-        """The loss that is learned."""
-        loss = named("loss", self.loss, self.known_losses)
-        if hasattr(loss, "check"):
-            loss.check()
-        return loss
-
-    def _blocks(self, models: int) -> list[slice]:
-        """The models of each run: as many as it takes, or all where the penalty ties them together."""
-        size = most_models(self) or models
-        return [slice(first, min(first + size, models)) for first in range(0, models, size)]
-
-    def _target(self, y: Any) -> float:
-        """The target of one example as a number."""
-        raise NotImplementedError
-
-    def _new_classes(self, y: np.ndarray) -> list[tuple[int, int]]:
-        """The codes of classes that first appear in these rows, and the first row of each, in their order."""
-        return []
-
-    def _add_class(self, code: int) -> None:
-        """A model for a class whose first row comes next."""
-
-    def arranged(self, models: Any) -> Any:
-        """What there is for each model, (models, ...), in the order of ``coef_``."""
-        return models
-
-    def row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Return the loss of each row by its margins, which are in the order of ``coef_``; summed over the models."""
-        raise NotImplementedError
-
-    def codes_of(self, y: np.ndarray) -> np.ndarray:
-        """Return targets as numbers; nothing new is made of what is new."""
-        return y
-
-    def mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Return for each row of margins how wrong it is: 0 or 1 for a label, the squared distance for a number."""
-        raise NotImplementedError
-
-    def _begin_labels(self, anew: bool) -> None:
-        """Prepare ``_target``."""
-
-    def _class_weights(self, y: np.ndarray) -> np.ndarray | None:
-        """Return the weight of each row by its target."""
-        return None
+class LinearModel(OneExample, Readable):
+    """What the classifier and the regressor share: learning in passes and in streams."""
 
     # ---- all rows at once ------------------------------------------------------------------------------------------
 
@@ -290,20 +177,6 @@ class LinearModel(Readable):
         self._flush()
         return first
 
-    def _goes_on(self) -> bool:
-        """Return whether there is a training state that can go on; raise an error where it cannot."""
-        state = self.fit_state
-        if state.phase is Phase.FINISHED:
-            raise ValueError(f"{state.ended}: this model cannot go on; fit a clone of it anew.")
-        if not state.is_training:
-            return False
-        changed = state.changed(self)
-        if changed:
-            raise ValueError(
-                f"{', '.join(changed)} changed since this stream began: set it back, or fit a clone of the model anew."
-            )
-        return True
-
     def _learn_next(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any, again: bool = False,
         order: np.ndarray | None = None,
@@ -349,65 +222,6 @@ class LinearModel(Readable):
         scale = np.ones(len(matrix)) if weights is None else weights
         return float((scale * self.row_losses(p, y)).sum()), float((scale * self.mistakes(p, y)).sum())
 
-    # ---- one example at a time -------------------------------------------------------------------------------------
-
-    def learn_one(self, x: Any, y: Any) -> Self:
-        """Learn one example: x is a dict {name: value}, a list of tokens (1 for each), or a tuple (columns, values).
-
-        It is only noted here and learned with a few hundred others, or when something is asked for: a call costs
-        microseconds.  Features and, unless a first ``partial_fit`` declared them, classes may be new at any time.  A
-        stream that begins here has ``optimizer="auto"`` mean ``NFTRL(births=True)`` and ``conversion="auto"`` the
-        iterate itself.
-        """
-        state = self.__dict__.get("_fit")
-        if state is None or state.noted is None:
-            with unchanged_on_error(self):
-                self._begin_noting(x)
-                self._note(x, y)
-        else:
-            self._note(x, y)
-            if len(state.noted) >= _NOTED:
-                self._flush()
-        return self
-
-    def _note(self, x: Any, y: Any) -> None:
-        self._fit.note(x, self._target, y)
-
-    def _begin_noting(self, x: Any) -> None:
-        """From here on ``learn_one`` notes examples, for the stream under way or for a new one."""
-        anew = not self._goes_on()
-        if anew:
-            self._fit = FitState(self._new_features() if type(x) is tuple else Names())
-        self._begin_labels(anew)
-        if anew:
-            check_parameters(self)
-            refuse_polish(self, "learn_one")
-            self.n_features_in_ = 0
-            self._begin_stream(0, one_by_one=True)
-        self._fit.go_on(Phase.STREAM)
-        self._fit.noted = []
-
-    def _flush(self) -> None:
-        """Learn the examples that ``learn_one`` noted."""
-        if not self.fit_state.noted:
-            return
-        refuse_in_view(self)
-        self._goes_on()
-        matrix, y = self._fit.drain()
-        self.n_features_in_ = self._fit.features.width
-        self._learn_rows(matrix, y, self._class_weights(y))
-
-    def _margins_one(self, x: Any) -> np.ndarray:
-        """Return the margins of one example, one per model: those of the iterate while a stream is under way."""
-        self.check_fitted()
-        self._flush()
-        row = self._fit.features.row(x)
-        if self._fit.phase is not Phase.STREAM:
-            model = self.convert()
-            return (row.to_scipy() @ model.coef.T).toarray()[0] + model.intercept
-        iterates = [run.weights_at(row.indices.astype(np.int64)) for run in self._fit.begun()]
-        return self.arranged(np.concatenate([row.data @ w + b for w, b in iterates]))
-
     # ---- features --------------------------------------------------------------------------------------------------
 
     def forget(self, columns: int = 0) -> None:
@@ -435,34 +249,6 @@ class LinearModel(Readable):
         return self._fit.features.find(matrix)
 
     # ---- the life cycle --------------------------------------------------------------------------------------------
-
-    @property
-    def fit_state(self) -> FitState:
-        """What was learned so far."""
-        return vars(self).get("_fit") or FitState()
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self.fit_state.is_fitted
-
-    def check_fitted(self) -> None:
-        """Refuse to answer before anything was learned."""
-        if not self.__sklearn_is_fitted__():
-            from sklearn.exceptions import NotFittedError
-
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
-
-    def convert(self) -> Solved:
-        """Convert what was learned into the model (phase two), where that is not done yet; return the model.
-
-        Whatever needs the model calls this: ``coef_``, ``predict`` and others.  Learning can go on afterwards.
-        """
-        self.check_fitted()
-        self._flush()
-        if self._fit.model is None:
-            refuse_in_view(self)
-            self._fit.convert(self.arranged)
-        assert self._fit.model is not None
-        return self._fit.model
 
     def finalize(self) -> Self:
         """Drop the training state and keep the model: small, ready to predict, no longer to be trained further.

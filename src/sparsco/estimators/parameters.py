@@ -231,7 +231,7 @@ def _step(model: Any) -> Any:
 def new_runs(
     model: Any, d: int, init: tuple[np.ndarray, np.ndarray] | None = None, one_by_one: bool = False
 ) -> list[Run]:
-    """Return a run for each of the model's targets, nothing learned yet; ``one_by_one``: for a stream of ``learn_one``."""
+    """Return a run for each of the model's targets, nothing learned; ``one_by_one``: for a stream of ``learn_one``."""
     regularizer = _regularizer(model, d)
     loss, optimizer, conversion, step = parts(model, regularizer, init is not None, one_by_one)
     seed = seed_of(model.random_state)

@@ -10,31 +10,14 @@ import scipy.sparse as sp
 from ..data.rows import Matrix, margins
 from ..data.slots import SeenColumns, without
 from ..problem.state import check_room
-from .converted import Solved
-from .fit_state import FitState
+from .base import LinearBase
 
 _MANY_CELLS = 1 << 26
 """Above this, weights are not laid out for every feature to predict from."""
 
 
-class Readable:
-    """An estimator that has a ``FitState`` and can ``convert`` it into a model."""
-
-    n_features_in_: int
-    storage: str
-    fit_state: FitState
-
-    def convert(self) -> Solved:
-        """Return the converted model."""
-        raise NotImplementedError
-
-    def check_fitted(self) -> None:
-        """Refuse to answer before anything was learned."""
-        raise NotImplementedError
-
-    def _flush(self) -> None:
-        """Learn the examples that were only noted."""
-        raise NotImplementedError
+class Readable(LinearBase):
+    """A linear model whose weights, counts and report can be read."""
 
     def _coef(self) -> Any:
         """Weights by column, dense or sparse as the user wants them."""
@@ -94,8 +77,8 @@ class Readable:
 
         ``report_["converted"]`` says more for each run: duality gaps, passes, sizes of working sets.
         """
-        gaps = [gap for part in self.convert().report["converted"] for gap in part.get("polish", {}).get("gaps", [np.nan])]
-        return float(np.max(gaps))
+        runs = self.convert().report["converted"]
+        return float(np.max([gap for run in runs for gap in run.get("polish", {}).get("gaps", [np.nan])]))
 
     def sparsify(self) -> Self:
         """``coef_`` as a scipy sparse array from now on; learning goes on as before."""

@@ -295,9 +295,10 @@ or a conversion record
     ``fit`` goes over the rows several times, ``partial_fit`` once, ``learn_one`` takes one example; see docs/streams.md
     for streams that bring new features and classes.  ``partial_fit`` cut into any pieces it gives the same bits as
     ``fit`` with ``max_iter=1, shuffle=False, tol=None``.  ``convert`` makes the model of what a stream has learned;
-    ``coef_``, ``predict`` and all that needs a model call it, ``report_`` and views do not.  Bad input raises ``ValueError`` and leaves the estimator as it was.  Steps
-    that are too large raise :class:`sparsco.DivergenceError`: after ``fit`` the estimator is as before, a stream in
-    ``partial_fit`` is lost and raises it again.
+    ``coef_``, ``predict`` and all that needs a model call it, ``report_`` and views do not.  Bad input raises
+    ``ValueError`` and leaves the estimator as it was.  Steps that are too large raise
+    :class:`sparsco.DivergenceError`: after ``fit`` the estimator is as before, a stream in ``partial_fit`` is lost and
+    raises it again.
 
     Weights multiply the loss and are not rescaled: the objective is the mean of weight times loss over the rows of
     positive weight, so weights that are all 2 count like half of alpha.  ``finalize()`` drops the training state, which

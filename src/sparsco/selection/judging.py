@@ -88,7 +88,7 @@ def margins_by(
 
 
 def judged(learner: Any, margins: list[np.ndarray], y: np.ndarray, weights: np.ndarray | None) -> Judged:
-    """Judge every strength on rows that were not learned; ``margins``: for each of the learner's runs, (rows, lanes)."""
+    """Judge every strength on rows that were not learned; ``margins``: for each of the runs, (rows, lanes)."""
     n, m, runs = len(y), len(learner.strengths), learner.fit_state.runs
     scale, codes = np.ones(n) if weights is None else weights, learner.codes_of(y)
     losses, k, first = np.zeros((n, m)), 0, 0

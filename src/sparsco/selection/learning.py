@@ -76,7 +76,7 @@ def learner_of(estimator: LinearModel, strengths: Any, dtype: Any, random_state:
 def finished(
     learner: LinearModel, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]] | None = None
 ) -> list[tuple[Run, Answer]]:
-    """Return every run, and the models that it ends with; those that ``polish`` makes of them by passes over ``rows``."""
+    """Return every run and the models that it ends with; with ``rows`` those that ``polish`` makes of them."""
     runs = learner.fit_state.begun()
     if rows is not None:
         return [(run, finish(run, rows, tolerance(learner))) for run in runs]

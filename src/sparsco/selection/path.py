@@ -50,7 +50,7 @@ class Path:
 
     @property
     def gaps(self) -> np.ndarray:
-        """After ``polish``: the largest violation of an optimality condition over alpha, for each strength; else NaN."""
+        """After ``polish``: the largest violation of an optimality condition over alpha, by strength; else NaN."""
         runs = [each.report["converted"] for each in self.solved]
         return np.array([max(max(run.get("polish", {"gaps": [np.nan]})["gaps"]) for run in own) for own in runs])
 

@@ -141,8 +141,8 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         own = get_tags(SparseClassifier() if self.estimator is None else self.estimator)
-        tags.estimator_type, tags.target_tags = own.estimator_type, own.target_tags
-        tags.classifier_tags, tags.regressor_tags, tags.input_tags = own.classifier_tags, own.regressor_tags, own.input_tags
+        for name in ("estimator_type", "target_tags", "input_tags", "classifier_tags", "regressor_tags"):
+            setattr(tags, name, getattr(own, name))
         return tags
 
 

@@ -36,6 +36,8 @@ from . import archive
 
 _TASKS = {"classification": LinearClassifier, "regression": LinearRegressor}
 _FEATURES = {"columns": Columns, "seen": SeenColumns, "names": Names}
+_LIMITS = {"columns": 1 << 32, "seen": 1 << 62, "names": 1 << 32}
+"""The largest number of features of each kind."""
 _PLAIN = (bool, int, float, str, type(None), np.generic, np.ndarray, list, tuple, dict)
 
 
@@ -212,8 +214,7 @@ def _check_weights(content: Mapping[str, Any]) -> int:
     """Check that weights are where they can be looked up; return the number of outputs."""
     data, columns, ends = (content["coef"][name] for name in ("data", "columns", "ends"))
     width, intercept = content["n_features"], content["intercept"]
-    limit = getattr(_FEATURES[content["features"]], "_limit", 1 << 32)
-    _must(type(width) is int and 0 <= width <= limit, "its number of features is impossible")
+    _must(type(width) is int and 0 <= width <= _LIMITS[content["features"]], "its number of features is impossible")
     for array, kind in ((data, np.float64), (columns, np.int64), (ends, np.int64), (intercept, np.float64)):
         _must(isinstance(array, np.ndarray) and array.dtype == kind and array.ndim == 1, "its weights are no numbers")
     outputs = len(intercept)

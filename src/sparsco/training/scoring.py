@@ -16,7 +16,7 @@ from ..streams.protocol import unlabelled
 from ..streams.tables import IGNORE, OTHERS
 from ..util.progress import printable
 from .model_files import restored
-from .train import by_name, labels
+from .parts import by_name, labels
 
 KINDS = ("label", "score", "probability")
 _MOST_SCORES = 1 << 25
