@@ -138,17 +138,17 @@ def test_phase_two_is_that_of_one_stream(rows, files):
     found, seen = train_on(classifier(), files, passes=1), {}
     from sparsco.distributed import mixing
 
-    plain = mixing._convert
+    plain = mixing.map_to_sparse
 
     def spy(conversion, run, means, *rest):
         seen.update(means=means, sample=run.sample())
         return plain(conversion, run, means, *rest)
 
-    mixing._convert = spy
+    mixing.map_to_sparse = spy
     try:
         fit(classifier(), files, round_rows=500)
     finally:
-        mixing._convert = plain
+        mixing.map_to_sparse = plain
     means, sample = seen["means"], seen["sample"]
     p = X @ means.w[:, 0] + means.b[0]
     c = -y / (1.0 + np.exp(y * p))

@@ -31,6 +31,7 @@ from sparsco.data.rows import as_matrix
 from sparsco.data.slots import Columns, Names, SeenColumns
 from sparsco.engine.run import Run
 from sparsco.estimators import sparsify
+from sparsco.estimators.fit_state import FitState
 from sparsco.jit.dispatch import plain_python
 from sparsco.losses import Logistic, Multinomial
 from sparsco.penalties import ElasticNet, L1Ball, RowGroup, TraceNorm
@@ -725,7 +726,7 @@ def test_an_error_forgets_the_columns_that_came_with_it(monkeypatch):
     model = SparseClassifier(alpha=1e-3, random_state=0).partial_fit(narrow, y, classes=[0, 1])
     before = model.decision_function(wide)
     with monkeypatch.context() as broken:
-        broken.setattr(SparseClassifier, "_feed", lambda *_: 1 / 0)
+        broken.setattr(FitState, "feed", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             model.partial_fit(wide, y)
     assert np.array_equal(model.decision_function(wide), before)

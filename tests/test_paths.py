@@ -417,6 +417,8 @@ def expected_failures(estimator):
     [
         SparseClassifierCV(SparseClassifier(**MODEL), n_alphas=2, cv=2),
         SparseRegressorCV(SparseRegressor(**MODEL), n_alphas=2, cv=2),
+        SparsePath(SparseClassifier(**MODEL), n_alphas=2, choose=1000),
+        SparsePath(SparseRegressor(**MODEL), n_alphas=2, choose=1000),
     ],
     expected_failed_checks=expected_failures,
 )

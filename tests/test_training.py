@@ -24,7 +24,7 @@ from sparsco.data.progressive import next_mark
 from sparsco.data.rows import as_matrix
 from sparsco.data.slots import SeenColumns
 from sparsco.distributed import fit as distributed_fit
-from sparsco.estimators import linear
+from sparsco.estimators import reading
 from sparsco.streams import StreamError, convert, open_stream
 from sparsco.streams.shuffled import Shuffled
 from sparsco.training import archive, comparison, model_files, scoring
@@ -393,7 +393,7 @@ def test_wide_models_predict_from_the_features_that_have_a_weight(monkeypatch):
             warnings.simplefilter("ignore")
             model = SparseRegressor(alpha=0.05, random_state=0).fit(X, y)
         expected = model.margins_of(as_matrix(X))
-        monkeypatch.setattr(linear, "_MANY_CELLS", 1)
+        monkeypatch.setattr(reading, "_MANY_CELLS", 1)
         assert np.array_equal(model.margins_of(as_matrix(X)), expected)
         monkeypatch.undo()
 

@@ -11,18 +11,27 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 
 from ..data.rows import Matrix
 from ..estimators.fit_state import Phase, unchanged_on_error
 from ..estimators.linear import LinearModel
 from ..estimators.parameters import check_parameters, refuse_polish, tolerance
 from ..estimators.passes import counted_rows, run_passes
-from ..estimators.sklearn import SparseClassifier, as_estimator
+from ..estimators.sklearn import SparseClassifier, as_estimator, has_probabilities
 from ..estimators.views import Viewed
 from ..util.threads import Threads, aside
 from .judging import Judged, Unseen, judged, judged_before
 from .learning import polished
 from .paths import LinearPath
+
+
+def _classifies(path: Any) -> bool:
+    return path.classifies
+
+
+def _has_probabilities(path: Any) -> bool:
+    return has_probabilities(SparseClassifier() if path.estimator is None else path.estimator)
 
 
 class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
@@ -134,9 +143,42 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
         """Return what ``model_`` predicts."""
         return self.model_.predict(X)
 
+    @available_if(_classifies)
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the margins of ``model_``: one column per class, or one value per row for two classes."""
+        return self.model_.decision_function(X)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probabilities of ``model_``, (rows, classes)."""
+        return self.model_.predict_proba(X)
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of ``model_``, or its coefficient of determination for a regression."""
         return self.model_.score(X, y, sample_weight)
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of columns."""
+        return self._named.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """The names of the columns, where they have names."""
+        return self._named.feature_names_in_
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels, sorted."""
+        return self._named.classes_
+
+    @property
+    def _named(self) -> Any:
+        """What has labels and features; an AttributeError before anything was learned."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet.")
+        state = self._fit
+        return state.learner if state.model is None else state.model.shell
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
