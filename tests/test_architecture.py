@@ -108,7 +108,7 @@ def foreign_names(tree):
         of, name = None, None
         if isinstance(node, ast.Attribute):
             of, name = node.value, node.attr
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "setattr", "hasattr", "delattr"):
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "setattr", "hasattr"):
             of, name = node.args[0], getattr(node.args[1], "value", None)
         if is_private(name) and not is_own(of) and name not in own and ast.unparse(node) not in LIBRARIES:
             yield node.lineno, ast.unparse(node)
@@ -121,7 +121,8 @@ def test_private_attributes_are_used_where_they_are_defined():
 
 def test_foreign_names_are_found():
     found = "a._b; self._c; getattr(a, '_d'); a._replace(); super()._e(); os._exit; setattr(a.b, '_f', 1); a.__dict__"
-    assert [text for _, text in foreign_names(ast.parse(found))] == ["a._b", "getattr(a, '_d')", "setattr(a.b, '_f', 1)"]
+    wrong = [text for _, text in foreign_names(ast.parse(found))]
+    assert wrong == ["a._b", "getattr(a, '_d')", "setattr(a.b, '_f', 1)"]
     assert not list(foreign_names(ast.parse("class A:\n    def _b(self): self._c = 1\nx._b; x._c")))
 
 

@@ -126,7 +126,8 @@ def test_runs_share_the_list_of_warnings_given(tmp_path):
     labels = np.arange(1500) % 40
     model = SparseClassifier(**SIMPLE).partial_fit(X, labels, classes=range(40))
     save(model, tmp_path / "model", training=True)
-    for each in (model, copy.deepcopy(model), pickle.loads(pickle.dumps(model)), load(tmp_path / "model", training=True)):
+    loaded, unpickled = load(tmp_path / "model", training=True), pickle.loads(pickle.dumps(model))
+    for each in (model, copy.deepcopy(model), unpickled, loaded):
         state = each.fit_state
         assert len(state.runs) == 2 and all(run.told is state.told for run in state.runs)
 
@@ -152,7 +153,7 @@ def test_passes_have_orders_of_their_own_and_can_end_early():
     assert np.array_equal(orders[1], order_of_pass(rows, 1, True, 1))
 
 
-# ---- a path is an estimator like the others ----------------------------------------------------------------------------
+# ---- a path is an estimator like the others --------------------------------------------------------------------------
 
 
 def test_a_path_has_parameters_like_any_estimator():

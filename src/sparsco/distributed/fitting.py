@@ -354,7 +354,6 @@ def _take_answers(model: Any, mixing: Mixing, answers: list[Any]) -> None:
         "distributed": {"partitions": list(mixing.rows), "rounds": mixing.rounds, "phase two": mixing.second},
     }
     model.fit_state.take(found._replace(report=report, t=mixing.learned), model.arranged)
-    model.n_features_in_ = max(model.n_features_in_, found.coef.shape[1])
-    model.fit_state.features.width = model.n_features_in_
+    model.widen(found.coef.shape[1])
     model.n_iter_ = mixing.passes
     model.drop_training("a fit over partitions keeps no training state")

@@ -233,6 +233,10 @@ class LinearModel(OneExample, Readable):
         many = self.storage == "auto" and d >= _MANY_COLUMNS and not by_column(self)
         return SeenColumns() if many or self.storage == "seen" else Columns()
 
+    def widen(self, columns: int) -> None:
+        """Let there be so many columns at least."""
+        self.n_features_in_ = self._fit.features.width = max(self.n_features_in_, columns)
+
     def name_features(self, names: dict[int, Any]) -> None:
         """Let the columns of a finished model be features with these names."""
         self._fit.features = Names().of(np.arange(len(names)), len(names), names)
@@ -265,11 +269,15 @@ class LinearModel(OneExample, Readable):
         if self._fit.has_names:
             self.n_features_in_ = len(self._fit.features)
 
-    def finish_with(self, model: Solved, why: str, features: Any = None) -> None:
-        """Let this be the model, without a training state; ``why`` says why it cannot go on."""
-        state = FitState(features) if features is not None else self._fit.clone()
-        state.finish_with(model, why)
-        self._fit = state
+    def finish_with(self, model: Solved, why: str, features: Any = None, outputs: int | None = None) -> None:
+        """Let this be the model, without a training state; ``why`` says why it cannot go on.
+
+        ``features`` and ``outputs``: its slots and the columns of y, where nothing was learned here.
+        """
+        if features is not None:
+            self._fit = FitState(features)
+            self._fit.outputs = outputs
+        self._fit.finish_with(model, why)
 
     def with_weights(self, coef: Any, intercept: Any) -> Self:
         """Return a copy with these weights, in the shapes of ``coef_`` and ``intercept_``; it learns no further."""

@@ -262,14 +262,13 @@ def restored(content: Mapping[str, Any]) -> Any:
         sp.csr_array((coef["data"], columns, coef["ends"]), shape=shape), content["intercept"], summary["examples"],
         summary["history"], summary["report"],
     )  # fmt: skip
-    model.finish_with(solved, "the training state was not saved, or not loaded, with this model", features)
+    why = "the training state was not saved, or not loaded, with this model"
+    model.finish_with(solved, why, features, content["outputs"])
     model.n_features_in_, model.n_iter_ = features.width, summary["passes"]
     if content["column_names"] is not None:
         model.feature_names_in_ = content["column_names"]
     if content["task"] == "classification":
         model.classes_ = content["classes"]
-    else:
-        model.fit_state.outputs = content["outputs"]
     return model
 
 
