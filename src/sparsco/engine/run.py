@@ -222,7 +222,7 @@ class Run:
             problem.loss, problem.regularizer, optimizer, self.rounding or self.conversion, step, d=self.d,
             targets=targets, intercept=problem.intercept, seed=self.seed,
         )  # fmt: skip
-        run.late = True
+        run.late, run.told = True, self.told
         run._resolve(self._pilot_rows[0], *self._pilot_given)
         return run
 
@@ -692,7 +692,6 @@ class Run:
         twin = copy.copy(self)
         twin.conversion, twin.rounding = conversion, None
         fresh = twin.beginner(self.targets)
-        fresh.told = self.told
         if fresh._dense is not None:
             raise ValueError(
                 f"{type(self.optimizer).__name__} with these settings sums iterates densely: choose 'nftrl'."
