@@ -22,10 +22,8 @@ class LinearBase:
     classifies = False
     needs_classes = False
     """Whether all classes have to be named at the beginning of a stream."""
-    strengths: Any = None
-    """Several strengths of the L1 term, where a path is learned."""
-    in_float32 = False
-    """Whether they are learned in float32."""
+    _strengths: Any = None
+    _in_float32 = False
     _fit: FitState
 
     def __init__(
@@ -64,53 +62,67 @@ class LinearBase:
         self.polish = polish
 
     def settings(self) -> dict[str, Any]:
-        """The parameters of ``__init__``."""
+        """Return the parameters of ``__init__`` by name."""
         names = inspect.signature(type(self).__init__).parameters
         return {name: getattr(self, name) for name in names if name != "self"}
+
+    def learn_strengths(self, strengths: Any, in_float32: bool = False) -> None:
+        """Let several strengths of the L1 term be learned side by side: numbers or a ``Grid``; None for one."""
+        self._strengths, self._in_float32 = strengths, in_float32
+
+    @property
+    def strengths(self) -> Any:
+        """The strengths that are learned side by side, where a path is learned; else None."""
+        return self._strengths
+
+    @property
+    def in_float32(self) -> bool:
+        """Whether they are learned in float32."""
+        return self._in_float32
 
     # ---- what the classifier and the regressor say themselves ------------------------------------------------------
 
     def encode_all(
         self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Targets as numbers and the rows' weights, where ``fit`` sees all of them."""
+        """Return targets as numbers and the rows' weights, where ``fit`` sees all of them."""
         raise NotImplementedError
 
     def encode_next(
         self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """The same for the next rows of a stream."""
+        """Return targets as numbers and the rows' weights, for the next rows of a stream."""
         raise NotImplementedError
 
     def targets_of_runs(self) -> list[Any]:
-        """The targets of each run."""
+        """Return the targets of each run."""
         raise NotImplementedError
 
     def loss_record(self) -> Any:
-        """The loss that is learned."""
+        """Return the loss that is learned, as a record."""
         loss = named("loss", self.loss, self.known_losses)
         if hasattr(loss, "check"):
             loss.check()
         return loss
 
     def _blocks(self, models: int) -> list[slice]:
-        """The models of each run: as many as it takes, or all where the penalty ties them together."""
+        """Return the models of each run: as many as it takes, or all where the penalty ties them together."""
         size = most_models(self) or models
         return [slice(first, min(first + size, models)) for first in range(0, models, size)]
 
     def _target(self, y: Any) -> float:
-        """The target of one example as a number."""
+        """Return the target of one example as a number."""
         raise NotImplementedError
 
     def _new_classes(self, y: np.ndarray) -> list[tuple[int, int]]:
-        """The codes of classes that first appear in these rows, and the first row of each, in their order."""
+        """Return the codes of classes that first appear in these rows, and the first row of each, in their order."""
         return []
 
     def _add_class(self, code: int) -> None:
-        """A model for a class whose first row comes next."""
+        """Make a model for a class whose first row comes next."""
 
     def arranged(self, models: Any) -> Any:
-        """What there is for each model, (models, ...), in the order of ``coef_``."""
+        """Return what there is for each model, (models, ...), in the order of ``coef_``."""
         return models
 
     def row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:

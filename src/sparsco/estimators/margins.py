@@ -17,11 +17,12 @@ class Margins:
     loss_record: Callable[[], Any]
 
     def labels_of(self, p: np.ndarray) -> np.ndarray:
-        """The most likely class for each row of margins."""
+        """Return the most likely class for each row of margins."""
         alone = p.shape[1] == 1 and len(self.classes_) == 2
         return self.classes_[(p[:, 0] > 0.0).astype(int) if alone else p.argmax(1)]
 
     def probabilities_of(self, p: np.ndarray) -> np.ndarray:
+        """Return the probability of each class for each row of margins."""
         if len(self.classes_) == 1:
             return np.ones_like(p)
         loss = self.loss_record()

@@ -282,6 +282,7 @@ class LinearRegressor(LinearModel):
         return np.square(self.predictions_of(p) - y)
 
     def predictions_of(self, p: np.ndarray) -> np.ndarray:
+        """Return the predicted target for each row of margins."""
         p, loss = p[:, 0] if self._fit.outputs is None else p, self.loss_record()
         return loss.predicted(p) if hasattr(loss, "predicted") else p
 

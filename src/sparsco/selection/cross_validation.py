@@ -39,7 +39,7 @@ from .path import Path, check_rule
 
 
 class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
-    """What both have in common; ``best_estimator_`` answers."""
+    """What the cross-validated classifier and regressor share; ``best_estimator_`` answers."""
 
     _kind: Any
     path_: Path
@@ -148,7 +148,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
 
     @property
     def intercept_(self) -> np.ndarray:
-        """Its intercepts."""
+        """Intercepts of the chosen model."""
         check_is_fitted(self)
         return self.best_estimator_.intercept_
 
@@ -157,7 +157,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
     def predict(self, X: Any) -> np.ndarray:
-        """By the chosen model."""
+        """Return what the chosen model predicts."""
         self._checked(X)
         return self.best_estimator_.predict(X)
 
@@ -199,7 +199,7 @@ def _like(whole: Any, d: int) -> Any:
         lams[at : at + len(own)] = own
         at = (at + len(own)) % len(lams)
     learner = whole.twin(state.clone([]))
-    learner.strengths = lams
+    learner.learn_strengths(lams, whole.in_float32)
     if not isinstance(learner.penalty, tuple):
         total = float(regularizer.lam + regularizer.rho)
         learner.alpha, learner.l1_ratio = total, float(regularizer.lam) / total if total > 0.0 else 1.0
@@ -223,8 +223,10 @@ def _stability(selected: list[np.ndarray], strength: np.ndarray, d: int) -> np.n
 
 
 def _learned(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
-    """The models of a path on all rows, where k is -1; or, of one on the rows of all folds but number k, where models
-    have weights and how they do on those of fold k."""
+    """Learn the rows of all folds but number k; return where the models have weights and how they do on fold k.
+
+    Where k is -1, all rows are learned and the models returned.
+    """
     state, ahead = learner.fit_state, job.ahead if k < 0 else 0
 
     def learn(order: np.ndarray, epoch: int) -> None:
@@ -239,7 +241,7 @@ def _learned(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
 
 
 def _judged(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
-    """The same, all rows learned."""
+    """Convert and judge a learner that has learned all its rows; return what ``_learned`` does."""
     held, kept = np.flatnonzero(job.fold == k), np.flatnonzero((job.fold != k) & (job.own > 0.0))
     is_polished = tolerance(learner) > 0.0
     ends = polished(learner, job.placed, job.codes, job.own, kept) if is_polished else finished(learner)

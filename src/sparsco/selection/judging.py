@@ -27,6 +27,7 @@ class Judged(NamedTuple):
 
     @classmethod
     def nothing(cls, m: int) -> Judged:
+        """Return the figures of no rows for m strengths."""
         return cls(0.0, 0, np.zeros(m), np.zeros(m), np.zeros(m))
 
     def __add__(self, other: Any) -> Judged:
@@ -34,12 +35,12 @@ class Judged(NamedTuple):
 
     @classmethod
     def beside(cls, parts: list[Judged]) -> Judged:
-        """The same rows judged for some strengths and for others."""
+        """Return the figures of the same rows for several groups of strengths as one."""
         _, _, *arrays = zip(*parts, strict=True)
         return cls(parts[0].weight, parts[0].rows, *map(np.concatenate, arrays))
 
     def summary(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean losses, their standard errors, mean mistakes; NaN where nothing was judged."""
+        """Return mean losses, their standard errors, mean mistakes; NaN where nothing was judged."""
         n = max(self.rows, 1) if self.rows else np.nan
         scale = self.weight if self.rows else np.nan
         mean = self.loss / n

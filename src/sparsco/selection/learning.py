@@ -41,7 +41,7 @@ def strengths_of(alphas: Any, n_alphas: int, alpha_min_ratio: float) -> Any:
 
 
 def is_single(dtype: Any) -> bool:
-    """Whether a dtype is float32; refused where it is not float64 either."""
+    """Return whether a dtype is float32; raise an error where it is not float64 either."""
     try:
         kind = np.dtype(dtype)
     except TypeError:
@@ -59,15 +59,15 @@ def check_count(name: str, x: Any) -> None:
 
 def learner_of(estimator: LinearModel, strengths: Any, dtype: Any, random_state: Any = None) -> LinearModel:
     """Return a new estimator of the same parameters, to learn these strengths in float64 or float32."""
-    learner = type(estimator)(**estimator.settings())
-    learner.in_float32 = is_single(dtype)
+    learner, in_float32 = type(estimator)(**estimator.settings()), is_single(dtype)
     if learner.budget is not None or learner.target_excess_risk is not None:
         raise ValueError("budget and target_excess_risk say how many features remain, and so does a path: leave them.")
     if random_state is not None:
         learner.random_state = random_state
     if not isinstance(learner.random_state, numbers.Integral):
         learner.random_state = seed_of(learner.random_state)  # the same for all that is learned side by side
-    learner.early_stopping, learner.warm_start, learner.strengths = False, False, strengths
+    learner.early_stopping = learner.warm_start = False
+    learner.learn_strengths(strengths, in_float32)
     if tolerance(learner) and isinstance(strengths, np.ndarray) and not strengths.all():
         raise ValueError("polish measures by the L1 weight, which is 0 for one of alphas: leave it out.")
     return learner
@@ -87,7 +87,7 @@ def finished(
 def polished(
     learner: LinearModel, matrix: Matrix, codes: np.ndarray, weights: np.ndarray, kept: np.ndarray
 ) -> list[tuple[Run, Answer]]:
-    """Return the same as the optima over some rows, which are all there."""
+    """Return every run and, as its models, the optima over some rows, which are all there."""
     rows = matrix.take(kept), codes[kept], weights[kept]
     return finished(learner, lambda: rows_of(*rows))
 
@@ -117,7 +117,7 @@ def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]
 
 
 def _by_lane(w: np.ndarray, models: int) -> list[sp.csr_array]:
-    """Weights (d, lanes) as sparse rows, one for each lane, so many together."""
+    """Return weights (d, lanes) as sparse rows, one for each lane, so many together."""
     d, m = w.shape
     ends, out = np.append(0, np.cumsum(count_columns(w))), []
     features, data = np.empty(ends[-1], np.int64 if d > _INT32 else np.int32), np.empty(ends[-1])
@@ -130,7 +130,7 @@ def _by_lane(w: np.ndarray, models: int) -> list[sp.csr_array]:
 
 
 def strength_of_lanes(learner: LinearModel) -> np.ndarray:
-    """For the lanes of all runs, one after the other: the number of the strength of each."""
+    """Return the number of the strength of each lane, the lanes of all runs one after the other."""
     numbers, k = [], 0
     for run in learner.fit_state.runs:
         numbers.append(k + np.arange(run.targets.m) // run.targets.base.m)

@@ -45,7 +45,7 @@ class Path:
 
     @property
     def intercepts(self) -> np.ndarray:
-        """(strengths, models)."""
+        """Intercepts, (strengths, models)."""
         return np.array([each.intercept for each in self.solved])
 
     @property
@@ -61,7 +61,7 @@ class Path:
 
     @property
     def nonzeros(self) -> np.ndarray:
-        """How many features have a weight, for each strength."""
+        """The number of features that have a weight, for each strength."""
         return np.array([len(np.unique(c.indices)) if c.shape[0] > 1 else c.nnz for c in self._weights()])
 
     def _weights(self) -> list[sp.csr_array]:
@@ -80,7 +80,7 @@ class Path:
         return cls(parts[0].shell, [each for part in parts for each in part.solved], (losses, spreads, errors))
 
     def model(self, alpha: float) -> Any:
-        """The model of one of the path's strengths, as an estimator: ready to predict, not to learn further."""
+        """Return the model of one of the path's strengths, as an estimator: ready to predict, not to learn further."""
         from ..estimators.sklearn import as_estimator
 
         if not isinstance(alpha, numbers.Real):
@@ -96,15 +96,18 @@ class Path:
     def _at(self, k: int) -> LinearModel:
         model, lam = copy.deepcopy(self.shell), float(self.alphas[k])
         model.finish_with(self.solved[k], "a model of a path holds no training state")
-        model.strengths = None
+        model.learn_strengths(None)
         if not isinstance(model.penalty, tuple):
             total = lam + self.rho
             model.alpha, model.l1_ratio = total, lam / total if total > 0.0 else 1.0
         return model
 
     def choose(self, rule: Any = "min") -> float:
-        """The strength that a rule takes: "min", the least loss on rows not learned; "1-se", the largest whose loss is
-        within one standard error of that; a number k, the least loss with at most k features."""
+        """Return the strength that a rule takes.
+
+        "min" is the least loss on rows not learned; "1-se" the largest strength whose loss is within one standard error
+        of that; a number k the least loss with at most k features.
+        """
         check_rule(rule)
         nonzeros = self.nonzeros
         allowed = np.ones(len(self), bool) if isinstance(rule, str) else nonzeros <= rule
@@ -124,7 +127,7 @@ class Path:
         return float(self.alphas[best])
 
     def table(self) -> list[dict[str, float]]:
-        """A line for each strength."""
+        """Return a dict for each strength: the columns of a table."""
         columns = {
             "alpha": self.alphas, "nonzeros": self.nonzeros, "loss": self.losses, "spread": self.spreads,
             "error": self.errors,

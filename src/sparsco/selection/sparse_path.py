@@ -196,7 +196,7 @@ def _sides(learner: LinearModel) -> list[LinearModel]:
     sides = []
     for run in state.runs:
         side = learner.twin(state.clone([run]))
-        side.strengths = run.lams
+        side.learn_strengths(run.lams, learner.in_float32)
         sides.append(side)
     return sides
 
