@@ -663,9 +663,7 @@ class Run:
     def finish(self) -> Answer:
         """The converted model; the run itself is left as it is."""
         if self.pilot is None:
-            early = self.early()
-            answer = early.finish()
-            return answer._replace(report={**answer.report, "run": early})
+            return self.early().finish()
         answer = self.conversion.finish(self)
         w, b = answer.w, answer.b
         with np.errstate(over="ignore", invalid="ignore"):

@@ -22,9 +22,8 @@ class Solved(NamedTuple):
 
 
 def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
-    """The models of all runs as one; ``answers`` where they are not simply what the runs say."""
+    """Return the models of all runs, which have begun, as one; ``answers`` where others than the runs give them."""
     answers = answers or [run.finish() for run in runs]
-    runs = [answer.report.pop("run", run) for answer, run in zip(answers, runs, strict=True)]
     first = runs[0]
     w = np.concatenate([answer.w for answer in answers], axis=1)
     if first.examples and not w.any():
@@ -44,7 +43,7 @@ def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
 
 
 def described(runs: list[Run], regularizer: Any) -> dict[str, Any]:
-    """What was chosen, for a report."""
+    """Return what was chosen, for a report."""
     first = runs[0]
     return {
         "optimizer": first.optimizer,

@@ -241,7 +241,7 @@ class FitState(LifeCycle):
     def convert(self, arranged: Callable[[Any], Any]) -> None:
         """Convert what the runs learned into the model; ``arranged`` brings models into the order of ``coef_``."""
         if self.model is None:
-            self.take(solve(self.runs), arranged)
+            self.take(solve(self.begun()), arranged)
 
     def take(self, model: Solved, arranged: Callable[[Any], Any]) -> None:
         """Let this be the model; its weights are in the order of the runs."""

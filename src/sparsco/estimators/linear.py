@@ -138,7 +138,7 @@ class LinearModel(OneExample, Readable):
 
     def polish_on(self, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]]) -> None:
         """Turn what was learned into the optimum over all rows, given in passes: places, codes and weights."""
-        runs = self._fit.runs
+        runs = self._fit.begun()
         self._fit.take(solve(runs, [finish(run, rows, tolerance(self)) for run in runs]), self.arranged)
 
     def polish_on_chunks(self, chunks: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray | None]]]) -> None:
