@@ -21,7 +21,7 @@ _HOMES = {
     "stability_report": "selection.stable.report",
     "SparseClassifierCV": "selection.cross_validation",
     "SparseRegressorCV": "selection.cross_validation",
-    "SparsePath": "selection.sparse_path",
+    "SparsePath": "selection.paths",
     "kaczmarz": "estimators.kaczmarz",
     "load": "training.model_files",
     "save": "training.model_files",

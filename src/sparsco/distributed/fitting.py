@@ -15,7 +15,7 @@ from ..engine.run import PILOT_ROWS, Run
 from ..estimators.converted import solve
 from ..estimators.fit_state import unchanged_on_error
 from ..estimators.linear import LinearModel
-from ..selection.paths import LinearPath
+from ..selection.linear_path import LinearPath
 from ..streams.cache import CacheStream
 from ..streams.files import changed
 from ..streams.tables import CATEGORICAL, IGNORE

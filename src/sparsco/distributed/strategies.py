@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..selection.linear_path import LinearPath
 from ..selection.path import Path
-from ..selection.paths import LinearPath
 from ..streams import Chunk, Stream
 from ..training.parts import labels
 from ..training.train import Training

@@ -1,212 +1,219 @@
-"""A path: models for many strengths of the L1 term from one read of the data, and which of them to take.
+"""A path as a scikit-learn estimator.
 
-The models are lanes of one run, each equal to a run of its own.  They share the L2 weight, which the estimator's
-``alpha`` and ``l1_ratio`` imply; their own strength takes the place of its L1 weight.  Nothing here needs scikit-learn;
-``sparse_path`` adds its contract.
+    path = SparsePath(SparseClassifier(), choose="1-se").fit(X, y)
+    path.path_.nonzeros, path.path_.losses, path.model_
 """
 
 from __future__ import annotations
 
-import copy
-import inspect
-import numbers
-from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 
 from ..data.rows import Matrix
 from ..estimators.fit_state import Phase, unchanged_on_error
 from ..estimators.linear import LinearModel
-from ..estimators.tasks import LinearClassifier
-from ..estimators.views import refuse_in_view
-from .judging import Rows
-from .learning import USELESS_PASSES, check_count, finished, learner_of, strengths_of
-from .path import Path, check_rule
-from .path_state import PathState
-
-_FEW_ROWS = 10_000
-_SHARE = 0.2
-"""Of fewer rows than that ``validation="auto"`` holds this share out."""
+from ..estimators.parameters import check_parameters, refuse_polish, tolerance
+from ..estimators.passes import counted_rows, run_passes
+from ..estimators.sklearn import SparseClassifier, as_estimator, has_probabilities
+from ..estimators.views import Viewed
+from ..util.threads import Threads, aside
+from .judging import Judged, Unseen, judged, judged_before
+from .learning import polished
+from .linear_path import LinearPath
 
 
-class LinearPath:
-    """Models for several strengths of the L1 term, learned in one read of the rows of a reader."""
+def _classifies(path: Any) -> bool:
+    return path.classifies
 
-    needs_classes = True
-    _fit: PathState
-    _part = slice(None)
-    """Of the strengths, those that are learned here."""
 
-    def __init__(
-        self, estimator: Any = None, *, alphas: Any = None, n_alphas: int = 32, alpha_min_ratio: float = 1e-3,
-        choose: Any = "min", validation: Any = "auto", passes: int = 1, dtype: Any = "float64",
-    ) -> None:  # fmt: skip
-        self.estimator = estimator
-        self.alphas = alphas
-        self.n_alphas = n_alphas
-        self.alpha_min_ratio = alpha_min_ratio
-        self.choose = choose
-        self.validation = validation
-        self.passes = passes
-        self.dtype = dtype
+def _has_probabilities(path: Any) -> bool:
+    return has_probabilities(SparseClassifier() if path.estimator is None else path.estimator)
 
-    # ---- learning --------------------------------------------------------------------------------------------------
 
-    def take_rows(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, *, classes: Any = None,
-        order: np.ndarray | None = None, again: bool = False, columns: int = 0,
-    ) -> Self:  # fmt: skip
-        """Learn rows of a reader, who asks for :meth:`judge` himself."""
-        rows = np.arange(len(matrix)) if order is None else order
+class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
+    """Models for ``n_alphas`` strengths of the L1 term, learned in one read.
+
+    Parameters
+    ----------
+    estimator : SparseClassifier (default) or SparseRegressor
+        What to learn.  Its ``alpha`` and ``l1_ratio`` say the L2 weight, which all strengths share; its ``max_iter``,
+        ``tol`` and ``early_stopping`` do not count, and its ``n_jobs`` threads share the strengths.
+    alphas : array, optional
+        The strengths; by default ``n_alphas`` of them, from the smallest that selects nothing on the first 1000 rows
+        down to ``alpha_min_ratio`` times that.
+    n_alphas : int
+        How many strengths there are.
+    alpha_min_ratio : float
+        The smallest strength over the largest.
+    choose : "min", "1-se" or int
+        The least loss on rows not learned; the largest strength within one standard error of it; the least loss with
+        at most so many features.  See :meth:`sparsco.selection.path.Path.choose`.
+    validation : "auto", "progressive" or float
+        "progressive": some rows are judged by the iterates before they are learned.  A share (20,000 rows at most) is
+        held out and judged by the models.  "auto" holds a fifth out where ``fit`` gets fewer than 10,000 rows, or
+        where the estimator has ``polish``: every model is the optimum over the other rows then, ``path_.gaps`` its
+        certificate.
+    passes : int
+        How often ``fit`` reads the rows.
+    dtype : "float64" or "float32"
+        Float32 is up to twice as fast with the last iterates (``conversion="last"``) of fobos, nftrl and ftrl, and
+        equal to about five digits.
+
+    Notes
+    -----
+    ``path_`` holds the models of all strengths (:class:`sparsco.selection.path.Path`).  ``alpha_`` is the strength that
+    ``choose`` takes, and ``model_`` its estimator, by which ``predict`` and ``score`` answer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsco import SparseClassifier, SparsePath
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 40))
+    >>> y = X[:, 3] - X[:, 7] + 0.5 * rng.logistic(size=3000) > 0
+    >>> path = SparsePath(SparseClassifier(random_state=0), n_alphas=8, choose=2).fit(X, y)
+    >>> path.path_.nonzeros.tolist()[:2], np.flatnonzero(path.model_.coef_).tolist()
+    ([1, 2], [3, 7])
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows X and targets y."""
         with unchanged_on_error(self):
-            if self.fit_state.learner is None:
-                self._begin(self.new_learner(), self._share(None))
-            kept = self._fit.keep(matrix, y, weights, rows, again)
-            self._take(matrix, y, weights, kept, again, classes, columns)
+            learner: Any = as_estimator(self.new_learner())
+            check_parameters(learner)
+            matrix, y, weights = learner.check_rows(X, y, sample_weight, reset=True)
+            placed, codes, weights = learner.begin_rows(matrix, y, weights)
+            self._begin(learner, self._share(len(y)))
+            own = np.ones(len(y)) if weights is None else weights
+            learned = self._passes(learner, (matrix, y, weights), (placed, codes, own))
+            self._fit.go_on(Phase.BATCH)
+            if tolerance(learner):
+                self._fit.take(polished(learner, placed, codes, own, learned))
         return self
 
-    def _take(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, again: bool, classes: Any,
-        columns: int = 0,
-    ) -> None:  # fmt: skip
-        learner = self._fit.learner
-        if learner.classifies and not learner.fit_state.is_fitted and classes is None:
-            raise ValueError("a path needs all classes at its beginning: name them, classes=.")
-        learner.take_rows(matrix, y, weights, classes=classes, order=order, again=again, columns=columns)
-        self._fit.go_on(Phase.STREAM)
+    def _passes(self, learner: Any, given: tuple[Any, ...], taken: tuple[Any, ...]) -> np.ndarray:
+        """Learn the rows, as they were given and as runs take them, in passes; return the numbers of those learned."""
+        learned, sides = list[np.ndarray](), [(side,) for side in _sides(learner)]
 
-    def new_learner(self) -> LinearModel:
-        """Return an estimator that is to learn all strengths."""
-        check_rule(self.choose)
-        check_count("passes", self.passes)
-        if self.passes > 1 and self.validation not in ("auto", "progressive"):
-            raise ValueError("passes > 1 would learn the rows held out: use validation='progressive', no share.")
-        estimator = LinearClassifier() if self.estimator is None else self.estimator
-        if not isinstance(estimator, LinearModel):
-            raise ValueError(f"estimator={estimator!r}: it must be a SparseClassifier or SparseRegressor.")
-        strengths = strengths_of(self.alphas, self.n_alphas, self.alpha_min_ratio)[self._part]
-        return learner_of(estimator, strengths, self.dtype)
+        def learn(order: np.ndarray, epoch: int) -> None:
+            pieces = [
+                (Unseen.of(learner, to_judge), rows)
+                for to_judge, rows in self._fit.pieces(*given, order, epoch > 0)
+            ]
+            learned.extend(rows for _, rows in pieces)
+            found = Threads(learner.n_jobs).map_in_turns("strengths", _learn_side, sides, pieces, taken, epoch > 0)
+            self._fit.judged += Judged.beside(found)
 
-    def _begin(self, learner: LinearModel, share: float) -> None:
-        self._fit = PathState(learner, share)
+        def is_done(epoch: int) -> bool:
+            learner.n_iter_ += 1
+            return False
 
-    def _share(self, n: int | None) -> float:
-        """Return the share of rows to hold out; 0 to judge rows before they are learned."""
-        given = self.validation
-        if self.polish:
-            if given == "progressive":
-                raise ValueError("validation='progressive' judges iterates, which polish replaces: hold a share out.")
-            if self.passes > 1:
-                raise ValueError(USELESS_PASSES)
-            given = _SHARE if given == "auto" else given
-        if given == "progressive" or (given == "auto" and (n is None or n >= _FEW_ROWS or self.passes > 1)):
-            return 0.0
-        if given == "auto":
-            return _SHARE
-        if not (isinstance(given, numbers.Real) and 0.0 < given < 1.0):
-            raise ValueError(f"validation={given!r}: it must be 'auto', 'progressive' or a share between 0 and 1.")
-        return float(given)
+        run_passes(
+            counted_rows(len(given[1]), given[2]), self.passes, learn, seed=learner.fit_state.runs[0].seed,
+            shuffle=learner.shuffle, is_done=is_done,
+        )  # fmt: skip
+        return np.sort(np.concatenate(learned))
 
-    def judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float] | None:
-        """Judge rows by the iterates before they are learned; the mean over strengths of what an estimator returns."""
-        if self.fit_state.learner is None:
-            return None
-        found = self._fit.judge((matrix, y, weights))
-        return (float(found.loss.mean()), float(found.mistakes.mean())) if found.rows else None
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn the rows in their order; the first call of a classifier names all classes."""
+        state = self.fit_state
+        if state.phase is Phase.FINISHED:
+            raise ValueError(state.ended)
+        first = state.learner is None
+        learner: Any = as_estimator(self.new_learner() if first else state.learner)
+        refuse_polish(learner, "partial_fit")
+        with unchanged_on_error(self):
+            if first:
+                self._begin(learner, self._share(None))
+            self._fit.learner = learner
+            matrix, y, weights = learner.check_rows(X, y, sample_weight, reset=first, grows=True)
+            named = iter([classes])
+            for to_judge, rows in self._fit.pieces(matrix, y, weights, np.arange(len(y)), False):
+                self._fit.judged += judged_before(learner, Unseen.of(learner, to_judge))
+                self._take(matrix, y, weights, rows, False, next(named, None))
+        return self
 
-    def polish_on_chunks(self, chunks: Callable[[], Iterable[Rows]]) -> None:
-        """Turn what was learned into the optima over the rows that were, given in passes over all."""
-        state, learner = self._fit, self._fit.learner
+    # ---- the chosen model ------------------------------------------------------------------------------------------
 
-        def rows() -> Iterator[tuple[Matrix, np.ndarray, np.ndarray]]:
-            first = held = 0
-            for matrix, y, weights in chunks():
-                drawn = state.drawn(first, len(y), held)
-                codes, scale = learner.encode_next(y, weights, False, None)
-                scale, kept = np.ones(len(y)) if scale is None else scale, np.flatnonzero(~drawn)
-                first, held = first + len(y), held + len(y) - len(kept)
-                yield learner.find(matrix).take(kept), codes[kept], scale[kept]
+    def predict(self, X: Any) -> np.ndarray:
+        """Return what ``model_`` predicts."""
+        return self.model_.predict(X)
 
-        state.take(finished(learner, rows))
+    @available_if(_classifies)
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the margins of ``model_``: one column per class, or one value per row for two classes."""
+        return self.model_.decision_function(X)
 
-    # ---- what training asks of a model -----------------------------------------------------------------------------
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probabilities of ``model_``, (rows, classes)."""
+        return self.model_.predict_proba(X)
 
-    def settings(self) -> dict[str, Any]:
-        """Return the estimator's parameters and the path's own."""
-        own = {name: getattr(self, name) for name in inspect.signature(LinearPath).parameters if name != "estimator"}
-        return (LinearClassifier() if self.estimator is None else self.estimator).settings() | own
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of ``model_``, or its coefficient of determination for a regression."""
+        return self.model_.score(X, y, sample_weight)
 
     @property
-    def classifies(self) -> bool:
-        """Whether labels are learned."""
-        return self.estimator is None or self.estimator.classifies
+    def n_features_in_(self) -> int:
+        """The number of columns."""
+        return self._named.n_features_in_
 
     @property
-    def polish(self) -> bool | float:
-        """The estimator's: whether every model is to be the optimum over the rows."""
-        return False if self.estimator is None else self.estimator.polish
+    def feature_names_in_(self) -> np.ndarray:
+        """The names of the columns, where they have names."""
+        return self._named.feature_names_in_
 
     @property
-    def t_(self) -> int:
-        """The number of examples learned; those of weight zero do not count."""
-        return self.fit_state.examples
-
-    # ---- the life cycle --------------------------------------------------------------------------------------------
+    def classes_(self) -> np.ndarray:
+        """The labels, sorted."""
+        return self._named.classes_
 
     @property
-    def fit_state(self) -> PathState:
-        """What was learned so far."""
-        return vars(self).get("_fit") or PathState()
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self.fit_state.is_fitted
-
-    def convert(self) -> Path:
-        """Convert what was learned into the models of all strengths, where that is not done yet; return them."""
+    def _named(self) -> Any:
+        """What has labels and features; an AttributeError before anything was learned."""
         if not self.__sklearn_is_fitted__():
-            from sklearn.exceptions import NotFittedError
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet.")
+        state = self._fit
+        return state.learner if state.model is None else state.model.shell
 
-            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
-        if self._fit.model is None:
-            refuse_in_view(self)
-            self._fit.take(finished(self._fit.learner))
-        assert self._fit.model is not None
-        return self._fit.model
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        own = get_tags(SparseClassifier() if self.estimator is None else self.estimator)
+        for name in ("estimator_type", "target_tags", "input_tags", "classifier_tags", "regressor_tags"):
+            setattr(tags, name, getattr(own, name))
+        return tags
 
-    def finish_with(self, models: Path) -> None:
-        """Let these be the models, without a training state."""
-        self._fit = PathState()
-        self._fit.finish_with(models)
 
-    def part(self, first: int, stop: int) -> Self:
-        """Return a path that learns some of the strengths, nothing learned yet."""
-        own = copy.copy(self)
-        own._fit, own._part = PathState(), slice(first, stop)
-        return own
+def _sides(learner: LinearModel) -> list[LinearModel]:
+    """Return parts of the strengths that can be learned side by side: runs, unless all models take several."""
+    state = learner.fit_state
+    if sum(run.targets.copies for run in state.runs) > len(learner.strengths):
+        return [learner]
+    sides = []
+    for run in state.runs:
+        side = learner.twin(state.clone([run]))
+        side.learn_strengths(run.lams, learner.in_float32)
+        sides.append(side)
+    return sides
 
-    def __getstate__(self) -> Any:
-        """After ``fit`` the models alone; of a stream all that it needs to go on."""
-        if self.fit_state.phase is not Phase.BATCH:
-            return super().__getstate__()
-        self.convert()
-        twin = object.__new__(type(self))
-        vars(twin).update(vars(self) | {"_fit": self._fit.finished()})
-        return super(LinearPath, twin).__getstate__()
 
-    # ---- the outcome -----------------------------------------------------------------------------------------------
-
-    @property
-    def path_(self) -> Path:
-        """All models."""
-        return self.convert()
-
-    @property
-    def alpha_(self) -> float:
-        """The strength that ``choose`` takes."""
-        return self.path_.choose(self.choose)
-
-    @property
-    def model_(self) -> Any:
-        """The estimator of that strength."""
-        return self.path_.model(self.alpha_)
+def _learn_side(
+    side: Any, pieces: list[tuple[Unseen | None, np.ndarray]], taken: tuple[Matrix, np.ndarray, np.ndarray], again: bool
+) -> Judged:
+    """Learn some strengths; return what the rows say of them that are judged, before they are learned."""
+    before = []
+    for unseen, rows in pieces:
+        before.append([] if unseen is None else unseen.margins(side))
+        side.fit_state.feed(*taken, rows, again, side.n_jobs)
+    known = [(margins, unseen) for margins, (unseen, _) in zip(before, pieces, strict=True) if margins]
+    if not known:
+        return Judged.nothing(len(side.strengths))
+    every, seen = zip(*known, strict=True)  # all at once: little is left for threads to wait for each other
+    own = None if seen[0].weights is None else np.concatenate([unseen.weights for unseen in seen])
+    margins = [np.concatenate(parts) for parts in zip(*every, strict=True)]
+    with aside():
+        return judged(side, margins, np.concatenate([unseen.y for unseen in seen]), own)

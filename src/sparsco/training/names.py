@@ -131,8 +131,8 @@ model/linear-classifier       estimators.tasks:LinearClassifier
 model/linear-regressor        estimators.tasks:LinearRegressor
 model/classifier              estimators.sklearn:SparseClassifier
 model/regressor               estimators.sklearn:SparseRegressor
-model/linear-path             selection.paths:LinearPath
-model/path                    selection.sparse_path:SparsePath
+model/linear-path             selection.linear_path:LinearPath
+model/path                    selection.paths:SparsePath
 path/models                   selection.path:Path
 path/judged                   selection.judging:Judged
 path/unseen                   selection.judging:Unseen

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..selection.linear_path import LinearPath
 from ..selection.path import Path
-from ..selection.paths import LinearPath
 from ..streams import open_stream
 from ..util import html
 from ..util.progress import Live
