@@ -10,8 +10,11 @@ from sklearn.exceptions import NotFittedError
 
 import sparsco.estimators.fit_state as fit_state
 from sparsco import SparseClassifier, SparsePath, SparseRegressor, StableSparseClassifier, load, save
+from sparsco.data.rows import as_matrix
 from sparsco.estimators.fit_state import LifeCycle, Phase, unchanged_on_error
 from sparsco.estimators.passes import order_of_pass, run_passes
+from sparsco.estimators.sklearn import as_estimator
+from sparsco.estimators.tasks import LinearClassifier
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((1500, 6))
@@ -130,6 +133,12 @@ def test_runs_share_the_list_of_warnings_given(tmp_path):
     for each in (model, copy.deepcopy(model), unpickled, loaded):
         state = each.fit_state
         assert len(state.runs) == 2 and all(run.told is state.told for run in state.runs)
+
+
+def test_an_estimator_of_a_model_has_a_phase_of_its_own():
+    model = LinearClassifier(**SIMPLE).take_rows(as_matrix(X), Y, classes=[-1, 1])
+    assert as_estimator(model).finalize().fit_state.phase is Phase.FINISHED
+    assert model.fit_state.phase is Phase.STREAM and model.take_rows(as_matrix(X), Y).t_ == 3000
 
 
 def test_a_clone_of_a_state_has_runs_of_its_own():

@@ -289,9 +289,9 @@ class LinearModel(OneExample, Readable):
         twin.fit_state.take_weights(coef, intercept, features)
         return twin
 
-    def twin(self, state: FitState | None = None) -> Self:
-        """Return another of the same kind that shares all that it has; with a state of its own where one is given."""
-        other = object.__new__(type(self))
+    def twin(self, state: FitState | None = None, kind: Any = None) -> Any:
+        """Return another that shares all that this one has, of another class or with another state where given."""
+        other = object.__new__(kind or type(self))
         vars(other).update(vars(self))
         if state is not None:
             other._fit = state

@@ -369,10 +369,7 @@ class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):
 
 
 def as_estimator(model: LinearModel) -> SparseClassifier | SparseRegressor:
-    """The same model behind scikit-learn's contract; nothing is copied."""
+    """Return the same model behind scikit-learn's contract; runs and features are shared."""
     if isinstance(model, SparseClassifier | SparseRegressor):
         return model
-    kind: Any = SparseClassifier if model.classifies else SparseRegressor
-    twin = object.__new__(kind)
-    vars(twin).update(vars(model))
-    return twin
+    return model.twin(model.fit_state.clone(), SparseClassifier if model.classifies else SparseRegressor)
