@@ -55,7 +55,7 @@ def main() -> None:
                 clock = time.process_time()
                 model = learned(examples, labels)
                 seconds.append(time.process_time() - clock)
-                grown, features = grown or resident() - before, len(model._features)
+                grown, features = grown or resident() - before, len(model.fit_state.features)
                 del model
             print(
                 f"{kind:7} {form:7} {ROWS / min(seconds):9,.0f} examples/s (first {ROWS / seconds[0]:9,.0f}), "

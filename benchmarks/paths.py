@@ -59,7 +59,7 @@ def one(X: csr_matrix, y: np.ndarray, optimizer: Any, conversion: Any) -> Callab
 
 def path(X: csr_matrix, y: np.ndarray, **settings: Any) -> Callable[[], Any]:
     """32 strengths from a grid, validated and chosen."""
-    return lambda: SparsePath(SparseClassifier(**MODEL), m=32, ratio=0.01, **settings).fit(X, y).model_
+    return lambda: SparsePath(SparseClassifier(**MODEL), n_alphas=32, alpha_min_ratio=0.01, **settings).fit(X, y).model_
 
 
 def in_digits(X: csr_matrix, y: np.ndarray, optimizer: Any) -> float:
@@ -113,8 +113,8 @@ def fold_bars(X: csr_matrix, y: np.ndarray) -> list[Bar]:
     lams = ALPHA * np.geomspace(10.0, 0.1, 32)
     sgd = SGDClassifier(loss="log_loss", penalty="l1", max_iter=1, tol=None, shuffle=False)
     search = GridSearchCV(sgd, {"alpha": lams}, cv=5)
-    model = SparseClassifierCV(SparseClassifier(**MODEL), lams=lams)
-    single = SparseClassifierCV(SparseClassifier(**MODEL), lams=lams, dtype="float32")
+    model = SparseClassifierCV(SparseClassifier(**MODEL), alphas=lams)
+    single = SparseClassifierCV(SparseClassifier(**MODEL), alphas=lams, dtype="float32")
     jobs = {"ours": lambda: model.fit(X, y), "single": lambda: single.fit(X, y), "theirs": lambda: search.fit(X, y)}
     cpu = fastest(jobs, 3)
     return [
@@ -128,12 +128,12 @@ def thread_bars(X: csr_matrix, y: np.ndarray, few: slice, rounds: int) -> list[B
     rows cost more than half; 64 are two runs."""
 
     def folds(rows: slice) -> Callable[[int], Any]:
-        model = SparseClassifierCV(SparseClassifier(**MODEL), lams=ALPHA * np.geomspace(10.0, 0.1, 32))
+        model = SparseClassifierCV(SparseClassifier(**MODEL), alphas=ALPHA * np.geomspace(10.0, 0.1, 32))
         return lambda threads: model.set_params(n_jobs=threads).fit(X[rows], y[rows])
 
     def path(m: int) -> Callable[[int], Any]:
         lams = ALPHA * np.geomspace(10.0, 0.1, m)
-        return lambda threads: SparsePath(SparseClassifier(**MODEL, n_jobs=threads), lams=lams).fit(X, y).path_
+        return lambda threads: SparsePath(SparseClassifier(**MODEL, n_jobs=threads), alphas=lams).fit(X, y).path_
 
     jobs = {
         "5 folds, 32 strengths": folds(slice(None)), f"the same, {few.stop} rows": folds(few),

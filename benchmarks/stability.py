@@ -273,9 +273,9 @@ def first_stage(X: Any, y: np.ndarray, model: StableSparseClassifier, threads: i
     model.n_features_in_ = X.shape[1]
     model._new_classes(y, None)
     model._add(as_matrix(X), *model._coded(y, np.ones(len(y))), room=np.inf)
-    kept = model._kept.settled()
+    kept = model.fit_state.kept.settled()
     examples, columns = model._examples(kept).only(kept.columns), kept.columns
-    plan = Plan(model._loss(), STS(), 0, True)
+    plan = Plan(model.loss_record(), STS(), 0, True)
     with Threads(threads) as pool:
         cpu, wall = time.process_time(), time.perf_counter()
         run_stage(examples, columns, int(0.6 * len(columns)), 0, plan, pool)

@@ -69,6 +69,64 @@ def test_nothing_private_is_imported():
     assert not wrong, wrong
 
 
+LIBRARIES = {
+    "argparse._SubParsersAction", "os._exit", "sys._getframe", "sys._current_frames", "self._pool._processes",
+    "compiled._cache", "CompileResult._rebuild", "result._reduce", "FunctionCache._index_key", "function._definitions",
+    "self._codegen._data_layout",
+}  # fmt: skip
+"""Private names of other libraries that have no public twin: argparse, os, sys, concurrent.futures and numba."""
+RECORDS = {"_replace", "_fields", "_asdict", "_make", "_field_defaults"}
+"""What a NamedTuple calls its public methods and attributes."""
+
+
+def is_private(name):
+    return isinstance(name, str) and name.startswith("_") and not name.endswith("__") and name not in RECORDS
+
+
+def is_own(node):
+    """Return whether a node is self, cls or super()."""
+    node = node.func if isinstance(node, ast.Call) else node
+    return isinstance(node, ast.Name) and node.id in ("self", "cls", "super")
+
+
+def defined_in(tree):
+    """Return the names that a module defines itself, attributes of its classes included."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and is_own(node.value):
+            names.add(node.attr)
+    return names
+
+
+def foreign_names(tree):
+    """Yield line and text of each use of a private attribute of another object."""
+    own = defined_in(tree)
+    for node in ast.walk(tree):
+        of, name = None, None
+        if isinstance(node, ast.Attribute):
+            of, name = node.value, node.attr
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "setattr", "hasattr"):
+            of, name = node.args[0], getattr(node.args[1], "value", None)
+        if is_private(name) and not is_own(of) and name not in own and ast.unparse(node) not in LIBRARIES:
+            yield node.lineno, ast.unparse(node)
+
+
+def test_private_attributes_are_used_where_they_are_defined():
+    wrong = [f"{file}:{line} {text}" for file in FILES for line, text in foreign_names(TREES[file])]
+    assert not wrong, wrong
+
+
+def test_foreign_names_are_found():
+    found = "a._b; self._c; getattr(a, '_d'); a._replace(); super()._e(); os._exit; setattr(a.b, '_f', 1); a.__dict__"
+    wrong = [text for _, text in foreign_names(ast.parse(found))]
+    assert wrong == ["a._b", "getattr(a, '_d')", "setattr(a.b, '_f', 1)"]
+    assert not list(foreign_names(ast.parse("class A:\n    def _b(self): self._c = 1\nx._b; x._c")))
+
+
 def test_every_package_is_a_layer():
     found = {module_of(file)[0] for file in FILES if module_of(file)} - {"__main__"}
     assert found == set(LAYERS)

@@ -403,7 +403,7 @@ def test_automatic_alpha_where_the_first_rows_say_nothing():
     model = SparseClassifier(random_state=0)
     with pytest.warns(UserWarning, match="nothing to go by"):
         model.partial_fit(X[order], y[order], classes=[0, 1])
-    assert model.report_["lam"] > 0.0
+    assert model.convert().report["lam"] > 0.0
 
 
 def test_flags_and_dates():

@@ -138,17 +138,17 @@ def test_phase_two_is_that_of_one_stream(rows, files):
     found, seen = train_on(classifier(), files, passes=1), {}
     from sparsco.distributed import mixing
 
-    plain = mixing._convert
+    plain = mixing.map_to_sparse
 
     def spy(conversion, run, means, *rest):
         seen.update(means=means, sample=run.sample())
         return plain(conversion, run, means, *rest)
 
-    mixing._convert = spy
+    mixing.map_to_sparse = spy
     try:
         fit(classifier(), files, round_rows=500)
     finally:
-        mixing._convert = plain
+        mixing.map_to_sparse = plain
     means, sample = seen["means"], seen["sample"]
     p = X @ means.w[:, 0] + means.b[0]
     c = -y / (1.0 + np.exp(y * p))
@@ -464,7 +464,7 @@ def test_features_keep_their_names():
         arrays = fit(clone(simple), (X, y), partitions=2)
         table = fit(clone(simple), frames.from_pandas(frame.assign(label=y), npartitions=2))
         named = fit(clone(simple), bag.from_sequence(examples, npartitions=2))
-        path = fit(SparsePath(simple, m=2, validation=0.2), bag.from_sequence(examples, npartitions=2))
+        path = fit(SparsePath(simple, n_alphas=2, validation=0.2), bag.from_sequence(examples, npartitions=2))
         again = fit(clone(table).fit(frame, y), (X, y), partitions=2)
     assert_same(table, arrays)
     assert table.feature_names_in_.tolist() == list("dcba") and table.get_feature_names_out().tolist() == ["c", "b"]
@@ -530,11 +530,11 @@ def test_folds_on_workers_are_the_folds_here(rows, client):
     from sparsco import SparseClassifierCV
 
     def model():
-        return SparseClassifierCV(classifier(optimizer="fobos", conversion="last"), m=2, cv=3, choose="1-se")
+        return SparseClassifierCV(classifier(optimizer="fobos", conversion="last"), n_alphas=2, cv=3, choose="1-se")
 
     alone, there = model().fit(*rows), fit(model(), rows, client)
     assert_same(there, alone)
-    assert np.array_equal(there.fold_losses_, alone.fold_losses_) and there.lam_ == alone.lam_
+    assert np.array_equal(there.fold_losses_, alone.fold_losses_) and there.alpha_ == alone.alpha_
     assert "_pool" not in vars(there)
     with pytest.raises(ValueError, match="cross-validation deals all rows out to folds"):
         fit(model(), "files.svm", client)
@@ -549,11 +549,11 @@ def test_strengths_on_workers_are_those_of_one_path(rows, files, client, monkeyp
     monkeypatch.setattr(strategies, "STRENGTHS", 2)
 
     def path():
-        return SparsePath(classifier(optimizer="fobos", conversion="last"), m=4)
+        return SparsePath(classifier(optimizer="fobos", conversion="last"), n_alphas=4)
 
     here, there = fit(path(), files), fit(path(), files, client)
     assert np.array_equal(here.path_.coefs.toarray(), there.path_.coefs.toarray())
-    assert np.array_equal(here.path_.losses, there.path_.losses) and here.lam_ == there.lam_
+    assert np.array_equal(here.path_.losses, there.path_.losses) and here.alpha_ == there.alpha_
     one = path().partial_fit(X, y, classes=[-1, 1]).path_
     np.testing.assert_allclose(here.path_.coefs.toarray(), one.coefs.toarray(), atol=1e-8)
     np.testing.assert_allclose(here.path_.losses, one.losses, rtol=1e-8)
@@ -668,7 +668,7 @@ def test_a_path_reads_rows_as_often_as_it_says():
     X, y = small_rows()
     simple = classifier(alpha=0.05, optimizer="rda", conversion="last")
     with plain_python(), np.errstate(over="ignore"):
-        path = fit(SparsePath(simple, m=2, passes=3, validation="progressive", choose=4), (X, y))
+        path = fit(SparsePath(simple, n_alphas=2, passes=3, validation="progressive", choose=4), (X, y))
     assert path.model_.report_["examples"] == 3 * len(y)
 
 
@@ -790,7 +790,7 @@ def test_what_is_parallel_through_joblib_runs_on_dask(rows, client):
 
     X, y = rows[0][:800], rows[1][:800]
     search = GridSearchCV(classifier(max_iter=1), {"alpha": [1e-3, 1e-2]}, cv=2)
-    folds = SparseClassifierCV(classifier(optimizer="fobos", conversion="last"), m=2, cv=3)
+    folds = SparseClassifierCV(classifier(optimizer="fobos", conversion="last"), n_alphas=2, cv=3)
     alone, weights = search.fit(X, y).cv_results_["mean_test_score"], folds.fit(X, y).coef_
     with joblib.parallel_config(backend="dask"):
         assert np.array_equal(search.fit(X, y).cv_results_["mean_test_score"], alone)

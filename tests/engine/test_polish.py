@@ -16,8 +16,9 @@ from sparsco.data.rows import Matrix, as_matrix
 from sparsco.engine.polish import Part, polish, slices
 from sparsco.losses import Huber, Logistic, Squared, SquaredHinge, derivative, value
 from sparsco.penalties import ElasticNet
+from sparsco.training.checkpoints import Checkpoints
 from sparsco.training.model_files import load
-from sparsco.training.train import Checkpoints, StoppedError, train
+from sparsco.training.train import StoppedError, train
 
 
 def rows(n=600, d=200, seed=0, mean=0.0):
@@ -237,7 +238,7 @@ def test_a_path_of_optima(monkeypatch, together):
     """Every model satisfies the conditions on the rows that were learned, whether or not models share their reads."""
     monkeypatch.setattr("sparsco.engine.polish._MARGINS", together)
     X, y, _ = rows(n=1500)
-    path = SparsePath(SparseClassifier(polish=1e-8, random_state=0, shuffle=False), lams=LAMS).fit(X, y)
+    path = SparsePath(SparseClassifier(polish=1e-8, random_state=0, shuffle=False), alphas=LAMS).fit(X, y)
     held = np.flatnonzero(uniform(0, Purpose.VALIDATION, np.arange(len(y))) < 0.2)
     kept = np.setdiff1d(np.arange(len(y)), held)
     assert len(held) > 200 and path.path_.gaps.max() <= 1e-8
@@ -251,7 +252,7 @@ def test_a_path_of_optima(monkeypatch, together):
 
 def test_folds_of_optima():
     X, _, p = rows(n=900)
-    model = SparseRegressorCV(SparseRegressor(polish=1e-8, random_state=0), lams=LAMS, cv=3).fit(X, p)
+    model = SparseRegressorCV(SparseRegressor(polish=1e-8, random_state=0), alphas=LAMS, cv=3).fit(X, p)
     for lam in LAMS:
         w, b = model.path_.model(lam).coef_, model.path_.model(lam).intercept_
         assert violations(X, p, Squared(), w, float(np.ravel(b)[0]), lam).max() <= 1.01e-8 * lam
@@ -262,21 +263,22 @@ def test_a_path_of_optima_over_a_file(tmp_path, capsys):
     file, out = tmp_path / "rows.svm", tmp_path / "m.model"
     dump_svmlight_file(X, y, str(file))
     estimator = SparseClassifier(polish=1e-8, random_state=0, shuffle=False)
-    path = SparsePath(estimator, lams=LAMS).fit(X, y).path_
-    given = ["--lams", "0.05,0.01,0.003", "--polish", "1e-8", "--no-shuffle"]
+    path = SparsePath(estimator, alphas=LAMS).fit(X, y).path_
+    given = ["--alphas", "0.05,0.01,0.003", "--polish", "1e-8", "--no-shuffle"]
     assert main(["path", str(file), *given, "-m", str(out), "--json"]) == 0
     table = json.loads(capsys.readouterr().out)["path"]
     assert [line["nonzeros"] for line in table] == path.nonzeros.tolist()
     np.testing.assert_allclose([line["loss"] for line in table], path.losses, rtol=1e-6)
     assert max(line["gap"] for line in table) <= 1e-8 and load(out).gap_ <= 1e-8
-    assert main(["path", str(file), "--lams", "0.05,0.01", "--polish"]) == 0
+    assert main(["path", str(file), "--alphas", "0.05,0.01", "--polish"]) == 0
     assert "gap" in capsys.readouterr().out.splitlines()[0]
 
 
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
-        ({"validation": "progressive"}, "progressive"), ({"passes": 2}, "passes"), ({"lams": [0.1, 0.0]}, "L1 weight"),
+        ({"validation": "progressive"}, "progressive"), ({"passes": 2}, "passes"),
+        ({"alphas": [0.1, 0.0]}, "L1 weight"),
     ],
 )  # fmt: skip
 def test_what_a_path_of_optima_refuses(settings, word):
@@ -290,7 +292,7 @@ def test_what_a_path_of_optima_refuses(settings, word):
 def test_a_path_of_no_rows_has_no_optima(tmp_path, capsys, monkeypatch):
     X, y, _ = rows(n=20, d=20)
     with pytest.raises(ValueError, match="held out"):
-        SparsePath(SparseClassifier(polish=True, random_state=0), lams=[0.1], validation=0.999).fit(X, y)
+        SparsePath(SparseClassifier(polish=True, random_state=0), alphas=[0.1], validation=0.999).fit(X, y)
     with pytest.raises(ValueError, match="passes"):
         SparseRegressorCV(SparseRegressor(polish=True), passes=2).fit(X, y)
     monkeypatch.setattr("sys.stdin", open(__file__))

@@ -21,6 +21,7 @@ from sparsco.data.rows import as_matrix
 from sparsco.data.slots import Columns, Names, SeenColumns
 from sparsco.engine.run import Run
 from sparsco.estimators import sparsify
+from sparsco.estimators.fit_state import FitState
 from sparsco.jit.dispatch import plain_python
 from sparsco.losses import Logistic, Multinomial
 from sparsco.optimizers import NFTRL
@@ -416,7 +417,7 @@ def test_fit_goes_on_with_classes_that_were_found(ties):
     X, y = three_classes(2000, 200)
     X, y = X[::-1].copy(), y[::-1].copy()  # "spam" comes first, and last among the sorted
     model = SparseClassifier(random_state=0, warm_start=True, **ties).partial_fit(X, y)
-    assert list(model._codes_of) != model.classes_.tolist()
+    assert list(model.fit_state.codes) != model.classes_.tolist()
     right = model.score(X, y)
     assert model.fit(X, y).score(X, y) > right - 0.01
 
@@ -626,7 +627,7 @@ def test_rows_without_entries_leave_slots_as_they_are():
         for rows in np.split(np.arange(3000), 3):
             part = sp.csr_array((X[rows].data, X[rows].indices, X[rows].indptr), shape=(1000, width))
             model.partial_fit(part, y[rows])
-        assert len(model._features) == 20
+        assert len(model.fit_state.features) == 20
     assert np.array_equal(with_empty.coef_.data, without.coef_.data)
 
 
@@ -664,8 +665,8 @@ def test_storage_follows_the_features_seen():
         picked = np.sort(columns[rng.integers(0, len(columns), (3000, 5))], axis=1)
         X = sp.csr_array((np.ones(15_000), picked.ravel(), np.arange(0, 15_001, 5)), shape=(3000, 10**9))
         model.partial_fit(X, (picked[:, 0] % 2).astype(int), classes=[0, 1])
-    run = model._runs[0]
-    assert len(columns) / 2 < len(model._features) <= len(columns) and run.problem.d <= 2 * len(columns)
+    run = model.fit_state.runs[0]
+    assert len(columns) / 2 < len(model.fit_state.features) <= len(columns) and run.problem.d <= 2 * len(columns)
     assert run.state.cell.size <= 8 * 2 * len(columns)
     assert model.coef_.shape == (1, 10**9) and model.n_nonzero_ == model.coef_.nnz
     assert model.predict(X).shape == (3000,)
@@ -691,7 +692,7 @@ def test_many_columns_have_room_by_what_was_seen(conversion, l1_ratio):
     settings = {"alpha": 0.001, "conversion": conversion, "l1_ratio": l1_ratio, "random_state": 0, "max_iter": 1,
                 "tol": None, "shuffle": False}  # fmt: skip
     auto, every = (SparseClassifier(storage=s, **settings).fit(wide, y) for s in ("auto", "all"))
-    assert auto._runs[0].problem.d <= k and every._runs[0].problem.d >= d
+    assert auto.fit_state.runs[0].problem.d <= k and every.fit_state.runs[0].problem.d >= d
     assert auto.coef_.shape == every.coef_.shape == (1, d) and auto.n_nonzero_ > 20
     # AverageSL descends along coordinates in the order of the slots, until little changes
     digits = {"rtol": 0.0, "atol": 0.0 if conversion == "last" else 1e-5 * abs(every.coef_).max()}
@@ -701,7 +702,7 @@ def test_many_columns_have_room_by_what_was_seen(conversion, l1_ratio):
     parts = SparseClassifier(**settings)
     for rows in np.split(np.arange(2500), [7, 900, 2400]):
         parts.partial_fit(wide[rows], y[rows], classes=[0, 1])
-    assert parts._runs[0].problem.d < 2 * k and np.array_equal(parts.coef_, auto.coef_)
+    assert parts.fit_state.runs[0].problem.d < 2 * k and np.array_equal(parts.coef_, auto.coef_)
     loaded = pickle.loads(pickle.dumps(auto))
     assert np.array_equal(loaded.coef_, auto.coef_) and np.array_equal(loaded.predict(wide), auto.predict(wide))
     smaller = sparsify.keep_largest(auto, 5)
@@ -709,7 +710,7 @@ def test_many_columns_have_room_by_what_was_seen(conversion, l1_ratio):
     begun = [SparseClassifier(storage=s, **settings).fit(wide, y, coef_init=auto.coef_) for s in ("auto", "all")]
     np.testing.assert_allclose(begun[0].coef_, begun[1].coef_, **digits)
     fixed = SparseClassifier(**settings, feature_weights=np.ones(d)).fit(wide, y)
-    assert fixed._runs[0].problem.d == d
+    assert fixed.fit_state.runs[0].problem.d == d
 
 
 def test_an_error_forgets_the_columns_that_came_with_it(monkeypatch):
@@ -718,7 +719,7 @@ def test_an_error_forgets_the_columns_that_came_with_it(monkeypatch):
     model = SparseClassifier(alpha=1e-3, random_state=0).partial_fit(narrow, y, classes=[0, 1])
     before = model.decision_function(wide)
     with monkeypatch.context() as broken:
-        broken.setattr(SparseClassifier, "_feed", lambda *_: 1 / 0)
+        broken.setattr(FitState, "feed", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             model.partial_fit(wide, y)
     assert np.array_equal(model.decision_function(wide), before)
@@ -739,9 +740,11 @@ def test_folds_agree_alike_whatever_has_room():
     wide = sp.csr_array((X.data, X.indices * 1000, X.indptr), shape=(400, 2**20))
     y = (X @ rng.normal(size=30) + 0.3 * rng.normal(size=400) > 0).astype(int)
     found = [
-        SparseClassifierCV(SparseClassifier(random_state=0, conversion="last", storage=s), m=3, cv=3).fit(wide, y)
+        SparseClassifierCV(SparseClassifier(random_state=0, conversion="last", storage=s), n_alphas=3, cv=3)
         for s in ("auto", "all")
     ]
+    for model in found:
+        model.fit(wide, y)
     assert np.array_equal(found[0].path_.stability, found[1].path_.stability)
 
 
@@ -773,7 +776,7 @@ def test_too_many_columns_for_memory():
     with pytest.raises(ValueError, match="storage='seen'"):
         SparseRegressor(storage="all").fit(huge, [0.0, 1.0])
     with pytest.raises(ValueError, match="storage='seen'"):  # a path is a stream, where the width decides nothing
-        SparsePath(SparseRegressor(), lams=[0.1]).partial_fit(huge, [0.0, 1.0])
+        SparsePath(SparseRegressor(), alphas=[0.1]).partial_fit(huge, [0.0, 1.0])
     model = SparseRegressor().fit(huge, [0.0, 1.0])
     with pytest.raises(MemoryError, match="call sparsify"):
         model.coef_  # noqa: B018
@@ -858,6 +861,6 @@ def test_columns_without_names_cannot_join_columns_with_names():
     wider = pd.DataFrame(np.ones((2, 6)), columns=list("abcdef"))
     model.partial_fit(wider, np.ones(2))
     assert len(model.feature_names_) == 6 and model.t_ == 7
-    path = SparsePath(lams=[0.1, 0.01], estimator=SparseRegressor()).partial_fit(frame, np.arange(4.0))
+    path = SparsePath(alphas=[0.1, 0.01], estimator=SparseRegressor()).partial_fit(frame, np.arange(4.0))
     with pytest.raises(ValueError, match="8 columns without names"):
         path.partial_fit(np.ones((2, 8)), np.ones(2))

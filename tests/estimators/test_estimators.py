@@ -325,13 +325,13 @@ def test_more_classes_than_lanes():
     X, y = rows(1500, d=40, classes=40)
     simple = ONE_PASS | {"optimizer": "nftrl", "conversion": "last", "alpha": "auto"}
     model = SparseClassifier(n_jobs=2, **simple).fit(X, y)
-    assert len(model._runs) == 2 and model.coef_.shape == (40, 40)
-    first, second = (run.problem.regularizer for run in model._runs)
+    assert len(model.fit_state.runs) == 2 and model.coef_.shape == (40, 40)
+    first, second = (run.problem.regularizer for run in model.fit_state.runs)
     assert first == second  # one alpha for the whole estimator
     assert np.array_equal(model.coef_, SparseClassifier(**simple).fit(X, y).coef_)
     alone = SparseClassifier(**simple | {"alpha": first.lam}).fit(X, y == 35)
     np.testing.assert_allclose(alone.coef_[0], model.coef_[35], rtol=0.0, atol=1e-12)
-    assert model.history_[0]["nonzeros"] == sum(run.history[0]["nonzeros"] for run in model._runs)
+    assert model.history_[0]["nonzeros"] == sum(run.history[0]["nonzeros"] for run in model.fit_state.runs)
 
 
 def test_two_labels_of_any_type():

@@ -5,7 +5,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
-import sparsco.estimators.linear
+import sparsco.estimators.fit_state
 from sparsco import SparseClassifier, SparseClassifierCV, SparseRegressor, StableSparseClassifier
 from sparsco.selection.stable.linear import StableLinearModel
 
@@ -26,7 +26,7 @@ def looked_at(model):
 def conversions(monkeypatch):
     """A list that grows by one with each conversion."""
     calls = []
-    for owner, name in ((sparsco.estimators.linear, "solve"), (StableLinearModel, "_solve")):
+    for owner, name in ((sparsco.estimators.fit_state, "solve"), (StableLinearModel, "_solve")):
         real = getattr(owner, name)
         counted = lambda *args, real=real: (calls.append(1), real(*args))[1]  # noqa: E731
         monkeypatch.setattr(owner, name, counted)
@@ -47,7 +47,7 @@ def test_a_stream_that_is_looked_at_is_not_converted(make, conversions):
 def test_noted_examples_stay_noted_when_a_model_is_looked_at(conversions):
     model = SparseClassifier().learn_one({"a": 1.0}, "x").learn_one({"b": 1.0}, "y")
     looked_at(model)
-    assert not conversions and len(model._noted) == 2
+    assert not conversions and len(model.fit_state.noted) == 2
 
 
 def test_no_dense_weights_and_no_names_of_all_columns_are_made_for_a_view(monkeypatch):
@@ -61,10 +61,10 @@ def test_no_dense_weights_and_no_names_of_all_columns_are_made_for_a_view(monkey
 
 
 def test_a_cross_validated_model_can_be_looked_at(monkeypatch):
-    model = SparseClassifierCV(SparseClassifier(random_state=0), m=4, cv=2, random_state=0).fit(X, Y)
+    model = SparseClassifierCV(SparseClassifier(random_state=0), n_alphas=4, cv=2, random_state=0).fit(X, Y)
     read = []
     monkeypatch.setattr(SparseClassifier, "coef_", property(lambda self: read.append("coef_")))
-    assert "lam_" in looked_at(model) and not read
+    assert "alpha_" in looked_at(model) and not read
 
 
 def test_dir_names_properties_and_what_is_available():

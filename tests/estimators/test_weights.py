@@ -39,12 +39,12 @@ def test_rows_of_weight_zero_bring_columns_and_no_classes():
     assert np.array_equal(model.coef_[:, :4], before) and not model.coef_[:, 4:].any()
 
 
-@pytest.mark.parametrize("model", [SparsePath(m=3), StableSparseClassifier(2, random_state=0)])
+@pytest.mark.parametrize("model", [SparsePath(n_alphas=3), StableSparseClassifier(2, random_state=0)])
 def test_paths_and_stable_models_take_chunks_of_weight_zero(model):
     model.partial_fit(X[:100], Y[:100], classes=[-1, 1], sample_weight=np.zeros(100))
     model.partial_fit(X[100:400], Y[100:400])
     model.partial_fit(X[400:500], Y[400:500], sample_weight=np.zeros(100))
-    chosen = model.path_.model(model.path_.lams[-1]) if isinstance(model, SparsePath) else model
+    chosen = model.path_.model(model.path_.alphas[-1]) if isinstance(model, SparsePath) else model
     assert chosen.coef_.any()
 
 

@@ -647,13 +647,13 @@ def test_outputs_alone_and_together():
     X, Y = outputs(m=40)
     simple = {"alpha": 0.05, "random_state": 0, "max_iter": 1, "shuffle": False, "tol": None, "conversion": "last"}
     together = SparseRegressor(n_jobs=2, **simple).fit(X, Y)
-    assert len(together._runs) == 2 and together.coef_.shape == (40, 20)
+    assert len(together.fit_state.runs) == 2 and together.coef_.shape == (40, 20)
     for q in (0, 35):
         alone = SparseRegressor(**simple).fit(X, Y[:, q])
         np.testing.assert_allclose(alone.coef_, together.coef_[q], rtol=0.0, atol=1e-11)
         assert alone.coef_.shape == (20,) and alone.predict(X).shape == (1500,)
     tied = SparseRegressor(penalty="row-group", **simple).fit(X, Y)
-    assert len(tied._runs) == 1
+    assert len(tied.fit_state.runs) == 1
     column = SparseRegressor(**simple).fit(X, Y[:, :1])
     assert column.coef_.shape == (1, 20) and column.predict(X).shape == (1500, 1)
 

@@ -234,8 +234,9 @@ def assert_same(one, other):
 
 def test_models_are_the_estimators(data):
     X, y = data
-    path = SparsePath(SparseClassifier(**MODEL), m=2, ratio=0.05, validation="progressive", passes=2).fit(X, y).path_
-    for lam in path.lams:
+    settings = {"n_alphas": 2, "alpha_min_ratio": 0.05, "validation": "progressive", "passes": 2}
+    path = SparsePath(SparseClassifier(**MODEL), **settings).fit(X, y).path_
+    for lam in path.alphas:
         alone = SparseClassifier(**MODEL, alpha=lam, max_iter=2, tol=None).fit(X, y)
         assert_same(path.model(lam), alone)
         assert path.model(lam).alpha == lam
@@ -250,9 +251,9 @@ def test_several_classes_and_a_shared_l2_weight(data):
     X, y = data
     y = y + (np.arange(len(y)) % 3 == 0)
     template = SparseClassifier(**MODEL, alpha=0.01, l1_ratio=0.5)
-    path = SparsePath(template, lams=[0.002, 0.02], validation="progressive").fit(X, y).path_
-    assert path.lams.tolist() == [0.02, 0.002]
-    for lam in path.lams:
+    path = SparsePath(template, alphas=[0.002, 0.02], validation="progressive").fit(X, y).path_
+    assert path.alphas.tolist() == [0.02, 0.002]
+    for lam in path.alphas:
         total = lam + 0.005
         alone = SparseClassifier(**MODEL, alpha=total, l1_ratio=lam / total, max_iter=1, tol=None).fit(X, y)
         assert_same(path.model(lam), alone)
@@ -260,25 +261,25 @@ def test_several_classes_and_a_shared_l2_weight(data):
 
 def test_streams_in_any_cut_and_pickles(data):
     X, y = data
-    whole = SparsePath(SparseClassifier(**MODEL), m=2).partial_fit(X, y, classes=[-1, 1])
-    pieces = SparsePath(SparseClassifier(**MODEL), m=2)
+    whole = SparsePath(SparseClassifier(**MODEL), n_alphas=2).partial_fit(X, y, classes=[-1, 1])
+    pieces = SparsePath(SparseClassifier(**MODEL), n_alphas=2)
     for first in range(0, 3000, 700):
         pieces.partial_fit(X[first : first + 700], y[first : first + 700], classes=[-1, 1] if first == 0 else None)
         pieces = pickle.loads(pickle.dumps(pieces))
     assert (whole.path_.coefs != pieces.path_.coefs).nnz == 0
     assert whole.path_.losses[0] > 0.0
-    assert len(pickle.dumps(SparsePath(SparseClassifier(**MODEL), m=2).fit(X, y))) < 20_000
+    assert len(pickle.dumps(SparsePath(SparseClassifier(**MODEL), n_alphas=2).fit(X, y))) < 20_000
 
 
 def test_rows_held_out_are_not_learned(data):
     X, y = data
     template = SparseClassifier(**MODEL, shuffle=False)
-    path = SparsePath(template, m=2, validation=0.3).fit(X, y)
-    held = path._n_held
+    path = SparsePath(template, n_alphas=2, validation=0.3).fit(X, y)
+    held = path.fit_state.n_held
     assert 800 < held < 1000
-    assert path._learner._runs[0].examples == 3000 - held
-    rows = path._held[0]
-    p = path.path_.model(path.path_.lams[1]).predict_proba(rows[0].to_scipy())[:, 1]
+    assert path.fit_state.learner.t_ == 3000 - held
+    rows = path.fit_state.held[0]
+    p = path.path_.model(path.path_.alphas[1]).predict_proba(rows[0].to_scipy())[:, 1]
     loss = -np.log(np.where(rows[1] > 0, p, 1.0 - p)).mean()
     np.testing.assert_allclose(path.path_.losses[1], loss, rtol=1e-10)
 
@@ -287,7 +288,7 @@ def test_rows_held_out_are_not_learned(data):
 def test_an_error_leaves_a_stream_as_it_was(data, validation):
     X, y = data
     rest = np.where(y[1500:] > 0, 1, 2)  # 2 is no class of the stream
-    path, clean = (SparsePath(SparseClassifier(**MODEL), m=2, validation=validation) for _ in range(2))
+    path, clean = (SparsePath(SparseClassifier(**MODEL), n_alphas=2, validation=validation) for _ in range(2))
     with pytest.raises(ValueError, match="needs all classes at its beginning"):
         path.partial_fit(X[:1500], y[:1500])
     path.partial_fit(X[:1500], y[:1500], classes=[-1, 1])
@@ -295,27 +296,27 @@ def test_an_error_leaves_a_stream_as_it_was(data, validation):
         path.partial_fit(X[1500:], rest)
     path.partial_fit(X[1500:], y[1500:])
     clean.partial_fit(X[:1500], y[:1500], classes=[-1, 1]).partial_fit(X[1500:], y[1500:])
-    assert path._rows == clean._rows == 3000 and path._n_held == clean._n_held
-    assert path._runs[0].examples == clean._runs[0].examples == 3000 - clean._n_held
+    assert path.fit_state.rows == clean.fit_state.rows == 3000 and path.fit_state.n_held == clean.fit_state.n_held
+    assert path.t_ == clean.t_ == 3000 - clean.fit_state.n_held
     assert np.array_equal(path.path_.losses, clean.path_.losses) and (path.path_.coefs != clean.path_.coefs).nnz == 0
 
 
 def test_a_copy_of_a_fitted_path_does_not_begin_anew(data):
     X, y = data
-    path = SparsePath(SparseClassifier(**MODEL), m=2).fit(X, y)
+    path = SparsePath(SparseClassifier(**MODEL), n_alphas=2).fit(X, y)
     for twin in (copy.deepcopy(path), pickle.loads(pickle.dumps(path))):
         with pytest.raises(ValueError, match="has its models only and cannot go on"):
             twin.partial_fit(X, y, classes=[-1, 1])
         assert np.array_equal(twin.path_.losses, path.path_.losses)
-        assert twin.fit(X, y).lam_ == path.lam_
+        assert twin.fit(X, y).alpha_ == path.alpha_
 
 
 def test_only_models_of_a_path_are_saved(data, tmp_path):
     X, y = data
-    path = SparsePath(SparseClassifier(**MODEL), m=2).fit(X, y)
+    path = SparsePath(SparseClassifier(**MODEL), n_alphas=2).fit(X, y)
     with pytest.raises(ValueError, match="SparsePath cannot be saved. Save its model_"):
         save(path, tmp_path / "m")
-    with pytest.raises(ValueError, match="lam='min': it must be one of the path's strengths"):
+    with pytest.raises(ValueError, match="alpha='min': it must be one of the path's strengths"):
         path.path_.model("min")
 
 
@@ -323,7 +324,7 @@ def test_choices():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1200, 10))
     template = SparseRegressor(random_state=0, conversion="last")
-    found = SparsePath(template, lams=[3.0, 0.5, 0.3, 0.1]).fit(X, X[:, 0] + 0.1 * X[:, 1]).path_
+    found = SparsePath(template, alphas=[3.0, 0.5, 0.3, 0.1]).fit(X, X[:, 0] + 0.1 * X[:, 1]).path_
     found.losses, found.spreads = np.array([4.0, 1.2, 1.0, 1.1]), np.full(4, 0.3)
     assert [found.choose("min"), found.choose("1-se")] == [0.3, 0.5]
     assert found.choose(0) == 3.0
@@ -339,9 +340,9 @@ def test_choices():
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"lams": [-1.0]}, "lams="),
-        ({"m": 0}, "m=0"),
-        ({"ratio": 2.0}, "ratio=2.0"),
+        ({"alphas": [-1.0]}, "alphas="),
+        ({"n_alphas": 0}, "n_alphas=0"),
+        ({"alpha_min_ratio": 2.0}, "alpha_min_ratio=2.0"),
         ({"choose": "best"}, "choose='best'"),
         ({"validation": 1.5}, "validation=1.5"),
         ({"passes": 0}, "passes=0"),
@@ -353,7 +354,7 @@ def test_choices():
         ({"estimator": "logistic"}, "estimator='logistic': it must be a SparseClassifier"),
         ({"estimator": SparseClassifier(penalty="row-group")}, "RowGroup has no prox of one weight"),
         ({"estimator": SparseClassifier(n_jobs="two")}, "n_jobs='two'"),
-        ({"lams": ["a"]}, "lams=['a']".replace("[", r"\[")),
+        ({"alphas": ["a"]}, "alphas=['a']".replace("[", r"\[")),
     ],
 )
 def test_bad_parameters(parameters, sentence):
@@ -371,7 +372,7 @@ def test_folds_that_are_none(cv):
 
 def test_float32_paths_and_folds(data):
     X, y = data
-    settings = {"m": 2, "ratio": 0.05}
+    settings = {"n_alphas": 2, "alpha_min_ratio": 0.05}
     double = SparsePath(SparseClassifier(**MODEL), **settings).partial_fit(X, y, classes=[-1, 1]).path_
     half = SparsePath(SparseClassifier(**MODEL), dtype=np.float32, **settings)
     for part in (slice(0, 1700), slice(1700, 3000)):
@@ -387,9 +388,10 @@ def test_float32_paths_and_folds(data):
 def test_threads_share_the_strengths(data):
     X, y = data
     alone, shared = (
-        SparsePath(SparseClassifier(**MODEL, n_jobs=n_jobs), m=4, validation=0.2).fit(X, y) for n_jobs in (None, 2)
+        SparsePath(SparseClassifier(**MODEL, n_jobs=n_jobs), n_alphas=4, validation=0.2).fit(X, y)
+        for n_jobs in (None, 2)
     )
-    assert [len(path._learner._runs) for path in (alone, shared)] == [1, 2]
+    assert [len(path.fit_state.learner.fit_state.runs) for path in (alone, shared)] == [1, 2]
     assert (alone.path_.coefs != shared.path_.coefs).nnz == 0
     assert np.array_equal(alone.path_.losses, shared.path_.losses)
 
@@ -409,7 +411,12 @@ def expected_failures(estimator):
 
 
 @parametrize_with_checks(
-    [SparseClassifierCV(SparseClassifier(**MODEL), m=2, cv=2), SparseRegressorCV(SparseRegressor(**MODEL), m=2, cv=2)],
+    [
+        SparseClassifierCV(SparseClassifier(**MODEL), n_alphas=2, cv=2),
+        SparseRegressorCV(SparseRegressor(**MODEL), n_alphas=2, cv=2),
+        SparsePath(SparseClassifier(**MODEL), n_alphas=2, choose=1000),
+        SparsePath(SparseRegressor(**MODEL), n_alphas=2, choose=1000),
+    ],
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator, check):
@@ -420,33 +427,35 @@ def test_folds_are_fits_without_their_rows(data):
     X, y = data
     fold = np.arange(3000) % 3
     template = SparseClassifier(**MODEL, shuffle=False)
-    model = SparseClassifierCV(template, m=2, ratio=0.05, cv=fold, n_jobs=2).fit(X, y)
+    model = SparseClassifierCV(template, n_alphas=2, alpha_min_ratio=0.05, cv=fold, n_jobs=2).fit(X, y)
     for k in range(3):
-        for at, lam in enumerate(model.path_.lams):
+        for at, lam in enumerate(model.path_.alphas):
             alone = SparseClassifier(**MODEL, alpha=lam, max_iter=1, shuffle=False, tol=None)
             p = alone.fit(X[fold != k], y[fold != k]).predict_proba(X[fold == k])[:, 1]
             loss = -np.log(np.where(y[fold == k] > 0, p, 1.0 - p)).mean()
             np.testing.assert_allclose(model.fold_losses_[k, at], loss, rtol=1e-9)
     np.testing.assert_allclose(model.path_.losses, model.fold_losses_.mean(0))
-    assert_same(model.best_estimator_, SparseClassifier(**MODEL, alpha=model.lam_, max_iter=1, shuffle=False).fit(X, y))
+    alone = SparseClassifier(**MODEL, alpha=model.alpha_, max_iter=1, shuffle=False).fit(X, y)
+    assert_same(model.best_estimator_, alone)
     assert model.path_.stability.shape == (2,)
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("Agg")
     for draw in (plots.coefficient_path, plots.error_vs_nonzeros, plots.selection_stability):
-        assert draw(model.path_, chosen=model.lam_).lines
+        assert draw(model.path_, chosen=model.alpha_).lines
         axes = draw(model)
         assert axes.lines and axes.figure is pyplot.gcf()  # which a notebook shows
         with pytest.raises(ValueError, match="path is a SparseClassifier: give the path_"):
             draw(template)
     pyplot.close("all")
-    by_splitter = SparseClassifierCV(template, m=2, ratio=0.05, cv=KFold(3)).fit(X, y)
-    by_number = SparseClassifierCV(template, m=2, ratio=0.05, cv=np.arange(3000) // 1000).fit(X, y)
+    by_splitter = SparseClassifierCV(template, n_alphas=2, alpha_min_ratio=0.05, cv=KFold(3)).fit(X, y)
+    by_number = SparseClassifierCV(template, n_alphas=2, alpha_min_ratio=0.05, cv=np.arange(3000) // 1000).fit(X, y)
     assert np.array_equal(by_splitter.fold_losses_, by_number.fold_losses_)
-    assert SparseClassifierCV(template, m=2, cv=None).fit(X, y).fold_losses_.shape == (5, 2)
+    assert SparseClassifierCV(template, n_alphas=2, cv=None).fit(X, y).fold_losses_.shape == (5, 2)
     with pytest.raises(ValueError, match="does not have every row in one test fold"):
         SparseClassifierCV(template, cv=ShuffleSplit(3)).fit(X, y)
     no_weight = np.where(fold == 0, 0.0, 1.0)
-    unweighted = SparseClassifierCV(template, m=2, ratio=0.05, cv=fold).fit(X, y, sample_weight=no_weight)
+    unweighted = SparseClassifierCV(template, n_alphas=2, alpha_min_ratio=0.05, cv=fold)
+    unweighted.fit(X, y, sample_weight=no_weight)
     np.testing.assert_allclose(unweighted.path_.losses, unweighted.fold_losses_[1:].mean(0))
     with pytest.raises(ValueError, match="cv must be"):
         SparseClassifierCV(template, cv=np.zeros(3000, int)).fit(X, y)
@@ -461,7 +470,7 @@ def test_a_picture_of_a_path_takes_room_for_what_is_drawn():
     X = sp.random_array((2000, 30), density=0.3, rng=np.random.default_rng(0), format="csr")
     y = (X[:, [3]].toarray()[:, 0] > 0.1).astype(int)
     wide = sp.csr_array((X.data, X.indices.astype(np.int64) * 2**56, X.indptr), shape=(2000, 2**62))
-    path = SparsePath(SparseClassifier(**MODEL, storage="seen"), m=3).fit(wide, y)
+    path = SparsePath(SparseClassifier(**MODEL, storage="seen"), n_alphas=3).fit(wide, y)
     assert str(3 * 2**56) in {line.get_label() for line in plots.coefficient_path(path).lines}
 
 
@@ -475,33 +484,33 @@ def test_files_and_the_command(data, tmp_path, capsys, monkeypatch):
             row = X[[k]]
             pairs = " ".join(f"{j}:{x!r}" for j, x in zip(row.indices.tolist(), row.data.tolist(), strict=True))
             out.write(f"{y[k]} {pairs}\n")
-    trained = train_path(str(file), settings=MODEL, path={"m": 2}, shuffle=False)
-    whole = SparsePath(SparseClassifier(**MODEL), m=2).partial_fit(X, y, classes=[-1, 1])
+    trained = train_path(str(file), settings=MODEL, path={"n_alphas": 2}, shuffle=False)
+    whole = SparsePath(SparseClassifier(**MODEL), n_alphas=2).partial_fit(X, y, classes=[-1, 1])
     assert (abs(trained.model.path_.coefs - whole.path_.coefs) > 1e-12).nnz == 0
     np.testing.assert_allclose(trained.model.path_.losses, whole.path_.losses, rtol=1e-10)
     model, report = tmp_path / "chosen.model", tmp_path / "path.html"
     method = ["--optimizer", "fobos", "--conversion", "last", "--no-shuffle"]
-    assert main(["path", str(file), "--strengths", "2", *method, "-m", str(model), "--report", str(report)]) == 0
+    assert main(["path", str(file), "--n-alphas", "2", *method, "-m", str(model), "--report", str(report)]) == 0
     table = capsys.readouterr().out
     assert table.count("\n") == 3
     assert "chosen" in table
     assert "<svg" in report.read_text()
     assert np.array_equal(load(model).coef_, trained.model.model_.coef_)
-    assert main(["path", str(file), "--strengths", "2", *method, "--float32"]) == 0
+    assert main(["path", str(file), "--n-alphas", "2", *method, "--float32"]) == 0
     assert capsys.readouterr().out.split()[:6] == table.split()[:6]
     assert main(["path", str(file), "--choose", "best"]) == 2
     assert main(["path", str(file), "--hold-out", "0.2", "--passes", "2", "--quiet"]) == 2
     assert "passes > 1 would learn the rows held out" in capsys.readouterr().err
     short = tmp_path / "short.svm"
     short.write_text("".join(file.read_text().splitlines(keepends=True)[:800]))
-    assert main(["path", str(short), "--strengths", "2", *method, "--quiet"]) == 2
+    assert main(["path", str(short), "--n-alphas", "2", *method, "--quiet"]) == 2
     said = capsys.readouterr()
     assert said.out.count("\n") == 3
     assert "none were judged: give more rows, in a random order, --hold-out 0.2" in said.err
-    assert main(["path", str(short), "--strengths", "2", *method, "--hold-out", "0.2"]) == 0
+    assert main(["path", str(short), "--n-alphas", "2", *method, "--hold-out", "0.2"]) == 0
     assert not pyplot.get_fignums()  # a report leaves no figure open
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert main(["path", str(file), "--strengths", "2", *method, "--report", str(report), "--quiet"]) == 0
+    assert main(["path", str(file), "--n-alphas", "2", *method, "--report", str(report), "--quiet"]) == 0
     assert "No plots: matplotlib is not installed" in report.read_text()
     capsys.readouterr()
     assert main(["path", str(file), "-m", str(file)]) == 2 and "is read as well" in capsys.readouterr().err
@@ -509,7 +518,7 @@ def test_files_and_the_command(data, tmp_path, capsys, monkeypatch):
 
 def test_cross_validated_classifiers_have_probabilities_where_their_loss_has(data):
     X, y = data
-    model = SparseClassifierCV(SparseClassifier(**MODEL), m=2, cv=2).fit(X, y)
+    model = SparseClassifierCV(SparseClassifier(**MODEL), n_alphas=2, cv=2).fit(X, y)
     assert np.array_equal(model.predict_proba(X), model.best_estimator_.predict_proba(X))
     assert not hasattr(SparseClassifierCV(SparseClassifier("hinge")), "predict_proba")
 
@@ -560,8 +569,8 @@ def test_given_strengths_ask_nothing_of_the_first_rows():
     y = np.where(np.arange(2000) < 1200, 1, rng.integers(0, 2, 2000))
     model = SparseClassifier(shuffle=False, random_state=0)
     with pytest.warns(UserWarning, match="alpha='auto'"):
-        SparsePath(model, m=2, validation="progressive").fit(X, y)
+        SparsePath(model, n_alphas=2, validation="progressive").fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        path = SparsePath(model, lams=[0.1, 0.01], validation="progressive").fit(X, y).path_
-    assert path.lams.tolist() == [0.1, 0.01]
+        path = SparsePath(model, alphas=[0.1, 0.01], validation="progressive").fit(X, y).path_
+    assert path.alphas.tolist() == [0.1, 0.01]

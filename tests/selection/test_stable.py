@@ -395,7 +395,7 @@ def test_any_cut_of_a_stream_gives_the_same_bits_and_memory_is_bounded():
     model = StableSparseClassifier(8, method=STS(paths=4, memory=3000), random_state=0)
     models = [streamed(clone(model), X, y, chunk) for chunk in (50, 333, 800)]
     for model in models:
-        assert len(model._kept.rows.data) <= 3000 and model._kept.purged.any()
+        assert len(model.fit_state.kept.rows.data) <= 3000 and model.fit_state.kept.purged.any()
         assert model.get_support()[:8].sum() >= 6
     for model in models[1:]:
         np.testing.assert_array_equal(models[0].coef_, model.coef_)
@@ -404,7 +404,7 @@ def test_any_cut_of_a_stream_gives_the_same_bits_and_memory_is_bounded():
 def test_rows_are_sampled_where_features_cannot_be_fewer():
     X, y = text(3000, 20)
     model = streamed(StableSparseClassifier(15, method=STS(paths=2, memory=2000), random_state=0), X, y, 500)
-    assert 100 < len(model._kept.rows) < 1500 and model.score(X, y) > 0.8
+    assert 100 < len(model.fit_state.kept.rows) < 1500 and model.score(X, y) > 0.8
 
 
 def test_a_stream_of_the_papers_method_and_of_new_classes():

@@ -24,12 +24,13 @@ from sparsco.data.progressive import next_mark
 from sparsco.data.rows import as_matrix
 from sparsco.data.slots import SeenColumns
 from sparsco.distributed import fit as distributed_fit
-from sparsco.estimators import linear
+from sparsco.estimators import reading
 from sparsco.penalties import GroupL1
 from sparsco.streams import StreamError, convert, open_stream
 from sparsco.streams.shuffled import Shuffled
 from sparsco.training import archive, comparison, model_files, scoring
-from sparsco.training.train import Checkpoints, StoppedError, train
+from sparsco.training.checkpoints import Checkpoints
+from sparsco.training.train import StoppedError, train
 
 
 def write_rows(path, n=3000, d=30, seed=0, labels=("+1", "-1"), regression=False):
@@ -145,7 +146,8 @@ def test_hashed_names_have_room_where_they_occur(tmp_path):
     path.write_text("".join(f"{k % 2} | w{k % 2} v{k % 7}\n" for k in range(1500)))
     given = {"settings": {"alpha": 0.01, "random_state": 0}}
     few, many = (train(path, **given, reader={"hash_bits": bits}).model for bits in (16, 31))
-    assert isinstance(many._features, SeenColumns) and many._runs[0].d == 9 and many.n_features_in_ == 2**31
+    assert isinstance(many.fit_state.features, SeenColumns) and many.fit_state.runs[0].d == 9
+    assert many.n_features_in_ == 2**31
     assert many.n_nonzero_ == few.n_nonzero_ and many.sparsify().coef_.shape == (1, 2**31)
 
 
@@ -392,7 +394,7 @@ def test_wide_models_predict_from_the_features_that_have_a_weight(monkeypatch):
             warnings.simplefilter("ignore")
             model = SparseRegressor(alpha=0.05, random_state=0).fit(X, y)
         expected = model.margins_of(as_matrix(X))
-        monkeypatch.setattr(linear, "_MANY_CELLS", 1)
+        monkeypatch.setattr(reading, "_MANY_CELLS", 1)
         assert np.array_equal(model.margins_of(as_matrix(X)), expected)
         monkeypatch.undo()
 

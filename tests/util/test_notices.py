@@ -43,7 +43,7 @@ def test_one_cause_warns_once(n_jobs):
     y = np.arange(300) % 40
     for model in (
         SparseClassifier(alpha="auto", n_jobs=n_jobs),
-        SparseClassifierCV(SparseClassifier(), m=2, cv=3, n_jobs=n_jobs),
+        SparseClassifierCV(SparseClassifier(), n_alphas=2, cv=3, n_jobs=n_jobs),
     ):
         causes = [str(each.message).split("0")[0] for each in heard(lambda model=model: model.fit(0.0 * X, y))]
         assert causes and len(causes) == len(set(causes))

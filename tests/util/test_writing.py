@@ -15,7 +15,8 @@ import pytest
 from sparsco import cli, load, save
 from sparsco.streams import StreamError, convert, open_stream
 from sparsco.streams.cache import Writer
-from sparsco.training.train import Checkpoints, train
+from sparsco.training.checkpoints import Checkpoints
+from sparsco.training.train import train
 from sparsco.util import atomic_files
 
 _SAVING = """

@@ -13,7 +13,7 @@ from .train import add_learning, estimator
 _EXAMPLE = """  sparsco path data.svm                                    32 strengths, one read: a table
   sparsco path data.svm.gz --choose 1-se -m spam.model --report path.html
   sparsco path data.svm --choose 100 -m small.model        the best model of at most 100 features
-  sparsco path table.csv --target price --lams 0.1,0.03,0.01
+  sparsco path table.csv --target price --alphas 0.1,0.03,0.01
   sparsco path data.svm --polish                           every model the exact optimum
 
 exit code: 0 fine, 2 bad argument or input, 3 a file could not be read or written, 4 training diverged,
@@ -24,10 +24,10 @@ def add(commands: argparse._SubParsersAction) -> None:
     """The command."""
     to = command(commands, "path", "learn many strengths of the penalty in one read, and choose one", _EXAMPLE)
     to.add_argument("data", nargs="+", metavar="DATA", help="files, patterns, or - for standard input")
-    to.add_argument("--strengths", type=positive, default=32, metavar="N", help="how many (default: 32)")
-    to.add_argument("--ratio", type=float, default=1e-3, metavar="R",
+    to.add_argument("--n-alphas", type=positive, default=32, metavar="N", help="how many (default: 32)")
+    to.add_argument("--alpha-min-ratio", type=float, default=1e-3, metavar="R",
                     help="of the smallest strength to the largest (default: 0.001)")  # fmt: skip
-    to.add_argument("--lams", type=_numbers, metavar="X,Y,...", help="the strengths themselves")
+    to.add_argument("--alphas", type=_numbers, metavar="X,Y,...", help="the strengths themselves")
     to.add_argument("--choose", type=_rule, default="min", metavar="RULE",
                     help="min, 1-se, or at most how many features (default: min)")  # fmt: skip
     to.add_argument("--hold-out", type=float, metavar="SHARE",
@@ -48,7 +48,7 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 def _path(given: argparse.Namespace) -> int:
     from ..training import model_files, paths
-    from ..training.train import by_name, reader_of
+    from ..training.parts import by_name, reader_of
     from ..util.progress import Live
 
     for file in (given.model, given.report):
@@ -56,7 +56,8 @@ def _path(given: argparse.Namespace) -> int:
             check_writable(Path(file), *given.data)
     model, settings = estimator(given)
     reader = reading(given)
-    own = {"lams": given.lams, "m": given.strengths, "ratio": given.ratio, "choose": given.choose}
+    own = {"alphas": given.alphas, "n_alphas": given.n_alphas, "alpha_min_ratio": given.alpha_min_ratio}
+    own["choose"] = given.choose
     judged, again = "progressive" if given.polish is False else "auto", given.passes > 1 or given.polish is not False
     own["validation"] = judged if given.hold_out is None else given.hold_out
     own["dtype"] = "float32" if given.float32 else "float64"
@@ -73,7 +74,7 @@ def _path(given: argparse.Namespace) -> int:
             f"--choose {given.choose} needs rows that were not learned, and none were judged: give more rows, "
             "in a random order, --hold-out 0.2, or --choose 10 for at most 10 features."
         )
-    chosen = trained.model.lam_
+    chosen = trained.model.alpha_
     table = {"path": found.table(), "chosen": chosen, "notes": trained.notes}
     print(to_json(table) if given.json else paths.as_text(found, chosen))
     if given.model:

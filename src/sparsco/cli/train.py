@@ -150,8 +150,9 @@ def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 def _train(given: argparse.Namespace) -> int:
     from ..streams import open_stream
     from ..training import model_files
+    from ..training.checkpoints import ResumeError
     from ..training.scoring import read_alike
-    from ..training.train import Checkpoints, ResumeError, StoppedError, train
+    from ..training.train import StoppedError, train
     from ..util.progress import Live
 
     source = given.data[0] if len(given.data) == 1 else given.data
@@ -182,21 +183,14 @@ def _train(given: argparse.Namespace) -> int:
                 print(f"sparsco: {stopped}; nothing was kept.", file=sys.stderr)
                 return INTERRUPTED if asked[0] == signal.SIGINT else TERMINATED
         return _finished(given, trained, reader, path, lambda: None)
-    rows, seconds = given.checkpoint_every or (None, 60.0)
-    if given.resume and not (rows or seconds):
-        raise ValueError("--resume needs checkpoints, and --checkpoint-every 0 writes none: leave one of them out.")
-    checkpoints = Checkpoints(path.with_name(path.name + ".checkpoint"), rows, seconds)
-    if checkpoints.exist() and not (given.resume or given.restart):
-        raise ValueError(
-            f"{checkpoints.path} is of a run that was cut off: --resume goes on from there, --restart begins anew."
-        )
+    checkpoints, is_kept = _checkpoints(given, path)
     live = Live(not given.quiet)
     with stopping(awaits_input="-" in given.data) as asked:
         try:
             trained = train(
                 source, model, passes=given.passes or 1, shuffle=not given.no_shuffle, reader=reader, names=names,
                 classes=given.classes, settings=settings, resume=given.resume, live=live,
-                checkpoints=checkpoints if rows or seconds else None, stop=lambda: bool(asked), named=named,
+                checkpoints=checkpoints if is_kept else None, stop=lambda: bool(asked), named=named,
             )  # fmt: skip
         except StoppedError as stopped:
             live.close()
@@ -209,6 +203,21 @@ def _train(given: argparse.Namespace) -> int:
                 print(f"sparsco: the last checkpoint, {checkpoints.path}, is kept: --resume goes on.", file=sys.stderr)
             raise
     return _finished(given, trained, reader, path, checkpoints.remove)
+
+
+def _checkpoints(given: argparse.Namespace, path: Path) -> tuple[Any, bool]:
+    """Return where the checkpoints of a model's run are, and whether new ones are written."""
+    from ..training.checkpoints import Checkpoints
+
+    rows, seconds = given.checkpoint_every or (None, 60.0)
+    if given.resume and not (rows or seconds):
+        raise ValueError("--resume needs checkpoints, and --checkpoint-every 0 writes none: leave one of them out.")
+    checkpoints = Checkpoints(path.with_name(path.name + ".checkpoint"), rows, seconds)
+    if checkpoints.exist() and not (given.resume or given.restart):
+        raise ValueError(
+            f"{checkpoints.path} is of a run that was cut off: --resume goes on from there, --restart begins anew."
+        )
+    return checkpoints, bool(rows or seconds)
 
 
 def _on_dask(
@@ -256,7 +265,7 @@ def _finished(
     """Write the model, judge it where there are test rows, and say what came out; ``written`` is called in between."""
     from ..training import model_files, scoring
     from ..training.inspection import as_text, summary
-    from ..training.train import by_name, reader_of
+    from ..training.parts import by_name, reader_of
 
     outcome = summary(trained)
     extra: dict[str, Any] = {"reader": reader_of(trained.stream, reader), "training": outcome}

@@ -11,14 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..data.slots import Names
 from ..engine.run import PILOT_ROWS, Run
-from ..estimators.linear import LinearModel, solve
-from ..selection.paths import SparsePath, shell_of
+from ..estimators.converted import solve
+from ..estimators.fit_state import unchanged_on_error
+from ..estimators.linear import LinearModel
+from ..selection.linear_path import LinearPath
 from ..streams.cache import CacheStream
 from ..streams.files import changed
 from ..streams.tabular import CATEGORICAL, IGNORE
-from ..training.train import Part, Training, by_name, first_classes, labels, reader_of
+from ..training.parts import Part, by_name, first_classes, labels, reader_of
+from ..training.train import Training
 from ..util.progress import Bar
 from .executors import Here, OnDask, executor
 from .mixing import Mixing
@@ -161,7 +163,7 @@ def train(
             rows = fit_stream(model, parts, options, pool, named)
         else:
             decided = Training(model, 1, False, dict(reader or {}), classes, dict(settings or {}))
-            decided._decide(part.y)
+            decided.decide(part.y)
             decided.notes += told.remarks
             model, notes = decided.model, decided.notes
             if kind == "path":
@@ -199,7 +201,7 @@ def _classifies(estimator: Any) -> bool:
 
 def _shell(model: Any, kind: str) -> Any:
     """What knows labels and features."""
-    return model.path_._shell if kind == "path" else model
+    return model.path_.shell if kind == "path" else model
 
 
 def _keep_names(model: Any, told: Head, options: Mapping[str, Any]) -> None:
@@ -210,7 +212,7 @@ def _keep_names(model: Any, told: Head, options: Mapping[str, Any]) -> None:
         return
     every = list(options["names"].values())
     if told.columns is None and isinstance(model, LinearModel):
-        model._features = Names().of(np.arange(len(every)), len(every), options["names"])
+        model.name_features(options["names"])
     else:
         model.feature_names_in_ = np.array(every, object)
 
@@ -224,7 +226,7 @@ def _keep_labels(model: Any, told: Head, classes: Any) -> None:
 
 def _names_of_hashed(model: Any, parts: list[Partition], pool: Here | OnDask) -> dict[int, str]:
     """Of features with a weight: the first name in the order of the rows."""
-    columns, found = set(np.unique(model._solved().coef.indices).tolist()), dict[int, str]()
+    columns, found = set(np.unique(model.convert().coef.indices).tolist()), dict[int, str]()
     for some in (parts[:1], parts[1:]):  # most names occur soon
         if columns - found.keys():
             more = pool.map("sparsco-names", hashed_names, [(part, columns - found.keys()) for part in some])
@@ -237,7 +239,7 @@ def _kind_of(estimator: Any) -> str:
     """Which strategy is for an estimator; None for one that the labels decide on."""
     if estimator is None or isinstance(estimator, LinearModel):
         return "mixing"
-    if isinstance(estimator, SparsePath):
+    if isinstance(estimator, LinearPath):
         return "path"
     from ..selection.cross_validation import CrossValidated
     from ..selection.stable.linear import StableLinearModel
@@ -256,9 +258,9 @@ def _fit_mixed(
 ) -> int:  # fmt: skip
     """Both phases over all partitions; how many rows there are."""
     _check(model, passes)
-    with model._unchanged_on_error():
+    with unchanged_on_error(model):
         runs = _begun(model, decided, part)
-        mixing = Mixing(shell_of(model), runs, parts, options, pool, round_rows, _shown(progress, model.verbose))
+        mixing = Mixing(model.shell(), runs, parts, options, pool, round_rows, _shown(progress, model.verbose))
         mixing.phase_one(passes)
         _take_answers(model, mixing, mixing.phase_two())
     return sum(mixing.rows)
@@ -298,7 +300,7 @@ def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition
 
 def _check(model: Any, passes: int | None) -> None:
     """Refuse what partitions cannot do."""
-    if getattr(model, "_lams", None) is not None:
+    if model.strengths is not None:
         raise ValueError("several strengths are learned by SparsePath: give that.")
     default = {name: each.default for name, each in inspect.signature(type(model).__init__).parameters.items()}
     counted = "the rows are read as often as passes= says"
@@ -325,10 +327,9 @@ def _begun(model: Any, decided: Training, part: Part) -> list[Run]:
         if classes is None:
             classes = first_classes(y)
             decided.notes.append(f"{len(classes)} classes in the first {len(y)} rows; another would be refused")
-    for name in ("_runs", "_model"):
-        vars(model).pop(name, None)
+    model.forget()
     model.take_rows(part.matrix, y, part.weights, classes=classes if model.classifies else None)
-    return [run if run.pilot is not None else run.early() for run in model._runs]
+    return model.fit_state.begun()
 
 
 def _shown(progress: bool | None, verbose: int) -> Callable[[str, int, int], None] | None:
@@ -352,9 +353,7 @@ def _take_answers(model: Any, mixing: Mixing, answers: list[Any]) -> None:
         "examples": mixing.learned,
         "distributed": {"partitions": list(mixing.rows), "rounds": mixing.rounds, "phase two": mixing.second},
     }
-    found = found._replace(report=report, t=mixing.learned)
-    model._model = found._replace(coef=model._arranged(found.coef), intercept=model._arranged(found.intercept))
-    model.n_features_in_ = max(model.n_features_in_, found.coef.shape[1])
-    model._features.width = model.n_features_in_
+    model.fit_state.take(found._replace(report=report, t=mixing.learned), model.arranged)
+    model.widen(found.coef.shape[1])
     model.n_iter_ = mixing.passes
-    model._drop_training("a fit over partitions keeps no training state")
+    model.drop_training("a fit over partitions keeps no training state")

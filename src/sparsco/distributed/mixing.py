@@ -22,9 +22,8 @@ from ..data.rows import Matrix
 from ..engine.run import Run
 from ..estimators.tasks import places_among
 from ..parts.compatibility import partitions_reason, refuse
-from ..parts.contracts import NEVER
 from ..problem.state import Means, Rows
-from ..training.train import Part, labels
+from ..training.parts import Part, labels
 from .executors import Here, OnDask
 from .partitions import Partition, Place
 from .sparse import Sparse
@@ -57,7 +56,7 @@ class Job:
                     f"{where}, row {row + at + 1} has the label {y[at : at + 1].tolist()[0]!r}, which is none of the "
                     f"classes {self.shell.classes_.tolist()}: name all of them, classes=."
                 )
-        codes, weights = self.shell._encoded(y, part.weights, False, None)
+        codes, weights = self.shell.encode_next(y, part.weights, False, None)
         weights = np.ones(len(codes)) if weights is None else weights
         return part.matrix, codes, weights, np.flatnonzero(weights)
 
@@ -148,8 +147,7 @@ def learn(partition: Partition, place: Place, most: int, job: Job, *levels: Mess
     def use(part: Part, row: int) -> None:
         matrix, codes, weights, order = job.rows(part, partition.name, row)
         for run in runs:
-            run.grow(matrix.d)
-            run._advance(matrix, codes, weights, order)
+            run.learn(matrix, codes, weights, order)
         counted[:] += part.rows, matrix.indptr[-1] - matrix.indptr[0]
 
     following = partition.take(place, most, use)
@@ -170,11 +168,9 @@ def started(template: Run, updates: Sequence[Update]) -> Run:
         update.cells.add_to(numbers)
         rest = rest + update.rest
     _put(run, numbers, rest)
-    run.t = run.seen = run.block.start = round(float(rest[-1]))
+    run.go_on_at(round(float(rest[-1])))
     run.optimizer.averaged(problem, run.state, run.t)
     run.optimizer.settle(problem, run.state, run.block, run.t)
-    run.history, run.warnings, run.reservoir, run.previous = [], [], None, None
-    run.window_weight, run.watched, run._next_event, run._next_look = 0.0, 0, NEVER, NEVER
     return run
 
 
@@ -261,9 +257,7 @@ def gradients(
             targets, scaled = run.targets.encode(codes[order], weights[order], problem.width)
             sums.learn(Rows(matrix.indptr, matrix.indices, matrix.data, targets, scaled), order, problem)
             if reservoir is not None:
-                twin = copy.copy(run)
-                twin.reservoir = reservoir
-                twin._offer(matrix, codes, weights, order)
+                run.offer(reservoir, matrix, codes, weights, order)
         counted[0] += len(order)
 
     partition.take(Place(), np.inf, use)
@@ -395,7 +389,7 @@ class Mixing:
         found = self._gradients(points)
         answers = []
         for k, (run, full) in enumerate(zip(runs, self.runs, strict=True)):
-            run._pilot_rows, run.rounding, run.seen = full._pilot_rows, full.rounding, self.learned
+            run.end_like(full, self.learned)
             answers.append(self._answer(run, k, points[k], means[k], window.rows, found))
             self.runs[k] = run
         return answers
@@ -470,11 +464,4 @@ def _allowed(run: Run) -> Any:
 def _template(run: Run) -> Run:
     """The same method and constants, nothing learned, no state: small."""
     refuse(partitions_reason(run.optimizer))
-    twin = copy.copy(run)
-    twin.conversion, twin.rounding = Average(), None
-    fresh = twin.beginner(run.targets)
-    if fresh._dense is not None:
-        raise ValueError(f"{type(run.optimizer).__name__} with these settings sums iterates densely: choose 'nftrl'.")
-    for name in ("state", "block", "_pilot_rows", "_pilot_given"):
-        setattr(fresh, name, None)
-    return fresh
+    return run.template(Average())

@@ -20,7 +20,7 @@ from ..streams.cache import is_cache
 from ..streams.files import STDIN, Files, is_paths, paths_of, spans
 from ..streams.protocol import unlabelled
 from ..streams.tables import is_table, with_roles
-from ..training.train import Part
+from ..training.parts import Part
 from .executors import pickled
 
 MOST = 64

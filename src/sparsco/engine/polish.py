@@ -119,10 +119,8 @@ def polish(
 
 
 def finish(run: Any, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]], tol: float) -> Answer:
-    """A run's answer, polished; ``rows`` gives rows with y and weights as the run learned them."""
+    """Return the polished answer of a run that has begun; ``rows`` gives rows, y and weights as it learned them."""
     answer = run.finish()
-    run = answer.report.get("run", run)
-
     problem, found = run.problem, list[Polished]()
     together = max(1, _MARGINS // max(run.examples, 1))
     for first in range(0, problem.m, together):

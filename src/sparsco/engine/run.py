@@ -254,10 +254,20 @@ class Run:
         """All there is to put back into ``vars(run)`` when something goes wrong while rows are still collected."""
         return vars(self) | {"_buffer": list(self._buffer), "history": [], "warnings": list(self.warnings)}
 
-    def early(self) -> Run:
-        """A twin that has learned what was collected so far."""
+    def go_back(self, before: dict[str, Any]) -> None:
+        """Be what ``before_pilot`` returned."""
+        vars(self).clear()
+        vars(self).update(before)
+
+    def twin(self) -> Run:
+        """A copy that has collected the same rows, and collects further ones for itself."""
         twin = copy.copy(self)
         vars(twin).update(self.before_pilot())
+        return twin
+
+    def early(self) -> Run:
+        """A twin that has learned what was collected so far."""
+        twin = self.twin()
         twin.begin()
         return twin
 
@@ -394,7 +404,7 @@ class Run:
             k += n
         if self.reservoir is not None and not again:
             for first in range(0, len(order), _OFFERED):
-                self._offer(matrix, y, weights, order[first : first + _OFFERED])
+                self.offer(self.reservoir, matrix, y, weights, order[first : first + _OFFERED])
 
     def _for_kernels(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, ...]:
         """Targets and weights as kernels take them: of every lane, or a column of one number for all lanes."""
@@ -446,12 +456,6 @@ class Run:
         if not np.all(np.isfinite(problem.unpacked(self.state.bias))):
             self._diverged()
         return n
-
-    def _offer(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray) -> None:
-        self.reservoir.offer(
-            matrix.indptr[order], matrix.indptr[order + 1], matrix.indices, matrix.data,
-            lambda kept: self.lanes_of(y[order[kept]], weights[order[kept]]),
-        )  # fmt: skip
 
     def _diverged(self) -> None:
         raise DivergenceError(
@@ -659,9 +663,7 @@ class Run:
     def finish(self) -> Answer:
         """The converted model; the run itself is left as it is."""
         if self.pilot is None:
-            early = self.early()
-            answer = early.finish()
-            return answer._replace(report={**answer.report, "run": early})
+            return self.early().finish()
         answer = self.conversion.finish(self)
         w, b = answer.w, answer.b
         with np.errstate(over="ignore", invalid="ignore"):
@@ -680,6 +682,45 @@ class Run:
         if reached > 1e3 * zero > 0.0:
             self._diverged()
         return answer if self.rounding is None else self.rounding.round(answer, self)
+
+    # ---- what fits over partitions ask for -----------------------------------------------------------------------
+
+    def template(self, conversion: Any) -> Run:
+        """The same method and constants with another conversion, nothing learned, no state: small."""
+        twin = copy.copy(self)
+        twin.conversion, twin.rounding = conversion, None
+        fresh = twin.beginner(self.targets)
+        if fresh._dense is not None:
+            raise ValueError(
+                f"{type(self.optimizer).__name__} with these settings sums iterates densely: choose 'nftrl'."
+            )
+        for name in ("state", "block", "_pilot_rows", "_pilot_given"):
+            setattr(fresh, name, None)
+        return fresh
+
+    def go_on_at(self, t: int) -> None:
+        """Be at example t of a template, whose state was put here: nothing to look at or to sum so far."""
+        self.t = self.seen = self.block.start = t
+        self.history, self.warnings, self.reservoir, self.previous = [], [], None, None
+        self.window_weight, self.watched, self._next_event, self._next_look = 0.0, 0, NEVER, NEVER
+
+    def learn(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray) -> None:
+        """Learn rows of positive weight; no pilot is kept back."""
+        self.grow(matrix.d)
+        self._advance(matrix, y, weights, order)
+
+    def offer(
+        self, reservoir: Reservoir, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray
+    ) -> None:
+        """Offer rows to a reservoir."""
+        reservoir.offer(
+            matrix.indptr[order], matrix.indptr[order + 1], matrix.indices, matrix.data,
+            lambda kept: self.lanes_of(y[order[kept]], weights[order[kept]]),
+        )  # fmt: skip
+
+    def end_like(self, full: Run, seen: int) -> None:
+        """Be ready to ``finish`` as ``full`` would, after so many examples."""
+        self._pilot_rows, self.rounding, self.seen = full._pilot_rows, full.rounding, seen
 
 
 _MANY = 1 << 20

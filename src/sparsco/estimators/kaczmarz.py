@@ -125,7 +125,7 @@ def kaczmarz(
         bar.close()
     answer = run.finish()
     w = answer.w[:, 0] + 0.0  # no negative zeros
-    report = {key: part for key, part in answer.report.items() if key != "run"}
+    report = dict(answer.report)
     if step != "row":
         report["step"] = float(step) / largest
     return Solution(w, done, _residual(last, w) if not converged else residual, converged, report)

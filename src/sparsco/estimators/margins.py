@@ -11,18 +11,19 @@ from .. import losses
 
 
 class Margins:
-    """What predicts by margins, ``classes_`` and ``_loss()``."""
+    """What predicts by margins, ``classes_`` and ``loss_record()``."""
 
     classes_: np.ndarray
-    _loss: Callable[[], Any]
+    loss_record: Callable[[], Any]
 
-    def _best(self, p: np.ndarray) -> np.ndarray:
-        """The most likely class for each row of margins."""
+    def labels_of(self, p: np.ndarray) -> np.ndarray:
+        """Return the most likely class for each row of margins."""
         alone = p.shape[1] == 1 and len(self.classes_) == 2
         return self.classes_[(p[:, 0] > 0.0).astype(int) if alone else p.argmax(1)]
 
-    def _probabilities(self, p: np.ndarray) -> np.ndarray:
+    def probabilities_of(self, p: np.ndarray) -> np.ndarray:
+        """Return the probability of each class for each row of margins."""
         if len(self.classes_) == 1:
             return np.ones_like(p)
-        loss = self._loss()
+        loss = self.loss_record()
         return (losses.Logistic() if p.shape[1] == 1 and loss.couples else loss).probabilities(p)

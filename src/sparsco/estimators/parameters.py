@@ -111,7 +111,7 @@ def refuse_polish(model: Any, method: str) -> None:
 
 def most_models(model: Any) -> int | None:
     """How many models a run may learn at most; None for all, where something ties them together."""
-    loss = named("loss", model.loss, model._losses)
+    loss = named("loss", model.loss, model.known_losses)
     penalty, optimizer = named("penalty", asked(model, "penalty"), PENALTIES), asked(model, "optimizer")
     optimizer = named("optimizer", "nftrl" if _is_auto(optimizer) else optimizer, _optimizers())
     if optimizer.penalises_each_model:
@@ -156,8 +156,8 @@ def _regularizer(model: Any, d: int) -> Any:
         pen = pen.astype(np.float64)
     if not isinstance(model.alpha, str):
         return elastic_net(float(model.alpha), float(model.l1_ratio), pen)
-    if isinstance(model._lams, np.ndarray) and model.l1_ratio == 1.0:  # a path: nothing to ask rows for
-        return elastic_net(float(model._lams.max()), 1.0, pen)
+    if isinstance(model.strengths, np.ndarray) and model.l1_ratio == 1.0:  # a path: nothing to ask rows for
+        return elastic_net(float(model.strengths.max()), 1.0, pen)
     return AutoElasticNet(AUTO_FRACTION, float(model.l1_ratio), pen)
 
 
@@ -165,10 +165,10 @@ def parts(
     model: Any, regularizer: Any, starts_elsewhere: bool = False, one_by_one: bool = False
 ) -> tuple[Any, Any, Any, Any]:
     """Loss, optimizer, conversion and step-size rule, with every "auto" decided."""
-    loss = model._loss()
+    loss = model.loss_record()
     if loss.classifies and not model.classifies:
         raise ValueError(f"loss={model.loss!r} is for labels: a regression needs a loss of numbers such as 'squared'.")
-    if model.classifies and not loss.classifies and type(loss) not in map(type, model._losses.values()):
+    if model.classifies and not loss.classifies and type(loss) not in map(type, model.known_losses.values()):
         raise ValueError(f"loss={model.loss!r} is for numbers: a classifier needs a loss of labels such as 'logistic'.")
     if one_by_one and is_of_fixed_width(regularizer):
         what = type(regularizer).__name__ if model.feature_weights is None else "feature_weights"
@@ -237,22 +237,20 @@ def _step(model: Any) -> Any:
 def new_runs(
     model: Any, d: int, init: tuple[np.ndarray, np.ndarray] | None = None, one_by_one: bool = False
 ) -> list[Run]:
-    """One run for each of ``model._models()``, nothing learned yet; ``one_by_one``: for a stream of ``learn_one``."""
+    """Return a run for each of the model's targets, nothing learned; ``one_by_one``: for a stream of ``learn_one``."""
     regularizer = _regularizer(model, d)
     loss, optimizer, conversion, step = parts(model, regularizer, init is not None, one_by_one)
     seed = seed_of(model.random_state)
     runs, first = [], 0
-    for targets in model._models():
+    for targets in model.targets_of_runs():
         part = slice(first, first + targets.m)
         first += targets.m
         own = None if init is None else (init[0][:, part], init[1][part])
         runs += [
             Run(loss, regularizer, optimizer, conversion, step, d=d, targets=targets,
-                intercept=bool(model.fit_intercept), seed=seed, initial=own, lams=lams, single=model._single)
-            for lams in _strengths(model._lams, targets.m, model.n_jobs)
+                intercept=bool(model.fit_intercept), seed=seed, initial=own, lams=lams, single=model.in_float32)
+            for lams in _strengths(model.strengths, targets.m, model.n_jobs)
         ]  # fmt: skip
-    for run in runs:
-        run.told = runs[0].told
     return runs
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable
 from typing import Any, Self
@@ -21,11 +20,11 @@ from sklearn.utils.validation import (
 )
 
 from ..data.rows import Matrix, as_matrix, check_numbers
-from ..data.slots import Columns, Names, SeenColumns
-from ..engine.polish import slices
-from .linear import LinearModel, check_some_weight
+from ..data.slots import Columns, SeenColumns
+from .fit_state import unchanged_on_error
+from .linear import LinearModel
 from .margins import Margins
-from .parameters import check_parameters, refuse_polish, starting_point, tolerance
+from .parameters import check_parameters, refuse_polish
 from .tasks import LinearClassifier, LinearRegressor
 from .views import Viewed
 
@@ -74,43 +73,22 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
 
         ``coef_init`` and ``intercept_init`` are where to start, in the shapes of ``coef_`` and ``intercept_``.
         """
-        with self._unchanged_on_error():
+        with unchanged_on_error(self):
             check_parameters(self)
             goes_on = bool(self.warm_start) and self._goes_on()
-            self._flush()
-            matrix, y, weights = self._validated(X, y, sample_weight, reset=not goes_on)
-            y, weights = self._all_targets(y, weights, goes_on)
-            check_some_weight(weights)
-            matrix = self._placed(matrix)
             if goes_on:
-                if coef_init is not None or intercept_init is not None:
-                    raise ValueError("coef_init and intercept_init mean nothing where warm_start goes on: leave them.")
-                runs = copy.deepcopy(self._runs)
-                for run in runs:
-                    run.grow(matrix.d)
-            else:
-                m = sum(targets.m for targets in self._models())
-                init = starting_point(coef_init, intercept_init, self.n_features_in_, m)
-                if init is not None:
-                    init = self._features.start(init[0]), init[1]
-                runs = self._begin(self._features.room, init)
-                self.n_iter_, self._layout = 0, "dense"
-            self._runs, self._model, self._streaming, self._noting = runs, None, False, False
-            self._passes(matrix, y, weights)
-            if tolerance(self):
-                learned = slice(None) if weights is None else np.flatnonzero(weights)
-                every = np.ones(len(matrix)) if weights is None else weights
-                rows = matrix if weights is None else matrix.take(learned)
-                self.polish_on(lambda: slices(rows, y[learned], every[learned]))
-            self._solved()
+                self._flush()
+            matrix, y, weights = self.check_rows(X, y, sample_weight, reset=not goes_on)
+            self.fit_rows(matrix, y, weights, goes_on, (coef_init, intercept_init))
+            self.convert()
         return self
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """Learn the rows in their order."""
-        with self._unchanged_on_error():
+        with unchanged_on_error(self):
             refuse_polish(self, "partial_fit")
             first = self._begins("partial_fit")
-            matrix, y, weights = self._validated(X, y, sample_weight, reset=first, grows=True)
+            matrix, y, weights = self.check_rows(X, y, sample_weight, reset=first, grows=True)
             self._learn_next(matrix, y, weights, first, classes)
         return self
 
@@ -136,14 +114,14 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         if names is not None:
             width = 1 + max(map(int, x[0]), default=-1)
             if width > len(names):
-                self._features.unnote()
-                self._noted.pop()
+                self._fit.unnote()
                 raise ValueError(_nameless(width, len(names)))
 
-    def _validated(
+    def check_rows(
         self, X: Any, y: Any, sample_weight: Any, reset: bool, grows: bool = False
     ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
-        if grows and not reset and isinstance(self._features, Columns):
+        """Return rows, targets and weights as scikit-learn checks them; ``reset`` forgets what was learned before."""
+        if grows and not reset and isinstance(self._fit.features, Columns):
             shape: Any = getattr(X, "shape", ())
             if len(shape) == 2 and shape[1] > self.n_features_in_:
                 self._widen(X)
@@ -156,8 +134,8 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         if sample_weight is not None:
             weights = checked_weights(sample_weight, X, may_be_zero=grows)
         if reset:
-            self._features = self._new_features(X.shape[1])
-        matrix = as_matrix(X, wide=isinstance(self._features, SeenColumns))
+            self.forget(X.shape[1])
+        matrix = as_matrix(X, wide=isinstance(self._fit.features, SeenColumns))
         for name, data in (("y", y), ("sample_weight", weights)):
             if data is not None and data.dtype.kind == "f":
                 check_numbers(data, name)
@@ -168,33 +146,33 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         """The names of a stream's features, by column of ``coef_``; where features are columns, those of X."""
         check_is_fitted(self)
         self._flush()
-        if isinstance(self._features, Names):
-            names = np.empty(len(self._features), object)
-            names[:] = self._features.names
+        if self._fit.has_names:
+            names = np.empty(len(self._fit.features), object)
+            names[:] = self._fit.features.names
             return names
         return _check_feature_names_in(self)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The names of the features whose weight is not zero."""
-        if self.__sklearn_is_fitted__() and isinstance(self._features, Names):
+        if self.__sklearn_is_fitted__() and self._fit.has_names:
             return self.feature_names_[self.get_support()]
         if input_features is None and not hasattr(self, "feature_names_in_"):
             return np.array([f"x{column}" for column in self.get_support(indices=True)], object)  # not of all columns
         return super().get_feature_names_out(input_features)
 
     def _get_support_mask(self) -> np.ndarray:
-        coef = self._solved().coef
-        used = self._features.to_columns(coef.indices)
+        coef = self.convert().coef
+        used = self._fit.features.to_columns(coef.indices)
         mask = np.zeros(self.n_features_in_, bool)
         mask[used] = True
         return mask
 
     def _margins(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        model = self._solved()
+        model = self.convert()
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        if isinstance(self._features, SeenColumns):
-            X = self._features.find(as_matrix(X, wide=True)).to_scipy()
+        if isinstance(self._fit.features, SeenColumns):
+            X = self._fit.features.find(as_matrix(X, wide=True)).to_scipy()
         p = X @ model.coef.T
         return (p.toarray() if sp.issparse(p) else p) + model.intercept
 
@@ -221,7 +199,7 @@ def _nameless(columns: int, named: int) -> str:
 
 def has_probabilities(model: Any) -> bool:
     """Whether the model's loss gives any; an AttributeError says why not."""
-    if model._loss().probabilities is None:
+    if model.loss_record().probabilities is None:
         raise AttributeError(f"predict_proba needs loss='logistic' or 'multinomial', not {model.loss!r}.")
     return True
 
@@ -240,13 +218,13 @@ class MarginClassifier(ClassifierMixin, Margins):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most likely label of each row."""
-        return self._best(self._margins(X))
+        return self.labels_of(self._margins(X))
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (rows, classes); with more than two classes the softmax of "multinomial", otherwise each
         class's own, scaled to sum to one."""
-        return self._probabilities(self._margins(X))
+        return self.probabilities_of(self._margins(X))
 
     @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -323,10 +301,11 @@ or a conversion record
     -----
     ``fit`` goes over the rows several times, ``partial_fit`` once, ``learn_one`` takes one example; see docs/streams.md
     for streams that bring new features and classes.  ``partial_fit`` cut into any pieces it gives the same bits as
-    ``fit`` with ``max_iter=1, shuffle=False, tol=None``.  ``coef_``, ``intercept_``, ``n_nonzero_``, ``history_`` and
-    ``report_`` are computed when asked for.  Bad input raises ``ValueError`` and leaves the estimator as it was.  Steps
-    that are too large raise :class:`sparsco.DivergenceError`: after ``fit`` the estimator is as before, a stream in
-    ``partial_fit`` is lost and raises it again.
+    ``fit`` with ``max_iter=1, shuffle=False, tol=None``.  ``convert`` makes the model of what a stream has learned;
+    ``coef_``, ``predict`` and all that needs a model call it, ``report_`` and views do not.  Bad input raises
+    ``ValueError`` and leaves the estimator as it was.  Steps that are too large raise
+    :class:`sparsco.DivergenceError`: after ``fit`` the estimator is as before, a stream in ``partial_fit`` is lost and
+    raises it again.
 
     Weights multiply the loss and are not rescaled: the objective is the mean of weight times loss over the rows of
     positive weight, so weights that are all 2 count like half of alpha.  ``finalize()`` drops the training state, which
@@ -358,7 +337,7 @@ or a conversion record
     @available_if(has_probabilities)
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """The probability of each label for one example, given as to ``learn_one``; see ``predict_one``."""
-        p = self._probabilities(self._margins_one(x)[None])[0]
+        p = self.probabilities_of(self._margins_one(x)[None])[0]
         return dict(zip(self.classes_.tolist(), p.tolist(), strict=True))
 
 
@@ -389,7 +368,7 @@ class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The predicted target of each row, (rows,) or (rows, outputs)."""
-        return self._predicted(self._margins(X))
+        return self.predictions_of(self._margins(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -398,10 +377,7 @@ class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):
 
 
 def as_estimator(model: LinearModel) -> SparseClassifier | SparseRegressor:
-    """The same model behind scikit-learn's contract; nothing is copied."""
+    """Return the same model behind scikit-learn's contract; runs and features are shared."""
     if isinstance(model, SparseClassifier | SparseRegressor):
         return model
-    kind: Any = SparseClassifier if model.classifies else SparseRegressor
-    twin = object.__new__(kind)
-    vars(twin).update(vars(model))
-    return twin
+    return model.twin(model.fit_state.clone(), SparseClassifier if model.classifies else SparseRegressor)

@@ -39,7 +39,6 @@ from ..conversions.thinning import (
     sampling_shares,
     second_moments,
 )  # fmt: skip
-from ..data.slots import Names
 from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, Squared
 from ..penalties import ElasticNet
 from ..util.validation import check_count
@@ -158,7 +157,7 @@ def _read(w: Any) -> Models:
         if v.ndim != 1:
             raise ValueError(f"weights of shape {v.shape}: pass one model's weights, a vector, or a fitted model.")
         return Models(_finite("weights", v)[:, None], np.zeros(1), Squared(), ElasticNet(0.0), True)
-    if isinstance(getattr(w, "_features", None), Names) or getattr(w, "storage", None) == "seen":
+    if getattr(getattr(w, "fit_state", None), "has_names", False) or getattr(w, "storage", None) == "seen":
         raise ValueError(
             f"this {name} lists only the features that it has seen: fit it from a matrix with storage='auto', or with "
             "budget=, which needs no list."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from .parameters import most_models
 class LinearClassifier(Margins, LinearModel):
     """Labels; more than two are learned one against the rest, or by one softmax."""
 
-    _losses = CLASSIFIER_LOSSES
+    known_losses = CLASSIFIER_LOSSES
     classifies = True
 
     def __init__(
@@ -43,36 +42,36 @@ class LinearClassifier(Margins, LinearModel):
         )  # fmt: skip
         self.class_weight = class_weight
 
-    def _loss(self) -> Any:
-        loss = super()._loss()
-        if isinstance(loss, losses.Multinomial) and len(getattr(self, "classes_", ())) == 2 and not self._open:
+    def loss_record(self) -> Any:
+        loss = super().loss_record()
+        if isinstance(loss, losses.Multinomial) and len(getattr(self, "classes_", ())) == 2 and not self._fit.is_open:
             return losses.Logistic()  # the same model, in one margin
         return loss
 
     def _lanes(self, first: int, m: int) -> OneVsRest:
         """The targets of a run of a stream that finds its classes itself."""
-        return OneVsRest(first, m, 0.0 if self._loss().couples else -1.0)
+        return OneVsRest(first, m, 0.0 if self.loss_record().couples else -1.0)
 
-    def _models(self) -> list[Any]:
-        if self._open:
+    def targets_of_runs(self) -> list[Any]:
+        if self._fit.is_open:
             return [self._lanes(0, 1)]
         k = len(self.classes_)
-        if self._loss().couples:
+        if self.loss_record().couples:
             return [Classes(np.eye(k), np.ones((k, k)))]
         signs = np.array([[-1.0], [1.0]]) if k == 2 else 2.0 * np.eye(k) - 1.0
         return [Classes(signs, np.ones_like(signs), part) for part in self._blocks(signs.shape[1])]
 
-    def _all_targets(
+    def encode_all(
         self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
         if goes_on:
             codes = self._codes(y)
         else:
-            (self.classes_, codes), self._open = two_or_more(y, "y"), False
+            (self.classes_, codes), self._fit.is_open = two_or_more(y, "y"), False
         weights = self._weighted(codes, weights, self.class_weight)
         if weights is not None and weights.any() and len(np.unique(codes[weights > 0.0])) < 2:
             raise ValueError("only one class has rows of positive weight: a classifier needs at least two classes.")
-        if self._open:
+        if self._fit.is_open:
             codes = np.array(self._code_of_each())[codes]
         return codes.astype(np.float64), weights
 
@@ -91,7 +90,7 @@ class LinearClassifier(Margins, LinearModel):
     def _class_weights(self, y: np.ndarray) -> np.ndarray | None:
         if self.class_weight is None:
             return None
-        scale = np.array([self.class_weight.get(label, 1.0) for label in self._codes_of], np.float64)
+        scale = np.array([self.class_weight.get(label, 1.0) for label in self._fit.codes], np.float64)
         if not (np.all(np.isfinite(scale)) and np.all(scale >= 0.0)):
             raise ValueError(f"class_weight={self.class_weight!r}: class weights must be finite and at least 0.")
         return scale[y.astype(np.int64)]
@@ -99,9 +98,9 @@ class LinearClassifier(Margins, LinearModel):
     def _begin_labels(self, anew: bool) -> None:
         self._refuse_balanced("learn_one")
         if anew:
-            self._open, self._codes_of, self.classes_ = True, {}, np.array([])
-        elif not self._open:
-            self._codes_of = {label: code for code, label in enumerate(self.classes_.tolist())}
+            self._fit.is_open, self._fit.codes, self.classes_ = True, {}, np.array([])
+        elif not self._fit.is_open:
+            self._fit.codes = {label: code for code, label in enumerate(self.classes_.tolist())}
 
     def _refuse_balanced(self, method: str) -> None:
         if isinstance(self.class_weight, str):
@@ -111,27 +110,27 @@ class LinearClassifier(Margins, LinearModel):
 
     def _target(self, y: Any) -> float:
         try:
-            code = self._codes_of.get(y)
+            code = self._fit.codes.get(y)
         except TypeError:
             raise ValueError(f"y is a {type(y).__name__}, which cannot be a label.") from None
         if code is None:
-            if not self._open:
+            if not self._fit.is_open:
                 raise ValueError(_unknown(y, self.classes_))
             _check_labels(np.array([y]))
             self._add_labels([y])
-            code = self._codes_of[y]
+            code = self._fit.codes[y]
         return code
 
     def _add_labels(self, labels: list[Any]) -> None:
         """New classes, whose codes are the next ones; nothing that is there is changed in place."""
-        codes = {**self._codes_of, **{label: len(self._codes_of) + k for k, label in enumerate(labels)}}
-        if getattr(self, "_runs", None) and most_models(self) is None:
-            refuse(models_reason(self._runs[0].optimizer, len(codes)))
+        codes = {**self._fit.codes, **{label: len(self._fit.codes) + k for k, label in enumerate(labels)}}
+        if self._fit.runs and most_models(self) is None:
+            refuse(models_reason(self._fit.runs[0].optimizer, len(codes)))
         try:
             classes = np.array(sorted(codes))
         except TypeError as error:
             raise ValueError("y has labels of several types, which cannot be sorted: use one type.") from error
-        self.classes_, self._codes_of = classes, codes
+        self.classes_, self._fit.codes = classes, codes
 
     def _found(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
         """The rows' codes; labels that are new become classes, in the order in which they appear."""
@@ -143,44 +142,43 @@ class LinearClassifier(Margins, LinearModel):
             raise ValueError("y has labels of several types, which cannot be sorted: use one type.") from error
         _check_labels(labels)
         order = labels[np.argsort(first)].tolist()
-        new = [label for label in order if label not in self._codes_of]
+        new = [label for label in order if label not in self._fit.codes]
         if new:
             self._add_labels(new)
-        codes[counted] = np.array([self._codes_of[label] for label in labels.tolist()], np.int64)[places]
+        codes[counted] = np.array([self._fit.codes[label] for label in labels.tolist()], np.int64)[places]
         return codes
 
     def _new_classes(self, y: np.ndarray) -> list[tuple[int, int]]:
-        known = sum(run.targets.m for run in self._runs)
-        codes = range(known, len(self._codes_of)) if self._open else range(0)
+        known = sum(run.targets.m for run in self._fit.runs)
+        codes = range(known, len(self._fit.codes)) if self._fit.is_open else range(0)
         return [(code, int((y == code).argmax())) for code in codes]
 
     def _add_class(self, code: int) -> None:
         """While the pilot's rows are collected it will learn them all; later it has a run of its own, or a further lane
         where all classes are tied together."""
-        last = self._runs[-1]
+        last = self._fit.runs[-1]
         late, most = last.pilot is not None, most_models(self)
         if most is None or (not late and last.targets.m < most):
             last.retarget(self._lanes(last.targets.first, last.targets.m + 1))
         elif late:
-            self._runs = [*self._runs, self._runs[0].beginner(self._lanes(code, 1))]
+            self._fit.add_run(self._fit.runs[0].beginner(self._lanes(code, 1)))
         else:
-            run = copy.copy(last)
-            vars(run).update(last.before_pilot())
+            run = last.twin()
             run.retarget(self._lanes(code, 1))
-            self._runs = [*self._runs, run]
+            self._fit.add_run(run)
 
-    def _arranged(self, models: Any) -> Any:
+    def arranged(self, models: Any) -> Any:
         """By class; of two, which have a model each while more may come, half the difference (of a softmax all)."""
-        if not self._open:
+        if not self._fit.is_open:
             return models
         codes = self._code_of_each()
         if len(codes) == 2:
-            return (models[codes[1:]] - models[codes[:1]]) * (1.0 if self._loss().couples else 0.5)
+            return (models[codes[1:]] - models[codes[:1]]) * (1.0 if self.loss_record().couples else 0.5)
         return models[codes]
 
     def _code_of_each(self) -> list[int]:
         """The classes' codes in a stream that finds them itself, in the order of ``classes_``."""
-        return [self._codes_of[label] for label in self.classes_.tolist()]
+        return [self._fit.codes[label] for label in self.classes_.tolist()]
 
     def _codes(self, y: np.ndarray) -> np.ndarray:
         codes = places_among(self.classes_, y)
@@ -191,13 +189,13 @@ class LinearClassifier(Margins, LinearModel):
             raise ValueError(_unknown(unknown[0], self.classes_))
         return codes
 
-    def _encoded(
+    def encode_next(
         self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any
     ) -> tuple[np.ndarray, np.ndarray | None]:
         self._refuse_balanced("partial_fit")
         if first:
-            self._open, self._codes_of = classes is None, {}
-        if self._open:
+            self._fit.is_open, self._fit.codes = classes is None, {}
+        if self._fit.is_open:
             if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
                 raise ValueError("classes= belongs to the first call: this stream finds its classes itself.")
             codes = self._found(y, weights)
@@ -212,15 +210,15 @@ class LinearClassifier(Margins, LinearModel):
         codes = self._codes(y)
         return codes.astype(np.float64), self._weighted(codes, weights, self.class_weight)
 
-    def _codes_now(self, y: np.ndarray) -> np.ndarray:
-        if not self._open:
+    def codes_of(self, y: np.ndarray) -> np.ndarray:
+        if not self._fit.is_open:
             return self._codes(y).astype(np.float64)
-        return np.array([self._codes_of.get(label, -1) for label in y.tolist()], np.float64)
+        return np.array([self._fit.codes.get(label, -1) for label in y.tolist()], np.float64)
 
     def row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         """The loss of each row: of one margin where there are two classes, else summed over the classes' models.  A
         label that is no class counts as one that was not predicted."""
-        codes, loss = self.places(y), self._loss()
+        codes, loss = self.places(y), self.loss_record()
         if p.shape[1] == 1:
             signs = np.where(codes >= 0, np.where(codes == 1, 1.0, -1.0), np.where(p[:, 0] > 0.0, -1.0, 1.0))[:, None]
             loss = losses.Logistic() if loss.couples else loss  # of a softmax, in one margin
@@ -233,8 +231,8 @@ class LinearClassifier(Margins, LinearModel):
         codes = np.minimum(np.searchsorted(self.classes_, y.astype(self.classes_.dtype)), len(self.classes_) - 1)
         return np.where(self.classes_[codes] == y, codes, -1)
 
-    def _mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return (self._best(p) != y).astype(np.float64)
+    def mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return (self.labels_of(p) != y).astype(np.float64)
 
     def predict_one(self, x: Any) -> Any:
         """The most likely label of one example, given as to ``learn_one``.
@@ -242,21 +240,21 @@ class LinearClassifier(Margins, LinearModel):
         While a stream is under way the iterate answers, at the cost of the example's nonzeros; ``predict`` answers from
         the converted model.  After ``fit`` and ``finalize`` they are one.
         """
-        return self._best(self._margins_one(x)[None]).tolist()[0]
+        return self.labels_of(self._margins_one(x)[None]).tolist()[0]
 
 class LinearRegressor(LinearModel):
     """Numbers, in one column or several."""
 
-    _losses = REGRESSOR_LOSSES
+    known_losses = REGRESSOR_LOSSES
 
     _takes_columns = True
     _outputs: int | None
 
-    def _models(self) -> list[Values]:
-        outputs = self._outputs or 1
+    def targets_of_runs(self) -> list[Values]:
+        outputs = self._fit.outputs or 1
         return [Values(outputs, part) for part in self._blocks(outputs)]
 
-    def _all_targets(
+    def encode_all(
         self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
         return self._targets(y, goes_on), weights
@@ -264,26 +262,27 @@ class LinearRegressor(LinearModel):
     def _targets(self, y: np.ndarray, goes_on: bool) -> np.ndarray:
         """Targets as numbers; their columns are the outputs, None where y is one-dimensional."""
         outputs = y.shape[1] if y.ndim == 2 else None
-        if goes_on and outputs != self._outputs:
-            raise ValueError(f"y has {outputs or 'no'} columns; the stream began with {self._outputs or 'none'}.")
-        self._outputs = outputs
-        y, loss = as_numbers(y), self._loss()
+        if goes_on and outputs != self._fit.outputs:
+            raise ValueError(f"y has {outputs or 'no'} columns; the stream began with {self._fit.outputs or 'none'}.")
+        self._fit.outputs = outputs
+        y, loss = as_numbers(y), self.loss_record()
         loss.refuse(y)
         return y
 
-    def _encoded(
+    def encode_next(
         self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any
     ) -> tuple[np.ndarray, np.ndarray | None]:
         return self._targets(y, not first), weights
 
     def row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return losses.value(self._loss(), p, y.reshape(p.shape)).sum(1)
+        return losses.value(self.loss_record(), p, y.reshape(p.shape)).sum(1)
 
-    def _mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return np.square(self._predicted(p) - y)
+    def mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.square(self.predictions_of(p) - y)
 
-    def _predicted(self, p: np.ndarray) -> np.ndarray:
-        p, loss = p[:, 0] if self._outputs is None else p, self._loss()
+    def predictions_of(self, p: np.ndarray) -> np.ndarray:
+        """Return the predicted target for each row of margins."""
+        p, loss = p[:, 0] if self._fit.outputs is None else p, self.loss_record()
         return loss.predicted(p)
 
     @property
@@ -291,7 +290,7 @@ class LinearRegressor(LinearModel):
         """Weights, (features,), or (outputs, features) where y has columns; sparse and (outputs, features) after
         ``sparsify``."""
         coef = self._coef()
-        return coef if sp.issparse(coef) or self._outputs is not None else coef.ravel()
+        return coef if sp.issparse(coef) or self._fit.outputs is not None else coef.ravel()
 
     def _target(self, y: Any) -> float:
         try:
@@ -300,21 +299,20 @@ class LinearRegressor(LinearModel):
             raise ValueError(f"y is {y!r}: it must be a number for a regression.") from None
         if not -LARGEST <= number <= LARGEST:
             raise ValueError(f"y is {y!r}: it must be finite and at most {LARGEST:g} in magnitude.")
-        self._checking.refuse(np.array([number]))
+        loss = self._fit.runs[0].problem.loss
+        loss.refuse(np.array([number]))
         return number
 
     def _begin_labels(self, anew: bool) -> None:
-        if anew:
-            self._outputs = None
-        elif self._outputs is not None:
-            raise ValueError(f"learn_one takes one number for y, and this stream has {self._outputs} columns of them.")
-        self._checking = self._loss()
+        outputs = self._fit.outputs
+        if not anew and outputs is not None:
+            raise ValueError(f"learn_one takes one number for y, and this stream has {outputs} columns of them.")
 
     def predict_one(self, x: Any) -> Any:
         """The predicted target of one example, given as to ``learn_one``; see :meth:`SparseClassifier.predict_one`."""
-        p, loss = self._margins_one(x), self._loss()
+        p, loss = self._margins_one(x), self.loss_record()
         p = loss.predicted(p)
-        return float(p[0]) if self._outputs is None else p
+        return float(p[0]) if self._fit.outputs is None else p
 
 
 def _unknown(label: Any, classes: np.ndarray) -> str:

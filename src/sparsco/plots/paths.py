@@ -11,14 +11,15 @@ from .axes import axes_or_new
 
 @runtime_checkable
 class PathOfModels(Protocol):
-    """What is drawn: models of several strengths, as :class:`sparsco.selection.paths.Path` holds them."""
+    """What is drawn: models of several strengths, as :class:`sparsco.selection.path.Path` holds them."""
 
-    lams: np.ndarray
+    alphas: np.ndarray
     coefs: Any
     losses: np.ndarray
     spreads: np.ndarray
     nonzeros: np.ndarray
     stability: np.ndarray | None
+    feature_names: np.ndarray | None
 
 
 def coefficient_path(path: Any, *, axes: Any = None, features: int = 20, chosen: float | None = None) -> Any:
@@ -32,11 +33,11 @@ def coefficient_path(path: Any, *, axes: Any = None, features: int = 20, chosen:
     weights = np.zeros((len(used), len(path)))
     weights[place, coefs.col[of_first] // models] = coefs.data[of_first]
     largest = np.argsort(-np.abs(weights).max(1, initial=0.0), kind="stable")[:features]
-    names = getattr(path._shell, "feature_names_in_", None)
+    names = path.feature_names
     for k in largest:
-        axes.plot(path.lams, weights[k], linewidth=1.2, label=str(used[k] if names is None else names[used[k]]))
+        axes.plot(path.alphas, weights[k], linewidth=1.2, label=str(used[k] if names is None else names[used[k]]))
     _mark(axes, chosen)
-    axes.set(xlabel="lam", ylabel="weight", xscale="log")
+    axes.set(xlabel="alpha", ylabel="weight", xscale="log")
     axes.invert_xaxis()
     axes.grid(alpha=0.3)
     if axes.lines and len(largest) <= 20:
@@ -50,8 +51,8 @@ def error_vs_nonzeros(path: Any, *, axes: Any = None, chosen: float | None = Non
     order = np.argsort(path.nonzeros, kind="stable")
     axes.errorbar(path.nonzeros[order], path.losses[order], path.spreads[order], fmt=".-", linewidth=1.2, capsize=2)
     if chosen is not None:
-        k = int(np.abs(path.lams - chosen).argmin())
-        axes.plot(path.nonzeros[k], path.losses[k], "*", markersize=10, label=f"chosen, lam = {chosen:.3g}")
+        k = int(np.abs(path.alphas - chosen).argmin())
+        axes.plot(path.nonzeros[k], path.losses[k], "*", markersize=10, label=f"chosen, alpha = {chosen:.3g}")
         axes.legend(fontsize=8)
     axes.set(xlabel="features", ylabel="loss on rows not learned", xscale="symlog")
     axes.grid(alpha=0.3)
@@ -64,9 +65,9 @@ def selection_stability(path: Any, *, axes: Any = None, chosen: float | None = N
     if path.stability is None:
         raise ValueError("selection_stability needs folds: take the path_ of SparseClassifierCV or SparseRegressorCV.")
     axes = axes_or_new(axes)
-    axes.plot(path.lams, path.stability, ".-", linewidth=1.2)
+    axes.plot(path.alphas, path.stability, ".-", linewidth=1.2)
     _mark(axes, chosen)
-    axes.set(xlabel="lam", ylabel="agreement of folds (kappa)", xscale="log")
+    axes.set(xlabel="alpha", ylabel="agreement of folds (kappa)", xscale="log")
     axes.set_ylim(min(0.0, float(path.stability.min())), 1.05)
     axes.invert_xaxis()
     axes.grid(alpha=0.3)

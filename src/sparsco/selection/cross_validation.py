@@ -16,46 +16,43 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, count_columns
 from ..engine.run import PILOT_ROWS
-from ..estimators.parameters import tolerance
+from ..estimators.fit_state import Phase
+from ..estimators.parameters import check_parameters, new_runs, tolerance
+from ..estimators.passes import counted_rows, order_of_pass, run_passes
 from ..estimators.sklearn import SparseClassifier, SparseRegressor, has_probabilities
 from ..estimators.views import Viewed
 from ..metrics.selection import kappa_of_sizes
 from ..util.threads import aside, pool_of
-from .paths import (
+from .judging import judged, margins_by
+from .learning import (
     USELESS_PASSES,
-    Path,
-    begin,
-    check_rule,
+    check_count,
     converted,
     finished,
-    judged,
     learner_of,
-    margins_by,
     polished,
-    shell_of,
-    slices,
     solved,
     strength_of_lanes,
-    strengths,
-    twin_of,
+    strengths_of,
 )
+from .path import Path, check_rule
 
 
 class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
-    """What both have in common; ``best_estimator_`` answers."""
+    """What the cross-validated classifier and regressor share; ``best_estimator_`` answers."""
 
     _kind: Any
     path_: Path
 
     def __init__(
-        self, estimator: Any = None, *, lams: Any = None, m: int = 32, ratio: float = 1e-3, cv: Any = 5,
-        choose: Any = "min", passes: int = 1, dtype: Any = "float64", random_state: Any = None,
+        self, estimator: Any = None, *, alphas: Any = None, n_alphas: int = 32, alpha_min_ratio: float = 1e-3,
+        cv: Any = 5, choose: Any = "min", passes: int = 1, dtype: Any = "float64", random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:  # fmt: skip
         self.estimator = estimator
-        self.lams = lams
-        self.m = m
-        self.ratio = ratio
+        self.alphas = alphas
+        self.n_alphas = n_alphas
+        self.alpha_min_ratio = alpha_min_ratio
         self.cv = cv
         self.choose = choose
         self.passes = passes
@@ -65,50 +62,36 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the paths of all folds and of all rows; ``choose`` then takes a strength by the folds' losses."""
+        whole = self._learner()
+        matrix, y, weights = whole.check_rows(X, y, sample_weight, reset=True)
+        placed, codes, weights = whole.begin_rows(matrix, y, weights, phase=Phase.STREAM)
+        seed = whole.fit_state.runs[0].seed
+        fold = self._folds(codes if whole.classifies else np.zeros(len(y)), seed)
+        own = np.ones(len(y)) if weights is None else weights
+        # the first rows of all tell the strengths, which the folds share
+        first = order_of_pass(counted_rows(len(y), weights), seed, whole.shuffle, 0)[:PILOT_ROWS]
+        whole.fit_state.feed(placed, codes, own, first, False, whole.n_jobs)
+        learners = [whole, *(_like(whole, placed.d) for _ in range(fold.max() + 1))]
+        job = _Job(placed, codes, own, weights, fold, y if whole.classifies else codes, int(self.passes), len(first))
+        with pool_of(self) as pool:
+            items = [(learner, k) for k, learner in enumerate(learners, -1)]
+            found = pool.map_in_turns("sparsco-fold", _learned, items, pool.hold(job))
+        whole.n_iter_ = int(self.passes)
+        self._finish(whole, found)
+        return self
+
+    def _learner(self) -> Any:
+        """Return the learner of all rows, parameters checked."""
         check_rule(self.choose)
-        if not isinstance(self.passes, numbers.Integral) or self.passes < 1:
-            raise ValueError(f"passes={self.passes!r}: it must be a whole number of at least 1.")
+        check_count("passes", self.passes)
         if self.passes > 1 and getattr(self.estimator, "polish", False):
             raise ValueError(USELESS_PASSES)
         template = self._kind() if self.estimator is None else self.estimator
         if not isinstance(template, self._kind):
             raise ValueError(f"estimator={template!r}: it must be a {self._kind.__name__}.")
-        whole: Any = learner_of(template, strengths(self.lams, self.m, self.ratio), self.dtype, self.random_state)
-        matrix, y, weights = whole._validated(X, y, sample_weight, reset=True)
-        placed, codes, weights = begin(whole, matrix, y, weights)
-        fold = self._folds(codes if whole.classifies else np.zeros(len(y)), whole._runs[0].seed)
-        own = np.ones(len(y)) if weights is None else weights
-        # the first rows of all tell the strengths, which the folds share
-        first = next(iter(slices(whole, weights, len(y), 0)))[:PILOT_ROWS]
-        whole._feed(placed, codes, own, first, False)
-        learners = [whole, *(self._like(whole, placed.d) for _ in range(fold.max() + 1))]
-        for learner in learners:
-            learner._streaming = True  # what it learned so far goes where it goes
-        job = _Job(placed, codes, own, weights, fold, y if whole.classifies else codes, int(self.passes), len(first))
-        with pool_of(self) as pool:
-            items = [(learner, k) for k, learner in enumerate(learners, -1)]
-            found = pool.map_in_turns("sparsco-fold", _learned, items, pool.hold(job))
-        whole._streaming, whole.n_iter_ = False, int(self.passes)
-        self._finish(whole, found)
-        return self
-
-    def _like(self, whole: Any, d: int) -> Any:
-        """A learner of a fold: the same problem, its strengths those that the first rows told."""
-        runs = [run if run.pilot is not None else run.early() for run in whole._runs]
-        lams, regularizer = np.zeros(len(whole._lams)), runs[0].problem.regularizer
-        at = 0
-        for run in runs:  # those of further classes repeat the strengths
-            own = run.problem.lams[:: run.targets.base.m]
-            lams[at : at + len(own)] = own
-            at = (at + len(own)) % len(lams)
-        learner: Any = twin_of(whole)
-        learner._lams = lams
-        if not isinstance(learner.penalty, tuple):
-            total = float(regularizer.lam + regularizer.rho)
-            learner.alpha, learner.l1_ratio = total, float(regularizer.lam) / total if total > 0.0 else 1.0
-        learner._runs = learner._begin(d)
-        for run in learner._runs:
-            run.told = whole._runs[0].told
+        strengths = strengths_of(self.alphas, self.n_alphas, self.alpha_min_ratio)
+        learner = learner_of(template, strengths, self.dtype, self.random_state)
+        check_parameters(learner)
         return learner
 
     def _folds(self, codes: np.ndarray, seed: int) -> np.ndarray:
@@ -141,9 +124,9 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         spread = judged_folds[:, 0].std(0, ddof=1) / np.sqrt(len(judged_folds))
         summary = judged_folds[:, 0].mean(0), spread, judged_folds[:, 2].mean(0)
         stability = _stability([selected for selected, _ in folds], strength_of_lanes(whole), whole.n_features_in_)
-        self.path_ = Path(shell_of(whole), of_all, summary, stability)
-        self.lam_ = self.path_.choose(self.choose)
-        self.best_estimator_ = self.path_.model(self.lam_)
+        self.path_ = Path(whole.shell(), of_all, summary, stability)
+        self.alpha_ = self.path_.choose(self.choose)
+        self.best_estimator_ = self.path_.model(self.alpha_)
         self.n_features_in_ = self.best_estimator_.n_features_in_
         for name in ("feature_names_in_", "classes_"):
             if hasattr(self.best_estimator_, name):
@@ -165,7 +148,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
 
     @property
     def intercept_(self) -> np.ndarray:
-        """Its intercepts."""
+        """Intercepts of the chosen model."""
         check_is_fitted(self)
         return self.best_estimator_.intercept_
 
@@ -174,13 +157,13 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
     def predict(self, X: Any) -> np.ndarray:
-        """By the chosen model."""
+        """Return what the chosen model predicts."""
         self._checked(X)
         return self.best_estimator_.predict(X)
 
     def _get_support_mask(self) -> np.ndarray:
         check_is_fitted(self)
-        return self.best_estimator_._get_support_mask()
+        return self.best_estimator_.get_support()
 
     def __sklearn_is_fitted__(self) -> bool:
         return "best_estimator_" in vars(self)
@@ -206,6 +189,24 @@ class _Job:
     """How many of the first rows the learner of all has learned before."""
 
 
+def _like(whole: Any, d: int) -> Any:
+    """Return a learner of a fold: the same problem, its strengths those that the first rows told."""
+    state = whole.fit_state
+    runs = state.begun()
+    lams, regularizer, at = np.zeros(len(whole.strengths)), runs[0].problem.regularizer, 0
+    for run in runs:  # those of further classes repeat the strengths
+        own = run.problem.lams[:: run.targets.base.m]
+        lams[at : at + len(own)] = own
+        at = (at + len(own)) % len(lams)
+    learner = whole.twin(state.clone([]))
+    learner.learn_strengths(lams, whole.in_float32)
+    if not isinstance(learner.penalty, tuple):
+        total = float(regularizer.lam + regularizer.rho)
+        learner.alpha, learner.l1_ratio = total, float(regularizer.lam) / total if total > 0.0 else 1.0
+    learner.fit_state.start(new_runs(learner, d), Phase.STREAM, learner)
+    return learner
+
+
 def _stability(selected: list[np.ndarray], strength: np.ndarray, d: int) -> np.ndarray:
     """The mean of Cohen's kappa over pairs of folds for each strength, among d features; ``strength`` has that of each
     lane."""
@@ -222,18 +223,25 @@ def _stability(selected: list[np.ndarray], strength: np.ndarray, d: int) -> np.n
 
 
 def _learned(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
-    """The models of a path on all rows, where k is -1; or, of one on the rows of all folds but number k, where models
-    have weights and how they do on those of fold k."""
-    for epoch in range(job.passes):
-        for number, order in enumerate(slices(learner, job.weights, len(job.fold), epoch)):
-            order = order[job.ahead :] if k < 0 and epoch == number == 0 else order
-            learner._feed(job.placed, job.codes, job.own, order[job.fold[order] != k], epoch > 0)
+    """Learn the rows of all folds but number k; return where the models have weights and how they do on fold k.
+
+    Where k is -1, all rows are learned and the models returned.
+    """
+    state, ahead = learner.fit_state, job.ahead if k < 0 else 0
+
+    def learn(order: np.ndarray, epoch: int) -> None:
+        nonlocal ahead
+        order, ahead = order[ahead:], 0
+        state.feed(job.placed, job.codes, job.own, order[job.fold[order] != k], epoch > 0, learner.n_jobs)
+
+    rows = counted_rows(len(job.fold), job.weights)
+    run_passes(rows, job.passes, learn, seed=state.runs[0].seed, shuffle=learner.shuffle)
     with aside():
         return _judged(learner, k, job)
 
 
 def _judged(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
-    """The same, all rows learned."""
+    """Convert and judge a learner that has learned all its rows; return what ``_learned`` does."""
     held, kept = np.flatnonzero(job.fold == k), np.flatnonzero((job.fold != k) & (job.own > 0.0))
     is_polished = tolerance(learner) > 0.0
     ends = polished(learner, job.placed, job.codes, job.own, kept) if is_polished else finished(learner)
@@ -267,9 +275,9 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
     estimator : SparseClassifier, optional
         What to learn.  Its ``alpha`` and ``l1_ratio`` say the L2 weight, which all strengths share; its ``max_iter``,
         ``tol`` and ``early_stopping`` do not count.
-    lams : array, optional
-        The strengths; by default ``m`` of them, from the smallest that selects nothing on the first 1000 rows down to
-        ``ratio`` times that.
+    alphas : array, optional
+        The strengths; by default ``n_alphas`` of them, from the smallest that selects nothing on the first 1000 rows
+        down to ``alpha_min_ratio`` times that.
     cv : int, splitter or array
         How many folds (None: 5), a splitter of scikit-learn's that has every row in one test fold, or for each row
         the number of its fold.
@@ -288,7 +296,7 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
 
     Each fold has a run of its own, equal to one on the rows of the other folds; one more learns all rows, and its model
     of the chosen strength is ``best_estimator_``.  The rows of a fold are judged at the end by its models.
-    ``path_`` holds the models of all strengths (:class:`sparsco.selection.paths.Path`), ``fold_losses_`` the mean loss
+    ``path_`` holds the models of all strengths (:class:`sparsco.selection.path.Path`), ``fold_losses_`` the mean loss
     of each fold.
 
     Examples
@@ -298,7 +306,7 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(2000, 50))
     >>> y = np.where(X[:, 3] - X[:, 7] + 0.3 * rng.normal(size=2000) > 0, "spam", "ham")
-    >>> model = SparseClassifierCV(SparseClassifier(random_state=0), m=8, choose=2).fit(X, y)
+    >>> model = SparseClassifierCV(SparseClassifier(random_state=0), n_alphas=8, choose=2).fit(X, y)
     >>> np.flatnonzero(model.coef_), model.path_.nonzeros.tolist()[:3]
     (array([3, 7]), [0, 2, 2])
     """

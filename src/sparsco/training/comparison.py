@@ -18,7 +18,8 @@ from ..presets import BallSGD, TwoStage
 from ..streams import CachedStream, open_stream
 from ..util import html as html
 from . import model_files, scoring
-from .train import Part, Trained, by_name, reader_of, train
+from .parts import Part, by_name, reader_of
+from .train import Trained, train
 
 METHODS: dict[str, dict[str, Any]] = {
     "default": {},

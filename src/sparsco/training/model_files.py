@@ -26,7 +26,9 @@ import scipy.sparse as sp
 
 from .. import __version__
 from ..data.slots import Columns, Names, SeenColumns
-from ..estimators.linear import LinearModel, Solved
+from ..estimators.converted import Solved
+from ..estimators.fit_state import Phase
+from ..estimators.linear import LinearModel
 from ..estimators.parameters import check_parameters
 from ..estimators.tasks import LinearClassifier, LinearRegressor
 from ..parts.contracts import is_record
@@ -35,6 +37,8 @@ from . import archive
 
 _TASKS = {"classification": LinearClassifier, "regression": LinearRegressor}
 _FEATURES = {"columns": Columns, "seen": SeenColumns, "names": Names}
+_LIMITS = {"columns": 1 << 32, "seen": 1 << 62, "names": 1 << 32}
+"""The largest number of features of each kind."""
 _PLAIN = (bool, int, float, str, type(None), np.generic, np.ndarray, list, tuple, dict)
 
 
@@ -54,7 +58,8 @@ def save(
     except ValueError as error:
         raise ValueError(f"the model cannot be saved: {error}") from None
     if training:
-        if getattr(model, "_runs", None) is None or not (model._streaming or model.warm_start):
+        phase = model.fit_state.phase
+        if not (phase is Phase.STREAM or (phase is Phase.BATCH and model.warm_start)):
             raise ValueError(
                 "training=True: this model has no training state; it was finalized, loaded without one, or fitted "
                 "without warm_start=True."
@@ -97,7 +102,8 @@ def contents(
 ) -> dict[str, Any]:
     """The fields of the format."""
     _refuse_others(model)
-    solved, features = model._solved(), model._features
+    solved = model.convert()
+    features = model.fit_state.features
     coef, columns = solved.coef, features.to_columns(solved.coef.indices)
     used, is_classifier = np.unique(columns), model.classifies
     every: Any = names or {}
@@ -124,8 +130,8 @@ def contents(
         "names": {column: every[column] for column in used.tolist() if column in every},
         "column_names": None if kind == "names" else getattr(model, "feature_names_in_", None),
         "classes": model.classes_ if is_classifier else None,
-        "outputs": None if is_classifier else model._outputs,
-        "loss": model._loss(),
+        "outputs": None if is_classifier else model.fit_state.outputs,
+        "loss": model.loss_record(),
         "settings": {name: value for name, value in model.settings().items() if name != "random_state"},
         "summary": {
             "examples": int(solved.t), "passes": int(model.n_iter_), "nonzeros": int(coef.count_nonzero()),
@@ -190,7 +196,7 @@ def check(content: Mapping[str, Any]) -> None:
         _must(outputs == (1 if own is None else own), "it has weights for other outputs")
     model = _TASKS[content["task"]](**content["settings"])
     check_parameters(model)
-    for loss in (model._loss(), content["loss"]):
+    for loss in (model.loss_record(), content["loss"]):
         _must(isinstance(loss, tuple) and (model.classifies or not loss.classifies), "its loss is for another task")
     summary, extra = content["summary"], content["extra"]
     for name in ("examples", "passes", "nonzeros"):
@@ -209,8 +215,7 @@ def _check_weights(content: Mapping[str, Any]) -> int:
     """Check that weights are where they can be looked up; return the number of outputs."""
     data, columns, ends = (content["coef"][name] for name in ("data", "columns", "ends"))
     width, intercept = content["n_features"], content["intercept"]
-    limit = getattr(_FEATURES[content["features"]], "_limit", 1 << 32)
-    _must(type(width) is int and 0 <= width <= limit, "its number of features is impossible")
+    _must(type(width) is int and 0 <= width <= _LIMITS[content["features"]], "its number of features is impossible")
     for array, kind in ((data, np.float64), (columns, np.int64), (ends, np.int64), (intercept, np.float64)):
         _must(isinstance(array, np.ndarray) and array.dtype == kind and array.ndim == 1, "its weights are no numbers")
     outputs = len(intercept)
@@ -254,19 +259,17 @@ def restored(content: Mapping[str, Any]) -> Any:
         features.width = width
     shape = len(coef["ends"]) - 1, features.room
     summary = content["summary"]
-    model._model = Solved(
+    solved = Solved(
         sp.csr_array((coef["data"], columns, coef["ends"]), shape=shape), content["intercept"], summary["examples"],
         summary["history"], summary["report"],
     )  # fmt: skip
-    model._features, model.n_features_in_, model.n_iter_ = features, features.width, summary["passes"]
-    model._layout, model._streaming, model._noting, model._runs = "dense", False, False, None
-    model._ended = "the training state was not saved, or not loaded, with this model"
+    why = "the training state was not saved, or not loaded, with this model"
+    model.finish_with(solved, why, features, content["outputs"])
+    model.n_features_in_, model.n_iter_ = features.width, summary["passes"]
     if content["column_names"] is not None:
         model.feature_names_in_ = content["column_names"]
     if content["task"] == "classification":
-        model.classes_, model._open = content["classes"], False
-    else:
-        model._outputs = content["outputs"]
+        model.classes_ = content["classes"]
     return model
 
 

@@ -87,6 +87,8 @@ rounding/sparsify             conversions.averaging:Sparsify
 
 preset                        presets:Preset
 
+state/fit                     estimators.fit_state:FitState
+state/path                    selection.path_state:PathState
 state/run                     engine.run:Run
 state/grid                    engine.run:Grid
 state/pilot                   steps:Pilot
@@ -123,16 +125,17 @@ features/columns              data.slots:Columns
 features/seen-columns         data.slots:SeenColumns
 features/names                data.slots:Names
 
-model/converted               estimators.linear:Solved
+model/converted               estimators.converted:Solved
 model/answer                  conversions.averaging:Answer
 model/linear-classifier       estimators.tasks:LinearClassifier
 model/linear-regressor        estimators.tasks:LinearRegressor
 model/classifier              estimators.sklearn:SparseClassifier
 model/regressor               estimators.sklearn:SparseRegressor
+model/linear-path             selection.linear_path:LinearPath
 model/path                    selection.paths:SparsePath
-path/models                   selection.paths:Path
-path/judged                   selection.paths:Judged
-path/unseen                   selection.paths:Unseen
+path/models                   selection.path:Path
+path/judged                   selection.judging:Judged
+path/unseen                   selection.judging:Unseen
 """
 HOMES = dict(line.split() for line in _ENTRIES.splitlines() if line)
 """Module and class of each name."""

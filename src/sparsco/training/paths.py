@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..selection.paths import Path, SparsePath
+from ..selection.linear_path import LinearPath
+from ..selection.path import Path
 from ..streams import open_stream
 from ..util import html
 from ..util.progress import Live
@@ -21,13 +22,13 @@ def train_path(
     settings: Mapping[str, Any] | None = None, live: Any = None,
 ) -> Trained:  # fmt: skip
     """:func:`sparsco.train` of a path: ``model`` is an estimator or None, ``path`` the parameters of
-    :class:`SparsePath`; the outcome's ``model`` is the path."""
+    :class:`sparsco.SparsePath`; the outcome's ``model`` is the path."""
     own = {**(path or {}), "passes": passes}
     training = Training(
-        None if model is None else SparsePath(model, **own), passes, shuffle, dict(reader or {}), classes,
+        None if model is None else LinearPath(model, **own), passes, shuffle, dict(reader or {}), classes,
         dict(settings or {}),
     )  # fmt: skip
-    training.wrap = lambda estimator: SparsePath(estimator, **own)
+    training.wrap = lambda estimator: LinearPath(estimator, **own)
     training.checkpoints, training.stop, training.live = None, bool, live or Live()
     training.stream = open_stream(source, **training.reader)
     return training.whole()
@@ -36,13 +37,13 @@ def train_path(
 def as_text(path: Path, chosen: float | None = None) -> str:
     """The path as a table."""
     table = path.table()
-    lines = [f"{'lam':>12} {'nonzeros':>10} {'loss':>10} {'+-':>9} {'error':>10}"]
+    lines = [f"{'alpha':>12} {'nonzeros':>10} {'loss':>10} {'+-':>9} {'error':>10}"]
     lines[0] += f" {'gap':>8}" if "gap" in table[0] else ""
     for each in table:
         mark = f" {each['gap']:>8.1e}" if "gap" in each else ""
-        mark += "  chosen" if each["lam"] == chosen else ""
+        mark += "  chosen" if each["alpha"] == chosen else ""
         lines.append(
-            f"{each['lam']:>12.4g} {each['nonzeros']:>10,} {each['loss']:>10.5f} {each['spread']:>9.5f} "
+            f"{each['alpha']:>12.4g} {each['nonzeros']:>10,} {each['loss']:>10.5f} {each['spread']:>9.5f} "
             f"{each['error']:>10.5f}{mark}"
         )
     return "\n".join(lines)
@@ -57,7 +58,7 @@ def write_page(file: Any, path: Path, chosen: float | None = None, names: Mappin
         coef = sp.coo_array(path.model(chosen).sparsify().coef_)
         largest = np.argsort(-np.abs(coef.data))[:50]
         rows = [[(names or {}).get(int(coef.col[k]), str(coef.col[k])), float(coef.data[k])] for k in largest]
-        blocks += [html.heading(f"The model of lam = {chosen:.4g}"), html.table(["feature", "weight"], rows)]
+        blocks += [html.heading(f"The model of alpha = {chosen:.4g}"), html.table(["feature", "weight"], rows)]
     return html.write(file, "A path of sparse models", blocks)
 
 

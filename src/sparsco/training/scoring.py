@@ -16,7 +16,7 @@ from ..streams.protocol import unlabelled
 from ..streams.tabular import IGNORE, OTHERS
 from ..util.progress import printable
 from .model_files import restored
-from .train import by_name, labels
+from .parts import by_name, labels
 
 KINDS = ("label", "score", "probability")
 _MOST_SCORES = 1 << 25
@@ -125,17 +125,17 @@ def predictions(model: Any, stream: Stream, kind: str = "label") -> Iterator[tup
     for chunk in stream:
         p = model.margins_of(chunk.matrix)
         if kind == "probability":
-            yield chunk, model._probabilities(p)
+            yield chunk, model.probabilities_of(p)
         elif kind == "score":
             yield chunk, p[:, 0] if p.shape[1] == 1 else p
         else:
-            yield chunk, model._best(p) if classifies else model._predicted(p)
+            yield chunk, model.labels_of(p) if classifies else model.predictions_of(p)
 
 
 def _check_kind(model: Any, kind: str) -> None:
     if kind not in KINDS:
         raise ValueError(f"{kind!r} is no kind of prediction: choose {', '.join(KINDS)}.")
-    if kind == "probability" and model._loss().probabilities is None:
+    if kind == "probability" and model.loss_record().probabilities is None:
         raise ValueError("this model has no probabilities: it needs a classifier with logistic or multinomial loss.")
 
 
@@ -210,7 +210,7 @@ class _Classified:
                 f"row {first + at + 1} has the label {y[at : at + 1].tolist()[0]!r}, which is none of the model's "
                 f"classes {classes.tolist()}: write labels as they were in training, or leave out such rows."
             )
-        wrong, self.rows = model._best(p) != y, self.rows + len(y)
+        wrong, self.rows = model.labels_of(p) != y, self.rows + len(y)
         self.sums += [(weights * x).sum() for x in (np.ones(len(y)), wrong, model.row_losses(p, y))]
         if self.rows > _MOST_SCORES:
             self.scores = None
@@ -238,7 +238,7 @@ class _Measured:
     def add(self, p: np.ndarray, y: np.ndarray, weights: np.ndarray, first: int) -> None:
         if y.dtype.kind == "O":
             raise ValueError("the model is a regression, and the labels of this source are words.")
-        gap = self.model._predicted(p) - y
+        gap = self.model.predictions_of(p) - y
         losses = self.model.row_losses(p, y)
         n, before = float(weights.sum()), self.sums[0]
         self.sums += [(weights * x).sum() for x in (np.ones(len(y)), gap**2, np.abs(gap), losses)]

@@ -14,41 +14,32 @@ import hashlib
 import numbers
 import sys
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..data.drift import Drift
 from ..data.progressive import JUDGED, next_mark
-from ..data.rows import Matrix, stack
+from ..data.rows import Matrix
 from ..engine.run import PILOT_ROWS
 from ..estimators.tasks import LinearClassifier, LinearRegressor, as_numbers
 from ..streams import Chunk, Stream, StreamError, open_stream
-from ..streams.cache import CachedStream, CacheStream
-from ..streams.features import Vocabulary
 from ..streams.files import changed, files_of
 from ..streams.protocol import unlabelled
 from ..streams.shuffled import HELD_BYTES, Shuffled
-from ..streams.tabular import Tabular
-from ..util.atomic_files import clear_remains
 from ..util.notices import warn
 from ..util.progress import Live, printable
-from . import archive, model_files
+from . import model_files
+from .checkpoints import Checkpoints, ResumeError
+from .parts import Part, are_classes, by_name, first_classes, labels
 
-FEW_CLASSES, MANY_CLASSES = 10, 100
 _PIECE = 1 << 15
 """Rows learned between two looks at the clock."""
 
 
 class StoppedError(Exception):
     """The caller asked to end; a checkpoint was written if there is a place for one."""
-
-
-class ResumeError(ValueError):
-    """The checkpoint is of another run, or of other data."""
 
 
 class Line(NamedTuple):
@@ -88,54 +79,6 @@ class Trained(NamedTuple):
         return as_estimator(self.model)
 
 
-class Checkpoints(NamedTuple):
-    """Where the state of a run is kept, in two generations, and after how many rows or seconds a new one is due."""
-
-    path: Path
-    rows: int | None = None
-    seconds: float | None = 60.0
-
-    @property
-    def previous(self) -> Path:
-        return self.path.with_name(self.path.name + ".previous")
-
-    @property
-    def newest(self) -> Path:
-        """For a moment only, until the others have moved."""
-        return self.path.with_name(self.path.name + ".newest")
-
-    def write(self, content: dict[str, Any]) -> None:
-        """The newest; the others move when it is on disk."""
-        archive.write(self.newest, "checkpoint", content)
-        for older, newer in ((self.previous, self.path), (self.path, self.newest)):
-            with contextlib.suppress(FileNotFoundError):  # the first one; or another run with this name moved it
-                newer.replace(older)
-
-    def read(self) -> dict[str, Any]:
-        """The newest that is whole."""
-        problem: Exception = FileNotFoundError(f"{self.path}: there is no checkpoint to resume from.")
-        for path in (self.newest, self.path, self.previous):
-            try:
-                content = archive.read(path, "checkpoint")
-            except (archive.ArchiveError, FileNotFoundError) as error:
-                problem = error if isinstance(error, archive.ArchiveError) else problem
-                continue
-            if isinstance(problem, archive.ArchiveError):
-                warn(f"{problem} The one before it is taken.")
-            return content
-        raise problem
-
-    def remove(self) -> None:
-        """Of a run that ended well."""
-        for path in (self.newest, self.path, self.previous):
-            path.unlink(missing_ok=True)
-        clear_remains(self.newest)
-
-    def exist(self) -> bool:
-        """Whether there is one."""
-        return any(path.exists() for path in (self.newest, self.path, self.previous))
-
-
 def train(
     source: Any, model: Any = None, *, passes: int = 1, shuffle: bool = True, reader: Mapping[str, Any] | None = None,
     classes: Any = None, settings: Mapping[str, Any] | None = None, names: Mapping[int, str] | None = None,
@@ -166,45 +109,6 @@ def train(
     return run.whole()
 
 
-class Part(NamedTuple):
-    """Some rows, as an estimator takes them."""
-
-    matrix: Matrix
-    y: np.ndarray
-    weights: np.ndarray | None
-    numbers: np.ndarray | None = None
-    """Of the rows in the source, where they are in another order."""
-
-    @classmethod
-    def of(cls, chunk: Chunk) -> Part:
-        """All rows of a chunk."""
-        return cls(chunk.matrix, chunk.y, chunk.weights, chunk.numbers)
-
-    def cut(self, start: int, stop: int) -> Part:
-        """Rows start, ..., stop - 1; nothing is copied."""
-        first, last = self.matrix.indptr[start], self.matrix.indptr[stop]
-        indptr = self.matrix.indptr[start : stop + 1] - first
-        rows = Matrix(indptr, self.matrix.indices[first:last], self.matrix.data[first:last], self.matrix.d)
-        own = [None if each is None else each[start:stop] for each in (self.weights, self.numbers)]
-        return Part(rows, self.y[start:stop], *own)
-
-    @classmethod
-    def joined(cls, parts: list[Part]) -> Part:
-        """One below the other."""
-        weights = None
-        if any(part.weights is not None for part in parts):
-            every = [np.ones(len(part.y)) if part.weights is None else part.weights for part in parts]
-            weights = np.concatenate(every)
-        numbers = [part.numbers for part in parts if part.numbers is not None]
-        rows = stack([part.matrix for part in parts]), np.concatenate([part.y for part in parts]), weights
-        return cls(*rows, np.concatenate(numbers) if numbers else None)
-
-    @property
-    def rows(self) -> int:
-        """How many there are."""
-        return len(self.y)
-
-
 class Training:
     """One call of ``train``: what it was asked for, where it is, what it has seen."""
 
@@ -222,7 +126,7 @@ class Training:
         self.classes, self.settings = classes, settings
         if model is not None:
             settings = model.settings() | {"type": type(model).__name__}
-        under_way = [zlib.crc32(run.state.cell) for run in getattr(model, "_runs", None) or () if run.pilot is not None]
+        under_way = [] if model is None else model.fit_state.fingerprint()
         with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
             asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items()), under_way))
         self.asked = hashlib.sha256(asked.encode()).hexdigest()
@@ -279,7 +183,7 @@ class Training:
             return self.stream.identity()
         return None
 
-    def _decide(self, y: np.ndarray) -> None:
+    def decide(self, y: np.ndarray) -> None:
         """What labels like those of the first rows are for, where nothing was said."""
         found = labels(y[~unlabelled(y)])
         distinct = np.unique(found) if found.dtype.kind != "O" else np.array(sorted(set(found.tolist())))
@@ -299,7 +203,7 @@ class Training:
                 self.classes = distinct.tolist()
                 one, two = (printable(str(label)) for label in self.classes)
                 self.notes.append(f"two classes, {one} and {two}; another would be refused")
-            elif getattr(self.model, "needs_classes", False):
+            elif self.model.needs_classes:
                 self.classes = first_classes(y)
                 self.notes.append(f"{len(distinct)} classes in the first {len(y)} rows; another would be refused")
 
@@ -320,7 +224,7 @@ class Training:
             self.rows = max(self.rows, self.row)
             if not self.rows:
                 raise ValueError("the source has no rows: there is nothing to learn from.")
-            if not getattr(self.model, "_learner", self.model).t_:
+            if not self.model.t_:
                 raise ValueError("every row of the source has the weight 0: there is nothing to learn from.")
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
         self._warn_of_order()
@@ -330,6 +234,7 @@ class Training:
             self.model.polish_on_chunks(self._again)
         self._line()
         self.live.close()
+        self.model.convert()
         return Trained(self.model, self.stream, self.table, self.rows, self._elapsed(), self.notes, self.warnings)
 
     def _warn_of_order(self) -> None:
@@ -401,7 +306,7 @@ class Training:
                 rows += chunk.rows
             self._end_if_asked()
             if rows:
-                self._decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
+                self.decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
             yield from first
         yield from chunks
         if self.epoch == 0:
@@ -491,8 +396,7 @@ class Training:
         root = (lambda x: x) if self.model.classifies else np.sqrt
         loss, mistake = (x / recent for x in sums)
         mean_loss, mean_mistake = (x / total for x in all_sums)
-        used = [np.flatnonzero(run.weights()[0].any(1)) for run in self.model._runs]
-        nonzeros = len(np.unique(np.concatenate(used)))
+        nonzeros = len(self.model.fit_state.selected())
         rows = self.row or self.rows
         line = Line(rows, loss, mean_loss, float(root(mistake)), float(root(mean_mistake)), nonzeros)
         self.table.append(line)
@@ -537,58 +441,3 @@ class Training:
 
     def _elapsed(self) -> float:
         return self.seconds + time.monotonic() - self.began
-
-
-def are_classes(distinct: np.ndarray) -> bool:
-    """Whether labels, sorted, are those of a classification: words, or whole numbers that are few or number something.
-
-    At most ten whole numbers are classes, and up to a hundred where they count from 0 or 1 with hardly a gap.  Others
-    are quantities, such as years, ages and shares in per cent.
-
-    >>> [are_classes(np.array(each)) for each in ([2, 3, 7], range(26), range(1930, 1990), [0.5, 1.0], ["a", "b"])]
-    [True, True, False, False, True]
-    """
-    if distinct.dtype.kind != "i" or len(distinct) <= FEW_CLASSES:
-        return distinct.dtype.kind != "f"
-    low, high = distinct[[0, -1]].tolist()
-    return low in (0, 1) and 0.9 * (high - low + 1) <= len(distinct) <= MANY_CLASSES
-
-
-def first_classes(y: np.ndarray) -> list[Any]:
-    """The labels of the first rows, where these are to be all there are."""
-    found = sorted(set(labels(y).tolist()))
-    if len(found) < 2:
-        raise ValueError(
-            f"the first {len(y)} rows all have the label {found[0]!r}: name all classes (classes=, --classes), or "
-            "shuffle the rows."
-        )
-    return found
-
-
-def labels(y: np.ndarray) -> np.ndarray:
-    """Labels as classes: whole numbers as integers, words as they are."""
-    if y.dtype.kind != "f":
-        return y
-    with np.errstate(invalid="ignore"):
-        whole = y.astype(np.int64)
-    return whole if np.array_equal(whole, y) else y
-
-
-def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options with which other files are read as this stream was: of tables what was found out, too."""
-    source = stream.source if isinstance(stream, CachedStream) else stream
-    found = {name: option for name, option in options.items() if name != "cache"}
-    layout = source.laid_out() if isinstance(source, Tabular) else None
-    if layout is not None:
-        found |= {"target": layout.target, "schema": dict(layout.kinds)}
-        if layout.target is not None:
-            found["schema"][layout.target] = layout.target_kind
-    return found
-
-
-def by_name(stream: Stream) -> bool:
-    """Whether columns are numbers that names got as they appeared, so that only the names mean anything elsewhere."""
-    if isinstance(stream, CacheStream):
-        return bool(stream.names) and "hash_bits" not in stream.identity()["options"]
-    source = stream.source if isinstance(stream, CachedStream) else stream
-    return isinstance(getattr(source, "encoder", None), Vocabulary)

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any, Self
 
 
@@ -104,6 +105,20 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_executor.cache_clear)  # a child has none of its parent's threads
 
 
+_lent: ContextVar[tuple[Any, Pool] | None] = ContextVar("lent", default=None)
+
+
+@contextlib.contextmanager
+def lent(estimator: Any, pool: Pool) -> Iterator[None]:
+    """Let an estimator work on this pool for a while."""
+    token = _lent.set((estimator, pool))
+    try:
+        yield
+    finally:
+        _lent.reset(token)
+
+
 def pool_of(estimator: Any) -> Pool:
-    """An estimator's own threads, or the pool that was given to it for a while."""
-    return estimator.__dict__.get("_pool") or Threads(estimator.n_jobs)
+    """Return an estimator's own threads, or the pool that was lent to it."""
+    found = _lent.get()
+    return found[1] if found is not None and found[0] is estimator else Threads(estimator.n_jobs)

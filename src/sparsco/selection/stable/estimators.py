@@ -54,7 +54,7 @@ class StableSparseClassifier(MarginClassifier, StableLinearModel):
     array([3, 7])
     """
 
-    _losses = {name: loss for name, loss in CLASSIFIER_LOSSES.items() if not loss.couples}
+    known_losses = {name: loss for name, loss in CLASSIFIER_LOSSES.items() if not loss.couples}
 
     def __init__(
         self, n_features: Any = "auto", *, loss: Any = "logistic", method: Any = "sts", prepare: Any = "auto",
@@ -124,7 +124,7 @@ class StableSparseRegressor(RegressorMixin, StableLinearModel):
     (array([3, 7]), array([ 2., -1.]))
     """
 
-    _losses = {name: loss for name, loss in REGRESSOR_LOSSES.items() if name != "poisson"}
+    known_losses = {name: loss for name, loss in REGRESSOR_LOSSES.items() if name != "poisson"}
     _takes_columns = True
     _outputs: int | None
 
@@ -148,7 +148,7 @@ class StableSparseRegressor(RegressorMixin, StableLinearModel):
 
     def predict(self, X: Any) -> np.ndarray:
         """The predicted target of each row, (rows,) or (rows, outputs)."""
-        p, loss = self._margins(X), self._loss()
+        p, loss = self._margins(X), self.loss_record()
         p = p[:, 0] if self._outputs is None else p
         return loss.predicted(p)
 

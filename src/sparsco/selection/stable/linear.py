@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import numbers
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ...data.randomness import seed_of
 from ...data.rows import Matrix, as_matrix, check_numbers
 from ...engine.run import DivergenceError
+from ...estimators.fit_state import LifeCycle, Phase, unchanged_on_error
 from ...estimators.linear import check_some_weight
 from ...estimators.parameters import named
 from ...estimators.sklearn import checked_weights
@@ -45,17 +47,43 @@ class Answer(NamedTuple):
     validated: Validated | None
 
 
+class StableState(LifeCycle):
+    """What a stable estimator has learned so far."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()
+        self.model: Answer | None
+        self.seed = seed
+        self.kept: Kept | None = None
+        """The rows of a stream."""
+        self.running: list[Bursts] | None = None
+        """A stream of the paper's method."""
+        self.preparation: Any = None
+
+    def snapshot(self) -> Callable[[], None]:
+        """Return a function that puts this state back to where it is now, rows and runs included."""
+        restore_fields = super().snapshot()
+        kept = None if self.kept is None else self.kept.snapshot()
+        running = copy.deepcopy(self.running)
+
+        def restore() -> None:
+            restore_fields()
+            self.kept, self.running = kept, running
+
+        return restore
+
+    def finish(self) -> None:
+        """Keep the model and drop the rows."""
+        self.kept = self.running = None
+        self.enter(Phase.FINISHED)
+
+
 class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
     """What the classifier and the regressor share."""
 
-    _losses: dict[str, Any]
+    known_losses: dict[str, Any]
     _takes_columns = False
-    _kept: Kept | None
-    """The rows of a stream."""
-    _running: list[Bursts] | None
-    """A stream of the paper's method."""
-    _answer: Answer | None
-    _preparation: Preparation
+    _fit: StableState
 
     def __init__(
         self, n_features: Any = "auto", *, loss: Any = "squared", method: Any = "sts", prepare: Any = "auto",
@@ -83,24 +111,20 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows X and targets y."""
-        before = dict(self.__dict__)
-        try:
+        with unchanged_on_error(self):
             self._begin()
             matrix, y, weights = self._validated(X, y, sample_weight, reset=True)
             self._new_classes(y, None)
             check_some_weight(weights)
             self._add(matrix, *self._coded(y, weights), room=math.inf)
-            self._answer = self._solve()
-            self._kept = self._running = None
-        except BaseException:
-            self._restore(before)
-            raise
+            self._fit.enter(Phase.BATCH)
+            self.convert()
+            self._fit.finish()
         return self
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
-        before = self._snapshot()
-        try:
-            anew = not self._is_streaming
+        with unchanged_on_error(self):
+            anew = self.fit_state.phase is not Phase.STREAM
             if anew:
                 self._begin()
             matrix, y, weights = self._validated(X, y, sample_weight, reset=anew, may_be_zero=True)
@@ -110,26 +134,12 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
                 self._burst_through(*_counted(*rows))
             else:
                 self._add(*rows, room=self._method().memory)
-            self._answer = None
-        except BaseException:
-            self._restore(before)
-            raise
+            self._fit.model = None
+            self._fit.enter(Phase.STREAM)
         return self
 
-    def _snapshot(self) -> dict[str, Any]:
-        """The state of a stream, to go back to where rows turn out to be bad."""
-        before = dict(self.__dict__)
-        if before.get("_kept") is not None:
-            before["_kept"] = before["_kept"].snapshot()
-        before["_running"] = copy.deepcopy(before.get("_running"))
-        return before
-
-    def _restore(self, before: dict[str, Any]) -> None:
-        self.__dict__.clear()
-        self.__dict__.update(before)
-
     def _begin(self) -> None:
-        self._loss(), self._method().check()
+        self.loss_record(), self._method().check()
         k, method = self.n_features, self._method()
         is_share = not isinstance(k, numbers.Integral) and is_number(k, 0.0, 1.0) and k > 0.0
         if not (is_count(k) or is_share or (isinstance(k, str) and k == "auto")):
@@ -140,8 +150,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
             raise ValueError(f"fit_intercept={self.fit_intercept!r}: it must be True or False.")
         if not isinstance(self.prepare, str | None) or self.prepare not in KINDS:
             raise ValueError(f"prepare={self.prepare!r}: it must be 'auto', 'rows', 'columns' or None.")
-        self._seed = seed_of(self.random_state)
-        self._kept = self._running = self._answer = None
+        self._fit = StableState(seed_of(self.random_state))
 
     def _validated(
         self, X: Any, y: Any, sample_weight: Any, reset: bool, may_be_zero: bool = False
@@ -164,37 +173,33 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
 
     def _add(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, room: float) -> None:
         matrix, y, weights = _counted(matrix, y, weights)
-        if self._kept is None:
-            self._kept = Kept(self._kind(), room, self._seed)
-        self._kept.add(matrix, y, weights, self._least(), self._purge)
+        if self._fit.kept is None:
+            self._fit.kept = Kept(self._kind(), room, self._fit.seed)
+        self._fit.kept.add(matrix, y, weights, self._least(), self._purge)
 
     def _burst_through(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> None:
         """The paper's method over a chunk: every path has its rows in an order of its own, once."""
-        if self._running is None:
-            self._preparation = Preparation(self._kind(), matrix.d)
-            self._running = self._new_bursts(np.arange(matrix.d), len(self._targets(y)))
+        if self._fit.running is None:
+            self._fit.preparation = Preparation(self._kind(), matrix.d)
+            self._fit.running = self._new_bursts(np.arange(matrix.d), len(self._targets(y)))
         if not len(matrix):
             return
-        self._preparation.add(matrix)
-        examples = Examples(self._preparation.applied(matrix), np.ascontiguousarray(self._targets(y)), weights)
-        if len(examples.targets) != len(self._running):
+        self._fit.preparation.add(matrix)
+        examples = Examples(self._fit.preparation.applied(matrix), np.ascontiguousarray(self._targets(y)), weights)
+        if len(examples.targets) != len(self._fit.running):
             raise ValueError("y has a new class, which method='paper' cannot learn later: name classes= at first.")
         with pool_of(self) as threads:
-            for model, run in enumerate(self._running):
+            for model, run in enumerate(self._fit.running):
                 run.learn(examples, model, 1, threads)
 
     def _new_bursts(self, columns: np.ndarray, models: int) -> list[Bursts]:
         plan, method, p = self._plan(), self._method(), self.n_features_in_
-        return [Bursts(method, plan.loss, columns, p, self._seed + k, plan.intercept) for k in range(models)]
-
-    @property
-    def _is_streaming(self) -> bool:
-        return getattr(self, "_kept", None) is not None or getattr(self, "_running", None) is not None
+        return [Bursts(method, plan.loss, columns, p, self._fit.seed + k, plan.intercept) for k in range(models)]
 
     def _kind(self) -> str | None:
         """Of preparation; roots are not for regressions and not in the paper."""
         staged = isinstance(self._method(), STS)
-        return self.prepare if self.prepare != "auto" or staged and self._loss().classifies else "columns"
+        return self.prepare if self.prepare != "auto" or staged and self.loss_record().classifies else "columns"
 
     def _least(self) -> int:
         return FLOOR if isinstance(self.n_features, str) else self._size(self.n_features_in_)
@@ -213,15 +218,15 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
             return purge_by_stage(self._examples(kept), kept.columns, self._least(), self._plan(), threads)
 
     def _plan(self) -> Plan:
-        return Plan(cast(self._loss()), self._method(), self._seed, bool(self.fit_intercept))
+        return Plan(cast(self.loss_record()), self._method(), self._fit.seed, bool(self.fit_intercept))
 
     def _solve(self) -> Answer:
-        kept = self._kept
+        kept = self._fit.kept
         if kept is None:
-            answer = self._burst_answer(self._running or [])
+            answer = self._burst_answer(self._fit.running or [])
         else:
             kept = kept.settled()
-            self._preparation = kept.preparation
+            self._fit.preparation = kept.preparation
             with pool_of(self) as threads:
                 answer = (self._staged if isinstance(self._method(), STS) else self._burst)(kept, threads)
         if not (np.all(np.isfinite(answer.model.coef)) and np.all(np.isfinite(answer.model.intercept))):
@@ -271,8 +276,8 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
 
     # ---- reading the model -----------------------------------------------------------------------------------------
 
-    def _loss(self) -> Any:
-        loss = named("loss", self.loss, self._losses)
+    def loss_record(self) -> Any:
+        loss = named("loss", self.loss, self.known_losses)
         loss.check()
         return loss
 
@@ -280,31 +285,39 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         return named("method", self.method, METHODS)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return getattr(self, "_answer", None) is not None or self._is_streaming
+        return self.fit_state.is_fitted
 
-    def _solved(self) -> Answer:
-        """The model; in a stream it is learned when first asked for."""
+    @property
+    def fit_state(self) -> StableState:
+        """What was learned so far."""
+        return vars(self).get("_fit") or StableState()
+
+    def convert(self) -> Answer:
+        """Learn the model from the rows of a stream, where that is not done yet; return it.
+
+        Whatever needs the model calls this: ``coef_``, ``predict`` and others.  The stream can go on afterwards.
+        """
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
-        if self._answer is None:
+        if self._fit.model is None:
             refuse_in_view(self)
-            self._answer = self._solve()
-        return self._answer
+            self._fit.model = self._solve()
+        return self._fit.model
 
     @property
     def coef_(self) -> np.ndarray:
         """Weights (models, features) of the columns given, or of the prepared ones with ``prepare="rows"``."""
-        model = self._solved().model
+        model = self.convert().model
         w = np.zeros((len(model.coef), self.n_features_in_))
         w[:, model.features] = model.coef
-        if self._preparation.kind == "columns":
-            w[:, model.features] /= self._preparation.scales[model.features]
+        if self._fit.preparation.kind == "columns":
+            w[:, model.features] /= self._fit.preparation.scales[model.features]
         return w
 
     @property
     def intercept_(self) -> np.ndarray:
         """Intercepts, one per model."""
-        return self._solved().model.intercept
+        return self.convert().model.intercept
 
     @property
     def n_nonzero_(self) -> int:
@@ -314,58 +327,59 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
     @property
     def preparation_(self) -> str | None:
         """How rows are prepared: what ``prepare="auto"`` came to."""
-        self._solved()
-        return self._preparation.kind
+        self.convert()
+        return self._fit.preparation.kind
 
     @property
     def stages_(self) -> list[dict[str, Any]]:
         """Of each stage: the size of the stable set, the gravity, the rejection rate; of STS also the step and kappa,
         the mean agreement of two paths on the next set."""
-        return self._solved().stages
+        return self.convert().stages
 
     @property
     def selection_probabilities_(self) -> np.ndarray:
         """Of each feature: the share of paths that would keep it (the paper's method: of bursts that it survived) when
         it was last judged; 0 where it never occurred."""
-        return self._solved().probabilities
+        return self.convert().probabilities
 
     @property
     def size_path_(self) -> list[dict[str, Any]]:
         """The nested sets, the largest first: size, features, coef (of prepared columns), intercept."""
         return [
             {"size": len(stage.features), "features": stage.features, "coef": stage.coef, "intercept": stage.intercept}
-            for stage in self._solved().path
+            for stage in self.convert().path
         ]
 
     @property
     def validation_path_(self) -> dict[str, Any] | None:
         """With ``n_features="auto"``: sizes, their cross-validated errors, the standard error, the size chosen."""
-        validated = self._solved().validated
+        validated = self.convert().validated
         return None if validated is None else validated._asdict()
 
     def at_size(self, k: int) -> Self:
         """A copy with the largest set of the path that has at most k features."""
-        answer = self._solved()
+        answer = self.convert()
         fits = [stage for stage in answer.path if len(stage.features) <= k]
         if not fits:
             sizes = [len(stage.features) for stage in answer.path]
             raise ValueError(f"k={k}: the path has the sizes {sizes}; fit with a smaller n_features.")
-        twin = copy.copy(self)
-        twin._preparation = copy.deepcopy(self._preparation)
-        twin._answer, twin._kept, twin._running = answer._replace(model=fits[0]), None, None
+        twin, state = copy.copy(self), StableState(self._fit.seed)
+        state.preparation, state.model = copy.deepcopy(self._fit.preparation), answer._replace(model=fits[0])
+        state.finish()
+        twin._fit = state
         return twin
 
     def _get_support_mask(self) -> np.ndarray:
-        model = self._solved().model
+        model = self.convert().model
         mask = np.zeros(self.n_features_in_, bool)
         mask[model.features[model.coef.any(axis=0)]] = True
         return mask
 
     def _margins(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        model = self._solved().model
+        model = self.convert().model
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return margins_of(self._preparation.applied(as_matrix(X)), model)
+        return margins_of(self._fit.preparation.applied(as_matrix(X)), model)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

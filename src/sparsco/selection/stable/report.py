@@ -47,7 +47,7 @@ class StabilityReport(NamedTuple):
 
     def plot(self, *, axes: Any = None) -> Any:
         """Draw selection frequencies of both kinds, sorted, and return the axes; needs matplotlib."""
-        from ...plots.figures import selection_frequencies
+        from ...plots.selections import selection_frequencies
 
         return selection_frequencies(self, axes=axes)
 

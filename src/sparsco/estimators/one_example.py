@@ -1,0 +1,90 @@
+"""Learning and predicting one example at a time."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from ..data.rows import Matrix
+from ..data.slots import Columns, Names
+from .base import LinearBase
+from .fit_state import FitState, Phase, unchanged_on_error
+from .parameters import check_parameters, refuse_polish
+from .views import refuse_in_view
+
+_NOTED = 1024
+"""Examples of ``learn_one`` that are learned at once."""
+
+
+class OneExample(LinearBase):
+    """A linear model that takes examples one at a time; they are noted, and learned a few hundred at once."""
+
+    def _new_features(self, d: int = 0) -> Columns:
+        """Return slots for columns."""
+        raise NotImplementedError
+
+    def _begin_stream(self, d: int, one_by_one: bool = False) -> None:
+        """Make the runs of a stream."""
+        raise NotImplementedError
+
+    def _learn_rows(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
+        """Learn the next rows of a stream."""
+        raise NotImplementedError
+
+    def learn_one(self, x: Any, y: Any) -> Self:
+        """Learn one example: x is a dict {name: value}, a list of tokens (1 for each), or a tuple (columns, values).
+
+        It is only noted here and learned with a few hundred others, or when something is asked for: a call costs
+        microseconds.  Features and, unless a first ``partial_fit`` declared them, classes may be new at any time.  A
+        stream that begins here has ``optimizer="auto"`` mean ``NFTRL(births=True)`` and ``conversion="auto"`` the
+        iterate itself.
+        """
+        state = self.__dict__.get("_fit")
+        if state is None or state.noted is None:
+            with unchanged_on_error(self):
+                self._begin_noting(x)
+                self._note(x, y)
+        else:
+            self._note(x, y)
+            if len(state.noted) >= _NOTED:
+                self._flush()
+        return self
+
+    def _note(self, x: Any, y: Any) -> None:
+        self._fit.note(x, self._target, y)
+
+    def _begin_noting(self, x: Any) -> None:
+        """From here on ``learn_one`` notes examples, for the stream under way or for a new one."""
+        anew = not self._goes_on()
+        if anew:
+            self._fit = FitState(self._new_features() if type(x) is tuple else Names())
+        self._begin_labels(anew)
+        if anew:
+            check_parameters(self)
+            refuse_polish(self, "learn_one")
+            self.n_features_in_ = 0
+            self._begin_stream(0, one_by_one=True)
+        self._fit.go_on(Phase.STREAM)
+        self._fit.noted = []
+
+    def _flush(self) -> None:
+        """Learn the examples that ``learn_one`` noted."""
+        if not self.fit_state.noted:
+            return
+        refuse_in_view(self)
+        self._goes_on()
+        matrix, y = self._fit.drain()
+        self.n_features_in_ = self._fit.features.width
+        self._learn_rows(matrix, y, self._class_weights(y))
+
+    def _margins_one(self, x: Any) -> np.ndarray:
+        """Return the margins of one example, one per model: those of the iterate while a stream is under way."""
+        self.check_fitted()
+        self._flush()
+        row = self._fit.features.row(x)
+        if self._fit.phase is not Phase.STREAM:
+            model = self.convert()
+            return (row.to_scipy() @ model.coef.T).toarray()[0] + model.intercept
+        iterates = [run.weights_at(row.indices.astype(np.int64)) for run in self._fit.begun()]
+        return self.arranged(np.concatenate([row.data @ w + b for w, b in iterates]))

@@ -1,0 +1,36 @@
+"""Passes over rows that are all there: each in an order of its own, learned in slices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..data.randomness import Purpose
+
+
+def counted_rows(n: int, weights: np.ndarray | None) -> np.ndarray:
+    """Return the numbers of the rows that have a weight."""
+    return np.arange(n) if weights is None else np.flatnonzero(weights)
+
+
+def order_of_pass(rows: np.ndarray, seed: int, shuffle: bool, number: int) -> np.ndarray:
+    """Return the order in which a pass reads these rows."""
+    return np.random.default_rng([seed, Purpose.SHUFFLE, number]).permutation(rows) if shuffle else rows
+
+
+def run_passes(
+    rows: np.ndarray, count: int, learn: Callable[[np.ndarray, int], None], *, seed: int, shuffle: bool, first: int = 0,
+    size: int = 1 << 18, is_done: Callable[[int], bool] = lambda epoch: False,
+) -> None:  # fmt: skip
+    """Learn rows in passes, until there were ``count`` of them or one of them ``is_done``.
+
+    ``learn`` gets the next few rows and the number of the pass, from 0.  ``first`` is the number that the first pass
+    has among all passes so far.
+    """
+    for epoch in range(count):
+        order = order_of_pass(rows, seed, shuffle, first + epoch)
+        for at in range(0, len(order), size):
+            learn(order[at : at + size], epoch)
+        if is_done(epoch):
+            break

@@ -1,0 +1,109 @@
+"""Judging the models of a path on rows that they have not learned."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.rows import Matrix
+from ..data.rows import margins as margins_of
+from ..data.slots import numbered
+from ..losses import value
+
+Rows = tuple[Matrix, np.ndarray, np.ndarray | None]
+"""Rows of a reader, their targets and weights."""
+
+
+class Judged(NamedTuple):
+    """Sums over rows that a model had not learned when it was judged, an entry for each strength; losses are sums over
+    the models of a row."""
+
+    weight: float
+    rows: int
+    loss: np.ndarray
+    squares: np.ndarray
+    mistakes: np.ndarray
+
+    @classmethod
+    def nothing(cls, m: int) -> Judged:
+        """Return the figures of no rows for m strengths."""
+        return cls(0.0, 0, np.zeros(m), np.zeros(m), np.zeros(m))
+
+    def __add__(self, other: Any) -> Judged:
+        return Judged(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+    @classmethod
+    def beside(cls, parts: list[Judged]) -> Judged:
+        """Return the figures of the same rows for several groups of strengths as one."""
+        _, _, *arrays = zip(*parts, strict=True)
+        return cls(parts[0].weight, parts[0].rows, *map(np.concatenate, arrays))
+
+    def summary(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return mean losses, their standard errors, mean mistakes; NaN where nothing was judged."""
+        n = max(self.rows, 1) if self.rows else np.nan
+        scale = self.weight if self.rows else np.nan
+        mean = self.loss / n
+        spread = np.sqrt(np.maximum(self.squares / n - np.square(mean), 0.0) / n)
+        return self.loss / scale, spread * n / scale, self.mistakes / scale
+
+
+class Unseen(NamedTuple):
+    """Rows to judge iterates on, in the features that occur in them: ``slots``."""
+
+    rows: Matrix
+    slots: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray | None
+
+    @classmethod
+    def of(cls, learner: Any, rows: Rows | None) -> Unseen | None:
+        """Return rows of a reader; None where nothing has been learned that they could be judged by."""
+        if rows is None or not learner.fit_state.is_fitted:
+            return None
+        matrix, y, weights = rows
+        found = learner.find(matrix)
+        indices, slots = numbered(found.indices, found.d)
+        return cls(Matrix(found.indptr, indices, found.data, len(slots)), slots, y, weights)
+
+    def margins(self, learner: Any) -> list[np.ndarray]:
+        """Return the margins of the rows by the iterates of each run; none where there are no iterates."""
+        if not learner.fit_state.has_iterates:
+            return []
+        return margins_by(self.rows, [run.weights_at(self.slots) for run in learner.fit_state.runs])
+
+
+def judged_before(learner: Any, unseen: Unseen | None) -> Judged:
+    """Judge rows by the iterates, before they are learned."""
+    margins = [] if unseen is None else unseen.margins(learner)
+    if not margins or unseen is None:
+        return Judged.nothing(len(learner.strengths))
+    return judged(learner, margins, unseen.y, unseen.weights)
+
+
+def margins_by(
+    rows: Matrix, models: list[tuple[np.ndarray, np.ndarray]], order: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Return the margins of rows, or of those in ``order``, by weights, (features, lanes), and intercepts."""
+    return [margins_of(rows.indptr, rows.indices, rows.data, w, b, order) for w, b in models]
+
+
+def judged(learner: Any, margins: list[np.ndarray], y: np.ndarray, weights: np.ndarray | None) -> Judged:
+    """Judge every strength on rows that were not learned; ``margins``: for each of the runs, (rows, lanes)."""
+    n, m, runs = len(y), len(learner.strengths), learner.fit_state.runs
+    scale, codes = np.ones(n) if weights is None else weights, learner.codes_of(y)
+    losses, k, first = np.zeros((n, m)), 0, 0
+    every = np.empty((sum(run.targets.m for run in runs) // m, m, n))
+    for run, p in zip(runs, margins, strict=True):
+        targets, scaled = run.lanes_of(codes, scale)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = scaled * value(run.problem.loss, p, targets)
+        own, outputs = slice(k, k + run.targets.copies), slice(first, first + run.targets.base.m)
+        losses[:, own] += found.reshape(n, run.targets.copies, -1).sum(2)
+        every[outputs, own] = p.reshape(n, run.targets.copies, -1).T
+        k = own.stop % m
+        first = outputs.stop if k == 0 else first
+    wrong = learner.mistakes(learner.arranged(every.reshape(-1, m * n)).T, np.concatenate([y] * m))
+    mistakes = ((wrong if wrong.ndim == 1 else wrong.mean(1)).reshape(m, n) * scale).sum(1)  # no threads of BLAS
+    counted = int(np.count_nonzero(scale))
+    return Judged(float(scale.sum()), counted, losses.sum(0), np.square(losses).sum(0), mistakes)

@@ -1,0 +1,143 @@
+"""Learning several strengths side by side: what paths and cross-validation share."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..conversions.averaging import Answer
+from ..data.randomness import seed_of
+from ..data.rows import Matrix, count_columns, put_columns
+from ..engine.polish import BY_MODEL, finish
+from ..engine.polish import slices as rows_of
+from ..engine.run import Grid, Run
+from ..estimators.converted import Solved, described
+from ..estimators.linear import LinearModel
+from ..estimators.parameters import tolerance
+from ..util.threads import Threads
+
+_INT32 = np.iinfo(np.int32).max
+USELESS_PASSES = "polish ends at the same models after one pass: leave passes at 1."
+
+
+def strengths_of(alphas: Any, n_alphas: int, alpha_min_ratio: float) -> Any:
+    """Return the strengths to learn: an array, largest first, or a grid to be."""
+    if alphas is None:
+        check_count("n_alphas", n_alphas)
+        if not (isinstance(alpha_min_ratio, numbers.Real) and 0.0 < alpha_min_ratio < 1.0):
+            raise ValueError(f"alpha_min_ratio={alpha_min_ratio!r}: it must be between 0 and 1, both excluded.")
+        return Grid(int(n_alphas), float(alpha_min_ratio))
+    try:
+        given = np.array([]) if isinstance(alphas, str) else np.asarray(alphas, np.float64)
+    except (TypeError, ValueError):
+        given = np.array([])
+    if given.ndim != 1 or not given.size or not np.all((given >= 0.0) & (given < np.inf)):
+        raise ValueError(f"alphas={alphas!r}: give one or more numbers of at least 0, or None.")
+    return np.sort(given)[::-1].copy()
+
+
+def is_single(dtype: Any) -> bool:
+    """Return whether a dtype is float32; raise an error where it is not float64 either."""
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = np.dtype(object)
+    if dtype is None or kind not in (np.float32, np.float64):
+        raise ValueError(f"dtype={dtype!r}: it must be 'float64' or 'float32'.")
+    return bool(kind == np.float32)
+
+
+def check_count(name: str, x: Any) -> None:
+    """Raise an error for what is no count."""
+    if not isinstance(x, numbers.Integral) or isinstance(x, bool) or x < 1:
+        raise ValueError(f"{name}={x!r}: it must be a whole number of at least 1.")
+
+
+def learner_of(estimator: LinearModel, strengths: Any, dtype: Any, random_state: Any = None) -> LinearModel:
+    """Return a new estimator of the same parameters, to learn these strengths in float64 or float32."""
+    learner, in_float32 = type(estimator)(**estimator.settings()), is_single(dtype)
+    if learner.budget is not None or learner.target_excess_risk is not None:
+        raise ValueError("budget and target_excess_risk say how many features remain, and so does a path: leave them.")
+    if random_state is not None:
+        learner.random_state = random_state
+    if not isinstance(learner.random_state, numbers.Integral):
+        learner.random_state = seed_of(learner.random_state)  # the same for all that is learned side by side
+    learner.early_stopping = learner.warm_start = False
+    learner.learn_strengths(strengths, in_float32)
+    if tolerance(learner) and isinstance(strengths, np.ndarray) and not strengths.all():
+        raise ValueError("polish measures by the L1 weight, which is 0 for one of alphas: leave it out.")
+    return learner
+
+
+def finished(
+    learner: LinearModel, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]] | None = None
+) -> list[tuple[Run, Answer]]:
+    """Return every run and the models that it ends with; with ``rows`` those that ``polish`` makes of them."""
+    runs = learner.fit_state.begun()
+    if rows is not None:
+        return [(run, finish(run, rows, tolerance(learner))) for run in runs]
+    answers = Threads(learner.n_jobs).map("finish", Run.finish, [(run,) for run in runs])
+    return list(zip(runs, answers, strict=True))
+
+
+def polished(
+    learner: LinearModel, matrix: Matrix, codes: np.ndarray, weights: np.ndarray, kept: np.ndarray
+) -> list[tuple[Run, Answer]]:
+    """Return every run and, as its models, the optima over some rows, which are all there."""
+    rows = matrix.take(kept), codes[kept], weights[kept]
+    return finished(learner, lambda: rows_of(*rows))
+
+
+def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]:
+    """Return the models of each strength."""
+    parts: list[list[tuple[Any, np.ndarray, Any]]] = [[] for _ in range(len(learner.strengths))]
+    k, lams, runs = 0, np.zeros(len(parts)), [run for run, _ in ends]
+    weights = [(answer.w, run.targets.base.m) for run, answer in ends]
+    coefs = Threads(learner.n_jobs).map("by lane", _by_lane, weights)
+    for (run, answer), (_, models), coef_by_lane in zip(ends, weights, coefs, strict=True):
+        for copy_, coef in enumerate(coef_by_lane):
+            own = slice(copy_ * models, (copy_ + 1) * models)
+            report = {name: part[own] if name == "chosen" else part for name, part in answer.report.items()}
+            if "polish" in report:
+                report["polish"] = report["polish"] | {name: report["polish"][name][own] for name in BY_MODEL}
+            parts[k].append((coef, answer.b[own], report))
+            lams[k] = run.problem.lams[own.start]
+            k = (k + 1) % len(parts)
+    regularizer, out = runs[0].problem.regularizer, []
+    for lam, part in zip(lams, parts, strict=True):
+        coef, b, reports = zip(*part, strict=True)
+        report = described(runs, regularizer._replace(lam=float(lam))) | {"converted": list(reports)}
+        coef = sp.csr_array(sp.vstack(coef)) if len(coef) > 1 else coef[0]
+        out.append(Solved(coef, np.concatenate(b), runs[0].examples, [], report))
+    return out
+
+
+def _by_lane(w: np.ndarray, models: int) -> list[sp.csr_array]:
+    """Return weights (d, lanes) as sparse rows, one for each lane, so many together."""
+    d, m = w.shape
+    ends, out = np.append(0, np.cumsum(count_columns(w))), []
+    features, data = np.empty(ends[-1], np.int64 if d > _INT32 else np.int32), np.empty(ends[-1])
+    put_columns(w, ends[:-1].copy(), features, data)
+    for first in range(0, m, models):
+        own = ends[first : first + models + 1]
+        part = slice(own[0], own[-1])
+        out.append(sp.csr_array((data[part], features[part], own - own[0]), shape=(models, d)))
+    return out
+
+
+def strength_of_lanes(learner: LinearModel) -> np.ndarray:
+    """Return the number of the strength of each lane, the lanes of all runs one after the other."""
+    numbers, k = [], 0
+    for run in learner.fit_state.runs:
+        numbers.append(k + np.arange(run.targets.m) // run.targets.base.m)
+        k = (k + run.targets.copies) % len(learner.strengths)
+    return np.concatenate(numbers)
+
+
+def converted(ends: list[tuple[Run, Answer]]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the weights and intercepts of each run."""
+    return [(answer.w, answer.b) for _, answer in ends]

@@ -1,0 +1,212 @@
+"""A path: models for many strengths of the L1 term from one read of the data, and which of them to take.
+
+The models are lanes of one run, each equal to a run of its own.  They share the L2 weight, which the estimator's
+``alpha`` and ``l1_ratio`` imply; their own strength takes the place of its L1 weight.  Nothing here needs scikit-learn;
+``paths`` adds its contract.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import numbers
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Self
+
+import numpy as np
+
+from ..data.rows import Matrix
+from ..estimators.fit_state import Phase, unchanged_on_error
+from ..estimators.linear import LinearModel
+from ..estimators.tasks import LinearClassifier
+from ..estimators.views import refuse_in_view
+from .judging import Rows
+from .learning import USELESS_PASSES, check_count, finished, learner_of, strengths_of
+from .path import Path, check_rule
+from .path_state import PathState
+
+_FEW_ROWS = 10_000
+_SHARE = 0.2
+"""Of fewer rows than that ``validation="auto"`` holds this share out."""
+
+
+class LinearPath:
+    """Models for several strengths of the L1 term, learned in one read of the rows of a reader."""
+
+    needs_classes = True
+    _fit: PathState
+    _part = slice(None)
+    """Of the strengths, those that are learned here."""
+
+    def __init__(
+        self, estimator: Any = None, *, alphas: Any = None, n_alphas: int = 32, alpha_min_ratio: float = 1e-3,
+        choose: Any = "min", validation: Any = "auto", passes: int = 1, dtype: Any = "float64",
+    ) -> None:  # fmt: skip
+        self.estimator = estimator
+        self.alphas = alphas
+        self.n_alphas = n_alphas
+        self.alpha_min_ratio = alpha_min_ratio
+        self.choose = choose
+        self.validation = validation
+        self.passes = passes
+        self.dtype = dtype
+
+    # ---- learning --------------------------------------------------------------------------------------------------
+
+    def take_rows(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, *, classes: Any = None,
+        order: np.ndarray | None = None, again: bool = False, columns: int = 0,
+    ) -> Self:  # fmt: skip
+        """Learn rows of a reader, who asks for :meth:`judge` himself."""
+        rows = np.arange(len(matrix)) if order is None else order
+        with unchanged_on_error(self):
+            if self.fit_state.learner is None:
+                self._begin(self.new_learner(), self._share(None))
+            kept = self._fit.keep(matrix, y, weights, rows, again)
+            self._take(matrix, y, weights, kept, again, classes, columns)
+        return self
+
+    def _take(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, again: bool, classes: Any,
+        columns: int = 0,
+    ) -> None:  # fmt: skip
+        learner = self._fit.learner
+        if learner.classifies and not learner.fit_state.is_fitted and classes is None:
+            raise ValueError("a path needs all classes at its beginning: name them, classes=.")
+        learner.take_rows(matrix, y, weights, classes=classes, order=order, again=again, columns=columns)
+        self._fit.go_on(Phase.STREAM)
+
+    def new_learner(self) -> LinearModel:
+        """Return an estimator that is to learn all strengths."""
+        check_rule(self.choose)
+        check_count("passes", self.passes)
+        if self.passes > 1 and self.validation not in ("auto", "progressive"):
+            raise ValueError("passes > 1 would learn the rows held out: use validation='progressive', no share.")
+        estimator = LinearClassifier() if self.estimator is None else self.estimator
+        if not isinstance(estimator, LinearModel):
+            raise ValueError(f"estimator={estimator!r}: it must be a SparseClassifier or SparseRegressor.")
+        strengths = strengths_of(self.alphas, self.n_alphas, self.alpha_min_ratio)[self._part]
+        return learner_of(estimator, strengths, self.dtype)
+
+    def _begin(self, learner: LinearModel, share: float) -> None:
+        self._fit = PathState(learner, share)
+
+    def _share(self, n: int | None) -> float:
+        """Return the share of rows to hold out; 0 to judge rows before they are learned."""
+        given = self.validation
+        if self.polish:
+            if given == "progressive":
+                raise ValueError("validation='progressive' judges iterates, which polish replaces: hold a share out.")
+            if self.passes > 1:
+                raise ValueError(USELESS_PASSES)
+            given = _SHARE if given == "auto" else given
+        if given == "progressive" or (given == "auto" and (n is None or n >= _FEW_ROWS or self.passes > 1)):
+            return 0.0
+        if given == "auto":
+            return _SHARE
+        if not (isinstance(given, numbers.Real) and 0.0 < given < 1.0):
+            raise ValueError(f"validation={given!r}: it must be 'auto', 'progressive' or a share between 0 and 1.")
+        return float(given)
+
+    def judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float] | None:
+        """Judge rows by the iterates before they are learned; the mean over strengths of what an estimator returns."""
+        if self.fit_state.learner is None:
+            return None
+        found = self._fit.judge((matrix, y, weights))
+        return (float(found.loss.mean()), float(found.mistakes.mean())) if found.rows else None
+
+    def polish_on_chunks(self, chunks: Callable[[], Iterable[Rows]]) -> None:
+        """Turn what was learned into the optima over the rows that were, given in passes over all."""
+        state, learner = self._fit, self._fit.learner
+
+        def rows() -> Iterator[tuple[Matrix, np.ndarray, np.ndarray]]:
+            first = held = 0
+            for matrix, y, weights in chunks():
+                drawn = state.drawn(first, len(y), held)
+                codes, scale = learner.encode_next(y, weights, False, None)
+                scale, kept = np.ones(len(y)) if scale is None else scale, np.flatnonzero(~drawn)
+                first, held = first + len(y), held + len(y) - len(kept)
+                yield learner.find(matrix).take(kept), codes[kept], scale[kept]
+
+        state.take(finished(learner, rows))
+
+    # ---- what training asks of a model -----------------------------------------------------------------------------
+
+    def settings(self) -> dict[str, Any]:
+        """Return the estimator's parameters and the path's own."""
+        own = {name: getattr(self, name) for name in inspect.signature(LinearPath).parameters if name != "estimator"}
+        return (LinearClassifier() if self.estimator is None else self.estimator).settings() | own
+
+    @property
+    def classifies(self) -> bool:
+        """Whether labels are learned."""
+        return self.estimator is None or self.estimator.classifies
+
+    @property
+    def polish(self) -> bool | float:
+        """The estimator's: whether every model is to be the optimum over the rows."""
+        return False if self.estimator is None else self.estimator.polish
+
+    @property
+    def t_(self) -> int:
+        """The number of examples learned; those of weight zero do not count."""
+        return self.fit_state.examples
+
+    # ---- the life cycle --------------------------------------------------------------------------------------------
+
+    @property
+    def fit_state(self) -> PathState:
+        """What was learned so far."""
+        return vars(self).get("_fit") or PathState()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.fit_state.is_fitted
+
+    def convert(self) -> Path:
+        """Convert what was learned into the models of all strengths, where that is not done yet; return them."""
+        if not self.__sklearn_is_fitted__():
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
+        if self._fit.model is None:
+            refuse_in_view(self)
+            self._fit.take(finished(self._fit.learner))
+        assert self._fit.model is not None
+        return self._fit.model
+
+    def finish_with(self, models: Path) -> None:
+        """Let these be the models, without a training state."""
+        self._fit = PathState()
+        self._fit.finish_with(models)
+
+    def part(self, first: int, stop: int) -> Self:
+        """Return a path that learns some of the strengths, nothing learned yet."""
+        own = copy.copy(self)
+        own._fit, own._part = PathState(), slice(first, stop)
+        return own
+
+    def __getstate__(self) -> Any:
+        """After ``fit`` the models alone; of a stream all that it needs to go on."""
+        if self.fit_state.phase is not Phase.BATCH:
+            return super().__getstate__()
+        self.convert()
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self) | {"_fit": self._fit.finished()})
+        return super(LinearPath, twin).__getstate__()
+
+    # ---- the outcome -----------------------------------------------------------------------------------------------
+
+    @property
+    def path_(self) -> Path:
+        """All models."""
+        return self.convert()
+
+    @property
+    def alpha_(self) -> float:
+        """The strength that ``choose`` takes."""
+        return self.path_.choose(self.choose)
+
+    @property
+    def model_(self) -> Any:
+        """The estimator of that strength."""
+        return self.path_.model(self.alpha_)

@@ -1,0 +1,144 @@
+"""The models of a path, and the rule that chooses one of them."""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..estimators.converted import Solved
+from ..estimators.linear import LinearModel
+
+RULES = ("min", "1-se")
+
+
+class Path:
+    """Models of many strengths, largest first; small, and independent of how they were learned.
+
+    ``alphas``: their L1 weights.  ``rho``: the L2 weight of all.  ``losses``, ``spreads``, ``errors``: the mean loss on
+    rows not learned, its standard error, and the share of wrong labels or the mean squared error; NaN where no rows
+    were judged.  ``stability``: where there were folds, the agreement of their selections (the mean of Cohen's kappa
+    over pairs), else None.
+    """
+
+    def __init__(
+        self, shell: LinearModel, solved: list[Solved], judged: tuple[np.ndarray, np.ndarray, np.ndarray],
+        stability: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
+        self.shell, self.solved, self.stability = shell, solved, stability
+        self.alphas = np.array([each.report["lam"] for each in solved])
+        self.rho = float(solved[0].report["rho"])
+        self.losses, self.spreads, self.errors = judged
+
+    def __len__(self) -> int:
+        return len(self.solved)
+
+    @property
+    def coefs(self) -> sp.csc_array:
+        """Weights, (features, strengths); with several models those of a strength side by side."""
+        every = sp.coo_array(sp.vstack(self._weights()))
+        shape = int(self.shell.n_features_in_), every.shape[0]
+        return sp.csc_array((every.data, (self.shell.fit_state.features.to_columns(every.col), every.row)), shape=shape)
+
+    @property
+    def intercepts(self) -> np.ndarray:
+        """Intercepts, (strengths, models)."""
+        return np.array([each.intercept for each in self.solved])
+
+    @property
+    def gaps(self) -> np.ndarray:
+        """After ``polish``: the largest violation of an optimality condition over alpha, by strength; else NaN."""
+        runs = [each.report["converted"] for each in self.solved]
+        return np.array([max(max(run.get("polish", {"gaps": [np.nan]})["gaps"]) for run in own) for own in runs])
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether there are losses on rows that were not learned."""
+        return not np.isnan(self.losses).all()
+
+    @property
+    def nonzeros(self) -> np.ndarray:
+        """The number of features that have a weight, for each strength."""
+        return np.array([len(np.unique(c.indices)) if c.shape[0] > 1 else c.nnz for c in self._weights()])
+
+    def _weights(self) -> list[sp.csr_array]:
+        return [each.coef for each in self.solved]
+
+    @property
+    def feature_names(self) -> np.ndarray | None:
+        """The names of the columns; None where they have none."""
+        return getattr(self.shell, "feature_names_in_", None)
+
+    @classmethod
+    def beside(cls, parts: list[Path]) -> Path:
+        """Return the path of the strengths of several, which were learned from the same rows."""
+        figures = zip(*((part.losses, part.spreads, part.errors) for part in parts), strict=True)
+        losses, spreads, errors = map(np.concatenate, figures)
+        return cls(parts[0].shell, [each for part in parts for each in part.solved], (losses, spreads, errors))
+
+    def model(self, alpha: float) -> Any:
+        """Return the model of one of the path's strengths, as an estimator: ready to predict, not to learn further."""
+        from ..estimators.sklearn import as_estimator
+
+        if not isinstance(alpha, numbers.Real):
+            raise ValueError(
+                f"alpha={alpha!r}: it must be one of the path's strengths, alphas, such as choose('min') takes."
+            )
+        near = np.flatnonzero(np.isclose(self.alphas, float(alpha), rtol=1e-6, atol=0.0))
+        if not near.size:
+            nearest = float(self.alphas[np.abs(self.alphas - alpha).argmin()])
+            raise ValueError(f"alpha={float(alpha)!r} is none of the path's strengths; the nearest is {nearest!r}.")
+        return as_estimator(self._at(int(near[0])))
+
+    def _at(self, k: int) -> LinearModel:
+        model, lam = copy.deepcopy(self.shell), float(self.alphas[k])
+        model.finish_with(self.solved[k], "a model of a path holds no training state")
+        model.learn_strengths(None)
+        if not isinstance(model.penalty, tuple):
+            total = lam + self.rho
+            model.alpha, model.l1_ratio = total, lam / total if total > 0.0 else 1.0
+        return model
+
+    def choose(self, rule: Any = "min") -> float:
+        """Return the strength that a rule takes.
+
+        "min" is the least loss on rows not learned; "1-se" the largest strength whose loss is within one standard error
+        of that; a number k the least loss with at most k features.
+        """
+        check_rule(rule)
+        nonzeros = self.nonzeros
+        allowed = np.ones(len(self), bool) if isinstance(rule, str) else nonzeros <= rule
+        if not allowed.any():
+            raise ValueError(f"choose={rule!r}: the path's smallest model has {nonzeros.min()} features.")
+        if not self.is_judged:
+            if isinstance(rule, str):
+                raise ValueError(
+                    f"choose={rule!r} needs rows that were not learned, and none were judged: give more rows, or "
+                    "choose a number of features; of a SparsePath hold rows out (validation=0.2)."
+                )
+            return float(self.alphas[allowed].min())
+        losses = np.where(allowed & np.isfinite(self.losses), self.losses, np.inf)
+        best = int(losses.argmin())
+        if rule == "1-se":
+            best = int(np.flatnonzero(losses <= losses[best] + self.spreads[best])[0])
+        return float(self.alphas[best])
+
+    def table(self) -> list[dict[str, float]]:
+        """Return a dict for each strength: the columns of a table."""
+        columns = {
+            "alpha": self.alphas, "nonzeros": self.nonzeros, "loss": self.losses, "spread": self.spreads,
+            "error": self.errors,
+        }  # fmt: skip
+        gaps = self.gaps
+        columns |= {} if np.isnan(gaps).all() else {"gap": gaps}
+        return [{name: values[k].item() for name, values in columns.items()} for k in range(len(self))]
+
+
+def check_rule(rule: Any) -> None:
+    """Raise an error for what is no rule to choose by."""
+    is_count = isinstance(rule, numbers.Integral) and not isinstance(rule, bool) and rule >= 0
+    if not (is_count or (isinstance(rule, str) and rule in RULES)):
+        raise ValueError(f"choose={rule!r}: it must be 'min', '1-se' or a whole number of features.")

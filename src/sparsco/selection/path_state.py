@@ -1,0 +1,143 @@
+"""The life cycle of a path: the learner of all strengths, rows that are held out, and figures of rows judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..data.progressive import JUDGED, next_mark
+from ..data.randomness import Purpose, uniform
+from ..data.rows import Matrix, stack
+from ..estimators.fit_state import LifeCycle, Phase, snapshot_of
+from .judging import Judged, Rows, Unseen, judged, judged_before, margins_by
+from .learning import converted, solved
+from .path import Path
+
+HELD_ROWS = 20_000
+"""Rows held out at most; later ones are all learned."""
+
+
+class PathState(LifeCycle):
+    """What a path has learned so far."""
+
+    def __init__(self, learner: Any = None, share: float = 0.0) -> None:
+        """``share``: of the rows, those to hold out; 0 to judge rows before they are learned."""
+        super().__init__()
+        self.model: Path | None
+        self.learner, self.share = learner, share
+        self.rows = 0
+        """Rows read so far, those held out included."""
+        self.judged = Judged.nothing(0 if learner is None else len(learner.strengths))
+        self.held: list[tuple[Matrix, np.ndarray, np.ndarray]] = []
+        self.n_held = 0
+
+    @property
+    def examples(self) -> int:
+        """The number of examples taken in so far."""
+        if self.learner is None:
+            return 0 if self.model is None else self.model.solved[0].t
+        return self.learner.fit_state.examples
+
+    def fingerprint(self) -> list[int]:
+        """Return a checksum of the state of each run that has begun to learn."""
+        return [] if self.learner is None else self.learner.fit_state.fingerprint()
+
+    def selected(self) -> np.ndarray:
+        """Return the slots that have a weight in an iterate of any strength."""
+        return self.learner.fit_state.selected()
+
+    def go_on(self, phase: Phase) -> None:
+        """Learn further rows, which come as the phase says."""
+        self.model = None
+        self.enter(phase)
+
+    def snapshot(self) -> Callable[[], None]:
+        """Return a function that puts this state and its learner back to where they are now."""
+        restore_fields, held = super().snapshot(), list(self.held)
+        restore_learner = (lambda: None) if self.learner is None else snapshot_of(self.learner)
+
+        def restore() -> None:
+            restore_fields()
+            self.held[:] = held
+            restore_learner()
+
+        return restore
+
+    # ---- rows that are not learned ---------------------------------------------------------------------------------
+
+    def pieces(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, again: bool
+    ) -> Iterator[tuple[Rows | None, np.ndarray]]:
+        """Yield rows to judge and the numbers of those to learn then: up to every mark, where the next few are judged,
+        or with some rows held out."""
+        at = 0
+        while at < len(order):
+            n, unseen = len(order) - at, 0
+            if not again and not self.share:
+                mark = next_mark(max(self.rows - JUDGED + 1, 0))
+                if mark <= self.rows:
+                    unseen = mark + JUDGED - self.rows
+                    mark = next_mark(mark + JUDGED)
+                n = min(n, mark - self.rows)
+            rows = order[at : at + n]
+            few = rows[:unseen]
+            own = None if weights is None else weights[few]
+            kept = self.keep(matrix, y, weights, rows, again)
+            yield (matrix.take(few), y[few], own) if unseen else None, kept
+            at += n
+
+    def keep(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, rows: np.ndarray, again: bool
+    ) -> np.ndarray:
+        """Count the rows; return those to learn; the others, a share of the first read, are held out."""
+        first = self.rows
+        self.rows += 0 if again else len(rows)
+        if not self.share:
+            return rows
+        if again:
+            raise ValueError("rows held out would be learned in a second pass: use validation='progressive'.")
+        drawn = self.drawn(first, len(rows), self.n_held)
+        held = rows[drawn]
+        if held.size:
+            own = np.ones(held.size) if weights is None else weights[held]
+            self.held.append((matrix.take(held), y[held], own))
+            self.n_held += held.size
+        return rows[~drawn]
+
+    def drawn(self, first: int, n: int, before: int) -> np.ndarray:
+        """Return which of n rows of a stream are held out, so many having been before."""
+        drawn = uniform(self.learner.random_state, Purpose.VALIDATION, np.arange(first, first + n)) < self.share
+        return drawn & (np.cumsum(drawn) + before <= HELD_ROWS)
+
+    def judge(self, rows: Rows) -> Judged:
+        """Judge rows by the iterates before they are learned."""
+        found = judged_before(self.learner, Unseen.of(self.learner, rows))
+        if not self.share:
+            self.judged += found
+        return found
+
+    # ---- the models ------------------------------------------------------------------------------------------------
+
+    def take(self, ends: list[Any]) -> None:
+        """Let the runs and their answers be the models of the path, and judge these on the rows held out."""
+        learner, found = self.learner, self.judged
+        models = solved(learner, ends)
+        if self.held:
+            matrices, targets, weights = zip(*self.held, strict=True)
+            rows = stack(list(matrices)), np.concatenate(targets), np.concatenate(weights)
+            found = judged(learner, margins_by(learner.find(rows[0]), converted(ends)), *rows[1:])
+        self.model = Path(learner.shell(), models, found.summary())
+
+    def finished(self) -> PathState:
+        """Return a state that has the models alone."""
+        twin = PathState()
+        twin.finish_with(self.model)
+        return twin
+
+    def finish_with(self, model: Path | None) -> None:
+        """Let these be the models, without a training state."""
+        self.learner, self.model, self.held = None, model, []
+        self.ended = "a copy of a path that was fitted has its models only and cannot go on: fit a new one."
+        self.enter(Phase.FINISHED)

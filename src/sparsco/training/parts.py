@@ -1,0 +1,110 @@
+"""Rows of a source on their way to an estimator, and labels as it takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.rows import Matrix, stack
+from ..streams import Chunk, Stream
+from ..streams.cache import CachedStream, CacheStream
+from ..streams.features import Vocabulary
+from ..streams.tables import Tabular
+
+FEW_CLASSES, MANY_CLASSES = 10, 100
+
+
+class Part(NamedTuple):
+    """Some rows, as an estimator takes them."""
+
+    matrix: Matrix
+    y: np.ndarray
+    weights: np.ndarray | None
+    numbers: np.ndarray | None = None
+    """Of the rows in the source, where they are in another order."""
+
+    @classmethod
+    def of(cls, chunk: Chunk) -> Part:
+        """All rows of a chunk."""
+        return cls(chunk.matrix, chunk.y, chunk.weights, chunk.numbers)
+
+    def cut(self, start: int, stop: int) -> Part:
+        """Rows start, ..., stop - 1; nothing is copied."""
+        first, last = self.matrix.indptr[start], self.matrix.indptr[stop]
+        indptr = self.matrix.indptr[start : stop + 1] - first
+        rows = Matrix(indptr, self.matrix.indices[first:last], self.matrix.data[first:last], self.matrix.d)
+        own = [None if each is None else each[start:stop] for each in (self.weights, self.numbers)]
+        return Part(rows, self.y[start:stop], *own)
+
+    @classmethod
+    def joined(cls, parts: list[Part]) -> Part:
+        """One below the other."""
+        weights = None
+        if any(part.weights is not None for part in parts):
+            every = [np.ones(len(part.y)) if part.weights is None else part.weights for part in parts]
+            weights = np.concatenate(every)
+        numbers = [part.numbers for part in parts if part.numbers is not None]
+        rows = stack([part.matrix for part in parts]), np.concatenate([part.y for part in parts]), weights
+        return cls(*rows, np.concatenate(numbers) if numbers else None)
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return len(self.y)
+
+
+def are_classes(distinct: np.ndarray) -> bool:
+    """Whether labels, sorted, are those of a classification: words, or whole numbers that are few or number something.
+
+    At most ten whole numbers are classes, and up to a hundred where they count from 0 or 1 with hardly a gap.  Others
+    are quantities, such as years, ages and shares in per cent.
+
+    >>> [are_classes(np.array(each)) for each in ([2, 3, 7], range(26), range(1930, 1990), [0.5, 1.0], ["a", "b"])]
+    [True, True, False, False, True]
+    """
+    if distinct.dtype.kind != "i" or len(distinct) <= FEW_CLASSES:
+        return distinct.dtype.kind != "f"
+    low, high = distinct[[0, -1]].tolist()
+    return low in (0, 1) and 0.9 * (high - low + 1) <= len(distinct) <= MANY_CLASSES
+
+
+def first_classes(y: np.ndarray) -> list[Any]:
+    """The labels of the first rows, where these are to be all there are."""
+    found = sorted(set(labels(y).tolist()))
+    if len(found) < 2:
+        raise ValueError(
+            f"the first {len(y)} rows all have the label {found[0]!r}: name all classes (classes=, --classes), or "
+            "shuffle the rows."
+        )
+    return found
+
+
+def labels(y: np.ndarray) -> np.ndarray:
+    """Labels as classes: whole numbers as integers, words as they are."""
+    if y.dtype.kind != "f":
+        return y
+    with np.errstate(invalid="ignore"):
+        whole = y.astype(np.int64)
+    return whole if np.array_equal(whole, y) else y
+
+
+def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with which other files are read as this stream was: of tables what was found out, too."""
+    source = stream.source if isinstance(stream, CachedStream) else stream
+    found = {name: option for name, option in options.items() if name != "cache"}
+    layout = source.laid_out() if isinstance(source, Tabular) else None
+    if layout is not None:
+        found |= {"target": layout.target, "schema": dict(layout.kinds)}
+        if layout.target is not None:
+            found["schema"][layout.target] = layout.target_kind
+    return found
+
+
+def by_name(stream: Stream) -> bool:
+    """Whether columns are numbers that names got as they appeared, so that only the names mean anything elsewhere."""
+    if isinstance(stream, CacheStream):
+        return bool(stream.names) and "hash_bits" not in stream.identity()["options"]
+    source = stream.source if isinstance(stream, CachedStream) else stream
+    return isinstance(getattr(source, "encoder", None), Vocabulary)
