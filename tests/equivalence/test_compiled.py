@@ -85,7 +85,7 @@ def check_all(data, optimizer, conversions_, penalty, rule):
 def test_features_that_vanish(optimizer, kind):
     """Tens of thousands of idle steps: across windows, decays, and two settlings (the first is after 16,384 steps)."""
     rho = 0.0 if kind == "l1" else 0.003
-    data = vanishing(100_000 if LONG else 40_000, d=3, classify=True)
+    data = vanishing(100_000 if LONG else 33_000, d=3, classify=True)
     check_all(data, optimizer, ["last", "average", "suffix", "average-sl"], (2e-5, rho), "auto")
 
 
