@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import pickle
 import sys
 import warnings
@@ -41,11 +40,11 @@ from sparsco.penalties import (
 )
 from sparsco.problem.state import Nothing, Problem
 from sparsco.steps import Halving
-from support import reference
+from support import number_of_streams, reference
 from support.cases import LOSSES, assert_blown_up, assert_same, differ, jittered, suited
 from support.strategies import streams
 
-STREAMS = int(os.environ.get("SPARSCO_STREAMS", "60"))
+STREAMS = number_of_streams(60)
 CONVERSIONS = {
     "last": conversions.Last(),
     "last-epoch": conversions.LastEpoch(),

@@ -27,11 +27,10 @@ from sparsco.distributed.partitions import Place
 from sparsco.distributed.sparse import Sparse
 from sparsco.jit.dispatch import plain_python
 from sparsco.streams import StreamError, convert, open_stream
+from support import LONG
 
-MANY = bool(os.environ.get("SPARSCO_LONG_TESTS"))
-"""Clusters of processes, whose start alone takes seconds."""
 N, D, PARTS = 6000, 300, 5
-OPTIMIZERS = ("nftrl", "ftrl", "fobos", "rda", "adagrad-fobos", "adagrad-rda") if MANY else ("nftrl", "fobos", "rda")
+OPTIMIZERS = ("nftrl", "ftrl", "fobos", "rda", "adagrad-fobos", "adagrad-rda") if LONG else ("nftrl", "fobos", "rda")
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +77,7 @@ def assert_same(a, b):
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("l1_ratio", [1.0, 0.8] if MANY else [1.0])
+@pytest.mark.parametrize("l1_ratio", [1.0, 0.8] if LONG else [1.0])
 def test_one_partition_in_rounds_is_one_stream(rows, files, optimizer, l1_ratio):
     """Averaging one state changes nothing: whatever an optimizer keeps survives being taken apart between rounds."""
     X, y = rows
@@ -333,7 +332,7 @@ def test_asked_to_end_it_ends_in_a_sentence(files, client, tmp_path, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.skipif(not MANY, reason="SPARSCO_LONG_TESTS=1 starts clusters of processes")
+@pytest.mark.skipif(not LONG, reason="SPARSCO_LONG_TESTS=1 starts clusters of processes")
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_asked_to_end_processes_are_silent(files, tmp_path, number, code):
     """A terminal sends Ctrl-C to all of them."""
@@ -347,13 +346,13 @@ def test_asked_to_end_processes_are_silent(files, tmp_path, number, code):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.skipif(not MANY, reason="SPARSCO_LONG_TESTS=1 starts clusters of processes")
+@pytest.mark.skipif(not LONG, reason="SPARSCO_LONG_TESTS=1 starts clusters of processes")
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_processes_do_not_change_a_bit(files, workers):
     assert_same(fit(classifier(), files, f"local:{workers}", round_rows=128), fit(classifier(), files, round_rows=128))
 
 
-@pytest.mark.skipif(not MANY, reason="SPARSCO_LONG_TESTS=1 starts clusters of processes")
+@pytest.mark.skipif(not LONG, reason="SPARSCO_LONG_TESTS=1 starts clusters of processes")
 def test_a_killed_worker_does_not_change_a_bit(files, monkeypatch):
     """More of this, with workers killed in every phase: benchmarks/on_dask.py kills."""
     here, plain = fit(classifier(), files, round_rows=128), OnDask._leaves

@@ -132,7 +132,7 @@ from sparsco.engine import Run
 from sparsco.losses import Logistic
 from sparsco.optimizers import FOBOS
 from sparsco.penalties import L1
-from sparsco.rows import as_matrix
+from sparsco.data.rows import as_matrix
 run = Run(Logistic(), L1(0.1), FOBOS(), d=3)
 run.feed(as_matrix(np.eye(3)), np.ones(3))
 run.begin()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from sparsco.jit.dispatch import plain_python
 from sparsco.losses import Logistic
 from sparsco.penalties import ElasticNet
 from sparsco.problem.targets import Classes
-from support import reference
+from support import LONG, reference
 from support.cases import (
     CONVERSIONS,
     LOSSES,
@@ -82,9 +83,9 @@ def check_all(data, optimizer, conversions_, penalty, rule):
 
 @pytest.mark.parametrize(("optimizer", "kind"), [case for case in PRODUCT if case[1] != "extreme"])
 def test_features_that_vanish(optimizer, kind):
-    """100,000 idle steps: across windows, settlings and decays."""
+    """Tens of thousands of idle steps: across windows, decays, and two settlings (the first is after 16,384 steps)."""
     rho = 0.0 if kind == "l1" else 0.003
-    data = vanishing(100_000, d=3, classify=True)
+    data = vanishing(100_000 if LONG else 33_000, d=3, classify=True)
     check_all(data, optimizer, ["last", "average", "suffix", "average-sl"], (2e-5, rho), "auto")
 
 
@@ -168,10 +169,12 @@ def test_lanes_equal_single_models(optimizer, conversion):
         run.begin()
         return run.finish()
 
-    together = answer(Classes(signs, weights))
+    # compiled, what is watched makes another kernel: of the three the one that watches nothing has the least in it
+    with nullcontext() if LONG or conversion != "last" else plain_python():
+        together = answer(Classes(signs, weights))
+        single = [answer(Classes(signs[:, [q]], weights[:, [q]])) for q in range(k)]
     assert together.w.shape == (d, k)
-    for q in range(k):
-        alone = answer(Classes(signs[:, [q]], weights[:, [q]]))
+    for q, alone in enumerate(single):
         np.testing.assert_allclose(together.w[:, q], alone.w[:, 0], rtol=0.0, atol=1e-12)
         assert np.array_equal(together.w[:, q] != 0.0, alone.w[:, 0] != 0.0)
         assert together.b[q] == pytest.approx(alone.b[0], abs=1e-12)

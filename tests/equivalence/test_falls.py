@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from sparsco.parts.contracts import Penalty, part
 from sparsco.penalties import NonNegative, RowGroup, strength
 from sparsco.problem.targets import Values
 from sparsco.steps import Constant, InverseSqrt
+from support import number_of_streams
 
 
 @part(Penalty)
@@ -95,7 +95,7 @@ def ftrl(X, Y, reg, alpha, beta):
     return path, W, b
 
 
-STREAMS = int(os.environ.get("SPARSCO_STREAMS", "4"))
+STREAMS = number_of_streams(4)
 REGULARIZERS = [
     NonNegative(0.05), NonNegative(0.05, 0.1), Tilted(0.05), Tilted(0.05, 0.1), RowGroup(0.1), RowGroup(0.1, 0.1)
 ]  # fmt: skip

@@ -6,17 +6,16 @@ the absolute value (``test_falls``) and individual iterates (``test_individual``
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from support import number_of_streams
 from support.cases import OPTIMIZERS, check_unless_chaotic, covering, sensible, suited
 from support.strategies import streams
 
-STREAMS = int(os.environ.get("SPARSCO_STREAMS", "10"))
+STREAMS = number_of_streams(10)
 CONVERSIONS = "last", "average", "average-sl"  # each watches something else; the kernels are those of test_compiled
 CASES = [case for case in covering() if case[1] in CONVERSIONS]
 

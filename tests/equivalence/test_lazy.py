@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparsco.jit.dispatch import plain_python
+from support import number_of_streams
 from support.cases import (
     CONVERSIONS,
     LOSSES,
@@ -28,7 +29,7 @@ from support.strategies import streams
 @pytest.mark.parametrize("conversion", CONVERSIONS)
 @pytest.mark.parametrize(("optimizer", "kind"), PRODUCT)
 @given(data=st.data())
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=number_of_streams(5), deadline=None, suppress_health_check=list(HealthCheck))
 def test_plain_python_equals_dense(optimizer, conversion, kind, data):
     """Every optimizer x conversion x penalty; loss, step rule, feature weights and stream are hypothesis' choice."""
     loss = data.draw(st.sampled_from(sorted(LOSSES)))

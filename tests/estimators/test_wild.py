@@ -1,6 +1,5 @@
 """The defaults on wild rows: no scale, no heavy tail and no loss makes them diverge or answer with NaN."""
 
-import os
 import warnings
 
 import numpy as np
@@ -12,8 +11,7 @@ from sparsco.conversions import metric
 from sparsco.conversions.reservoir import Sample, SampleRows
 from sparsco.losses import Logistic
 from sparsco.penalties import ElasticNet
-
-MANY = bool(os.environ.get("SPARSCO_LONG_TESTS"))
+from support import LONG
 
 CLASSIFIERS = ("logistic", "hinge", "squared-hinge", "multinomial")
 LOSSES = (*CLASSIFIERS, "squared", "huber", "poisson", "epsilon-insensitive", "quantile")
@@ -64,7 +62,7 @@ def wild(seed):
     margin = margin / margin.std() if margin.std() > 1e-9 else 0.0 * margin
     alpha, l1_ratio = [1e-12, 1e-8, 1e-6, 1e-4, 1e-2, "auto"][rng.integers(6)], float(rng.choice([1.0, 1.0, 0.5]))
     if loss in CLASSIFIERS:
-        kinds = int(rng.choice([2, 2, 5, 20, 40] if MANY else [2, 2, 20]))
+        kinds = int(rng.choice([2, 2, 5, 20, 40] if LONG else [2, 2, 20]))
         cuts = np.quantile(margin, np.linspace(0.0, 1.0, kinds + 1)[1:-1])
         y = np.digitize(margin + rng.logistic(size=n), cuts)
         y[:2] = 0, 1
@@ -77,7 +75,7 @@ def wild(seed):
     return X, y, make(loss=loss, alpha=alpha, l1_ratio=l1_ratio, random_state=seed % 7), rng.random() < 0.3
 
 
-@pytest.mark.parametrize("seed", range(200 if MANY else 27))
+@pytest.mark.parametrize("seed", range(200 if LONG else 27))
 def test_defaults_on_wild_rows(seed):
     X, y, model, in_pieces = wild(seed)
     with warnings.catch_warnings():
