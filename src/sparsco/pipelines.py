@@ -1,6 +1,6 @@
 """The choice between two pipelines that compile kernels, by the version of numba.
 
-The *lean pipeline* (`compiler.py`) hooks into numba's internals, and compiles several times as fast.  The *stock
+The *lean pipeline* (`compiler.py`) hooks into numba's internals, and compiles up to twice as fast.  The *stock
 pipeline* is numba's own, with documented options alone.  Both give the same bits.  This module does not import numba.
 """
 
