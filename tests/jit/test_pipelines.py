@@ -33,6 +33,8 @@ FITS = {
     "polished": dict(optimizer="fobos", conversion="last", polish=True),
 }
 
+has_both = pytest.mark.skipif(not is_known(numba_version()), reason="this numba has the stock pipeline alone")
+
 
 def results():
     """Return arrays by name that learning and reading compute, each with kernels that the others do not use."""
@@ -78,7 +80,7 @@ def _end(process):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not is_known(numba_version()), reason="this numba has the stock pipeline alone")
+@has_both
 def test_both_pipelines_give_the_same_bits(tmp_path):
     lean, stock = (tmp_path / f"{name}.npz" for name in ("lean", "stock"))
     started = [_start(__file__, file, **{STOCK_VARIABLE: value}) for file, value in ((lean, "0"), (stock, "1"))]
@@ -144,6 +146,7 @@ print(OPTIONS.pipeline, int(mixed_up(np.arange(9, dtype=np.uint64), np.uint64(3)
 """
 
 
+@has_both
 def test_internals_of_numba_that_moved_cost_time_alone(tmp_path):
     expected = int(cache.mixed_up(np.arange(9, dtype=np.uint64), np.uint64(3)))
     out, err = _end(_start("-c", _MOVED, **{STOCK_VARIABLE: "0", "NUMBA_CACHE_DIR": str(tmp_path)}))

@@ -34,7 +34,6 @@ from sparsco.penalties import (
     SparseGroup,
     TraceNorm,
     WeightedElasticNet,
-    coarsened,
     prox_all,
     prox_with_l2,
     strength,
@@ -173,8 +172,8 @@ def test_prox_in_a_coarsened_metric(record):
     """argmin ||U - W||_M^2 / 2 + r(U) is prox_all with s = 1 / M where M is coarsened."""
     rng = np.random.default_rng(1)
     W = rng.normal(size=(D, 3))
-    M = np.broadcast_to(coarsened(record, rng.uniform(0.5, 4.0, size=(D, 3))), (D, 3))
-    s = 1.0 / coarsened(record, M.copy())
+    M = np.broadcast_to(record.coarsened(rng.uniform(0.5, 4.0, size=(D, 3))), (D, 3))
+    s = 1.0 / record.coarsened(M.copy())
     best = prox_all(record, W, s)
     least = 0.5 * np.sum(M * np.square(best - W)) + r(record, best)
     for _ in range(200):
@@ -373,7 +372,7 @@ def dense(data, loss, record, optimizer, conversion, run, intercept):
         return reference.matrix_map((full.W[-2], full.b[-2]), gradient, 6.0, 6.0, prox, intercept), scale
     M, M_b = 3.0, 3.0
     if conversion.endswith("diagonal"):
-        M = coarsened(record, 2.0 * np.square(X).T @ full.h / n + rho)
+        M = record.coarsened(2.0 * np.square(X).T @ full.h / n + rho)
         M_b = 2.0 * full.h.mean(0)
         M = M if np.ndim(M) else float(M)
     return reference.matrix_map(reference.matrix_mean(full, omega), gradient, M, M_b, prox, intercept), scale
