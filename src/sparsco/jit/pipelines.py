@@ -1,10 +1,6 @@
 """The choice between two pipelines that compile kernels, by the version of numba.
 
-<<<<<<< HEAD:src/sparsco/jit/pipelines.py
-The *lean pipeline* (`lean_pipeline.py`) hooks into numba's internals, and compiles several times as fast.  The *stock
-=======
-The *lean pipeline* (`compiler.py`) hooks into numba's internals, and compiles up to twice as fast.  The *stock
->>>>>>> numba:src/sparsco/pipelines.py
+The *lean pipeline* (`lean_pipeline.py`) hooks into numba's internals, and compiles up to twice as fast.  The *stock
 pipeline* is numba's own, with documented options alone.  Both give the same bits.  This module does not import numba.
 """
 
