@@ -27,16 +27,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..jit.dispatch import U, inlined, kernel
-from ..jit.lanes import anyof, load, minimum, of_row, prefetch, signed, store, turned, where, width
+from ..jit.dispatch import U, kernel
+from ..jit.lanes import anyof, load, minimum, of_row, prefetch, store, turned, where, width
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
 from ..penalties import penalty, prox
 from ..problem.state import Block, Layout, Problem, State, tracks
+from .orda_idle import DAMP, PE, PF, PI, PL, RATE, SCALE, THETA, ZW, E, F, L, P, W, Z, level_of, lifted, mode_of, walk
 
-PI, E, F, L, W, THETA, RATE, SCALE, DAMP = range(9)
-"""Columns of the table by time: RATE is 1/C, SCALE 1/D, DAMP C/(C + rho); then prefix sums for the sums of y:"""
-P, PE, PF, PL, Z, ZW = range(9, 15)
 _SHORTEST, _LONGEST = 64, 1 << 18
 """Rows of the first block; later ones are as long as all before them, up to a limit.  Everything is settled at their
 ends: over longer blocks E and F would grow beyond x / Pi, and digits would be lost."""
@@ -191,118 +189,6 @@ def _add_up(rows: np.ndarray, parts: dict[int, np.ndarray]) -> None:
 # ---- a coordinate while idle -----------------------------------------------------------------------------------------
 
 
-@inlined
-def _lifted(up, down, u, shrink):
-    """What z has added to x / Pi up to the row whose E and F these are."""
-    return u * up - turned(shrink * down, u)
-
-
-@inlined
-def _lift(table, r, u, shrink):
-    """What z has added to x / Pi up to row r."""
-    return _lifted(table[r, E], table[r, F], u, shrink)
-
-
-@inlined
-def _mode(weight_sum, lead, rate, u, x, shrink):
-    """The mode of a coordinate at a row with this W, theta times scale, and rate."""
-    z = u - turned(shrink * weight_sum, u)
-    lives = z * u > 0.0
-    leaves = lives & (abs(z) * lead > shrink * rate)
-    return signed(where(lives, 2.0, 1.0), where(x != 0.0, x, where(leaves, u, 0.0 * u)))
-
-
-@inlined
-def _level(over_pi, sunk, up, down, u, x, mode, shrink):
-    """A of a coordinate at a row with these 1 / Pi, L, E and F."""
-    return x * over_pi + turned(shrink * sunk, mode) - where(abs(mode) > 1.0, _lifted(up, down, u, shrink), 0.0 * u)
-
-
-@inlined
-def _death(table, r, start, u, shrink):
-    """The first row up to r at which z is 0, else r: shrink k (k + 1)/4 = |u| solved for k, then corrected for rounding
-    by the very comparison that decides."""
-    one, size = U(1), abs(u)
-    if size > shrink * table[r, W]:
-        return r
-    if size == 0.0:
-        return U(0)
-    k = math.ceil(0.5 * (math.sqrt(1.0 + 16.0 * size / shrink) - 1.0)) - start
-    f = U(min(max(k, 0.0), float(r)))
-    if f > 0:
-        if size <= shrink * table[f - one, W]:
-            f = f - one
-    if size > shrink * table[f, W]:
-        f = f + one
-    return f
-
-
-@inlined
-def _height(table, r, dead, u, A, mode, shrink):
-    """x / Pi at row r as long as the mode lasts, z having died at row ``dead``."""
-    h = A - signed(shrink * table[r, L], mode)
-    if abs(mode) > 1.0:
-        h = h + _lift(table, min(r, dead), u, shrink)
-    return h
-
-
-@inlined
-def _end(table, s, r, dead, u, A, mode, shrink):
-    """The first row after s, r at the latest, at which the height has come to zero."""
-    lo, hi, one = s, r, U(1)
-    while hi > lo + one:
-        mid = (lo + hi) >> one
-        if _height(table, mid, dead, u, A, mode, shrink) * mode > 0.0:
-            lo = mid
-        else:
-            hi = mid
-    return hi
-
-
-@inlined
-def _stretch(table, s, r, dead, u, A, mode, shrink):
-    """The sum of omega (1 - theta) x over the rows from s to r, r excluded, in one mode."""
-    total = A * (table[r, P] - table[s, P]) - signed(shrink * (table[r, PL] - table[s, PL]), mode)
-    if abs(mode) > 1.0:
-        f = max(min(r, dead), s)
-        total += u * (table[f, PE] - table[s, PE]) - signed(shrink * (table[f, PF] - table[s, PF]), u)
-        total += _lift(table, f, u, shrink) * (table[r, P] - table[f, P])
-    return total
-
-
-@inlined
-def _walk(table, s, r, start, u, A, mode, shrink, sums):
-    """x at row r of a coordinate last touched at row s and, where asked for, the sum of omega y over the rows from s to
-    r, r excluded."""
-    one, x, total = U(1), 0.0, 0.0
-    dead = _death(table, r, start, u, shrink)
-    if (sums > 0) & (dead > s):
-        total += u * (table[dead, Z] - table[s, Z]) - signed(shrink * (table[dead, ZW] - table[s, ZW]), u)
-    h = _height(table, r, dead, u, A, mode, shrink)
-    if (h * mode <= 0.0) & (mode * u < 0.0) & (abs(mode) > 1.0) & (r > s):  # against z, and across zero
-        f = _end(table, s, r, dead, u, A, mode, shrink)
-        if sums > 0:
-            total += _stretch(table, s, f, dead, u, A, mode, shrink)
-        e = f - one  # the step from e to f, as it is
-        theta, tau = table[e, THETA], shrink * table[e, RATE]
-        z = (u - signed(shrink * table[e, W], u)) * table[e, SCALE] if e < dead else 0.0
-        y = (1.0 - theta) * (table[e, PI] * _height(table, e, dead, u, A, mode, shrink)) + theta * z
-        x = (y - min(max(y, -tau), tau)) * table[e, DAMP]
-        s, mode = f, _mode(table[f, W], table[f, SCALE] * table[f, THETA], table[f, RATE], u, x, shrink)
-        A = _level(1.0 / table[f, PI], table[f, L], table[f, E], table[f, F], u, x, mode, shrink)
-        h = _height(table, r, dead, u, A, mode, shrink)
-    x = table[r, PI] * h if h * mode > 0.0 else 0.0
-    if (sums > 0) & (mode != 0.0):
-        f = r
-        if x == 0.0:
-            f = _end(table, s, r, dead, u, A, mode, shrink)
-        total += _stretch(table, s, f, dead, u, A, mode, shrink)
-    return x, total
-
-
-# ---- kernels ---------------------------------------------------------------------------------------------------------
-
-
 @kernel
 def learn(rows, order, schedule, method, state):
     """ORDA over the rows in ``order``, with exact running sums of y where the method watches them."""
@@ -326,7 +212,7 @@ def learn(rows, order, schedule, method, state):
             u, A, mode = load(lanes, cell, at), load(lanes, cell, at + m), load(lanes, cell, at + m + m)
             z = prox(reg, u, shrink * weight_sum)
             h = A - turned(shrink * sunk, mode)
-            h = h + where(abs(mode) > 1.0, _lifted(up, down, u, shrink), 0.0)
+            h = h + where(abs(mode) > 1.0, lifted(up, down, u, shrink), 0.0)
             left = (abs(mode) > 1.0) & ((z == 0.0) | ((mode * u < 0.0) & (h * mode <= 0.0)))
             slow[n] = p - begin
             n += U(anyof(left)) if sums == 0 else one
@@ -340,7 +226,7 @@ def learn(rows, order, schedule, method, state):
                 c = at + one + q
                 u, shrink = cell[c], lams[q] * penalty(reg, j)
                 s = U(max(cell[at] - clock, 0.0))
-                x, total = _walk(table, s, r, clock, u, cell[c + m], cell[c + m + m], shrink, sums)
+                x, total = walk(table, s, r, clock, u, cell[c + m], cell[c + m + m], shrink, sums)
                 y = (1.0 - theta) * x + prox(reg, u, shrink * table[r, W]) * (theta * scale)
                 point[f + q] = y
                 if sums > 0:
@@ -364,10 +250,10 @@ def learn(rows, order, schedule, method, state):
             u = load(lanes, cell, at) - pull * data[p]
             x = load(lanes, point, (p - begin) * m) - step * data[p]
             x = prox(reg, x, shrink * rate) * damp
-            mode = _mode(next_sum, lead, next_rate, u, x, shrink)
+            mode = mode_of(next_sum, lead, next_rate, u, x, shrink)
             cell[at - one] = clock + float(f)
             store(lanes, cell, at, u)
-            store(lanes, cell, at + m, _level(over_pi, next_sunk, next_up, next_down, u, x, mode, shrink))
+            store(lanes, cell, at + m, level_of(over_pi, next_sunk, next_up, next_down, u, x, mode, shrink))
             store(lanes, cell, at + m + m, mode)
             if sums > 1:
                 g = at + U(4) * m
@@ -398,7 +284,7 @@ def read(table, steps, origin, method, state, out):
         s = U(max(cell[at] - clock, 0.0))
         for q in range(m):
             c = at + one + q
-            out[j, q], _ = _walk(table, s, r, clock, cell[c], cell[c + m], cell[c + m + m], lams[q] * pen, U(0))
+            out[j, q], _ = walk(table, s, r, clock, cell[c], cell[c + m], cell[c + m + m], lams[q] * pen, U(0))
 
 
 @kernel
@@ -415,10 +301,10 @@ def settle(table, steps, origin, method, state):
         for q in range(m):
             c, shrink = at + one + q, lams[q] * pen
             if (cell[c] != 0.0) | (cell[c + m + m] != 0.0):  # else it has never moved
-                x, total = _walk(table, s, r, clock, cell[c], cell[c + m], cell[c + m + m], shrink, sums)
+                x, total = walk(table, s, r, clock, cell[c], cell[c + m], cell[c + m + m], shrink, sums)
                 if sums > 0:
                     cell[c + m + m + m] += total
-                cell[c + m], cell[c + m + m] = x, _mode(weight_sum, lead, rate, cell[c], x, shrink)
+                cell[c + m], cell[c + m + m] = x, mode_of(weight_sum, lead, rate, cell[c], x, shrink)
         cell[at] = clock + float(r)
 
 
