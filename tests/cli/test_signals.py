@@ -67,7 +67,7 @@ def test_whatever_a_library_makes_of_it_the_code_is_the_signals(number, words, m
     def interrupted(_):
         raise ImportError("initialization failed")
 
-    monkeypatch.setattr(cli.use, "_inspect", interrupted)
+    monkeypatch.setattr(cli.inspect, "run", interrupted)
     assert cli.main(["inspect", "m"]) == 128 + number
     assert capsys.readouterr().err == f"sparsco: {words}\n"
 

@@ -79,4 +79,4 @@ def test_gamma_from_the_pilot_rows():
         assert largest_curvature(X, np.ones(1000)) == pytest.approx(1 / 3, rel=0.15)
     X = rng.normal(size=(1000, 50)) * np.r_[3.0, np.ones(49)]
     assert largest_curvature(X, np.ones(1000)) == pytest.approx(9.0, rel=0.2)
-    assert largest_curvature(np.zeros((5, 3)), np.ones(5)) == largest_eigenvalue(np.ones((1, 3)), np.ones(1)) == 0.0
+    assert largest_curvature(np.zeros((5, 3)), np.ones(5)) == largest_curvature(np.ones((1, 3)), np.ones(1)) == 0.0

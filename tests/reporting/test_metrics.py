@@ -22,7 +22,9 @@ from sparsco.metrics import (
     jaccard,
     objective,
     objective_gap,
+    objectives,
     pairwise,
+    selection,
     support,
     support_recovery,
     truncated_density,
@@ -203,8 +205,8 @@ def test_objective_gap():
 
 
 def test_docstrings():
-    found = doctest.testmod(metrics)
-    assert found.attempted >= 10 and found.failed == 0
+    found = [doctest.testmod(module) for module in (metrics, objectives, selection)]
+    assert sum(each.attempted for each in found) >= 10 and not any(each.failed for each in found)
 
 
 def test_import_is_light():

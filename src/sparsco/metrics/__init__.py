@@ -9,7 +9,7 @@ features; a matrix (one row per class) counts as one long vector.
 (0.75, 0.5, 0.8)
 """
 
-from .objective import objective, objective_gap
+from .objectives import objective, objective_gap
 from .selection import (
     cohen_kappa,
     exact_density,
