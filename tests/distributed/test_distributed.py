@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from sparsco import SparseClassifier, SparseRegressor
-from sparsco.conversions.averaging import AverageSL, OptimalSL
 from sparsco.conversions.reservoir import Reservoir
+from sparsco.conversions.sparse_learning import AverageSL, OptimalSL
 from sparsco.datasets.generators import text_like
 from sparsco.distributed import fit, partitions_of
 from sparsco.distributed import train as train_on

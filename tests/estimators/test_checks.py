@@ -12,7 +12,8 @@ import sparsco
 from sparsco import conversions, losses, mirrors, optimizers, penalties, steps
 from sparsco.estimators.checks import CheckError, check_part
 from sparsco.jit.lanes import maximum, minimum, where
-from sparsco.parts.contracts import Loss, Part, kind_of, part
+from sparsco.parts.contracts import Loss, part
+from sparsco.parts.part import Part, kind_of
 from sparsco.selection.stable import bursts, sts
 
 NEEDS = {

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from sparsco import losses
+from sparsco.jit import lane_instructions
 from sparsco.jit import lanes as vocabulary
 from sparsco.jit.dispatch import U, cast, kernel
 from sparsco.jit.lanes import (
@@ -514,7 +515,7 @@ def _packed(lanes, a, out, rest):
 @pytest.mark.parametrize("compresses", [False, True])
 @pytest.mark.parametrize("record", WIDTHS)
 def test_packing_writes_the_lanes_in_question_and_no_further_than_all(record, compresses, monkeypatch):
-    monkeypatch.setattr(vocabulary, "_COMPRESSES", compresses and vocabulary._COMPRESSES)
+    monkeypatch.setattr(lane_instructions, "_COMPRESSES", compresses and lane_instructions._COMPRESSES)
     compiled, m = kernel(_packed).uncached, record.m
     cases = [np.ones(m), -np.ones(m), *np.random.default_rng(0).normal(size=(6, m))]
     for a in cases:

@@ -13,7 +13,8 @@ from sklearn.metrics import log_loss, mean_poisson_deviance
 
 from sparsco import DivergenceError, SparseClassifier, SparseRegressor, metrics
 from sparsco.conversions import OptimalSL
-from sparsco.conversions.averaging import Answer, AverageSL
+from sparsco.conversions.averaging import Answer
+from sparsco.conversions.sparse_learning import AverageSL
 from sparsco.data.rows import as_matrix
 from sparsco.engine.run import Run
 from sparsco.jit.dispatch import plain_python

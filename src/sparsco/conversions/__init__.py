@@ -1,25 +1,14 @@
 """Phase two: online-to-batch conversions, from the iterates of a run to one exactly sparse model.
 
-``averaging`` holds the conversions that sum iterates, ``single_iterate`` those that choose one, ``sparsify`` the
-roundings to few features.  ``metric`` (``metric_coupled`` where weights are tied together) builds the map of the
-``SL`` conversions on a sample of the rows (``reservoir``).
+``averaging`` holds the conversions that sum iterates, ``single_iterate`` those that choose one, ``sparse_learning``
+those that map an average to a sparse vector, ``rounding`` those that keep few features.  ``metric`` (``metric_coupled``
+where weights are tied together) builds that map on a sample of the rows (``reservoir``).
 """
 
-from .averaging import (
-    Answer,
-    Average,
-    AverageSL,
-    Last,
-    LastEpoch,
-    LastSL,
-    OptimalSL,
-    RandomIterate,
-    Sparsify,
-    Suffix,
-    Threshold,
-    TopK,
-)
+from .averaging import Answer, Average, Last, LastEpoch, RandomIterate, Suffix
+from .rounding import Sparsify, Threshold, TopK
 from .single_iterate import OCMDI, SCMDI
+from .sparse_learning import AverageSL, LastSL, OptimalSL
 
 CONVERSIONS = {
     "last": Last(),

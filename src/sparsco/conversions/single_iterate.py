@@ -13,7 +13,8 @@ import numpy as np
 
 from ..mirrors import divergence
 from ..optimizers.iterate_tracking import REMEMBERED
-from ..parts.contracts import NEVER, Conversion, part
+from ..parts.contracts import Conversion, part
+from ..parts.part import NEVER
 from ..problem.state import Followed
 from .averaging import Answer
 

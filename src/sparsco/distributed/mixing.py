@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..conversions.averaging import Answer, Average, AverageSL, Last, LastSL, OptimalSL, Suffix, map_to_sparse
+from ..conversions.averaging import Answer, Average, Last, Suffix
 from ..conversions.gradient_phase import FixedPoint
 from ..conversions.reservoir import Reservoir
+from ..conversions.sparse_learning import AverageSL, LastSL, OptimalSL, map_to_sparse
 from ..data.rows import Matrix
 from ..engine.run import Run
 from ..estimators.tasks import places_among

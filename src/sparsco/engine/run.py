@@ -29,7 +29,7 @@ from ..parts.compatibility import (
     strengths_reason,
     tied_models_reason,
 )
-from ..parts.contracts import NEVER, must_be
+from ..parts.part import NEVER, must_be
 from ..penalties import checked, is_of_fixed_width, prox
 from ..problem.pilot import gradient_at_zero, lam_max, largest_curvature, largest_slope, ridge_norm
 from ..problem.state import (

@@ -25,7 +25,8 @@ from ..losses import Logistic, curvature, derivative, value
 from ..mirrors import divergence, to_dual, to_primal
 from ..optimizers import FOBOS, NFTRL, RDA, EpochGD
 from ..parts.compatibility import conversion_reason, penalty_reason
-from ..parts.contracts import CONTRACTS, FORMS, HOME, TYPES, is_record, kind_of
+from ..parts.contracts import FORMS
+from ..parts.part import CONTRACTS, HOME, TYPES, is_record, kind_of
 from ..penalties import ElasticNet, L1Ball, L2Ball, NonNegative, RowGroup, falls, penalty, prox, prox_all, strength
 from ..problem.state import Problem
 from ..steps import Constant, Pilot

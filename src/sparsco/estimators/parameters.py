@@ -18,7 +18,7 @@ from ..data.rows import check_numbers
 from ..engine.polish import TOLERANCE, check_polishable
 from ..engine.run import Run
 from ..optimizers import OPTIMIZERS
-from ..parts.contracts import how_to_mark, is_record, kind_of
+from ..parts.part import how_to_mark, is_record, kind_of
 from ..penalties import (
     PENALTIES,
     Auto,

@@ -1,833 +1,118 @@
-"""Lanes: m models side by side in one kernel, written as if there were one.
+"""Lanes: the vocabulary of values in a kernel, in plain Python and in compiled code.
 
-A value in a kernel is a float64 when there is one model and a vector of m of them when there are several, or of m
-float32 where the lanes are single.  The functions here are the whole vocabulary that kernels, losses and regularizers
-use on such values besides ``+ - * / abs``, comparisons, and ``& |`` between those.  In plain Python several lanes are a
-NumPy array; compiled they are one LLVM vector, which the compiler cuts into machine registers.
-
-Memory is float64 throughout: single lanes lie two to a number, so that counts and clocks beside them keep their digits.
-A plain number that meets single lanes is rounded first; what leaves them (``lane``, ``total``) is a float64 again.
-
-The first half of this file is plain Python.  The second half says the same to numba through its low-level interface:
-each function becomes a few instructions where it is called, and nothing has to be compiled for it.  No operation may be
-fused with another or reordered, so a lane has the same bits whatever runs beside it.
+``lane_values`` holds the functions as plain Python; importing ``lane_instructions`` makes them instructions of compiled
+kernels.  Import them from here, so that both are there.
 """
 
-from __future__ import annotations
-
-import math
-import operator
-from collections import namedtuple
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
-from llvmlite import binding, ir
-from numba.core import types
-from numba.core.cgutils import get_or_insert_function
-from numba.core.typeconv import Conversion
-from numba.core.typing import signature
-from numba.core.typing.templates import AbstractTemplate, infer_global
-from numba.extending import lower_builtin, lower_cast, models, register_model
-
-from .dispatch import class_of
-
-
-def _record(name: str, m: int, bits: int = 64) -> Any:
-    record = namedtuple(name, (), module=__name__)
-    record.__doc__ = f"{m} model{'s' if m > 1 else ''} side by side{' in float32' if bits == 32 else ''}."
-    record.m, record.bits = m, bits
-    return record
-
-
-One = _record("One", 1)
-Two = _record("Two", 2)
-Four = _record("Four", 4)
-Eight = _record("Eight", 8)
-Sixteen = _record("Sixteen", 16)
-ThirtyTwo = _record("ThirtyTwo", 32)
-SixtyFour = _record("SixtyFour", 64)
-HundredTwentyEight = _record("HundredTwentyEight", 128)
-TWO, FOUR, EIGHT = Two(), Four(), Eight()
-
-SingleTwo = _record("SingleTwo", 2, 32)
-SingleFour = _record("SingleFour", 4, 32)
-SingleEight = _record("SingleEight", 8, 32)
-SingleSixteen = _record("SingleSixteen", 16, 32)
-SingleThirtyTwo = _record("SingleThirtyTwo", 32, 32)
-SingleSixtyFour = _record("SingleSixtyFour", 64, 32)
-SingleHundredTwentyEight = _record("SingleHundredTwentyEight", 128, 32)
-
-WIDTHS = (One, Two, Four, Eight, Sixteen, ThirtyTwo, SixtyFour, HundredTwentyEight)
-SINGLE = (
-    SingleTwo, SingleFour, SingleEight, SingleSixteen, SingleThirtyTwo, SingleSixtyFour, SingleHundredTwentyEight,
-)  # fmt: skip
-
-
-def lanes_for(m: int, single: bool = False) -> Any:
-    """The smallest record with at least ``m`` lanes; more models than the widest has are the caller's to cut."""
-    for record in SINGLE if single else WIDTHS:
-        if m <= record.m:
-            return record()
-    raise ValueError(f"{m} models do not fit into {WIDTHS[-1].m} lanes: cut them into blocks.")
-
-
-def width(lanes: Any) -> int:
-    """The number of lanes, a constant of the compiled kernel."""
-    return type(lanes).m
-
-
-def room(lanes: Any) -> int:
-    """How many float64 a value takes in memory, a constant of the compiled kernel: m, of single lanes half of it."""
-    return type(lanes).m * type(lanes).bits // 64
-
-
-class Singles(np.ndarray):
-    """Single lanes in plain Python: what meets them is rounded to float32 first, as in compiled code."""
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        if "out" in options:
-            options["out"] = tuple(np.asarray(each) for each in options["out"])
-        found = getattr(ufunc, method)(*(np.asarray(each, np.float32) for each in inputs), **options)
-        return found.view(Singles) if found.dtype == np.float32 else found
-
-
-def _like(value: Any, *others: Any) -> Any:
-    """The value as single lanes where one of the others has them, else as float64."""
-    is_single = any(isinstance(each, Singles) for each in others)
-    return np.asarray(value, np.float32).view(Singles) if is_single else np.asarray(value, np.float64)[()]
-
-
-def packed(lanes: Any, values: np.ndarray) -> np.ndarray:
-    """Numbers, the last axis by lane, as they lie in a kernel's memory."""
-    return values.astype(np.float32).view(np.float64) if type(lanes).bits == 32 else values
-
-
-def unpacked(lanes: Any, memory: np.ndarray) -> np.ndarray:
-    """The same memory, the last axis by lane: a view."""
-    return memory.view(np.float32) if type(lanes).bits == 32 else memory
-
-
-def load(lanes: Any, array: np.ndarray, at: Any) -> Any:
-    """The m values that start at ``array[at]``: a copy, whatever is stored there later."""
-    memory = array[at : at + room(lanes)]
-    if type(lanes).bits == 32:
-        return memory.copy().view(np.float32).view(Singles)
-    return np.float64(array[at]) if type(lanes).m == 1 else memory.astype(np.float64)
-
-
-def of_row(lanes: Any, array: np.ndarray, k: Any) -> Any:
-    """Value number k of an array of them; of an array with one column its number k, the same for all lanes."""
-    if array.ndim == 1:
-        return load(lanes, array, k * room(lanes))
-    values = np.full(type(lanes).m, array[k, 0])
-    return values.astype(np.float32).view(Singles) if type(lanes).bits == 32 else values
-
-
-def store(lanes: Any, array: np.ndarray, at: Any, value: Any) -> None:
-    """Write the m values to ``array[at:]``."""
-    unpacked(lanes, array[at : at + room(lanes)])[:] = value
-
-
-def spell(lanes: Any, array: np.ndarray, at: Any, value: Any) -> None:
-    """Write the m values to ``array[at:]`` as float64, one number each, for those who are not kernels."""
-    array[at : at + type(lanes).m] = value
-
-
-def prefetch(array: np.ndarray, at: Any) -> None:
-    """Ask for the cache line of ``array[at]``, which will be read soon; nothing else happens."""
-
-
-def prefetch_wide(array: np.ndarray, at: Any) -> None:
-    """The same for a line of a cell that has several: only as near as the second-level cache, since few requests of the
-    first can be under way at a time."""
-
-
-def lane(value: Any, k: Any) -> Any:
-    """Lane ``k`` of a value or of a comparison."""
-    one = value[k] if isinstance(value, np.ndarray) else value
-    return np.float64(one) if isinstance(value, Singles) else one
-
-
-def where(condition: Any, a: Any, b: Any) -> Any:
-    """``a`` where the condition holds, ``b`` elsewhere, lane by lane."""
-    return _like(np.where(condition, a, b) if isinstance(condition, np.ndarray) else a if condition else b, a, b)
-
-
-def minimum(a: Any, b: Any) -> Any:
-    """The smaller one, lane by lane; ``b`` where they do not compare.  Of two whole numbers a whole number."""
-    return (a if a < b else b) if _are_whole(a, b) else where(a < b, a, b)
-
-
-def maximum(a: Any, b: Any) -> Any:
-    """The larger one, lane by lane; ``b`` where they do not compare.  Of two whole numbers a whole number."""
-    return (a if a > b else b) if _are_whole(a, b) else where(a > b, a, b)
-
-
-def _are_whole(a: Any, b: Any) -> bool:
-    return isinstance(a, int | np.integer) and isinstance(b, int | np.integer)
-
-
-def exp(a: Any) -> Any:
-    """The exponential, lane by lane; infinity where it is too large, and never a complaint."""
-    with np.errstate(over="ignore"):
-        return np.exp(_like(a, a))
-
-
-def sqrt(a: Any) -> Any:
-    """The square root, lane by lane; NaN below zero, and never a complaint."""
-    with np.errstate(invalid="ignore"):
-        return np.sqrt(_like(a, a))
-
-
-def signed(magnitude: Any, sign: Any) -> Any:
-    """``magnitude`` with the sign of ``sign``, and 0 where ``sign`` is 0."""
-    return where(sign != 0.0, np.copysign(magnitude, _like(sign, magnitude, sign)), 0.0)
-
-
-def turned(magnitude: Any, sign: Any) -> Any:
-    """``magnitude`` with the sign of ``sign``, a zero's own too: for kernels in which a zero there means nothing."""
-    return np.copysign(magnitude, _like(sign, magnitude, sign))
-
-
-_LEAST = {64: 1e-300, 32: 1e-30}
-
-
-def least(value: Any) -> Any:
-    """Next to nothing for the value's kind: what is divided by where there is nothing yet, so that it stays finite."""
-    return _LEAST[32 if isinstance(value, Singles) else 64]
-
-
-def floor(a: Any) -> Any:
-    """The largest whole number that is not above it, lane by lane."""
-    return np.floor(_like(a, a))
-
-
-def gather(array: np.ndarray, at: Any) -> Any:
-    """The numbers of ``array``, read flat, at whole numbers, lane by lane."""
-    return _like(array.reshape(-1)[np.asarray(at, np.int64)], at)
-
-
-def fetch(array: np.ndarray, at: Any, which: Any) -> tuple[Any, ...]:
-    """For each lane some of the numbers from ``array[at]`` on: a value for each of the ``fields`` of the record
-    ``which``.  Compiled a lane reads all of them at once, a stretch of 2, 4, 8, ... that must lie in the array."""
-    return tuple(gather(array, at + float(field)) for field in type(which).fields)
-
-
-def anyof(mask: Any) -> Any:
-    """Whether the condition holds in any lane."""
-    return mask.any() if isinstance(mask, np.ndarray) else mask
-
-
-def count(mask: Any) -> Any:
-    """In how many lanes the condition holds."""
-    return np.uint64(np.count_nonzero(mask))
-
-
-def pack(array: np.ndarray, at: Any, value: Any, mask: Any) -> None:
-    """Write the lanes in which the condition holds to ``array[at:]``, one after the other; there must be room for all,
-    since what follows them may be overwritten."""
-    array[at : at + count(mask)] = np.atleast_1d(value)[np.atleast_1d(mask)]
-
-
-def numbered(lanes: Any) -> Any:
-    """0, 1, 2, ..., lane by lane."""
-    return np.arange(type(lanes).m, dtype=np.float64) if type(lanes).m > 1 else 0.0
-
-
-def total(value: Any) -> Any:
-    """The sum over all lanes; of an array over its last axis, which stays."""
-    return _halved(value, lambda a, b: a + b)
-
-
-def largest(value: Any) -> Any:
-    """The largest of all lanes; of an array over its last axis, which stays."""
-    return _halved(value, maximum)
-
-
-def _halved(value: Any, pair: Callable[..., Any]) -> Any:
-    """All lanes in one: the lower half with the upper half, then again; the middle one of an odd number waits."""
-    while isinstance(value, np.ndarray) and (m := value.shape[-1]) > 1:
-        half = (m + 1) // 2
-        paired = pair(value[..., : m - half], value[..., half:])
-        value = np.concatenate([paired, value[..., m - half : half]], axis=-1)
-    return value
-
-
-# --- The same in compiled code: types ---------------------------------------------------------------------------------
-
-
-class Vec(types.Type):
-    """m numbers of 64 or 32 bits; a plain number becomes one, the same in each lane, wherever the two meet."""
-
-    def __init__(self, m: int, bits: int = 64) -> None:
-        self.m, self.bits = m, bits
-        super().__init__(name=f"Vec({m}, {bits})")
-
-    def can_convert_from(self, typingctx: Any, other: types.Type) -> Conversion | None:
-        return Conversion.safe if isinstance(other, types.Number) else None
-
-    def unify(self, typingctx: Any, other: types.Type) -> Vec | None:
-        return self if isinstance(other, types.Number) else None
-
-
-class Mask(types.Type):
-    """What a comparison of :class:`Vec` gives."""
-
-    def __init__(self, m: int, bits: int) -> None:
-        self.m, self.bits = m, bits
-        super().__init__(name=f"Mask({m}, {bits})")
-
-
-_REAL = {64: ir.DoubleType(), 32: ir.FloatType()}
-
-
-@register_model(Vec)
-class _VecModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: Vec) -> None:
-        super().__init__(manager, kind, ir.VectorType(_REAL[kind.bits], kind.m))
-
-
-@register_model(Mask)
-class _MaskModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: Mask) -> None:
-        super().__init__(manager, kind, ir.VectorType(ir.IntType(1), kind.m))
-
-
-@lower_cast(types.Number, Vec)
-def _splat(context: Any, builder: Any, source: Any, target: Any, value: Any) -> Any:
-    value = context.cast(builder, value, source, types.float32 if target.bits == 32 else types.float64)
-    return _repeated(builder, value, target.m)
-
-
-def _repeated(builder: Any, value: Any, m: int) -> Any:
-    """The same number in each lane."""
-    one = ir.Constant(ir.VectorType(value.type, 1), ir.Undefined)
-    one = builder.insert_element(one, value, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), m), [0] * m))
-
-
-# --- Instructions, the same for one number and for a vector of them ---------------------------------------------------
-
-
-def _constant(kind: Any, value: float) -> Any:
-    return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
-
-
-def _bits(kind: Any) -> int:
-    """64 or 32, of a number or a vector of them."""
-    return 64 if getattr(kind, "element", kind) == _REAL[64] else 32
-
-
-def _intrinsic(builder: Any, name: str, *values: Any) -> Any:
-    kind = values[0].type
-    suffix = f"v{kind.count}f{_bits(kind)}" if isinstance(kind, ir.VectorType) else f"f{_bits(kind)}"
-    function = ir.FunctionType(kind, [kind] * len(values))
-    return builder.call(get_or_insert_function(builder.module, function, f"llvm.{name}.{suffix}"), values)
-
-
-def _emit_signed(builder: Any, magnitude: Any, sign: Any) -> Any:
-    zero = _constant(sign.type, 0.0)
-    nonzero = builder.fcmp_unordered("!=", sign, zero)
-    return builder.select(nonzero, _intrinsic(builder, "copysign", magnitude, sign), zero)
-
-
-class _Exp(NamedTuple):
-    """Constants of an exponential: log 2 in two parts, the first short enough to be multiplied without rounding; bits
-    of the mantissa; terms of the series; beyond which arguments it is infinite or zero."""
-
-    log2: tuple[float, float]
-    mantissa: int
-    terms: int
-    most: float
-    least: float
-
-
-_EXP = {
-    64: _Exp((0.6931471803691238, 1.9082149292705877e-10), 52, 14, 710.0, -746.0),
-    32: _Exp((0.693145751953125, 1.4286068202862268e-06), 23, 8, 89.0, -104.0),
-}
-
-
-def _emit_exp(builder: Any, x: Any) -> Any:
-    """exp(x) = 2^k exp(r) with x = k log 2 + r: within one unit in the last place.
-
-    A library's exp would differ between one lane and several.  exp(r) = 1 + (r + r^2 t(r)) for
-    |r| <= log(2) / 2, where t is a Taylor series, summed by Estrin's scheme since everything waits for it.
-    """
-
-    def number(value: float) -> Any:
-        return _constant(x.type, value)
-
-    def fma(a: Any, b: Any, c: Any) -> Any:
-        return _intrinsic(builder, "fma", a, b, c)
-
-    bits = _bits(x.type)
-    log2, mantissa, terms_in_all, most, least = _EXP[bits]
-    rounder = number(1.5 * 2.0**mantissa)  # adding it leaves the nearest integer in the low bits
-    shifted = fma(x, number(1.4426950408889634), rounder)
-    k = builder.fsub(shifted, rounder)
-    r = fma(k, number(-log2[1]), fma(k, number(-log2[0]), x))
-    square = power = builder.fmul(r, r)
-    terms = [number(1.0 / math.factorial(i)) for i in range(2, terms_in_all)]
-    terms = [fma(r, b, a) for a, b in zip(terms[::2], terms[1::2], strict=True)]
-    while len(terms) > 1:
-        pairs = [fma(power, b, a) for a, b in zip(terms[::2], terms[1::2], strict=False)]
-        terms = pairs + terms[2 * len(pairs) :]
-        power = builder.fmul(power, power)
-    small = fma(square, terms[0], r)
-    # 2^k as two factors, so that neither leaves the exponent's range
-    integer = ir.IntType(bits)
-    if isinstance(x.type, ir.VectorType):
-        integer = ir.VectorType(integer, x.type.count)
-    whole = builder.sub(builder.bitcast(shifted, integer), builder.bitcast(rounder, integer))
-    half = builder.ashr(whole, _constant(integer, 1))
-    bias, place = _constant(integer, 2 ** (bits - mantissa - 2) - 1), _constant(integer, mantissa)
-    first, second = (
-        builder.bitcast(builder.shl(builder.add(exponent, bias), place), x.type)
-        for exponent in (half, builder.sub(whole, half))
-    )
-    result = builder.fmul(fma(small, first, first), second)
-    # far out k does not fit; NaN passes, as no comparison holds for it
-    result = builder.select(builder.fcmp_ordered(">", x, number(most)), number(math.inf), result)
-    return builder.select(builder.fcmp_ordered("<", x, number(least)), number(0.0), result)
-
-
-# --- Registration -----------------------------------------------------------------------------------------------------
-
-
-def register(function: Any, type_of: Callable[..., Any], emit: Callable[..., Any], *kinds: Any) -> None:
-    """Tell numba: ``type_of(*types)`` is the signature (None: not for us), ``emit(context, builder, sig, values)``
-    the code, for calls whose signature matches ``kinds`` (default: every call)."""
-
-    class Template(AbstractTemplate):
-        metadata = {"target": "cpu"}
-
-        def generic(self, args: Any, kws: Any) -> Any:
-            return None if kws else type_of(*args)
-
-    infer_global(function)(Template)
-    lower_builtin(function, *(kinds or [types.VarArg(types.Any)]))(emit)
-
-
-def _common(*args: Any) -> Any:
-    """The type in which values meet: a Vec if there is one, else float64; None for anything but numbers."""
-    vecs = [arg for arg in args if isinstance(arg, Vec)]
-    kind = vecs[0] if vecs else types.float64
-    return kind if all(arg == kind or isinstance(arg, types.Number) for arg in args) else None
-
-
-def _vecs(*args: Any) -> Any:
-    kind = _common(*args)
-    return kind if isinstance(kind, Vec) else None
-
-
-def _maps(function: Any, emit: Callable[..., Any], common: Any = _common, *kinds: Any) -> None:
-    """A function from values to a value of their common type."""
-
-    def type_of(*args: Any) -> Any:
-        kind = common(*args)
-        return kind and signature(kind, *[kind] * len(args))
-
-    register(function, type_of, lambda context, builder, sig, values: emit(builder, *values), *kinds)
-
-
-_maps(signed, _emit_signed)
-_maps(turned, lambda builder, magnitude, sign: _intrinsic(builder, "copysign", magnitude, sign))
-_maps(exp, _emit_exp)
-_maps(sqrt, lambda builder, a: _intrinsic(builder, "sqrt", a))
-_maps(floor, lambda builder, a: _intrinsic(builder, "floor", a))
-
-_maps(abs, lambda builder, a: _intrinsic(builder, "fabs", a), _vecs, Vec)
-_maps(operator.neg, lambda builder, a: builder.fneg(a), _vecs, Vec)
-
-
-def _selects(function: Any, symbol: str) -> None:
-    """The one of two for which the comparison with the other holds.  numba's own min and max cost 30 ms of compilation
-    for every type they meet."""
-
-    def type_of(a: Any, b: Any) -> Any:
-        kind = a if a == b and isinstance(a, types.Integer) else _common(a, b)
-        return kind and signature(kind, kind, kind)
-
-    def emit(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-        compare = builder.fcmp_ordered
-        if isinstance(sig.return_type, types.Integer):
-            compare = builder.icmp_signed if sig.return_type.signed else builder.icmp_unsigned
-        return builder.select(compare(symbol, *values), *values)
-
-    register(function, type_of, emit)
-
-
-_selects(minimum, "<")
-_selects(maximum, ">")
-
-
-def _arithmetic(name: str) -> Callable[..., Any]:
-    return lambda builder, a, b: getattr(builder, name)(a, b)
-
-
-for _name, _instruction in {"add": "fadd", "sub": "fsub", "mul": "fmul", "truediv": "fdiv"}.items():
-    for _operator in (getattr(operator, _name), getattr(operator, "i" + _name)):
-        _maps(_operator, _arithmetic(_instruction), _vecs, Vec, Vec)
-
-
-def _compares(function: Any, symbol: str) -> None:
-    def type_of(a: Any, b: Any) -> Any:
-        kind = _vecs(a, b)
-        return kind and signature(Mask(kind.m, kind.bits), kind, kind)
-
-    def emit(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-        compare = builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered
-        return compare(symbol, *values)
-
-    register(function, type_of, emit, Vec, Vec)
-
-
-for _name, _symbol in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}.items():
-    _compares(getattr(operator, _name), _symbol)
-
-
-def _masks(a: Any, b: Any) -> Any:
-    return a if isinstance(a, Mask) and a == b else None
-
-
-_maps(operator.and_, lambda builder, a, b: builder.and_(a, b), _masks, Mask, Mask)
-_maps(operator.or_, lambda builder, a, b: builder.or_(a, b), _masks, Mask, Mask)
-
-
-def _type_where(condition: Any, a: Any, b: Any) -> Any:
-    kind = _common(a, b)
-    if isinstance(condition, Mask):
-        kind = _common(Vec(condition.m, condition.bits), a, b)
-    elif not isinstance(condition, types.Boolean):
-        return None
-    return kind and signature(kind, condition, kind, kind)
-
-
-def _type_anyof(mask: Any) -> Any:
-    return signature(types.boolean, mask) if isinstance(mask, Mask | types.Boolean) else None
-
-
-def _emit_anyof(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    if isinstance(sig.args[0], types.Boolean):
-        return values[0]
-    bits = builder.bitcast(values[0], ir.IntType(sig.args[0].m))
-    return builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
-
-
-def _type_lane(value: Any, k: Any) -> Any:
-    if not isinstance(k, types.Integer):
-        return None
-    kind = {Vec: types.float64, Mask: types.boolean}.get(type(value), value)
-    return signature(kind, value, types.int64)
-
-
-def _emit_lane(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    if not isinstance(sig.args[0], Vec | Mask):
-        return values[0]
-    return _as_double(builder, sig.args[0], builder.extract_element(*values))
-
-
-def _as_double(builder: Any, kind: Any, value: Any) -> Any:
-    """A number of single lanes as a float64; of others as it is."""
-    return builder.fpext(value, _REAL[64]) if _is_single(kind) else value
-
-
-def _type_least(value: Any) -> Any:
-    kind = _common(value)
-    return kind and signature(types.float64, kind)
-
-
-def _emit_least(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    return ir.Constant(_REAL[64], _LEAST[_bits(values[0].type)])
-
-
-def _type_reduced(value: Any) -> Any:
-    kind = _common(value)
-    return kind and signature(types.float64, kind)
-
-
-def _reduces(function: Any, pair: Callable[..., Any]) -> None:
-    """A function from all lanes to one number, pairs of halves at a time: the order never changes."""
-
-    def emit(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-        (value,), index = values, ir.IntType(32)
-        while isinstance(value.type, ir.VectorType):
-            half = value.type.count // 2
-            if half == 0:
-                return _as_double(builder, sig.args[0], builder.extract_element(value, ir.Constant(index, 0)))
-            low, high = (shuffled(builder, value, value, range(k, k + half)) for k in (0, half))
-            value = pair(builder, low, high)
-        return value
-
-    register(function, _type_reduced, emit)
-
-
-_reduces(total, _arithmetic("fadd"))
-_reduces(largest, lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
-
-
-def _type_count(mask: Any) -> Any:
-    return signature(types.uint64, mask) if isinstance(mask, Mask | types.Boolean) else None
-
-
-def _emit_count(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    bits, word = values[0], ir.IntType(64)
-    if isinstance(sig.args[0], Mask):
-        bits = builder.ctpop(builder.bitcast(bits, ir.IntType(sig.args[0].m)))
-    return builder.trunc(bits, word) if bits.type.width > 64 else builder.zext(bits, word)
-
-
-def _type_pack(array: Any, at: Any, value: Any, mask: Any) -> Any:
-    is_double = value == types.float64 or (isinstance(value, Vec) and not _is_single(value))
-    if is_double and _is_memory(array, value) and isinstance(mask, Mask | types.Boolean):
-        return signature(types.none, array, types.uint64, value, mask)
-
-
-_COMPRESSES = binding.get_host_cpu_features().get("avx512vl", False) and binding.llvm_version_info >= (19,)
-"""Whether the machine packs in one instruction, and LLVM has a name for it: that of numba 0.61 has none."""
-
-
-def _emit_pack(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    array, at, value, mask = values
-    start = builder.gep(context.make_array(sig.args[0])(context, builder, array).data, [at])
-    if not isinstance(sig.args[2], Vec):
-        builder.store(value, start)
-        return context.get_dummy_value()
-    size = min(sig.args[2].m, 8 if _COMPRESSES else 1)
-    for k in range(0, sig.args[2].m, size):  # what is left out is overwritten by the next
-        piece, here = (shuffled(builder, each, each, range(k, k + size)) for each in (value, mask))
-        if size > 1:
-            kind = ir.FunctionType(piece.type, [piece.type, here.type, piece.type])
-            name = f"llvm.experimental.vector.compress.v{size}f64"
-            function = get_or_insert_function(builder.module, kind, name)
-            piece = builder.call(function, [piece, here, ir.Constant(piece.type, ir.Undefined)])
-        builder.store(piece, builder.bitcast(start, piece.type.as_pointer()), align=8)
-        found = _emit_count(context, builder, signature(types.uint64, Mask(size, 64)), [here])
-        start = builder.gep(start, [found])
-    return context.get_dummy_value()
-
-
-def _type_numbered(lanes: Any) -> Any:
-    kind = _value_type(lanes)
-    return signature(kind, lanes) if kind and not _is_single(kind) else None
-
-
-def _emit_numbered(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    kind = context.get_value_type(sig.return_type)
-    return ir.Constant(kind, list(map(float, range(kind.count))) if isinstance(kind, ir.VectorType) else 0.0)
-
-
-register(count, _type_count, _emit_count)
-register(pack, _type_pack, _emit_pack)
-register(numbered, _type_numbered, _emit_numbered)
-register(where, _type_where, lambda context, builder, sig, values: builder.select(*values))
-register(anyof, _type_anyof, _emit_anyof)
-register(lane, _type_lane, _emit_lane)
-register(least, _type_least, _emit_least)
-
-
-def _type_gather(array: Any, at: Any) -> Any:
-    kind = _common(at)
-    is_whole = isinstance(array, types.Array) and array.layout == "C" and array.dtype == types.float64
-    return signature(kind, array, kind) if kind and is_whole else None
-
-
-def _emit_gather(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    data, at = context.make_array(sig.args[0])(context, builder, values[0]).data, values[1]
-    word, kind = ir.IntType(64), sig.return_type
-    if not isinstance(kind, Vec):
-        return builder.load(builder.gep(data, [builder.fptosi(at, word)]))
-    words, double = ir.VectorType(word, kind.m), ir.VectorType(_REAL[64], kind.m)
-    start = _repeated(builder, builder.ptrtoint(data, word), kind.m)
-    places = builder.add(start, builder.shl(builder.fptosi(at, words), _constant(words, 3)))
-    pointers = builder.inttoptr(places, ir.VectorType(data.type, kind.m))
-    every = ir.Constant(ir.VectorType(ir.IntType(1), kind.m), [1] * kind.m)
-    function = ir.FunctionType(double, [pointers.type, ir.IntType(32), every.type, double])
-    name = f"llvm.masked.gather.v{kind.m}f64.v{kind.m}p0"
-    rest = ir.Constant(double, ir.Undefined)
-    found = builder.call(
-        get_or_insert_function(builder.module, function, name), [pointers, ir.Constant(ir.IntType(32), 8), every, rest]
-    )
-    return builder.fptrunc(found, at.type) if _is_single(kind) else found
-
-
-register(gather, _type_gather, _emit_gather)
-
-
-_TOGETHER = 8
-"""Numbers in the largest register."""
-
-
-def _type_fetch(array: Any, at: Any, which: Any) -> Any:
-    found, fields = _type_gather(array, at), getattr(class_of(which), "fields", None)
-    if found and fields and not _is_single(found.return_type):
-        return signature(types.UniTuple(found.return_type, len(fields)), *found.args, which)
-
-
-def _emit_fetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    """Stretches of all lanes, then fields by lane: neighbours are put together, field by field, and the fields cut in
-    half wherever they would not fit into a register."""
-    data, at, kind = context.make_array(sig.args[0])(context, builder, values[0]).data, values[1], sig.args[1]
-    fields, word = class_of(sig.args[2]).fields, ir.IntType(64)
-    if not isinstance(kind, Vec):
-        start = builder.gep(data, [builder.fptosi(at, word)])
-        out = [builder.load(builder.gep(start, [ir.Constant(word, field)])) for field in fields]
-        return context.make_tuple(builder, sig.return_type, out)
-    length = 1 << max(fields).bit_length()
-    stretch, places = ir.VectorType(_REAL[64], length), builder.fptosi(at, ir.VectorType(word, kind.m))
-    groups = []
-    for k in range(kind.m):
-        start = builder.gep(data, [builder.extract_element(places, ir.Constant(ir.IntType(32), k))])
-        groups.append([(builder.load(builder.bitcast(start, stretch.as_pointer()), align=8), list(fields))])
-    lanes = 1  # in each group, whose vectors hold some fields: where the first lane of each field is
-    while len(groups) > 1:
-        merged = []
-        for low, high in zip(groups[::2], groups[1::2], strict=True):
-            parts = []
-            for (a, starts), (b, _) in zip(low, high, strict=True):
-                size = a.type.count
-                halves = [starts]
-                if len(starts) > 1 and 2 * lanes * len(starts) > _TOGETHER:
-                    halves = [starts[: len(starts) // 2], starts[len(starts) // 2 :]]
-                for half in halves:
-                    order = [base + first + i for first in half for base in (0, size) for i in range(lanes)]
-                    parts.append((shuffled(builder, a, b, order), [2 * lanes * i for i in range(len(half))]))
-            merged.append(parts)
-        groups, lanes = merged, 2 * lanes
-    out = [shuffled(builder, a, a, range(first, first + lanes)) for a, starts in groups[0] for first in starts]
-    return context.make_tuple(builder, sig.return_type, out)
-
-
-def shuffled(builder: Any, a: Any, b: Any, order: Sequence[int]) -> Any:
-    """Numbers of two vectors in this order, those of the second counted on from those of the first."""
-    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(order)), list(order)))
-
-
-register(fetch, _type_fetch, _emit_fetch)
-
-
-# --- Memory -----------------------------------------------------------------------------------------------------------
-
-
-def _value_type(lanes: Any) -> Any:
-    record = class_of(lanes)
-    if record not in WIDTHS + SINGLE:
-        return None
-    return types.float64 if record is One else Vec(record.m, record.bits)
-
-
-def _is_memory(array: Any, kind: Any) -> bool:
-    """Whether values of the kind can lie in the array: of single lanes, which are not converted, in float64 alone."""
-    is_flat = isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"
-    return is_flat and isinstance(array.dtype, types.Float) and (array.dtype.bitwidth == 64 or not _is_single(kind))
-
-
-def _is_single(kind: Any) -> bool:
-    return isinstance(kind, Vec) and kind.bits == 32
-
-
-def _type_width(lanes: Any) -> Any:
-    return _value_type(lanes) and signature(types.intp, lanes)
-
-
-def _type_load(lanes: Any, array: Any, at: Any) -> Any:
-    kind = _value_type(lanes)
-    if kind and _is_memory(array, kind) and isinstance(at, types.Integer):
-        return signature(kind, lanes, array, types.uint64)
-
-
-def _type_store(lanes: Any, array: Any, at: Any, value: Any) -> Any:
-    kind = _value_type(lanes)
-    if kind and _is_memory(array, kind) and isinstance(at, types.Integer) and _common(kind, value) == kind:
-        return signature(types.none, lanes, array, types.uint64, kind)
-
-
-def _address(context: Any, builder: Any, sig: Any, values: Any, kind: Any) -> tuple[Any, Any, int]:
-    """Pointer to ``array[at]``, the type of what lies there, and its alignment: no more than a number's."""
-    array = context.make_array(sig.args[1])(context, builder, values[1])
-    stored = _REAL[32] if _is_single(kind) else array.data.type.pointee
-    align = sig.args[1].dtype.bitwidth // 8
-    if isinstance(kind, Vec):
-        stored = ir.VectorType(stored, kind.m)
-    return builder.bitcast(builder.gep(array.data, [values[2]]), stored.as_pointer()), stored, align
-
-
-def _emit_load(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    pointer, stored, align = _address(context, builder, sig, values, sig.return_type)
-    value, wanted = builder.load(pointer, align=align), context.get_value_type(sig.return_type)
-    return value if stored == wanted else builder.fpext(value, wanted)
-
-
-def _type_of_row(lanes: Any, array: Any, k: Any) -> Any:
-    kind = _value_type(lanes)
-    is_column = isinstance(array, types.Array) and array.ndim == 2 and array.layout == "C" and isinstance(kind, Vec)
-    if (is_column or _is_memory(array, kind)) and isinstance(k, types.Integer):
-        return kind and signature(kind, lanes, array, types.uint64)
-
-
-def _emit_of_row(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    lanes, array, k = values
-    if sig.args[1].ndim == 1:
-        k = builder.mul(k, _emit_room(context, builder, sig, values))
-        return _emit_load(context, builder, sig, (lanes, array, k))
-    number = builder.load(builder.gep(context.make_array(sig.args[1])(context, builder, array).data, [k]))
-    return context.cast(builder, number, sig.args[1].dtype, sig.return_type)
-
-
-def _emit_store(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    pointer, stored, align = _address(context, builder, sig, values, sig.args[3])
-    value = values[3] if stored == values[3].type else builder.fptrunc(values[3], stored)
-    builder.store(value, pointer, align=align)
-    return context.get_dummy_value()
-
-
-def _emit_spell(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    lanes, array, at, value = values
-    kind = sig.args[3]
-    if _is_single(kind):
-        value, kind = builder.fpext(value, ir.VectorType(_REAL[64], kind.m)), Vec(kind.m)
-    return _emit_store(context, builder, signature(types.none, *sig.args[:3], kind), (lanes, array, at, value))
-
-
-def _emit_width(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    return ir.Constant(ir.IntType(types.intp.bitwidth), class_of(sig.args[0]).m)
-
-
-def _emit_room(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    record = class_of(sig.args[0])
-    return ir.Constant(ir.IntType(types.intp.bitwidth), record.m * record.bits // 64)
-
-
-def emit_prefetch(builder: Any, pointer: Any, nearness: int = 3) -> None:
-    """Fetch the line at the pointer: to be read, data; into the nearest cache (3) or the one behind it (2)."""
-    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-    function = get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    how = [ir.Constant(number, value) for value in (0, nearness, 1)]
-    builder.call(function, [builder.bitcast(pointer, byte), *how])
-
-
-def _type_prefetch(array: Any, at: Any) -> Any:
-    is_row = isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"  # of anything: it is not read
-    return signature(types.none, array, types.uint64) if is_row and isinstance(at, types.Integer) else None
-
-
-def _prefetches(function: Any, nearness: int) -> None:
-    def emit(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-        array = context.make_array(sig.args[0])(context, builder, values[0])
-        emit_prefetch(builder, builder.gep(array.data, [values[1]]), nearness)
-        return context.get_dummy_value()
-
-    register(function, _type_prefetch, emit)
-
-
-_prefetches(prefetch, 3)
-_prefetches(prefetch_wide, 2)
-register(width, _type_width, _emit_width)
-register(room, _type_width, _emit_room)
-register(load, _type_load, _emit_load)
-register(of_row, _type_of_row, _emit_of_row)
-register(store, _type_store, _emit_store)
-register(spell, _type_store, _emit_spell)
+from .lane_instructions import emit_prefetch, register, shuffled
+from .lane_types import Mask, Vec
+from .lane_values import (
+    EIGHT,
+    FOUR,
+    SINGLE,
+    TWO,
+    WIDTHS,
+    Eight,
+    Four,
+    HundredTwentyEight,
+    One,
+    SingleEight,
+    SingleFour,
+    SingleHundredTwentyEight,
+    Singles,
+    SingleSixteen,
+    SingleSixtyFour,
+    SingleThirtyTwo,
+    SingleTwo,
+    Sixteen,
+    SixtyFour,
+    ThirtyTwo,
+    Two,
+    anyof,
+    count,
+    exp,
+    fetch,
+    floor,
+    gather,
+    lane,
+    lanes_for,
+    largest,
+    least,
+    load,
+    maximum,
+    minimum,
+    numbered,
+    of_row,
+    pack,
+    packed,
+    prefetch,
+    prefetch_wide,
+    room,
+    signed,
+    spell,
+    sqrt,
+    store,
+    total,
+    turned,
+    unpacked,
+    where,
+    width,
+)
+
+__all__ = [
+    "EIGHT",
+    "Eight",
+    "FOUR",
+    "Four",
+    "HundredTwentyEight",
+    "Mask",
+    "One",
+    "SINGLE",
+    "SingleEight",
+    "SingleFour",
+    "SingleHundredTwentyEight",
+    "SingleSixteen",
+    "SingleSixtyFour",
+    "SingleThirtyTwo",
+    "SingleTwo",
+    "Singles",
+    "Sixteen",
+    "SixtyFour",
+    "TWO",
+    "ThirtyTwo",
+    "Two",
+    "Vec",
+    "WIDTHS",
+    "anyof",
+    "count",
+    "emit_prefetch",
+    "exp",
+    "fetch",
+    "floor",
+    "gather",
+    "lane",
+    "lanes_for",
+    "largest",
+    "least",
+    "load",
+    "maximum",
+    "minimum",
+    "numbered",
+    "of_row",
+    "pack",
+    "packed",
+    "prefetch",
+    "prefetch_wide",
+    "register",
+    "room",
+    "shuffled",
+    "signed",
+    "spell",
+    "sqrt",
+    "store",
+    "total",
+    "turned",
+    "unpacked",
+    "where",
+    "width",
+]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..conversions.averaging import Sparsify
+from ..conversions.rounding import Sparsify
 from ..engine.run import DivergenceError
 from ..estimators.sparsify import SMALL_BALLS
 from ..presets import BallSGD, TwoStage

@@ -25,7 +25,7 @@ from typing import Any, ForwardRef
 
 from .. import conversions, mirrors, optimizers, penalties, steps
 from ..conversions import CONVERSIONS
-from ..conversions.averaging import METRICS
+from ..conversions.sparse_learning import METRICS
 from ..engine.polish import check_polishable
 from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
 from ..optimizers import OPTIMIZERS
@@ -36,7 +36,7 @@ from ..parts.compatibility import (
     penalty_reason,
     single_reason,
 )
-from ..parts.contracts import CONTRACTS, Attribute, Contract, Part, how_to_mark, is_record
+from ..parts.part import CONTRACTS, Attribute, Contract, Part, how_to_mark, is_record
 from ..penalties import PENALTIES
 from ..presets import PRESETS
 from ..selection.stable.linear import METHODS

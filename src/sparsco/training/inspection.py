@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..parts.contracts import is_record
+from ..parts.part import is_record
 from ..util import html as html
 from ..util.progress import duration, printable
 from .train import Trained

@@ -31,7 +31,7 @@ from ..estimators.fit_state import Phase
 from ..estimators.linear import LinearModel
 from ..estimators.parameters import check_parameters
 from ..estimators.tasks import LinearClassifier, LinearRegressor
-from ..parts.contracts import is_record
+from ..parts.part import is_record
 from ..util.notices import warn
 from . import archive
 

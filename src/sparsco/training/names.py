@@ -76,14 +76,14 @@ conversion/average            conversions.averaging:Average
 conversion/suffix             conversions.averaging:Suffix
 conversion/random             conversions.averaging:RandomIterate
 conversion/last-epoch         conversions.averaging:LastEpoch
-conversion/average-sl         conversions.averaging:AverageSL
-conversion/last-sl            conversions.averaging:LastSL
-conversion/optimal-sl         conversions.averaging:OptimalSL
+conversion/average-sl         conversions.sparse_learning:AverageSL
+conversion/last-sl            conversions.sparse_learning:LastSL
+conversion/optimal-sl         conversions.sparse_learning:OptimalSL
 conversion/ocmdi              conversions.single_iterate:OCMDI
 conversion/scmdi              conversions.single_iterate:SCMDI
-rounding/threshold            conversions.averaging:Threshold
-rounding/top-k                conversions.averaging:TopK
-rounding/sparsify             conversions.averaging:Sparsify
+rounding/threshold            conversions.rounding:Threshold
+rounding/top-k                conversions.rounding:TopK
+rounding/sparsify             conversions.rounding:Sparsify
 
 preset                        presets:Preset
 

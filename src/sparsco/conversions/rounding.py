@@ -1,0 +1,105 @@
+"""Roundings: few features of the answer of another conversion."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..parts.contracts import Rounding, part
+from ..parts.part import kind_of
+from .averaging import Answer, Last
+from .thinning import allowed, check_target, keep_largest_rows, thinned, tied
+
+
+@part(Rounding, level="weights of at most this size become zero")
+class Threshold(NamedTuple):
+    """Rounding: after another conversion, weights of magnitude at most ``level`` become zero."""
+
+    level: float
+    base: Any = Last()
+
+    def check(self) -> None:
+        if not self.level >= 0.0:
+            raise ValueError(f"Threshold(level={self.level}): the level must be at least 0.")
+        _check_base(self)
+
+    def round(self, answer: Answer, run: Any) -> Answer:
+        return answer._replace(w=np.where(np.abs(answer.w) > self.level, answer.w, 0.0))
+
+
+@part(Rounding, k="how many weights of each model remain")
+class TopK(NamedTuple):
+    """Rounding: after another conversion, all but the k largest weights of each model become zero."""
+
+    k: int
+    base: Any = Last()
+
+    def check(self) -> None:
+        if not isinstance(self.k, numbers.Integral) or self.k < 1:
+            raise ValueError(f"TopK(k={self.k!r}): k is a whole number of features, at least one.")
+        _check_base(self)
+
+    def round(self, answer: Answer, run: Any) -> Answer:
+        kept = [keep_largest_rows(w[:, None], self.k, np.ones(len(w)))[:, 0] for w in answer.w.T]
+        return answer._replace(w=np.stack(kept, 1))
+
+
+@part(
+    Rounding,
+    k="how many features remain; None: as many as the target needs",
+    how="'top-k': the largest; 'dd' or 'mg': random draws",
+    target="(eps, delta): an excess risk to stay below, and the probability of failing to",
+    trials="random draws, of which the best counts",
+    refit="whether the weights that remain are learned anew",
+)
+class Sparsify(NamedTuple):
+    """After another conversion at most ``k`` features of each model (row-group: of all together), or as many as a
+    target needs.
+
+    ``how``: "top-k" keeps the largest |w_j| rms(x_j); "dd" and "mg" draw features at random, with probabilities in
+    proportion to that or to |w_j|, and keep the best of ``trials`` on held-out rows.  ``target``, (eps, delta): as many
+    draws as keep the excess risk below eps with probability 1 - delta (Theorem 3; see ``thinning.draws_needed``).
+    ``refit``: the kept weights are learned anew, with an L2 term chosen on held-out rows, inside the bounds or the L2
+    ball of the penalty if it has such (not inside an L1 ball, which is stage one's).  All of it on a sample of the
+    stream of at most four million nonzeros.
+    """
+
+    k: int | None = None
+    base: Any = Last()
+    how: str = "top-k"
+    target: tuple[float, float] | None = None
+    trials: int = 10
+    refit: bool = True
+
+    needs_sample = True
+    sample_nonzeros = 4_000_000
+
+    def check(self) -> None:
+        if (self.k is None) == (self.target is None):
+            raise ValueError("Sparsify needs either k, a number of features, or target=(eps, delta).")
+        if self.k is not None and (not isinstance(self.k, numbers.Integral) or self.k < 1):
+            raise ValueError(f"Sparsify(k={self.k!r}): k is a whole number of features, at least one.")
+        if self.how not in ("top-k", "dd", "mg"):
+            raise ValueError(f"Sparsify(how={self.how!r}): choose 'top-k', 'dd' or 'mg'.")
+        if self.target is not None:
+            check_target(self.target)
+        if not isinstance(self.trials, numbers.Integral) or self.trials < 1:
+            raise ValueError(f"Sparsify(trials={self.trials!r}): at least one draw is needed.")
+        _check_base(self)
+
+    def suits(self, regularizer: Any, d: int) -> None:
+        """Refuse penalties that few features would undo, or that allow no zeros."""
+        tied(regularizer)
+        if regularizer.kind == "separable" and not regularizer.strength_is_open:
+            allowed(regularizer, np.zeros((d, 1)))
+
+    def round(self, answer: Answer, run: Any) -> Answer:
+        w, b, reports = thinned(self, answer.w, answer.b, run.problem, run.sample().R, run.seed)
+        return Answer(w, b, {**answer.report, "sparsified": reports})
+
+
+def _check_base(rounding: Any) -> None:
+    if kind_of(rounding.base) != "conversion":
+        raise ValueError(f"{type(rounding).__name__}(base={rounding.base!r}): the base is another conversion's record.")

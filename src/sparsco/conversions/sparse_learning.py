@@ -1,0 +1,230 @@
+"""AverageSL, LastSL and OptimalSL: one map from an average and its gradient to an exactly sparse vector."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..parts.contracts import Conversion, part
+from ..parts.part import NEVER
+from ..problem.state import Curvatures, Gradients, Iterates, is_coupled
+from . import metric, metric_coupled
+from .averaging import FIRST_WINDOW, Answer, Suffix, check_window, next_doubling, next_long_window, suffix_start
+
+METRICS = ("auto", "newton", "diagonal", "scalar")
+
+
+@part(
+    Conversion,
+    alpha="the share of the stream that counts, its end",
+    T="the length of the stream; None: windows that grow",
+)
+class AverageSL(NamedTuple):
+    """argmin <g_bar, w> + ||w - w_bar||_M^2 / 2 + psi(w): averaging that keeps exact zeros.
+
+    ``L`` is the papers' scalar metric.  Left at None, the metric comes from the data: ``metric`` names it, and "auto"
+    tries newton, diagonal and scalar on a sample of the stream behind a guard.
+    """
+
+    alpha: float = 0.5
+    T: int | None = None
+    L: float | None = None
+    metric: str = "auto"
+
+    needs_gradient_sums = True
+
+    def check(self) -> None:
+        _check_sparse_learning(self)
+
+    @property
+    def needs_sample(self) -> bool:
+        return _samples(self)
+
+    def watch(self, loss: Any) -> Any:
+        return _gradient_watch(self, loss)
+
+    begin, next_event, event = Suffix.begin, next_long_window, Suffix.event
+
+    def finish(self, run: Any) -> Answer:
+        means = run.means()
+        return map_to_sparse(self, run, means, means.w, means.b)
+
+
+@part(
+    Conversion,
+    alpha="the share of the stream that counts, its end",
+    T="the length of the stream; None: windows that grow",
+)
+class LastSL(NamedTuple):
+    """The same map around w_T, the iterate before the last example, with the metric times ``last_factor``."""
+
+    alpha: float = 0.5
+    T: int | None = None
+    L: float | None = None
+    metric: str = "auto"
+    last_factor: float = 1.0
+
+    needs_gradient_sums = True
+    keeps_before_last = True
+
+    def check(self) -> None:
+        _check_sparse_learning(self)
+        if not self.last_factor > 0.0:
+            raise ValueError(f"LastSL(last_factor={self.last_factor}): the factor must be positive.")
+        if self.last_factor != 1.0 and self.L is None and self.metric != "diagonal":
+            raise ValueError(f"LastSL(last_factor={self.last_factor}) needs a number L or metric='diagonal'.")
+
+    @property
+    def needs_sample(self) -> bool:
+        return _samples(self)
+
+    def watch(self, loss: Any) -> Any:
+        return _gradient_watch(self, loss)
+
+    begin, next_event, event = Suffix.begin, next_long_window, Suffix.event
+
+    def finish(self, run: Any) -> Answer:
+        return map_to_sparse(self, run, run.means(), *run.weights_before_last(), self.last_factor)
+
+
+@part(
+    Conversion,
+    alpha="the share of the stream for the gradient phase, its end",
+    T="the length of the stream; None: windows that grow",
+    inner="the share of the learning phase that is averaged; None: alpha",
+)
+class OptimalSL(NamedTuple):
+    """Average the iterates of a first part, take the mean gradient at that fixed average over the rest, then the map.
+
+    ``inner`` is the share of the first part that is averaged (alpha when None).  When T is not known, learning and
+    gradient phases alternate in doubling windows.
+    """
+
+    alpha: float = 0.5
+    T: int | None = None
+    L: float | None = None
+    metric: str = "auto"
+    inner: float | None = None
+
+    def check(self) -> None:
+        _check_sparse_learning(self)
+        if self.inner is not None:
+            check_window(self.inner, None)
+
+    @property
+    def needs_sample(self) -> bool:
+        return _samples(self)
+
+    def watch(self, loss: Any) -> Any:
+        return Iterates()
+
+    def _known(self) -> tuple[int, int]:
+        """When averaging starts and when learning ends."""
+        learned = suffix_start(self.alpha, self.T)
+        return suffix_start(self.alpha if self.inner is None else self.inner, learned), learned
+
+    def begin(self, run: Any) -> None:
+        if self.T is not None:
+            self.event(run, 0)
+
+    def next_event(self, run: Any, n: int) -> int:
+        if self.T is not None:
+            return next((event for event in self._known() if event > n), NEVER)
+        end = next_doubling(n)
+        middle = end - end // 4
+        return middle if FIRST_WINDOW <= n < middle else end
+
+    def event(self, run: Any, n: int) -> None:
+        averaging, learned = (-1, -1) if self.T is None else self._known()
+        doubled = self.T is None and n & (n - 1) == 0
+        if doubled or n == averaging:
+            run.open()
+        if n == learned or (self.T is None and not doubled):
+            run.fix()
+
+    def finish(self, run: Any) -> Answer:
+        fixed = run.fixed_point()
+        if fixed is None:
+            run.warn(f"{run.seen} examples left none for OptimalSL's gradient phase; the last iterate is returned.")
+            return Answer(*run.weights(), {})
+        return map_to_sparse(self, run, fixed, fixed.w, fixed.b)
+
+
+def _check_sparse_learning(conversion: Any) -> None:
+    check_window(conversion.alpha, conversion.T)
+    if conversion.metric not in METRICS:
+        raise ValueError(f"metric={conversion.metric!r}: choose one of {', '.join(METRICS)}.")
+    if conversion.L is not None and not conversion.L > 0.0:
+        raise ValueError(f"L = {conversion.L}: the scalar metric must be positive.")
+
+
+def _samples(conversion: Any) -> bool:
+    """Whether the metric needs a sample of the stream."""
+    return conversion.L is None and conversion.metric != "diagonal"
+
+
+def _gradient_watch(conversion: Any, loss: Any) -> Any:
+    return Curvatures() if conversion.L is None and loss.curved else Gradients()
+
+
+def map_to_sparse(conversion: Any, run: Any, means: Any, w: np.ndarray, b: np.ndarray, factor: float = 1.0) -> Answer:
+    """The map S(w - g/M, lam pen/M) around (w, b), lane by lane, with the conversion's metric M times ``factor``.
+
+    Where lanes or features are tied together it is one map of the whole matrix: ``joint``.
+    """
+    problem = run.problem
+    rho = problem.regularizer.rho
+    last = run.weights()
+    if means.n == 0:  # no window yet, as means() has said
+        return Answer(*last, {})
+    sample = run.sample()
+    if is_coupled(problem):
+        evidence = metric.Evidence(
+            *last, w, b, means.g + rho * (means.w - w), means.gb, means.H, means.Hb, means.n, run.t, run.pilot.L_mean
+        )
+        choice = metric_coupled.convert(conversion, problem, evidence, sample, factor)
+        if choice.name == "last":
+            _warn_if_shrinking(run, last[0])
+        chosen = [{"metric": choice.name, "objectives": choice.objectives}]
+        return Answer(choice.w, choice.b, {"averaged": int(means.n), "chosen": chosen})
+    out_w, out_b, chosen = np.zeros_like(w), b.copy(), []
+    for q in range(problem.m):
+        evidence = metric.Evidence(
+            last[0][:, q], last[1][q], w[:, q], b[q], means.g[:, q] + rho * (means.w[:, q] - w[:, q]), means.gb[q],
+            None if means.H is None else means.H[:, q], 0.0 if means.H is None else means.Hb[q],
+            means.n, run.t, run.pilot.L_mean,
+        )  # fmt: skip
+        own = problem._replace(regularizer=problem.regularizer_of(q), lams=None)
+        choice = _choice(conversion, own, evidence, sample and sample.lane(q), factor)
+        out_w[:, q], out_b[q] = choice.w, choice.b
+        chosen.append({"metric": choice.name, "objectives": choice.objectives})
+    if any(each["metric"] == "last" for each in chosen):
+        _warn_if_shrinking(run, last[0])
+    return Answer(out_w, out_b, {"averaged": int(means.n), "chosen": chosen})
+
+
+def _warn_if_shrinking(run: Any, w: np.ndarray) -> None:
+    """A last iterate that is returned as the model should have settled on its features."""
+    looks = [look for look in run.history if 2 * look["t"] <= run.seen]
+    now = np.count_nonzero(w)
+    if looks and now < 0.8 * looks[-1]["nonzeros"]:
+        run.warn(
+            f"the model still lost features, {looks[-1]['nonzeros']:.0f} after {looks[-1]['t']:.0f} examples and {now} "
+            f"after {run.seen}: more passes (max_iter) or more rows would sharpen the selection."
+        )
+
+
+def _choice(conversion: Any, problem: Any, evidence: Any, sample: Any, factor: float) -> metric.Choice:
+    if conversion.L is not None:
+        L = float(conversion.L) * factor
+        model = metric.shrunk(evidence, problem.regularizer, L, L, problem.intercept)
+        return metric.Choice(*model, "scalar", {"L": L})
+    if conversion.metric == "diagonal":
+        model = metric.diagonal(evidence, problem.regularizer, problem.intercept, factor)
+        return metric.Choice(*model, "diagonal", {})
+    arguments = evidence, problem.loss, problem.regularizer, sample, problem.intercept
+    if conversion.metric == "auto":
+        return metric.choose(*arguments)
+    build = {"newton": metric.newton, "scalar": metric.scalar}[conversion.metric]
+    return metric.Choice(*build(*arguments), conversion.metric, {})

@@ -1,0 +1,490 @@
+"""Lanes in compiled code: each function of ``lane_values`` as a few instructions where it is called.
+
+Nothing has to be compiled for these functions.  No operation may be fused with another or reordered, so that a lane has
+the same bits whatever runs beside it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import binding, ir
+from numba.core import types
+from numba.core.cgutils import get_or_insert_function
+from numba.core.typing import signature
+from numba.core.typing.templates import AbstractTemplate, infer_global
+from numba.extending import lower_builtin
+
+from .dispatch import class_of
+from .lane_types import REAL, Mask, Vec, bits_of, constant, emit_exp, emit_signed, intrinsic, repeated
+from .lane_values import (
+    LEAST,
+    SINGLE,
+    WIDTHS,
+    One,
+    anyof,
+    count,
+    exp,
+    fetch,
+    floor,
+    gather,
+    lane,
+    largest,
+    least,
+    load,
+    maximum,
+    minimum,
+    numbered,
+    of_row,
+    pack,
+    prefetch,
+    prefetch_wide,
+    room,
+    signed,
+    spell,
+    sqrt,
+    store,
+    total,
+    turned,
+    where,
+    width,
+)
+
+
+def register(function: Any, type_of: Callable[..., Any], emit: Callable[..., Any], *kinds: Any) -> None:
+    """Tell numba: ``type_of(*types)`` is the signature (None: not for us), ``emit(context, builder, sig, values)``
+    the code, for calls whose signature matches ``kinds`` (default: every call)."""
+
+    class Template(AbstractTemplate):
+        metadata = {"target": "cpu"}
+
+        def generic(self, args: Any, kws: Any) -> Any:
+            return None if kws else type_of(*args)
+
+    infer_global(function)(Template)
+    lower_builtin(function, *(kinds or [types.VarArg(types.Any)]))(emit)
+
+
+def _common(*args: Any) -> Any:
+    """The type in which values meet: a Vec if there is one, else float64; None for anything but numbers."""
+    vecs = [arg for arg in args if isinstance(arg, Vec)]
+    kind = vecs[0] if vecs else types.float64
+    return kind if all(arg == kind or isinstance(arg, types.Number) for arg in args) else None
+
+
+def _vecs(*args: Any) -> Any:
+    kind = _common(*args)
+    return kind if isinstance(kind, Vec) else None
+
+
+def _maps(function: Any, emit: Callable[..., Any], common: Any = _common, *kinds: Any) -> None:
+    """A function from values to a value of their common type."""
+
+    def type_of(*args: Any) -> Any:
+        kind = common(*args)
+        return kind and signature(kind, *[kind] * len(args))
+
+    register(function, type_of, lambda context, builder, sig, values: emit(builder, *values), *kinds)
+
+
+_maps(signed, emit_signed)
+_maps(turned, lambda builder, magnitude, sign: intrinsic(builder, "copysign", magnitude, sign))
+_maps(exp, emit_exp)
+_maps(sqrt, lambda builder, a: intrinsic(builder, "sqrt", a))
+_maps(floor, lambda builder, a: intrinsic(builder, "floor", a))
+
+_maps(abs, lambda builder, a: intrinsic(builder, "fabs", a), _vecs, Vec)
+_maps(operator.neg, lambda builder, a: builder.fneg(a), _vecs, Vec)
+
+
+def _selects(function: Any, symbol: str) -> None:
+    """The one of two for which the comparison with the other holds.  numba's own min and max cost 30 ms of compilation
+    for every type they meet."""
+
+    def type_of(a: Any, b: Any) -> Any:
+        kind = a if a == b and isinstance(a, types.Integer) else _common(a, b)
+        return kind and signature(kind, kind, kind)
+
+    def emit(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        compare = builder.fcmp_ordered
+        if isinstance(sig.return_type, types.Integer):
+            compare = builder.icmp_signed if sig.return_type.signed else builder.icmp_unsigned
+        return builder.select(compare(symbol, *values), *values)
+
+    register(function, type_of, emit)
+
+
+_selects(minimum, "<")
+_selects(maximum, ">")
+
+
+def _arithmetic(name: str) -> Callable[..., Any]:
+    return lambda builder, a, b: getattr(builder, name)(a, b)
+
+
+for _name, _instruction in {"add": "fadd", "sub": "fsub", "mul": "fmul", "truediv": "fdiv"}.items():
+    for _operator in (getattr(operator, _name), getattr(operator, "i" + _name)):
+        _maps(_operator, _arithmetic(_instruction), _vecs, Vec, Vec)
+
+
+def _compares(function: Any, symbol: str) -> None:
+    def type_of(a: Any, b: Any) -> Any:
+        kind = _vecs(a, b)
+        return kind and signature(Mask(kind.m, kind.bits), kind, kind)
+
+    def emit(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        compare = builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered
+        return compare(symbol, *values)
+
+    register(function, type_of, emit, Vec, Vec)
+
+
+for _name, _symbol in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}.items():
+    _compares(getattr(operator, _name), _symbol)
+
+
+def _masks(a: Any, b: Any) -> Any:
+    return a if isinstance(a, Mask) and a == b else None
+
+
+_maps(operator.and_, lambda builder, a, b: builder.and_(a, b), _masks, Mask, Mask)
+_maps(operator.or_, lambda builder, a, b: builder.or_(a, b), _masks, Mask, Mask)
+
+
+def _type_where(condition: Any, a: Any, b: Any) -> Any:
+    kind = _common(a, b)
+    if isinstance(condition, Mask):
+        kind = _common(Vec(condition.m, condition.bits), a, b)
+    elif not isinstance(condition, types.Boolean):
+        return None
+    return kind and signature(kind, condition, kind, kind)
+
+
+def _type_anyof(mask: Any) -> Any:
+    return signature(types.boolean, mask) if isinstance(mask, Mask | types.Boolean) else None
+
+
+def _emit_anyof(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    if isinstance(sig.args[0], types.Boolean):
+        return values[0]
+    bits = builder.bitcast(values[0], ir.IntType(sig.args[0].m))
+    return builder.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0))
+
+
+def _type_lane(value: Any, k: Any) -> Any:
+    if not isinstance(k, types.Integer):
+        return None
+    kind = {Vec: types.float64, Mask: types.boolean}.get(type(value), value)
+    return signature(kind, value, types.int64)
+
+
+def _emit_lane(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    if not isinstance(sig.args[0], Vec | Mask):
+        return values[0]
+    return _as_double(builder, sig.args[0], builder.extract_element(*values))
+
+
+def _as_double(builder: Any, kind: Any, value: Any) -> Any:
+    """A number of single lanes as a float64; of others as it is."""
+    return builder.fpext(value, REAL[64]) if _is_single(kind) else value
+
+
+def _type_least(value: Any) -> Any:
+    kind = _common(value)
+    return kind and signature(types.float64, kind)
+
+
+def _emit_least(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    return ir.Constant(REAL[64], LEAST[bits_of(values[0].type)])
+
+
+def _type_reduced(value: Any) -> Any:
+    kind = _common(value)
+    return kind and signature(types.float64, kind)
+
+
+def _reduces(function: Any, pair: Callable[..., Any]) -> None:
+    """A function from all lanes to one number, pairs of halves at a time: the order never changes."""
+
+    def emit(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        (value,), index = values, ir.IntType(32)
+        while isinstance(value.type, ir.VectorType):
+            half = value.type.count // 2
+            if half == 0:
+                return _as_double(builder, sig.args[0], builder.extract_element(value, ir.Constant(index, 0)))
+            low, high = (shuffled(builder, value, value, range(k, k + half)) for k in (0, half))
+            value = pair(builder, low, high)
+        return value
+
+    register(function, _type_reduced, emit)
+
+
+_reduces(total, _arithmetic("fadd"))
+_reduces(largest, lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
+
+
+def _type_count(mask: Any) -> Any:
+    return signature(types.uint64, mask) if isinstance(mask, Mask | types.Boolean) else None
+
+
+def _emit_count(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    bits, word = values[0], ir.IntType(64)
+    if isinstance(sig.args[0], Mask):
+        bits = builder.ctpop(builder.bitcast(bits, ir.IntType(sig.args[0].m)))
+    return builder.trunc(bits, word) if bits.type.width > 64 else builder.zext(bits, word)
+
+
+def _type_pack(array: Any, at: Any, value: Any, mask: Any) -> Any:
+    is_double = value == types.float64 or (isinstance(value, Vec) and not _is_single(value))
+    if is_double and _is_memory(array, value) and isinstance(mask, Mask | types.Boolean):
+        return signature(types.none, array, types.uint64, value, mask)
+
+
+_COMPRESSES = binding.get_host_cpu_features().get("avx512vl", False) and binding.llvm_version_info >= (19,)
+"""Whether the machine packs in one instruction, and LLVM has a name for it: that of numba 0.61 has none."""
+
+
+def _emit_pack(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    array, at, value, mask = values
+    start = builder.gep(context.make_array(sig.args[0])(context, builder, array).data, [at])
+    if not isinstance(sig.args[2], Vec):
+        builder.store(value, start)
+        return context.get_dummy_value()
+    size = min(sig.args[2].m, 8 if _COMPRESSES else 1)
+    for k in range(0, sig.args[2].m, size):  # what is left out is overwritten by the next
+        piece, here = (shuffled(builder, each, each, range(k, k + size)) for each in (value, mask))
+        if size > 1:
+            kind = ir.FunctionType(piece.type, [piece.type, here.type, piece.type])
+            name = f"llvm.experimental.vector.compress.v{size}f64"
+            function = get_or_insert_function(builder.module, kind, name)
+            piece = builder.call(function, [piece, here, ir.Constant(piece.type, ir.Undefined)])
+        builder.store(piece, builder.bitcast(start, piece.type.as_pointer()), align=8)
+        found = _emit_count(context, builder, signature(types.uint64, Mask(size, 64)), [here])
+        start = builder.gep(start, [found])
+    return context.get_dummy_value()
+
+
+def _type_numbered(lanes: Any) -> Any:
+    kind = _value_type(lanes)
+    return signature(kind, lanes) if kind and not _is_single(kind) else None
+
+
+def _emit_numbered(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    kind = context.get_value_type(sig.return_type)
+    return ir.Constant(kind, list(map(float, range(kind.count))) if isinstance(kind, ir.VectorType) else 0.0)
+
+
+register(count, _type_count, _emit_count)
+register(pack, _type_pack, _emit_pack)
+register(numbered, _type_numbered, _emit_numbered)
+register(where, _type_where, lambda context, builder, sig, values: builder.select(*values))
+register(anyof, _type_anyof, _emit_anyof)
+register(lane, _type_lane, _emit_lane)
+register(least, _type_least, _emit_least)
+
+
+def _type_gather(array: Any, at: Any) -> Any:
+    kind = _common(at)
+    is_whole = isinstance(array, types.Array) and array.layout == "C" and array.dtype == types.float64
+    return signature(kind, array, kind) if kind and is_whole else None
+
+
+def _emit_gather(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    data, at = context.make_array(sig.args[0])(context, builder, values[0]).data, values[1]
+    word, kind = ir.IntType(64), sig.return_type
+    if not isinstance(kind, Vec):
+        return builder.load(builder.gep(data, [builder.fptosi(at, word)]))
+    words, double = ir.VectorType(word, kind.m), ir.VectorType(REAL[64], kind.m)
+    start = repeated(builder, builder.ptrtoint(data, word), kind.m)
+    places = builder.add(start, builder.shl(builder.fptosi(at, words), constant(words, 3)))
+    pointers = builder.inttoptr(places, ir.VectorType(data.type, kind.m))
+    every = ir.Constant(ir.VectorType(ir.IntType(1), kind.m), [1] * kind.m)
+    function = ir.FunctionType(double, [pointers.type, ir.IntType(32), every.type, double])
+    name = f"llvm.masked.gather.v{kind.m}f64.v{kind.m}p0"
+    rest = ir.Constant(double, ir.Undefined)
+    found = builder.call(
+        get_or_insert_function(builder.module, function, name), [pointers, ir.Constant(ir.IntType(32), 8), every, rest]
+    )
+    return builder.fptrunc(found, at.type) if _is_single(kind) else found
+
+
+register(gather, _type_gather, _emit_gather)
+
+
+_TOGETHER = 8
+"""Numbers in the largest register."""
+
+
+def _type_fetch(array: Any, at: Any, which: Any) -> Any:
+    found, fields = _type_gather(array, at), getattr(class_of(which), "fields", None)
+    if found and fields and not _is_single(found.return_type):
+        return signature(types.UniTuple(found.return_type, len(fields)), *found.args, which)
+
+
+def _emit_fetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    """Stretches of all lanes, then fields by lane: neighbours are put together, field by field, and the fields cut in
+    half wherever they would not fit into a register."""
+    data, at, kind = context.make_array(sig.args[0])(context, builder, values[0]).data, values[1], sig.args[1]
+    fields, word = class_of(sig.args[2]).fields, ir.IntType(64)
+    if not isinstance(kind, Vec):
+        start = builder.gep(data, [builder.fptosi(at, word)])
+        out = [builder.load(builder.gep(start, [ir.Constant(word, field)])) for field in fields]
+        return context.make_tuple(builder, sig.return_type, out)
+    length = 1 << max(fields).bit_length()
+    stretch, places = ir.VectorType(REAL[64], length), builder.fptosi(at, ir.VectorType(word, kind.m))
+    groups = []
+    for k in range(kind.m):
+        start = builder.gep(data, [builder.extract_element(places, ir.Constant(ir.IntType(32), k))])
+        groups.append([(builder.load(builder.bitcast(start, stretch.as_pointer()), align=8), list(fields))])
+    lanes = 1  # in each group, whose vectors hold some fields: where the first lane of each field is
+    while len(groups) > 1:
+        merged = []
+        for low, high in zip(groups[::2], groups[1::2], strict=True):
+            parts = []
+            for (a, starts), (b, _) in zip(low, high, strict=True):
+                size = a.type.count
+                halves = [starts]
+                if len(starts) > 1 and 2 * lanes * len(starts) > _TOGETHER:
+                    halves = [starts[: len(starts) // 2], starts[len(starts) // 2 :]]
+                for half in halves:
+                    order = [base + first + i for first in half for base in (0, size) for i in range(lanes)]
+                    parts.append((shuffled(builder, a, b, order), [2 * lanes * i for i in range(len(half))]))
+            merged.append(parts)
+        groups, lanes = merged, 2 * lanes
+    out = [shuffled(builder, a, a, range(first, first + lanes)) for a, starts in groups[0] for first in starts]
+    return context.make_tuple(builder, sig.return_type, out)
+
+
+def shuffled(builder: Any, a: Any, b: Any, order: Sequence[int]) -> Any:
+    """Numbers of two vectors in this order, those of the second counted on from those of the first."""
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(order)), list(order)))
+
+
+register(fetch, _type_fetch, _emit_fetch)
+
+
+# --- Memory -----------------------------------------------------------------------------------------------------------
+
+
+def _value_type(lanes: Any) -> Any:
+    record = class_of(lanes)
+    if record not in WIDTHS + SINGLE:
+        return None
+    return types.float64 if record is One else Vec(record.m, record.bits)
+
+
+def _is_memory(array: Any, kind: Any) -> bool:
+    """Whether values of the kind can lie in the array: of single lanes, which are not converted, in float64 alone."""
+    is_flat = isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"
+    return is_flat and isinstance(array.dtype, types.Float) and (array.dtype.bitwidth == 64 or not _is_single(kind))
+
+
+def _is_single(kind: Any) -> bool:
+    return isinstance(kind, Vec) and kind.bits == 32
+
+
+def _type_width(lanes: Any) -> Any:
+    return _value_type(lanes) and signature(types.intp, lanes)
+
+
+def _type_load(lanes: Any, array: Any, at: Any) -> Any:
+    kind = _value_type(lanes)
+    if kind and _is_memory(array, kind) and isinstance(at, types.Integer):
+        return signature(kind, lanes, array, types.uint64)
+
+
+def _type_store(lanes: Any, array: Any, at: Any, value: Any) -> Any:
+    kind = _value_type(lanes)
+    if kind and _is_memory(array, kind) and isinstance(at, types.Integer) and _common(kind, value) == kind:
+        return signature(types.none, lanes, array, types.uint64, kind)
+
+
+def _address(context: Any, builder: Any, sig: Any, values: Any, kind: Any) -> tuple[Any, Any, int]:
+    """Pointer to ``array[at]``, the type of what lies there, and its alignment: no more than a number's."""
+    array = context.make_array(sig.args[1])(context, builder, values[1])
+    stored = REAL[32] if _is_single(kind) else array.data.type.pointee
+    align = sig.args[1].dtype.bitwidth // 8
+    if isinstance(kind, Vec):
+        stored = ir.VectorType(stored, kind.m)
+    return builder.bitcast(builder.gep(array.data, [values[2]]), stored.as_pointer()), stored, align
+
+
+def _emit_load(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    pointer, stored, align = _address(context, builder, sig, values, sig.return_type)
+    value, wanted = builder.load(pointer, align=align), context.get_value_type(sig.return_type)
+    return value if stored == wanted else builder.fpext(value, wanted)
+
+
+def _type_of_row(lanes: Any, array: Any, k: Any) -> Any:
+    kind = _value_type(lanes)
+    is_column = isinstance(array, types.Array) and array.ndim == 2 and array.layout == "C" and isinstance(kind, Vec)
+    if (is_column or _is_memory(array, kind)) and isinstance(k, types.Integer):
+        return kind and signature(kind, lanes, array, types.uint64)
+
+
+def _emit_of_row(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    lanes, array, k = values
+    if sig.args[1].ndim == 1:
+        k = builder.mul(k, _emit_room(context, builder, sig, values))
+        return _emit_load(context, builder, sig, (lanes, array, k))
+    number = builder.load(builder.gep(context.make_array(sig.args[1])(context, builder, array).data, [k]))
+    return context.cast(builder, number, sig.args[1].dtype, sig.return_type)
+
+
+def _emit_store(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    pointer, stored, align = _address(context, builder, sig, values, sig.args[3])
+    value = values[3] if stored == values[3].type else builder.fptrunc(values[3], stored)
+    builder.store(value, pointer, align=align)
+    return context.get_dummy_value()
+
+
+def _emit_spell(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    lanes, array, at, value = values
+    kind = sig.args[3]
+    if _is_single(kind):
+        value, kind = builder.fpext(value, ir.VectorType(REAL[64], kind.m)), Vec(kind.m)
+    return _emit_store(context, builder, signature(types.none, *sig.args[:3], kind), (lanes, array, at, value))
+
+
+def _emit_width(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    return ir.Constant(ir.IntType(types.intp.bitwidth), class_of(sig.args[0]).m)
+
+
+def _emit_room(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    record = class_of(sig.args[0])
+    return ir.Constant(ir.IntType(types.intp.bitwidth), record.m * record.bits // 64)
+
+
+def emit_prefetch(builder: Any, pointer: Any, nearness: int = 3) -> None:
+    """Fetch the line at the pointer: to be read, data; into the nearest cache (3) or the one behind it (2)."""
+    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+    function = get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    how = [ir.Constant(number, value) for value in (0, nearness, 1)]
+    builder.call(function, [builder.bitcast(pointer, byte), *how])
+
+
+def _type_prefetch(array: Any, at: Any) -> Any:
+    is_row = isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"  # of anything: it is not read
+    return signature(types.none, array, types.uint64) if is_row and isinstance(at, types.Integer) else None
+
+
+def _prefetches(function: Any, nearness: int) -> None:
+    def emit(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+        array = context.make_array(sig.args[0])(context, builder, values[0])
+        emit_prefetch(builder, builder.gep(array.data, [values[1]]), nearness)
+        return context.get_dummy_value()
+
+    register(function, _type_prefetch, emit)
+
+
+_prefetches(prefetch, 3)
+_prefetches(prefetch_wide, 2)
+register(width, _type_width, _emit_width)
+register(room, _type_width, _emit_room)
+register(load, _type_load, _emit_load)
+register(of_row, _type_of_row, _emit_of_row)
+register(store, _type_store, _emit_store)
+register(spell, _type_store, _emit_spell)
