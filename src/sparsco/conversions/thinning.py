@@ -122,7 +122,10 @@ class Examples(NamedTuple):
 
 
 class Models(NamedTuple):
-    """One or several linear models: weights (d, m), intercepts (m,), and what they were learned by."""
+    """One or several linear models: weights (d, m), intercepts (m,), and what they were learned by.
+
+    The loss is None where it is not known: weights alone, or another package's model without rows.
+    """
 
     W: np.ndarray
     b: np.ndarray
@@ -227,7 +230,7 @@ def best_of_trials(
     """The weights thinned, the best of several trials on the rows: of each model, or of all together where they share
     their features or their loss."""
     out, m = np.zeros_like(model.W), model.W.shape[1]
-    for part in _parts(m, model.tied or model.loss.couples):
+    for part in _parts(m, model.tied or (model.loss is not None and model.loss.couples)):
         V, b, rng = model.W[:, part], model.b[part], np.random.default_rng(seed)
         units = _parts(V.shape[1], model.tied)
         found = [np.hstack([thin(V[:, unit], rng) for unit in units]) for _ in range(trials)]
