@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from sparsco import SparseClassifier, StableSparseClassifier, conversions, optimizers, steps
+from sparsco.conversions import sparse_learning
 from sparsco.data.rows import as_matrix
 from sparsco.engine.run import Run
 from sparsco.jit.dispatch import plain_python
@@ -183,10 +184,10 @@ def test_a_selection_that_has_not_settled_is_said_to():
     run = Run(Logistic(), ElasticNet(0.02, 0.0), optimizers.NFTRL(), conversions.AverageSL(), d=6)
     run.seen, run.history = 5000, [{"t": 1000, "objective": 1.0, "nonzeros": 100}]
     with pytest.warns(UserWarning, match="still lost features, 100 after 1000 examples and 4 after 5000"):
-        conversions._warn_if_shrinking(run, np.array([1.0, 1.0, 1.0, 1.0, 0.0, 0.0]))
+        sparse_learning._warn_if_shrinking(run, np.array([1.0, 1.0, 1.0, 1.0, 0.0, 0.0]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        conversions._warn_if_shrinking(run, np.ones(90))
+        sparse_learning._warn_if_shrinking(run, np.ones(90))
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -48,7 +48,8 @@ def results():
         out[f"{name}, predicted"] = model.predict(X)
     classifier = SparseClassifier(alpha=0.01, optimizer="fobos", conversion="last", random_state=0)
     out["three classes"] = classifier.fit(X, np.digitize(margins, [-1.0, 1.0])).predict_proba(X)
-    path = SparsePath(SparseRegressor(optimizer="nftrl", conversion="last", random_state=0), n_alphas=4, dtype="float32")
+    learner = SparseRegressor(optimizer="nftrl", conversion="last", random_state=0)
+    path = SparsePath(learner, n_alphas=4, dtype="float32")
     out["path"] = path.fit(X, margins).path_.coefs.toarray()
     numbers = np.concatenate([rng.normal(size=300) * 10.0 ** rng.integers(-300, 70, 300), [-0.0, 5e-324, 0.1]])
     with tempfile.TemporaryDirectory() as folder:

@@ -16,7 +16,8 @@ COMPILED = (
     "jit", "data", "parts/contracts.py", "losses.py", "penalties", "mirrors.py", "problem", "optimizers",
     "conversions/reservoir.py", "conversions/coordinate_descent.py", "conversions/gradient_phase.py",
     "streams/numbers.py", "streams/features.py", "streams/libsvm.py", "streams/vw.py", "streams/cache.py",
-    "selection/stable/paths.py", "selection/stable/bursts.py", "selection/stable/scaling.py", "estimators/checks.py",
+    "selection/stable/paths.py", "selection/stable/bursts.py", "selection/stable/scaling.py",
+    "estimators/checks_of_values.py",
 )  # fmt: skip
 """Files and folders with functions that are compiled; a test compares this list with the functions there are."""
 SHOWN = (
