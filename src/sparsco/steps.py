@@ -33,7 +33,7 @@ class StronglyConvex(NamedTuple):
     cap: bool = True
 
     def resolve(self, problem: Any, pilot: Pilot) -> StronglyConvex:
-        mu = problem.regularizer.rho if self.mu is None else self.mu
+        mu = problem.penalty.rho if self.mu is None else self.mu
         if mu <= 0.0:
             raise ValueError("the strongly convex step size needs rho > 0 (l1_ratio < 1) or its own mu > 0.")
         t0 = 2.0 * pilot.L_mean / mu if self.t0 is None else self.t0
@@ -78,7 +78,7 @@ class Halving(NamedTuple):
     cap: bool = True
 
     def resolve(self, problem: Any, pilot: Pilot) -> Halving:
-        rho = float(problem.regularizer.rho)
+        rho = float(problem.penalty.rho)
         if self.T1 is None and rho <= 0.0:
             raise ValueError("the step size Halving needs rho > 0 (l1_ratio < 1) or its own T1.")
         eta1 = 1.0 / (2.0 * pilot.L_mean + rho) if self.eta1 is None else float(self.eta1)
@@ -134,12 +134,12 @@ def _cap(cap: bool | None, problem: Any) -> bool:
 def capped(eta: np.ndarray, norms: np.ndarray, weights: np.ndarray, problem: Any) -> np.ndarray:
     """min(eta_t, 1 / (h_max weight (||x||^2 + 1) + rho)): no step can overshoot its own example."""
     smoothness = problem.loss.smoothness * weights * (norms + problem.intercept)
-    return np.minimum(eta, 1.0 / (smoothness + problem.regularizer.rho + 1e-300))
+    return np.minimum(eta, 1.0 / (smoothness + problem.penalty.rho + 1e-300))
 
 
 def default_rule(problem: Any) -> StronglyConvex | Convex:
     """The strongly convex rule where rho > 0, the convex one elsewhere."""
-    return StronglyConvex() if problem.regularizer.rho > 0.0 else Convex()
+    return StronglyConvex() if problem.penalty.rho > 0.0 else Convex()
 
 
 RULES = {

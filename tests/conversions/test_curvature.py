@@ -38,7 +38,7 @@ def problem(loss, n=4000, d=40, seed=0, rho=0.0, lam=0.02, budget=10**6):
 def violation(X, y, loss, reg, w, b):
     """Largest violation of the optimality conditions of the objective over all rows."""
     c = loss.derivative(X @ w + b, y) / len(y)
-    g, pen = X.T @ c + reg.rho * w, reg.lam * reg.penalties(w.size)
+    g, pen = X.T @ c + reg.rho * w, reg.lam * reg.feature_weights(w.size)
     return max(np.where(w != 0, np.abs(g + pen * np.sign(w)), np.maximum(np.abs(g) - pen, 0.0)).max(), abs(c.sum()))
 
 

@@ -158,7 +158,7 @@ def test_weak_signals_on_a_lattice_stay_in_the_ball(seed):
     n, d = (400, 30) if seed < 10 else (300, 5)
     X, y = rng.integers(-2, 3, (n, d)) / parts, rng.integers(-3, 4, n) / parts
     model = SparseRegressor(preset="two-stage", random_state=seed).fit(X, y)
-    assert 0.0 < np.abs(model.coef_).sum() <= model.report_["regularizer"].radius * (1.0 + 1e-12)
+    assert 0.0 < np.abs(model.coef_).sum() <= model.report_["penalty"].radius * (1.0 + 1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -316,7 +316,7 @@ def test_estimators_end_to_end():
     model = SparseRegressor(preset="two-stage", budget=10, random_state=0).fit(X, y)
     full = SparseRegressor(preset="two-stage", random_state=0).fit(X, y)
     assert model.n_nonzero_ == 10 and full.n_nonzero_ == 20 and 0.5 < model.score(X, y) < full.score(X, y)
-    assert isinstance(model.report_["optimizer"], EpochSGD) and model.report_["regularizer"].radius > 0.0
+    assert isinstance(model.report_["optimizer"], EpochSGD) and model.report_["penalty"].radius > 0.0
     assert model.report_["optimizer"].T1 == 2000
     once = SparseRegressor(preset="two-stage", budget=5, random_state=0, max_iter=1, shuffle=False, tol=None).fit(X, y)
     pieces = SparseRegressor(preset="two-stage", budget=5, random_state=0)
@@ -340,12 +340,12 @@ def labelled(n=600, d=8, seed=3):
     return X, Y, Y.argmax(1)
 
 
-def thin(how, W, loss, regularizer, X, targets):
+def thin(how, W, loss, penalty, X, targets):
     """The conversion alone, on a sample that is all rows."""
     rows = sp.csr_array(X)
     sample = SampleRows(rows.indptr, rows.indices, rows.data, targets, np.ones_like(targets), np.arange(len(targets)))
-    problem = Problem(loss, regularizer, *W.shape, True, Nothing())
-    how.suits(regularizer, len(W))
+    problem = Problem(loss, penalty, *W.shape, True, Nothing())
+    how.suits(penalty, len(W))
     return thinning.thinned(how, W, np.zeros(W.shape[1]), problem, sample, 0)
 
 
@@ -368,10 +368,10 @@ def test_a_budget_learns_a_softmax_anew_as_one():
 def test_a_budget_keeps_the_bounds_of_the_penalty(how):
     X, Y, _ = labelled()
     W = np.linalg.lstsq(X, Y[:, :1])[0]
-    for regularizer in (NonNegative(0.0), Box(-0.5, 0.2), Box(-np.ones(8), np.zeros(8)), L2Ball(0.7)):
-        start = prox_all(regularizer, W, 0.0)
-        w, _, _ = thin(how, start, Squared(), regularizer, X, Y[:, :1])
-        assert np.isfinite(strength(regularizer, w)).all() and np.count_nonzero(w) <= 3
+    for penalty in (NonNegative(0.0), Box(-0.5, 0.2), Box(-np.ones(8), np.zeros(8)), L2Ball(0.7)):
+        start = prox_all(penalty, W, 0.0)
+        w, _, _ = thin(how, start, Squared(), penalty, X, Y[:, :1])
+        assert np.isfinite(strength(penalty, w)).all() and np.count_nonzero(w) <= 3
     exact, *_ = thin(Sparsify(8), W, Squared(), NonNegative(0.0), X, Y[:, :1])
     from scipy.optimize import nnls
 
@@ -386,9 +386,9 @@ def test_a_row_group_has_its_features_for_all_outputs(how):
     w, _, (report,) = thin(how, np.linalg.lstsq(X, Y)[0], Squared(), RowGroup(0.1), X, Y)
     features = w.any(1)
     assert (w[features] != 0.0).all() and report["nonzeros"] == features.sum() <= (how.k or report["K"])
-    for regularizer in (TraceNorm(0.1), GroupL1(0.1, np.arange(8) // 2)):
+    for penalty in (TraceNorm(0.1), GroupL1(0.1, np.arange(8) // 2)):
         with pytest.raises(ValueError, match="ties features together"):
-            thin(how, w, Squared(), regularizer, X, Y)
+            thin(how, w, Squared(), penalty, X, Y)
 
 
 def test_a_target_too_small_for_draws_keeps_all_features():

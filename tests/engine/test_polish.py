@@ -122,7 +122,7 @@ def test_the_duality_gap_bounds_the_objective():
 
     for rho in (0.0, 0.01):
         start = np.zeros((matrix.d, 1)), np.zeros(1)
-        settings = {"loss": Logistic(), "regularizer": ElasticNet(0.01, rho)}
+        settings = {"loss": Logistic(), "penalty": ElasticNet(0.01, rho)}
         best = polish(whole, *start, tol=1e-10, **settings).objectives[0]
         for passes in range(2, 5):
             found = polish(whole, *start, tol=1e-10, passes=passes, **settings)
@@ -143,10 +143,10 @@ def test_a_step_that_the_rows_do_not_confirm_is_halved():
         return iter([Part(wrong if len(asked) == 2 else matrix, targets, weights)])
 
     start = np.zeros((matrix.d, 1)), np.zeros(1)
-    found = polish(whole, *start, loss=Logistic(), regularizer=ElasticNet(0.001), tol=1e-8)
+    found = polish(whole, *start, loss=Logistic(), penalty=ElasticNet(0.001), tol=1e-8)
     assert violations(X, y, Logistic(), found.w[:, 0], found.b[0], 0.001).max() <= 1.01e-11
     unhurt = polish(lambda: iter([Part(matrix, targets, weights)]), *start, loss=Logistic(),
-                    regularizer=ElasticNet(0.001), tol=1e-8)  # fmt: skip
+                    penalty=ElasticNet(0.001), tol=1e-8)  # fmt: skip
     assert found.passes > unhurt.passes
 
 

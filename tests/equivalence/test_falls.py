@@ -28,15 +28,15 @@ class Tilted(NamedTuple):
     lam: float
     rho: float = 0.0
 
-    def prox(regularizer, v, s):
+    def prox(penalty, v, s):
         return v - minimum(maximum(v, -2.0 * s), s)
 
-    def falls(regularizer, v):
+    def falls(penalty, v):
         return where(v > 0.0, 0.0 * v + 1.0, 0.0 * v + 2.0)
 
-    def strength(regularizer, w):
+    def strength(penalty, w):
         r = np.where(w > 0.0, w, -2.0 * w).sum(0)
-        return regularizer.lam * r + 0.5 * regularizer.rho * np.square(w).sum(0)
+        return penalty.lam * r + 0.5 * penalty.rho * np.square(w).sum(0)
 
 
 def shrink(reg, W, s):

@@ -274,14 +274,14 @@ def test_a_class_before_its_first_row_is_a_lane_without_a_model(optimizer, conve
     rho = 0.1 if optimizer == "epoch-gd" else 0.0
     step = None if optimizer == "epoch-gd" else steps.Constant(0.1)
     batched = optimizer.startswith("batch")
-    regularizers = [RowGroup if batched or optimizer in ("fobos", "rda", "epoch-gd") else ElasticNet]
-    regularizers += [TraceNorm] * batched
+    penalties = [RowGroup if batched or optimizer in ("fobos", "rda", "epoch-gd") else ElasticNet]
+    penalties += [TraceNorm] * batched
 
-    def answer(loss, regularizer, cuts, declared):
+    def answer(loss, penalty, cuts, declared):
         rest = 0.0 if loss == Multinomial() else -1.0
         lanes = (lambda known: Declared(known, 9, rest)) if declared else (lambda known: OneVsRest(0, known, rest))
         d = 12 if declared else widths[0]
-        run = Run(loss, regularizer, TIED[optimizer], ANSWERS[conversion], step, d=d, targets=lanes(2))
+        run = Run(loss, penalty, TIED[optimizer], ANSWERS[conversion], step, d=d, targets=lanes(2))
         for a, b in itertools.pairwise(cuts):
             d = 12 if declared else widths[b - 1]
             run.grow(d)
@@ -294,7 +294,7 @@ def test_a_class_before_its_first_row_is_a_lane_without_a_model(optimizer, conve
         return run.finish()
 
     cuts = [0, 40, *np.unique(first)[1:].tolist(), n]
-    for loss, kind in itertools.product([Multinomial(), Logistic()], regularizers):
+    for loss, kind in itertools.product([Multinomial(), Logistic()], penalties):
         with plain_python():
             expected = answer(loss, kind(0.01, rho), cuts, declared=True)
             for more in ([], range(40, n, 7)) if LONG else [range(40, n, 7)]:

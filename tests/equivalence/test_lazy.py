@@ -1,4 +1,4 @@
-"""Lazy = dense: every optimizer x conversion x regularizer, in plain Python, on the streams that hypothesis draws.
+"""Lazy = dense: every optimizer x conversion x penalty, in plain Python, on the streams that hypothesis draws.
 
 ``test_compiled`` runs a pairwise covering set of them compiled.
 """

@@ -81,27 +81,27 @@ class Bent(losses.Logistic):
 class HalfSoft(penalties.ElasticNet):
     """Shrinks by half of what it should."""
 
-    def prox(regularizer, v, s):  # noqa: N805
+    def prox(penalty, v, s):  # noqa: N805
         return v - 0.5 * minimum(maximum(v, -s), s)
 
 
 class Slow(penalties.ElasticNet):
     """Falls twice as fast on one side and does not say so."""
 
-    def prox(regularizer, v, s):  # noqa: N805
+    def prox(penalty, v, s):  # noqa: N805
         return v - minimum(maximum(v, -2.0 * s), s)
 
-    def strength(regularizer, w):  # noqa: N805
-        return regularizer.lam * np.where(w > 0.0, w, -2.0 * w).sum(0) + 0.5 * regularizer.rho * np.square(w).sum(0)
+    def strength(penalty, w):  # noqa: N805
+        return penalty.lam * np.where(w > 0.0, w, -2.0 * w).sum(0) + 0.5 * penalty.rho * np.square(w).sum(0)
 
 
 class Hard(penalties.ElasticNet):
     """Does not add up: cuts, never shrinks."""
 
-    def prox(regularizer, v, s):  # noqa: N805
+    def prox(penalty, v, s):  # noqa: N805
         return where(abs(v) <= s, 0.0 * v, v)
 
-    def strength(regularizer, w):  # noqa: N805
+    def strength(penalty, w):  # noqa: N805
         return 0.0 * np.abs(w).sum(0)
 
 

@@ -328,7 +328,7 @@ def test_more_classes_than_lanes():
     simple = ONE_PASS | {"optimizer": "nftrl", "conversion": "last", "alpha": "auto"}
     model = SparseClassifier(n_jobs=2, **simple).fit(X, y)
     assert len(model.fit_state.runs) == 2 and model.coef_.shape == (40, 40)
-    first, second = (run.problem.regularizer for run in model.fit_state.runs)
+    first, second = (run.problem.penalty for run in model.fit_state.runs)
     assert first == second  # one alpha for the whole estimator
     assert np.array_equal(model.coef_, SparseClassifier(**simple).fit(X, y).coef_)
     alone = SparseClassifier(**simple | {"alpha": first.lam}).fit(X, y == 35)

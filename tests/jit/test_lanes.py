@@ -49,7 +49,7 @@ from sparsco.jit.lanes import (
     width,
 )
 from sparsco.losses import curvature, derivative
-from sparsco.penalties import ElasticNet, penalty, prox
+from sparsco.penalties import ElasticNet, feature_weight, prox
 
 MANY = WIDTHS[1:]
 EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, -3.25, 1e-300, -5e-324, 1.7e308, -1.7e308, math.inf, -math.inf, math.nan]
@@ -265,15 +265,15 @@ def test_exp_at_the_edges():
 
 
 @kernel
-def parts(lanes, loss, regularizer, p, y, out):
+def parts(lanes, loss, penalty, p, y, out):
     m, n = U(width(lanes)), U(p.size)
     for i in range(n // m):
         at = U(i) * m
         margin, target = load(lanes, p, at), load(lanes, y, at)
         store(lanes, out, at, derivative(loss, margin, target))
         store(lanes, out, n + at, curvature(loss, margin, target))
-        store(lanes, out, n + n + at, prox(regularizer, margin, penalty(regularizer, at) * 0.75))
-        store(lanes, out, n + n + n + at, prox(regularizer, margin, abs(target)))
+        store(lanes, out, n + n + at, prox(penalty, margin, feature_weight(penalty, at) * 0.75))
+        store(lanes, out, n + n + n + at, prox(penalty, margin, abs(target)))
 
 
 LOSSES = [part() for part in vars(losses).values() if isinstance(part, type) and issubclass(part, tuple)]

@@ -459,7 +459,7 @@ def test_the_kaczmarz_step_is_the_minimum_that_it_stands_for(eps, least, seed):
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "regularizer", "conversion", "sentence"),
+    ("optimizer", "penalty", "conversion", "sentence"),
     [
         (MirrorDescent(PNorm(1.5)), ElasticNet(0.1, 0.1), Last(), "no closed form with ElasticNet and an L2 term"),
         (MirrorDescent(PNorm(1.5)), Box(-1.0, 1.0), Last(), "Box"),
@@ -478,10 +478,10 @@ def test_the_kaczmarz_step_is_the_minimum_that_it_stands_for(eps, least, seed):
         (MirrorDescent(PNorm(1.5)), GroupL1(0.1, np.zeros(3, int)), Last(), "GroupL1"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_name(optimizer, regularizer, conversion, sentence):
+def test_what_makes_no_sense_is_refused_by_name(optimizer, penalty, conversion, sentence):
     X, y = draw(14, 20, 3)
     with pytest.raises(ValueError, match="(?s).*".join(sentence.split("..."))) as refused:
-        learned(Run(Squared(), regularizer, optimizer, conversion, Constant(0.1), d=3), X, y)
+        learned(Run(Squared(), penalty, optimizer, conversion, Constant(0.1), d=3), X, y)
     assert "\n" not in str(refused.value)
 
 

@@ -1,4 +1,4 @@
-"""Regularizers that tie weights together: prox and projections, mini-batches, conversions of whole matrices."""
+"""Penalties that tie weights together: prox and projections, mini-batches, conversions of whole matrices."""
 
 from __future__ import annotations
 
@@ -682,7 +682,7 @@ def test_classes(penalty):
         assert np.flatnonzero(model.get_support()).tolist() == [0, 1]
     if penalty == "trace":
         assert np.linalg.matrix_rank(model.coef_) < len(model.classes_)
-    assert type(model.report_["regularizer"]).__name__ in ("RowGroup", "TraceNorm", "NonNegative")
+    assert type(model.report_["penalty"]).__name__ in ("RowGroup", "TraceNorm", "NonNegative")
     name = {"row-group": "RDA", "trace": "BatchRDA", "nonnegative": "NFTRL"}[penalty]
     for l1_ratio in (1.0, 0.5):
         chosen = SparseClassifier(penalty=penalty, l1_ratio=l1_ratio, alpha=0.02, max_iter=1).fit(X, y)

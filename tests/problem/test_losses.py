@@ -38,10 +38,10 @@ def classes_stream(n=200, d=6, k=3, seed=0):
 
 def together(X, y, optimizer, conversion, penalty, k, *, weights=None, pen=None, intercept=True, cuts=()):
     """A run of the multinomial loss over k classes."""
-    regularizer = ElasticNet(*penalty) if pen is None else WeightedElasticNet(*penalty, pen)
+    penalty = ElasticNet(*penalty) if pen is None else WeightedElasticNet(*penalty, pen)
     targets = Classes(np.eye(k), np.ones((k, k)))
     run = Run(
-        Multinomial(), regularizer, optimizer, conversion, d=X.shape[1], targets=targets, intercept=intercept, seed=3
+        Multinomial(), penalty, optimizer, conversion, d=X.shape[1], targets=targets, intercept=intercept, seed=3
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

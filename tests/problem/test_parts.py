@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sparsco import losses, penalties
 from sparsco.losses import curvature, derivative, value
 from sparsco.parts.contracts import Loss, part
-from sparsco.penalties import ElasticNet, NonNegative, RowGroup, WeightedElasticNet, penalty, prox, strength
+from sparsco.penalties import ElasticNet, NonNegative, RowGroup, WeightedElasticNet, feature_weight, prox, strength
 
 LOSSES = [each for _, each in inspect.getmembers(losses, inspect.isclass) if issubclass(each, tuple)]
 
@@ -190,27 +190,27 @@ def test_scales_from_the_first_rows():
         assert loss.resolve(y, weights)[0] == 0.3
 
 
-@pytest.mark.parametrize("regularizer", REGULARIZERS, ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize("penalty", REGULARIZERS, ids=lambda r: type(r).__name__)
 @given(v=st.floats(-5.0, 5.0), s=st.floats(0.0, 5.0), u=st.floats(-6.0, 6.0))
-def test_prox_is_the_minimiser(regularizer, v, s, u):
-    best = float(prox(regularizer, v, s))
-    signed = isinstance(regularizer, NonNegative)
+def test_prox_is_the_minimiser(penalty, v, s, u):
+    best = float(prox(penalty, v, s))
+    signed = isinstance(penalty, NonNegative)
     u, low = (abs(u), -np.inf) if signed else (u, -s)
     assert best >= 0.0 or not signed
     assert 0.5 * (best - v) ** 2 + s * abs(best) <= 0.5 * (u - v) ** 2 + s * abs(u) + 1e-12
     if low <= v <= s:
-        assert abs(best) <= (1e-150 if isinstance(regularizer, RowGroup) else 0.0)  # where squares underflow
+        assert abs(best) <= (1e-150 if isinstance(penalty, RowGroup) else 0.0)  # where squares underflow
     # Moreau: v - prox(v) is the projection onto r's slopes at 0
     assert v - best == pytest.approx(min(max(v, low), s), abs=1e-12)
 
 
-@pytest.mark.parametrize("regularizer", REGULARIZERS, ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize("penalty", REGULARIZERS, ids=lambda r: type(r).__name__)
 @given(v=st.floats(-5.0, 5.0), s=st.floats(0.0, 0.5), k=st.integers(1, 30))
-def test_idle_steps_add_up(regularizer, v, s, k):
+def test_idle_steps_add_up(penalty, v, s, k):
     one_by_one = v
     for _ in range(k):
-        one_by_one = prox(regularizer, one_by_one, s)
-    assert prox(regularizer, v, k * s) == pytest.approx(one_by_one, abs=1e-12)
+        one_by_one = prox(penalty, one_by_one, s)
+    assert prox(penalty, v, k * s) == pytest.approx(one_by_one, abs=1e-12)
 
 
 def test_strength_and_penalties():
@@ -218,6 +218,6 @@ def test_strength_and_penalties():
     assert strength(ElasticNet(0.5, 0.2), w) == pytest.approx(0.5 * 3.0 + 0.1 * 5.0)
     weighted = WeightedElasticNet(0.5, 0.2, np.array([2.0, 0.0, 1.0]))
     assert strength(weighted, w) == pytest.approx(0.5 * 2.0 + 0.1 * 5.0)
-    assert [penalty(weighted, j) for j in range(3)] == [2.0, 0.0, 1.0]
+    assert [feature_weight(weighted, j) for j in range(3)] == [2.0, 0.0, 1.0]
     columns = np.column_stack([w, 2.0 * w])
     np.testing.assert_allclose(strength(weighted, columns), [strength(weighted, w), strength(weighted, 2.0 * w)])

@@ -228,7 +228,7 @@ def test_a_trial_is_a_run_of_the_preset_on_the_stream(monkeypatch):
         ("AverageSL", lambda T: presets.AverageSL(0.3, T, 5.0, paper=True, sweep=True)),
     ):
         for k, T in enumerate(at):
-            alone = Run(problem.loss, problem.regularizer, *make(T)[:3], d=10, intercept=False)
+            alone = Run(problem.loss, problem.penalty, *make(T)[:3], d=10, intercept=False)
             alone.feed(as_matrix(X[:T]), y[:T])
             expected = problem.measures(alone.finish().w[:, 0])
             assert {metric: found[name][metric][k] for metric in expected} == expected, (name, T)
@@ -248,7 +248,7 @@ def test_a_random_choice_is_drawn_several_times():
         errors = []
         for draw in range(4):
             seed = 2 + 1000 * draw
-            alone = Run(problem.loss, problem.regularizer, *what, d=problem.d, intercept=False, seed=seed,
+            alone = Run(problem.loss, problem.penalty, *what, d=problem.d, intercept=False, seed=seed,
                         initial=problem.initial(2))  # fmt: skip
             for chunk in problem.stream(2, 800):
                 alone.feed(chunk.matrix, chunk.y, order=chunk.order[:T], again=chunk.again)

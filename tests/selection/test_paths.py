@@ -59,8 +59,8 @@ def rows(n=70, d=7, seed=0):
     return as_matrix(X), y
 
 
-def answer(regularizer, optimizer, conversion, loss, data, lams=None):
-    run = Run(loss, regularizer, optimizer, conversion, d=7, lams=lams)
+def answer(penalty, optimizer, conversion, loss, data, lams=None):
+    run = Run(loss, penalty, optimizer, conversion, d=7, lams=lams)
     run.feed(*data)
     return run.finish()
 
@@ -112,7 +112,7 @@ def test_what_runs_beside_a_lane_changes_no_bit():
 
 
 @pytest.mark.parametrize(
-    ("loss", "regularizer", "optimizer", "conversion", "why"),
+    ("loss", "penalty", "optimizer", "conversion", "why"),
     [
         (Multinomial(), ElasticNet(0.1), optimizers.FOBOS(), conversions.Last(), "Multinomial ties models"),
         (Logistic(), RowGroup(0.1), optimizers.FOBOS(), conversions.Last(), "RowGroup has no prox of one weight"),
@@ -121,9 +121,9 @@ def test_what_runs_beside_a_lane_changes_no_bit():
         (Logistic(), NonNegative(0.1), optimizers.FOBOS(), conversions.AverageSL(), "AverageSL converts all models"),
     ],
 )
-def test_refused_by_one_sentence(loss, regularizer, optimizer, conversion, why):
+def test_refused_by_one_sentence(loss, penalty, optimizer, conversion, why):
     with pytest.raises(ValueError, match=f"several strengths cannot be learned in one read here: {why}"):
-        Run(loss, regularizer, optimizer, conversion, d=7, lams=LAMS)
+        Run(loss, penalty, optimizer, conversion, d=7, lams=LAMS)
 
 
 def test_followed_iterates_are_refused():
@@ -135,10 +135,10 @@ def test_followed_iterates_are_refused():
 # ---- float32 ---------------------------------------------------------------------------------------------------------
 
 
-def paths_in_both(regularizer, optimizer, X, y, lams=LAMS, step=None):
+def paths_in_both(penalty, optimizer, X, y, lams=LAMS, step=None):
     """The lanes in float64, and in float32."""
     runs = [
-        Run(Logistic(), regularizer, optimizer, conversions.Last(), step, d=X.d, lams=lams, single=single)
+        Run(Logistic(), penalty, optimizer, conversions.Last(), step, d=X.d, lams=lams, single=single)
         for single in (False, True)
     ]
     for run in runs:

@@ -110,8 +110,8 @@ def learn(stream, loss, optimizer, conversion, penalty, rule, intercept, pen=Non
     """The library's answer and the run it came from."""
     X, y, weights = stream
     lam, rho = penalty
-    regularizer = ElasticNet(lam, rho) if pen is None else WeightedElasticNet(lam, rho, pen)
-    run = Run(LOSSES[loss], regularizer, optimizer, conversion, rule, d=X.shape[1], intercept=intercept, seed=3)
+    penalty = ElasticNet(lam, rho) if pen is None else WeightedElasticNet(lam, rho, pen)
+    run = Run(LOSSES[loss], penalty, optimizer, conversion, rule, d=X.shape[1], intercept=intercept, seed=3)
     edges = [0, *sorted(cuts), len(X)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

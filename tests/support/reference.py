@@ -922,7 +922,7 @@ def _optimal_map(centre, rows, X, y, loss, weights, *, lam, rho, pen=1.0, L=None
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Mini-batches on matrices: any loss as functions of (p, y), any regularizer as its prox(W, s) of whole arrays
+# Mini-batches on matrices: any loss as functions of (p, y), any penalty as its prox(W, s) of whole arrays
 # ---------------------------------------------------------------------------------------------------------------------
 
 

@@ -96,7 +96,7 @@ class _Subproblem(NamedTuple):
         return smooth + self.pen @ np.abs(w)
 
 
-def choose(evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_intercept: bool) -> Choice:
+def choose(evidence: Evidence, loss: Any, penalty: Any, sample: Sample, fit_intercept: bool) -> Choice:
     """The guard: of all candidates the one with the least objective, estimated on the sample (of one lane).
 
     The candidates are the last iterate, newton and diagonal; with an L2 term also the plain average, which bounds the
@@ -107,26 +107,26 @@ def choose(evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_
 
     All of it in the columns in which any candidate can differ from zero, of which there may be few.
     """
-    averaged = regularizer.rho > 0.0
+    averaged = penalty.rho > 0.0
     if not sample.R.numbers.size or not (loss.curved or averaged):
         return Choice(evidence.w_last, evidence.b_last, "last", {})
     with np.errstate(over="ignore", invalid="ignore"):  # a candidate may have diverged
-        local = _local(evidence, loss, regularizer, sample)
-        columns = _possible(evidence, regularizer, local.g)
+        local = _local(evidence, loss, penalty, sample)
+        columns = _possible(evidence, penalty, local.g)
         local, place = local.at(columns), _places(columns, evidence.w_bar.size)
         kept = Sample(*(_in_columns(rows, place) for rows in (sample.R, sample.V)), sample.kappa)
-        args = evidence.at(columns), loss, restricted(regularizer, columns), kept, fit_intercept
+        args = evidence.at(columns), loss, restricted(penalty, columns), kept, fit_intercept
         choice = _chosen(*args, local)
     w = np.zeros_like(evidence.w_bar)
     w[columns] = choice.w
     return choice._replace(w=w)
 
 
-def _possible(e: Evidence, regularizer: Any, g: np.ndarray) -> np.ndarray:
+def _possible(e: Evidence, penalty: Any, g: np.ndarray) -> np.ndarray:
     """The columns that are not zero in every candidate: a weight that is zero needs a slope near its penalty."""
     found = np.empty(g.size, bool)
     for some in slices(g.size):
-        least = 0.9 * regularizer.lam * restricted(regularizer, some).penalties(g[some].size)
+        least = 0.9 * penalty.lam * restricted(penalty, some).feature_weights(g[some].size)
         steep = ~(np.abs(e.g_bar[some]) <= least) | ~(np.abs(g[some]) <= least)
         found[some] = (e.w_last[some] != 0.0) | (e.w_bar[some] != 0.0) | steep
     return np.flatnonzero(found)
@@ -145,12 +145,12 @@ def _in_columns(rows: SampleRows, place: np.ndarray) -> SampleRows:
 
 
 def _chosen(
-    evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_intercept: bool, local: _Local
+    evidence: Evidence, loss: Any, penalty: Any, sample: Sample, fit_intercept: bool, local: _Local
 ) -> Choice:
     """The choice of the guard, with every candidate at hand."""
-    e, args = evidence, (evidence, loss, regularizer, sample, fit_intercept)
+    e, args = evidence, (evidence, loss, penalty, sample, fit_intercept)
     models, objectives = {"last": (e.w_last, e.b_last)}, {}
-    averaged = regularizer.rho > 0.0
+    averaged = penalty.rho > 0.0
     if averaged:
         models["average"] = e.w_bar, e.b_bar
     c, gradient = _slopes_on_guard(e, loss, sample)
@@ -163,7 +163,7 @@ def _chosen(
     def judged(w: np.ndarray, b: float) -> float:
         """The objective with the stream's slope at w_bar: the sample only tells how the loss bends from there."""
         rise = (slope * (w - e.w_bar)).sum() + slope_b * (b - e.b_bar)  # a dot would wake the threads of the BLAS
-        total = objective(sample, loss, regularizer, w, b) + bent(rise, here)
+        total = objective(sample, loss, penalty, w, b) + bent(rise, here)
         return float(total) if np.isfinite(total) else np.inf
 
     def doubt(name: str, rival: str) -> float:
@@ -171,7 +171,7 @@ def _chosen(
         return error if np.isfinite(error) else 0.0
 
     if loss.curved:
-        models["diagonal"] = diagonal(e, regularizer, fit_intercept)
+        models["diagonal"] = diagonal(e, penalty, fit_intercept)
     objectives = {name: judged(*model) for name, model in models.items()}
     if averaged and loss.curved:
         objectives["average"] += doubt("average", "diagonal")
@@ -185,19 +185,19 @@ def _chosen(
     models["constant"] = np.zeros_like(e.w_bar), e.b_bar if fit_intercept else 0.0
     objectives["constant"] = judged(*models["constant"])
     if objectives["constant"] == np.inf:  # w_bar itself is astray, and the slope there says nothing
-        objectives["constant"] = objective(sample, loss, regularizer, *models["constant"])
+        objectives["constant"] = objective(sample, loss, penalty, *models["constant"])
     name = min(objectives, key=objectives.__getitem__)
     if name == "constant" and fit_intercept:
         models[name] = models[name][0], best_intercept(loss, sample.R.targets, sample.R.weights)
     return Choice(*models[name], name, objectives)
 
 
-def objective(sample: Sample, loss: Any, regularizer: Any, w: np.ndarray, b: Any) -> float:
+def objective(sample: Sample, loss: Any, penalty: Any, w: np.ndarray, b: Any) -> float:
     """kappa f_R + (1 - kappa) f_V + psi(w): exact while R holds every row seen; infinite where it is not finite.
 
     Of one model, or of several, w (d, m), together.
     """
-    total = float(np.sum(strength(regularizer, w))) + mean_loss(sample, loss, w, b)
+    total = float(np.sum(strength(penalty, w))) + mean_loss(sample, loss, w, b)
     return total if np.isfinite(total) else np.inf
 
 
@@ -258,10 +258,10 @@ def _standard_error(V: SampleRows, loss: Any, c: np.ndarray, one: Any, other: An
 
 
 def scalar(
-    evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_intercept: bool
+    evidence: Evidence, loss: Any, penalty: Any, sample: Sample, fit_intercept: bool
 ) -> tuple[np.ndarray, float]:
     """M = 2 L + rho, L the largest eigenvalue of the loss's Hessian at w_bar on R: S(w_bar - g / M, lam pen / M)."""
-    e, reg, R = evidence, regularizer, sample.R
+    e, reg, R = evidence, penalty, sample.R
     _, h = _slopes(R, loss, row_sums.margins(R.indptr, R.indices, R.data, e.w_bar, e.b_bar))
     if not loss.curved:
         h = R.weights * loss.smoothness / len(R.weights)
@@ -272,11 +272,11 @@ def scalar(
 
 
 def diagonal(
-    evidence: Evidence, regularizer: Any, fit_intercept: bool, factor: float = 1.0
+    evidence: Evidence, penalty: Any, fit_intercept: bool, factor: float = 1.0
 ) -> tuple[np.ndarray, float]:
     """M = 2 H + rho, times ``factor``: S(w_bar - g / M, lam pen / M)."""
     e = evidence
-    return shrunk(e, regularizer, factor * (2.0 * e.H + regularizer.rho), factor * 2.0 * e.Hb, fit_intercept)
+    return shrunk(e, penalty, factor * (2.0 * e.H + penalty.rho), factor * 2.0 * e.Hb, fit_intercept)
 
 
 def shrunk(e: Evidence, reg: Any, M: Any, M_b: float, fit_intercept: bool) -> tuple[np.ndarray, float]:
@@ -288,12 +288,12 @@ def shrunk(e: Evidence, reg: Any, M: Any, M_b: float, fit_intercept: bool) -> tu
     seen = np.flatnonzero(M > 0.0)
     M, w_bar, w = M[seen], e.w_bar[seen], np.zeros_like(e.w_bar)
     g = e.g_bar[seen] + reg.rho * w_bar
-    w[seen] = soft(w_bar - g / M, reg.lam * reg.penalties(w.size)[seen] / M)
+    w[seen] = soft(w_bar - g / M, reg.lam * reg.feature_weights(w.size)[seen] / M)
     return w, e.b_bar - e.gb_bar / M_b if fit_intercept and M_b > 0.0 else e.b_bar
 
 
 def newton(
-    evidence: Evidence, loss: Any, regularizer: Any, sample: Sample, fit_intercept: bool, local: _Local | None = None
+    evidence: Evidence, loss: Any, penalty: Any, sample: Sample, fit_intercept: bool, local: _Local | None = None
 ) -> tuple[np.ndarray, float]:
     """Prox-Newton steps from w_bar on R, with the gradient and the curvature that R lacks taken from the stream.
 
@@ -301,7 +301,7 @@ def newton(
     R's optimum is near the stream's.
     """
     R = sample.R
-    problem = _subproblem(evidence, regularizer, sample, local or _local(evidence, loss, regularizer, sample))
+    problem = _subproblem(evidence, penalty, sample, local or _local(evidence, loss, penalty, sample))
     w, damping = problem.centre.copy(), 1.0
     p = problem.margins(w)
     f = _mean_loss(R, loss, p) + problem.penalty(w)
@@ -347,7 +347,7 @@ def _subproblem(e: Evidence, reg: Any, sample: Sample, local: _Local) -> _Subpro
     if reg.rho > 0.0:
         D += e.L_mean / e.n_window  # the noise of g_bar in directions that rho alone would hold
     D *= 1.0 - kappa
-    pen = reg.lam * reg.penalties(d)
+    pen = reg.lam * reg.feature_weights(d)
     g = local.g + reg.rho * e.w_bar
     M = H + D + reg.rho
     near = np.flatnonzero((np.abs(g) > 0.9 * pen) | ((e.w_bar != 0.0) & (np.abs(g - M * e.w_bar) > 0.5 * pen)))

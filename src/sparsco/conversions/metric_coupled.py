@@ -4,7 +4,7 @@ As in ``curvature``, each candidate minimises a model of the objective around th
 
     <G, W> + 1/2 ||W - W_bar||_M^2 + psi(W)
 
-A regularizer's prox allows only metrics M that are constant over what it ties together: its ``coarsened`` diagonal (per
+A penalty's prox allows only metrics M that are constant over what it ties together: its ``coarsened`` diagonal (per
 row, per group) or a number.  *newton* goes further and minimises the loss of the sampled rows themselves, corrected to
 the stream's slope at W_bar.  The guard compares the candidates' objectives, summed over all models, on the sample.
 Every candidate but the average is the result of a prox: exactly low rank, row-sparse or group-sparse.
@@ -46,7 +46,7 @@ def choose(e: Evidence, problem: Problem, sample: Sample) -> Choice:
 
     As for single models the plain average, which is never sparse, is a candidate only with an L2 term.
     """
-    averaged = problem.regularizer.rho > 0.0
+    averaged = problem.penalty.rho > 0.0
     models: dict[str, Model] = {"last": (e.w_last, e.b_last)}
     if averaged:
         models["average"] = e.w_bar, e.b_bar
@@ -70,7 +70,7 @@ def choose(e: Evidence, problem: Problem, sample: Sample) -> Choice:
         here = loss_on_sample(e.w_bar, e.b_bar)
 
         def judged(W: np.ndarray, b: np.ndarray) -> float:
-            total = float(np.sum(strength(problem.regularizer, W)))
+            total = float(np.sum(strength(problem.penalty, W)))
             total += bent(float(np.sum(slope * (W - e.w_bar)) + np.sum(slope_b * (b - e.b_bar))), here)
             total += loss_on_sample(W, b)
             return total if np.isfinite(total) else np.inf
@@ -78,7 +78,7 @@ def choose(e: Evidence, problem: Problem, sample: Sample) -> Choice:
         models["constant"] = np.zeros_like(e.w_bar), e.b_bar * problem.intercept
         objectives = {name: judged(*model) for name, model in models.items()}
         if objectives["constant"] == np.inf:  # the mean iterate itself is astray, and the slope there says nothing
-            objectives["constant"] = objective(sample, problem.loss, problem.regularizer, *models["constant"])
+            objectives["constant"] = objective(sample, problem.loss, problem.penalty, *models["constant"])
     name = min(objectives, key=objectives.__getitem__)
     if name == "constant" and problem.intercept:
         models[name] = models[name][0], best_intercepts(problem.loss, sample.R.targets, sample.R.weights)
@@ -90,7 +90,7 @@ def shrunk(e: Evidence, problem: Problem, M: Any, M_b: np.ndarray) -> Model:
 
     What has M = 0 was never seen and becomes 0; an intercept with M_b = 0 stays.
     """
-    reg = problem.regularizer
+    reg = problem.penalty
     seen = M > 0.0
     s = np.divide(1.0, M, out=np.zeros_like(M), where=seen) if np.ndim(M) else 1.0 / M if seen else 0.0
     W = prox_all(reg, np.where(seen, e.w_bar - (e.g_bar + reg.rho * e.w_bar) * s, 0.0), s)
@@ -103,7 +103,7 @@ def diagonal(e: Evidence, problem: Problem, factor: float = 1.0) -> Model:
 
     Twice the diagonal bounds the Hessian of a softmax.
     """
-    M = problem.regularizer.coarsened(2.0 * e.H + problem.regularizer.rho)
+    M = problem.penalty.coarsened(2.0 * e.H + problem.penalty.rho)
     return shrunk(e, problem, factor * M, factor * 2.0 * e.Hb)
 
 
@@ -114,7 +114,7 @@ def scalar(e: Evidence, problem: Problem, sample: Sample) -> Model:
         _, h = _slopes(R, loss, _design(R, len(e.w_bar)) @ e.w_bar + e.b_bar)
     else:
         h = R.weights * loss.smoothness / len(R.weights)
-    M = 2.0 * row_sums.largest_eigenvalue(*R[:3], len(e.w_bar), h.max(1)) + problem.regularizer.rho
+    M = 2.0 * row_sums.largest_eigenvalue(*R[:3], len(e.w_bar), h.max(1)) + problem.penalty.rho
     return shrunk(e, problem, M, 2.0 * h.sum(0)) if M > 0.0 else (e.w_bar, e.b_bar)
 
 
@@ -125,7 +125,7 @@ def newton(e: Evidence, problem: Problem, sample: Sample) -> Model:
     along: a large mean would make it creep.  Steps are scaled by the coarsened diagonal, and their length found by
     trying.
     """
-    R, loss, reg, near = sample.R, problem.loss, problem.regularizer, _near(e, problem)
+    R, loss, reg, near = sample.R, problem.loss, problem.penalty, _near(e, problem)
     full = np.zeros_like(e.w_bar)
     slope, slope_b = _slope(R, 1.0 - sample.kappa, e, problem)
     e, slope = e._replace(w_bar=e.w_bar[near], g_bar=e.g_bar[near], H=e.H[near]), slope[near]
@@ -181,7 +181,7 @@ def _near(e: Evidence, problem: Problem) -> np.ndarray:
 
     All where there are few, and where the penalty ties features together.
     """
-    reg = problem.regularizer
+    reg = problem.penalty
     if len(e.w_bar) <= _FEW or reg.kind == "global" or any(isinstance(field, np.ndarray) for field in reg):
         return np.arange(len(e.w_bar))
     M = reg.coarsened(2.0 * e.H + reg.rho)

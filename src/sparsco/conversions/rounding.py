@@ -89,11 +89,11 @@ class Sparsify(NamedTuple):
             raise ValueError(f"Sparsify(trials={self.trials!r}): at least one draw is needed.")
         _check_base(self)
 
-    def suits(self, regularizer: Any, d: int) -> None:
+    def suits(self, penalty: Any, d: int) -> None:
         """Refuse penalties that few features would undo, or that allow no zeros."""
-        tied(regularizer)
-        if regularizer.kind == "separable" and not regularizer.strength_is_open:
-            allowed(regularizer, np.zeros((d, 1)))
+        tied(penalty)
+        if penalty.kind == "separable" and not penalty.strength_is_open:
+            allowed(penalty, np.zeros((d, 1)))
 
     def round(self, answer: Answer, run: Any) -> Answer:
         w, b, reports = thinned(self, answer.w, answer.b, run.problem, run.sample().R, run.seed)

@@ -102,7 +102,7 @@ class SCMDI(NamedTuple):
 def _weights(run: Any, t: int, n: int) -> np.ndarray:
     """Of iterates t + 1, ..., t + n in the average: 1, or (t+1)(t+2) eta_t where an L2 term makes all strongly convex;
     t + 1 where that term is in the gradient."""
-    if not run.problem.regularizer.rho > 0.0:
+    if not run.problem.penalty.rho > 0.0:
         return np.ones(n)
     number = np.arange(t + 1.0, t + n + 1.0)
     if run.optimizer.l2_in == "gradient":

@@ -174,7 +174,7 @@ def map_to_sparse(conversion: Any, run: Any, means: Any, w: np.ndarray, b: np.nd
     Where lanes or features are tied together it is one map of the whole matrix: ``joint``.
     """
     problem = run.problem
-    rho = problem.regularizer.rho
+    rho = problem.penalty.rho
     last = run.weights()
     if means.n == 0:  # no window yet, as means() has said
         return Answer(*last, {})
@@ -195,7 +195,7 @@ def map_to_sparse(conversion: Any, run: Any, means: Any, w: np.ndarray, b: np.nd
             None if means.H is None else means.H[:, q], 0.0 if means.H is None else means.Hb[q],
             means.n, run.t, run.pilot.L_mean,
         )  # fmt: skip
-        own = problem._replace(regularizer=problem.regularizer_of(q), lams=None)
+        own = problem._replace(penalty=problem.penalty_of(q), lams=None)
         choice = _choice(conversion, own, evidence, sample and sample.lane(q), factor)
         out_w[:, q], out_b[q] = choice.w, choice.b
         chosen.append({"metric": choice.name, "objectives": choice.objectives})
@@ -218,12 +218,12 @@ def _warn_if_shrinking(run: Any, w: np.ndarray) -> None:
 def _choice(conversion: Any, problem: Any, evidence: Any, sample: Any, factor: float) -> metric.Choice:
     if conversion.L is not None:
         L = float(conversion.L) * factor
-        model = metric.shrunk(evidence, problem.regularizer, L, L, problem.intercept)
+        model = metric.shrunk(evidence, problem.penalty, L, L, problem.intercept)
         return metric.Choice(*model, "scalar", {"L": L})
     if conversion.metric == "diagonal":
-        model = metric.diagonal(evidence, problem.regularizer, problem.intercept, factor)
+        model = metric.diagonal(evidence, problem.penalty, problem.intercept, factor)
         return metric.Choice(*model, "diagonal", {})
-    arguments = evidence, problem.loss, problem.regularizer, sample, problem.intercept
+    arguments = evidence, problem.loss, problem.penalty, sample, problem.intercept
     if conversion.metric == "auto":
         return metric.choose(*arguments)
     build = {"newton": metric.newton, "scalar": metric.scalar}[conversion.metric]

@@ -24,10 +24,10 @@ _ALL_FEATURES = 10**15
 """So many draws hit every feature as often as it should be: the weights stay what they are."""
 
 
-def tied(regularizer: Any) -> bool:
+def tied(penalty: Any) -> bool:
     """Whether a feature is in or out for all models at once; penalties whose structure single features would undo are
     refused."""
-    cls = regularizer.record
+    cls = penalty.record
     grouped = cls.kind == "grouped"
     if cls.kind == "separable" or (grouped and cls.has_prox) or "lam" not in cls._fields:  # a set has no strength
         return grouped
@@ -37,14 +37,14 @@ def tied(regularizer: Any) -> bool:
     )
 
 
-def allowed(regularizer: Any, W: np.ndarray) -> np.ndarray:
+def allowed(penalty: Any, W: np.ndarray) -> np.ndarray:
     """The nearest weights on the same features that the penalty allows: in a box, or a ball.  An L1 ball is stage one's
     alone; what is learned anew may leave it."""
-    if isinstance(regularizer, L1Ball):
+    if isinstance(penalty, L1Ball):
         return W
-    inside = np.where(W != 0.0, prox_all(regularizer, W, 0.0), 0.0)
-    if not np.all(np.isfinite(strength(regularizer, inside))):
-        raise ValueError(f"{type(regularizer).__name__} does not allow the zeros of a model with few features.")
+    inside = np.where(W != 0.0, prox_all(penalty, W, 0.0), 0.0)
+    if not np.all(np.isfinite(strength(penalty, inside))):
+        raise ValueError(f"{type(penalty).__name__} does not allow the zeros of a model with few features.")
     return inside
 
 
@@ -65,7 +65,7 @@ def thinned(
     for each model, or one for all where a feature is in or out for all."""
     n, d = len(sample.targets), len(W)
     X = sp.csr_array((sample.data, sample.indices.astype(np.int64), sample.indptr), shape=(n, d))
-    model, rows = Models(W, b, problem.loss, problem.regularizer, problem.intercept), Examples(X, *sample[3:5])
+    model, rows = Models(W, b, problem.loss, problem.penalty, problem.intercept), Examples(X, *sample[3:5])
     moments, held = second_moments(X) if n else np.ones(d), held_out_rows(n, seed)
     largest = how.how == "top-k" and how.target is None
 
@@ -88,7 +88,7 @@ def thinned(
     ridges: list[float] = []
     if how.refit and n:
         out, b, ridges = refit_models(model._replace(W=out), rows, held)
-    out = allowed(model.regularizer, out)
+    out = allowed(model.penalty, out)
     reports: list[dict[str, Any]] = []
     for part in _parts(W.shape[1], model.tied):
         report = {"from": int(W[:, part].any(1).sum()), "rows": n, "nonzeros": int(out[:, part].any(1).sum())}
@@ -130,12 +130,12 @@ class Models(NamedTuple):
     W: np.ndarray
     b: np.ndarray
     loss: Any
-    regularizer: Any
+    penalty: Any
     intercept: bool
 
     @property
     def tied(self) -> bool:
-        return tied(self.regularizer)
+        return tied(self.penalty)
 
 
 def sampling_shares(w: np.ndarray, p: str, second_moments: Any = None) -> np.ndarray:
@@ -254,7 +254,7 @@ def refit_models(model: Models, rows: Examples, held: np.ndarray) -> tuple[np.nd
             own = model._replace(W=model.W[:, part], b=b[part])
             out[:, part], b[part], ridge = _refitted(own, rows.of(part), held)
             ridges += [ridge] * len(own.b)
-    return allowed(model.regularizer, out), b, ridges
+    return allowed(model.penalty, out), b, ridges
 
 
 def _refitted(model: Models, rows: Examples, held: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
@@ -268,7 +268,7 @@ def _refitted(model: Models, rows: Examples, held: np.ndarray) -> tuple[np.ndarr
     scale = np.sqrt(second_moments(columns))[:, None]
     scale[scale == 0.0] = 1.0
     rows = rows._replace(X=sp.csr_array(columns @ sp.diags_array(1.0 / scale[:, 0])))
-    ends = [np.where(free, end[chosen, None] * scale, 0.0) for end in bounds(model.regularizer, len(model.W))]
+    ends = [np.where(free, end[chosen, None] * scale, 0.0) for end in bounds(model.penalty, len(model.W))]
     start, best, ridge, worse = np.vstack([model.W[chosen] * scale, model.b]), np.inf, RIDGES[-1], 0
     if held.any() and not held.all():
         learned, judged = rows.where(~held), rows.where(held)

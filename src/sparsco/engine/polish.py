@@ -84,7 +84,7 @@ class Polished(NamedTuple):
 
 
 def polish(
-    rows: Rows, w: np.ndarray, b: np.ndarray, *, loss: Any, regularizer: Any, lams: Any = None, intercept: bool = True,
+    rows: Rows, w: np.ndarray, b: np.ndarray, *, loss: Any, penalty: Any, lams: Any = None, intercept: bool = True,
     tol: float = TOLERANCE, passes: int | None = None,
 ) -> Polished:  # fmt: skip
     """The minimum of phi for each model, from a start w (d, m), b (m,), until violations are at most tol * lam.
@@ -92,20 +92,20 @@ def polish(
     ``lams``: for each model an L1 weight of its own.  ``passes`` bounds how often the gradient is computed; where it
     did not suffice ``gaps`` say so.
     """
-    own, passes = np.full(len(b), regularizer.lam) if lams is None else np.asarray(lams, np.float64), passes or PASSES
-    models = [_Model(w[:, q].copy(), float(b[q]), loss, regularizer._replace(lam=float(own[q])), intercept)
+    own, passes = np.full(len(b), penalty.lam) if lams is None else np.asarray(lams, np.float64), passes or PASSES
+    models = [_Model(w[:, q].copy(), float(b[q]), loss, penalty._replace(lam=float(own[q])), intercept)
               for q in range(len(b))]  # fmt: skip
     done, open_models = 0, models
     while open_models and done < passes:
         _look(rows, models, open_models)
         done += 1
-        open_models = [model for model in open_models if model.violation > tol * model.regularizer.lam]
+        open_models = [model for model in open_models if model.violation > tol * model.penalty.lam]
         if done == passes:
             break
         confirmed = [model for model in open_models if np.isfinite(model.violation)]
         _copy_columns(rows, [model for model in confirmed if model.choose()])
         for model in confirmed:
-            model.solve(0.3 * tol * model.regularizer.lam)
+            model.solve(0.3 * tol * model.penalty.lam)
     return Polished(
         np.stack([model.confirmed[1] for model in models], 1),
         np.array([model.confirmed[2] for model in models]),
@@ -131,7 +131,7 @@ def finish(run: Any, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.nd
                 yield Part(matrix, *(lanes[:, some] for lanes in run.lanes_of(y, weights)))
 
         found.append(polish(
-            parts, answer.w[:, some], answer.b[some], loss=problem.loss, regularizer=problem.regularizer,
+            parts, answer.w[:, some], answer.b[some], loss=problem.loss, penalty=problem.penalty,
             lams=None if problem.lams is None else problem.lams[some], intercept=problem.intercept, tol=tol,
         ))  # fmt: skip
     worst, passes = max(each.gaps.max() for each in found), sum(each.passes for each in found)
@@ -148,17 +148,17 @@ def finish(run: Any, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.nd
     return Answer(w, b, answer.report | {"polish": report})
 
 
-def check_polishable(loss: Any, regularizer: Any, conversion: Any) -> None:
+def check_polishable(loss: Any, penalty: Any, conversion: Any) -> None:
     """Refuse what has no certificate here."""
-    penalty = regularizer.record
+    record = penalty.record
     if not loss.curved or loss.couples:
         raise ValueError(
             f"polish needs a loss of one margin with a curvature (logistic, squared-hinge, squared, huber), which "
             f"{type(loss).__name__} is not."
         )
-    if penalty not in (ElasticNet, WeightedElasticNet):
-        raise ValueError(f"polish is for the elastic net, and {penalty.__name__} is another penalty: leave it False.")
-    if not regularizer.has_strength:
+    if record not in (ElasticNet, WeightedElasticNet):
+        raise ValueError(f"polish is for the elastic net, and {record.__name__} is another penalty: leave it False.")
+    if not penalty.has_strength:
         raise ValueError("polish measures by the L1 weight, which is 0 here: raise alpha or l1_ratio.")
     if conversion.is_rounding:
         raise ValueError(f"polish would undo {type(conversion).__name__}: choose one of the two.")
@@ -178,9 +178,9 @@ def slices(matrix: Matrix, *columns: np.ndarray) -> Iterator[tuple[Any, ...]]:
 class _Model:
     """One model: where it is, and what the last pass said about it."""
 
-    def __init__(self, w: np.ndarray, b: float, loss: Any, regularizer: Any, intercept: bool) -> None:
-        self.w, self.b, self.loss, self.regularizer, self.intercept = w, b, loss, regularizer, intercept
-        self.pen, self.rho = regularizer.lam * regularizer.penalties(w.size), float(regularizer.rho)
+    def __init__(self, w: np.ndarray, b: float, loss: Any, penalty: Any, intercept: bool) -> None:
+        self.w, self.b, self.loss, self.penalty, self.intercept = w, b, loss, penalty, intercept
+        self.pen, self.rho = penalty.lam * penalty.feature_weights(w.size), float(penalty.rho)
         self.g, self.violations = np.empty_like(w), np.empty_like(w)
         self.p = self.y = self.share = np.empty(0)
         self.chosen, self.knows = np.empty(0, np.int64), False

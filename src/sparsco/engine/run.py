@@ -71,14 +71,14 @@ class Run:
     """Iterates that a conversion keeps: (examples, weights, intercepts)."""
 
     def __init__(
-        self, loss: Any, regularizer: Any, optimizer: Any, conversion: Any = _LAST, step: Any = None, *,
+        self, loss: Any, penalty: Any, optimizer: Any, conversion: Any = _LAST, step: Any = None, *,
         d: int, targets: Any = None, intercept: bool = True, seed: int = 0,
         initial: tuple[np.ndarray, np.ndarray] | None = None, lams: Any = None, single: bool = False,
     ) -> None:  # fmt: skip
-        """``lams``: a strength of the L1 term for each of several copies of the models, in place of the regularizer's;
+        """``lams``: a strength of the L1 term for each of several copies of the models, in place of the penalty's;
         numbers, or a ``Grid`` below the smallest that selects nothing on the pilot rows.  ``single``: in float32."""
         must_be(loss, "loss")
-        must_be(regularizer, "penalty")
+        must_be(penalty, "penalty")
         must_be(optimizer, "optimizer")
         must_be(conversion, "conversion", "rounding")
         if step is not None:
@@ -89,15 +89,15 @@ class Run:
             self.conversion.check()
         self.targets = targets or Values()
         if lams is not None:
-            refuse(strengths_reason(loss, regularizer, optimizer, conversion, single))
+            refuse(strengths_reason(loss, penalty, optimizer, conversion, single))
             self.targets = Repeated(self.targets, len(lams))
         self.lams = lams
         refuse(metric_reason(loss, conversion))
-        regularizer = checked(regularizer, d)
+        penalty = checked(penalty, d)
         if self.rounding is not None:
-            self.rounding.suits(regularizer, d)
+            self.rounding.suits(penalty, d)
         check_room(8 * d * self.targets.m)  # state and sums, and what is computed of them
-        self.problem = Problem(loss, regularizer, d, self.targets.m, intercept, Nothing(), self._by_lane(lams), single)
+        self.problem = Problem(loss, penalty, d, self.targets.m, intercept, Nothing(), self._by_lane(lams), single)
         """Its d is the number of features there is room for; see ``grow``."""
         self.d = d
         self.optimizer, self.step, self.seed = optimizer, step, seed
@@ -165,7 +165,7 @@ class Run:
         """
         if d <= self.d:
             return
-        if is_of_fixed_width(self.problem.regularizer):
+        if is_of_fixed_width(self.problem.penalty):
             raise ValueError(
                 f"the penalty is made for {self.d} features, and there are more: learn from rows whose number of "
                 "columns is known from the start, such as converted ones."
@@ -226,7 +226,7 @@ class Run:
         """A run for a class that first appears now: the same method and constants, nothing learned."""
         problem, (optimizer, step) = self.problem, self._asked
         run = Run(
-            problem.loss, problem.regularizer, optimizer, self.rounding or self.conversion, step, d=self.d,
+            problem.loss, problem.penalty, optimizer, self.rounding or self.conversion, step, d=self.d,
             targets=targets, intercept=problem.intercept, seed=self.seed,
         )  # fmt: skip
         run.late, run.told = True, self.told
@@ -235,13 +235,13 @@ class Run:
 
     def rehearse(self) -> None:
         """Refuse settings that cannot work now, not at the thousandth row: resolve them on two rows of one feature."""
-        twin, regularizer = copy.copy(self), self.problem.regularizer
-        if regularizer.pen is not None:
-            regularizer = regularizer._replace(pen=np.ones(1))
-        elif isinstance(regularizer, tuple):  # anything else with a value for each feature
-            fields = zip(regularizer._fields, regularizer, strict=True)
-            regularizer = regularizer._replace(**{name: value[:1] for name, value in fields if np.ndim(value) == 1})
-        twin.problem = self.problem._replace(d=1, regularizer=regularizer)
+        twin, penalty = copy.copy(self), self.problem.penalty
+        if penalty.pen is not None:
+            penalty = penalty._replace(pen=np.ones(1))
+        elif isinstance(penalty, tuple):  # anything else with a value for each feature
+            fields = zip(penalty._fields, penalty, strict=True)
+            penalty = penalty._replace(**{name: value[:1] for name, value in fields if np.ndim(value) == 1})
+        twin.problem = self.problem._replace(d=1, penalty=penalty)
         twin.initial = self.initial and (self.initial[0][:1], self.initial[1])
         twin._resolve(
             Matrix(np.arange(3), np.zeros(2, np.uint32), np.array([-1.0, 1.0]), 1),
@@ -298,18 +298,18 @@ class Run:
             largest = problem.loss.smoothness * largest_curvature(X, scaled.mean(1))
             largest = max(largest, self.pilot.L_mean / max(X.shape[1] + problem.intercept, 1))
             self.pilot = self.pilot._replace(lam_max=largest)
-        if problem.regularizer.strength_is_open or isinstance(self.lams, Grid):
+        if problem.penalty.strength_is_open or isinstance(self.lams, Grid):
             largest = self._largest(problem, matrix, self.targets.all_models(y, weights))
-            if problem.regularizer.strength_is_open:
-                problem = problem._replace(regularizer=problem.regularizer.at(largest))
+            if problem.penalty.strength_is_open:
+                problem = problem._replace(penalty=problem.penalty.at(largest))
             if isinstance(self.lams, Grid):
                 problem = problem._replace(lams=self._by_lane(self.lams.at(largest)))
 
         def norm(problem: Problem = problem) -> float:
             return ridge_norm(problem.loss, matrix, *self.targets.all_models(y, weights), problem.intercept)
 
-        problem = problem._replace(regularizer=problem.regularizer.resolve(norm))
-        refuse(penalty_reason(self.optimizer, problem.regularizer))
+        problem = problem._replace(penalty=problem.penalty.resolve(norm))
+        refuse(penalty_reason(self.optimizer, problem.penalty))
         refuse(models_reason(self.optimizer, problem.m))
         self.optimizer.check(problem)
         self.optimizer, pilot = self.optimizer.prepared(problem, self.pilot, matrix, scaled)
@@ -326,8 +326,8 @@ class Run:
         self.problem = problem
         if self.optimizer.is_minibatch and problem.d > MANY_FEATURES:
             self.warn(
-                f"{type(problem.regularizer).__name__} with {type(self.optimizer).__name__} visits all {problem.d} "
-                f"features for every {self.optimizer.batch} examples: {problem.regularizer.cost}."
+                f"{type(problem.penalty).__name__} with {type(self.optimizer).__name__} visits all {problem.d} "
+                f"features for every {self.optimizer.batch} examples: {problem.penalty.cost}."
             )
         elif self.optimizer.is_dense and problem.d > MANY_FEATURES:
             self.warn(
@@ -358,7 +358,7 @@ class Run:
 
     def _largest(self, problem: Problem, matrix: Matrix, every: tuple[np.ndarray, np.ndarray]) -> float:
         """The smallest strength that selects nothing on the pilot rows, or where they tell nothing a guess."""
-        loss, reg = problem.loss, problem.regularizer
+        loss, reg = problem.loss, problem.penalty
         pen = reg.pen
         if reg.is_absolute:
             largest = lam_max(loss, matrix, *every, problem.intercept, pen)
@@ -522,7 +522,7 @@ class Run:
             self._dense = [np.zeros((self.problem.d, self.problem.m)), np.zeros(self.problem.m)]
             if self.problem.d > MANY_FEATURES:
                 self.warn(
-                    f"{type(self.conversion).__name__} of {type(self.optimizer).__name__} with this regularizer has no "
+                    f"{type(self.conversion).__name__} of {type(self.optimizer).__name__} with this penalty has no "
                     f"lazy form: every example costs O({self.problem.d}) work."
                 )
         elif self.problem.sums:
@@ -572,7 +572,7 @@ class Run:
 
     def weights_at(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The current iterate at these features, (features, m), and the intercepts; no look at all the others."""
-        if self.problem.regularizer.kind != "separable":
+        if self.problem.penalty.kind != "separable":
             w, b = self.weights()
             return w[features], b
         problem = self.problem
@@ -624,8 +624,8 @@ class Run:
         for k, scale in enumerate(scales):
             sums[k] /= scale
             parts[2 * k], parts[2 * k + 1] = np.ascontiguousarray(sums[k][:, :m]), bias[k, :m] / scale
-        if problem.regularizer.has_prox and not problem.regularizer.is_absolute:
-            parts[0] = prox(problem.regularizer, parts[0], 0.0)  # allowed but for rounding: the sums are differences
+        if problem.penalty.has_prox and not problem.penalty.is_absolute:
+            parts[0] = prox(problem.penalty, parts[0], 0.0)  # allowed but for rounding: the sums are differences
         return Means(*parts, n)
 
     def _settled_sums(self) -> tuple[np.ndarray, np.ndarray]:
@@ -643,7 +643,7 @@ class Run:
     @property
     def _is_apart(self) -> bool:
         """Whether a part of the features can be looked at by itself, so that no copy of the whole state is needed."""
-        separable = self.problem.regularizer.kind == "separable"
+        separable = self.problem.penalty.kind == "separable"
         return separable and self.d > 0 and self.optimizer.weights_at is not None
 
     def sample(self) -> Any:
@@ -674,7 +674,7 @@ class Run:
         some = np.arange(0, len(matrix), 1 + self.problem.m // 8)
         targets, scaled = targets[some], scaled[some]
         zero = self._loss_at(np.zeros(targets.shape), targets, scaled)
-        if not self.problem.regularizer.is_absolute:
+        if not self.problem.penalty.is_absolute:
             zero += float(np.sum(self.problem.strengths(np.zeros_like(w))))
         reached = self.mean_loss(matrix, targets, scaled, w, b, some)
         if self.lams is None:  # many penalties say little

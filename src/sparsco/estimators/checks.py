@@ -25,7 +25,7 @@ from ..optimizers import FOBOS, NFTRL, RDA, EpochGD
 from ..parts.compatibility import conversion_reason, penalty_reason
 from ..parts.contracts import FORMS
 from ..parts.part import CONTRACTS, HOME, is_record, kind_of
-from ..penalties import ElasticNet, L1Ball, L2Ball, NonNegative, RowGroup, penalty, prox
+from ..penalties import ElasticNet, L1Ball, L2Ball, NonNegative, RowGroup, feature_weight, prox
 from ..problem.state import Problem
 from ..steps import Constant, Pilot
 from .checks_of_values import (
@@ -105,7 +105,7 @@ def _learned(data: _Data, loss: Any, reg: Any, optimizer: Any, conversion: Any, 
 def _fobos(data: _Data, loss: Any, reg: Any, eta: float) -> tuple[np.ndarray, np.ndarray]:
     """The last iterate of FOBOS with a constant step and the mean of all, every coordinate moved at every step."""
     d = data.X.shape[1]
-    w, b, total, pen = np.zeros(d), 0.0, np.zeros(d), np.array([float(penalty(reg, j)) for j in range(d)])
+    w, b, total, pen = np.zeros(d), 0.0, np.zeros(d), np.array([float(feature_weight(reg, j)) for j in range(d)])
     for x, y in zip(data.X, data.y, strict=True):
         total += w
         c = float(derivative(loss, np.float64(x @ w + b), np.float64(y)))

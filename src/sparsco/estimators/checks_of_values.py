@@ -12,7 +12,7 @@ from ..jit.lanes import lanes_for, load, store
 from ..losses import curvature, derivative, value
 from ..parts.contracts import FORMS
 from ..parts.part import CONTRACTS, TYPES, kind_of
-from ..penalties import falls, penalty, prox, prox_all, strength
+from ..penalties import falls, feature_weight, prox, prox_all, strength
 
 KINDS = ("separable", "grouped", "global")
 """What a penalty ties together: single weights, groups of them, or all."""
@@ -190,7 +190,7 @@ def loss_compiled(loss: Any) -> None:
         )  # fmt: skip
 
 
-# ---- regularizers ----------------------------------------------------------------------------------------------------
+# ---- penalties ----------------------------------------------------------------------------------------------------
 
 
 def penalty_fields(reg: Any) -> None:
@@ -201,9 +201,10 @@ def penalty_fields(reg: Any) -> None:
     d = n_features(reg)
     reg.check(d)
     W = np.linspace(-1.0, 1.0, 2 * d).reshape(d, 2)
-    pen = reg.penalties(d)
-    check_shape(reg, f"penalties({d})", pen, (d,))
-    must(pen == [float(penalty(reg, j)) for j in range(d)], reg, "penalties(d) are not penalty(j) of each feature j.")
+    pen = reg.feature_weights(d)
+    check_shape(reg, f"feature_weights({d})", pen, (d,))
+    each = [float(feature_weight(reg, j)) for j in range(d)]
+    must(pen == each, reg, "feature_weights(d) are not feature_weight(j) of each feature j.")
     check_shape(reg, "strength(w) of a vector", strength(reg, W[:, 0].copy()), ())
     found = np.shape(strength(reg, W))
     allowed = ((2,),) if reg.kind == "separable" else ((2,), ())
@@ -228,7 +229,7 @@ def penalty_prox(reg: Any) -> None:
     grid = np.linspace(-4.0, 4.0, 161)
     must(strength(reg, np.zeros(d)) == 0.0, reg, "its strength at w = 0 is not 0.")
     for j in range(min(d, 5)):
-        weight = reg.lam * float(penalty(reg, j))
+        weight = reg.lam * float(feature_weight(reg, j))
         points = np.zeros((d, grid.size))
         points[j] = grid
         r = np.array([float(strength(reg, column)) for column in points.T]) - 0.5 * reg.rho * np.square(grid)
@@ -269,7 +270,7 @@ def penalty_falls(reg: Any) -> None:
         must(
             np.abs(np.abs(prox(reg, v, s)) - expected) <= 1e-12, reg,
             f"prox({v[k]:.4g}, {s}) = {prox(reg, v, s)[k]:.6g} should have the size max(|v| - s falls(v), 0), which is "
-            f"{expected[k]:.6g}: give its class falls(regularizer, v), 1 where it is not there.",
+            f"{expected[k]:.6g}: give its class falls(penalty, v), 1 where it is not there.",
         )  # fmt: skip
 
 

@@ -38,19 +38,19 @@ def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
             {"t": p[0]["t"], "objective": sum(q["objective"] for q in p), "nonzeros": sum(q["nonzeros"] for q in p)}
             for p in looks
         ],
-        described(runs, first.problem.regularizer) | {"converted": [answer.report for answer in answers]},
+        described(runs, first.problem.penalty) | {"converted": [answer.report for answer in answers]},
     )
 
 
-def described(runs: list[Run], regularizer: Any) -> dict[str, Any]:
+def described(runs: list[Run], penalty: Any) -> dict[str, Any]:
     """Return what was chosen, for a report."""
     first = runs[0]
     return {
         "optimizer": first.optimizer,
-        "regularizer": regularizer,
+        "penalty": penalty,
         "loss": first.problem.loss,
-        "lam": float(regularizer.lam),
-        "rho": float(regularizer.rho),
+        "lam": float(penalty.lam),
+        "rho": float(penalty.rho),
         "step_size": first.step if first.optimizer.uses_steps else None,
         "conversion": first.rounding or first.conversion,
         "L_mean": first.pilot.L_mean,

@@ -133,7 +133,7 @@ class LinearModel(OneExample, Readable):
             w, b = run.weights()
             total += run.mean_loss(matrix, *run.lanes_of(y, weights), w, b)
             if penalised:
-                total += float(np.sum(strength(run.problem.regularizer, w)))
+                total += float(np.sum(strength(run.problem.penalty, w)))
         return total
 
     def polish_on(self, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]]) -> None:

@@ -136,7 +136,7 @@ def _optimizers() -> dict[str, Any]:
     return {name: kind() for name, kind in OPTIMIZERS.items()}
 
 
-def _regularizer(model: Any, d: int) -> Any:
+def _penalty_record(model: Any, d: int) -> Any:
     pen, wanted = model.feature_weights, asked(model, "penalty")
     penalty = named("penalty", wanted, PENALTIES)
     if penalty is not ElasticNet and pen is not None:
@@ -162,7 +162,7 @@ def _regularizer(model: Any, d: int) -> Any:
 
 
 def parts(
-    model: Any, regularizer: Any, starts_elsewhere: bool = False, one_by_one: bool = False
+    model: Any, penalty: Any, starts_elsewhere: bool = False, one_by_one: bool = False
 ) -> tuple[Any, Any, Any, Any]:
     """Loss, optimizer, conversion and step-size rule, with every "auto" decided."""
     loss = model.loss_record()
@@ -170,15 +170,15 @@ def parts(
         raise ValueError(f"loss={model.loss!r} is for labels: a regression needs a loss of numbers such as 'squared'.")
     if model.classifies and not loss.classifies and type(loss) not in map(type, model.known_losses.values()):
         raise ValueError(f"loss={model.loss!r} is for numbers: a classifier needs a loss of labels such as 'logistic'.")
-    if one_by_one and is_of_fixed_width(regularizer):
-        what = type(regularizer).__name__ if model.feature_weights is None else "feature_weights"
+    if one_by_one and is_of_fixed_width(penalty):
+        what = type(penalty).__name__ if model.feature_weights is None else "feature_weights"
         raise ValueError(
             f"{what} has something for every feature, and learn_one does not know them in advance: use fit or "
             "partial_fit."
         )
     curved = model.l1_ratio < 1.0 and model.alpha != 0.0
     if isinstance(asked(model, "penalty"), tuple):
-        curved = regularizer.rho > 0.0
+        curved = penalty.rho > 0.0
     step, optimizer, conversion = _step(model), asked(model, "optimizer"), asked(model, "conversion")
     if is_followed(conversion) and _is_auto(optimizer):
         optimizer = "fobos"  # which tells the Bregman differences of its steps
@@ -187,11 +187,11 @@ def parts(
         # loss has a curvature to cap them by
         capped = curved and not loss.classifies and loss.smoothness_is_bound
         optimizer = "fobos" if capped or starts_elsewhere or step is not None else "nftrl"
-        if not regularizer.has_prox:
+        if not penalty.has_prox:
             optimizer = "batch-rda" if optimizer == "nftrl" else "batch-fobos"
-        elif regularizer.kind == "grouped" and optimizer == "nftrl":  # one rate for all outputs of a feature
+        elif penalty.kind == "grouped" and optimizer == "nftrl":  # one rate for all outputs of a feature
             optimizer = "rda"
-        elif one_by_one and step is None and regularizer.kind == "separable":  # features will come at any time
+        elif one_by_one and step is None and penalty.kind == "separable":  # features will come at any time
             optimizer = OPTIMIZERS["nftrl"](births=True)
     optimizer = named("optimizer", optimizer, _optimizers())
     if _is_auto(conversion) and optimizer.max_models == 1:
@@ -214,7 +214,7 @@ def parts(
         how = "top-k" if model.target_excess_risk is None else "dd"
         conversion = conversions.Sparsify(model.budget, conversion, how, model.target_excess_risk)
     if tolerance(model):
-        check_polishable(loss, regularizer, conversion)
+        check_polishable(loss, penalty, conversion)
     return loss, optimizer, conversion, step
 
 
@@ -238,8 +238,8 @@ def new_runs(
     model: Any, d: int, init: tuple[np.ndarray, np.ndarray] | None = None, one_by_one: bool = False
 ) -> list[Run]:
     """Return a run for each of the model's targets, nothing learned; ``one_by_one``: for a stream of ``learn_one``."""
-    regularizer = _regularizer(model, d)
-    loss, optimizer, conversion, step = parts(model, regularizer, init is not None, one_by_one)
+    penalty = _penalty_record(model, d)
+    loss, optimizer, conversion, step = parts(model, penalty, init is not None, one_by_one)
     seed = seed_of(model.random_state)
     runs, first = [], 0
     for targets in model.targets_of_runs():
@@ -247,7 +247,7 @@ def new_runs(
         first += targets.m
         own = None if init is None else (init[0][:, part], init[1][part])
         runs += [
-            Run(loss, regularizer, optimizer, conversion, step, d=d, targets=targets,
+            Run(loss, penalty, optimizer, conversion, step, d=d, targets=targets,
                 intercept=bool(model.fit_intercept), seed=seed, initial=own, lams=lams, single=model.in_float32)
             for lams in _strengths(model.strengths, targets.m, model.n_jobs)
         ]  # fmt: skip

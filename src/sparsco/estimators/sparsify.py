@@ -167,8 +167,8 @@ def _read(w: Any) -> Models:
     b = np.broadcast_to(np.asarray(w.intercept_, dtype=np.float64).ravel(), W.shape[1]).copy()
     report = getattr(w, "report_", None)
     report = report if isinstance(report, dict) else {}
-    regularizer = report.get("regularizer", ElasticNet(0.0))
-    return Models(W, b, report.get("loss"), regularizer, bool(getattr(w, "fit_intercept", True)))
+    penalty = report.get("penalty", ElasticNet(0.0))
+    return Models(W, b, report.get("loss"), penalty, bool(getattr(w, "fit_intercept", True)))
 
 
 def _examples(

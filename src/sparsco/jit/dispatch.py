@@ -1,4 +1,4 @@
-"""Records into compiled code: the one mechanism by which a loss or a regularizer reaches a kernel.
+"""Records into compiled code: the one mechanism by which a loss or a penalty reaches a kernel.
 
 A *part* is a ``NamedTuple`` record whose functions live on its class (``Logistic.derivative``).  A function declared
 with :func:`dispatched` calls the method of the same name: in plain Python at run time, inside a compiled kernel at

@@ -44,7 +44,7 @@ from .adaptive_rules import (
 
 def idle_of(optimizer: Any, problem: Problem) -> Any:
     """The record for the problem's rho and how the optimizer treats it."""
-    rho = float(problem.regularizer.rho)
+    rho = float(problem.penalty.rho)
     return optimizer.ridge(rho) if rho > 0.0 else Flat()
 
 
@@ -83,11 +83,11 @@ class IdleLayout(Layout):
         return FromBirth() if self.shared == 3 else FromStart()
 
     def _shared(self, problem: Problem) -> int:
-        return self.shared + (problem.regularizer.rho > 0.0)
+        return self.shared + (problem.penalty.rho > 0.0)
 
     def _in_lines(self, problem: Problem) -> bool:
-        flat = not problem.regularizer.rho and not births(self.ages)
-        return flat and problem.width == 1 and type(problem.regularizer) is ElasticNet
+        flat = not problem.penalty.rho and not births(self.ages)
+        return flat and problem.width == 1 and type(problem.penalty) is ElasticNet
 
     def stride(self, problem: Problem) -> int:
         if self._in_lines(problem):
@@ -113,7 +113,7 @@ def layout(optimizer: Any) -> IdleLayout:
 
 def is_lazy(optimizer: Any, problem: Problem, uniform: bool) -> bool:
     """Whether the watched sums are exact at O(nonzeros): with rho > 0 only for uniform weights."""
-    return uniform or not problem.regularizer.rho
+    return uniform or not problem.penalty.rho
 
 
 def start(optimizer: Any, problem: Problem, centres: Any = 0.0) -> tuple[State, Block]:
@@ -182,10 +182,10 @@ def _weights(optimizer: Any, problem: Problem, state: State, t: int) -> np.ndarr
     shared, lanes, _ = own.views(problem, state)
     method, idle, z, eta = problem.method, idle_of(optimizer, problem), lanes[:, 0], np.abs(lanes[:, 1])
     now = t + 1.0 - shared[:, 2:3] if births(own.ages) else t
-    shrink = problem.regularizer.penalties(problem.d)[:, None] * method.lams
+    shrink = problem.penalty.feature_weights(problem.d)[:, None] * method.lams
     if drifts(idle):
         z = np.where(z != 0.0, drifted(idle, z, np.where(z != 0.0, eta, 1.0), shrink, t - shared[:, -1:]), 0.0)
-    w = 0.0 - shrunk(method.regularizer, z, shrink * clock_of(idle, now)) * damping(idle, now, eta) * eta
+    w = 0.0 - shrunk(method.penalty, z, shrink * clock_of(idle, now)) * damping(idle, now, eta) * eta
     return w[:, : problem.m]
 
 
@@ -203,7 +203,7 @@ class Learn:
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
         flat = not ridged(schedule.idle) and not births(schedule.ages)
-        if flat and width(method.lanes) == 1 and type(method.regularizer) is ElasticNet:
+        if flat and width(method.lanes) == 1 and type(method.penalty) is ElasticNet:
             learn_lines(rows, order, schedule, method, state, *tails(rows))
         else:
             learn(rows, order, schedule, method, state)

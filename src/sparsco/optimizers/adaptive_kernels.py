@@ -29,7 +29,7 @@ from ..jit.lanes import (
 )
 from ..jit.simd4 import fields, pick, prefetch, put_fields
 from ..losses import curvature, derivative
-from ..penalties import falls, penalty, prox
+from ..penalties import falls, feature_weight, prox
 from ..problem.state import tracks
 from .adaptive_rules import (
     age,
@@ -77,7 +77,7 @@ def learn(rows, order, schedule, method, state):
         for p in range(begin, stop):  # counts, inner product; sums over the idle stretch, or who died in it
             j, x = U(indices[p]), np.float64(data[p])
             at = j * stride
-            f, shrink = at + own, lam * penalty(reg, j)
+            f, shrink = at + own, lam * feature_weight(reg, j)
             narrowed = 1.0
             if normalises(rule) == 1:
                 before_x, q, count = cell[at], maximum(least(x), cell[at] + x * x), cell[at + one] + 1.0
@@ -94,7 +94,7 @@ def learn(rows, order, schedule, method, state):
                 a = age(ages, maximum(origin, cell[at + touch]), cell, at)
                 for lane_ in range(m):
                     zq, own_eta = cell[f + lane_], cell[f + m + lane_]
-                    own_shrink = lams[lane_] * penalty(reg, j) * falls(reg, -zq)
+                    own_shrink = lams[lane_] * feature_weight(reg, j) * falls(reg, -zq)
                     if zq != 0.0:
                         if sums > 0:
                             total = stretch(idle, zq, own_eta, own_shrink, a, now + 1.0)
@@ -122,7 +122,7 @@ def learn(rows, order, schedule, method, state):
                 f, now, then = at + own, age(ages, t, cell, at), age(ages, origin, cell, at)
                 for lane_ in range(m):
                     z, eta = cell[f + lane_], cell[f + m + lane_]
-                    own_shrink = lams[lane_] * penalty(reg, j) * falls(reg, -z)
+                    own_shrink = lams[lane_] * feature_weight(reg, j) * falls(reg, -z)
                     if (eta > 0.0) & (abs(z) <= own_shrink * now):
                         total = sum_to_death(table, z, eta, own_shrink, then, r)
                         cell[f + m + m + m + lane_] -= math.copysign(total, z)
@@ -142,7 +142,7 @@ def learn(rows, order, schedule, method, state):
                 prefetch_wide(cell, coming + line)
             j, x = U(indices[p]), np.float64(data[p])
             at = j * stride
-            f, shrink = at + own, lam * penalty(reg, j)
+            f, shrink = at + own, lam * feature_weight(reg, j)
             now = age(ages, t, cell, at)
             z, eta, level = load(lanes, cell, f), load(lanes, cell, f + m), shrink * clock_of(idle, now)
             v = shrunk(reg, z, level)
@@ -323,7 +323,7 @@ def read(features, t, stride, idle, ages, method, state, out):
         j = U(features[k])
         at = j * step
         now, eta = age(ages, t, cell, at), abs(load(lanes, cell, at + own + m))
-        v = shrunk(reg, load(lanes, cell, at + own), lam * penalty(reg, j) * clock_of(idle, now))
+        v = shrunk(reg, load(lanes, cell, at + own), lam * feature_weight(reg, j) * clock_of(idle, now))
         spell(lanes, out, U(k) * U(width(lanes)), 0.0 - v * damping(idle, now, eta) * eta)
 
 
@@ -336,7 +336,7 @@ def settle_all(table, origin, t, stride, idle, ages, method, state):
     touch, end = two + U(births(ages)), float(t)
     own, r = touch + U(ridged(idle)), U(int(end - origin))
     for j in range(U(cell.size) // step):
-        at, pen = j * step, penalty(reg, j)
+        at, pen = j * step, feature_weight(reg, j)
         now, then = age(ages, end, cell, at), age(ages, origin, cell, at)
         for lane_ in range(m):
             f = at + own + lane_

@@ -62,7 +62,7 @@ def drifted(idle: Any, z: Any, eta: Any, shrink: Any, k: Any) -> Any:
 
 
 @dispatched
-def landed(idle: Any, regularizer: Any, z: Any, eta: Any, shrink: Any) -> Any:
+def landed(idle: Any, penalty: Any, z: Any, eta: Any, shrink: Any) -> Any:
     """z after the step's own prox, where it drifts; elsewhere the threshold does that."""
     raise NotImplementedError
 
@@ -126,7 +126,7 @@ class Flat(NamedTuple):
     def drifted(idle, z, eta, shrink, k):  # noqa: N805
         return z
 
-    def landed(idle, regularizer, z, eta, shrink):  # noqa: N805
+    def landed(idle, penalty, z, eta, shrink):  # noqa: N805
         return z
 
     def damping(idle, t, eta):  # noqa: N805
@@ -182,8 +182,8 @@ class Drift(NamedTuple):
         x, size = idle.rho * eta, np.abs(z)
         return np.copysign(np.maximum(size + (size + shrink / x) * np.expm1(-k * np.log1p(x)), 0.0), z)
 
-    def landed(idle, regularizer, z, eta, shrink):  # noqa: N805
-        return prox(regularizer, z, shrink) / (1.0 + idle.rho * eta)
+    def landed(idle, penalty, z, eta, shrink):  # noqa: N805
+        return prox(penalty, z, shrink) / (1.0 + idle.rho * eta)
 
     def damping(idle, t, eta):  # noqa: N805
         return 1.0
@@ -199,9 +199,9 @@ class Drift(NamedTuple):
 
 
 @inlined
-def shrunk(regularizer, z, level):
+def shrunk(penalty, z, level):
     """The prox of -z, which has the weight's sign, with z's sign."""
-    return -prox(regularizer, -z, level)
+    return -prox(penalty, -z, level)
 
 
 

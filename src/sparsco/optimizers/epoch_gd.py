@@ -104,7 +104,7 @@ class EpochGD(NamedTuple):
 
     def check(self, problem: Problem) -> None:
         """Refuse what cannot be done."""
-        if not problem.regularizer.rho > 0.0:
+        if not problem.penalty.rho > 0.0:
             raise ValueError(
                 "EpochGD needs rho > 0 (l1_ratio < 1), by which its epochs are measured: without an L2 term choose "
                 "optimizer='nftrl' or 'fobos'."

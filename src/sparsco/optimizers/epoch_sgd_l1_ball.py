@@ -167,8 +167,8 @@ class EpochSGD(NamedTuple):
 
     def check(self, problem: Problem) -> None:
         """Refuse what cannot be done."""
-        if not isinstance(problem.regularizer, L1Ball) or problem.regularizer.rho > 0.0:
-            raise ValueError(self.refusal(problem.regularizer))
+        if not isinstance(problem.penalty, L1Ball) or problem.penalty.rho > 0.0:
+            raise ValueError(self.refusal(problem.penalty))
         check_epochs(self)
         if not self.rho1 > 0.0:
             raise ValueError(f"EpochSGD(rho1={self.rho1!r}): the distance must be positive, or infinite for none.")
@@ -202,7 +202,7 @@ class EpochSGD(NamedTuple):
     def place(self, problem: Problem, state: State, w: np.ndarray, b: np.ndarray) -> None:
         """Start from the point of the ball nearest w (d, 1), and from b."""
         _, lanes, bias = self.layout.views(problem, state)
-        lanes[:, : self.layout.lane, 0] = l1_ball(w, problem.regularizer.radius)
+        lanes[:, : self.layout.lane, 0] = l1_ball(w, problem.penalty.radius)
         if problem.intercept:
             bias[0, 0] = b[0]
 
@@ -218,8 +218,8 @@ class EpochSGD(NamedTuple):
         block.full = block.full or t + len(eta) == end
         bias_eta = eta if problem.intercept else 0.0 * eta
         queue = Queue(
-            eta, bias_eta, block.end, block.pages, block.free, block.place, _unit(problem.regularizer.radius),
-            self._near(state, 1e-9), _FARTHEST * problem.regularizer.radius, block.loose, block.size, block.gone,
+            eta, bias_eta, block.end, block.pages, block.free, block.place, _unit(problem.penalty.radius),
+            self._near(state, 1e-9), _FARTHEST * problem.penalty.radius, block.loose, block.size, block.gone,
         )  # fmt: skip
         project = functools.partial(self.project, problem, state, block)
         return Schedule(np.ones(len(eta)), queue, project, block.more_pages)
@@ -247,7 +247,7 @@ class EpochSGD(NamedTuple):
     def _link(self, problem: Problem, state: State, block: BallBlock) -> None:
         """The queue and the sums over nonzero weights anew, for cells that are settled."""
         block.grow(problem.d)
-        shape = self.layout.stride(problem), self.layout.lane, _unit(problem.regularizer.radius)
+        shape = self.layout.stride(problem), self.layout.lane, _unit(problem.penalty.radius)
         free = len(block.free) - 1
         block.free[0], block.free[1:] = free, np.arange(free)
         link(state.cell, state.clock, block.end, block.pages, block.free, block.place, *shape)
@@ -256,7 +256,7 @@ class EpochSGD(NamedTuple):
         """Finish a step by the projection onto the ball, or both, over all features; Theta = 0."""
         self._close(problem, state)
         _, lanes, _ = self.layout.views(problem, state)
-        v, radius = lanes[:, 0, 0], problem.regularizer.radius
+        v, radius = lanes[:, 0, 0], problem.penalty.radius
         if self.rho1 < math.inf:
             near = math.sqrt(self._near(state, 0.0))
             lanes[:, 0, 0] = l1_ball_near(v, radius, lanes[:, 1, 0], near, tol=0.0)

@@ -38,7 +38,7 @@ from ..jit.simd4 import FIVE, THREE, tails
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..parts.contracts import Optimizer, part
-from ..penalties import ElasticNet, falls, penalty, prox, stepped
+from ..penalties import ElasticNet, falls, feature_weight, prox, stepped
 from ..problem.state import TOGETHER, Block, Layout, Problem, State, spare, tracks
 from .fobos_simd import learn_lines
 from .zero_crossings import until_death, update_grid
@@ -71,7 +71,7 @@ class Learn:
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
         is_line = width(method.lanes) == 1 and not spare(method.watch)
-        if is_line and type(method.regularizer) is ElasticNet:
+        if is_line and type(method.penalty) is ElasticNet:
             size = (TWO, THREE, FOUR, FIVE)[tracks(method.watch)]
             learn_lines(rows, order, schedule, method, state, size, *tails(rows))
         else:
@@ -130,7 +130,7 @@ class FOBOS(NamedTuple):
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Schedule:
         """The arrays for the next ``len(eta)`` steps; for fewer where P would become too small to divide by."""
-        rho = float(problem.regularizer.rho)
+        rho = float(problem.penalty.rho)
         if self.l2_in == "prox":
             return make_schedule(problem, block, t, eta, omega, eta)
         return make_schedule(problem, block, t, eta, omega, eta, gradient_decay(state, t, eta, rho))
@@ -144,8 +144,8 @@ class FOBOS(NamedTuple):
         from .fobos_tracked import FollowedFOBOS
         from .mirror_descent import SweptDescent
 
-        in_prox = self.l2_in == "prox" or problem.regularizer.rho == 0.0
-        is_swept = in_prox and not problem.regularizer.is_absolute
+        in_prox = self.l2_in == "prox" or problem.penalty.rho == 0.0
+        is_swept = in_prox and not problem.penalty.is_absolute
         return SweptDescent(Euclidean()) if is_swept else FollowedFOBOS(self.l2_in)
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
@@ -186,9 +186,9 @@ def iterate(layout: Layout, problem: Problem, state: State, block: Block, t: int
     touched, lanes, bias = layout.views(problem, state)
     B, _, _, P = block.table[t - block.start]
     method = problem.method
-    pen = problem.regularizer.penalties(problem.d)
+    pen = problem.penalty.feature_weights(problem.d)
     idle = (pen * (B - touched[:, 0]))[:, None] * method.lams
-    return (P * prox(method.regularizer, lanes[:, 0], idle))[:, : problem.m], bias[0, : problem.m].copy()
+    return (P * prox(method.penalty, lanes[:, 0], idle))[:, : problem.m], bias[0, : problem.m].copy()
 
 
 def make_schedule(
@@ -205,7 +205,7 @@ def make_schedule(
         block.start = t
     first, in_prox = t - block.start, decay is None
     if decay is None:
-        decay = 1.0 / (1.0 + eta * float(problem.regularizer.rho))
+        decay = 1.0 / (1.0 + eta * float(problem.penalty.rho))
     tau, fall, table = np.empty(len(eta)), np.empty(len(eta)), block.reserve(first + len(eta) + 1)
     limit = _TINY_SUMS if problem.sums else _TINY_SINGLE if problem.single else _TINY
     n = fill(table, first, decay, eta, shrinkage, omega, in_prox, limit, tau, fall)
@@ -258,7 +258,7 @@ def learn(rows, order, schedule, method, state):
         for p in range(start, stop):  # catch up, inner product; note who died while idle
             j = U(indices[p])
             at = j * stride
-            idle = lam * (penalty(reg, j) * (B - cell[at]))
+            idle = lam * (feature_weight(reg, j) * (B - cell[at]))
             v = load(lanes, cell, at + one)
             if sums > 0:
                 dead[n] = j
@@ -272,7 +272,7 @@ def learn(rows, order, schedule, method, state):
             for h in range(n):
                 at = U(dead[h]) * stride
                 v = load(lanes, cell, at + one)
-                shrink = lam * penalty(reg, U(dead[h])) * falls(reg, v)
+                shrink = lam * feature_weight(reg, U(dead[h])) * falls(reg, v)
                 died = (v != 0.0) & (abs(v) <= shrink * (B - cell[at]))
                 pack(level, deaths + packed, signed(abs(v) * (1.0 / maximum(shrink, _NONE)) + cell[at], v), died)
                 pack(level, sink + packed, shrink, died)
@@ -305,7 +305,7 @@ def learn(rows, order, schedule, method, state):
                 prefetch_wide(cell, coming + line)
             j = U(indices[p])
             at = j * stride
-            pen = lam * penalty(reg, j)
+            pen = lam * feature_weight(reg, j)
             if sums > 0:
                 v = load(lanes, level, (p - start) * m)
                 u = prox(reg, v - c * data[p], pen * step)
@@ -345,7 +345,7 @@ def read(features, B, P, method, state, out):
     for k in range(features.size):
         j = U(features[k])
         at = j * stride
-        idle = lam * (penalty(reg, j) * (B - state.cell[at]))
+        idle = lam * (feature_weight(reg, j) * (B - state.cell[at]))
         spell(lanes, out, U(k) * U(width(lanes)), P * prox(reg, load(lanes, state.cell, at + one), idle))
 
 
@@ -358,7 +358,7 @@ def settle(table, grid, steps, method, state):
     stride, r = one + (one + sums + U(spare(watch))) * m, U(steps)
     B, P, lam = table[r, 0], table[r, 3], load(lanes, lams, U(0))
     for j in range(U(cell.size) // stride):
-        at, pen = j * stride, penalty(reg, j)
+        at, pen = j * stride, feature_weight(reg, j)
         now = load(lanes, cell, at + one)
         if (sums > 0) & (r > 0) & anyof(now != 0.0):  # as in ``learn``, and those that are alive
             shrink, f = lam * pen * falls(reg, now), at + one + m

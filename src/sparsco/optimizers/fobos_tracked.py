@@ -16,7 +16,7 @@ from ..jit.dispatch import U, kernel
 from ..losses import derivative
 from ..mirrors import Euclidean
 from ..parts.contracts import Optimizer, part
-from ..penalties import penalty, prox
+from ..penalties import feature_weight, prox
 from ..problem.state import Block, Layout, Problem, State, follows, tracks
 from .fobos import FOBOS, gradient_decay
 from .iterate_tracking import Follow, FollowingBlock
@@ -83,8 +83,8 @@ class FollowedFOBOS(NamedTuple):
     def check(self, problem: Problem) -> None:
         """Refuse what cannot be done."""
         FOBOS(self.l2_in).check(problem)
-        if not problem.regularizer.is_absolute:
-            name = type(problem.regularizer).__name__
+        if not problem.penalty.is_absolute:
+            name = type(problem.penalty).__name__
             raise ValueError(f"iterates under {name} cannot be followed: choose the L1 norm, an L2 term or both.")
 
     def start(self, problem: Problem) -> tuple[State, Block]:
@@ -97,7 +97,7 @@ class FollowedFOBOS(NamedTuple):
         if t == 0:  # a starting point
             self._refresh(problem, state, block)
         self._compact(problem, state, block)
-        rho, longest = float(problem.regularizer.rho), max(len(block.noted), 1)
+        rho, longest = float(problem.penalty.rho), max(len(block.noted), 1)
         eta = eta[: max(1, _ENTRIES // longest)]
         in_prox = self.l2_in == "prox"
         decay = 1.0 / (1.0 + eta * rho) if in_prox else gradient_decay(state, t, eta, rho)
@@ -121,7 +121,7 @@ class FollowedFOBOS(NamedTuple):
         if size > 4 * alive + 4096:
             key, who = block.key[:size], block.who[:size].astype(np.int64)
             touched, lanes, _ = self.layout.views(problem, state)
-            pen = problem.regularizer.pen  # of these features only: there may be many others
+            pen = problem.penalty.pen  # of these features only: there may be many others
             k = problem.method.lams[0] * (1.0 if pen is None else pen[who])
             v, B = lanes[who, 0, 0], touched[who, 0]
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -136,7 +136,7 @@ class FollowedFOBOS(NamedTuple):
     def _alive(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Whether each coordinate is not zero; B at its last touch, v then, and lam pen."""
         touched, lanes, _ = self.layout.views(problem, state)
-        k = problem.method.lams[0] * problem.regularizer.penalties(problem.d)
+        k = problem.method.lams[0] * problem.penalty.feature_weights(problem.d)
         v, B = lanes[:, 0, 0], touched[:, 0]
         return _is_alive(B, v, k, state.clock[0]), B, v, k
 
@@ -165,7 +165,7 @@ class FollowedFOBOS(NamedTuple):
         """The heap and the five sums anew, for cells that are settled (B = 0)."""
         _, lanes, _ = self.layout.views(problem, state)
         v = lanes[:, 0, 0]
-        k = problem.method.lams[0] * problem.regularizer.penalties(problem.d)
+        k = problem.method.lams[0] * problem.penalty.feature_weights(problem.d)
         alive = np.flatnonzero(v)
         v, k = v[alive], k[alive]
         w_bar = lanes[alive, 2, 0] if follows(problem.watch) else 0.0 * v
@@ -233,7 +233,7 @@ def learn_followed(rows, order, schedule, method, state):
         for p in range(start, stop):
             j = U(indices[p])
             at = j * stride
-            k, v, last = lam * penalty(reg, j), cell[at + one], cell[at]
+            k, v, last = lam * feature_weight(reg, j), cell[at + one], cell[at]
             if k > 0.0:
                 v = 0.0 if B >= last + abs(v) / k else prox(reg, v, k * (B - last))
             level[p - start] = v
@@ -258,7 +258,7 @@ def learn_followed(rows, order, schedule, method, state):
                     old[back + back], old[back + back + one] = last, v
                 for j in range(U(cell.size) // stride):
                     at = j * stride
-                    k, v, last = lam * penalty(reg, j), cell[at + one], cell[at]
+                    k, v, last = lam * feature_weight(reg, j), cell[at + one], cell[at]
                     if k > 0.0:
                         v = 0.0 if number[5] >= last + abs(v) / k else prox(reg, v, k * (number[5] - last))
                     kept[j] = number[4] * v
@@ -271,7 +271,7 @@ def learn_followed(rows, order, schedule, method, state):
         for p in range(start, stop):
             j = U(indices[p])
             at = j * stride
-            k, v, raw, last = lam * penalty(reg, j), level[p - start], cell[at + one], cell[at]
+            k, v, raw, last = lam * feature_weight(reg, j), level[p - start], cell[at + one], cell[at]
             w_bar = cell[at + stride - one]  # where it is followed
             was = (raw != 0.0) & ((k == 0.0) | (B < last + abs(raw) / max(k, 1e-300)))
             u = prox(reg, v - c * data[p], k * step)
@@ -323,7 +323,7 @@ def learn_followed(rows, order, schedule, method, state):
                 hole = child
                 child = hole + hole + one
             key[hole], who[hole] = moving, feature
-            at, k = j * stride, lam * penalty(reg, j)
+            at, k = j * stride, lam * feature_weight(reg, j)
             raw, last = cell[at + one], cell[at]
             if (raw != 0.0) & (dies == last + abs(raw) / k):  # not stale
                 v, sign = max(abs(raw) - k * (B - last), 0.0), 1.0 if raw > 0.0 else -1.0

@@ -1,6 +1,6 @@
 """Mini-batches: the mean gradient of ``batch`` examples at one point, then one prox step on the whole array.
 
-For regularizers that tie weights together there is no lazy form: a prox costs O(features) at least, so it is taken once
+For penalties that tie weights together there is no lazy form: a prox costs O(features) at least, so it is taken once
 per mini-batch.  Steps happen where the number of examples learned is a multiple of ``batch``, the gradient is summed
 row by row: any cut of a stream gives the same bits.  Losses are evaluated on NumPy arrays (rows, models), so that any
 loss and any number of models will do.
@@ -83,10 +83,10 @@ class BatchFOBOS(NamedTuple):
         return self._replace(rule=rule)
 
     def start(self, problem: Problem) -> tuple[State, Block]:
-        """The point nearest 0 that the regularizer allows."""
+        """The point nearest 0 that the penalty allows."""
         state = self.layout.new_state(problem)
         W = self.layout.views(problem, state)[1][:, 0, : problem.m]
-        W[:] = prox_all(problem.regularizer, W, 0.0)
+        W[:] = prox_all(problem.penalty, W, 0.0)
         return state, Block(1)
 
     def schedule(
@@ -106,8 +106,8 @@ class BatchFOBOS(NamedTuple):
         W, G, m = lanes[:, 0, : problem.m], lanes[:, 1, : problem.m], problem.m
         eta = float(self.rule.sizes(k - 1, 1)[0])
         if self.rule.cap:
-            eta = min(eta, 1.0 / (self._limit(state.clock) + problem.regularizer.rho + 1e-300))
-        W[:] = prox_with_l2(problem.regularizer, W - eta / self.batch * G, eta)
+            eta = min(eta, 1.0 / (self._limit(state.clock) + problem.penalty.rho + 1e-300))
+        W[:] = prox_with_l2(problem.penalty, W - eta / self.batch * G, eta)
         if problem.intercept:
             bias[0, :m] -= eta / self.batch * bias[1, :m]
 
@@ -168,7 +168,7 @@ class BatchRDA(NamedTuple):
     def step(self, problem: Problem, state: State, k: int) -> None:
         """Step k, from 1, with the gradient of a full mini-batch."""
         _, lanes, bias = self.layout.views(problem, state)
-        m, reg = problem.m, problem.regularizer
+        m, reg = problem.m, problem.penalty
         W, G, Z = lanes[:, 0, :m], lanes[:, 1, :m], lanes[:, 2, :m]
         Z += G / self.batch
         q = reg.rho * k + self.beta if reg.rho > 0.0 else self.gamma * math.sqrt(k)
@@ -189,7 +189,7 @@ def _smoothness(
     optimizer: Any, problem: Problem, pilot: Pilot, matrix: Matrix, weights: np.ndarray
 ) -> tuple[int, float, float]:
     """B, L_top and L_B."""
-    batch = int(optimizer.batch or problem.regularizer.suggested_batch or BATCH)
+    batch = int(optimizer.batch or problem.penalty.suggested_batch or BATCH)
     L_top = pilot.L_mean
     if len(matrix):
         h = problem.loss.smoothness / len(matrix) * weights.mean(1)

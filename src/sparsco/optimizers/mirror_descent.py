@@ -30,7 +30,7 @@ from ..mirrors import (
     to_primal,
 )  # fmt: skip
 from ..parts.contracts import Optimizer, part
-from ..penalties import NonNegative, penalty, prox
+from ..penalties import NonNegative, feature_weight, prox
 from ..problem.state import Block, Layout, Problem, State, follows, tracks
 from .fobos import FOBOS
 from .iterate_tracking import Follow, FollowingBlock
@@ -71,7 +71,7 @@ class MirrorDescent(NamedTuple):
         """The optimizer for this map."""
         if isinstance(self.mirror, Euclidean):
             return FOBOS()
-        penalised = problem.regularizer.rho > 0.0 or not problem.regularizer.is_absolute or np.any(problem.method.lams)
+        penalised = problem.penalty.rho > 0.0 or not problem.penalty.is_absolute or np.any(problem.method.lams)
         stands = self.mirror.is_separable and not penalised
         return StaticDescent(self.mirror) if stands else SweptDescent(self.mirror)
 
@@ -91,7 +91,7 @@ class StaticSchedule(NamedTuple):
 
 @part(Optimizer)
 class StaticDescent(NamedTuple):
-    """Mirror descent without regularizer: only the features of a row move."""
+    """Mirror descent without penalty: only the features of a row move."""
 
     mirror: Any
 
@@ -262,12 +262,12 @@ class SweptDescent(NamedTuple):
 
     def check(self, problem: Problem) -> None:
         """Refuse what cannot be done."""
-        regularizer, name = problem.regularizer, type(self.mirror).__name__
-        has_form = regularizer.has_prox and (regularizer.is_absolute or isinstance(regularizer, NonNegative))
-        if not has_form or (regularizer.rho > 0.0 and not self.mirror.is_separable):
+        penalty, name = problem.penalty, type(self.mirror).__name__
+        has_form = penalty.has_prox and (penalty.is_absolute or isinstance(penalty, NonNegative))
+        if not has_form or (penalty.rho > 0.0 and not self.mirror.is_separable):
             raise ValueError(
-                f"the step of the map {name} has no closed form with {type(regularizer).__name__}"
-                f"{' and an L2 term: set l1_ratio=1 and' if has_form else f', whose prox is {regularizer.kind}: set'} "
+                f"the step of the map {name} has no closed form with {type(penalty).__name__}"
+                f"{' and an L2 term: set l1_ratio=1 and' if has_form else f', whose prox is {penalty.kind}: set'} "
                 "penalty='elasticnet' or 'nonnegative'."
             )
 
@@ -359,7 +359,7 @@ def learn_swept(rows, order, schedule, method, state):
         while alive < n:  # the composite step; what is zero goes to the end of the list
             j = U(active[alive])
             at = j * stride
-            u = relaxed(mirror, prox(reg, cell[at], eta[k] * (lams[0] * penalty(reg, j))), eta[k] * reg.rho)
+            u = relaxed(mirror, prox(reg, cell[at], eta[k] * (lams[0] * feature_weight(reg, j))), eta[k] * reg.rho)
             if follows(watch) > 0:
                 difference += cell[at + U(4)] * (u - cell[at + two])
             cell[at] = u

@@ -31,7 +31,7 @@ from ..jit.dispatch import U, kernel
 from ..jit.lanes import anyof, load, minimum, of_row, prefetch, store, turned, where, width
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
-from ..penalties import penalty, prox
+from ..penalties import feature_weight, prox
 from ..problem.state import Block, Layout, Problem, State, tracks
 from .orda_idle import DAMP, PE, PF, PI, PL, RATE, SCALE, THETA, ZW, E, F, L, P, W, Z, level_of, lifted, mode_of, walk
 
@@ -88,7 +88,7 @@ class ORDA(NamedTuple):
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> ORDA | SplitORDA:
         """The record with its constants filled in from the pilot rows."""
-        kind = SplitORDA if self.split and problem.regularizer.rho > 0.0 else ORDA
+        kind = SplitORDA if self.split and problem.penalty.rho > 0.0 else ORDA
         return kind(*constants(self, problem, pilot, 40.0))
 
     def start(self, problem: Problem) -> tuple[State, Block]:
@@ -104,7 +104,7 @@ class ORDA(NamedTuple):
         length = min(max(_SHORTEST, block.start), _LONGEST)
         n = min(len(omega), length - first)
         rows = block.reserve(first + n + 1)[first : first + n + 1]
-        _tell_time(rows, t, float(problem.regularizer.rho), self.gamma, self.c0)
+        _tell_time(rows, t, float(problem.penalty.rho), self.gamma, self.c0)
         _accumulate(rows, omega[:n], problem.sums > 0)
         block.full = first + n == length
         bias_rate, gain = bias_schedule(self, problem, t, n)
@@ -125,7 +125,7 @@ class ORDA(NamedTuple):
         """A new block from clock t: Pi = 1, every sum 0."""
         block.table[0] = 0.0
         block.table[0, PI] = 1.0
-        _tell_time(block.table[:1], t, float(problem.regularizer.rho), self.gamma, self.c0)
+        _tell_time(block.table[:1], t, float(problem.penalty.rho), self.gamma, self.c0)
         block.start, block.full = t, False
 
 
@@ -142,7 +142,7 @@ def check_constants(optimizer: Any) -> None:
 def constants(optimizer: Any, problem: Problem, pilot: Any, share: float) -> tuple[float, float]:
     """gamma and c0, those left open from the pilot rows: c0 = L_mean / share, or four times that for the intercept."""
     gamma = pilot.L_mean**2 / pilot.lam_max
-    c0 = pilot.L_mean / share * (4.0 if problem.regularizer.rho > 0.0 else 1.0)
+    c0 = pilot.L_mean / share * (4.0 if problem.penalty.rho > 0.0 else 1.0)
     return float(optimizer.gamma or gamma), float(optimizer.c0 or c0)
 
 
@@ -208,7 +208,7 @@ def learn(rows, order, schedule, method, state):
         coming, n = U(indptr[order[minimum(k + 1, order.size - 1)]]) - begin, U(0)
         for p in range(begin, stop):  # catch up; note who has left its mode, and everyone where there are sums
             j = U(indices[p])
-            at, shrink = j * stride + one, lam * penalty(reg, j)
+            at, shrink = j * stride + one, lam * feature_weight(reg, j)
             u, A, mode = load(lanes, cell, at), load(lanes, cell, at + m), load(lanes, cell, at + m + m)
             z = prox(reg, u, shrink * weight_sum)
             h = A - turned(shrink * sunk, mode)
@@ -224,7 +224,7 @@ def learn(rows, order, schedule, method, state):
             at = j * stride
             for q in range(m):
                 c = at + one + q
-                u, shrink = cell[c], lams[q] * penalty(reg, j)
+                u, shrink = cell[c], lams[q] * feature_weight(reg, j)
                 s = U(max(cell[at] - clock, 0.0))
                 x, total = walk(table, s, r, clock, u, cell[c + m], cell[c + m + m], shrink, sums)
                 y = (1.0 - theta) * x + prox(reg, u, shrink * table[r, W]) * (theta * scale)
@@ -246,7 +246,7 @@ def learn(rows, order, schedule, method, state):
         for p in range(begin, stop):  # step, running sums
             j = U(indices[p])
             prefetch(cell, U(indices[minimum(p + coming, U(indices.size) - one)]) * stride)
-            at, shrink = j * stride + one, lam * penalty(reg, j)
+            at, shrink = j * stride + one, lam * feature_weight(reg, j)
             u = load(lanes, cell, at) - pull * data[p]
             x = load(lanes, point, (p - begin) * m) - step * data[p]
             x = prox(reg, x, shrink * rate) * damp
@@ -280,7 +280,7 @@ def read(table, steps, origin, method, state, out):
     m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
     stride, r, clock = one + (U(3) + sums) * m, U(steps), float(origin)
     for j in range(U(cell.size) // stride):
-        at, pen = j * stride, penalty(reg, j)
+        at, pen = j * stride, feature_weight(reg, j)
         s = U(max(cell[at] - clock, 0.0))
         for q in range(m):
             c = at + one + q
@@ -296,7 +296,7 @@ def settle(table, steps, origin, method, state):
     stride, r, clock = one + (U(3) + sums) * m, U(steps), float(origin)
     weight_sum, lead, rate = table[r, W], table[r, SCALE] * table[r, THETA], table[r, RATE]
     for j in range(U(cell.size) // stride):
-        at, pen = j * stride, penalty(reg, j)
+        at, pen = j * stride, feature_weight(reg, j)
         s = U(max(cell[at] - clock, 0.0))
         for q in range(m):
             c, shrink = at + one + q, lams[q] * pen
@@ -341,7 +341,7 @@ class SplitORDA(NamedTuple):
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> DenseSchedule:
         """The arrays for the next ``len(omega)`` steps; no ``eta``."""
-        rho, table = 0.5 * float(problem.regularizer.rho), np.zeros((len(omega) + 1, DAMP + 1))
+        rho, table = 0.5 * float(problem.penalty.rho), np.zeros((len(omega) + 1, DAMP + 1))
         _tell_time(table, t, rho, self.gamma, self.c0)
         return DenseSchedule(omega, *bias_schedule(self, problem, t, len(omega)), table, rho)
 
@@ -363,7 +363,7 @@ def learn_split(rows, order, schedule, method, state):
         theta, rate = table[r, THETA], table[r, RATE]
         for j in range(d):
             at = j * stride
-            z = prox(reg, load(lanes, cell, at + m), lam * (penalty(reg, j) * table[r, W])) * table[r, SCALE]
+            z = prox(reg, load(lanes, cell, at + m), lam * (feature_weight(reg, j) * table[r, W])) * table[r, SCALE]
             y = (1.0 - theta) * load(lanes, cell, at) + theta * z
             store(lanes, cell, at, y)
             if sums > 0:
@@ -396,7 +396,7 @@ def learn_split(rows, order, schedule, method, state):
             store(lanes, cell, at, load(lanes, cell, at) - c * rate * data[p])
         for j in range(d):
             at = j * stride
-            x = prox(reg, load(lanes, cell, at), lam * (penalty(reg, j) * rate)) * table[r, DAMP]
+            x = prox(reg, load(lanes, cell, at), lam * (feature_weight(reg, j) * rate)) * table[r, DAMP]
             store(lanes, cell, at, x)
         if sums > 0:
             store(lanes, bias, m + m, load(lanes, bias, m + m) + omega[k] * b)

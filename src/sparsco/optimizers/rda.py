@@ -21,7 +21,7 @@ from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import anyof, lane, load, maximum, minimum, of_row, prefetch, store, where, width
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
-from ..penalties import falls, penalty, prox
+from ..penalties import falls, feature_weight, prox
 from ..problem.state import Block, Layout, Problem, State, tracks
 
 
@@ -101,7 +101,7 @@ class RDA(NamedTuple):
                 raise ValueError(f"RDA({name}={number!r}): {name} must be a finite number above 0.")
         if not 0.0 <= self.r < math.inf:
             raise ValueError(f"RDA(r={self.r!r}): r must be a finite number, 0 or larger.")
-        if self.r > 0.0 and problem.regularizer.rho > 0.0:
+        if self.r > 0.0 and problem.penalty.rho > 0.0:
             raise ValueError(f"RDA(r={self.r!r}): r needs a problem without L2 term; choose r=0 or l1_ratio=1.")
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> RDA:
@@ -141,17 +141,17 @@ class RDA(NamedTuple):
         """The iterate after t examples."""
         _, lanes, bias = self.layout.views(problem, state)
         method, clock = problem.method, np.array([float(t)])
-        pen = problem.regularizer.penalties(problem.d)[:, None]
-        w = prox(method.regularizer, lanes[:, 0], _threshold(method.lams, self._e(problem), clock[0]) * pen)
+        pen = problem.penalty.feature_weights(problem.d)[:, None]
+        w = prox(method.penalty, lanes[:, 0], _threshold(method.lams, self._e(problem), clock[0]) * pen)
         b = bias[0] * _inverse(self.bias_gamma * np.sqrt(clock) * problem.intercept)
         return (w * _inverse(self._divisor(problem, clock)))[:, : problem.m], b[: problem.m]
 
     def _divisor(self, problem: Problem, clock: np.ndarray) -> np.ndarray:
-        rho = float(problem.regularizer.rho)
+        rho = float(problem.penalty.rho)
         return (rho * clock + self.beta) * (clock > 0.0) if rho > 0.0 else self.gamma * np.sqrt(clock)
 
     def _e(self, problem: Problem) -> float:
-        return 0.0 if problem.regularizer.rho > 0.0 else float(self.gamma * self.r)
+        return 0.0 if problem.penalty.rho > 0.0 else float(self.gamma * self.r)
 
 
 def _inverse(divisor: np.ndarray) -> np.ndarray:
@@ -204,7 +204,7 @@ def learn(rows, order, schedule, method, state):
         s, n = 0.0 * z_b, U(0)
         for p in range(start, stop):  # inner product; note who died while idle
             j = U(indices[p])
-            at, pen = j * stride, penalty(reg, j)
+            at, pen = j * stride, feature_weight(reg, j)
             z = load(lanes, cell, at)
             if sums > 0:
                 dead[n] = j
@@ -213,7 +213,7 @@ def learn(rows, order, schedule, method, state):
             s = s + prox(reg, z, tau * pen) * data[p]
         for h in range(n):  # the iterates of the dead, summed up to the step at which each reached zero
             at = U(dead[h]) * stride
-            speed, weight_of = falls(reg, load(lanes, cell, at)), penalty(reg, U(dead[h]))
+            speed, weight_of = falls(reg, load(lanes, cell, at)), feature_weight(reg, U(dead[h]))
             for q in range(m):
                 size, pen = abs(cell[at + q]), weight_of * lane(speed, q)
                 if (size <= _threshold(lams[q], e, t) * pen) & (size > cell[at + last + q] * lane(speed, q)):
@@ -232,7 +232,7 @@ def learn(rows, order, schedule, method, state):
             next_tau = _threshold(lam, e, t + 1.0)
         for p in range(start, stop):  # step, running sums
             j = U(indices[p])
-            at, pen = j * stride, penalty(reg, j)
+            at, pen = j * stride, feature_weight(reg, j)
             z = load(lanes, cell, at)
             u = z - c * data[p]
             store(lanes, cell, at, u)
@@ -269,7 +269,7 @@ def settle(table, origin, clock, e, method, state):
     stride = last + m
     for j in range(U(cell.size) // stride):
         at = j * stride
-        speed, weight_of = falls(reg, load(lanes, cell, at)), penalty(reg, j)
+        speed, weight_of = falls(reg, load(lanes, cell, at)), feature_weight(reg, j)
         for q in range(m):
             size, pen = abs(cell[at + q]), weight_of * lane(speed, q)
             if size > cell[at + last + q] * lane(speed, q):

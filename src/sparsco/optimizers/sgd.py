@@ -16,7 +16,7 @@ from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import load, maximum, minimum, of_row, signed, store, where, width
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
-from ..penalties import penalty
+from ..penalties import feature_weight
 from ..problem.state import Block, Layout, Problem, State, tracks
 from ..steps import InverseTime, StronglyConvex
 from .fobos import FOBOS
@@ -51,7 +51,7 @@ class SGD(NamedTuple):
         self.check(problem)
         if not np.any(problem.method.lams):
             return FOBOS(l2_in="gradient")
-        t0 = _harmonic_offset(rule, float(problem.regularizer.rho))
+        t0 = _harmonic_offset(rule, float(problem.penalty.rho))
         if self.sign_at_zero == 0.0 and t0 is not None and not self.sweep:
             return HarmonicSGD(t0)
         return DenseSGD(float(self.sign_at_zero))
@@ -99,7 +99,7 @@ class DenseSGD(NamedTuple):
     ) -> DenseSchedule:
         """The arrays for the next ``len(eta)`` steps."""
         bias_eta = eta if problem.intercept else 0.0 * eta
-        return DenseSchedule(eta, bias_eta, omega, float(problem.regularizer.rho), float(self.sign_at_zero))
+        return DenseSchedule(eta, bias_eta, omega, float(problem.penalty.rho), float(self.sign_at_zero))
 
 
 @kernel
@@ -123,9 +123,9 @@ def learn_dense(rows, order, schedule, method, state):
         oc, curve = omega[k] * c, 0.0 * c
         if sums > 2:
             curve = weight * curvature(loss, margin, y)
-        for j in range(U(cell.size) // stride):  # the regularizer's part, and the sum of iterates
+        for j in range(U(cell.size) // stride):  # the penalty's part, and the sum of iterates
             at = j * stride
-            w, pull = load(lanes, cell, at), lam * (eta * penalty(reg, j))
+            w, pull = load(lanes, cell, at), lam * (eta * feature_weight(reg, j))
             if sums > 0:
                 store(lanes, cell, at + m, load(lanes, cell, at + m) + omega[k] * w)
             store(lanes, cell, at, w - w * (eta * rho) - where(w == 0.0, pull * sign_at_zero, signed(pull, w)))
@@ -189,7 +189,7 @@ class HarmonicSGD(NamedTuple):
 
     def check(self, problem: Problem) -> None:
         """Refuse what cannot be done."""
-        if not problem.regularizer.rho > 0.0:
+        if not problem.penalty.rho > 0.0:
             raise ValueError("HarmonicSGD needs rho > 0: its steps are 1 / (rho (t + t0)).")
 
     def place(self, problem: Problem, state: State, w: np.ndarray, b: np.ndarray) -> None:
@@ -205,7 +205,7 @@ class HarmonicSGD(NamedTuple):
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> HarmonicSchedule:
         """The arrays for the next ``len(eta)`` steps."""
-        rho, n = float(problem.regularizer.rho), len(eta)
+        rho, n = float(problem.penalty.rho), len(eta)
         clock = np.arange(t, t + n)
         if not np.allclose(eta * rho * (clock + 1 + self.t0), 1.0, rtol=1e-12, atol=0.0):
             raise ValueError(f"HarmonicSGD needs the steps 1 / (rho (t + {self.t0:.6g})); use SGD for any others.")
@@ -223,16 +223,16 @@ class HarmonicSGD(NamedTuple):
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Close the sums of every coordinate, and start a new block."""
         if problem.sums:
-            settle_harmonic(block.table, block.start, t, float(problem.regularizer.rho), problem.method, state)
+            settle_harmonic(block.table, block.start, t, float(problem.penalty.rho), problem.method, state)
         block.table[0] = 0.0
         block.start = t
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
         """The iterate after t examples."""
         touched, lanes, bias = self.layout.views(problem, state)
-        method, pen = problem.method, problem.regularizer.penalties(problem.d)[:, None]
+        method, pen = problem.method, problem.penalty.feature_weights(problem.d)[:, None]
         u = lanes[:, 0]
-        _, _, now = _idle(np.abs(u), _fall(method.lams, pen, float(problem.regularizer.rho)), t - touched)
+        _, _, now = _idle(np.abs(u), _fall(method.lams, pen, float(problem.penalty.rho)), t - touched)
         w = np.where(now != 0.0, np.sign(u) * now, 0.0) * _factor(np.array([t]), self.t0)
         return w[:, : problem.m], bias[0, : problem.m].copy()
 
@@ -287,7 +287,7 @@ def learn_harmonic(rows, order, schedule, method, state):
         s = 0.0 * b
         for p in range(start, stop):  # catch up, inner product
             j = U(indices[p])
-            at, pen = j * stride, penalty(reg, j)
+            at, pen = j * stride, feature_weight(reg, j)
             for q in range(m):
                 u = cell[at + one + q]
                 if u != 0.0:
@@ -308,7 +308,7 @@ def learn_harmonic(rows, order, schedule, method, state):
             j = U(indices[p])
             at = j * stride
             u = load(lanes, cell, at + one)
-            store(lanes, cell, at + one, u - c * data[p] - signed(_fall(lam, penalty(reg, j), rho), u))
+            store(lanes, cell, at + one, u - c * data[p] - signed(_fall(lam, feature_weight(reg, j), rho), u))
             cell[at] = t + 1.0
             if sums > 1:
                 f = at + one + m + m
@@ -334,7 +334,7 @@ def settle_harmonic(table, origin, clock, rho, method, state):
     m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
     stride, rows = one + (one + sums) * m, U(clock - origin)
     for j in range(U(cell.size) // stride):
-        at, pen = j * stride, penalty(reg, j)
+        at, pen = j * stride, feature_weight(reg, j)
         for q in range(m):
             u = cell[at + one + q]
             if u != 0.0:

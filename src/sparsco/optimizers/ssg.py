@@ -23,7 +23,7 @@ from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import load, maximum, minimum, of_row, store, where, width
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
-from ..penalties import penalty, prox
+from ..penalties import feature_weight, prox
 from ..problem.state import Block, Layout, Problem, State, tracks
 from .orda import check_constants, constants, growing
 
@@ -80,7 +80,7 @@ class SSG(NamedTuple):
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Schedule:
         """The arrays for the next ``len(omega)`` steps; no ``eta``."""
-        k, rho = np.arange(t, t + len(omega), dtype=np.float64), float(problem.regularizer.rho)
+        k, rho = np.arange(t, t + len(omega), dtype=np.float64), float(problem.penalty.rho)
         L_bias = growing(k, self.gamma, self.c0)
         L = self.gamma + 0.25 * rho * (k + 2.0) ** 2 if rho > 0.0 else L_bias
         return Schedule(omega, L, L_bias, rho, float(problem.intercept))
@@ -139,7 +139,7 @@ def learn(rows, order, schedule, method, state):
                 g = at + U(5) * m
                 store(lanes, cell, g, load(lanes, cell, g) + curve * data[p] * data[p])
         for j in range(d):
-            at, tau = j * stride, lam * (penalty(reg, j) / L)
+            at, tau = j * stride, lam * (feature_weight(reg, j) / L)
             y, slope = load(lanes, cell, at), load(lanes, cell, at + m + m)
             v = y * (1.0 - rho / L) - slope / L
             x = prox(reg, v, tau)

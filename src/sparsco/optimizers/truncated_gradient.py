@@ -16,7 +16,7 @@ import numpy as np
 from ..jit.dispatch import kernel
 from ..jit.lanes import where
 from ..parts.contracts import Optimizer, Penalty, part
-from ..penalties import falls, penalty, prox, strength
+from ..penalties import falls, feature_weight, prox, strength
 from ..problem.state import Block, Layout, Problem, State
 from . import fobos
 from .fobos import FOBOS
@@ -24,26 +24,26 @@ from .fobos import FOBOS
 
 @part(Penalty)
 class Truncating(NamedTuple):
-    """Another regularizer whose prox leaves alone what is above theta in size."""
+    """Another penalty whose prox leaves alone what is above theta in size."""
 
     base: Any
     theta: float
 
-    def prox(regularizer, v, s):  # noqa: N805
-        return where(abs(v) <= regularizer.theta, prox(regularizer.base, v, s), v)
+    def prox(penalty, v, s):  # noqa: N805
+        return where(abs(v) <= penalty.theta, prox(penalty.base, v, s), v)
 
-    def falls(regularizer, v):  # noqa: N805
-        return where(abs(v) <= regularizer.theta, 0.0 * v + falls(regularizer.base, v), 0.0 * v)
+    def falls(penalty, v):  # noqa: N805
+        return where(abs(v) <= penalty.theta, 0.0 * v + falls(penalty.base, v), 0.0 * v)
 
-    def strength(regularizer, w):  # noqa: N805
-        return strength(regularizer.base, w)
+    def strength(penalty, w):  # noqa: N805
+        return strength(penalty.base, w)
 
-    def penalty(regularizer, j):  # noqa: N805
-        return penalty(regularizer.base, j)
+    def feature_weight(penalty, j):  # noqa: N805
+        return feature_weight(penalty.base, j)
 
-    def penalties(regularizer, d: int) -> np.ndarray:  # noqa: N805
+    def feature_weights(penalty, d: int) -> np.ndarray:  # noqa: N805
         """pen as a vector."""
-        return regularizer.base.penalties(d)
+        return penalty.base.feature_weights(d)
 
     @property
     def lam(self) -> float:
@@ -77,7 +77,7 @@ class TruncatedGradient(NamedTuple):
             raise ValueError(f"TruncatedGradient(K={self.K!r}): K is a whole number of examples, at least 1.")
         if not self.theta > 0.0:
             raise ValueError(f"TruncatedGradient(theta={self.theta!r}): theta must be above 0, or inf to spare none.")
-        if self.theta < math.inf and problem.regularizer.rho > 0.0:
+        if self.theta < math.inf and problem.penalty.rho > 0.0:
             raise ValueError(
                 f"TruncatedGradient(theta={self.theta!r}) needs a problem without L2 term: choose theta=inf or "
                 "l1_ratio=1."
@@ -105,16 +105,16 @@ class TruncatedGradient(NamedTuple):
         return fobos.iterate(self.layout, self._own(problem), state, block, t)
 
     def _own(self, problem: Problem) -> Problem:
-        return problem._replace(regularizer=sparing(problem.regularizer, self.theta))
+        return problem._replace(penalty=sparing(problem.penalty, self.theta))
 
 
-def sparing(regularizer: Any, theta: float) -> Any:
-    """The regularizer that spares what is above theta."""
-    return regularizer if theta == math.inf else Truncating(regularizer, float(theta))
+def sparing(penalty: Any, theta: float) -> Any:
+    """The penalty that spares what is above theta."""
+    return penalty if theta == math.inf else Truncating(penalty, float(theta))
 
 
 class Learn(NamedTuple):
-    """FOBOS' kernel with the regularizer that spares what is above theta."""
+    """FOBOS' kernel with the penalty that spares what is above theta."""
 
     theta: float
 
@@ -126,7 +126,7 @@ class Learn(NamedTuple):
         fobos.Learn().py_func(rows, order, schedule, self._own(method), state)
 
     def _own(self, method: Any) -> Any:
-        return method._replace(regularizer=sparing(method.regularizer, self.theta))
+        return method._replace(penalty=sparing(method.penalty, self.theta))
 
 
 @kernel

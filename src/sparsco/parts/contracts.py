@@ -157,17 +157,17 @@ class Penalty(Contract, kind="penalty"):
         """prox(v, s) - g; better with one rounding of v than with two, for float32. By default with two."""
         return prox(penalty, v, s) - g
 
-    def penalty(penalty: Any, j: Any) -> Any:
+    def feature_weight(penalty: Any, j: Any) -> Any:
         """pen_j, the relative weight of feature j in the non-smooth part. By default 1."""
         return 1.0
 
-    def penalties(penalty: Any, d: int) -> np.ndarray:
+    def feature_weights(penalty: Any, d: int) -> np.ndarray:
         """Return pen as a vector of d numbers. By default ones."""
         return np.ones(d)
 
     def prox_all(penalty: Any, W: np.ndarray, s: Any) -> np.ndarray:
         """argmin_U ||U - W||^2 / 2 + s r(U) over whole arrays, (d,) or (d, m). By default by prox."""
-        pen = penalty.penalties(len(W))
+        pen = penalty.feature_weights(len(W))
         return prox(penalty, W, s * (penalty.lam * (pen if W.ndim == 1 else pen[:, None])))
 
     def coarsened(penalty: Any, M: np.ndarray) -> Any:
@@ -214,7 +214,7 @@ class Penalty(Contract, kind="penalty"):
 
 
 prox, strength = dispatched(Penalty.prox), dispatched(Penalty.strength)
-falls, stepped, penalty = optional(Penalty.falls), optional(Penalty.stepped), optional(Penalty.penalty)
+falls, stepped, feature_weight = optional(Penalty.falls), optional(Penalty.stepped), optional(Penalty.feature_weight)
 
 
 # ---- mirror maps -----------------------------------------------------------------------------------------------------

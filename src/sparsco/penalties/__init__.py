@@ -17,8 +17,8 @@ from .base import (
     bounds,
     checked,
     falls,
+    feature_weight,
     is_of_fixed_width,
-    penalty,
     prox,
     prox_all,
     prox_with_l2,
@@ -37,6 +37,6 @@ PENALTIES = {"elasticnet": ElasticNet, "row-group": RowGroup, "trace": TraceNorm
 __all__ = [
     "Auto", "AutoElasticNet", "Box", "ElasticNet", "GroupL1", "L1", "L1Ball", "L2", "L2Ball", "NonNegative",
     "PENALTIES", "RowGroup", "SparseGroup", "TraceNorm", "WeightedElasticNet", "bounds", "checked",
-    "elastic_net", "falls", "is_of_fixed_width", "penalty", "prox", "prox_all",
+    "elastic_net", "falls", "feature_weight", "is_of_fixed_width", "prox", "prox_all",
     "prox_with_l2", "restricted", "scaled", "soft", "stepped", "strength",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from .separable import ElasticNet, WeightedElasticNet, elastic_net
 
 @part(Penalty)
 class Auto(NamedTuple):
-    """A regularizer to be: ``record(lam, rho)`` with lam the ``fraction`` of the least one that selects nothing."""
+    """A penalty to be: ``record(lam, rho)`` with lam the ``fraction`` of the least one that selects nothing."""
 
     fraction: float
     l1_ratio: float
@@ -37,7 +37,7 @@ class Auto(NamedTuple):
         return self.l1_ratio > 0.0
 
     def at(self, lam_max: float) -> Any:
-        """The regularizer for this lam_max."""
+        """The penalty for this lam_max."""
         return scaled(self.record, self.fraction * lam_max / (self.l1_ratio or 1.0), self.l1_ratio)
 
 

@@ -25,23 +25,23 @@ class Box(NamedTuple):
 
     lam = 0.0
 
-    def check(regularizer, d):
-        if not np.all(np.asarray(regularizer.low) <= np.asarray(regularizer.high)):
+    def check(penalty, d):
+        if not np.all(np.asarray(penalty.low) <= np.asarray(penalty.high)):
             raise ValueError("Box(low, high): no bound low may exceed its bound high.")
-        if any(np.shape(bound) not in ((), (d,)) for bound in regularizer[:2]):
+        if any(np.shape(bound) not in ((), (d,)) for bound in penalty[:2]):
             raise ValueError(f"Box(low, high): a bound is one number or one for each of the {d} features.")
 
-    def prox_all(regularizer, W, s):
-        return projections.box(W, *regularizer._bounds(W))
+    def prox_all(penalty, W, s):
+        return projections.box(W, *penalty._bounds(W))
 
-    def strength(regularizer, w):
-        low, high = regularizer._bounds(w)
+    def strength(penalty, w):
+        low, high = penalty._bounds(w)
         least, most = low - 1e-9 * np.abs(low), high + 1e-9 * np.abs(high)  # means of points on a bound are rounded
         inside = ((w >= least) & (w <= most)).all(0)
-        return np.where(inside, 0.5 * regularizer.rho * np.square(w).sum(0), np.inf)
+        return np.where(inside, 0.5 * penalty.rho * np.square(w).sum(0), np.inf)
 
-    def _bounds(regularizer, W):
-        return (b if np.ndim(b) == 0 else beside(np.asarray(b), W) for b in regularizer[:2])
+    def _bounds(penalty, W):
+        return (b if np.ndim(b) == 0 else beside(np.asarray(b), W) for b in penalty[:2])
 
 @part(Penalty, radius="of the ball; None: the norm of a ridge regression on the first rows")
 class L1Ball(NamedTuple):
@@ -58,19 +58,19 @@ class L1Ball(NamedTuple):
     form = "l1-ball"
     open_fields = ("radius",)
 
-    def check(regularizer, d):
-        if regularizer.radius is not None:
-            _check_radius(regularizer)
+    def check(penalty, d):
+        if penalty.radius is not None:
+            _check_radius(penalty)
 
-    def resolve(regularizer, norm):
+    def resolve(penalty, norm):
         """The record with its radius; ``norm()`` gives the L1 norm of a ridge regression."""
-        return regularizer._replace(radius=norm() or 1.0) if regularizer.radius is None else regularizer
+        return penalty._replace(radius=norm() or 1.0) if penalty.radius is None else penalty
 
-    def prox_all(regularizer, W, s):
-        return projections.l1_ball(W, regularizer.radius)
+    def prox_all(penalty, W, s):
+        return projections.l1_ball(W, penalty.radius)
 
-    def strength(regularizer, W):
-        return _inside(regularizer, W, np.abs(W).sum())
+    def strength(penalty, W):
+        return _inside(penalty, W, np.abs(W).sum())
 
 
 @part(Penalty, radius="of the ball")
@@ -83,20 +83,20 @@ class L2Ball(NamedTuple):
     lam = 0.0
     kind = "global"
 
-    def check(regularizer, d):
-        _check_radius(regularizer)
+    def check(penalty, d):
+        _check_radius(penalty)
 
-    def prox_all(regularizer, W, s):
-        return projections.l2_ball(W, regularizer.radius)
+    def prox_all(penalty, W, s):
+        return projections.l2_ball(W, penalty.radius)
 
-    def strength(regularizer, W):
-        return _inside(regularizer, W, np.linalg.norm(W))
+    def strength(penalty, W):
+        return _inside(penalty, W, np.linalg.norm(W))
 
-def _check_radius(regularizer: Any) -> None:
-    if not 0.0 < regularizer.radius < np.inf:
-        raise ValueError(f"{type(regularizer).__name__}(radius={regularizer.radius!r}): it must be a positive number.")
+def _check_radius(penalty: Any) -> None:
+    if not 0.0 < penalty.radius < np.inf:
+        raise ValueError(f"{type(penalty).__name__}(radius={penalty.radius!r}): it must be a positive number.")
 
 
-def _inside(regularizer: Any, W: np.ndarray, norm: float) -> float:
+def _inside(penalty: Any, W: np.ndarray, norm: float) -> float:
     """The L2 term inside the ball, to rounding, and infinity outside."""
-    return half_square(regularizer, W) if norm <= regularizer.radius * (1.0 + 1e-9) else np.inf
+    return half_square(penalty, W) if norm <= penalty.radius * (1.0 + 1e-9) else np.inf

@@ -27,19 +27,19 @@ class RowGroup(NamedTuple):
 
     kind = "grouped"
 
-    def prox(regularizer, v, s):
+    def prox(penalty, v, s):
         return v * maximum(1.0 - s / _length(v), 0.0 * v)
 
-    def falls(regularizer, v):
+    def falls(penalty, v):
         return abs(v) / _length(v)
 
-    def prox_all(regularizer, W, s):
-        return W * _shrunk(_norms(W), s * regularizer.lam)
+    def prox_all(penalty, W, s):
+        return W * _shrunk(_norms(W), s * penalty.lam)
 
-    def strength(regularizer, W):
-        return regularizer.lam * _norms(W).sum() + half_square(regularizer, W)
+    def strength(penalty, W):
+        return penalty.lam * _norms(W).sum() + half_square(penalty, W)
 
-    def coarsened(regularizer, M):
+    def coarsened(penalty, M):
         return M.max(1, keepdims=True)
 
     def dual_norm(G):
@@ -66,27 +66,27 @@ class GroupL1(NamedTuple):
 
     kind = "grouped"
 
-    def check(regularizer, d):
-        groups = np.asarray(regularizer.groups)
+    def check(penalty, d):
+        groups = np.asarray(penalty.groups)
         if groups.shape != (d,) or groups.dtype.kind not in "iu" or (d and groups.min() < 0):
             raise ValueError(f"groups must be {d} whole numbers from 0 on, the group of each feature.")
         if d and groups.max() >= d:
             raise ValueError(f"groups has the number {groups.max()}: number the groups of {d} features from 0 on.")
 
-    def prox_all(regularizer, W, s):
+    def prox_all(penalty, W, s):
         if np.ndim(s):
-            s = _by_group(regularizer, np.ravel(s)) / np.maximum(np.bincount(regularizer.groups), 1)
-        shrunk = _shrunk(_group_norms(regularizer, W), s * regularizer.lam * _sizes(regularizer))
-        return W * beside(shrunk[regularizer.groups], W)
+            s = _by_group(penalty, np.ravel(s)) / np.maximum(np.bincount(penalty.groups), 1)
+        shrunk = _shrunk(_group_norms(penalty, W), s * penalty.lam * _sizes(penalty))
+        return W * beside(shrunk[penalty.groups], W)
 
-    def strength(regularizer, W):
-        norms = _group_norms(regularizer, W) @ _sizes(regularizer)
-        return regularizer.lam * norms + half_square(regularizer, W)
+    def strength(penalty, W):
+        norms = _group_norms(penalty, W) @ _sizes(penalty)
+        return penalty.lam * norms + half_square(penalty, W)
 
-    def coarsened(regularizer, M):
-        largest = np.zeros(int(regularizer.groups.max(initial=-1)) + 1)
-        np.maximum.at(largest, regularizer.groups, M.max(1))
-        return largest[regularizer.groups][:, None]
+    def coarsened(penalty, M):
+        largest = np.zeros(int(penalty.groups.max(initial=-1)) + 1)
+        np.maximum.at(largest, penalty.groups, M.max(1))
+        return largest[penalty.groups][:, None]
 
 
 @part(
@@ -106,25 +106,25 @@ class SparseGroup(NamedTuple):
 
     kind = "grouped"
 
-    def check(regularizer, d):
-        regularizer._group.check(d)
-        if not 0.0 <= regularizer.share <= 1.0:
-            raise ValueError(f"SparseGroup(share={regularizer.share!r}): the share of the L1 part lies in [0, 1].")
+    def check(penalty, d):
+        penalty._group.check(d)
+        if not 0.0 <= penalty.share <= 1.0:
+            raise ValueError(f"SparseGroup(share={penalty.share!r}): the share of the L1 part lies in [0, 1].")
 
     @property
-    def _group(regularizer):
-        lam, groups, share, _, sized = regularizer
+    def _group(penalty):
+        lam, groups, share, _, sized = penalty
         return GroupL1(lam * (1.0 - share), groups, 0.0, sized)
 
-    def prox_all(regularizer, W, s):
-        return regularizer._group.prox_all(soft(W, s * (regularizer.lam * regularizer.share)), s)
+    def prox_all(penalty, W, s):
+        return penalty._group.prox_all(soft(W, s * (penalty.lam * penalty.share)), s)
 
-    def strength(regularizer, W):
-        l1 = regularizer.lam * regularizer.share * np.abs(W).sum()
-        return l1 + regularizer._group.strength(W) + half_square(regularizer, W)
+    def strength(penalty, W):
+        l1 = penalty.lam * penalty.share * np.abs(W).sum()
+        return l1 + penalty._group.strength(W) + half_square(penalty, W)
 
-    def coarsened(regularizer, M):
-        return regularizer._group.coarsened(M)
+    def coarsened(penalty, M):
+        return penalty._group.coarsened(M)
 
 @part(Penalty)
 class TraceNorm(NamedTuple):
@@ -137,19 +137,19 @@ class TraceNorm(NamedTuple):
     cost = "one SVD per mini-batch"
     suggested_batch = 64
 
-    def prox_all(regularizer, W, s):
+    def prox_all(penalty, W, s):
         out = np.zeros_like(W)
         rows = np.flatnonzero(W.any(1)) if W.ndim == 2 else np.arange(len(W))
         if rows.size:
             U, sizes, Vt = np.linalg.svd(W[rows].reshape(rows.size, -1), full_matrices=False)
-            kept = sizes - s * regularizer.lam
+            kept = sizes - s * penalty.lam
             rank = np.count_nonzero(kept > sizes[0] * max(W.shape) * np.finfo(float).eps)  # what can be told from 0
             out[rows] = ((U[:, :rank] * kept[:rank]) @ Vt[:rank]).reshape(W[rows].shape)
         return out
 
-    def strength(regularizer, W):
+    def strength(penalty, W):
         sizes = np.linalg.svd(W.reshape(len(W), -1), compute_uv=False)
-        return regularizer.lam * sizes.sum() + half_square(regularizer, W)
+        return penalty.lam * sizes.sum() + half_square(penalty, W)
 
     def dual_norm(G):
         """The least lam at which W = 0 is optimal for the gradient G there."""
@@ -165,16 +165,16 @@ def _shrunk(norms: np.ndarray, s: Any) -> np.ndarray:
     return np.maximum(1.0 - np.divide(s, norms, out=np.ones_like(norms), where=norms > s), 0.0)
 
 
-def _by_group(regularizer: Any, values: np.ndarray) -> np.ndarray:
-    return np.bincount(regularizer.groups, values)
+def _by_group(penalty: Any, values: np.ndarray) -> np.ndarray:
+    return np.bincount(penalty.groups, values)
 
 
-def _group_norms(regularizer: Any, W: np.ndarray) -> np.ndarray:
+def _group_norms(penalty: Any, W: np.ndarray) -> np.ndarray:
     squares = np.square(W)
-    return np.sqrt(_by_group(regularizer, squares if W.ndim == 1 else squares.sum(1)))
+    return np.sqrt(_by_group(penalty, squares if W.ndim == 1 else squares.sum(1)))
 
 
-def _sizes(regularizer: Any) -> np.ndarray:
+def _sizes(penalty: Any) -> np.ndarray:
     """The factor of each group's norm."""
-    counts = np.bincount(regularizer.groups)
-    return np.sqrt(counts) if regularizer.sized else np.ones(len(counts))
+    counts = np.bincount(penalty.groups)
+    return np.sqrt(counts) if penalty.sized else np.ones(len(counts))

@@ -18,14 +18,14 @@ class ElasticNet(NamedTuple):
     lam: float
     rho: float = 0.0
 
-    def prox(regularizer, v, s):  # noqa: N805
+    def prox(penalty, v, s):  # noqa: N805
         return v - minimum(maximum(v, -s), s)
 
-    def stepped(regularizer, v, s, g):  # noqa: N805
+    def stepped(penalty, v, s, g):  # noqa: N805
         return v - (minimum(maximum(v, -s), s) + g)
 
-    def strength(regularizer, w):  # noqa: N805
-        return regularizer.lam * np.abs(w).sum(0) + l2_terms(regularizer, w)
+    def strength(penalty, w):  # noqa: N805
+        return penalty.lam * np.abs(w).sum(0) + l2_terms(penalty, w)
 
 
 @part(Penalty, pen="the weight of each feature in the L1 norm, at least 0")
@@ -38,16 +38,16 @@ class WeightedElasticNet(NamedTuple):
 
     prox, stepped = ElasticNet.prox, ElasticNet.stepped
 
-    def penalty(regularizer, j):  # noqa: N805
-        return regularizer.pen[j]
+    def feature_weight(penalty, j):  # noqa: N805
+        return penalty.pen[j]
 
-    def strength(regularizer, w):  # noqa: N805
-        pen = regularizer.pen if w.ndim == 1 else regularizer.pen[:, None]
-        return regularizer.lam * (pen * np.abs(w)).sum(0) + l2_terms(regularizer, w)
+    def strength(penalty, w):  # noqa: N805
+        pen = penalty.pen if w.ndim == 1 else penalty.pen[:, None]
+        return penalty.lam * (pen * np.abs(w)).sum(0) + l2_terms(penalty, w)
 
-    def penalties(regularizer, d: int) -> np.ndarray:  # noqa: N805
+    def feature_weights(penalty, d: int) -> np.ndarray:  # noqa: N805
         """pen as a vector."""
-        return np.asarray(regularizer.pen, dtype=np.float64)
+        return np.asarray(penalty.pen, dtype=np.float64)
 
 
 _AT_ONCE = 1e300
@@ -61,17 +61,17 @@ class NonNegative(NamedTuple):
     lam: float
     rho: float = 0.0
 
-    def prox(regularizer, v, s):
+    def prox(penalty, v, s):
         return maximum(v - s, 0.0 * v)
 
-    def falls(regularizer, v):
+    def falls(penalty, v):
         return where(v > 0.0, 0.0 * v + 1.0, 0.0 * v + _AT_ONCE)
 
-    def prox_all(regularizer, W, s):
-        return np.maximum(W - s * regularizer.lam, 0.0)
+    def prox_all(penalty, W, s):
+        return np.maximum(W - s * penalty.lam, 0.0)
 
-    def strength(regularizer, w):
-        value = regularizer.lam * w.sum(0) + 0.5 * regularizer.rho * np.square(w).sum(0)
+    def strength(penalty, w):
+        value = penalty.lam * w.sum(0) + 0.5 * penalty.rho * np.square(w).sum(0)
         return np.where((w >= 0.0).all(0), value, np.inf)
 
     def dual_norm(G):

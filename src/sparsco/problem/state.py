@@ -35,7 +35,7 @@ class Method(NamedTuple):
     """What is compiled into a kernel, by type."""
 
     loss: Any
-    regularizer: Any
+    penalty: Any
     lanes: Any
     watch: Any
     lams: np.ndarray
@@ -100,7 +100,7 @@ class Problem(NamedTuple):
     """The objective, and what to watch while minimising it."""
 
     loss: Any
-    regularizer: Any
+    penalty: Any
     d: int
     m: int = 1
     intercept: bool = True
@@ -148,24 +148,24 @@ class Problem(NamedTuple):
         return bool(follows(self.watch))
 
     def at(self, features: Any) -> Problem:
-        """The same problem in some of its features, an array or a slice; for regularizers that treat each by itself."""
+        """The same problem in some of its features, an array or a slice; for penalties that treat each by itself."""
         count = len(range(*features.indices(self.d))) if isinstance(features, slice) else len(features)
-        return self._replace(d=count, regularizer=restricted(self.regularizer, features))
+        return self._replace(d=count, penalty=restricted(self.penalty, features))
 
-    def regularizer_of(self, lane: int) -> Any:
-        """The regularizer of one lane."""
-        return self.regularizer if self.lams is None else self.regularizer._replace(lam=float(self.lams[lane]))
+    def penalty_of(self, lane: int) -> Any:
+        """The penalty of one lane."""
+        return self.penalty if self.lams is None else self.penalty._replace(lam=float(self.lams[lane]))
 
     def strengths(self, w: np.ndarray) -> Any:
-        """psi of every model, w (d, m); one number for all where the regularizer ties them together."""
-        every = self.regularizer if self.lams is None else self.regularizer._replace(lam=self.lams)
+        """psi of every model, w (d, m); one number for all where the penalty ties them together."""
+        every = self.penalty if self.lams is None else self.penalty._replace(lam=self.lams)
         return strength(every, w)
 
     @property
     def method(self) -> Method:
         lams = np.zeros(self.width)
-        lams[: self.m] = self.regularizer.lam if self.lams is None else self.lams
-        return Method(cast(self.loss), cast(self.regularizer), self.lanes, self.watch, self.packed(lams))
+        lams[: self.m] = self.penalty.lam if self.lams is None else self.lams
+        return Method(cast(self.loss), cast(self.penalty), self.lanes, self.watch, self.packed(lams))
 
 
 def slices(d: int, length: int = 1 << 17) -> list[slice]:
@@ -175,7 +175,7 @@ def slices(d: int, length: int = 1 << 17) -> list[slice]:
 
 def is_coupled(problem: Problem) -> bool:
     """Whether the models of a problem have to be converted together, by maps of whole arrays."""
-    return problem.loss.couples or not problem.regularizer.is_absolute
+    return problem.loss.couples or not problem.penalty.is_absolute
 
 
 class Means(NamedTuple):

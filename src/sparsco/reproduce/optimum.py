@@ -16,7 +16,7 @@ def optimum(X: Any, y: np.ndarray, loss: Any, lam: float, rho: float, pen: np.nd
     rows, targets, weights = as_matrix(X), np.reshape(y, (-1, 1)).astype(np.float64), np.ones((len(y), 1))
     found = polish(
         lambda: (Part(*part) for part in slices(rows, targets, weights)), np.zeros((rows.d, 1)), np.zeros(1), loss=loss,
-        regularizer=WeightedElasticNet(lam, rho, pen), intercept=False, tol=tol,
+        penalty=WeightedElasticNet(lam, rho, pen), intercept=False, tol=tol,
     )  # fmt: skip
     if found.gaps[0] > tol:
         raise ArithmeticError(f"the exact optimum was not found: the largest violation is {found.gaps[0]:.2g} lam.")

@@ -52,7 +52,7 @@ class Synthetic(NamedTuple):
     loss = Squared()
 
     @property
-    def regularizer(self) -> ElasticNet:
+    def penalty(self) -> ElasticNet:
         return ElasticNet(self.lam, self.rho)
 
     @property
@@ -125,7 +125,7 @@ class Classification(NamedTuple):
         return self._rows()[0].d
 
     @property
-    def regularizer(self) -> WeightedElasticNet:
+    def penalty(self) -> WeightedElasticNet:
         return WeightedElasticNet(self.lam, self.rho, np.r_[np.ones(self.d - 1), 0.0])
 
     def _rows(self) -> tuple[Matrix, Any, np.ndarray, Any, np.ndarray]:
@@ -142,7 +142,7 @@ class Classification(NamedTuple):
         """Objective on all training rows, test error, and densities without the intercept."""
         _, X, y, X_test, y_test = self._rows()
         return {
-            "Obj": float(value(self.loss, X @ w, y).mean() + self.regularizer.strength(w)),
+            "Obj": float(value(self.loss, X @ w, y).mean() + self.penalty.strength(w)),
             "TE": float(np.mean(np.where(X_test @ w > 0.0, 1.0, -1.0) != y_test)),
             "ED": metrics.exact_density(w[:-1]),
             "TD": metrics.truncated_density(w[:-1]),
@@ -155,7 +155,7 @@ class Classification(NamedTuple):
     def exact(self) -> np.ndarray:
         """The minimum of the objective on all training rows."""
         _, X, y, _, _ = self._rows()
-        return optimum(X, y, self.loss, self.lam, self.rho, self.regularizer.pen)
+        return optimum(X, y, self.loss, self.lam, self.rho, self.penalty.pen)
 
     def weights(self, w: np.ndarray) -> np.ndarray:
         """The penalised ones: all but the intercept."""
@@ -172,7 +172,7 @@ class Tomography(NamedTuple):
     seed: int = 0
 
     loss = Squared()
-    regularizer = L1(0.0)
+    penalty = L1(0.0)
 
     @property
     def d(self) -> int:
@@ -253,7 +253,7 @@ class SVM(NamedTuple):
         return 1.0 / (4 * len(_two_classes(self.source)[1]) // 5)
 
     @property
-    def regularizer(self) -> ElasticNet:
+    def penalty(self) -> ElasticNet:
         return ElasticNet(0.0, self.rho)
 
     def mu(self, trial: int) -> float:
@@ -309,7 +309,7 @@ class Ratings(NamedTuple):
         return _ratings(self.source, self.rows)
 
     @property
-    def regularizer(self) -> L1Ball:
+    def penalty(self) -> L1Ball:
         return L1Ball(self.radius)
 
     def steps(self, preset: str) -> dict[str, Any]:
@@ -381,7 +381,7 @@ def _tuned_ball(problem: Ratings, preset: str) -> tuple[float, int]:
         optimizer, conversion, rule, _ = PRESETS[preset](paper=True, **constants)
         errors = []
         for part in (0, 1):
-            run = Run(problem.loss, problem.regularizer, optimizer, conversion, rule, d=problem.d, intercept=False)
+            run = Run(problem.loss, problem.penalty, optimizer, conversion, rule, d=problem.d, intercept=False)
             try:
                 run.feed(matrix, y, order=np.flatnonzero(half == part))
                 errors.append(np.mean(np.square(X[half != part] @ run.finish().w[:, 0] - y[half != part])))
@@ -419,7 +419,7 @@ def _tuned(problem: SVM, trial: int) -> float:
         for k in range(10):
             rows = np.flatnonzero(fold != k)
             method = FOBOS(problem.l2_in), Last(), step
-            run = Run(problem.loss, problem.regularizer, *method, d=problem.d, intercept=False)
+            run = Run(problem.loss, problem.penalty, *method, d=problem.d, intercept=False)
             run.feed(as_matrix(X[rows]), y[rows], order=rng.integers(len(rows), size=len(rows)))
             w = run.finish().w[:, 0]
             held_out = value(problem.loss, X[fold == k] @ w, y[fold == k])

@@ -160,12 +160,12 @@ def _run(problem: Any, what: Preset | str, seed: int, trial: int) -> Run:
     initial = problem.initial(trial) if hasattr(problem, "initial") else None
     if isinstance(what, Preset):
         *method, penalty = what
-        penalty = problem.regularizer if penalty is None else penalty
+        penalty = problem.penalty if penalty is None else penalty
         return Run(problem.loss, penalty, *method, d=problem.d, intercept=False, seed=seed, initial=initial)
     kind = SparseClassifier if problem.loss.classifies else SparseRegressor
-    model = kind(loss=problem.loss, penalty=problem.regularizer)
-    _, *chosen = parts(model, problem.regularizer)
-    return Run(problem.loss, problem.regularizer, *chosen, d=problem.d, intercept=False)
+    model = kind(loss=problem.loss, penalty=problem.penalty)
+    _, *chosen = parts(model, problem.penalty)
+    return Run(problem.loss, problem.penalty, *chosen, d=problem.d, intercept=False)
 
 
 def _rounded(problem: Any, method: dict[str, Any], models: dict[str, Any], k: int) -> np.ndarray | None:

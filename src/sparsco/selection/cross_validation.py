@@ -193,7 +193,7 @@ def _like(whole: Any, d: int) -> Any:
     """Return a learner of a fold: the same problem, its strengths those that the first rows told."""
     state = whole.fit_state
     runs = state.begun()
-    lams, regularizer, at = np.zeros(len(whole.strengths)), runs[0].problem.regularizer, 0
+    lams, penalty, at = np.zeros(len(whole.strengths)), runs[0].problem.penalty, 0
     for run in runs:  # those of further classes repeat the strengths
         own = run.problem.lams[:: run.targets.base.m]
         lams[at : at + len(own)] = own
@@ -201,8 +201,8 @@ def _like(whole: Any, d: int) -> Any:
     learner = whole.twin(state.clone([]))
     learner.learn_strengths(lams, whole.in_float32)
     if not isinstance(learner.penalty, tuple):
-        total = float(regularizer.lam + regularizer.rho)
-        learner.alpha, learner.l1_ratio = total, float(regularizer.lam) / total if total > 0.0 else 1.0
+        total = float(penalty.lam + penalty.rho)
+        learner.alpha, learner.l1_ratio = total, float(penalty.lam) / total if total > 0.0 else 1.0
     learner.fit_state.start(new_runs(learner, d), Phase.STREAM, learner)
     return learner
 

@@ -107,10 +107,10 @@ def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]
             parts[k].append((coef, answer.b[own], report))
             lams[k] = run.problem.lams[own.start]
             k = (k + 1) % len(parts)
-    regularizer, out = runs[0].problem.regularizer, []
+    penalty, out = runs[0].problem.penalty, []
     for lam, part in zip(lams, parts, strict=True):
         coef, b, reports = zip(*part, strict=True)
-        report = described(runs, regularizer._replace(lam=float(lam))) | {"converted": list(reports)}
+        report = described(runs, penalty._replace(lam=float(lam))) | {"converted": list(reports)}
         coef = sp.csr_array(sp.vstack(coef)) if len(coef) > 1 else coef[0]
         out.append(Solved(coef, np.concatenate(b), runs[0].examples, [], report))
     return out

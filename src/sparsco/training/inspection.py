@@ -14,7 +14,7 @@ from ..util import html as html
 from ..util.progress import duration, printable
 from .train import Trained
 
-_CHOSEN = ("optimizer", "conversion", "regularizer", "step_size")
+_CHOSEN = ("optimizer", "conversion", "penalty", "step_size")
 
 
 def _spelled(part: Any) -> str:
@@ -70,13 +70,13 @@ def method(chosen: Mapping[str, str]) -> str:
     """What was learned with, in a line.
 
     >>> method({"optimizer": "NFTRL(alpha=2.0)", "conversion": "AverageSL(alpha=0.5)", "metric": "newton",
-    ...         "regularizer": "ElasticNet(lam=0.0123456, rho=0.0)"})
+    ...         "penalty": "ElasticNet(lam=0.0123456, rho=0.0)"})
     'method: NFTRL, AverageSL (newton), ElasticNet(lam=0.01235, rho=0)'
     """
     names = [chosen[name].partition("(")[0] for name in ("optimizer", "conversion") if name in chosen]
     if "metric" in chosen:
         names[-1] += f" ({chosen['metric']})"
-    numbers = re.sub(r"\d+\.\d+(e-?\d+)?", lambda found: f"{float(found[0]):.4g}", chosen.get("regularizer", ""))
+    numbers = re.sub(r"\d+\.\d+(e-?\d+)?", lambda found: f"{float(found[0]):.4g}", chosen.get("penalty", ""))
     return "method: " + ", ".join([*names, numbers])
 
 
