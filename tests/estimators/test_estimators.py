@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsco import DivergenceError, SparseClassifier, SparseRegressor, StableSparseClassifier
+from sparsco import DivergenceError, SparseClassifier, SparsePath, SparseRegressor, StableSparseClassifier
 from sparsco.conversions import AverageSL, LastSL, OptimalSL, Threshold, TopK
 from sparsco.data.rows import as_matrix
 from sparsco.jit.dispatch import plain_python
@@ -658,3 +658,14 @@ def test_features_with_a_large_mean(shift):
     shifted = SparseRegressor(alpha=0.01, random_state=0).fit(X + shift, y)
     assert shifted.score(X + shift, y) == pytest.approx(plain.score(X, y), abs=1e-3)
     assert abs(shifted.n_nonzero_ - plain.n_nonzero_) <= 2
+
+
+@pytest.mark.parametrize("name, ratio", [("l1", 1.0), ("l2", 0.0)])
+def test_the_ends_of_the_elastic_net_have_scikit_learns_names(name, ratio):
+    X, y = rows(1500)
+    for alpha in ("auto", 0.01):
+        ours = SparseClassifier(penalty=name, alpha=alpha, random_state=0).fit(X, y)
+        assert_same_model(ours, SparseClassifier(l1_ratio=ratio, alpha=alpha, random_state=0).fit(X, y))
+    path = SparsePath(SparseClassifier(penalty=name, alpha=0.01, random_state=0), n_alphas=3).fit(X, y)
+    other = SparsePath(SparseClassifier(l1_ratio=ratio, alpha=0.01, random_state=0), n_alphas=3).fit(X, y)
+    assert_same_model(path.model_, other.model_)

@@ -21,6 +21,7 @@ from ..optimizers import OPTIMIZERS
 from ..parts.part import how_to_mark, is_record, kind_of
 from ..penalties import (
     PENALTIES,
+    RATIOS,
     Auto,
     AutoElasticNet,
     ElasticNet,
@@ -35,6 +36,16 @@ MAX_LANES = 32
 """One-vs-rest models that are learned in one read; more classes are more runs."""
 AUTO_FRACTION = 0.05
 """alpha="auto": this share of the smallest L1 weight that selects nothing on the first 1000 rows."""
+
+
+def ratio_of(model: Any) -> float:
+    """Return the share of the L1 term: ``l1_ratio``, or the one that ``penalty="l1"`` or ``"l2"`` means."""
+    end = _ratio_by_name(model)
+    return float(model.l1_ratio if end is None else end)
+
+
+def _ratio_by_name(model: Any) -> float | None:
+    return RATIOS.get(model.penalty) if isinstance(model.penalty, str) else None
 
 
 def asked(model: Any, name: str) -> Any:
@@ -70,6 +81,12 @@ def check_parameters(model: Any) -> None:
     is_auto = isinstance(alpha, str) and alpha == "auto"
     must("alpha", is_auto or is_number(alpha, 0.0), "'auto' or a number of at least 0")
     must("l1_ratio", is_number(model.l1_ratio, 0.0, 1.0), "between 0 (only L2) and 1 (only L1)")
+    end = _ratio_by_name(model)
+    if end is not None and model.l1_ratio not in (1.0, end):
+        raise ValueError(
+            f"penalty={model.penalty!r} with l1_ratio={model.l1_ratio!r}: for a mixture of both choose "
+            "penalty='elasticnet'."
+        )
     must("max_iter", is_count(model.max_iter), "a whole number of passes, at least 1")
     must("tol", model.tol is None or is_number(model.tol, 0.0), "None or a number of at least 0")
     must("n_iter_no_change", is_count(model.n_iter_no_change), "a whole number of passes, at least 1")
@@ -146,19 +163,19 @@ def _penalty_record(model: Any, d: int) -> Any:
             raise ValueError("a penalty record carries its own strength: leave alpha at 'auto' and l1_ratio at 1.")
         return penalty
     if penalty is not ElasticNet and isinstance(model.alpha, str):
-        return Auto(AUTO_FRACTION, float(model.l1_ratio), penalty)
+        return Auto(AUTO_FRACTION, ratio_of(model), penalty)
     if penalty is not ElasticNet:
-        return scaled(penalty, float(model.alpha), float(model.l1_ratio))
+        return scaled(penalty, float(model.alpha), ratio_of(model))
     if pen is not None:
         pen = np.asarray(pen)
         if pen.dtype.kind not in "fiu" or pen.shape != (d,) or not np.all(np.isfinite(pen) & (pen >= 0)):
             raise ValueError(f"feature_weights must be {d} finite numbers of at least 0, one per feature.")
         pen = pen.astype(np.float64)
     if not isinstance(model.alpha, str):
-        return elastic_net(float(model.alpha), float(model.l1_ratio), pen)
-    if isinstance(model.strengths, np.ndarray) and model.l1_ratio == 1.0:  # a path: nothing to ask rows for
+        return elastic_net(float(model.alpha), ratio_of(model), pen)
+    if isinstance(model.strengths, np.ndarray) and ratio_of(model) == 1.0:  # a path: nothing to ask rows for
         return elastic_net(float(model.strengths.max()), 1.0, pen)
-    return AutoElasticNet(AUTO_FRACTION, float(model.l1_ratio), pen)
+    return AutoElasticNet(AUTO_FRACTION, ratio_of(model), pen)
 
 
 def parts(
@@ -176,7 +193,7 @@ def parts(
             f"{what} has something for every feature, and learn_one does not know them in advance: use fit or "
             "partial_fit."
         )
-    curved = model.l1_ratio < 1.0 and model.alpha != 0.0
+    curved = ratio_of(model) < 1.0 and model.alpha != 0.0
     if isinstance(asked(model, "penalty"), tuple):
         curved = penalty.rho > 0.0
     step, optimizer, conversion = _step(model), asked(model, "optimizer"), asked(model, "conversion")
@@ -299,10 +316,6 @@ _KINDS = {
 """The kinds of parts that each parameter takes."""
 
 
-_RATIOS = {"l1": 1, "l2": 0}
-"""scikit-learn's names of the two ends of the elastic net."""
-
-
 def is_part(parameter: str, record: Any) -> bool:
     """Whether a record is what the parameter takes."""
     return isinstance(record, Preset) if parameter == "preset" else kind_of(record) in _KINDS[parameter]
@@ -321,9 +334,6 @@ def named(kind: str, name: Any, table: dict[str, Any]) -> Any:
         return _with_numbers(name)
     if name in table:
         return table[name]
-    if kind == "penalty" and name.lower() in _RATIOS:
-        ratio = _RATIOS[name.lower()]
-        raise ValueError(f"penalty={name!r} is penalty='elasticnet' with l1_ratio={ratio} here: pass these two.")
     close = difflib.get_close_matches(name.lower(), table, 1)
     hint = f" did you mean {close[0]!r}?" if close else ""
     raise ValueError(f"{kind}={name!r} is not known:{hint} choose from {', '.join(map(repr, table))} or give a record.")

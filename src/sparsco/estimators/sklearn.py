@@ -248,7 +248,8 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     l1_ratio : float
         1 is pure L1, 0 pure L2.
     penalty : {"elasticnet", "row-group", "trace", "nonnegative"} or a penalty record
-        What takes the place of the L1 norm: "row-group" the norms of each feature's weights over all models, so that a
+        "elasticnet" is the L1 norm and the L2 term that ``l1_ratio`` mixes; "l1" and "l2" are its two ends.
+        Others take the place of the L1 norm: "row-group" the norms of each feature's weights over all models, so that a
         feature is in or out for all of them; "trace" the sum of singular values of ``coef_``, which gets low rank;
         "nonnegative" the L1 norm over weights of at least 0.  A record, such as
         :class:`sparsco.penalties.GroupL1`, carries its own strength.  "trace" and the records without a

@@ -31,12 +31,22 @@ from .constraints import Box, L1Ball, L2Ball
 from .grouped import GroupL1, RowGroup, SparseGroup, TraceNorm
 from .separable import L1, L2, ElasticNet, NonNegative, WeightedElasticNet, elastic_net
 
-PENALTIES = {"elasticnet": ElasticNet, "row-group": RowGroup, "trace": TraceNorm, "nonnegative": NonNegative}
+PENALTIES = {
+    "elasticnet": ElasticNet,
+    "l1": ElasticNet,
+    "l2": ElasticNet,
+    "row-group": RowGroup,
+    "trace": TraceNorm,
+    "nonnegative": NonNegative,
+}
 """By the name that an estimator takes."""
+
+RATIOS = {"l1": 1.0, "l2": 0.0}
+"""The share of the L1 term in penalties that are one end of the elastic net."""
 
 __all__ = [
     "Auto", "AutoElasticNet", "Box", "ElasticNet", "GroupL1", "L1", "L1Ball", "L2", "L2Ball", "NonNegative",
-    "PENALTIES", "RowGroup", "SparseGroup", "TraceNorm", "WeightedElasticNet", "bounds", "checked",
+    "PENALTIES", "RATIOS", "RowGroup", "SparseGroup", "TraceNorm", "WeightedElasticNet", "bounds", "checked",
     "elastic_net", "falls", "feature_weight", "is_of_fixed_width", "prox", "prox_all",
     "prox_with_l2", "restricted", "scaled", "soft", "stepped", "strength",
 ]  # fmt: skip

@@ -22,6 +22,7 @@ from ..estimators.passes import counted_rows, order_of_pass, run_passes
 from ..estimators.sklearn import SparseClassifier, SparseRegressor, has_probabilities
 from ..estimators.views import Viewed
 from ..metrics.selection import kappa_of_sizes
+from ..penalties import RATIOS
 from ..util.threads import aside, pool_of
 from .judging import judged, margins_by
 from .learning import (
@@ -202,6 +203,7 @@ def _like(whole: Any, d: int) -> Any:
     learner.learn_strengths(lams, whole.in_float32)
     if not isinstance(learner.penalty, tuple):
         total = float(penalty.lam + penalty.rho)
+        learner.penalty = "elasticnet" if learner.penalty in RATIOS else learner.penalty
         learner.alpha, learner.l1_ratio = total, float(penalty.lam) / total if total > 0.0 else 1.0
     learner.fit_state.start(new_runs(learner, d), Phase.STREAM, learner)
     return learner

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from ..estimators.converted import Solved
 from ..estimators.linear import LinearModel
+from ..penalties import RATIOS
 
 RULES = ("min", "1-se")
 
@@ -99,6 +100,7 @@ class Path:
         model.learn_strengths(None)
         if not isinstance(model.penalty, tuple):
             total = lam + self.rho
+            model.penalty = "elasticnet" if model.penalty in RATIOS else model.penalty
             model.alpha, model.l1_ratio = total, lam / total if total > 0.0 else 1.0
         return model
 
