@@ -165,7 +165,7 @@ def test_a_map_without_gradient_sums_is_refused_by_what_it_declares():
         (type("Short", (losses.Squared,), {"units": lambda self, mean: mean})(), "units takes 1 arguments"),
         (type("Shares", (losses.Squared,), {"probabilities": lambda self, p: p})(), "do not sum to 1"),
         (type("Dual", (losses.Squared,), {"conjugate": lambda self, c, y: c})(), "conjugate"),
-        (type("Wide", (penalties.ElasticNet,), {"penalties": lambda self, d: np.ones(d + 1)})(0.3), "the shape"),
+        (type("Wide", (penalties.ElasticNet,), {"feature_weights": lambda self, d: np.ones(d + 1)})(0.3), "the shape"),
         (type("Odd", (penalties.ElasticNet,), {"kind": "round"})(0.3), "kind = 'round'"),
         (type("Norm", (penalties.NonNegative,), {"dual_norm": lambda G: 0.1})(0.3), "dual_norm"),
         (type("Silent", (conversions.AverageSL,), {"needs_gradient_sums": False})(), "needs_gradient_sums"),

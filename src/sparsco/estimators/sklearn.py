@@ -247,7 +247,7 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         scale; ``report_["lam"]`` and ``report_["rho"]`` say what came of it.
     l1_ratio : float
         1 is pure L1, 0 pure L2.
-    penalty : {"elasticnet", "row-group", "trace", "nonnegative"} or a penalty record
+    penalty : {"elasticnet", "l1", "l2", "row-group", "trace", "nonnegative"} or a penalty record
         "elasticnet" is the L1 norm and the L2 term that ``l1_ratio`` mixes; "l1" and "l2" are its two ends.
         Others take the place of the L1 norm: "row-group" the norms of each feature's weights over all models, so that a
         feature is in or out for all of them; "trace" the sum of singular values of ``coef_``, which gets low rank;
