@@ -103,7 +103,7 @@ def _threads(rows: int, rounds: int, store: Store, say: Callable[[str], None]) -
     name = f"rcv1-{rows // 1000}k"
     data = sets.load(name)
     model = SparseClassifierCV(SparseClassifier(optimizer="fobos", conversion="last", shuffle=False, random_state=0),
-                               lams=LAM * np.geomspace(10.0, 0.1, 32))  # fmt: skip
+                               alphas=LAM * np.geomspace(10.0, 0.1, 32))  # fmt: skip
     model.fit(data.X[:WARM_ROWS], data.y[:WARM_ROWS])
     times: dict[int, list[float]] = {1: [], 2: []}
     for number in range(rounds):
