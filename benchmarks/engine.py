@@ -26,7 +26,7 @@ from sparsco.bench.kernel_only import learning
 from sparsco.bench.measure import fastest
 from sparsco.bench.methods import bare
 from sparsco.bench.sets import load
-from sparsco.conversions.averaging import Average, AverageSL, Last
+from sparsco.conversions import Average, AverageSL, Last
 from sparsco.data.rows import as_matrix
 from sparsco.losses import Logistic
 from sparsco.optimizers import FOBOS, FTRL, NFTRL, ORDA, RDA

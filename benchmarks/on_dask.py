@@ -24,7 +24,7 @@ import numpy as np
 from engine import Bar
 
 from sparsco import SparseClassifier
-from sparsco.conversions.averaging import OptimalSL
+from sparsco.conversions import OptimalSL
 from sparsco.data.rows import Matrix
 from sparsco.datasets.generators import text_like
 from sparsco.distributed import fit, mixing

@@ -21,7 +21,7 @@ from sklearn.model_selection import GridSearchCV
 from sparsco import SparseClassifier, SparseClassifierCV, SparsePath
 from sparsco.bench.measure import fastest
 from sparsco.bench.sets import load
-from sparsco.conversions.averaging import AverageSL, Last
+from sparsco.conversions import AverageSL, Last
 from sparsco.data.rows import as_matrix
 from sparsco.engine.run import Run
 from sparsco.losses import Logistic

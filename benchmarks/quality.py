@@ -18,7 +18,7 @@ from scipy.sparse import csr_matrix, diags_array, random_array
 
 from sparsco import DivergenceError, SparseClassifier, SparseRegressor, datasets, metrics
 from sparsco.bench.sets import REFERENCE, reference_rows
-from sparsco.conversions.averaging import AverageSL
+from sparsco.conversions import AverageSL
 
 REAL_DATA = bool(os.environ.get("SPARSCO_DATA"))
 

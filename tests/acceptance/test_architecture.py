@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import importlib.util
 import re
 from pathlib import Path
 
@@ -183,3 +185,16 @@ def test_the_table_of_modules_is_that_of_the_files():
     assert packages == LAYERS
     inside = {file for file in FILES if "/" in file and not file.endswith(("__init__.py", "__main__.py"))}
     assert sorted(listed) == sorted(inside)
+
+
+def test_what_benchmarks_and_examples_import_is_there():
+    top = Path(__file__).parents[2]
+    for path in (*top.glob("benchmarks/*.py"), *top.glob("examples/*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "sparsco":
+                module = importlib.import_module(node.module)
+                for name in node.names:
+                    is_there = hasattr(module, name.name)
+                    if not is_there and hasattr(module, "__path__"):
+                        is_there = importlib.util.find_spec(f"{node.module}.{name.name}") is not None
+                    assert is_there, f"{path.name}:{node.lineno} imports {name.name}"
