@@ -8,7 +8,6 @@ depend on the method alone, never on the chunks, so that any cut of a stream giv
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +47,7 @@ from ..problem.targets import Repeated, Values
 from ..steps import Pilot, capped, check_positive, default_rule
 from ..util.notices import cause, warn
 from ..util.threads import aside
+from .grid import Grid, strength_of_lanes
 
 PILOT_ROWS = 1000
 MANY_FEATURES = 100_000
@@ -97,7 +97,8 @@ class Run:
         if self.rounding is not None:
             self.rounding.suits(penalty, d)
         check_room(8 * d * self.targets.m)  # state and sums, and what is computed of them
-        self.problem = Problem(loss, penalty, d, self.targets.m, intercept, Nothing(), self._by_lane(lams), single)
+        lanes = strength_of_lanes(lams, self.targets)
+        self.problem = Problem(loss, penalty, d, self.targets.m, intercept, Nothing(), lanes, single)
         """Its d is the number of features there is room for; see ``grow``."""
         self.d = d
         self.optimizer, self.step, self.seed = optimizer, step, seed
@@ -114,10 +115,6 @@ class Run:
         """What was warned of; runs of one model share it."""
         self._buffer: list[tuple[Matrix, np.ndarray, np.ndarray]] = []
         self._buffered = 0
-
-    def _by_lane(self, lams: Any) -> np.ndarray | None:
-        """The strength of each lane, where they are known numbers."""
-        return None if lams is None or isinstance(lams, Grid) else np.repeat(lams, self.targets.base.m)
 
     # ---- reading in ----------------------------------------------------------------------------------------------
 
@@ -303,7 +300,7 @@ class Run:
             if problem.penalty.strength_is_open:
                 problem = problem._replace(penalty=problem.penalty.at(largest))
             if isinstance(self.lams, Grid):
-                problem = problem._replace(lams=self._by_lane(self.lams.at(largest)))
+                problem = problem._replace(lams=strength_of_lanes(self.lams.at(largest), self.targets))
 
         def norm(problem: Problem = problem) -> float:
             return ridge_norm(problem.loss, matrix, *self.targets.all_models(y, weights), problem.intercept)
@@ -731,27 +728,3 @@ def _block_end(start: int) -> int:
     """When a block that began at this clock is settled: after 2^14 steps, later on after as many as there were before,
     at most 2^18.  A sweep over all features costs little per example then, however many there are or will be."""
     return start + min(max(start, 1 << 14), 1 << 18)
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Strengths to be: ``m`` of them, each the same share of the one before, from the smallest that selects nothing on
-    the pilot rows down to ``ratio`` times that; of these the ones from ``start`` up to ``stop``."""
-
-    m: int = 32
-    ratio: float = 1e-3
-    start: int = 0
-    stop: int | None = None
-
-    def __len__(self) -> int:
-        return len(range(self.m)[self.start : self.stop])
-
-    def at(self, largest: float) -> np.ndarray:
-        """The strengths."""
-        return (largest * self.ratio ** (np.arange(self.m) / max(self.m - 1, 1)))[self.start : self.stop]
-
-    def __getitem__(self, part: slice) -> Grid:
-        """Some of them, as of an array."""
-        own = range(self.m)[self.start : self.stop][part]
-        return replace(self, start=own.start, stop=own.stop)
-

@@ -90,7 +90,7 @@ preset                        presets:Preset
 state/fit                     estimators.fit_state:FitState
 state/path                    selection.path_state:PathState
 state/run                     engine.run:Run
-state/grid                    engine.run:Grid
+state/grid                    engine.grid:Grid
 state/pilot                   steps:Pilot
 state/problem                 problem.state:Problem
 state/layout                  problem.state:Layout
