@@ -15,22 +15,11 @@ import numpy as np
 from ..conversions.averaging import Answer, Last
 from ..conversions.gradient_phase import FixedPoint
 from ..conversions.reservoir import Reservoir
-from ..data.rows import Matrix, margins, squared_norms, stack
-from ..losses import value
+from ..data.rows import Matrix, squared_norms, stack
 from ..optimizers.epoch_gd import epoch_mean
-from ..parts.compatibility import (
-    conversion_reason,
-    metric_reason,
-    models_reason,
-    penalty_reason,
-    refuse,
-    start_reason,
-    strengths_reason,
-    tied_models_reason,
-)
+from ..parts.compatibility import metric_reason, models_reason, refuse, start_reason, strengths_reason
 from ..parts.part import NEVER, must_be
 from ..penalties import checked, is_of_fixed_width, prox
-from ..problem.pilot import gradient_at_zero, lam_max, largest_curvature, largest_slope, ridge_norm
 from ..problem.state import (
     WORTH_READING,
     Means,
@@ -44,14 +33,14 @@ from ..problem.state import (
     widened,
 )
 from ..problem.targets import Repeated, Values
-from ..steps import Pilot, capped, check_positive, default_rule
+from ..steps import Pilot, capped, check_positive
 from ..util.notices import cause, warn
 from ..util.threads import aside
-from .grid import Grid, strength_of_lanes
+from .grid import strength_of_lanes
+from .pilot_rows import PilotRows, mean_loss
+from .resolving import MANY_FEATURES, Asked, resolve
 
 PILOT_ROWS = 1000
-MANY_FEATURES = 100_000
-"""Above this, work of O(d) per example is worth a warning."""
 _CHUNK = 1 << 14
 _OFFERED = 1 << 16
 """Rows offered to the reservoir at a time: the more, the fewer are copied only to be dropped."""
@@ -197,7 +186,7 @@ class Run:
 
     def _widen(self, wide: Problem) -> None:
         """All that is kept by model, with room for those of ``wide``; the new ones' are what a run begins with."""
-        old, (optimizer, pilot), m = self.problem, self._resolved_from, wide.m
+        old, (optimizer, pilot), m = self.problem, self.prepared, wide.m
         mean, std = widened(pilot.target_mean, m), widened(pilot.target_std, m)  # its constants may be by model
         optimizer = optimizer.resolve(wide, pilot._replace(target_mean=mean, target_std=std), self.step)
         self.state = optimizer.layout.relaid(old, self.state, wide, optimizer.start(wide)[0])
@@ -215,8 +204,7 @@ class Run:
             self.reservoir.widen(m)
         if self.snapshots:
             self.snapshots = [(n, widened(w, m), widened(b, m)) for n, w, b in self.snapshots]
-        matrix, targets, scaled = self._pilot_rows
-        self._pilot_rows = matrix, widened(targets, m, -1.0), widened(scaled, m)
+        self.pilot_rows = self.pilot_rows.widen(m)
         self._undo = None
 
     def beginner(self, targets: Any) -> Run:
@@ -227,7 +215,7 @@ class Run:
             targets=targets, intercept=problem.intercept, seed=self.seed,
         )  # fmt: skip
         run.late, run.told = True, self.told
-        run._resolve(self._pilot_rows[0], *self._pilot_given)
+        run._resolve(*self.pilot_rows[:3])
         return run
 
     def rehearse(self) -> None:
@@ -272,72 +260,24 @@ class Run:
         """Fill what the pilot rows decide, then learn them; ``feed`` calls this when 1000 have come."""
         if self.pilot is not None:
             return
-        parts, self._buffer = self._buffer, []
-        matrix = stack([part[0] for part in parts])
-        y, weights = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
+        matrix = stack([part[0] for part in self._buffer])
+        y, weights = (np.concatenate([part[k] for part in self._buffer]) for k in (1, 2))
+        self._buffer = []
         self._resolve(Matrix(*matrix[:3], self.d), y, weights)
         self._advance(matrix, y, weights, np.arange(len(matrix)))
 
     def _resolve(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> None:
-        problem = self.problem
-        n, m = len(matrix), problem.m
-        order = np.arange(n)
-        targets, scaled = self.lanes_of(y, weights)
-        problem = problem._replace(loss=problem.loss.resolve(targets, scaled))
-        total = np.maximum(scaled.sum(0), 1e-300)
-        mean = (scaled * targets).sum(0) / total
-        std = np.sqrt((scaled * np.square(targets - mean)).sum(0) / total)
-        norms = squared_norms(matrix.indptr, matrix.data, order) + problem.intercept
-        L_mean = float(problem.loss.smoothness * np.mean(scaled.mean(1) * norms)) if n else 1.0
-        self.pilot = Pilot(n, L_mean if L_mean > 0.0 else 1.0, mean, std)
-        if self.optimizer.needs_curvature:
-            X = matrix.to_scipy()[:, np.unique(matrix.indices)]  # the same bits, whatever columns are still to come
-            largest = problem.loss.smoothness * largest_curvature(X, scaled.mean(1))
-            largest = max(largest, self.pilot.L_mean / max(X.shape[1] + problem.intercept, 1))
-            self.pilot = self.pilot._replace(lam_max=largest)
-        if problem.penalty.strength_is_open or isinstance(self.lams, Grid):
-            largest = self._largest(problem, matrix, self.targets.all_models(y, weights))
-            if problem.penalty.strength_is_open:
-                problem = problem._replace(penalty=problem.penalty.at(largest))
-            if isinstance(self.lams, Grid):
-                problem = problem._replace(lams=strength_of_lanes(self.lams.at(largest), self.targets))
-
-        def norm(problem: Problem = problem) -> float:
-            return ridge_norm(problem.loss, matrix, *self.targets.all_models(y, weights), problem.intercept)
-
-        problem = problem._replace(penalty=problem.penalty.resolve(norm))
-        refuse(penalty_reason(self.optimizer, problem.penalty))
-        refuse(models_reason(self.optimizer, problem.m))
-        self.optimizer.check(problem)
-        self.optimizer, pilot = self.optimizer.prepared(problem, self.pilot, matrix, scaled)
-        if self.optimizer.uses_steps:
-            step = self.optimizer.default_rule(problem) if self.step is None else self.step
-            self.step = (default_rule(problem) if step is None else step).resolve(problem, pilot)
-        self._resolved_from = self.optimizer, pilot
-        self.optimizer = self.optimizer.resolve(problem, pilot, self.step)
-        refuse(conversion_reason(self.optimizer, self.conversion))
-        if self.conversion.chooses_single_iterate:
-            self.optimizer = self.optimizer.following(problem)
-            self.optimizer.check(problem)
-        refuse(tied_models_reason(self.optimizer, problem.m))
-        self.problem = problem
-        if self.optimizer.is_minibatch and problem.d > MANY_FEATURES:
-            self.warn(
-                f"{type(problem.penalty).__name__} with {type(self.optimizer).__name__} visits all {problem.d} "
-                f"features for every {self.optimizer.batch} examples: {problem.penalty.cost}."
-            )
-        elif self.optimizer.is_dense and problem.d > MANY_FEATURES:
-            self.warn(
-                f"{type(self.optimizer).__name__} with these settings has no lazy form: every example costs "
-                f"O({problem.d}) work; FOBOS does the same job in O(nonzeros)."
-            )
-        self.state, self.block = self.optimizer.start(problem)
+        """Fill in what the pilot rows decide, and get ready for the first example."""
+        self.pilot_rows = PilotRows(matrix, y, weights, *self.lanes_of(y, weights))
+        asked = Asked(self.problem, self.optimizer, self.conversion, self.step, self.targets, self.lams)
+        resolved = resolve(asked, self.pilot_rows, self.warn)
+        self.problem, self.optimizer, self.step, self.pilot, self.prepared = resolved
+        self.state, self.block = self.optimizer.start(self.problem)
         if self.initial is not None:
             refuse(start_reason(self.optimizer))
-            self.optimizer.place(problem, self.state, *self.initial)
+            self.optimizer.place(self.problem, self.state, *self.initial)
         nonzeros = self.sample_nonzeros(self.conversion)
-        self.reservoir = Reservoir(self.seed, m, nonzeros) if nonzeros else None
-        self._pilot_rows, self._pilot_given = (matrix, targets, scaled), (y, weights)
+        self.reservoir = Reservoir(self.seed, self.problem.m, nonzeros) if nonzeros else None
         self.previous: tuple[np.ndarray, np.ndarray, float] | None = None
         self.window_weight, self.watched = 0.0, 0
         self._dense: list[np.ndarray] | None = None
@@ -352,26 +292,6 @@ class Run:
         """How large a sample of rows this conversion and the rounding need; 0 for none."""
         asking = conversion if self.rounding is None else self.rounding
         return asking.sample_nonzeros if conversion.needs_sample or asking.needs_sample else 0
-
-    def _largest(self, problem: Problem, matrix: Matrix, every: tuple[np.ndarray, np.ndarray]) -> float:
-        """The smallest strength that selects nothing on the pilot rows, or where they tell nothing a guess."""
-        loss, reg = problem.loss, problem.penalty
-        pen = reg.pen
-        if reg.is_absolute:
-            largest = lam_max(loss, matrix, *every, problem.intercept, pen)
-        elif reg.record.dual_norm is None:
-            raise ValueError(f"{reg.record.__name__} has no dual_norm to choose a strength by: give numbers.")
-        else:
-            largest = reg.record.dual_norm(gradient_at_zero(loss, matrix, *every, problem.intercept))
-        guess = largest_slope(loss, matrix, *every)
-        if largest <= 1e-9 * guess and (pen is None or pen.any()):
-            self.warn(
-                f"alpha='auto' found nothing to go by in the first {len(matrix)} rows (targets all alike, rows "
-                "empty, or no feature that goes with the target): it was guessed from the size of the features; "
-                "shuffle the rows, or pass a number."
-            )
-            largest = guess
-        return largest
 
     # ---- phase one -----------------------------------------------------------------------------------------------
 
@@ -469,33 +389,21 @@ class Run:
         self._undo = touched, cells, self.state.bias.copy(), self.state.clock.copy(), self.t
 
     def look(self, w: np.ndarray, b: np.ndarray) -> dict[str, float]:
-        """A point of the history: the objective on the pilot rows and the support of this model.  Of one that a
-        refit took out of an L1 ball it is the mean loss."""
-        objective = self._pilot_objective(w, b)
+        """Return a point of the history: the objective on the pilot rows and the support of this model.
+
+        Of a model that a refit took out of an L1 ball the objective is the mean loss.
+        """
+        loss = self.pilot_rows.mean_loss(self.problem.loss, w, b)
+        objective = loss + float(np.sum(self.problem.strengths(w)))
         if objective == np.inf and self.rounding is not None:
-            objective = self._pilot_loss(w, b)
+            objective = loss
         return {"t": self.seen, "objective": objective, "nonzeros": int(np.count_nonzero(w))}
 
-    def _pilot_objective(self, w: np.ndarray, b: np.ndarray) -> float:
-        return self._pilot_loss(w, b) + float(np.sum(self.problem.strengths(w)))
-
-    def _pilot_loss(self, w: np.ndarray, b: np.ndarray) -> float:
-        return self.mean_loss(*self._pilot_rows, w, b)
-
     def mean_loss(
-        self, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, w: np.ndarray, b: np.ndarray,
-        order: np.ndarray | None = None,
-    ) -> float:  # fmt: skip
-        """The mean of weight times loss over these rows, or those in ``order``, summed over models; targets and weights
-        are theirs, (n, m)."""
-        return self._loss_at(margins(matrix.indptr, matrix.indices, matrix.data, w, b, order), targets, weights)
-
-    def _loss_at(self, p: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> float:
-        """The same at margins p (n, m)."""
-        if not len(p):
-            return 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
-            return float((weights * value(self.problem.loss, p, targets)).mean(0).sum())
+        self, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, w: np.ndarray, b: np.ndarray
+    ) -> float:
+        """Return the mean of weight times loss over these rows, summed over models; targets and weights are (n, m)."""
+        return mean_loss(self.problem.loss, matrix, targets, weights, w, b)
 
     def lanes_of(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Targets and weights of each of the run's models, (n, m)."""
@@ -665,18 +573,7 @@ class Run:
         w, b = answer.w, answer.b
         with np.errstate(over="ignore", invalid="ignore"):
             is_finite = np.isfinite(w.sum()) and np.isfinite(b.sum())
-        if not is_finite:
-            self._diverged()
-        matrix, targets, scaled = self._pilot_rows
-        some = np.arange(0, len(matrix), 1 + self.problem.m // 8)
-        targets, scaled = targets[some], scaled[some]
-        zero = self._loss_at(np.zeros(targets.shape), targets, scaled)
-        if not self.problem.penalty.is_absolute:
-            zero += float(np.sum(self.problem.strengths(np.zeros_like(w))))
-        reached = self.mean_loss(matrix, targets, scaled, w, b, some)
-        if self.lams is None:  # many penalties say little
-            reached += float(np.sum(self.problem.strengths(w)))
-        if reached > 1e3 * zero > 0.0:
+        if not is_finite or self.pilot_rows.refute(self.problem, w, b, has_grid=self.lams is not None):
             self._diverged()
         return answer if self.rounding is None else self.rounding.round(answer, self)
 
@@ -691,7 +588,7 @@ class Run:
             raise ValueError(
                 f"{type(self.optimizer).__name__} with these settings sums iterates densely: choose 'nftrl'."
             )
-        for name in ("state", "block", "_pilot_rows", "_pilot_given"):
+        for name in ("state", "block", "pilot_rows"):
             setattr(fresh, name, None)
         return fresh
 
@@ -717,7 +614,7 @@ class Run:
 
     def end_like(self, full: Run, seen: int) -> None:
         """Be ready to ``finish`` as ``full`` would, after so many examples."""
-        self._pilot_rows, self.rounding, self.seen = full._pilot_rows, full.rounding, seen
+        self.pilot_rows, self.rounding, self.seen = full.pilot_rows, full.rounding, seen
 
 
 _MANY = 1 << 20
