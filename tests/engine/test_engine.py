@@ -54,7 +54,7 @@ def test_the_iterate_at_some_features_is_that_of_all(optimizer, monkeypatch):
     some, (w, b) = np.array([5, 0, 5, 3]), run.weights()
     assert 0 < np.count_nonzero(w) and w[some].any()
     for few in (1 << 12, 1):
-        monkeypatch.setattr("sparsco.engine.run._WORTH_COMPILING", few)
+        monkeypatch.setattr("sparsco.engine.iterates.WORTH_COMPILING", few)
         at, bias = run.weights_at(some)
         np.testing.assert_allclose(at, w[some], rtol=1e-14, atol=0.0)
         assert np.array_equal(bias, b)

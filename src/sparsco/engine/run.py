@@ -13,39 +13,26 @@ from typing import Any
 import numpy as np
 
 from ..conversions.averaging import Answer, Last
-from ..conversions.gradient_phase import FixedPoint
 from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix, squared_norms, stack
-from ..optimizers.epoch_gd import epoch_mean
 from ..parts.compatibility import metric_reason, models_reason, refuse, start_reason, strengths_reason
 from ..parts.part import NEVER, must_be
-from ..penalties import checked, is_of_fixed_width, prox
-from ..problem.state import (
-    WORTH_READING,
-    Means,
-    Nothing,
-    Problem,
-    Rows,
-    State,
-    check_room,
-    padded,
-    slices,
-    widened,
-)
+from ..penalties import checked, is_of_fixed_width
+from ..problem.state import Means, Nothing, Problem, Rows, check_room, padded, widened
 from ..problem.targets import Repeated, Values
 from ..steps import Pilot, capped, check_positive
 from ..util.notices import cause, warn
 from ..util.threads import aside
 from .grid import strength_of_lanes
+from .iterates import Iterate, Overwritten
 from .pilot_rows import PilotRows, mean_loss
-from .resolving import MANY_FEATURES, Asked, resolve
+from .resolving import Asked, resolve
+from .windows import Windows
 
 PILOT_ROWS = 1000
 _CHUNK = 1 << 14
 _OFFERED = 1 << 16
 """Rows offered to the reservoir at a time: the more, the fewer are copied only to be dropped."""
-_WORTH_COMPILING = 1 << 12
-"""Features at which a kernel reads the iterate sooner than NumPy does."""
 _LAST = Last()
 
 
@@ -167,10 +154,7 @@ class Run:
             return
         room = max(d, room + min(room, _MANY + room // 8))
         self.state = self.optimizer.layout.grow(self.problem, self.state, room)
-        if self._dense is not None:
-            self._dense[0] = padded(self._dense[0], room)
-        if self._fixed is not None:
-            self._fixed.grow(room)
+        self.windows.grow(room)
         self.problem = self.problem._replace(d=room)
 
     def retarget(self, targets: Any) -> None:
@@ -191,21 +175,13 @@ class Run:
         optimizer = optimizer.resolve(wide, pilot._replace(target_mean=mean, target_std=std), self.step)
         self.state = optimizer.layout.relaid(old, self.state, wide, optimizer.start(wide)[0])
         self.optimizer = optimizer
-        if self.previous is not None:
-            sums, bias = (widened(part[..., : old.m], wide.width) for part in self.previous[:2])
-            self.previous = sums, bias, self.previous[2]
-        if self._dense is not None:
-            self._dense = [widened(part, m) for part in self._dense]
-        if self._phase is not None:
-            self._phase = Means(*(widened(part, m) for part in self._phase[:-1]), self._phase.n)
-        if self._fixed is not None:
-            self._fixed.widen(wide)
+        self.windows.widen(old, wide)
         if self.reservoir is not None:
             self.reservoir.widen(m)
         if self.snapshots:
             self.snapshots = [(n, widened(w, m), widened(b, m)) for n, w, b in self.snapshots]
         self.pilot_rows = self.pilot_rows.widen(m)
-        self._undo = None
+        self.overwritten = None
 
     def beginner(self, targets: Any) -> Run:
         """A run for a class that first appears now: the same method and constants, nothing learned."""
@@ -278,12 +254,9 @@ class Run:
             self.optimizer.place(self.problem, self.state, *self.initial)
         nonzeros = self.sample_nonzeros(self.conversion)
         self.reservoir = Reservoir(self.seed, self.problem.m, nonzeros) if nonzeros else None
-        self.previous: tuple[np.ndarray, np.ndarray, float] | None = None
-        self.window_weight, self.watched = 0.0, 0
-        self._dense: list[np.ndarray] | None = None
-        self._phase: Means | None = None
-        self._fixed: FixedPoint | None = None
-        self._undo: tuple | None = None
+        self.windows = Windows()
+        self.overwritten: Overwritten | None = None
+        """What the last row overwrote, for conversions that ask for the iterate before it."""
         self.conversion.begin(self)
         self._next_event = self.conversion.next_event(self, 0)
         self._next_look = PILOT_ROWS if self.lams is None else NEVER  # a sum over strengths says nothing
@@ -307,16 +280,16 @@ class Run:
             n = min(len(order) - k, _CHUNK, self._next_event - self.seen, self._next_look - self.seen)
             if keep and n > 1 and k + n == len(order):
                 n -= 1  # the last row alone, so that w_T can be recovered
-            if self._dense is not None:
+            if self.windows.needs_every_iterate:
                 n = 1
             part = order[k : k + n]
             rows = Rows(matrix.indptr, matrix.indices, matrix.data, *self._for_kernels(y[part], weights[part]))
-            if self._fixed is not None:
-                self._fixed.learn(rows, part, self.problem)
+            if self.windows.in_gradient_phase:
+                self.windows.sum_gradients(rows, part, self.problem)
                 self.seen += n
             else:
                 if keep and n == 1:
-                    self._remember(matrix, int(part[0]))
+                    self.overwritten = self._iterate.about_to_learn(matrix, int(part[0]))
                 n = self._learn(rows, part, matrix)
             k += n
         if self.reservoir is not None and not again:
@@ -357,19 +330,15 @@ class Run:
                 eta = capped(eta, squared_norms(matrix.indptr, matrix.data, order[:n]), heaviest, problem)
             check_positive(eta, t)
         omega = self.conversion.omega_of(self, t, n)
-        if self._dense is not None:
-            w, b = self.weights()
-            self._dense[0] += omega[0] * w
-            self._dense[1] += omega[0] * b
+        if self.windows.needs_every_iterate:
+            self.windows.add_iterate(self._iterate, omega[0])
         schedule = self.optimizer.schedule(problem, self.state, self.block, t, eta, omega)
         n = len(schedule.omega)
         with aside():
             self.optimizer.learn(rows, order[:n], schedule, problem.method, self.state)
         self.t += n
         self.seen += n
-        if problem.sums or self._dense is not None:
-            self.window_weight = float(np.add.accumulate(np.append(self.window_weight, omega[:n]))[-1])
-            self.watched += n
+        self.windows.count(omega[:n], problem)
         if not np.all(np.isfinite(problem.unpacked(self.state.bias))):
             self._diverged()
         return n
@@ -379,14 +348,6 @@ class Run:
             f"training diverged by example {self.seen}: choose smaller steps (step_size=), scale the features, or keep "
             "the default step size and optimizer."
         )
-
-    def _remember(self, matrix: Matrix, row: int) -> None:
-        """Keep what the coming row will overwrite: its cells and the intercept."""
-        touched: Any = slice(0, self.problem.d)
-        if not self.optimizer.is_dense:
-            touched = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].astype(np.int64)
-        cells = self._cells(self.state)[touched].copy()
-        self._undo = touched, cells, self.state.bias.copy(), self.state.clock.copy(), self.t
 
     def look(self, w: np.ndarray, b: np.ndarray) -> dict[str, float]:
         """Return a point of the history: the objective on the pilot rows and the support of this model.
@@ -414,142 +375,50 @@ class Run:
     # ---- what conversions ask for --------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Start a window here, sums at zero; a gradient phase under way ends."""
-        if self._fixed is not None:
-            self._phase, self._fixed = self._fixed.means(), None
-        watch = self.conversion.watch(self.problem.loss)
-        watching = self.problem._replace(watch=watch)
-        if not self.optimizer.is_lazy(watching, self.conversion.uniform):
-            if watching.sums > 1:
-                raise ValueError(
-                    f"{type(self.optimizer).__name__} has no exact gradient sums with {type(self.conversion).__name__}."
-                )
-            self._dense = [np.zeros((self.problem.d, self.problem.m)), np.zeros(self.problem.m)]
-            if self.problem.d > MANY_FEATURES:
-                self.warn(
-                    f"{type(self.conversion).__name__} of {type(self.optimizer).__name__} with this penalty has no "
-                    f"lazy form: every example costs O({self.problem.d}) work."
-                )
-        elif self.problem.sums:
-            self.shift()
-        else:
-            if self.t > 0:  # before that there is nothing to settle, and a kernel less to compile
-                self.optimizer.settle(self.problem, self.state, self.block, self.t)
-            layout = self.optimizer.layout
-            self.state = layout.relaid(self.problem, self.state, watching, layout.new_state(watching))
-            self.problem = watching
-        self.previous, self.window_weight = None, 0.0
+        """Start a window here, with sums of zero; a gradient phase under way ends."""
+        self.problem, self.state = self.windows.open(self._iterate, self.conversion, self.warn)
 
     def shift(self) -> None:
-        """The current window becomes the previous one, a new one starts."""
-        self.optimizer.settle(self.problem, self.state, self.block, self.t)
-        sums, bias = self.optimizer.layout.restart_sums(self.problem, self.state)
-        self.previous = sums[: self.d], bias, self.window_weight
-        self.window_weight = 0.0
+        """Let the current window be the previous one, and start a new one."""
+        self.windows.rotate(self._iterate)
 
     def fix(self) -> None:
-        """Stop learning: from here on sum the gradients at the mean of the window."""
-        means = self.means()
-        self._fixed = FixedPoint(means.w, means.b, self.problem)
-
-    def fixed_point(self) -> Means | None:
-        """The gradient phase to answer from: the one under way once it is as long as the one before."""
-        done = self._phase
-        if self._fixed is not None and self._fixed.n > 0 and (done is None or self._fixed.n >= done.n):
-            done = self._fixed.means()
-        if done is None:
-            return None
-        return done._replace(w=padded(done.w, self.d), g=padded(done.g, self.d), H=padded(done.H, self.d))
-
-    def weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """The current iterate: (d, m) and (m,)."""
-        return self._weights_in(self.state, self.t)
-
-    def _weights_in(self, state: State, t: int) -> tuple[np.ndarray, np.ndarray]:
-        if self._is_apart and (self.problem.lams is not None or self.d >= WORTH_READING):
-            return self.optimizer.weights_at(self.problem, state, self.block, t, np.arange(self.d))
-        problem = self.problem
-        if self._is_apart:  # features that there is room for, and that have not come, are left alone
-            problem = problem.at(slice(0, self.d))
-            state = state._replace(cell=self._cells(state)[: self.d].ravel())
-        w, b = self.optimizer.weights(problem, state, self.block, t)
-        return w[: self.d], b
-
-    def weights_at(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The current iterate at these features, (features, m), and the intercepts; no look at all the others."""
-        if self.problem.penalty.kind != "separable":
-            w, b = self.weights()
-            return w[features], b
-        problem = self.problem
-        many = problem.lams is not None or len(features) >= _WORTH_COMPILING
-        if many and self.optimizer.weights_at is not None:
-            return self.optimizer.weights_at(problem, self.state, self.block, self.t, features)
-        state = self.state._replace(cell=self._cells(self.state)[features].ravel())
-        return self.optimizer.weights(problem.at(features), state, self.block, self.t)
-
-    def _cells(self, state: State) -> np.ndarray:
-        return state.cell.reshape(self.problem.d, self.optimizer.layout.stride(self.problem))
-
-    def weights_before_last(self) -> tuple[np.ndarray, np.ndarray]:
-        """w_T: the iterate before the last example."""
-        if self._undo is None:
-            return self.weights()
-        touched, cells, bias, clock, t = self._undo
-        state = self.state.copy()
-        self._cells(state)[touched] = cells
-        state.bias[:], state.clock[:] = bias, clock
-        return self._weights_in(state, t)
-
-    def epoch_mean(self) -> tuple[np.ndarray, np.ndarray]:
-        """The mean iterate of the epoch under way, of an optimizer that works in epochs."""
-        w, b = epoch_mean(self.optimizer, self.problem, self.state, self.block, self.t)
-        return w[: self.d], b
+        """Stop learning: sum the gradients at the mean of the window from here on."""
+        self.windows.start_gradient_phase(self._iterate, self.warn)
 
     def means(self) -> Means:
-        """Means over the previous and the current window."""
-        problem, m = self.problem, self.problem.m
-        if self._dense is not None:
-            n = max(self.window_weight, 1e-300)
-            return Means(self._dense[0][: self.d] / n, self._dense[1] / n, None, None, None, None, self.window_weight)
-        if not problem.sums or self.window_weight + (self.previous[2] if self.previous else 0.0) == 0.0:
-            self.warn(f"the averaging window has not begun after {self.t} examples; the last iterate stands in for it.")
-            w, b = self.weights()
-            zero = np.zeros_like(w)
-            return Means(w, b, zero, 0.0 * b, None, None, 0.0)
-        sums, bias = self._settled_sums()
-        n = self.window_weight
-        if self.previous is not None:
-            before, bias_before, n_before = self.previous
-            for k in range(min(2, problem.sums)):
-                sums[k][: len(before)] += before[: self.d, k]  # later features had no part in it
-            bias[:2] += bias_before
-            n += n_before
-        scales = (n, n, max(self.watched, 1))[: problem.sums]
-        parts: list[Any] = [None] * 6
-        for k, scale in enumerate(scales):
-            sums[k] /= scale
-            parts[2 * k], parts[2 * k + 1] = np.ascontiguousarray(sums[k][:, :m]), bias[k, :m] / scale
-        if problem.penalty.has_prox and not problem.penalty.is_absolute:
-            parts[0] = prox(problem.penalty, parts[0], 0.0)  # allowed but for rounding: the sums are differences
-        return Means(*parts, n)
-
-    def _settled_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Copies of the window's sums brought up to date: of the cells, (sums, d, width), and of the intercept."""
-        problem, state, layout = self.problem, self.state, self.optimizer.layout
-        sums, bias = np.empty((problem.sums, self.d, problem.width)), np.empty(0)
-        for some in slices(self.d) if self._is_apart else [slice(0, problem.d)]:
-            part, block = problem.at(some) if self._is_apart else problem, copy.deepcopy(self.block)
-            copied = state._replace(cell=self._cells(state)[some].ravel()).copy()
-            self.optimizer.settle(part, copied, block, self.t)
-            found, bias = layout.sums(part, copied)
-            sums[:, some] = np.moveaxis(found[: self.d], 1, 0)
-        return sums, bias
+        """Return the means over the previous and the current window."""
+        return self.windows.means(self._iterate, self.warn)
 
     @property
-    def _is_apart(self) -> bool:
-        """Whether a part of the features can be looked at by itself, so that no copy of the whole state is needed."""
-        separable = self.problem.penalty.kind == "separable"
-        return separable and self.d > 0 and self.optimizer.weights_at is not None
+    def window_weight(self) -> float:
+        """The total weight of the iterates in the current window."""
+        return self.windows.weight
+
+    def fixed_point(self) -> Means | None:
+        """Return the gradient phase to answer from; None before there is one."""
+        return self.windows.fixed_point(self.d)
+
+    @property
+    def _iterate(self) -> Iterate:
+        return Iterate(self.problem, self.optimizer, self.state, self.block, self.t, self.d)
+
+    def weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the current iterate: weights (d, m) and intercepts (m,)."""
+        return self._iterate.weights()
+
+    def weights_at(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the current iterate at some features, (features, m), and the intercepts; others are not read."""
+        return self._iterate.weights_at(features)
+
+    def weights_before_last(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return w_T, the iterate before the last example."""
+        now = self._iterate
+        return (now if self.overwritten is None else now.before(self.overwritten)).weights()
+
+    def epoch_mean(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean iterate of the epoch under way, of an optimizer that works in epochs."""
+        return self._iterate.epoch_mean()
 
     def sample(self) -> Any:
         """The reservoir's rows, where the conversion asked for one."""
@@ -584,7 +453,7 @@ class Run:
         twin = copy.copy(self)
         twin.conversion, twin.rounding = conversion, None
         fresh = twin.beginner(self.targets)
-        if fresh._dense is not None:
+        if fresh.windows.needs_every_iterate:
             raise ValueError(
                 f"{type(self.optimizer).__name__} with these settings sums iterates densely: choose 'nftrl'."
             )
@@ -595,8 +464,8 @@ class Run:
     def go_on_at(self, t: int) -> None:
         """Be at example t of a template, whose state was put here: nothing to look at or to sum so far."""
         self.t = self.seen = self.block.start = t
-        self.history, self.warnings, self.reservoir, self.previous = [], [], None, None
-        self.window_weight, self.watched, self._next_event, self._next_look = 0.0, 0, NEVER, NEVER
+        self.history, self.warnings, self.reservoir, self.windows = [], [], None, Windows()
+        self._next_event, self._next_look = NEVER, NEVER
 
     def learn(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray) -> None:
         """Learn rows of positive weight; no pilot is kept back."""
