@@ -15,15 +15,16 @@ import numpy as np
 from ..conversions.averaging import Answer, Last
 from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix, squared_norms, stack
-from ..parts.compatibility import metric_reason, models_reason, refuse, start_reason, strengths_reason
+from ..parts.compatibility import metric_reason, refuse, start_reason, strengths_reason
 from ..parts.part import NEVER, must_be
-from ..penalties import checked, is_of_fixed_width
-from ..problem.state import Means, Nothing, Problem, Rows, check_room, padded, widened
+from ..penalties import checked
+from ..problem.state import Means, Nothing, Problem, Rows, check_room
 from ..problem.targets import Repeated, Values
 from ..steps import Pilot, capped, check_positive
 from ..util.notices import cause, warn
 from ..util.threads import aside
 from .grid import strength_of_lanes
+from .growth import add_features, add_models
 from .iterates import Iterate, Overwritten
 from .pilot_rows import PilotRows, mean_loss
 from .resolving import Asked, resolve
@@ -132,56 +133,15 @@ class Run:
         return self._buffered if self.pilot is None else self.seen
 
     def grow(self, d: int) -> None:
-        """Let there be d features: as if the new ones had been declared from the start and not been seen yet.
-
-        Room is made for as many more, so that a stream that grows all the time is copied rarely.
-        """
-        if d <= self.d:
-            return
-        if is_of_fixed_width(self.problem.penalty):
-            raise ValueError(
-                f"the penalty is made for {self.d} features, and there are more: learn from rows whose number of "
-                "columns is known from the start, such as converted ones."
-            )
-        self.d = d
-        room = self.problem.d
-        if d <= room:
-            return
-        if self.initial is not None:
-            self.initial = padded(self.initial[0], d), self.initial[1]
-        if self.pilot is None:
-            self.problem = self.problem._replace(d=d)
-            return
-        room = max(d, room + min(room, _MANY + room // 8))
-        self.state = self.optimizer.layout.grow(self.problem, self.state, room)
-        self.windows.grow(room)
-        self.problem = self.problem._replace(d=room)
+        """Let there be d features, as if the new ones had been declared from the start and not been seen yet."""
+        add_features(self, d)
 
     def retarget(self, targets: Any) -> None:
-        """More lanes: as if they had been there from the start while rows are still collected as the pilot, later as if
-        they had been lanes without a model so far (target -1, weight 0)."""
-        if self.lams is not None:
-            raise ValueError("a path of several strengths cannot take new classes: name all of them at its beginning.")
-        refuse(models_reason(self.optimizer, targets.m))
-        wide = self.problem._replace(m=targets.m)
-        if self.pilot is not None:
-            self._widen(wide)
-        self.targets, self.problem = targets, wide
+        """Let there be more models, as if they had been there from the start while pilot rows are still collected.
 
-    def _widen(self, wide: Problem) -> None:
-        """All that is kept by model, with room for those of ``wide``; the new ones' are what a run begins with."""
-        old, (optimizer, pilot), m = self.problem, self.prepared, wide.m
-        mean, std = widened(pilot.target_mean, m), widened(pilot.target_std, m)  # its constants may be by model
-        optimizer = optimizer.resolve(wide, pilot._replace(target_mean=mean, target_std=std), self.step)
-        self.state = optimizer.layout.relaid(old, self.state, wide, optimizer.start(wide)[0])
-        self.optimizer = optimizer
-        self.windows.widen(old, wide)
-        if self.reservoir is not None:
-            self.reservoir.widen(m)
-        if self.snapshots:
-            self.snapshots = [(n, widened(w, m), widened(b, m)) for n, w, b in self.snapshots]
-        self.pilot_rows = self.pilot_rows.widen(m)
-        self.overwritten = None
+        Later it is as if they had been lanes without a model so far (target -1, weight 0).
+        """
+        add_models(self, targets)
 
     def beginner(self, targets: Any) -> Run:
         """A run for a class that first appears now: the same method and constants, nothing learned."""
@@ -484,10 +444,6 @@ class Run:
     def end_like(self, full: Run, seen: int) -> None:
         """Be ready to ``finish`` as ``full`` would, after so many examples."""
         self.pilot_rows, self.rounding, self.seen = full.pilot_rows, full.rounding, seen
-
-
-_MANY = 1 << 20
-"""Room grows twofold up to so many features, then by them and an eighth: where there are millions memory counts."""
 
 
 def _block_end(start: int) -> int:
