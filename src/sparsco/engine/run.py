@@ -97,17 +97,17 @@ class Run:
 
     def feed(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, order: np.ndarray | None = None,
-        again: bool = False,
+        is_repeat_pass: bool = False,
     ) -> None:  # fmt: skip
         """Learn the rows in ``order`` (all, in theirs, by default); the first 1000 are kept back as the pilot.
 
-        ``again`` says that these rows have been seen before: a further pass, of which nothing is sampled.
+        ``is_repeat_pass`` says that these rows have been seen before: a further pass, of which nothing is sampled.
         """
         order = np.arange(len(matrix)) if order is None else np.asarray(order, dtype=np.int64)
         weights = np.ones(len(matrix)) if weights is None else weights
         if np.any(weights[order] == 0.0):
             order = order[weights[order] != 0.0]
-        if again:
+        if is_repeat_pass:
             self.begin()  # a stream shorter than the pilot
         if self.pilot is None:
             taken = order[: PILOT_ROWS - self._buffered]
@@ -117,9 +117,9 @@ class Run:
             if self._buffered < PILOT_ROWS:
                 return
             self.begin()
-        self._advance(matrix, y, weights, order, again)
+        self._advance(matrix, y, weights, order, is_repeat_pass)
 
-    def expect(self, n: int) -> bool:
+    def set_stream_length(self, n: int) -> bool:
         """There will be n examples in all; whether the conversion wanted to know."""
         if self.pilot is not None:
             return False
@@ -143,7 +143,7 @@ class Run:
         """
         add_models(self, targets)
 
-    def beginner(self, targets: Any) -> Run:
+    def new_class_run(self, targets: Any) -> Run:
         """A run for a class that first appears now: the same method and constants, nothing learned."""
         problem, (optimizer, step) = self.problem, self._asked
         run = Run(
@@ -154,7 +154,7 @@ class Run:
         run._resolve(*self.pilot_rows[:3])
         return run
 
-    def rehearse(self) -> None:
+    def validate_on_dummy_rows(self) -> None:
         """Refuse settings that cannot work now, not at the thousandth row: resolve them on two rows of one feature."""
         twin, penalty = copy.copy(self), self.problem.penalty
         if penalty.pen is not None:
@@ -186,7 +186,7 @@ class Run:
         vars(twin).update(self.before_pilot())
         return twin
 
-    def early(self) -> Run:
+    def trained_copy(self) -> Run:
         """A twin that has learned what was collected so far."""
         twin = self.twin()
         twin.begin()
@@ -229,7 +229,7 @@ class Run:
     # ---- phase one -----------------------------------------------------------------------------------------------
 
     def _advance(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray, again: bool = False
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray, is_repeat_pass: bool = False
     ) -> None:
         keep = self.conversion.keeps_before_last
         longest = (matrix.indptr[order + 1] - matrix.indptr[order]).max(initial=0)
@@ -252,7 +252,7 @@ class Run:
                     self.overwritten = self._iterate.about_to_learn(matrix, int(part[0]))
                 n = self._learn(rows, part, matrix)
             k += n
-        if self.reservoir is not None and not again:
+        if self.reservoir is not None and not is_repeat_pass:
             for first in range(0, len(order), _OFFERED):
                 self.offer(self.reservoir, matrix, y, weights, order[first : first + _OFFERED])
 
@@ -266,7 +266,7 @@ class Run:
     def _due(self) -> None:
         """What has to happen before the next example."""
         if self.seen == self._next_look:
-            self.history.append(self.look(*self.weights()))
+            self.history.append(self.history_point(*self.weights()))
             self._next_look = 4 * self.seen
         if self.seen == self._next_event:
             with aside():
@@ -309,7 +309,7 @@ class Run:
             "the default step size and optimizer."
         )
 
-    def look(self, w: np.ndarray, b: np.ndarray) -> dict[str, float]:
+    def history_point(self, w: np.ndarray, b: np.ndarray) -> dict[str, float]:
         """Return a point of the history: the objective on the pilot rows and the support of this model.
 
         Of a model that a refit took out of an L1 ball the objective is the mean loss.
@@ -334,15 +334,15 @@ class Run:
 
     # ---- what conversions ask for --------------------------------------------------------------------------------
 
-    def open(self) -> None:
+    def open_window(self) -> None:
         """Start a window here, with sums of zero; a gradient phase under way ends."""
         self.problem, self.state = self.windows.open(self._iterate, self.conversion, self.warn)
 
-    def shift(self) -> None:
+    def rotate_window(self) -> None:
         """Let the current window be the previous one, and start a new one."""
         self.windows.rotate(self._iterate)
 
-    def fix(self) -> None:
+    def start_gradient_phase(self) -> None:
         """Stop learning: sum the gradients at the mean of the window from here on."""
         self.windows.start_gradient_phase(self._iterate, self.warn)
 
@@ -397,7 +397,7 @@ class Run:
     def finish(self) -> Answer:
         """The converted model; the run itself is left as it is."""
         if self.pilot is None:
-            return self.early().finish()
+            return self.trained_copy().finish()
         answer = self.conversion.finish(self)
         w, b = answer.w, answer.b
         with np.errstate(over="ignore", invalid="ignore"):
@@ -412,7 +412,7 @@ class Run:
         """The same method and constants with another conversion, nothing learned, no state: small."""
         twin = copy.copy(self)
         twin.conversion, twin.rounding = conversion, None
-        fresh = twin.beginner(self.targets)
+        fresh = twin.new_class_run(self.targets)
         if fresh.windows.needs_every_iterate:
             raise ValueError(
                 f"{type(self.optimizer).__name__} with these settings sums iterates densely: choose 'nftrl'."
