@@ -5,10 +5,19 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 
+import numpy as np
+
 import sparsco
+from sparsco.data.rows import as_matrix
+from sparsco.engine import Run
+from sparsco.losses import Squared
+from sparsco.optimizers import FOBOS
+from sparsco.parts.run_view import RunView
+from sparsco.penalties import L1
 from sparsco.util.sources import COMPILED, SHOWN, is_below
 
 ROOT = Path(sparsco.__file__).parent
@@ -132,6 +141,29 @@ def test_foreign_names_are_found():
 def test_every_package_is_a_layer():
     found = {module_of(file)[0] for file in FILES if module_of(file)} - {"__main__"}
     assert found == set(LAYERS)
+
+
+def test_conversions_ask_of_a_run_only_what_the_view_has():
+    view = {name for name in (*vars(RunView), *RunView.__annotations__) if not name.startswith("_")}
+    asked = {}
+    for file in FILES:
+        for node in ast.walk(TREES[file]) if file.startswith("conversions/") else ():
+            if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "run":
+                asked[node.attr] = f"{file}:{node.lineno} asks for run.{node.attr}"
+    assert not [where for name, where in asked.items() if name not in view]
+    assert set(asked) == view  # what no conversion asks for is not in the view
+
+
+def test_a_run_has_what_the_view_says():
+    run = Run(Squared(), L1(0.1), FOBOS(), d=1)
+    run.feed(as_matrix(np.ones((4, 1))), np.arange(4.0))
+    run.begin()
+    assert all(hasattr(run, name) for name in RunView.__annotations__)
+    for name, stated in vars(RunView).items():
+        if inspect.isfunction(stated) and not name.startswith("_"):
+            assert list(inspect.signature(getattr(Run, name)).parameters) == list(inspect.signature(stated).parameters)
+        elif isinstance(stated, property):
+            assert isinstance(getattr(Run, name), property), name
 
 
 def decorators(node):

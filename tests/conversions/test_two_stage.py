@@ -497,7 +497,7 @@ def test_film_ratings_come_out_as_they_were_first_measured():
     *method, ball = TwoStage(1000.0, 500, 2.0, paper=True)
     run = Run(Squared(), ball, *method, d=problem.d, intercept=False)
     for chunk in problem.stream(0, 75_000):
-        run.feed(chunk.matrix, chunk.y, order=chunk.order, again=chunk.again)
+        run.feed(chunk.matrix, chunk.y, order=chunk.order, is_repeat_pass=chunk.is_repeat_pass)
     w, (X, y) = run.finish().w[:, 0], problem.training()
     moments = thinning.second_moments(X)
     assert problem.measures(w)["RMSE"] == pytest.approx(2.365, abs=0.03)
@@ -570,7 +570,7 @@ def test_refusals():
         (lambda: sparsify_random(w, 5, second_moments=np.ones(2)), "3 finite numbers"),
         (lambda: sparsify_random(w, 5, "mg", trials=3), "held_out"),
         (lambda: sparsify.keep_largest(np.ones((2, 2)), 1), "a vector"),
-        (lambda: Run(Squared(), ElasticNet(0.1, 0.0), EpochSGD(), d=2).rehearse(), "L1 ball"),
+        (lambda: Run(Squared(), ElasticNet(0.1, 0.0), EpochSGD(), d=2).validate_on_dummy_rows(), "L1 ball"),
     ):
         with pytest.raises(ValueError, match=words):
             call()

@@ -54,7 +54,7 @@ def test_the_iterate_at_some_features_is_that_of_all(optimizer, monkeypatch):
     some, (w, b) = np.array([5, 0, 5, 3]), run.weights()
     assert 0 < np.count_nonzero(w) and w[some].any()
     for few in (1 << 12, 1):
-        monkeypatch.setattr("sparsco.engine.run._WORTH_COMPILING", few)
+        monkeypatch.setattr("sparsco.engine.iterates.WORTH_COMPILING", few)
         at, bias = run.weights_at(some)
         np.testing.assert_allclose(at, w[some], rtol=1e-14, atol=0.0)
         assert np.array_equal(bias, b)
@@ -75,7 +75,7 @@ def test_random_iterate_is_one_of_the_window(T):
         before = Run(Logistic(), ElasticNet(0.02, 0.1), optimizers.FOBOS(), conversions.Last(), d=6)
         before.feed(as_matrix(data.X), data.y)
         before._resolve(as_matrix(data.X), data.y, np.ones(300))
-        before._advance(as_matrix(data.X), data.y, np.ones(300), np.arange(t - 1))
+        before.learn(as_matrix(data.X), data.y, np.ones(300), np.arange(t - 1))
         assert np.array_equal(before.weights()[0], answer.w)
         drawn.add(t)
     assert len(drawn) > 6

@@ -515,7 +515,7 @@ def test_trace_norm(low_rank, optimizer):
     def learned(conversion):
         run = Run(Squared(), TraceNorm(lam), BATCHED[optimizer](), conversion, d=200, targets=Values(100))
         for k in range(3):
-            run.feed(as_matrix(X), Y, again=k > 0)
+            run.feed(as_matrix(X), Y, is_repeat_pass=k > 0)
         return run.finish()
 
     average = learned(conversions.Suffix())
@@ -553,7 +553,7 @@ def test_groups_of_the_optimum(record, loss):
     for optimizer in BATCHED:
         run = Run(part, record, BATCHED[optimizer](), conversions.AverageSL(), d=60, targets=Values(m))
         for k in range(3):
-            run.feed(as_matrix(X), Y, again=k > 0)
+            run.feed(as_matrix(X), Y, is_repeat_pass=k > 0)
         answer = run.finish()
         groups = GROUPED if hasattr(record, "groups") else np.arange(60)
         rows, optimal = answer.w.any(1), (np.abs(W) > 1e-9).any(1)
@@ -577,7 +577,7 @@ def test_constraints(record):
     )  # fmt: skip
     run = Run(part, record, optimizers.BatchRDA(), conversions.AverageSL(), d=D, targets=Values(3))
     for k in range(3):
-        run.feed(as_matrix(X), Y, again=k > 0)
+        run.feed(as_matrix(X), Y, is_repeat_pass=k > 0)
     answer = run.finish()
     found = part.value(X @ answer.w + answer.b, Y).sum() / len(X) + np.sum(strength(record, answer.w))
     assert best - 1e-9 <= found <= best * (1.0 + 1e-3)

@@ -251,7 +251,7 @@ def test_a_random_choice_is_drawn_several_times():
             alone = Run(problem.loss, problem.penalty, *what, d=problem.d, intercept=False, seed=seed,
                         initial=problem.initial(2))  # fmt: skip
             for chunk in problem.stream(2, 800):
-                alone.feed(chunk.matrix, chunk.y, order=chunk.order[:T], again=chunk.again)
+                alone.feed(chunk.matrix, chunk.y, order=chunk.order[:T], is_repeat_pass=chunk.is_repeat_pass)
             errors.append(problem.measures(alone.finish().w[:, 0], 2)["error"])
         assert len(set(errors)) == 4 and found["RAND"]["error"][k] == np.mean(errors)
     assert measure(fields, last | {"RAND": method}, few, 2, True)["LAST"]["error"] == found["LAST"]["error"]

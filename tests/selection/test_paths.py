@@ -30,7 +30,8 @@ from sparsco import (
 from sparsco.cli import main
 from sparsco.data.rows import as_matrix
 from sparsco.datasets.generators import text_like
-from sparsco.engine.run import Grid, Run
+from sparsco.engine.grid import Grid
+from sparsco.engine.run import Run
 from sparsco.jit.dispatch import plain_python
 from sparsco.losses import Logistic, Multinomial, Squared
 from sparsco.penalties import ElasticNet, NonNegative, RowGroup, WeightedElasticNet

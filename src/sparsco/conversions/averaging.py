@@ -52,9 +52,9 @@ def next_window_event(alpha: float, T: int | None, n: int, growth: int = 2, late
 
 def window_event(run: Any, T: int | None) -> None:
     if T is None:
-        run.shift()
+        run.rotate_window()
     else:
-        run.open()
+        run.open_window()
 
 
 def check_window(alpha: float, T: int | None) -> None:
@@ -93,7 +93,7 @@ class Average(NamedTuple):
         return Iterates()
 
     def begin(self, run: Any) -> None:
-        run.open()
+        run.open_window()
 
     def omega_of(self, run: Any, t: int, n: int) -> np.ndarray:
         return np.arange(t + 1.0, t + n + 1.0) ** self.power
@@ -122,7 +122,7 @@ class Suffix(NamedTuple):
 
     def begin(self, run: Any) -> None:
         if self.T is None or suffix_start(self.alpha, self.T) == 0:
-            run.open()
+            run.open_window()
 
     def next_event(self, run: Any, n: int) -> int:
         return next_window_event(self.alpha, self.T, n)

@@ -29,7 +29,7 @@ class OCMDI(NamedTuple):
         return Followed()
 
     def begin(self, run: Any) -> None:
-        run.open()
+        run.open_window()
         w, b = run.weights()
         _compare(run, w, b, 0.0)  # nothing has been learned: nothing is to be settled
 
@@ -81,7 +81,7 @@ class SCMDI(NamedTuple):
     def begin(self, run: Any) -> None:
         if self.T is None:
             raise ValueError("SCMDI needs the length of the stream: give T, half of it, or choose conversion='ocmdi'.")
-        run.open()
+        run.open_window()
         if self.T == 1:
             self.event(run, 0)
 

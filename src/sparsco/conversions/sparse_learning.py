@@ -139,9 +139,9 @@ class OptimalSL(NamedTuple):
         averaging, learned = (-1, -1) if self.T is None else self._known()
         doubled = self.T is None and n & (n - 1) == 0
         if doubled or n == averaging:
-            run.open()
+            run.open_window()
         if n == learned or (self.T is None and not doubled):
-            run.fix()
+            run.start_gradient_phase()
 
     def finish(self, run: Any) -> Answer:
         fixed = run.fixed_point()

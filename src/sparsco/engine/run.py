@@ -8,55 +8,32 @@ depend on the method alone, never on the chunks, so that any cut of a stream giv
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..conversions.averaging import Answer, Last
-from ..conversions.gradient_phase import FixedPoint
 from ..conversions.reservoir import Reservoir
-from ..data.rows import Matrix, margins, squared_norms, stack
-from ..losses import value
-from ..optimizers.epoch_gd import epoch_mean
-from ..parts.compatibility import (
-    conversion_reason,
-    metric_reason,
-    models_reason,
-    penalty_reason,
-    refuse,
-    start_reason,
-    strengths_reason,
-    tied_models_reason,
-)
+from ..data.rows import Matrix, squared_norms, stack
+from ..parts.compatibility import metric_reason, refuse, start_reason, strengths_reason
 from ..parts.part import NEVER, must_be
-from ..penalties import checked, is_of_fixed_width, prox
-from ..problem.pilot import gradient_at_zero, lam_max, largest_curvature, largest_slope, ridge_norm
-from ..problem.state import (
-    WORTH_READING,
-    Means,
-    Nothing,
-    Problem,
-    Rows,
-    State,
-    check_room,
-    padded,
-    slices,
-    widened,
-)
+from ..penalties import checked
+from ..problem.state import Means, Nothing, Problem, Rows, check_room
 from ..problem.targets import Repeated, Values
-from ..steps import Pilot, capped, check_positive, default_rule
+from ..steps import Pilot, capped, check_positive
 from ..util.notices import cause, warn
 from ..util.threads import aside
+from .grid import strength_of_lanes
+from .growth import add_features, add_models
+from .iterates import Iterate, Overwritten
+from .pilot_rows import PilotRows, mean_loss
+from .resolving import Asked, resolve
+from .windows import Windows
 
 PILOT_ROWS = 1000
-MANY_FEATURES = 100_000
-"""Above this, work of O(d) per example is worth a warning."""
 _CHUNK = 1 << 14
 _OFFERED = 1 << 16
 """Rows offered to the reservoir at a time: the more, the fewer are copied only to be dropped."""
-_WORTH_COMPILING = 1 << 12
-"""Features at which a kernel reads the iterate sooner than NumPy does."""
 _LAST = Last()
 
 
@@ -97,7 +74,8 @@ class Run:
         if self.rounding is not None:
             self.rounding.suits(penalty, d)
         check_room(8 * d * self.targets.m)  # state and sums, and what is computed of them
-        self.problem = Problem(loss, penalty, d, self.targets.m, intercept, Nothing(), self._by_lane(lams), single)
+        lanes = strength_of_lanes(lams, self.targets)
+        self.problem = Problem(loss, penalty, d, self.targets.m, intercept, Nothing(), lanes, single)
         """Its d is the number of features there is room for; see ``grow``."""
         self.d = d
         self.optimizer, self.step, self.seed = optimizer, step, seed
@@ -115,25 +93,21 @@ class Run:
         self._buffer: list[tuple[Matrix, np.ndarray, np.ndarray]] = []
         self._buffered = 0
 
-    def _by_lane(self, lams: Any) -> np.ndarray | None:
-        """The strength of each lane, where they are known numbers."""
-        return None if lams is None or isinstance(lams, Grid) else np.repeat(lams, self.targets.base.m)
-
     # ---- reading in ----------------------------------------------------------------------------------------------
 
     def feed(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, order: np.ndarray | None = None,
-        again: bool = False,
+        is_repeat_pass: bool = False,
     ) -> None:  # fmt: skip
         """Learn the rows in ``order`` (all, in theirs, by default); the first 1000 are kept back as the pilot.
 
-        ``again`` says that these rows have been seen before: a further pass, of which nothing is sampled.
+        ``is_repeat_pass`` says that these rows have been seen before: a further pass, of which nothing is sampled.
         """
         order = np.arange(len(matrix)) if order is None else np.asarray(order, dtype=np.int64)
         weights = np.ones(len(matrix)) if weights is None else weights
         if np.any(weights[order] == 0.0):
             order = order[weights[order] != 0.0]
-        if again:
+        if is_repeat_pass:
             self.begin()  # a stream shorter than the pilot
         if self.pilot is None:
             taken = order[: PILOT_ROWS - self._buffered]
@@ -143,9 +117,9 @@ class Run:
             if self._buffered < PILOT_ROWS:
                 return
             self.begin()
-        self._advance(matrix, y, weights, order, again)
+        self._advance(matrix, y, weights, order, is_repeat_pass)
 
-    def expect(self, n: int) -> bool:
+    def set_stream_length(self, n: int) -> bool:
         """There will be n examples in all; whether the conversion wanted to know."""
         if self.pilot is not None:
             return False
@@ -159,70 +133,17 @@ class Run:
         return self._buffered if self.pilot is None else self.seen
 
     def grow(self, d: int) -> None:
-        """Let there be d features: as if the new ones had been declared from the start and not been seen yet.
-
-        Room is made for as many more, so that a stream that grows all the time is copied rarely.
-        """
-        if d <= self.d:
-            return
-        if is_of_fixed_width(self.problem.penalty):
-            raise ValueError(
-                f"the penalty is made for {self.d} features, and there are more: learn from rows whose number of "
-                "columns is known from the start, such as converted ones."
-            )
-        self.d = d
-        room = self.problem.d
-        if d <= room:
-            return
-        if self.initial is not None:
-            self.initial = padded(self.initial[0], d), self.initial[1]
-        if self.pilot is None:
-            self.problem = self.problem._replace(d=d)
-            return
-        room = max(d, room + min(room, _MANY + room // 8))
-        self.state = self.optimizer.layout.grow(self.problem, self.state, room)
-        if self._dense is not None:
-            self._dense[0] = padded(self._dense[0], room)
-        if self._fixed is not None:
-            self._fixed.grow(room)
-        self.problem = self.problem._replace(d=room)
+        """Let there be d features, as if the new ones had been declared from the start and not been seen yet."""
+        add_features(self, d)
 
     def retarget(self, targets: Any) -> None:
-        """More lanes: as if they had been there from the start while rows are still collected as the pilot, later as if
-        they had been lanes without a model so far (target -1, weight 0)."""
-        if self.lams is not None:
-            raise ValueError("a path of several strengths cannot take new classes: name all of them at its beginning.")
-        refuse(models_reason(self.optimizer, targets.m))
-        wide = self.problem._replace(m=targets.m)
-        if self.pilot is not None:
-            self._widen(wide)
-        self.targets, self.problem = targets, wide
+        """Let there be more models, as if they had been there from the start while pilot rows are still collected.
 
-    def _widen(self, wide: Problem) -> None:
-        """All that is kept by model, with room for those of ``wide``; the new ones' are what a run begins with."""
-        old, (optimizer, pilot), m = self.problem, self._resolved_from, wide.m
-        mean, std = widened(pilot.target_mean, m), widened(pilot.target_std, m)  # its constants may be by model
-        optimizer = optimizer.resolve(wide, pilot._replace(target_mean=mean, target_std=std), self.step)
-        self.state = optimizer.layout.relaid(old, self.state, wide, optimizer.start(wide)[0])
-        self.optimizer = optimizer
-        if self.previous is not None:
-            sums, bias = (widened(part[..., : old.m], wide.width) for part in self.previous[:2])
-            self.previous = sums, bias, self.previous[2]
-        if self._dense is not None:
-            self._dense = [widened(part, m) for part in self._dense]
-        if self._phase is not None:
-            self._phase = Means(*(widened(part, m) for part in self._phase[:-1]), self._phase.n)
-        if self._fixed is not None:
-            self._fixed.widen(wide)
-        if self.reservoir is not None:
-            self.reservoir.widen(m)
-        if self.snapshots:
-            self.snapshots = [(n, widened(w, m), widened(b, m)) for n, w, b in self.snapshots]
-        matrix, targets, scaled = self._pilot_rows
-        self._pilot_rows = matrix, widened(targets, m, -1.0), widened(scaled, m)
-        self._undo = None
+        Later it is as if they had been lanes without a model so far (target -1, weight 0).
+        """
+        add_models(self, targets)
 
-    def beginner(self, targets: Any) -> Run:
+    def new_class_run(self, targets: Any) -> Run:
         """A run for a class that first appears now: the same method and constants, nothing learned."""
         problem, (optimizer, step) = self.problem, self._asked
         run = Run(
@@ -230,10 +151,10 @@ class Run:
             targets=targets, intercept=problem.intercept, seed=self.seed,
         )  # fmt: skip
         run.late, run.told = True, self.told
-        run._resolve(self._pilot_rows[0], *self._pilot_given)
+        run._resolve(*self.pilot_rows[:3])
         return run
 
-    def rehearse(self) -> None:
+    def validate_on_dummy_rows(self) -> None:
         """Refuse settings that cannot work now, not at the thousandth row: resolve them on two rows of one feature."""
         twin, penalty = copy.copy(self), self.problem.penalty
         if penalty.pen is not None:
@@ -265,7 +186,7 @@ class Run:
         vars(twin).update(self.before_pilot())
         return twin
 
-    def early(self) -> Run:
+    def trained_copy(self) -> Run:
         """A twin that has learned what was collected so far."""
         twin = self.twin()
         twin.begin()
@@ -275,78 +196,27 @@ class Run:
         """Fill what the pilot rows decide, then learn them; ``feed`` calls this when 1000 have come."""
         if self.pilot is not None:
             return
-        parts, self._buffer = self._buffer, []
-        matrix = stack([part[0] for part in parts])
-        y, weights = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
+        matrix = stack([part[0] for part in self._buffer])
+        y, weights = (np.concatenate([part[k] for part in self._buffer]) for k in (1, 2))
+        self._buffer = []
         self._resolve(Matrix(*matrix[:3], self.d), y, weights)
         self._advance(matrix, y, weights, np.arange(len(matrix)))
 
     def _resolve(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> None:
-        problem = self.problem
-        n, m = len(matrix), problem.m
-        order = np.arange(n)
-        targets, scaled = self.lanes_of(y, weights)
-        problem = problem._replace(loss=problem.loss.resolve(targets, scaled))
-        total = np.maximum(scaled.sum(0), 1e-300)
-        mean = (scaled * targets).sum(0) / total
-        std = np.sqrt((scaled * np.square(targets - mean)).sum(0) / total)
-        norms = squared_norms(matrix.indptr, matrix.data, order) + problem.intercept
-        L_mean = float(problem.loss.smoothness * np.mean(scaled.mean(1) * norms)) if n else 1.0
-        self.pilot = Pilot(n, L_mean if L_mean > 0.0 else 1.0, mean, std)
-        if self.optimizer.needs_curvature:
-            X = matrix.to_scipy()[:, np.unique(matrix.indices)]  # the same bits, whatever columns are still to come
-            largest = problem.loss.smoothness * largest_curvature(X, scaled.mean(1))
-            largest = max(largest, self.pilot.L_mean / max(X.shape[1] + problem.intercept, 1))
-            self.pilot = self.pilot._replace(lam_max=largest)
-        if problem.penalty.strength_is_open or isinstance(self.lams, Grid):
-            largest = self._largest(problem, matrix, self.targets.all_models(y, weights))
-            if problem.penalty.strength_is_open:
-                problem = problem._replace(penalty=problem.penalty.at(largest))
-            if isinstance(self.lams, Grid):
-                problem = problem._replace(lams=self._by_lane(self.lams.at(largest)))
-
-        def norm(problem: Problem = problem) -> float:
-            return ridge_norm(problem.loss, matrix, *self.targets.all_models(y, weights), problem.intercept)
-
-        problem = problem._replace(penalty=problem.penalty.resolve(norm))
-        refuse(penalty_reason(self.optimizer, problem.penalty))
-        refuse(models_reason(self.optimizer, problem.m))
-        self.optimizer.check(problem)
-        self.optimizer, pilot = self.optimizer.prepared(problem, self.pilot, matrix, scaled)
-        if self.optimizer.uses_steps:
-            step = self.optimizer.default_rule(problem) if self.step is None else self.step
-            self.step = (default_rule(problem) if step is None else step).resolve(problem, pilot)
-        self._resolved_from = self.optimizer, pilot
-        self.optimizer = self.optimizer.resolve(problem, pilot, self.step)
-        refuse(conversion_reason(self.optimizer, self.conversion))
-        if self.conversion.chooses_single_iterate:
-            self.optimizer = self.optimizer.following(problem)
-            self.optimizer.check(problem)
-        refuse(tied_models_reason(self.optimizer, problem.m))
-        self.problem = problem
-        if self.optimizer.is_minibatch and problem.d > MANY_FEATURES:
-            self.warn(
-                f"{type(problem.penalty).__name__} with {type(self.optimizer).__name__} visits all {problem.d} "
-                f"features for every {self.optimizer.batch} examples: {problem.penalty.cost}."
-            )
-        elif self.optimizer.is_dense and problem.d > MANY_FEATURES:
-            self.warn(
-                f"{type(self.optimizer).__name__} with these settings has no lazy form: every example costs "
-                f"O({problem.d}) work; FOBOS does the same job in O(nonzeros)."
-            )
-        self.state, self.block = self.optimizer.start(problem)
+        """Fill in what the pilot rows decide, and get ready for the first example."""
+        self.pilot_rows = PilotRows(matrix, y, weights, *self.lanes_of(y, weights))
+        asked = Asked(self.problem, self.optimizer, self.conversion, self.step, self.targets, self.lams)
+        resolved = resolve(asked, self.pilot_rows, self.warn)
+        self.problem, self.optimizer, self.step, self.pilot, self.prepared = resolved
+        self.state, self.block = self.optimizer.start(self.problem)
         if self.initial is not None:
             refuse(start_reason(self.optimizer))
-            self.optimizer.place(problem, self.state, *self.initial)
+            self.optimizer.place(self.problem, self.state, *self.initial)
         nonzeros = self.sample_nonzeros(self.conversion)
-        self.reservoir = Reservoir(self.seed, m, nonzeros) if nonzeros else None
-        self._pilot_rows, self._pilot_given = (matrix, targets, scaled), (y, weights)
-        self.previous: tuple[np.ndarray, np.ndarray, float] | None = None
-        self.window_weight, self.watched = 0.0, 0
-        self._dense: list[np.ndarray] | None = None
-        self._phase: Means | None = None
-        self._fixed: FixedPoint | None = None
-        self._undo: tuple | None = None
+        self.reservoir = Reservoir(self.seed, self.problem.m, nonzeros) if nonzeros else None
+        self.windows = Windows()
+        self.overwritten: Overwritten | None = None
+        """What the last row overwrote, for conversions that ask for the iterate before it."""
         self.conversion.begin(self)
         self._next_event = self.conversion.next_event(self, 0)
         self._next_look = PILOT_ROWS if self.lams is None else NEVER  # a sum over strengths says nothing
@@ -356,30 +226,10 @@ class Run:
         asking = conversion if self.rounding is None else self.rounding
         return asking.sample_nonzeros if conversion.needs_sample or asking.needs_sample else 0
 
-    def _largest(self, problem: Problem, matrix: Matrix, every: tuple[np.ndarray, np.ndarray]) -> float:
-        """The smallest strength that selects nothing on the pilot rows, or where they tell nothing a guess."""
-        loss, reg = problem.loss, problem.penalty
-        pen = reg.pen
-        if reg.is_absolute:
-            largest = lam_max(loss, matrix, *every, problem.intercept, pen)
-        elif reg.record.dual_norm is None:
-            raise ValueError(f"{reg.record.__name__} has no dual_norm to choose a strength by: give numbers.")
-        else:
-            largest = reg.record.dual_norm(gradient_at_zero(loss, matrix, *every, problem.intercept))
-        guess = largest_slope(loss, matrix, *every)
-        if largest <= 1e-9 * guess and (pen is None or pen.any()):
-            self.warn(
-                f"alpha='auto' found nothing to go by in the first {len(matrix)} rows (targets all alike, rows "
-                "empty, or no feature that goes with the target): it was guessed from the size of the features; "
-                "shuffle the rows, or pass a number."
-            )
-            largest = guess
-        return largest
-
     # ---- phase one -----------------------------------------------------------------------------------------------
 
     def _advance(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray, again: bool = False
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray, is_repeat_pass: bool = False
     ) -> None:
         keep = self.conversion.keeps_before_last
         longest = (matrix.indptr[order + 1] - matrix.indptr[order]).max(initial=0)
@@ -390,19 +240,19 @@ class Run:
             n = min(len(order) - k, _CHUNK, self._next_event - self.seen, self._next_look - self.seen)
             if keep and n > 1 and k + n == len(order):
                 n -= 1  # the last row alone, so that w_T can be recovered
-            if self._dense is not None:
+            if self.windows.needs_every_iterate:
                 n = 1
             part = order[k : k + n]
             rows = Rows(matrix.indptr, matrix.indices, matrix.data, *self._for_kernels(y[part], weights[part]))
-            if self._fixed is not None:
-                self._fixed.learn(rows, part, self.problem)
+            if self.windows.in_gradient_phase:
+                self.windows.sum_gradients(rows, part, self.problem)
                 self.seen += n
             else:
                 if keep and n == 1:
-                    self._remember(matrix, int(part[0]))
+                    self.overwritten = self._iterate.about_to_learn(matrix, int(part[0]))
                 n = self._learn(rows, part, matrix)
             k += n
-        if self.reservoir is not None and not again:
+        if self.reservoir is not None and not is_repeat_pass:
             for first in range(0, len(order), _OFFERED):
                 self.offer(self.reservoir, matrix, y, weights, order[first : first + _OFFERED])
 
@@ -416,7 +266,7 @@ class Run:
     def _due(self) -> None:
         """What has to happen before the next example."""
         if self.seen == self._next_look:
-            self.history.append(self.look(*self.weights()))
+            self.history.append(self.history_point(*self.weights()))
             self._next_look = 4 * self.seen
         if self.seen == self._next_event:
             with aside():
@@ -440,19 +290,15 @@ class Run:
                 eta = capped(eta, squared_norms(matrix.indptr, matrix.data, order[:n]), heaviest, problem)
             check_positive(eta, t)
         omega = self.conversion.omega_of(self, t, n)
-        if self._dense is not None:
-            w, b = self.weights()
-            self._dense[0] += omega[0] * w
-            self._dense[1] += omega[0] * b
+        if self.windows.needs_every_iterate:
+            self.windows.add_iterate(self._iterate, omega[0])
         schedule = self.optimizer.schedule(problem, self.state, self.block, t, eta, omega)
         n = len(schedule.omega)
         with aside():
             self.optimizer.learn(rows, order[:n], schedule, problem.method, self.state)
         self.t += n
         self.seen += n
-        if problem.sums or self._dense is not None:
-            self.window_weight = float(np.add.accumulate(np.append(self.window_weight, omega[:n]))[-1])
-            self.watched += n
+        self.windows.count(omega[:n], problem)
         if not np.all(np.isfinite(problem.unpacked(self.state.bias))):
             self._diverged()
         return n
@@ -463,42 +309,22 @@ class Run:
             "the default step size and optimizer."
         )
 
-    def _remember(self, matrix: Matrix, row: int) -> None:
-        """Keep what the coming row will overwrite: its cells and the intercept."""
-        touched: Any = slice(0, self.problem.d)
-        if not self.optimizer.is_dense:
-            touched = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].astype(np.int64)
-        cells = self._cells(self.state)[touched].copy()
-        self._undo = touched, cells, self.state.bias.copy(), self.state.clock.copy(), self.t
+    def history_point(self, w: np.ndarray, b: np.ndarray) -> dict[str, float]:
+        """Return a point of the history: the objective on the pilot rows and the support of this model.
 
-    def look(self, w: np.ndarray, b: np.ndarray) -> dict[str, float]:
-        """A point of the history: the objective on the pilot rows and the support of this model.  Of one that a
-        refit took out of an L1 ball it is the mean loss."""
-        objective = self._pilot_objective(w, b)
+        Of a model that a refit took out of an L1 ball the objective is the mean loss.
+        """
+        loss = self.pilot_rows.mean_loss(self.problem.loss, w, b)
+        objective = loss + float(np.sum(self.problem.strengths(w)))
         if objective == np.inf and self.rounding is not None:
-            objective = self._pilot_loss(w, b)
+            objective = loss
         return {"t": self.seen, "objective": objective, "nonzeros": int(np.count_nonzero(w))}
 
-    def _pilot_objective(self, w: np.ndarray, b: np.ndarray) -> float:
-        return self._pilot_loss(w, b) + float(np.sum(self.problem.strengths(w)))
-
-    def _pilot_loss(self, w: np.ndarray, b: np.ndarray) -> float:
-        return self.mean_loss(*self._pilot_rows, w, b)
-
     def mean_loss(
-        self, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, w: np.ndarray, b: np.ndarray,
-        order: np.ndarray | None = None,
-    ) -> float:  # fmt: skip
-        """The mean of weight times loss over these rows, or those in ``order``, summed over models; targets and weights
-        are theirs, (n, m)."""
-        return self._loss_at(margins(matrix.indptr, matrix.indices, matrix.data, w, b, order), targets, weights)
-
-    def _loss_at(self, p: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> float:
-        """The same at margins p (n, m)."""
-        if not len(p):
-            return 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
-            return float((weights * value(self.problem.loss, p, targets)).mean(0).sum())
+        self, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, w: np.ndarray, b: np.ndarray
+    ) -> float:
+        """Return the mean of weight times loss over these rows, summed over models; targets and weights are (n, m)."""
+        return mean_loss(self.problem.loss, matrix, targets, weights, w, b)
 
     def lanes_of(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Targets and weights of each of the run's models, (n, m)."""
@@ -508,143 +334,51 @@ class Run:
 
     # ---- what conversions ask for --------------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Start a window here, sums at zero; a gradient phase under way ends."""
-        if self._fixed is not None:
-            self._phase, self._fixed = self._fixed.means(), None
-        watch = self.conversion.watch(self.problem.loss)
-        watching = self.problem._replace(watch=watch)
-        if not self.optimizer.is_lazy(watching, self.conversion.uniform):
-            if watching.sums > 1:
-                raise ValueError(
-                    f"{type(self.optimizer).__name__} has no exact gradient sums with {type(self.conversion).__name__}."
-                )
-            self._dense = [np.zeros((self.problem.d, self.problem.m)), np.zeros(self.problem.m)]
-            if self.problem.d > MANY_FEATURES:
-                self.warn(
-                    f"{type(self.conversion).__name__} of {type(self.optimizer).__name__} with this penalty has no "
-                    f"lazy form: every example costs O({self.problem.d}) work."
-                )
-        elif self.problem.sums:
-            self.shift()
-        else:
-            if self.t > 0:  # before that there is nothing to settle, and a kernel less to compile
-                self.optimizer.settle(self.problem, self.state, self.block, self.t)
-            layout = self.optimizer.layout
-            self.state = layout.relaid(self.problem, self.state, watching, layout.new_state(watching))
-            self.problem = watching
-        self.previous, self.window_weight = None, 0.0
+    def open_window(self) -> None:
+        """Start a window here, with sums of zero; a gradient phase under way ends."""
+        self.problem, self.state = self.windows.open(self._iterate, self.conversion, self.warn)
 
-    def shift(self) -> None:
-        """The current window becomes the previous one, a new one starts."""
-        self.optimizer.settle(self.problem, self.state, self.block, self.t)
-        sums, bias = self.optimizer.layout.restart_sums(self.problem, self.state)
-        self.previous = sums[: self.d], bias, self.window_weight
-        self.window_weight = 0.0
+    def rotate_window(self) -> None:
+        """Let the current window be the previous one, and start a new one."""
+        self.windows.rotate(self._iterate)
 
-    def fix(self) -> None:
-        """Stop learning: from here on sum the gradients at the mean of the window."""
-        means = self.means()
-        self._fixed = FixedPoint(means.w, means.b, self.problem)
-
-    def fixed_point(self) -> Means | None:
-        """The gradient phase to answer from: the one under way once it is as long as the one before."""
-        done = self._phase
-        if self._fixed is not None and self._fixed.n > 0 and (done is None or self._fixed.n >= done.n):
-            done = self._fixed.means()
-        if done is None:
-            return None
-        return done._replace(w=padded(done.w, self.d), g=padded(done.g, self.d), H=padded(done.H, self.d))
-
-    def weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """The current iterate: (d, m) and (m,)."""
-        return self._weights_in(self.state, self.t)
-
-    def _weights_in(self, state: State, t: int) -> tuple[np.ndarray, np.ndarray]:
-        if self._is_apart and (self.problem.lams is not None or self.d >= WORTH_READING):
-            return self.optimizer.weights_at(self.problem, state, self.block, t, np.arange(self.d))
-        problem = self.problem
-        if self._is_apart:  # features that there is room for, and that have not come, are left alone
-            problem = problem.at(slice(0, self.d))
-            state = state._replace(cell=self._cells(state)[: self.d].ravel())
-        w, b = self.optimizer.weights(problem, state, self.block, t)
-        return w[: self.d], b
-
-    def weights_at(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The current iterate at these features, (features, m), and the intercepts; no look at all the others."""
-        if self.problem.penalty.kind != "separable":
-            w, b = self.weights()
-            return w[features], b
-        problem = self.problem
-        many = problem.lams is not None or len(features) >= _WORTH_COMPILING
-        if many and self.optimizer.weights_at is not None:
-            return self.optimizer.weights_at(problem, self.state, self.block, self.t, features)
-        state = self.state._replace(cell=self._cells(self.state)[features].ravel())
-        return self.optimizer.weights(problem.at(features), state, self.block, self.t)
-
-    def _cells(self, state: State) -> np.ndarray:
-        return state.cell.reshape(self.problem.d, self.optimizer.layout.stride(self.problem))
-
-    def weights_before_last(self) -> tuple[np.ndarray, np.ndarray]:
-        """w_T: the iterate before the last example."""
-        if self._undo is None:
-            return self.weights()
-        touched, cells, bias, clock, t = self._undo
-        state = self.state.copy()
-        self._cells(state)[touched] = cells
-        state.bias[:], state.clock[:] = bias, clock
-        return self._weights_in(state, t)
-
-    def epoch_mean(self) -> tuple[np.ndarray, np.ndarray]:
-        """The mean iterate of the epoch under way, of an optimizer that works in epochs."""
-        w, b = epoch_mean(self.optimizer, self.problem, self.state, self.block, self.t)
-        return w[: self.d], b
+    def start_gradient_phase(self) -> None:
+        """Stop learning: sum the gradients at the mean of the window from here on."""
+        self.windows.start_gradient_phase(self._iterate, self.warn)
 
     def means(self) -> Means:
-        """Means over the previous and the current window."""
-        problem, m = self.problem, self.problem.m
-        if self._dense is not None:
-            n = max(self.window_weight, 1e-300)
-            return Means(self._dense[0][: self.d] / n, self._dense[1] / n, None, None, None, None, self.window_weight)
-        if not problem.sums or self.window_weight + (self.previous[2] if self.previous else 0.0) == 0.0:
-            self.warn(f"the averaging window has not begun after {self.t} examples; the last iterate stands in for it.")
-            w, b = self.weights()
-            zero = np.zeros_like(w)
-            return Means(w, b, zero, 0.0 * b, None, None, 0.0)
-        sums, bias = self._settled_sums()
-        n = self.window_weight
-        if self.previous is not None:
-            before, bias_before, n_before = self.previous
-            for k in range(min(2, problem.sums)):
-                sums[k][: len(before)] += before[: self.d, k]  # later features had no part in it
-            bias[:2] += bias_before
-            n += n_before
-        scales = (n, n, max(self.watched, 1))[: problem.sums]
-        parts: list[Any] = [None] * 6
-        for k, scale in enumerate(scales):
-            sums[k] /= scale
-            parts[2 * k], parts[2 * k + 1] = np.ascontiguousarray(sums[k][:, :m]), bias[k, :m] / scale
-        if problem.penalty.has_prox and not problem.penalty.is_absolute:
-            parts[0] = prox(problem.penalty, parts[0], 0.0)  # allowed but for rounding: the sums are differences
-        return Means(*parts, n)
-
-    def _settled_sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Copies of the window's sums brought up to date: of the cells, (sums, d, width), and of the intercept."""
-        problem, state, layout = self.problem, self.state, self.optimizer.layout
-        sums, bias = np.empty((problem.sums, self.d, problem.width)), np.empty(0)
-        for some in slices(self.d) if self._is_apart else [slice(0, problem.d)]:
-            part, block = problem.at(some) if self._is_apart else problem, copy.deepcopy(self.block)
-            copied = state._replace(cell=self._cells(state)[some].ravel()).copy()
-            self.optimizer.settle(part, copied, block, self.t)
-            found, bias = layout.sums(part, copied)
-            sums[:, some] = np.moveaxis(found[: self.d], 1, 0)
-        return sums, bias
+        """Return the means over the previous and the current window."""
+        return self.windows.means(self._iterate, self.warn)
 
     @property
-    def _is_apart(self) -> bool:
-        """Whether a part of the features can be looked at by itself, so that no copy of the whole state is needed."""
-        separable = self.problem.penalty.kind == "separable"
-        return separable and self.d > 0 and self.optimizer.weights_at is not None
+    def window_weight(self) -> float:
+        """The total weight of the iterates in the current window."""
+        return self.windows.weight
+
+    def fixed_point(self) -> Means | None:
+        """Return the gradient phase to answer from; None before there is one."""
+        return self.windows.fixed_point(self.d)
+
+    @property
+    def _iterate(self) -> Iterate:
+        return Iterate(self.problem, self.optimizer, self.state, self.block, self.t, self.d)
+
+    def weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the current iterate: weights (d, m) and intercepts (m,)."""
+        return self._iterate.weights()
+
+    def weights_at(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the current iterate at some features, (features, m), and the intercepts; others are not read."""
+        return self._iterate.weights_at(features)
+
+    def weights_before_last(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return w_T, the iterate before the last example."""
+        now = self._iterate
+        return (now if self.overwritten is None else now.before(self.overwritten)).weights()
+
+    def epoch_mean(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean iterate of the epoch under way, of an optimizer that works in epochs."""
+        return self._iterate.epoch_mean()
 
     def sample(self) -> Any:
         """The reservoir's rows, where the conversion asked for one."""
@@ -663,23 +397,12 @@ class Run:
     def finish(self) -> Answer:
         """The converted model; the run itself is left as it is."""
         if self.pilot is None:
-            return self.early().finish()
+            return self.trained_copy().finish()
         answer = self.conversion.finish(self)
         w, b = answer.w, answer.b
         with np.errstate(over="ignore", invalid="ignore"):
             is_finite = np.isfinite(w.sum()) and np.isfinite(b.sum())
-        if not is_finite:
-            self._diverged()
-        matrix, targets, scaled = self._pilot_rows
-        some = np.arange(0, len(matrix), 1 + self.problem.m // 8)
-        targets, scaled = targets[some], scaled[some]
-        zero = self._loss_at(np.zeros(targets.shape), targets, scaled)
-        if not self.problem.penalty.is_absolute:
-            zero += float(np.sum(self.problem.strengths(np.zeros_like(w))))
-        reached = self.mean_loss(matrix, targets, scaled, w, b, some)
-        if self.lams is None:  # many penalties say little
-            reached += float(np.sum(self.problem.strengths(w)))
-        if reached > 1e3 * zero > 0.0:
+        if not is_finite or self.pilot_rows.refute(self.problem, w, b, has_grid=self.lams is not None):
             self._diverged()
         return answer if self.rounding is None else self.rounding.round(answer, self)
 
@@ -689,20 +412,20 @@ class Run:
         """The same method and constants with another conversion, nothing learned, no state: small."""
         twin = copy.copy(self)
         twin.conversion, twin.rounding = conversion, None
-        fresh = twin.beginner(self.targets)
-        if fresh._dense is not None:
+        fresh = twin.new_class_run(self.targets)
+        if fresh.windows.needs_every_iterate:
             raise ValueError(
                 f"{type(self.optimizer).__name__} with these settings sums iterates densely: choose 'nftrl'."
             )
-        for name in ("state", "block", "_pilot_rows", "_pilot_given"):
+        for name in ("state", "block", "pilot_rows"):
             setattr(fresh, name, None)
         return fresh
 
     def go_on_at(self, t: int) -> None:
         """Be at example t of a template, whose state was put here: nothing to look at or to sum so far."""
         self.t = self.seen = self.block.start = t
-        self.history, self.warnings, self.reservoir, self.previous = [], [], None, None
-        self.window_weight, self.watched, self._next_event, self._next_look = 0.0, 0, NEVER, NEVER
+        self.history, self.warnings, self.reservoir, self.windows = [], [], None, Windows()
+        self._next_event, self._next_look = NEVER, NEVER
 
     def learn(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray) -> None:
         """Learn rows of positive weight; no pilot is kept back."""
@@ -720,38 +443,10 @@ class Run:
 
     def end_like(self, full: Run, seen: int) -> None:
         """Be ready to ``finish`` as ``full`` would, after so many examples."""
-        self._pilot_rows, self.rounding, self.seen = full._pilot_rows, full.rounding, seen
-
-
-_MANY = 1 << 20
-"""Room grows twofold up to so many features, then by them and an eighth: where there are millions memory counts."""
+        self.pilot_rows, self.rounding, self.seen = full.pilot_rows, full.rounding, seen
 
 
 def _block_end(start: int) -> int:
     """When a block that began at this clock is settled: after 2^14 steps, later on after as many as there were before,
     at most 2^18.  A sweep over all features costs little per example then, however many there are or will be."""
     return start + min(max(start, 1 << 14), 1 << 18)
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Strengths to be: ``m`` of them, each the same share of the one before, from the smallest that selects nothing on
-    the pilot rows down to ``ratio`` times that; of these the ones from ``start`` up to ``stop``."""
-
-    m: int = 32
-    ratio: float = 1e-3
-    start: int = 0
-    stop: int | None = None
-
-    def __len__(self) -> int:
-        return len(range(self.m)[self.start : self.stop])
-
-    def at(self, largest: float) -> np.ndarray:
-        """The strengths."""
-        return (largest * self.ratio ** (np.arange(self.m) / max(self.m - 1, 1)))[self.start : self.stop]
-
-    def __getitem__(self, part: slice) -> Grid:
-        """Some of them, as of an array."""
-        own = range(self.m)[self.start : self.stop][part]
-        return replace(self, start=own.start, stop=own.stop)
-

@@ -28,7 +28,7 @@ def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
     w = np.concatenate([answer.w for answer in answers], axis=1)
     if first.examples and not w.any():
         first.warn("no feature was selected: lower alpha, or give more examples.")
-    ends = [run.look(answer.w, answer.b) for run, answer in zip(runs, answers, strict=True)]
+    ends = [run.history_point(answer.w, answer.b) for run, answer in zip(runs, answers, strict=True)]
     looks = [*zip(*(run.history for run in runs if not run.late), strict=True), ends]
     return Solved(
         sp.csr_array(w.T),

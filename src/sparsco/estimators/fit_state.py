@@ -167,17 +167,17 @@ class FitState(LifeCycle):
         return [name for name in FIXED if _fingerprint(getattr(estimator, name)) != self.settings[name]]
 
     def feed(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, again: bool,
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, is_repeat_pass: bool,
         n_jobs: int | None = None,
     ) -> None:  # fmt: skip
-        """Learn rows, whose columns are slots, in an order; ``again`` in a further pass."""
+        """Learn rows, whose columns are slots, in an order; ``is_repeat_pass`` in a further pass."""
         weights = np.ones(len(matrix)) if weights is None else weights
         self.model = None
         if len(self.runs) == 1:
-            self.runs[0].feed(matrix, y, weights, order, again)
+            self.runs[0].feed(matrix, y, weights, order, is_repeat_pass)
         else:
             runs = [(run,) for run in self.runs]
-            Threads(n_jobs).map("learn", lambda run: run.feed(matrix, y, weights, order, again), runs)
+            Threads(n_jobs).map("learn", lambda run: run.feed(matrix, y, weights, order, is_repeat_pass), runs)
 
     def grow(self, d: int) -> None:
         """Let there be d features."""
@@ -203,7 +203,7 @@ class FitState(LifeCycle):
 
     def begun(self) -> list[Run]:
         """Return the runs; in place of one that still collects rows a twin that has learned them."""
-        return [run if run.pilot is not None else run.early() for run in self.runs]
+        return [run if run.pilot is not None else run.trained_copy() for run in self.runs]
 
     def selected(self) -> np.ndarray:
         """Return the slots that have a weight in an iterate."""

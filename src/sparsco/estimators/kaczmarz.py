@@ -100,7 +100,7 @@ def kaczmarz(
     run = Run(Squared(), L1(0.0), MirrorDescent(mirror), record, size, d=d, intercept=False, seed=seed,
               initial=None if start is None else (_vector(start, d), np.zeros(1)))  # fmt: skip
     if chunk.total is not None:
-        run.expect(chunk.total)
+        run.set_stream_length(chunk.total)
     bar, done, residual, converged = Bar("kaczmarz"), 0, np.inf, False
     show = progress or bar.show_late(_SLOW)
     try:

@@ -85,7 +85,7 @@ class LinearModel(OneExample, Readable):
         if checked is not None and passes > 1:
             looked_at = matrix.take(checked), y[checked], np.ones(len(checked)) if weights is None else weights[checked]
         for run in state.runs:
-            if run.expect(len(learned) * passes):
+            if run.set_stream_length(len(learned) * passes):
                 checked = None  # a conversion that was given the length of the stream gets all of it
         best, stale, done = np.inf, 0, 0
         progress = Progress(type(self).__name__, len(learned), passes, self.verbose)
@@ -155,16 +155,18 @@ class LinearModel(OneExample, Readable):
 
     def take_rows(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, *, classes: Any = None,
-        order: np.ndarray | None = None, again: bool = False, columns: int = 0,
+        order: np.ndarray | None = None, is_repeat_pass: bool = False, columns: int = 0,
     ) -> Self:  # fmt: skip
-        """``partial_fit`` for rows of a reader, who has checked them, or for some of them in an ``order``; ``again`` in
-        a further pass.  ``columns``: how many there will be, where that is known."""
+        """``partial_fit`` for rows of a reader, who has checked them, or for some of them in an ``order``.
+
+        ``is_repeat_pass``: in a further pass.  ``columns``: how many there will be, where that is known.
+        """
         with unchanged_on_error(self):
             first = self._begins("a stream")
             if first:
                 self.forget(columns)
             self.n_features_in_ = matrix.d if first else max(matrix.d, self.n_features_in_)
-            self._learn_next(matrix, y, weights, first, classes, again, order)
+            self._learn_next(matrix, y, weights, first, classes, is_repeat_pass, order)
         return self
 
     def _begins(self, what: str) -> bool:
@@ -178,24 +180,24 @@ class LinearModel(OneExample, Readable):
         return first
 
     def _learn_next(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any, again: bool = False,
-        order: np.ndarray | None = None,
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any,
+        is_repeat_pass: bool = False, order: np.ndarray | None = None,
     ) -> None:  # fmt: skip
         y, weights = self.encode_next(y, weights, first, classes)
         matrix = self.place(matrix)
         if first:
             self._begin_stream(matrix.d)
-        self._learn_rows(matrix, y, weights, again, order)
+        self._learn_rows(matrix, y, weights, is_repeat_pass, order)
 
     def _begin_stream(self, d: int, one_by_one: bool = False) -> None:
         runs = new_runs(self, d, one_by_one=one_by_one)
         for run in runs:
-            run.rehearse()
+            run.validate_on_dummy_rows()
         self._fit.start(runs, Phase.STREAM, self)
         self.n_iter_ = 1
 
     def _learn_rows(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, again: bool = False,
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, is_repeat_pass: bool = False,
         order: np.ndarray | None = None,
     ) -> None:  # fmt: skip
         """Learn the next rows of the stream, whatever features and classes they bring."""
@@ -204,10 +206,10 @@ class LinearModel(OneExample, Readable):
         state.grow(matrix.d)
         rows, at = np.arange(len(matrix)) if order is None else order, 0
         for code, first in self._new_classes(y[rows]):
-            state.feed(matrix, y, weights, rows[at:first], again, self.n_jobs)
+            state.feed(matrix, y, weights, rows[at:first], is_repeat_pass, self.n_jobs)
             self._add_class(code)
             at = first
-        state.feed(matrix, y, weights, rows[at:], again, self.n_jobs)
+        state.feed(matrix, y, weights, rows[at:], is_repeat_pass, self.n_jobs)
 
     def judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float] | None:
         """Return what the iterate makes of rows that it has not learned: the sums of the loss and of ``mistakes`` over

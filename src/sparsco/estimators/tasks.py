@@ -161,7 +161,7 @@ class LinearClassifier(Margins, LinearModel):
         if most is None or (not late and last.targets.m < most):
             last.retarget(self._lanes(last.targets.first, last.targets.m + 1))
         elif late:
-            self._fit.add_run(self._fit.runs[0].beginner(self._lanes(code, 1)))
+            self._fit.add_run(self._fit.runs[0].new_class_run(self._lanes(code, 1)))
         else:
             run = last.twin()
             run.retarget(self._lanes(code, 1))

@@ -26,6 +26,7 @@ import numpy as np
 
 from ..jit.dispatch import dispatched, optional
 from .part import NEVER, Contract, default, kind_of, part, required, required_function, required_unless
+from .run_view import RunView
 
 __all__ = [
     "FORMS", "SAMPLE_NONZEROS", "Conversion", "Loss", "Mirror", "Optimizer", "Penalty", "Rounding", "SelectionMethod",
@@ -433,7 +434,7 @@ class Conversion(Contract, kind="conversion"):
         raise NotImplementedError
 
     @required_function
-    def finish(self: Any, run: Any) -> Any:
+    def finish(self: Any, run: RunView) -> Any:
         """Return the Answer: weights (d, m), intercepts (m,) and a report; the run is only read."""
         raise NotImplementedError
 
@@ -444,17 +445,17 @@ class Conversion(Contract, kind="conversion"):
         """Return the conversion for a stream of n examples in all. By default itself: it does not depend on n."""
         return self
 
-    def begin(self: Any, run: Any) -> None:
+    def begin(self: Any, run: RunView) -> None:
         """Prepare a run before its first example. By default nothing."""
 
-    def next_event(self: Any, run: Any, n: int) -> int:
+    def next_event(self: Any, run: RunView, n: int) -> int:
         """Return the number of examples, above n, at which event is called. By default never."""
         return NEVER
 
-    def event(self: Any, run: Any, n: int) -> None:
-        """Do what has to be done after n examples: run.open(), run.shift(), run.fix(). By default nothing."""
+    def event(self: Any, run: RunView, n: int) -> None:
+        """Do what has to be done after n examples, such as run.open_window(). By default nothing."""
 
-    def omega_of(self: Any, run: Any, t: int, n: int) -> np.ndarray:
+    def omega_of(self: Any, run: RunView, t: int, n: int) -> np.ndarray:
         """Return the weights of iterates t + 1, ..., t + n in the average: (n,). By default ones."""
         return np.ones(n)
 
@@ -473,7 +474,7 @@ class Rounding(Contract, kind="rounding"):
     sample_nonzeros = default("number", SAMPLE_NONZEROS, "How large that sample may be.")
 
     @required_function
-    def round(self: Any, answer: Any, run: Any) -> Any:
+    def round(self: Any, answer: Any, run: RunView) -> Any:
         """Return the answer with fewer features; the run is only read."""
         raise NotImplementedError
 

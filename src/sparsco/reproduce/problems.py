@@ -32,12 +32,12 @@ _ENTRIES = 4_000_000
 
 
 class Chunk(NamedTuple):
-    """Rows ``order`` of a matrix, to be learned; ``again`` where they have been seen before."""
+    """Rows ``order`` of a matrix, to be learned; ``is_repeat_pass`` where they have been seen before."""
 
     matrix: Matrix
     y: np.ndarray
     order: np.ndarray
-    again: bool
+    is_repeat_pass: bool
 
 
 class Synthetic(NamedTuple):

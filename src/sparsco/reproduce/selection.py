@@ -183,7 +183,7 @@ def _online(optimizer: Any, lam: float, step: Any) -> Any:
         run = Run(loss, L1(lam), optimizer, Last(), step, d=rows.d, intercept=False, seed=trial)
         try:
             for k in range(passes):
-                run.feed(rows, y, order=_order(problem, trial, k, len(y)), again=k > 0)
+                run.feed(rows, y, order=_order(problem, trial, k, len(y)), is_repeat_pass=k > 0)
                 if watch is not None:
                     watch(k + 1, run)
             return _linear(run.finish().w[:, 0])
@@ -288,7 +288,7 @@ def along(
                   intercept=False, seed=trial)  # fmt: skip
         drawn = np.concatenate([_order(problem, trial, k, len(y)) for k in range(-(-at[-1] // len(y)))])
         for first, stop in itertools.pairwise((0, *at)):
-            run.feed(rows, y, order=drawn[first:stop], again=first > 0)
+            run.feed(rows, y, order=drawn[first:stop], is_repeat_pass=first > 0)
             counts[stop] = int(np.count_nonzero(run.finish().w))
     reached = sorted(counts)
     return [100.0 * counts[max(t for t in reached if t <= stop)] / rows.d for stop in at]

@@ -93,7 +93,7 @@ class _Learner:
             done, self.seen = done + len(part), self.seen + len(part)
             if not self.diverged:
                 try:
-                    self._timed(self.run.feed, chunk.matrix, chunk.y, order=part, again=chunk.again)
+                    self._timed(self.run.feed, chunk.matrix, chunk.y, order=part, is_repeat_pass=chunk.is_repeat_pass)
                     if self.seen == stop:
                         self.models[stop] = self._answer(stop == max(self.stops))
                 except DivergenceError:

@@ -12,9 +12,10 @@ import scipy.sparse as sp
 from ..conversions.averaging import Answer
 from ..data.randomness import seed_of
 from ..data.rows import Matrix, count_columns, put_columns
+from ..engine.grid import Grid
 from ..engine.polish import BY_MODEL, finish
 from ..engine.polish import slices as rows_of
-from ..engine.run import Grid, Run
+from ..engine.run import Run
 from ..estimators.converted import Solved, described
 from ..estimators.linear import LinearModel
 from ..estimators.parameters import tolerance

@@ -55,25 +55,27 @@ class LinearPath:
 
     def take_rows(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, *, classes: Any = None,
-        order: np.ndarray | None = None, again: bool = False, columns: int = 0,
+        order: np.ndarray | None = None, is_repeat_pass: bool = False, columns: int = 0,
     ) -> Self:  # fmt: skip
         """Learn rows of a reader, who asks for :meth:`judge` himself."""
         rows = np.arange(len(matrix)) if order is None else order
         with unchanged_on_error(self):
             if self.fit_state.learner is None:
                 self._begin(self.new_learner(), self._share(None))
-            kept = self._fit.keep(matrix, y, weights, rows, again)
-            self._take(matrix, y, weights, kept, again, classes, columns)
+            kept = self._fit.keep(matrix, y, weights, rows, is_repeat_pass)
+            self._take(matrix, y, weights, kept, is_repeat_pass, classes, columns)
         return self
 
     def _take(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, again: bool, classes: Any,
-        columns: int = 0,
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, is_repeat_pass: bool,
+        classes: Any, columns: int = 0,
     ) -> None:  # fmt: skip
         learner = self._fit.learner
         if learner.classifies and not learner.fit_state.is_fitted and classes is None:
             raise ValueError("a path needs all classes at its beginning: name them, classes=.")
-        learner.take_rows(matrix, y, weights, classes=classes, order=order, again=again, columns=columns)
+        learner.take_rows(
+            matrix, y, weights, classes=classes, order=order, is_repeat_pass=is_repeat_pass, columns=columns
+        )
         self._fit.go_on(Phase.STREAM)
 
     def new_learner(self) -> LinearModel:

@@ -68,14 +68,14 @@ class PathState(LifeCycle):
     # ---- rows that are not learned ---------------------------------------------------------------------------------
 
     def pieces(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, again: bool
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, is_repeat_pass: bool
     ) -> Iterator[tuple[Rows | None, np.ndarray]]:
         """Yield rows to judge and the numbers of those to learn then: up to every mark, where the next few are judged,
         or with some rows held out."""
         at = 0
         while at < len(order):
             n, unseen = len(order) - at, 0
-            if not again and not self.share:
+            if not is_repeat_pass and not self.share:
                 mark = next_mark(max(self.rows - JUDGED + 1, 0))
                 if mark <= self.rows:
                     unseen = mark + JUDGED - self.rows
@@ -84,19 +84,19 @@ class PathState(LifeCycle):
             rows = order[at : at + n]
             few = rows[:unseen]
             own = None if weights is None else weights[few]
-            kept = self.keep(matrix, y, weights, rows, again)
+            kept = self.keep(matrix, y, weights, rows, is_repeat_pass)
             yield (matrix.take(few), y[few], own) if unseen else None, kept
             at += n
 
     def keep(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, rows: np.ndarray, again: bool
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, rows: np.ndarray, is_repeat_pass: bool
     ) -> np.ndarray:
         """Count the rows; return those to learn; the others, a share of the first read, are held out."""
         first = self.rows
-        self.rows += 0 if again else len(rows)
+        self.rows += 0 if is_repeat_pass else len(rows)
         if not self.share:
             return rows
-        if again:
+        if is_repeat_pass:
             raise ValueError("rows held out would be learned in a second pass: use validation='progressive'.")
         drawn = self.drawn(first, len(rows), self.n_held)
         held = rows[drawn]

@@ -202,13 +202,14 @@ def _sides(learner: LinearModel) -> list[LinearModel]:
 
 
 def _learn_side(
-    side: Any, pieces: list[tuple[Unseen | None, np.ndarray]], taken: tuple[Matrix, np.ndarray, np.ndarray], again: bool
-) -> Judged:
+    side: Any, pieces: list[tuple[Unseen | None, np.ndarray]], taken: tuple[Matrix, np.ndarray, np.ndarray],
+    is_repeat_pass: bool,
+) -> Judged:  # fmt: skip
     """Learn some strengths; return what the rows say of them that are judged, before they are learned."""
     before = []
     for unseen, rows in pieces:
         before.append([] if unseen is None else unseen.margins(side))
-        side.fit_state.feed(*taken, rows, again, side.n_jobs)
+        side.fit_state.feed(*taken, rows, is_repeat_pass, side.n_jobs)
     known = [(margins, unseen) for margins, (unseen, _) in zip(before, pieces, strict=True) if margins]
     if not known:
         return Judged.nothing(len(side.strengths))

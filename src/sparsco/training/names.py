@@ -90,8 +90,11 @@ preset                        presets:Preset
 state/fit                     estimators.fit_state:FitState
 state/path                    selection.path_state:PathState
 state/run                     engine.run:Run
-state/grid                    engine.run:Grid
+state/grid                    engine.grid:Grid
 state/pilot                   steps:Pilot
+state/windows                 engine.windows:Windows
+state/overwritten             engine.iterates:Overwritten
+state/pilot-rows              engine.pilot_rows:PilotRows
 state/problem                 problem.state:Problem
 state/layout                  problem.state:Layout
 state/state                   problem.state:State

@@ -355,7 +355,7 @@ class Training:
             self._judge(matrix, y, weights)
         classes = self.classes if self.row == 0 and self.epoch == 0 else None
         columns = self.stream.hashed_to
-        self.model.take_rows(matrix, y, weights, classes=classes, again=self.epoch > 0, columns=columns)
+        self.model.take_rows(matrix, y, weights, classes=classes, is_repeat_pass=self.epoch > 0, columns=columns)
         self.row += part.rows
 
     def _check(self, part: Part) -> None:

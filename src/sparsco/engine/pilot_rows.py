@@ -1,0 +1,68 @@
+"""The pilot: the first rows of a stream, kept to judge models by."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.rows import Matrix, margins
+from ..losses import value
+from ..problem.state import Problem, widened
+
+
+class PilotRows(NamedTuple):
+    """The first rows of a stream: as they came, and as the models of a run see them."""
+
+    matrix: Matrix
+    y: np.ndarray
+    """The targets as they came."""
+    given_weights: np.ndarray
+    """The weights as they came, (n,)."""
+    targets: np.ndarray
+    """The target of each model, (n, m)."""
+    weights: np.ndarray
+    """The weight of each model, (n, m)."""
+
+    def widen(self, m: int) -> PilotRows:
+        """Return the same rows for m models; new models have target -1 and weight 0."""
+        return self._replace(targets=widened(self.targets, m, -1.0), weights=widened(self.weights, m))
+
+    def mean_loss(self, loss: Any, w: np.ndarray, b: np.ndarray) -> float:
+        """Return the mean loss of a model on these rows."""
+        return mean_loss(loss, self.matrix, self.targets, self.weights, w, b)
+
+    def refute(self, problem: Problem, w: np.ndarray, b: np.ndarray, has_grid: bool) -> bool:
+        """Return whether a model is so much worse than w = 0 on these rows that learning it has diverged.
+
+        With a grid of strengths the loss alone is compared: a sum over many penalties says little.
+        """
+        some = np.arange(0, len(self.matrix), 1 + problem.m // 8)
+        targets, weights = self.targets[some], self.weights[some]
+        zero = mean_loss_at(problem.loss, np.zeros(targets.shape), targets, weights)
+        if not problem.penalty.is_absolute:
+            zero += float(np.sum(problem.strengths(np.zeros_like(w))))
+        reached = mean_loss(problem.loss, self.matrix, targets, weights, w, b, some)
+        if not has_grid:
+            reached += float(np.sum(problem.strengths(w)))
+        return reached > 1e3 * zero > 0.0
+
+
+def mean_loss(
+    loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, w: np.ndarray, b: np.ndarray,
+    order: np.ndarray | None = None,
+) -> float:  # fmt: skip
+    """Return the mean of weight times loss over rows, or over those in ``order``, summed over models.
+
+    Targets and weights are those of the rows that count, (n, m).
+    """
+    p = margins(matrix.indptr, matrix.indices, matrix.data, w, b, order)
+    return mean_loss_at(loss, p, targets, weights)
+
+
+def mean_loss_at(loss: Any, p: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> float:
+    """Return the mean of weight times loss at margins p (n, m), summed over models."""
+    if not len(p):
+        return 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float((weights * value(loss, p, targets)).mean(0).sum())
