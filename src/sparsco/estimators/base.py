@@ -1,4 +1,4 @@
-"""What all linear models have: parameters, the hooks of their task, and the state of their fit."""
+"""The base of all linear models: the parameters, the hooks that each task implements, and the state of the fit."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .views import refuse_in_view
 
 
 class LinearBase:
-    """The parameters of a linear model, what its task says, and the state of its fit."""
+    """A linear model: its parameters, the hooks of its task, and the state of its fit."""
 
     known_losses: dict[str, Any]
     _takes_columns = False
-    """Whether y may have several columns."""
+    """True if y may have several columns."""
     classifies = False
     needs_classes = False
-    """Whether all classes have to be named at the beginning of a stream."""
+    """True if all classes must be named at the beginning of a stream."""
     _strengths: Any = None
     _in_float32 = False
     _fit: FitState
@@ -67,25 +67,28 @@ class LinearBase:
         return {name: getattr(self, name) for name in names if name != "self"}
 
     def learn_strengths(self, strengths: Any, in_float32: bool = False) -> None:
-        """Let several strengths of the L1 term be learned side by side: numbers or a ``Grid``; None for one."""
+        """Set the strengths of the L1 term that are learned side by side.
+
+        ``strengths`` are numbers or a ``Grid``, or None for one strength.
+        """
         self._strengths, self._in_float32 = strengths, in_float32
 
     @property
     def strengths(self) -> Any:
-        """The strengths that are learned side by side, where a path is learned; else None."""
+        """Return the strengths that are learned side by side for a path; None if no path is learned."""
         return self._strengths
 
     @property
     def in_float32(self) -> bool:
-        """Whether they are learned in float32."""
+        """Return whether the strengths of a path are learned in float32."""
         return self._in_float32
 
-    # ---- what the classifier and the regressor say themselves ------------------------------------------------------
+    # ---- hooks that the classifier and the regressor implement -----------------------------------------------------
 
     def encode_all(
         self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return targets as numbers and the rows' weights, where ``fit`` sees all of them."""
+        """Return the targets as numbers and the weights of the rows, for ``fit``, which has all rows."""
         raise NotImplementedError
 
     def encode_next(
@@ -105,7 +108,10 @@ class LinearBase:
         return loss
 
     def _blocks(self, models: int) -> list[slice]:
-        """Return the models of each run: as many as it takes, or all where the penalty ties them together."""
+        """Return the models of each run as slices.
+
+        A run takes as many models as it can learn, or all models if the penalty or the loss couples them.
+        """
         size = most_models(self) or models
         return [slice(first, min(first + size, models)) for first in range(0, models, size)]
 
@@ -114,56 +120,57 @@ class LinearBase:
         raise NotImplementedError
 
     def _new_classes(self, y: np.ndarray) -> list[tuple[int, int]]:
-        """Return the codes of classes that first appear in these rows, and the first row of each, in their order."""
+        """Return the code and the first row of each class that is new in these rows, in the order of their first rows.
+        """
         return []
 
     def _add_class(self, code: int) -> None:
         """Make a model for a class whose first row comes next."""
 
     def arranged(self, models: Any) -> Any:
-        """Return what there is for each model, (models, ...), in the order of ``coef_``."""
+        """Return an array with one entry for each model, (models, ...), in the order of ``coef_``."""
         return models
 
     def row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Return the loss of each row by its margins, which are in the order of ``coef_``; summed over the models."""
+        """Return the loss of each row from its margins, which are in the order of ``coef_``, summed over the models."""
         raise NotImplementedError
 
     def codes_of(self, y: np.ndarray) -> np.ndarray:
-        """Return targets as numbers; nothing new is made of what is new."""
+        """Return the targets as numbers, without adding new classes."""
         return y
 
     def mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Return for each row of margins how wrong it is: 0 or 1 for a label, the squared distance for a number."""
+        """Return the error of each row of margins: 0 or 1 for a label, the squared distance for a number."""
         raise NotImplementedError
 
     def _begin_labels(self, anew: bool) -> None:
-        """Prepare ``_target``."""
+        """Prepare the encoding of single targets by ``_target``."""
 
     def _class_weights(self, y: np.ndarray) -> np.ndarray | None:
-        """Return the weight of each row by its target."""
+        """Return the weight of each row by its target; None if all weights are 1."""
         return None
 
     # ---- the state of the fit --------------------------------------------------------------------------------------
 
     @property
     def fit_state(self) -> FitState:
-        """What was learned so far."""
+        """Return the state of the fit; an empty state before the first fit."""
         return vars(self).get("_fit") or FitState()
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.fit_state.is_fitted
 
     def check_fitted(self) -> None:
-        """Refuse to answer before anything was learned."""
+        """Raise a NotFittedError if the model is not fitted."""
         if not self.__sklearn_is_fitted__():
             from sklearn.exceptions import NotFittedError
 
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
 
     def convert(self) -> Solved:
-        """Convert what was learned into the model (phase two), where that is not done yet; return the model.
+        """Convert the training state into the model (phase two), if that is not done yet, and return the model.
 
-        Whatever needs the model calls this: ``coef_``, ``predict`` and others.  Learning can go on afterwards.
+        Every reader of the model calls this method: ``coef_``, ``predict`` and others.  Learning can go on afterwards.
         """
         self.check_fitted()
         self._flush()
@@ -174,7 +181,10 @@ class LinearBase:
         return self._fit.model
 
     def _goes_on(self) -> bool:
-        """Return whether there is a training state that can go on; raise an error where it cannot."""
+        """Return whether there is a training state that can go on.
+
+        Raise an error if the fit is finished, or if a parameter changed that must not change.
+        """
         state = self.fit_state
         if state.phase is Phase.FINISHED:
             raise ValueError(f"{state.ended}: this model cannot go on; fit a clone of it anew.")

@@ -1,11 +1,11 @@
-"""Checks for parts, ours or yours: does this loss, penalty, step rule, conversion or optimizer keep its contract?
+"""Checks that a part keeps its contract: a loss, a penalty, a step rule, a conversion or an optimizer.
 
 >>> from sparsco import check_part
 >>> from sparsco.losses import Logistic
 >>> check_part(Logistic(), compiled=False)
 ['fields', 'convex', 'derivative', 'curvature', 'learned as written']
 
-The same checks run over every part of the library in its own tests.  docs/your-own-parts.md tells how to write one.
+The same checks run over every part of the library in its own tests.  docs/your-own-parts.md explains how to write one.
 """
 
 from __future__ import annotations
@@ -50,14 +50,39 @@ from .checks_of_values import (
 __all__ = ["CheckError", "check_part"]
 
 _LONG = 1400
-"""Examples: more than the 1000 that a run keeps back before it learns."""
+"""The number of examples of a long stream: more than the 1000 that a run collects before it learns."""
 _REG = ElasticNet(0.05, 0.1)
 
 
 def check_part(record: Any, *, compiled: bool = True) -> list[str]:
-    """Run every check that applies to ``record`` and return their names; raise :class:`CheckError` at the first miss.
+    """Run every check that applies to a part, and return the names of the checks.
 
-    ``compiled=False`` leaves out what takes seconds to compile: that kernels give what plain Python gives.
+    Parameters
+    ----------
+    record : a part
+        An instance of a NamedTuple class that is marked with ``@part(...)``: a loss, a penalty, a mirror map, a step
+        rule, a conversion, a rounding, an optimizer or a selection method.
+    compiled : bool
+        False leaves out the checks that compare compiled kernels with plain Python, which take seconds to compile.
+
+    Returns
+    -------
+    list of str
+        The names of the checks, in the order in which they ran; all of them passed.
+
+    Raises
+    ------
+    CheckError
+        At the first check that fails; the message names the attribute or the number that is wrong.
+    TypeError
+        If ``record`` is not a part.
+
+    Examples
+    --------
+    >>> from sparsco import check_part
+    >>> from sparsco.steps import Constant
+    >>> check_part(Constant(0.1))
+    ['fields', 'sizes', 'any cut']
     """
     if isinstance(record, type) or not is_record(record):
         raise TypeError(f"{record!r} is no part: pass a record, an instance of a NamedTuple class of yours.")
@@ -103,7 +128,10 @@ def _learned(data: _Data, loss: Any, reg: Any, optimizer: Any, conversion: Any, 
 
 
 def _fobos(data: _Data, loss: Any, reg: Any, eta: float) -> tuple[np.ndarray, np.ndarray]:
-    """The last iterate of FOBOS with a constant step and the mean of all, every coordinate moved at every step."""
+    """Return the last iterate of FOBOS with a constant step, and the mean of all iterates.
+
+    Every step moves all coordinates.
+    """
     d = data.X.shape[1]
     w, b, total, pen = np.zeros(d), 0.0, np.zeros(d), np.array([float(feature_weight(reg, j)) for j in range(d)])
     for x, y in zip(data.X, data.y, strict=True):
@@ -169,7 +197,7 @@ def _same(record: Any, a: Any, b: Any, what: str) -> None:
 
 
 def _penalty_of(optimizer: Any) -> Any:
-    """One that the optimizer is made for."""
+    """Return a penalty that the optimizer supports."""
     return _REG if penalty_reason(optimizer, _REG) is None else L1Ball(1.0)
 
 
@@ -194,7 +222,7 @@ def _reading(record: Any, optimizer: Any, conversion: Any) -> None:
 
 
 def _in_plain_python(check: Callable[..., None], *parts: Any) -> Callable[[Any], None]:
-    """The check with its part where ``parts`` has None, nothing compiled."""
+    """Return the check as a function of one part, which takes the place of None in ``parts``; nothing is compiled."""
 
     def run(record: Any) -> None:
         with plain_python():
@@ -231,7 +259,10 @@ def _conversion_fields(conversion: Any) -> None:
 
 
 def _optimizer_for(conversion: Any) -> Any:
-    """One that the conversion works with; FOBOS in epochs suits all but those that compare iterates."""
+    """Return an optimizer that supports the conversion.
+
+    FOBOS in epochs supports all conversions but those that compare iterates.
+    """
     return FOBOS() if conversion_reason(_EPOCHS, conversion) else _EPOCHS
 
 
@@ -267,7 +298,7 @@ def _optimizer_fields(optimizer: Any) -> None:
 
 
 def _optimizer_declared(optimizer: Any) -> None:
-    """What it declares, in a run: its penalties, the end of epochs, a start elsewhere, some features of the iterate."""
+    """Run the optimizer with everything it declares: penalties, ends of epochs, a start elsewhere, ``weights_at``."""
     data, step = _data(Logistic(), n=200), Constant(0.05) if optimizer.uses_steps else None
     for form, reg in _OF_FORM.items():
         if form in optimizer.supported_penalties or optimizer.works_on_whole_arrays:

@@ -1,4 +1,4 @@
-"""Checks of what a loss or a penalty computes: shapes, slopes, proximal steps."""
+"""Checks of the values that a loss or a penalty computes: shapes, slopes, proximal steps."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from ..parts.part import CONTRACTS, TYPES, kind_of
 from ..penalties import falls, feature_weight, prox, prox_all, strength
 
 KINDS = ("separable", "grouped", "global")
-"""What a penalty ties together: single weights, groups of them, or all."""
+"""The weights that a penalty couples: single weights, groups of weights, or all weights."""
 
 
 class CheckError(AssertionError):
-    """A part does not keep its contract; the message says where."""
+    """An error for a part that does not keep its contract; the message names the place."""
 
 
 def must(holds: Any, record: Any, sentence: str) -> None:
+    """Raise a CheckError with the sentence if a condition does not hold everywhere."""
     if not np.all(holds):
         raise CheckError(f"{type(record).__name__}: {sentence}")
 
 
 def check_contract(record: Any) -> None:
-    """Every attribute of the contract: its type, of a function its number of parameters."""
+    """Check every attribute of the contract: its type, and for a function its number of parameters."""
     contract = CONTRACTS[record.part_kind]
     for name, entry in contract.entries.items():
         if entry.unless and getattr(record, entry.unless):
@@ -43,6 +44,7 @@ def check_contract(record: Any) -> None:
 
 
 def check_shape(record: Any, call: str, found: Any, shape: tuple[int, ...]) -> None:
+    """Check that the result of a call is an array of numbers of this shape."""
     array = np.asarray(found)
     must(array.shape == shape, record, f"{call} has the shape {array.shape}; it must have {shape}.")
     must(array.dtype.kind in "fiub", record, f"{call} has the type {array.dtype}; it must be numbers.")
@@ -51,14 +53,16 @@ def check_shape(record: Any, call: str, found: Any, shape: tuple[int, ...]) -> N
 # ---- losses ----------------------------------------------------------------------------------------------------------
 
 _P = np.linspace(-12.0, 12.0, 481) + 1e-3
-"""Margins, off the round numbers where kinks like to be."""
+"""Margins to check at; they avoid round numbers, where kinks often are."""
 
 
 def targets_of(loss: Any) -> np.ndarray:
+    """Return a few targets that the loss accepts."""
     return np.array([-1.0, 1.0]) if loss.classifies else np.array([0.0, 0.5, 1.0, 4.0])
 
 
 def loss_fields(loss: Any) -> None:
+    """Check the attributes of a loss, the shapes of its values, and the results of ``resolve`` and ``units``."""
     check_contract(loss)
     must(loss.smoothness > 0.0, loss, f"smoothness = {loss.smoothness}; it must be a positive number.")
     loss.check()
@@ -84,6 +88,7 @@ def loss_fields(loss: Any) -> None:
 
 
 def loss_convex(loss: Any) -> None:
+    """Check that the derivative of a loss is finite and does not fall."""
     for y in targets_of(loss):
         c = derivative(loss, _P, np.full(_P.shape, y))
         k = int(np.argmin(np.diff(c)))
@@ -95,6 +100,7 @@ def loss_convex(loss: Any) -> None:
 
 
 def loss_derivative(loss: Any) -> None:
+    """Check the derivative of a loss against slopes of its value, and the conjugate if there is one."""
     h = 1e-5
     for y in targets_of(loss):
         at = np.full(_P.shape, y)
@@ -119,6 +125,7 @@ def loss_derivative(loss: Any) -> None:
 
 
 def loss_curvature(loss: Any) -> None:
+    """Check that the curvature of a loss is at least 0, within its smoothness, and the slope of its derivative."""
     h = 1e-4
     for y in targets_of(loss):
         at = np.full(_P.shape, y)
@@ -145,7 +152,10 @@ def loss_curvature(loss: Any) -> None:
 
 
 def loss_gradient(loss: Any) -> None:
-    """For a loss that ties the lanes of an example together: slopes and curvatures of the sum of its values."""
+    """Check the derivatives and curvatures of a loss that couples the lanes of an example.
+
+    They are compared with slopes of the sum of its values.
+    """
     rng, h = np.random.default_rng(0), 1e-5
     for k in range(4):
         p, y = rng.normal(0.0, 2.0, 4), np.eye(4)[k]
@@ -168,6 +178,7 @@ def loss_gradient(loss: Any) -> None:
 
 @kernel
 def slopes(loss, lanes, p, y, c, h):
+    """Store the derivatives and the curvatures of two examples in c and h."""
     width = c.size // 2
     for k in range(2):
         store(lanes, c, k * width, derivative(loss, load(lanes, p, k * width), load(lanes, y, k * width)))
@@ -175,6 +186,7 @@ def slopes(loss, lanes, p, y, c, h):
 
 
 def loss_compiled(loss: Any) -> None:
+    """Check that the compiled derivatives and curvatures are those of plain Python, for 1 and 8 models at once."""
     rng = np.random.default_rng(0)
     for m in (1, 8):
         p, y = rng.normal(0.0, 3.0, 2 * m), rng.choice(targets_of(loss), 2 * m)
@@ -194,6 +206,7 @@ def loss_compiled(loss: Any) -> None:
 
 
 def penalty_fields(reg: Any) -> None:
+    """Check the attributes of a penalty and the shapes of its values."""
     check_contract(reg)
     must(reg.lam >= 0.0 and reg.rho >= 0.0, reg, "lam and rho must be at least 0.")
     must(reg.kind in KINDS, reg, f"kind = {reg.kind!r}; it must be one of {', '.join(KINDS)}.")
@@ -221,10 +234,12 @@ def penalty_fields(reg: Any) -> None:
 
 
 def n_features(reg: Any) -> int:
+    """Return the number of features of a penalty: the length of its arrays, or 3 if it has none."""
     return max([len(field) for field in reg if isinstance(field, np.ndarray)], default=3)
 
 
 def penalty_prox(reg: Any) -> None:
+    """Check that the prox of a penalty minimises (u - v)^2 / 2 + s r(u), on a grid of points u."""
     d = n_features(reg)
     grid = np.linspace(-4.0, 4.0, 161)
     must(strength(reg, np.zeros(d)) == 0.0, reg, "its strength at w = 0 is not 0.")
@@ -250,6 +265,7 @@ def penalty_prox(reg: Any) -> None:
 
 
 def penalty_idle(reg: Any) -> None:
+    """Check that k idle steps prox(., s) are the same as one step prox(., k s)."""
     v = np.linspace(-4.0, 4.0, 81)
     for s in (0.01, 0.3):
         steps = v
@@ -263,6 +279,7 @@ def penalty_idle(reg: Any) -> None:
 
 
 def penalty_falls(reg: Any) -> None:
+    """Check that |prox(v, s)| is max(|v| - s falls(v), 0)."""
     v = np.linspace(-4.0, 4.0, 81)
     for s in (0.01, 0.3):
         expected = np.maximum(np.abs(v) - s * falls(reg, v), 0.0)
@@ -275,7 +292,7 @@ def penalty_falls(reg: Any) -> None:
 
 
 def whole_prox(reg: Any) -> None:
-    """The prox of whole arrays is at least as good as points nearby and far away."""
+    """Check that the prox of whole arrays is at least as good as points nearby and far away."""
     rng, d = np.random.default_rng(0), max(n_features(reg), 6)
     for s in (0.1, 1.0):
         V = rng.normal(size=(d, 3))

@@ -1,4 +1,4 @@
-"""A converted model: what phase two makes of the runs of a fit, and the report that says how it came about."""
+"""A converted model: the result of phase two for the runs of a fit, with its report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..engine.run import Run
 
 
 class Solved(NamedTuple):
-    """A converted model and what there is to say about it."""
+    """A converted model with its history and its report; a fit state owns it."""
 
     coef: sp.csr_array
     intercept: np.ndarray
@@ -22,7 +22,10 @@ class Solved(NamedTuple):
 
 
 def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
-    """Return the models of all runs, which have begun, as one; ``answers`` where others than the runs give them."""
+    """Return the models of all runs as one model.
+
+    The runs must have begun.  ``answers`` replaces the answers of the runs, if given.
+    """
     answers = answers or [run.finish() for run in runs]
     first = runs[0]
     w = np.concatenate([answer.w for answer in answers], axis=1)
@@ -43,7 +46,7 @@ def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
 
 
 def described(runs: list[Run], penalty: Any) -> dict[str, Any]:
-    """Return what was chosen, for a report."""
+    """Return the choices of a fit, for a report: optimizer, penalty, loss, steps, conversion, warnings."""
     first = runs[0]
     return {
         "optimizer": first.optimizer,

@@ -1,7 +1,7 @@
-"""The life cycle of a fit: what an estimator has learned so far, in one object that starts, learns, converts and ends.
+"""The life cycle of a fit: one state object that starts, learns, converts and ends.
 
-An estimator keeps its parameters and the attributes that scikit-learn names, and one state beside them.  ``fit`` makes
-a state of phase BATCH, a stream one of phase STREAM; without training state a model is FINISHED.
+An estimator has its parameters, the attributes that scikit-learn names, and one state beside them.  ``fit`` makes a
+state of phase BATCH, a stream makes one of phase STREAM.  A model without training state is FINISHED.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ NOT_CONVERTED = "not converted yet"
 
 
 class Phase(Enum):
-    """Where a fit is in its life cycle."""
+    """The phase of a fit in its life cycle."""
 
     EMPTY = "empty"
-    """Nothing has been learned."""
+    """The estimator has learned nothing."""
     BATCH = "batch"
     """``fit`` has learned rows that were all there; a copy keeps the model only, unless ``warm_start`` is set."""
     STREAM = "stream"
@@ -47,39 +47,40 @@ class LifeCycle:
     """The phase of a fit and its converted model."""
 
     def __init__(self, phase: Phase = Phase.EMPTY) -> None:
-        self._phase = phase.value  # which files can hold
+        """Start in a phase, without a model."""
+        self._phase = phase.value  # a plain value, which files can hold
         self.model: Any = None
-        """The converted model; None where learning has gone on since, or has not begun."""
+        """The converted model; None if learning has gone on since, or has not begun."""
         self.ended = ""
-        """Why a finished fit cannot go on."""
+        """The reason why a finished fit cannot go on."""
 
     @property
     def phase(self) -> Phase:
-        """Where the fit is."""
+        """Return the phase of the fit."""
         return Phase(self._phase)
 
     def enter(self, phase: Phase) -> None:
-        """Go on to a phase."""
+        """Change to another phase."""
         self._phase = phase.value
 
     @property
     def is_fitted(self) -> bool:
-        """Whether anything was learned."""
+        """Return whether anything was learned."""
         return self.phase is not Phase.EMPTY
 
     @property
     def is_training(self) -> bool:
-        """Whether there is a training state."""
+        """Return whether there is a training state."""
         return self.phase in (Phase.BATCH, Phase.STREAM)
 
     def report(self, examples: int) -> dict[str, Any]:
-        """Return the model's report, or that there is no model yet; nothing is computed."""
+        """Return the report of the model, or a note that there is no model yet; nothing is computed."""
         if self.model is None:
             return {"state": NOT_CONVERTED, "examples": examples}
         return self.model.report
 
     def snapshot(self) -> Callable[[], None]:
-        """Return a function that puts this state back to where it is now."""
+        """Return a function that restores this state as it is now."""
         before = dict(vars(self))
 
         def restore() -> None:
@@ -90,7 +91,7 @@ class LifeCycle:
 
 
 def snapshot_of(estimator: Any) -> Callable[[], None]:
-    """Return a function that puts an estimator, and the states that it has, back to where they are now."""
+    """Return a function that restores an estimator and its states as they are now."""
     before = dict(vars(estimator))
     states = [part.snapshot() for part in before.values() if isinstance(part, LifeCycle)]
 
@@ -105,7 +106,7 @@ def snapshot_of(estimator: Any) -> Callable[[], None]:
 
 @contextlib.contextmanager
 def unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """Put an estimator back to where it was when an error leaves the block."""
+    """Restore an estimator as it was before the block, if an error leaves the block."""
     restore = snapshot_of(estimator)
     try:
         yield
@@ -115,7 +116,7 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
 
 
 class FitState(LifeCycle):
-    """The runs of a linear model, its features and labels, and the model that they were converted into."""
+    """The state of the fit of a linear model, which owns it: runs, features, labels and the converted model."""
 
     def __init__(self, features: Any = None, told: list[str] | None = None) -> None:
         super().__init__()
@@ -126,17 +127,17 @@ class FitState(LifeCycle):
         self.told: list[str] = [] if told is None else told
         """The causes of the warnings that were given; all runs share the list."""
         self.settings: dict[str, Any] = {}
-        """Fingerprints of the parameters that the runs were made from."""
+        """The fingerprints of the parameters that the runs were made from."""
         self.noted: list[float] | None = None
-        """The targets of the examples that ``learn_one`` noted; None where it has not begun."""
+        """The targets of the examples that ``learn_one`` has queued; None before its first call."""
         self.is_sparse = False
-        """Whether ``coef_`` is a sparse array."""
+        """True if ``coef_`` is a sparse array."""
         self.is_open = False
-        """Whether a stream finds its classes itself."""
+        """True if a stream finds its classes itself."""
         self.codes: dict[Any, int] = {}
-        """The code of each label, in the order of their appearance, where examples are encoded one at a time."""
+        """The code of each label in the order of appearance, if examples are encoded one at a time."""
         self.outputs: int | None = None
-        """The columns of y; None where y is one-dimensional."""
+        """The number of columns of y; None if y is one-dimensional."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -149,28 +150,28 @@ class FitState(LifeCycle):
     # ---- learning --------------------------------------------------------------------------------------------------
 
     def start(self, runs: list[Run], phase: Phase, estimator: Any) -> None:
-        """Begin to learn by these runs, which were made from the estimator's parameters."""
+        """Start to learn with new runs, which were made from the parameters of the estimator."""
         self.runs, self.model = runs, None
         self.enter(phase)
         self.settings = {name: _fingerprint(getattr(estimator, name)) for name in FIXED}
         self._share_warnings()
 
     def go_on(self, phase: Phase) -> None:
-        """Learn further rows, which come as the phase says."""
+        """Prepare to learn further rows, in this phase; the converted model is dropped."""
         self.model = None
         if phase is Phase.BATCH:
             self.noted = None
         self.enter(phase)
 
     def changed(self, estimator: Any) -> list[str]:
-        """Return the names of the parameters that cannot change and did."""
+        """Return the names of the fixed parameters that have changed since the start."""
         return [name for name in FIXED if _fingerprint(getattr(estimator, name)) != self.settings[name]]
 
     def feed(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, is_repeat_pass: bool,
         n_jobs: int | None = None,
     ) -> None:  # fmt: skip
-        """Learn rows, whose columns are slots, in an order; ``is_repeat_pass`` in a further pass."""
+        """Learn rows, whose columns are slots, in an order; ``is_repeat_pass`` is True for a further pass."""
         weights = np.ones(len(matrix)) if weights is None else weights
         self.model = None
         if len(self.runs) == 1:
@@ -180,33 +181,33 @@ class FitState(LifeCycle):
             Threads(n_jobs).map("learn", lambda run: run.feed(matrix, y, weights, order, is_repeat_pass), runs)
 
     def grow(self, d: int) -> None:
-        """Let there be d features."""
+        """Extend all runs to d features."""
         for run in self.runs:
             run.grow(d)
 
     def add_run(self, run: Run) -> None:
-        """Learn by a further run from here on."""
+        """Add a run, which learns from here on."""
         self.runs = [*self.runs, run]
         self._share_warnings()
 
     @property
     def examples(self) -> int:
-        """The number of examples taken in so far, those that were only noted included."""
+        """Return the number of examples taken in so far, including the queued ones."""
         if not self.runs:
             return 0 if self.model is None else self.model.t
         return self.runs[0].examples + len(self.noted or ())
 
     @property
     def has_iterates(self) -> bool:
-        """Whether every run has begun to learn; before that it collects rows."""
+        """Return whether every run has begun to learn; before that it collects rows."""
         return bool(self.runs) and all(run.pilot is not None for run in self.runs)
 
     def begun(self) -> list[Run]:
-        """Return the runs; in place of one that still collects rows a twin that has learned them."""
+        """Return the runs; a run that still collects rows is replaced by a copy that has learned them."""
         return [run if run.pilot is not None else run.trained_copy() for run in self.runs]
 
     def selected(self) -> np.ndarray:
-        """Return the slots that have a weight in an iterate."""
+        """Return the slots that have a nonzero weight in an iterate."""
         return np.unique(np.concatenate([np.flatnonzero(run.weights()[0].any(1)) for run in self.runs]))
 
     def fingerprint(self) -> list[int]:
@@ -216,7 +217,7 @@ class FitState(LifeCycle):
     # ---- one example at a time -------------------------------------------------------------------------------------
 
     def note(self, x: Any, target: Callable[[Any], float], y: Any) -> None:
-        """Take in one example without learning it; ``target`` makes a number of y."""
+        """Queue one example without learning it; ``target`` converts y into a number."""
         self.features.note(x)
         try:
             self.noted.append(target(y))  # type: ignore[union-attr]
@@ -225,13 +226,13 @@ class FitState(LifeCycle):
             raise
 
     def unnote(self) -> None:
-        """Forget the last example."""
+        """Remove the last example from the queue."""
         assert self.noted is not None
         self.features.unnote()
         self.noted.pop()
 
     def drain(self) -> tuple[Matrix, np.ndarray]:
-        """Return the examples noted since the last time, as rows and targets, and forget them."""
+        """Return the queued examples as rows and targets, and empty the queue."""
         y, matrix = np.array(self.noted), self.features.drain()
         self.noted = []
         return matrix, y
@@ -239,56 +240,56 @@ class FitState(LifeCycle):
     # ---- the model -------------------------------------------------------------------------------------------------
 
     def convert(self, arranged: Callable[[Any], Any]) -> None:
-        """Convert what the runs learned into the model; ``arranged`` brings models into the order of ``coef_``."""
+        """Convert the state of the runs into the model; ``arranged`` brings the models into the order of ``coef_``."""
         if self.model is None:
             self.take(solve(self.begun()), arranged)
 
     def take(self, model: Solved, arranged: Callable[[Any], Any]) -> None:
-        """Let this be the model; its weights are in the order of the runs."""
+        """Set the model; its weights come in the order of the runs."""
         self.model = model._replace(coef=arranged(model.coef), intercept=arranged(model.intercept))
 
     def take_weights(self, coef: Any, intercept: Any, features: Any) -> None:
-        """Let a finished model have other weights, of these features."""
+        """Replace the weights of a finished model, and its features."""
         assert self.model is not None
         coef = sp.csr_array(coef if sp.issparse(coef) else np.atleast_2d(coef))
         intercept = np.atleast_1d(np.asarray(intercept, dtype=np.float64))
         self.features, self.model = features, self.model._replace(coef=coef, intercept=intercept)
 
     def finish_with(self, model: Solved | None, why: str) -> None:
-        """Let this be the model and drop the training state; ``why`` says why the fit cannot go on."""
+        """Set the model and drop the training state; ``why`` is the reason why the fit cannot go on."""
         self.runs, self.model, self.noted = [], model, None
         self.ended = why
         self.enter(Phase.FINISHED)
 
     def drop_training(self, why: str) -> None:
-        """Keep the converted model only, and of the features seen those that have a weight."""
+        """Keep the converted model only; of the features seen, keep those that have a nonzero weight."""
         model, features = self.model, self.features
         assert model is not None
         if features.seen:
             used = np.unique(model.coef.indices)
             if not used.size and isinstance(features, SeenColumns):
-                used = np.zeros(1, np.int64)  # there is no model of no features
+                used = np.zeros(1, np.int64)  # a model needs at least one feature
             self.features, model = features.only(used), model._replace(coef=sp.csr_array(model.coef[:, used]))
         self.finish_with(model, why)
 
     # ---- copies ----------------------------------------------------------------------------------------------------
 
     def clone(self, runs: list[Run] | None = None) -> Self:
-        """Return a state that shares the features and all the rest, with these runs where they are given."""
+        """Return a state that shares everything but the list of runs; ``runs`` replaces the runs, if given."""
         twin = copy.copy(self)
         twin.runs = list(self.runs) if runs is None else runs
         twin._share_warnings()
         return twin
 
     def shell(self, why: str) -> Self:
-        """Return a finished state that has the features and labels and waits for a model."""
+        """Return a finished state that has the features and labels but no model yet."""
         twin = self.clone([])
         twin.finish_with(None, why)
         twin.told = []
         return twin
 
     def snapshot(self) -> Callable[[], None]:
-        """Return a function that puts this state back, runs that still collect pilot rows included."""
+        """Return a function that restores this state, including the runs that still collect pilot rows."""
         restore_fields, features = super().snapshot(), self.features
         known = features.mark() if isinstance(features, Columns) else None
         collecting = [(run, run.before_pilot()) for run in self.runs if run.pilot is None]
@@ -304,12 +305,15 @@ class FitState(LifeCycle):
 
     @property
     def has_names(self) -> bool:
-        """Whether the features have names in place of columns."""
+        """Return whether the features have names in place of columns."""
         return isinstance(self.features, Names)
 
 
 def _fingerprint(value: Any) -> Any:
-    """Return what tells a parameter from another: repr, which leaves out the middle of long arrays, and their bytes."""
+    """Return a value that differs for different parameters: repr, and for arrays their bytes.
+
+    The repr of a long array leaves out the middle.
+    """
     if isinstance(value, np.ndarray):
         return value.shape, str(value.dtype), zlib.crc32(np.ascontiguousarray(value).view(np.uint8))
     return (type(value), *map(_fingerprint, value)) if isinstance(value, tuple) else repr(value)

@@ -1,7 +1,7 @@
 """Sparse solutions of huge noisy linear systems A w = y, one row at a time: the sparse Kaczmarz method.
 
-Mirror descent with the map Psi(w) = lam ||w||_1 + ||w||^2 / 2 on the rows in random order, then any conversion.  An
-iteration costs O(nonzeros of a row), memory O(columns).
+It is mirror descent with the map Psi(w) = lam ||w||_1 + ||w||^2 / 2 on the rows in random order, followed by any
+conversion.  An iteration costs O(nonzeros of a row), the memory is O(columns).
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(0)
@@ -41,8 +41,12 @@ _SLOW = 2.0
 
 
 class Solution(NamedTuple):
-    """A solution: the weights, how many rows were used, ||A w - y|| / ||y|| (of the last rows read where A was
-    an iterator), whether ``tol`` was reached, and what the conversion reports."""
+    """The result of :func:`kaczmarz`.
+
+    ``w`` are the weights and ``iterations`` the number of rows used.  ``residual`` is ||A w - y|| / ||y||, for an
+    iterator of the last rows read.  ``converged`` is True if ``tol`` was reached; ``report`` is the report of the
+    conversion.
+    """
 
     w: np.ndarray
     iterations: int
@@ -66,17 +70,61 @@ def kaczmarz(
     random_state: int = 0,
     progress: Callable[[float, float | None], None] | None = None,
 ) -> Solution:
-    """Solve A w = y, as sparse as ``lam`` asks for.
+    """Return a sparse solution of the linear system A w = y; a larger ``lam`` gives fewer nonzero weights.
 
-    ``A`` is a scipy sparse matrix, a dense array (or lists, or a table), or an iterator of rows with ``y`` an iterable
-    of targets: a row is a dense vector or a pair (columns, values), for which ``n_features`` is needed.  Rows of a
-    matrix are drawn with replacement, ``iterations`` of them (five times as many as there are by default); an iterator
-    is read once in its order, or as far as ``iterations``.
+    Parameters
+    ----------
+    A : scipy sparse matrix, dense array, lists, table, or an iterator of rows
+        A row of an iterator is a dense vector or a pair (columns, values), for which ``n_features`` is needed.  The
+        rows of a matrix are drawn with replacement.  An iterator is read once, in its order.
+    y : array, or an iterable of targets
+        One number for each row.
+    lam : float
+        The weight of the L1 norm in the mirror map.
+    eps : float
+        Above 0, the corner of the map is rounded; no weight is exactly zero then.
+    conversion : str or a conversion record
+        The conversion of the iterates into the solution: "last", "average", "weighted", "suffix", "random",
+        "last-epoch", "optimal-sl", "last-sl", "average-sl", "scmdi" or "ocmdi".
+    step : float or "row"
+        A number is divided by the largest squared norm of a row (for an iterator: of its first 65,536 rows); the result
+        is the constant step.  "row" steps by one over the squared norm of each row, which is fastest for a system
+        without noise.
+    iterations : int, optional
+        The number of rows to use.  The default is five times the rows of a matrix, or all rows of an iterator.
+    tol : float, optional
+        The relative residual at which to stop; it is computed after every pass (65,536 rows of an iterator).
+    start : array, optional
+        The weights to start from, one for each column.
+    n_features : int, optional
+        The number of columns, for rows that are pairs.
+    random_state : int, RandomState or None
+        The seed of the draws.
+    progress : callable, optional
+        A function of the rows used and the total (None if unknown), in place of a progress bar.
 
-    ``step`` over the largest squared norm of a row (of an iterator: of its first 65,536) is the constant step; "row"
-    steps by one over each row's own, which solves a system without noise fastest.  After every pass (65,536 rows of an
-    iterator) the relative residual is compared with ``tol``.  ``eps`` > 0 rounds the map's corner off: no weight is
-    exactly zero then.
+    Returns
+    -------
+    Solution
+        The weights ``w``, and ``iterations``, ``residual``, ``converged`` and ``report``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter or the shape of A or y is wrong, or if there are no rows or all rows are zero.
+    DivergenceError
+        If the iterates grow without bound, which a smaller ``step`` avoids.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsco import kaczmarz
+    >>> rng = np.random.default_rng(0)
+    >>> A, truth = rng.standard_normal((200, 50)), np.zeros(50)
+    >>> truth[[3, 7]] = 2.0, -1.0
+    >>> solution = kaczmarz(A, A @ truth, lam=1.0, conversion="last", step="row", iterations=20_000)
+    >>> np.flatnonzero(solution.w).tolist()
+    [3, 7]
     """
     mirror = SparseKaczmarz(float(lam), float(eps))
     mirror.check()
@@ -132,8 +180,11 @@ def kaczmarz(
 
 
 class _Chunk(NamedTuple):
-    """Rows to be learned; the squared norms of all that are there; how many there will be in all, where that is known;
-    whether a pass ends with them."""
+    """Rows to be learned, with the facts that a pass needs.
+
+    ``norms`` are the squared norms of all rows in ``matrix``.  ``total`` is the number of rows in all, if known.
+    ``ends_pass`` is True if a pass ends with these rows.
+    """
 
     matrix: Matrix
     y: np.ndarray
@@ -196,7 +247,7 @@ def _stacked(rows: list[Any], d: int | None) -> Matrix:
 
 
 def _residual(chunk: _Chunk, w: np.ndarray) -> float:
-    """||A w - y|| / ||y||; absolute where y is zero."""
+    """Return ||A w - y|| / ||y||, or ||A w - y|| if y is zero."""
     size = float(np.linalg.norm(chunk.y))
     return float(np.linalg.norm(chunk.matrix.to_scipy() @ w - chunk.y)) / (size if size > 0.0 else 1.0)
 

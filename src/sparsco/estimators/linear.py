@@ -1,7 +1,8 @@
-"""A linear model being learned: rows and targets in, passes over them, the model out.  Nothing here needs scikit-learn,
-whose import takes longer than most commands; `estimators.sklearn` adds its contract.
+"""The training of a linear model: passes over rows that are all there, and streams of rows.
 
-What was learned so far is in the model's ``FitState``.  A fit goes through it in one direction: ``start``, ``feed``,
+Nothing here needs scikit-learn, whose import takes longer than most commands; `estimators.sklearn` adds its contract.
+
+The training state is in the ``FitState`` of the model.  A fit goes through it in one direction: ``start``, ``feed``,
 ``convert``, ``drop_training``.
 """
 
@@ -35,11 +36,11 @@ from .reading import Readable
 _CHECKED_ROWS = 20_000
 _SLICE = 1 << 16
 _MANY_COLUMNS = 1 << 20
-"""From here on only columns that occur have room, where ``storage="auto"`` and their number is known."""
+"""The number of columns from which ``storage="auto"`` has room only for columns that occur, if that number is known."""
 
 
 class LinearModel(OneExample, Readable):
-    """What the classifier and the regressor share: learning in passes and in streams."""
+    """A linear model that learns in passes and in streams; the base of the classifier and the regressor."""
 
     # ---- all rows at once ------------------------------------------------------------------------------------------
 
@@ -59,7 +60,7 @@ class LinearModel(OneExample, Readable):
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, goes_on: bool = False,
         init: Any = (None, None), phase: Phase = Phase.BATCH,
     ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:  # fmt: skip
-        """Make runs for rows that are all there; return the rows with slots, the codes and the weights."""
+        """Make the runs for rows that are all there; return the rows with slots, the codes and the weights."""
         codes, weights = self.encode_all(y, weights, goes_on)
         check_some_weight(weights)
         placed = self.place(matrix)
@@ -79,7 +80,7 @@ class LinearModel(OneExample, Readable):
         return placed, codes, weights
 
     def _passes(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
-        """Learn the rows in passes until the objective stops to fall."""
+        """Learn the rows in passes until the objective no longer falls."""
         state, passes = self._fit, 1 if tolerance(self) else self.max_iter
         learned, checked = self._rows_to_check(counted_rows(len(matrix), weights))
         if checked is not None and passes > 1:
@@ -113,7 +114,7 @@ class LinearModel(OneExample, Readable):
         progress.close()
 
     def _rows_to_check(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the rows to learn, and those that the objective is computed on after each pass."""
+        """Return the rows to learn, and the rows on which the objective is computed after each pass."""
         if self.early_stopping:
             held = uniform(self._fit.runs[0].seed, Purpose.VALIDATION, np.arange(len(rows))) < self.validation_fraction
             if held.all() or not held.any():
@@ -125,7 +126,10 @@ class LinearModel(OneExample, Readable):
         return rows, None if self.tol is None else rows[:: max(1, len(rows) // _CHECKED_ROWS)]
 
     def _objective(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, penalised: bool) -> float:
-        """Return the mean loss (and penalty) of the iterates, summed over models; infinite before there are any."""
+        """Return the mean loss of the iterates, summed over the models; infinity if there are no iterates yet.
+
+        ``penalised`` adds the penalty.
+        """
         total = 0.0
         for run in self._fit.runs:
             if run.pilot is None:
@@ -137,12 +141,14 @@ class LinearModel(OneExample, Readable):
         return total
 
     def polish_on(self, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]]) -> None:
-        """Turn what was learned into the optimum over all rows, given in passes: places, codes and weights."""
+        """Solve for the optimum over all rows, which come in passes as slots, codes and weights; it becomes the model.
+        """
         runs = self._fit.begun()
         self._fit.take(solve(runs, [finish(run, rows, tolerance(self)) for run in runs]), self.arranged)
 
     def polish_on_chunks(self, chunks: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray | None]]]) -> None:
-        """Turn what was learned into the optimum over the rows of a reader, which are those that were learned."""
+        """Solve for the optimum over the rows of a reader, which are the rows that were learned; it becomes the model.
+        """
 
         def rows() -> Iterator[tuple[Matrix, np.ndarray, np.ndarray]]:
             for matrix, y, weights in chunks():
@@ -157,9 +163,10 @@ class LinearModel(OneExample, Readable):
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, *, classes: Any = None,
         order: np.ndarray | None = None, is_repeat_pass: bool = False, columns: int = 0,
     ) -> Self:  # fmt: skip
-        """``partial_fit`` for rows of a reader, who has checked them, or for some of them in an ``order``.
+        """Learn the next rows of a stream from a reader, which has checked them: ``partial_fit`` without the checks.
 
-        ``is_repeat_pass``: in a further pass.  ``columns``: how many there will be, where that is known.
+        ``order`` selects and orders the rows; ``is_repeat_pass`` is True in a further pass.  ``columns`` is the number
+        of columns that the stream will have, if known.
         """
         with unchanged_on_error(self):
             first = self._begins("a stream")
@@ -170,7 +177,7 @@ class LinearModel(OneExample, Readable):
         return self
 
     def _begins(self, what: str) -> bool:
-        """Return whether the coming rows are the first of a stream."""
+        """Return whether the next rows are the first of a stream."""
         first = not self._goes_on()
         if first:
             check_parameters(self)
@@ -200,7 +207,7 @@ class LinearModel(OneExample, Readable):
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, is_repeat_pass: bool = False,
         order: np.ndarray | None = None,
     ) -> None:  # fmt: skip
-        """Learn the next rows of the stream, whatever features and classes they bring."""
+        """Learn the next rows of the stream, which may bring new features and classes."""
         state = self._fit
         state.go_on(Phase.STREAM)
         state.grow(matrix.d)
@@ -212,8 +219,10 @@ class LinearModel(OneExample, Readable):
         state.feed(matrix, y, weights, rows[at:], is_repeat_pass, self.n_jobs)
 
     def judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float] | None:
-        """Return what the iterate makes of rows that it has not learned: the sums of the loss and of ``mistakes`` over
-        the rows; None before there is an iterate."""
+        """Return the sums of the loss and of ``mistakes`` of the iterate over rows that it has not learned.
+
+        The result is None before there is an iterate.
+        """
         if not self._fit.has_iterates:
             return None
         rows = self.find(matrix)
@@ -227,54 +236,54 @@ class LinearModel(OneExample, Readable):
     # ---- features --------------------------------------------------------------------------------------------------
 
     def forget(self, columns: int = 0) -> None:
-        """Forget all that was learned; the next rows have so many columns, where that is known."""
+        """Reset the state of the fit; ``columns`` is the number of columns of the next rows, if known."""
         self._fit = FitState(self._new_features(columns))
 
     def _new_features(self, d: int = 0) -> Columns:
-        """Return slots for a stream of rows with d columns; 0 where nobody knows what will come."""
+        """Return new slots for a stream of rows with d columns; d is 0 if the number is not known."""
         many = self.storage == "auto" and d >= _MANY_COLUMNS and not by_column(self)
         return SeenColumns() if many or self.storage == "seen" else Columns()
 
     def widen(self, columns: int) -> None:
-        """Let there be so many columns at least."""
+        """Extend the model to at least this number of columns."""
         self.n_features_in_ = self._fit.features.width = max(self.n_features_in_, columns)
 
     def name_features(self, names: dict[int, Any]) -> None:
-        """Let the columns of a finished model be features with these names."""
+        """Replace the columns of a finished model by features with these names."""
         self._fit.features = Names().of(np.arange(len(names)), len(names), names)
 
     def place(self, matrix: Matrix) -> Matrix:
-        """Return the rows with the features' slots; new ones are made."""
+        """Return the rows with slots in place of columns; new features get new slots."""
         features = self._fit.features
         if isinstance(features, Columns):
             features.width = self.n_features_in_
         return features.place(matrix)
 
     def find(self, matrix: Matrix) -> Matrix:
-        """Return the rows with the features' slots; features that have none are left out."""
+        """Return the rows with slots in place of columns; features without a slot are left out."""
         return self._fit.features.find(matrix)
 
     # ---- the life cycle --------------------------------------------------------------------------------------------
 
     def finalize(self) -> Self:
-        """Drop the training state and keep the model: small, ready to predict, no longer to be trained further.
+        """Drop the training state and keep the model: it is small and predicts, but cannot learn further.
 
-        Where storage follows the features seen, those of weight zero are forgotten.
+        If storage follows the features seen, those of weight zero are dropped.
         """
         self.drop_training("finalize() dropped the training state")
         return self
 
     def drop_training(self, why: str) -> None:
-        """Keep the converted model only; ``why`` says why it cannot go on."""
+        """Keep the converted model only; ``why`` is the reason why it cannot go on."""
         self.convert()
         self._fit.drop_training(why)
         if self._fit.has_names:
             self.n_features_in_ = len(self._fit.features)
 
     def finish_with(self, model: Solved, why: str, features: Any = None, outputs: int | None = None) -> None:
-        """Let this be the model, without a training state; ``why`` says why it cannot go on.
+        """Set the model, without a training state; ``why`` is the reason why it cannot go on.
 
-        ``features`` and ``outputs``: its slots and the columns of y, where nothing was learned here.
+        ``features`` and ``outputs`` are its slots and the columns of y, if nothing was learned here.
         """
         if features is not None:
             self._fit = FitState(features)
@@ -292,7 +301,10 @@ class LinearModel(OneExample, Readable):
         return twin
 
     def twin(self, state: FitState | None = None, kind: Any = None) -> Any:
-        """Return another that shares all that this one has, of another class or with another state where given."""
+        """Return an object that shares all attributes with this model.
+
+        ``kind`` and ``state`` replace its class and its state, if given.
+        """
         other = object.__new__(kind or type(self))
         vars(other).update(vars(self))
         if state is not None:
@@ -300,11 +312,12 @@ class LinearModel(OneExample, Readable):
         return other
 
     def shell(self) -> Self:
-        """Return a copy without the runs: labels, features, parameters, for a model of a path."""
+        """Return a copy without the runs, for a model of a path: labels, features and parameters."""
         return copy.deepcopy(self.twin(self._fit.shell("a model of a path holds no training state")))
 
     def __getstate__(self) -> Any:
-        """After ``fit`` without ``warm_start`` the model alone; of a stream all that it needs to go on."""
+        """Return the model alone after ``fit`` without ``warm_start``; for a stream return all that it needs to go on.
+        """
         self._flush()
         if self.fit_state.phase is not Phase.BATCH or self.warm_start:
             return super().__getstate__()
@@ -323,6 +336,6 @@ class LinearModel(OneExample, Readable):
 
 
 def check_some_weight(weights: np.ndarray | None) -> None:
-    """Raise an error where all rows have the weight zero."""
+    """Raise a ValueError if all rows have the weight zero."""
     if weights is not None and not weights.any():
         raise ValueError("the weights of all rows are zero: there is nothing to learn from.")

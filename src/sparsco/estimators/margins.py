@@ -1,4 +1,4 @@
-"""Labels and probabilities from margins: one column for each class, or one for two classes."""
+"""Labels and probabilities from margins: one column for each class, or one column for two classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .. import losses
 
 
 class Margins:
-    """What predicts by margins, ``classes_`` and ``loss_record()``."""
+    """A classifier that predicts from margins, with ``classes_`` and ``loss_record()``."""
 
     classes_: np.ndarray
     loss_record: Callable[[], Any]

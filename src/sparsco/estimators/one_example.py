@@ -14,11 +14,11 @@ from .parameters import check_parameters, refuse_polish
 from .views import refuse_in_view
 
 _NOTED = 1024
-"""Examples of ``learn_one`` that are learned at once."""
+"""The number of examples of ``learn_one`` that are learned at once."""
 
 
 class OneExample(LinearBase):
-    """A linear model that takes examples one at a time; they are noted, and learned a few hundred at once."""
+    """A linear model that takes examples one at a time; they are queued, and learned a few hundred at once."""
 
     def _new_features(self, d: int = 0) -> Columns:
         """Return slots for columns."""
@@ -35,10 +35,10 @@ class OneExample(LinearBase):
     def learn_one(self, x: Any, y: Any) -> Self:
         """Learn one example: x is a dict {name: value}, a list of tokens (1 for each), or a tuple (columns, values).
 
-        It is only noted here and learned with a few hundred others, or when something is asked for: a call costs
-        microseconds.  Features and, unless a first ``partial_fit`` declared them, classes may be new at any time.  A
-        stream that begins here has ``optimizer="auto"`` mean ``NFTRL(births=True)`` and ``conversion="auto"`` the
-        iterate itself.
+        The example is queued here.  It is learned with a few hundred others, or when the model is read: a call costs
+        microseconds.  New features may come at any time.  New classes may come too, unless a first ``partial_fit``
+        declared all classes.  In a stream that begins here ``optimizer="auto"`` means ``NFTRL(births=True)``, and
+        ``conversion="auto"`` means the iterate itself.
         """
         state = self.__dict__.get("_fit")
         if state is None or state.noted is None:
@@ -55,7 +55,7 @@ class OneExample(LinearBase):
         self._fit.note(x, self._target, y)
 
     def _begin_noting(self, x: Any) -> None:
-        """From here on ``learn_one`` notes examples, for the stream under way or for a new one."""
+        """Start to queue examples of ``learn_one``, for the stream under way or for a new one."""
         anew = not self._goes_on()
         if anew:
             self._fit = FitState(self._new_features() if type(x) is tuple else Names())
@@ -69,7 +69,7 @@ class OneExample(LinearBase):
         self._fit.noted = []
 
     def _flush(self) -> None:
-        """Learn the examples that ``learn_one`` noted."""
+        """Learn the examples that ``learn_one`` has queued."""
         if not self.fit_state.noted:
             return
         refuse_in_view(self)
@@ -79,7 +79,7 @@ class OneExample(LinearBase):
         self._learn_rows(matrix, y, self._class_weights(y))
 
     def _margins_one(self, x: Any) -> np.ndarray:
-        """Return the margins of one example, one per model: those of the iterate while a stream is under way."""
+        """Return the margins of one example, one per model; those of the iterate while a stream is under way."""
         self.check_fitted()
         self._flush()
         row = self._fit.features.row(x)

@@ -1,4 +1,4 @@
-"""From an estimator's parameters to runs: names looked up, every "auto" decided, what makes no sense refused."""
+"""From the parameters of an estimator to runs: names are looked up, every "auto" is decided, bad values are refused."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from ..presets import PRESETS, Preset
 from ..util.validation import is_count, is_number
 
 MAX_LANES = 32
-"""One-vs-rest models that are learned in one read; more classes are more runs."""
+"""The number of one-vs-rest models that one run learns; more classes need more runs."""
 AUTO_FRACTION = 0.05
-"""alpha="auto": this share of the smallest L1 weight that selects nothing on the first 1000 rows."""
+"""The share that alpha="auto" takes of the smallest L1 weight that selects nothing on the first 1000 rows."""
 
 
 def ratio_of(model: Any) -> float:
@@ -49,14 +49,14 @@ def _ratio_by_name(model: Any) -> float | None:
 
 
 def asked(model: Any, name: str) -> Any:
-    """A parameter, or what the preset says where the parameter is left open."""
+    """Return the value of a parameter, or the value in the preset if the parameter is left open."""
     own = getattr(model, name)
     is_open = isinstance(own, str) and own == ("elasticnet" if name == "penalty" else "auto")
     return _preset(model).get(name, own) if is_open and model.preset is not None else own
 
 
 def _preset(model: Any) -> dict[str, Any]:
-    """The parameters of the estimator's preset: "two-stage" is ``presets.TwoStage()``."""
+    """Return the parameters of the preset of an estimator: "two-stage" is ``presets.TwoStage()``."""
     if isinstance(model.preset, Preset):
         return model.preset.parameters()
     table = {_dashed(name): preset for name, preset in PRESETS.items()}
@@ -66,12 +66,12 @@ def _preset(model: Any) -> dict[str, Any]:
 
 
 def _dashed(name: str) -> str:
-    """TwoStage as two-stage, AverageSL as average-sl."""
+    """Return a class name with dashes: TwoStage becomes two-stage, AverageSL becomes average-sl."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 
 def check_parameters(model: Any) -> None:
-    """Numbers in their ranges; names are looked up by ``new_runs``."""
+    """Raise a ValueError if a number is out of its range; ``new_runs`` looks up the names."""
 
     def must(name: str, holds: bool, what: str) -> None:
         if not holds:
@@ -116,18 +116,18 @@ def check_parameters(model: Any) -> None:
 
 
 def tolerance(model: Any) -> float:
-    """What ``polish`` asks for; 0 for nothing."""
+    """Return the tolerance that ``polish`` sets; 0 if nothing is polished."""
     return TOLERANCE if model.polish is True or model.polish is np.True_ else float(model.polish)
 
 
 def refuse_polish(model: Any, method: str) -> None:
-    """Where rows come once only."""
+    """Raise a ValueError if ``polish`` is set, for a method that reads the rows only once."""
     if tolerance(model):
         raise ValueError(f"polish={model.polish!r} needs all rows several times, which {method} never sees: use fit.")
 
 
 def most_models(model: Any) -> int | None:
-    """How many models a run may learn at most; None for all, where something ties them together."""
+    """Return the largest number of models that a run may learn; None for all models, if something couples them."""
     loss = named("loss", model.loss, model.known_losses)
     penalty, optimizer = named("penalty", asked(model, "penalty"), PENALTIES), asked(model, "optimizer")
     optimizer = named("optimizer", "nftrl" if _is_auto(optimizer) else optimizer, _optimizers())
@@ -139,7 +139,7 @@ def most_models(model: Any) -> int | None:
 
 
 def is_followed(conversion: Any) -> bool:
-    """Whether a conversion, or one by this name, chooses a single iterate."""
+    """Return whether a conversion, given as a record or by its name, chooses a single iterate."""
     known = CONVERSIONS.get(conversion) if isinstance(conversion, str) else conversion
     return kind_of(known) == "conversion" and known.chooses_single_iterate
 
@@ -149,7 +149,7 @@ def _is_auto(given: Any) -> bool:
 
 
 def _optimizers() -> dict[str, Any]:
-    """By name, each with its own constants."""
+    """Return the optimizers by name, each with its default constants."""
     return {name: kind() for name, kind in OPTIMIZERS.items()}
 
 
@@ -173,7 +173,7 @@ def _penalty_record(model: Any, d: int) -> Any:
         pen = pen.astype(np.float64)
     if not isinstance(model.alpha, str):
         return elastic_net(float(model.alpha), ratio_of(model), pen)
-    if isinstance(model.strengths, np.ndarray) and ratio_of(model) == 1.0:  # a path: nothing to ask rows for
+    if isinstance(model.strengths, np.ndarray) and ratio_of(model) == 1.0:  # a path: alpha is not computed from rows
         return elastic_net(float(model.strengths.max()), 1.0, pen)
     return AutoElasticNet(AUTO_FRACTION, ratio_of(model), pen)
 
@@ -181,7 +181,7 @@ def _penalty_record(model: Any, d: int) -> Any:
 def parts(
     model: Any, penalty: Any, starts_elsewhere: bool = False, one_by_one: bool = False
 ) -> tuple[Any, Any, Any, Any]:
-    """Loss, optimizer, conversion and step-size rule, with every "auto" decided."""
+    """Return the loss, optimizer, conversion and step-size rule, with every "auto" decided."""
     loss = model.loss_record()
     if loss.classifies and not model.classifies:
         raise ValueError(f"loss={model.loss!r} is for labels: a regression needs a loss of numbers such as 'squared'.")
@@ -198,7 +198,7 @@ def parts(
         curved = penalty.rho > 0.0
     step, optimizer, conversion = _step(model), asked(model, "optimizer"), asked(model, "conversion")
     if is_followed(conversion) and _is_auto(optimizer):
-        optimizer = "fobos"  # which tells the Bregman differences of its steps
+        optimizer = "fobos"  # which computes the Bregman differences of its steps
     if _is_auto(optimizer):
         # nftrl needs no step size, but starts from 0; where slopes have no bound FOBOS' capped steps are safer, if the
         # loss has a curvature to cap them by
@@ -215,9 +215,9 @@ def parts(
         # mirror descent: no gradient sums, but single iterates; Epoch-SGD: the paper's means
         conversion = conversions.LastEpoch(complete=False) if optimizer.works_in_epochs else "ocmdi"
     if _is_auto(conversion):
-        # with births the objective counts from each feature's first appearance on: no average over all rows means it
+        # with births=True the objective of a feature starts at its first appearance: no average over all rows fits that
         average = (loss.curved or curved) and not optimizer.births
-        average = average and not tolerance(model)  # which needs a start, not a sparse answer
+        average = average and not tolerance(model)  # polishing needs a start, not a sparse answer
         conversion = "average-sl" if average else "last"
     if step is not None and not optimizer.uses_steps:
         raise ValueError(
@@ -254,7 +254,7 @@ def _step(model: Any) -> Any:
 def new_runs(
     model: Any, d: int, init: tuple[np.ndarray, np.ndarray] | None = None, one_by_one: bool = False
 ) -> list[Run]:
-    """Return a run for each of the model's targets, nothing learned; ``one_by_one``: for a stream of ``learn_one``."""
+    """Return a new run for each of the model's targets; ``one_by_one`` is True for a stream of ``learn_one``."""
     penalty = _penalty_record(model, d)
     loss, optimizer, conversion, step = parts(model, penalty, init is not None, one_by_one)
     seed = seed_of(model.random_state)
@@ -272,8 +272,10 @@ def new_runs(
 
 
 def _strengths(lams: Any, models: int, n_jobs: int | None) -> list[Any]:
-    """The strengths of each run that learns so many models, where there are several: as many as its lanes take, or
-    fewer, so that every thread has some."""
+    """Return the strengths of each run, if there are several.
+
+    A run takes as many as its lanes have room for, or fewer, so that every thread has some.
+    """
     if lams is None:
         return [None]
     threads = 1
@@ -286,7 +288,7 @@ def _strengths(lams: Any, models: int, n_jobs: int | None) -> list[Any]:
 
 
 def by_column(model: Any) -> str:
-    """The parameter that says something about every column; empty where none does."""
+    """Return the parameter that has a value for every column; an empty string if there is none."""
     if model.feature_weights is not None:
         return "feature_weights"
     fixed = isinstance(model.penalty, tuple) and is_of_fixed_width(model.penalty)
@@ -294,7 +296,7 @@ def by_column(model: Any) -> str:
 
 
 def starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """``coef_init`` and ``intercept_init`` as w (d, m) and b (m,); None where neither is given."""
+    """Return ``coef_init`` and ``intercept_init`` as w (d, m) and b (m,); None if neither is given."""
     if coef is None and intercept is None:
         return None
     coef = coef.toarray() if sp.issparse(coef) else coef
@@ -317,12 +319,15 @@ _KINDS = {
 
 
 def is_part(parameter: str, record: Any) -> bool:
-    """Whether a record is what the parameter takes."""
+    """Return whether a parameter takes this record."""
     return isinstance(record, Preset) if parameter == "preset" else kind_of(record) in _KINDS[parameter]
 
 
 def named(kind: str, name: Any, table: dict[str, Any]) -> Any:
-    """The table's entry, or the user's own record; an unknown name is answered with the nearest one."""
+    """Return the entry of a table, or the record of the user.
+
+    An unknown name raises an error that suggests the nearest one.
+    """
     if not isinstance(name, str):
         if isinstance(name, type):
             raise ValueError(f"{kind}={name.__name__} is a class: call it, {name.__name__}(...).")
@@ -340,9 +345,9 @@ def named(kind: str, name: Any, table: dict[str, Any]) -> Any:
 
 
 def _with_numbers(record: Any) -> Any:
-    """Return the record with a float in every field that is declared as one; a value that is none is refused.
+    """Return the record with a float in every field that is declared as one; a value of another type is refused.
 
-    Infinity is a number only where it is the default.
+    Infinity is accepted only where it is the default.
     """
     kind, found = type(record), {}
     for field, value in zip(record._fields, record, strict=True):

@@ -1,4 +1,4 @@
-"""Passes over rows that are all there: each in an order of its own, learned in slices."""
+"""Passes over rows that are all there: each pass has its own order and is learned in slices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..data.randomness import Purpose
 
 
 def counted_rows(n: int, weights: np.ndarray | None) -> np.ndarray:
-    """Return the numbers of the rows that have a weight."""
+    """Return the numbers of the rows whose weight is not zero."""
     return np.arange(n) if weights is None else np.flatnonzero(weights)
 
 
@@ -23,10 +23,10 @@ def run_passes(
     rows: np.ndarray, count: int, learn: Callable[[np.ndarray, int], None], *, seed: int, shuffle: bool, first: int = 0,
     size: int = 1 << 18, is_done: Callable[[int], bool] = lambda epoch: False,
 ) -> None:  # fmt: skip
-    """Learn rows in passes, until there were ``count`` of them or one of them ``is_done``.
+    """Learn rows in passes, until there were ``count`` passes or ``is_done`` returns True after a pass.
 
-    ``learn`` gets the next few rows and the number of the pass, from 0.  ``first`` is the number that the first pass
-    has among all passes so far.
+    ``learn`` gets the next few rows and the number of the pass, from 0.  ``first`` is the number of the first pass
+    among all passes so far.
     """
     for epoch in range(count):
         order = order_of_pass(rows, seed, shuffle, first + epoch)

@@ -1,4 +1,4 @@
-"""Reading a linear model: weights, counts, history and report; what needs the model converts first."""
+"""Readers of a linear model: weights, counts, history and report.  Readers that need the model convert first."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..problem.state import check_room
 from .base import LinearBase
 
 _MANY_CELLS = 1 << 26
-"""Above this, weights are not laid out for every feature to predict from."""
+"""The number of weights above which ``margins_of`` builds no dense array of all weights."""
 
 
 class Readable(LinearBase):
     """A linear model whose weights, counts and report can be read."""
 
     def _coef(self) -> Any:
-        """Weights by column, dense or sparse as the user wants them."""
+        """Return the weights by column, dense or sparse as the user has chosen."""
         coef = self.convert().coef
         if isinstance(self.fit_state.features, SeenColumns):
             parts, shape = sp.coo_array(coef), (coef.shape[0], self.n_features_in_)
@@ -32,68 +32,73 @@ class Readable(LinearBase):
 
     @property
     def coef_(self) -> Any:
-        """Weights, (models, features); sparse after ``sparsify``, and always with ``storage="seen"``."""
+        """Return the weights, (models, features); sparse after ``sparsify``, and always with ``storage="seen"``."""
         return self._coef()
 
     @property
     def intercept_(self) -> np.ndarray:
-        """Intercepts, one per model."""
+        """Return the intercepts, one per model."""
         return self.convert().intercept
 
     @property
     def n_nonzero_(self) -> int:
-        """Nonzero weights over all models."""
+        """Return the number of nonzero weights over all models."""
         return int(self.convert().coef.count_nonzero())
 
     @property
     def n_selected_(self) -> int:
-        """The number of features that have a weight, in however many models."""
+        """Return the number of features that have a nonzero weight in at least one model."""
         return len(np.unique(self.convert().coef.indices))
 
     @property
     def t_(self) -> int:
-        """Examples seen; those of weight zero do not count."""
+        """Return the number of examples seen; those of weight zero do not count."""
         self.check_fitted()
         self._flush()
         return self.fit_state.examples
 
     @property
     def history_(self) -> list[dict[str, float]]:
-        """Objective on the first 1000 rows and nonzeros, of the iterate along the run and of the model at its end."""
+        """Return the objective on the first 1000 rows and the nonzeros, along the run and at its end.
+
+        Entries along the run are for the iterate, the last entry is for the model.
+        """
         return self.convert().history
 
     @property
     def report_(self) -> dict[str, Any]:
-        """What was chosen: optimizer, step, metric, guard, warnings; before the conversion only that it is to come.
+        """Return the choices of the fit: optimizer, step, metric, guard, warnings.
 
-        Reading it starts nothing: call ``convert`` first to have the report of a stream under way.
+        Before the conversion the report only states that there is no model yet.  Reading it computes nothing: call
+        ``convert`` first to have the report of a stream under way.
         """
         self.check_fitted()
         return self.fit_state.report(self.fit_state.examples)
 
     @property
     def gap_(self) -> float:
-        """After ``polish``: the largest violation of an optimality condition over lam, the worst model's; NaN without.
+        """Return the largest violation of an optimality condition over lam after ``polish``; NaN without it.
 
-        ``report_["converted"]`` says more for each run: duality gaps, passes, sizes of working sets.
+        It is the violation of the worst model.  ``report_["converted"]`` has more for each run: duality gaps, passes,
+        sizes of working sets.
         """
         runs = self.convert().report["converted"]
         return float(np.max([gap for run in runs for gap in run.get("polish", {}).get("gaps", [np.nan])]))
 
     def sparsify(self) -> Self:
-        """``coef_`` as a scipy sparse array from now on; learning goes on as before."""
+        """Change ``coef_`` to a scipy sparse array from now on; learning goes on as before."""
         self.check_fitted()
         self.fit_state.is_sparse = True
         return self
 
     def densify(self) -> Self:
-        """``coef_`` as a dense array again."""
+        """Change ``coef_`` back to a dense array."""
         self.check_fitted()
         self.fit_state.is_sparse = False
         return self
 
     def margins_of(self, matrix: Matrix) -> np.ndarray:
-        """Margins of rows of a reader, (rows, models); features that the model does not know are left out."""
+        """Return the margins of the rows of a reader, (rows, models); features without a slot are left out."""
         model, rows = self.convert(), self.fit_state.features.find(matrix)
         used, columns = np.unique(model.coef.indices, return_inverse=True)
         if len(self.fit_state.features) * len(model.intercept) > _MANY_CELLS:  # only those with a weight

@@ -32,7 +32,7 @@ _NAMES_IN_SKLEARN = {
     "C": "alpha = 1 / (C * number of rows)", "solver": "optimizer=, or polish=True for the exact optimum",
     "learning_rate": "step_size=", "eta0": "step_size=", "average": 'conversion="average"',
 }  # fmt: skip
-"""Parameters of scikit-learn's linear models that have other names here, and what to pass instead."""
+"""The parameters of scikit-learn's linear models that have other names here, and the parameters to pass instead."""
 
 
 def _hint(kind: type, name: str) -> str:
@@ -40,9 +40,10 @@ def _hint(kind: type, name: str) -> str:
 
 
 class Hinted(BaseEstimator):
-    """An estimator that answers scikit-learn's names of parameters with its own.
+    """An estimator whose errors translate parameter names of scikit-learn into its own.
 
-    ``help`` and scikit-learn show the signature of ``__init__``; early releases of Python 3.11 need to be told.
+    ``help`` and scikit-learn show the signature of ``__init__``.  Early releases of Python 3.11 need it as
+    ``__signature__``.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -51,27 +52,50 @@ class Hinted(BaseEstimator):
         cls.__signature__ = signature.replace(parameters=[*signature.parameters.values()][1:])
 
     def __new__(cls, *args: Any, **params: Any) -> Self:
-        """Return an estimator; raise TypeError with a hint for a parameter that has another name in scikit-learn."""
+        """Return an estimator; raise a TypeError with a hint for a parameter that has another name in scikit-learn."""
         for name in params.keys() & _NAMES_IN_SKLEARN.keys():
             raise TypeError(_hint(cls, name))
         return super().__new__(cls)
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, as in scikit-learn."""
+        """Set parameters, as in scikit-learn; raise a ValueError with a hint for a name of scikit-learn's."""
         for name in params.keys() & _NAMES_IN_SKLEARN.keys():
             raise ValueError(_hint(type(self), name))
         return super().set_params(**params)
 
 
 class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
-    """Rows and targets as scikit-learn checks them, features as it names them."""
+    """A linear model as a scikit-learn estimator.
+
+    It validates rows and targets, and names features, as scikit-learn does.
+    """
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, coef_init: Any = None, intercept_init: Any = None
     ) -> Self:
-        """Learn from rows X and targets y, in up to ``max_iter`` passes.
+        """Learn from rows X and targets y, in up to ``max_iter`` passes, and return the estimator.
 
-        ``coef_init`` and ``intercept_init`` are where to start, in the shapes of ``coef_`` and ``intercept_``.
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (rows, features)
+            The rows.
+        y : array
+            The target of each row.
+        sample_weight : array of shape (rows,), optional
+            The weight of each row, at least 0.
+        coef_init, intercept_init : array, optional
+            The weights and intercepts to start from, in the shapes of ``coef_`` and ``intercept_``.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If the input or a parameter is not valid; the estimator is as it was before.
+        DivergenceError
+            If the steps are too large; the estimator is as it was before.
         """
         with unchanged_on_error(self):
             check_parameters(self)
@@ -93,7 +117,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         return self
 
     def _widen(self, X: Any) -> None:
-        """Let X have more columns than the stream had so far."""
+        """Extend the stream to the columns of X, of which there are more than before."""
         if self.feature_weights is not None:
             raise ValueError(
                 f"X has {X.shape[1]} columns and feature_weights {self.n_features_in_} numbers: a stream that grows "
@@ -104,7 +128,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
             if names is None:
                 raise ValueError(_nameless(X.shape[1], len(before)))
             if not np.array_equal(names[: len(before)], before):
-                return  # for scikit-learn to complain
+                return  # scikit-learn raises its own error
             self.feature_names_in_ = names
         self.n_features_in_ = X.shape[1]
 
@@ -120,12 +144,12 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
     def check_rows(
         self, X: Any, y: Any, sample_weight: Any, reset: bool, grows: bool = False
     ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
-        """Return rows, targets and weights as scikit-learn checks them; ``reset`` forgets what was learned before."""
+        """Return rows, targets and weights, validated by scikit-learn; ``reset`` starts a new fit."""
         if grows and not reset and isinstance(self._fit.features, Columns):
             shape: Any = getattr(X, "shape", ())
             if len(shape) == 2 and shape[1] > self.n_features_in_:
                 self._widen(X)
-        # whether numbers are finite is for as_matrix and check_numbers to say, who look at their size as well
+        # as_matrix and check_numbers check that numbers are finite, together with their size
         X, y = validate_data(
             self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=[np.float64, np.float32],
             ensure_all_finite=False, reset=reset, multi_output=self._takes_columns,
@@ -143,7 +167,10 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
 
     @property
     def feature_names_(self) -> np.ndarray:
-        """The names of a stream's features, by column of ``coef_``; where features are columns, those of X."""
+        """Return the names of a stream's features by column of ``coef_``.
+
+        If features are columns, return the names of X's columns.
+        """
         check_is_fitted(self)
         self._flush()
         if self._fit.has_names:
@@ -153,7 +180,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         return _check_feature_names_in(self)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The names of the features whose weight is not zero."""
+        """Return the names of the features whose weight is not zero."""
         if self.__sklearn_is_fitted__() and self._fit.has_names:
             return self.feature_names_[self.get_support()]
         if input_features is None and not hasattr(self, "feature_names_in_"):
@@ -183,14 +210,17 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
 
 
 def checked_weights(sample_weight: Any, X: Any, may_be_zero: bool) -> np.ndarray:
-    """Return the rows' weights as numbers; a chunk of a stream may have none above zero, and is a no-op then."""
+    """Return the weights of the rows as numbers.
+
+    A chunk of a stream may have no weight above zero, if ``may_be_zero``; it changes nothing then.
+    """
     if may_be_zero and not np.any(sample_weight):
         return 0.0 * _check_sample_weight(np.add(sample_weight, 1.0), X, dtype=np.float64)
     return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
 
 def _nameless(columns: int, named: int) -> str:
-    """The sentence for columns that come without names after others that have names."""
+    """Return the error message for columns without names that follow columns with names."""
     return (
         f"there are {columns} columns without names, and this stream began with {named} columns that have names: new "
         "columns need names, so pass a data frame to partial_fit."
@@ -198,37 +228,40 @@ def _nameless(columns: int, named: int) -> str:
 
 
 def has_probabilities(model: Any) -> bool:
-    """Whether the model's loss gives any; an AttributeError says why not."""
+    """Return whether the loss of the model gives probabilities; raise an AttributeError with the reason if not."""
     if model.loss_record().probabilities is None:
         raise AttributeError(f"predict_proba needs loss='logistic' or 'multinomial', not {model.loss!r}.")
     return True
 
 
 class MarginClassifier(ClassifierMixin, Margins):
-    """A scikit-learn classifier that has ``_margins(X)``."""
+    """A scikit-learn classifier that predicts from ``_margins(X)``."""
 
     _margins: Callable[[Any], np.ndarray]
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Margins: one column per class, or one value per row for two classes."""
+        """Return the margins: one column per class, or one value per row for two classes."""
         p = self._margins(X)
         if len(self.classes_) > 2:
             return p
         return p[:, 0] if p.shape[1] == 1 else p[:, 1] - p[:, 0]
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most likely label of each row."""
+        """Return the most likely label of each row."""
         return self.labels_of(self._margins(X))
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (rows, classes); with more than two classes the softmax of "multinomial", otherwise each
-        class's own, scaled to sum to one."""
+        """Return the probabilities of the classes, (rows, classes).
+
+        With more than two classes they are the softmax of "multinomial", or else the probability of each class on its
+        own, scaled to a sum of one.
+        """
         return self.probabilities_of(self._margins(X))
 
     @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of ``predict_proba``."""
+        """Return the logarithms of ``predict_proba``."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
@@ -238,79 +271,90 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
 
     Parameters
     ----------
-    loss : {"logistic", "log_loss", "hinge", "squared-hinge", "multinomial", "squared"} or a loss record
-        More than two classes are learned one against the rest, except by "multinomial", one softmax for all of them
-        (at most 128); with two classes it is "logistic", unless a stream may bring more.
+    loss : str or a loss record
+        One of "logistic" (or "log_loss"), "hinge", "squared-hinge" (or "squared_hinge"), "multinomial", "squared" (or
+        "squared_error").  More than two classes are learned one against the rest.  Only "multinomial" learns one
+        softmax for all classes (at most 128).  With two classes "multinomial" is "logistic", unless a stream may bring
+        more classes.
     alpha : "auto" or float
-        Strength of the penalty ``alpha * (l1_ratio * ||w||_1 + (1 - l1_ratio) / 2 * ||w||^2)``.  "auto" takes 5% of
+        The strength of the penalty ``alpha * (l1_ratio * ||w||_1 + (1 - l1_ratio) / 2 * ||w||^2)``.  "auto" takes 5% of
         the smallest L1 weight that selects nothing on the first 1000 rows learned, since no fixed number suits every
-        scale; ``report_["lam"]`` and ``report_["rho"]`` say what came of it.
+        scale. ``report_["lam"]`` and ``report_["rho"]`` are the resulting weights of the L1 and the L2 term.
     l1_ratio : float
-        1 is pure L1, 0 pure L2.
-    penalty : {"elasticnet", "l1", "l2", "row-group", "trace", "nonnegative"} or a penalty record
-        "elasticnet" is the L1 norm and the L2 term that ``l1_ratio`` mixes; "l1" and "l2" are its two ends.
-        Others take the place of the L1 norm: "row-group" the norms of each feature's weights over all models, so that a
-        feature is in or out for all of them; "trace" the sum of singular values of ``coef_``, which gets low rank;
-        "nonnegative" the L1 norm over weights of at least 0.  A record, such as
-        :class:`sparsco.penalties.GroupL1`, carries its own strength.  "trace" and the records without a
-        lazy form are learned by mini-batches.
+        1 is pure L1, 0 is pure L2.
+    penalty : str or a penalty record
+        One of "elasticnet", "l1", "l2", "row-group", "trace", "nonnegative".  "l1" and "l2" are the two ends of the
+        elastic net.  The others replace the L1 norm.  "row-group" takes the norm of each feature's weights over all
+        models, so that a feature is in or out for all of them.  "trace" takes the sum of the singular values of
+        ``coef_``, which gets low rank.  "nonnegative" takes the L1 norm over weights of at least 0.  A record, such as
+        :class:`sparsco.penalties.GroupL1`, has its own strength.  "trace" and the records without a lazy form are
+        learned in mini-batches.
     optimizer : str or an optimizer record
         "auto", or one of "sgd", "fobos", "rda", "ftrl", "nftrl", "adagrad-fobos", "adagrad-rda", "truncated-gradient",
-        "epoch-gd", "epoch-sgd", "orda", "ssg", "batch-fobos", "batch-rda".  "auto": the normalised FTRL, which needs no
-        step size; for squared loss with an L2 term FOBOS; for penalties without a lazy form
-        dual averaging or FOBOS on mini-batches.
-    conversion : {"auto", "last", "average", "weighted", "suffix", "random", "optimal-sl", "last-sl", "average-sl"} \
-or a conversion record
-        How iterates become the model.  "auto": AverageSL behind its guard (hinge loss without L2: the last iterate).
-    step_size : "auto", a rule's name or record, or a float
+        "epoch-gd", "epoch-sgd", "mirror-descent", "orda", "ssg", "batch-fobos", "batch-rda".  "auto" is the normalised
+        FTRL, which needs no step size.  For squared loss with an L2 term it is FOBOS.  For penalties without a lazy
+        form it is dual averaging or FOBOS on mini-batches.
+    conversion : str or a conversion record
+        The conversion of the iterates into the model: "auto", or one of "last", "average", "weighted", "suffix",
+        "random", "last-epoch", "optimal-sl", "last-sl", "average-sl", "scmdi", "ocmdi".  "auto" is AverageSL behind its
+        guard; for hinge loss without L2 it is the last iterate.
+    step_size : "auto", the name of a rule, a step rule record, or a float
         A float is a constant step.
     max_iter : int
-        Passes over the data in ``fit``.
+        The largest number of passes over the data in ``fit``.
     tol : float or None
         ``fit`` stops when a pass improves the objective by less than this share, ``n_iter_no_change`` times in a row.
+    n_iter_no_change : int
+        The number of such passes in a row after which ``fit`` stops.
     early_stopping : bool
-        Judge that on ``validation_fraction`` of the rows, held out.
+        If True, the objective is computed on ``validation_fraction`` of the rows, which are held out.
+    validation_fraction : float
+        The share of the rows that ``early_stopping`` holds out.
     shuffle, random_state, fit_intercept, class_weight
         As in scikit-learn.
-    warm_start : bool
-        ``fit`` goes on with the stream where it stopped; the parameters of the stream cannot change then.
-    n_jobs : int, optional
-        Threads for more than 32 classes, which are learned 32 at a time, and for the strengths of a path.
-    verbose : int
-        Above 0, the progress of ``fit`` goes to stderr; at a terminal it does so after two seconds anyway.
     feature_weights : array of shape (n_features,), optional
-        Relative L1 weight of each feature; 0 leaves a feature unpenalised.
+        The relative L1 weight of each feature; 0 leaves a feature unpenalised.
     storage : {"auto", "all", "seen"}
-        "all": the training state has room for every column of X.  "seen": only for columns that occurred, whose numbers
-        may go up to 2^62; ``coef_`` is then sparse.  "auto": as "seen" in ``fit``, and in ``partial_fit`` of an
-        estimator, where X has a million columns (2^20) or more and no penalty has something for each; "all" elsewhere;
-        ``coef_`` is dense until ``sparsify``.
+        "all": the training state has room for every column of X.  "seen": it has room only for columns that occurred,
+        whose numbers may go up to 2^62; ``coef_`` is then sparse.  "auto" is like "seen" in ``fit`` and
+        ``partial_fit``, if X has a million columns (2^20) or more and no parameter has a value for each column.
+        Otherwise it is "all".  With "auto" ``coef_`` is dense until ``sparsify``.
     preset : str or a preset, optional
-        An algorithm of :mod:`sparsco.presets` by name, such as "two-stage": its optimizer, conversion, step size and
-        penalty, wherever these parameters are left open.
+        An algorithm of :mod:`sparsco.presets` by name, such as "two-stage".  It sets the optimizer, conversion, step
+        size and penalty, if these parameters are left open.
     budget : int, optional
-        At most so many features in each model (penalty="row-group": in all together): those of largest |weight| times
-        root mean square, learned anew with an L2 term chosen on held-out rows.  See docs/two-stage.md.
+        The largest number of features in each model (with penalty="row-group": in all models together).  The features
+        of largest |weight| times root mean square are kept and learned anew, with an L2 term chosen on held-out rows.
+        See docs/two-stage.md.
     target_excess_risk : (eps, delta), optional
-        As few features as random draws need to lose at most eps (of the mean squared error; for other losses of the
-        mean loss) with probability 1 - delta, then learned anew.
+        Keep as few features as random draws need to lose at most eps with probability 1 - delta, then learn them anew.
+        The loss in question is the mean squared error, or the mean loss for other losses.
+    warm_start : bool
+        If True, ``fit`` goes on with the stream where it stopped; the parameters of the stream cannot change then.
+    n_jobs : int, optional
+        The number of threads, for more than 32 classes, which are learned 32 at a time, and for the strengths of a
+        path.
+    verbose : int
+        Above 0, ``fit`` writes its progress to stderr; at a terminal it does so after two seconds in any case.
     polish : bool or float
-        ``fit`` makes one pass and then goes on to the exact optimum over all rows, until no optimality condition is
-        violated by more than this share of lam (True: 1e-4); ``gap_`` is what was reached.  See docs/optimum.md.
+        ``fit`` makes one pass and then goes on to the exact optimum over all rows.  It stops when no optimality
+        condition is violated by more than this share of lam (True: 1e-4); ``gap_`` is the violation that is left.  See
+        docs/optimum.md.
 
     Notes
     -----
-    ``fit`` goes over the rows several times, ``partial_fit`` once, ``learn_one`` takes one example; see docs/streams.md
-    for streams that bring new features and classes.  ``partial_fit`` cut into any pieces it gives the same bits as
-    ``fit`` with ``max_iter=1, shuffle=False, tol=None``.  ``convert`` makes the model of what a stream has learned;
-    ``coef_``, ``predict`` and all that needs a model call it, ``report_`` and views do not.  Bad input raises
-    ``ValueError`` and leaves the estimator as it was.  Steps that are too large raise
-    :class:`sparsco.DivergenceError`: after ``fit`` the estimator is as before, a stream in ``partial_fit`` is lost and
-    raises it again.
+    ``fit`` goes over the rows several times, ``partial_fit`` goes over them once, ``learn_one`` takes one example.  See
+    docs/streams.md for streams that bring new features and classes.  ``partial_fit`` gives the same bits for any cut of
+    the rows into calls, and the same as ``fit`` with ``max_iter=1, shuffle=False, tol=None``.
 
-    Weights multiply the loss and are not rescaled: the objective is the mean of weight times loss over the rows of
-    positive weight, so weights that are all 2 count like half of alpha.  ``finalize()`` drops the training state, which
-    is most of a pickle; a finalized model predicts and cannot learn further.
+    ``convert`` makes the model from the training state of a stream.  ``coef_``, ``predict`` and all that needs a model
+    call it; ``report_`` and views do not.  Bad input raises ``ValueError`` and leaves the estimator as it was.  Steps
+    that are too large raise :class:`sparsco.DivergenceError`.  After that error in ``fit`` the estimator is as before;
+    a stream in ``partial_fit`` is lost and raises the error again.
+
+    Weights of rows multiply the loss and are not rescaled.  The objective is the mean of weight times loss over the
+    rows of positive weight, so weights that are all 2 count like half of alpha.  ``finalize()`` drops the training
+    state, which is most of a pickle; a finalized model predicts and cannot learn further.
 
     Examples
     --------
@@ -325,19 +369,22 @@ or a conversion record
     """
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the rows in their order.
+        """Learn the rows in their order, and return the estimator.
 
-        Rows may have more columns than before, in ``feature_weights``' absence, and never fewer.  Where the first call
-        names ``classes`` these are all; where it does not, new ones may come in any call.  One that comes after the
-        first 1000 rows learns from its first row on, by a model of its own; where a softmax or the penalty ties classes
-        together it joins the others from there on, and the loss of a row is over the classes that had appeared by then.
-        Rows of weight zero are left out: they bring no classes, only columns, and a chunk of them changes no weight.
+        Rows may have more columns than before, unless ``feature_weights`` is set, and never fewer.  If the first call
+        names ``classes``, these are all classes; if not, new classes may come in any call.
+
+        A class that comes after the first 1000 rows learns from its first row on, in a model of its own.  If a softmax
+        or the penalty couples the classes, it joins the others from there on; the loss of a row is over the classes
+        that had appeared by then.
+
+        Rows of weight zero are left out.  They bring no classes, only columns, and a chunk of them changes no weight.
         """
         return self._partial_fit(X, y, sample_weight, classes)
 
     @available_if(has_probabilities)
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
-        """The probability of each label for one example, given as to ``learn_one``; see ``predict_one``."""
+        """Return the probability of each label for one example, given as to ``learn_one``; see ``predict_one``."""
         p = self.probabilities_of(self._margins_one(x)[None])[0]
         return dict(zip(self.classes_.tolist(), p.tolist(), strict=True))
 
@@ -345,11 +392,19 @@ or a conversion record
 class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):
     """A sparse linear regression, learned one example at a time.
 
-    Parameters and notes as in :class:`SparseClassifier`, without ``class_weight``; ``loss`` is "squared" (or
-    "squared_error"), "huber", "epsilon-insensitive", "quantile" (the median; ``sparsco.losses.Quantile(q)`` for
-    others), "poisson" (counts; ``predict`` gives their mean, exp of the margin) or a loss record.  ``y`` may have
-    several columns, each an output with a model of its own; the penalties "row-group" and "trace" tie these models
-    together.
+    Parameters
+    ----------
+    loss : str or a loss record
+        One of "squared" (or "squared_error"), "huber", "epsilon-insensitive" (or "epsilon_insensitive"), "quantile",
+        "poisson".  "quantile" is the median; ``sparsco.losses.Quantile(q)`` is for other quantiles.  "poisson" is for
+        counts; ``predict`` gives their mean, exp of the margin.
+    alpha, l1_ratio, penalty, optimizer, conversion, step_size, max_iter, tol and others
+        As in :class:`SparseClassifier`, without ``class_weight``; the notes there apply too.
+
+    Notes
+    -----
+    ``y`` may have several columns; each is an output with a model of its own.  The penalties "row-group" and "trace"
+    couple these models.
 
     Examples
     --------
@@ -364,11 +419,14 @@ class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):
     """
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn the rows in their order; they may have more columns than before, and never fewer."""
+        """Learn the rows in their order, and return the estimator.
+
+        Rows may have more columns than before, and never fewer.
+        """
         return self._partial_fit(X, y, sample_weight)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The predicted target of each row, (rows,) or (rows, outputs)."""
+        """Return the predicted target of each row, (rows,) or (rows, outputs)."""
         return self.predictions_of(self._margins(X))
 
     def __sklearn_tags__(self) -> Any:
@@ -378,7 +436,7 @@ class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):
 
 
 def as_estimator(model: LinearModel) -> SparseClassifier | SparseRegressor:
-    """Return the same model behind scikit-learn's contract; runs and features are shared."""
+    """Return the model as a scikit-learn estimator, which shares the runs and the features."""
     if isinstance(model, SparseClassifier | SparseRegressor):
         return model
     return model.twin(model.fit_state.clone(), SparseClassifier if model.classifies else SparseRegressor)

@@ -1,9 +1,9 @@
-"""Stage two: a model with few features from one with many, and what that costs.
+"""Stage two: a model with few features from a model with many, and the cost of that.
 
-``keep_largest``, ``sparsify_random`` and ``refit`` take weights as a vector, or a fitted linear model, of which they
-return a copy with other weights: each class or output has its own features, unless the penalty chose them for all
-(row-group).  Models bring their loss, their classes and whether they have an intercept; a vector is a regression unless
-``loss`` says otherwise.  ``second_moments`` are E[x_j^2], or rows X to take them from.
+``keep_largest``, ``sparsify_random`` and ``refit`` take weights as a vector, or a fitted linear model.  For a model
+they return a copy with other weights: each class or output has its own features, unless the penalty chose them for all
+(row-group).  A model has its loss, its classes and perhaps an intercept; a vector is a regression unless ``loss`` is
+given.  ``second_moments`` are E[x_j^2], or rows X to compute them from.
 
 >>> w = np.array([4.0, 1.0, 0.1])
 >>> keep_largest(w, 2)
@@ -46,17 +46,17 @@ from .parameters import named
 from .tasks import as_numbers, places_among, two_or_more
 
 SMALL_BALLS = (0.05, 0.2, 0.5)
-"""Radii at which a ball alone is compared with thinning, as shares of the norm of the model in the large one."""
+"""The radii at which a ball alone is compared with thinning, as shares of the norm of the model in the large ball."""
 
 
 def sparsify_random(
     w: Any, K: int, p: str = "dd", second_moments: Any = None, *, held_out: tuple[Any, Any] | None = None,
     trials: int = 1, loss: Any = None, seed: int = 0,
 ) -> Any:  # fmt: skip
-    """Randomized sparsification: m ~ Multinomial(K, p), w_j m_j / (K p_j).  At most K features, unbiased.
+    """Return randomly sparsified weights: m ~ Multinomial(K, p), w_j m_j / (K p_j); at most K features, unbiased.
 
-    p = "dd": in proportion to |w_j| sqrt(E[x_j^2]), which loses least (distribution dependent); "mg": to |w_j| alone.
-    Of several ``trials`` the one of least loss on the rows ``held_out`` = (X, y) is kept.
+    p = "dd" is in proportion to |w_j| sqrt(E[x_j^2]), which loses least (distribution dependent).  p = "mg" is in
+    proportion to |w_j| alone.  Of several ``trials`` the one of least loss on the rows ``held_out`` = (X, y) is kept.
     """
     check_count("K", K)
     check_count("trials", trials)
@@ -74,7 +74,7 @@ def sparsify_random(
 
 
 def keep_largest(w: Any, k: int, second_moments: Any = None) -> Any:
-    """All but the k features of largest |w_j| sqrt(E[x_j^2]) become zero; without moments of largest |w_j|.
+    """Return the weights with only the k features of largest |w_j| sqrt(E[x_j^2]), or of largest |w_j| without moments.
 
     On real data it is better than drawing at random at equal size.  Ties keep the lower index.
     """
@@ -85,11 +85,11 @@ def keep_largest(w: Any, k: int, second_moments: Any = None) -> Any:
 
 
 def draws_for(w: Any, eps: float, delta: float, second_moments: Any, of: str = "risk") -> int:
-    """K such that with probability 1 - delta "dd" adds at most eps to the expected squared error (``of="risk"``) or to
-    L, half of that (``of="loss"``).
+    """Return K such that "dd" adds at most eps to the expected squared error with probability 1 - delta.
 
-    Theorem 3 prints (sum_j |w_j| sqrt(E[x_j^2]))^2 / (eps delta), and it is the risk's: the variance identity with
-    Markov's inequality gives just that for the risk, half as many draws for L.
+    That is for ``of="risk"``; ``of="loss"`` bounds L, half of the squared error.  Theorem 3 prints (sum_j |w_j|
+    sqrt(E[x_j^2]))^2 / (eps delta), and it is for the risk.  The variance identity with Markov's inequality gives just
+    that for the risk, and half as many draws for L.
     """
     check_target((eps, delta))
     if of not in ("risk", "loss"):
@@ -99,8 +99,10 @@ def draws_for(w: Any, eps: float, delta: float, second_moments: Any, of: str = "
 
 
 def expected_excess(w: Any, K: int, p: str, X: Any) -> float:
-    """The mean of L(sparsified) - L(w) over draws, L half the mean squared error over the rows X:
-    (sum_j w_j^2 E[x_j^2] / p_j - E<w, x>^2) / (2 K)."""
+    """Return the mean of L(sparsified) - L(w) over draws, with L half the mean squared error over the rows X.
+
+    It is (sum_j w_j^2 E[x_j^2] / p_j - E<w, x>^2) / (2 K).
+    """
     check_count("K", K)
     v = one_vector(w)
     X = _rows(X, len(v))
@@ -113,10 +115,11 @@ def expected_excess(w: Any, K: int, p: str, X: Any) -> float:
 def refit(
     w: Any, X: Any, y: Any, loss: Any = None, *, weights: Any = None, intercept: bool | None = None, seed: int = 0
 ) -> Any:
-    """The weights that are not zero learned anew from the rows, by the loss with an L2 term chosen on a fifth of them.
+    """Return the nonzero weights learned anew from the rows, with an L2 term chosen on a fifth of them.
 
-    ``loss`` is a record or a name; by default the model's, squared for a vector.  Of a vector the weights are returned,
-    of a model a copy whose intercept is learned, too, where it has one.  Bounds of the model's penalty are kept.
+    ``loss`` is a record or a name; the default is the loss of the model, or squared for a vector.  For a vector the
+    weights are returned.  For a model the result is a copy, whose intercept is learned too, if it has one.  Bounds of
+    the model's penalty are kept.
     """
     model, rows = _examples(w, _read(w), X, y, loss, weights)
     if intercept is not None:
@@ -139,7 +142,7 @@ def _with_weights(source: Any, W: np.ndarray, b: np.ndarray) -> Any:
 
 
 def one_vector(w: Any) -> np.ndarray:
-    """The weights of a vector or of a model with one."""
+    """Return the weights of a vector, or of a model that has one weight vector."""
     W = _read(w).W
     if W.shape[1] != 1:
         raise ValueError(f"{W.shape[1]} weight vectors: pass one, such as model.coef_[0].")
@@ -147,7 +150,7 @@ def one_vector(w: Any) -> np.ndarray:
 
 
 def _read(w: Any) -> Models:
-    """A vector, or a fitted model of any kind with ``coef_`` and ``intercept_``."""
+    """Return the weights of a vector, or of any fitted model with ``coef_`` and ``intercept_``."""
     name = w.__name__ if isinstance(w, type) else type(w).__name__
     if not hasattr(w, "coef_") or isinstance(w, type):
         if hasattr(w, "fit"):
@@ -174,8 +177,11 @@ def _read(w: Any) -> Models:
 def _examples(
     source: Any, model: Models, X: Any, y: Any, loss: Any, weights: Any = None
 ) -> tuple[Models, Examples]:
-    """The model with its loss, or the one given, and the rows as it sees them: labels as +1 and -1 (1 and 0 of a
-    softmax) by the model's classes, numbers in a column for each output."""
+    """Return the model with its loss, or with the loss given, and the rows in the form that it learns from.
+
+    Labels become +1 and -1 (1 and 0 for a softmax) by the classes of the model; numbers become one column for each
+    output.
+    """
     (d, m), y = model.W.shape, np.asarray(y)
     X = _rows(X, d)
     classes = getattr(source, "classes_", None)
@@ -219,7 +225,7 @@ def _examples(
 
 
 def _usual(source: Any, model: Models, X: Any) -> Any:
-    """The loss of another package's model that does not name one."""
+    """Return the loss for a model of another package that does not name one."""
     if hasattr(source, "classes_"):
         return "multinomial" if model.W.shape[1] > 1 and hasattr(source, "predict_proba") else "logistic"
     few = X[:5].toarray()
@@ -232,7 +238,7 @@ def _usual(source: Any, model: Models, X: Any) -> Any:
 
 
 def _places(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Every label's place among the model's classes."""
+    """Return the index of every label among the classes of the model."""
     try:
         codes = places_among(np.asarray(classes), y)
     except TypeError:  # numbers against words

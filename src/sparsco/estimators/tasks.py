@@ -1,4 +1,4 @@
-"""The two tasks: labels or numbers to what the lanes of a run learn, margins to predictions."""
+"""The two tasks: labels or numbers become the targets of a run's lanes, and margins become predictions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .parameters import most_models
 
 
 class LinearClassifier(Margins, LinearModel):
-    """Labels; more than two are learned one against the rest, or by one softmax."""
+    """A linear model for labels; more than two classes are learned one against the rest, or by one softmax."""
 
     known_losses = CLASSIFIER_LOSSES
     classifies = True
@@ -49,7 +49,7 @@ class LinearClassifier(Margins, LinearModel):
         return loss
 
     def _lanes(self, first: int, m: int) -> OneVsRest:
-        """The targets of a run of a stream that finds its classes itself."""
+        """Return the targets of a run in a stream that finds its classes itself."""
         return OneVsRest(first, m, 0.0 if self.loss_record().couples else -1.0)
 
     def targets_of_runs(self) -> list[Any]:
@@ -76,7 +76,7 @@ class LinearClassifier(Margins, LinearModel):
         return codes.astype(np.float64), weights
 
     def _weighted(self, codes: np.ndarray, weights: np.ndarray | None, class_weight: Any) -> np.ndarray | None:
-        """The rows' weights times those of their classes."""
+        """Return the weights of the rows times the weights of their classes."""
         if class_weight is None:
             return weights
         labels = self.classes_[codes]
@@ -122,7 +122,7 @@ class LinearClassifier(Margins, LinearModel):
         return code
 
     def _add_labels(self, labels: list[Any]) -> None:
-        """New classes, whose codes are the next ones; nothing that is there is changed in place."""
+        """Add new classes, which get the next codes; existing arrays are not changed in place."""
         codes = {**self._fit.codes, **{label: len(self._fit.codes) + k for k, label in enumerate(labels)}}
         if self._fit.runs and most_models(self) is None:
             refuse(models_reason(self._fit.runs[0].optimizer, len(codes)))
@@ -133,7 +133,7 @@ class LinearClassifier(Margins, LinearModel):
         self.classes_, self._fit.codes = classes, codes
 
     def _found(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-        """The rows' codes; labels that are new become classes, in the order in which they appear."""
+        """Return the codes of the rows; new labels become classes, in the order of their appearance."""
         counted = slice(None) if weights is None else np.flatnonzero(weights)
         codes = np.zeros(len(y), np.int64)
         try:
@@ -154,8 +154,11 @@ class LinearClassifier(Margins, LinearModel):
         return [(code, int((y == code).argmax())) for code in codes]
 
     def _add_class(self, code: int) -> None:
-        """While the pilot's rows are collected it will learn them all; later it has a run of its own, or a further lane
-        where all classes are tied together."""
+        """Add a model for a new class.
+
+        While the pilot rows are collected, the model will learn all of them.  Later it has a run of its own, or a
+        further lane if all classes are coupled.
+        """
         last = self._fit.runs[-1]
         late, most = last.pilot is not None, most_models(self)
         if most is None or (not late and last.targets.m < most):
@@ -168,7 +171,11 @@ class LinearClassifier(Margins, LinearModel):
             self._fit.add_run(run)
 
     def arranged(self, models: Any) -> Any:
-        """By class; of two, which have a model each while more may come, half the difference (of a softmax all)."""
+        """Return an array with one entry for each model in the order of the classes.
+
+        In an open stream two classes have a model each, since more classes may come.  The result is half their
+        difference, or for a softmax the whole difference.
+        """
         if not self._fit.is_open:
             return models
         codes = self._code_of_each()
@@ -177,7 +184,7 @@ class LinearClassifier(Margins, LinearModel):
         return models[codes]
 
     def _code_of_each(self) -> list[int]:
-        """The classes' codes in a stream that finds them itself, in the order of ``classes_``."""
+        """Return the codes of the classes, in the order of ``classes_``, for a stream that finds them itself."""
         return [self._fit.codes[label] for label in self.classes_.tolist()]
 
     def _codes(self, y: np.ndarray) -> np.ndarray:
@@ -216,8 +223,10 @@ class LinearClassifier(Margins, LinearModel):
         return np.array([self._fit.codes.get(label, -1) for label in y.tolist()], np.float64)
 
     def row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The loss of each row: of one margin where there are two classes, else summed over the classes' models.  A
-        label that is no class counts as one that was not predicted."""
+        """Return the loss of each row: of one margin for two classes, else summed over the models of the classes.
+
+        A label that is not among the classes counts as one that was not predicted.
+        """
         codes, loss = self.places(y), self.loss_record()
         if p.shape[1] == 1:
             signs = np.where(codes >= 0, np.where(codes == 1, 1.0, -1.0), np.where(p[:, 0] > 0.0, -1.0, 1.0))[:, None]
@@ -227,7 +236,7 @@ class LinearClassifier(Margins, LinearModel):
         return losses.value(loss, p, signs).sum(1)
 
     def places(self, y: np.ndarray) -> np.ndarray:
-        """The place of each label among the classes, -1 for those that are none."""
+        """Return the index of each label among the classes, -1 for a label that is not among them."""
         codes = np.minimum(np.searchsorted(self.classes_, y.astype(self.classes_.dtype)), len(self.classes_) - 1)
         return np.where(self.classes_[codes] == y, codes, -1)
 
@@ -235,15 +244,15 @@ class LinearClassifier(Margins, LinearModel):
         return (self.labels_of(p) != y).astype(np.float64)
 
     def predict_one(self, x: Any) -> Any:
-        """The most likely label of one example, given as to ``learn_one``.
+        """Return the most likely label of one example, given as to ``learn_one``.
 
-        While a stream is under way the iterate answers, at the cost of the example's nonzeros; ``predict`` answers from
-        the converted model.  After ``fit`` and ``finalize`` they are one.
+        While a stream is under way the iterate predicts, at the cost of the example's nonzeros; ``predict`` uses the
+        converted model.  After ``fit`` and ``finalize`` the two are the same.
         """
         return self.labels_of(self._margins_one(x)[None]).tolist()[0]
 
 class LinearRegressor(LinearModel):
-    """Numbers, in one column or several."""
+    """A linear model for numbers, in one column or several."""
 
     known_losses = REGRESSOR_LOSSES
 
@@ -260,7 +269,10 @@ class LinearRegressor(LinearModel):
         return self._targets(y, goes_on), weights
 
     def _targets(self, y: np.ndarray, goes_on: bool) -> np.ndarray:
-        """Targets as numbers; their columns are the outputs, None where y is one-dimensional."""
+        """Return the targets as numbers, and store the number of outputs.
+
+        Outputs are the columns of y, or None if y is one-dimensional.
+        """
         outputs = y.shape[1] if y.ndim == 2 else None
         if goes_on and outputs != self._fit.outputs:
             raise ValueError(f"y has {outputs or 'no'} columns; the stream began with {self._fit.outputs or 'none'}.")
@@ -287,8 +299,10 @@ class LinearRegressor(LinearModel):
 
     @property
     def coef_(self) -> Any:
-        """Weights, (features,), or (outputs, features) where y has columns; sparse and (outputs, features) after
-        ``sparsify``."""
+        """Return the weights: (features,), or (outputs, features) if y has columns.
+
+        After ``sparsify`` they are sparse and (outputs, features).
+        """
         coef = self._coef()
         return coef if sp.issparse(coef) or self._fit.outputs is not None else coef.ravel()
 
@@ -309,7 +323,10 @@ class LinearRegressor(LinearModel):
             raise ValueError(f"learn_one takes one number for y, and this stream has {outputs} columns of them.")
 
     def predict_one(self, x: Any) -> Any:
-        """The predicted target of one example, given as to ``learn_one``; see :meth:`SparseClassifier.predict_one`."""
+        """Return the predicted target of one example, given as to ``learn_one``.
+
+        See :meth:`SparseClassifier.predict_one`.
+        """
         p, loss = self._margins_one(x), self.loss_record()
         p = loss.predicted(p)
         return float(p[0]) if self._fit.outputs is None else p
@@ -323,7 +340,7 @@ def _unknown(label: Any, classes: np.ndarray) -> str:
 
 
 def two_or_more(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """The classes in y, sorted, and every label's place among them."""
+    """Return the sorted classes of y and the index of every label; raise a ValueError for fewer than two classes."""
     try:
         classes = np.unique(y[:1000])
         codes = places_among(classes, y)
@@ -339,12 +356,13 @@ def two_or_more(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def places_among(classes: np.ndarray, y: np.ndarray) -> np.ndarray | None:
-    """Every label's place among the sorted classes, None where one is not among them."""
+    """Return the index of every label among the sorted classes; None if a label is not among them."""
     codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     return codes if np.array_equal(classes[codes], y) else None
 
 
 def as_numbers(y: np.ndarray) -> np.ndarray:
+    """Return the targets of a regression as float64; raise a ValueError if they are not numbers."""
     if np.asarray(y).dtype.kind in "mM":
         raise ValueError(f"y must be numbers for a regression, not {np.asarray(y).dtype}: convert dates yourself.")
     try:
@@ -354,10 +372,10 @@ def as_numbers(y: np.ndarray) -> np.ndarray:
 
 
 def _check_labels(labels: np.ndarray) -> None:
-    """Refuse what cannot be classes."""
+    """Raise a ValueError for labels that cannot be classes."""
     labels = np.asarray(labels)
     if labels.dtype.kind in "biuU" or (labels.dtype.kind == "f" and np.array_equal(labels, np.floor(labels))):
-        return  # all but the rare cases, for which scikit-learn has its sentences
+        return  # all but the rare cases, for which scikit-learn raises its own errors
     from sklearn.utils.multiclass import check_classification_targets
 
     check_classification_targets(labels)

@@ -1,4 +1,4 @@
-"""Looking at an estimator: its HTML view in a notebook and ``dir`` show what is stored and compute nothing."""
+"""Views of an estimator: its HTML view in a notebook and ``dir`` show the stored attributes and compute nothing."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ _viewing = ContextVar("viewing", default=False)
 
 
 def refuse_in_view(model: Any) -> None:
-    """Raise an error where a model would learn or be converted only to be looked at."""
+    """Raise a RuntimeError if a view would make a model learn or convert."""
     if _viewing.get():
         raise RuntimeError(f"this {type(model).__name__} is not converted yet, and a view starts nothing.")
 
 
 class Viewed:
-    """An estimator that can be looked at without being converted.
+    """An estimator whose views do not convert it.
 
-    scikit-learn's view reads every attribute whose name ends in "_" and asks for the names of the selected features.
-    That converts a stream that is under way and lays out weights and names of millions of features.
+    The HTML view of scikit-learn reads every attribute whose name ends in "_", and the names of the selected features.
+    That would convert a stream that is under way, and lay out weights and names of millions of features.
     """
 
     def _html_repr(self) -> str:
@@ -37,6 +37,6 @@ class Viewed:
         return shown
 
     def __dir__(self) -> list[str]:
-        """Return the names of all attributes; scikit-learn would read each property to see whether it is there."""
+        """Return the names of all attributes without reading the properties, as scikit-learn would."""
         kind, names = type(self), object.__dir__(self)
         return [name for name in names if isinstance(getattr(kind, name, None), property) or hasattr(self, name)]

@@ -1,1 +1,1 @@
-"""Choosing among models: paths of strengths, cross-validation, stable selections."""
+"""Selection of models: paths of strengths, cross-validation, stable selections."""

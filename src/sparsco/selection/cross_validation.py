@@ -40,7 +40,7 @@ from .path import Path, check_rule
 
 
 class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
-    """What the cross-validated classifier and regressor share; ``best_estimator_`` answers."""
+    """The base of the cross-validated classifier and regressor; ``best_estimator_`` predicts."""
 
     _kind: Any
     path_: Path
@@ -62,14 +62,28 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn the paths of all folds and of all rows; ``choose`` then takes a strength by the folds' losses."""
+        """Learn the paths of all folds and of all rows, choose a strength by the losses of the folds, and return self.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (rows, features)
+            The rows.
+        y : array
+            The target of each row.
+        sample_weight : array of shape (rows,), optional
+            The weight of each row, at least 0.
+
+        Returns
+        -------
+        self
+        """
         whole = self._learner()
         matrix, y, weights = whole.check_rows(X, y, sample_weight, reset=True)
         placed, codes, weights = whole.begin_rows(matrix, y, weights, phase=Phase.STREAM)
         seed = whole.fit_state.runs[0].seed
         fold = self._folds(codes if whole.classifies else np.zeros(len(y)), seed)
         own = np.ones(len(y)) if weights is None else weights
-        # the first rows of all tell the strengths, which the folds share
+        # the strengths, which the folds share, are computed from the first rows of all
         first = order_of_pass(counted_rows(len(y), weights), seed, whole.shuffle, 0)[:PILOT_ROWS]
         whole.fit_state.feed(placed, codes, own, first, False, whole.n_jobs)
         learners = [whole, *(_like(whole, placed.d) for _ in range(fold.max() + 1))]
@@ -82,7 +96,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         return self
 
     def _learner(self) -> Any:
-        """Return the learner of all rows, parameters checked."""
+        """Return the learner of all rows, after a check of the parameters."""
         check_rule(self.choose)
         check_count("passes", self.passes)
         if self.passes > 1 and getattr(self.estimator, "polish", False):
@@ -96,7 +110,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         return learner
 
     def _folds(self, codes: np.ndarray, seed: int) -> np.ndarray:
-        """The fold of each row: dealt at random within each class, or as ``cv`` says."""
+        """Return the fold of each row: dealt at random within each class, or as ``cv`` gives it."""
         n, cv = len(codes), 5 if self.cv is None else self.cv
         if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):
             if cv < 2:
@@ -137,19 +151,20 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
 
     @property
     def gap_(self) -> float:
-        """After ``polish``: what is left of the optimality conditions of the chosen model; NaN without."""
+        """Return the largest violation of an optimality condition of the chosen model after ``polish``; NaN without it.
+        """
         check_is_fitted(self)
         return self.best_estimator_.gap_
 
     @property
     def coef_(self) -> Any:
-        """Weights of the chosen model."""
+        """Return the weights of the chosen model."""
         check_is_fitted(self)
         return self.best_estimator_.coef_
 
     @property
     def intercept_(self) -> np.ndarray:
-        """Intercepts of the chosen model."""
+        """Return the intercepts of the chosen model."""
         check_is_fitted(self)
         return self.best_estimator_.intercept_
 
@@ -158,7 +173,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return what the chosen model predicts."""
+        """Return the predictions of the chosen model."""
         self._checked(X)
         return self.best_estimator_.predict(X)
 
@@ -177,7 +192,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class _Job:
-    """Rows as learners take them, the fold of each, the targets as they were given, and how often rows are read."""
+    """The rows in the form that learners take, the fold of each row, the targets as given, and the number of passes."""
 
     placed: Matrix
     codes: np.ndarray
@@ -187,11 +202,11 @@ class _Job:
     y: np.ndarray
     passes: int
     ahead: int
-    """How many of the first rows the learner of all has learned before."""
+    """The number of first rows that the learner of all rows has learned before."""
 
 
 def _like(whole: Any, d: int) -> Any:
-    """Return a learner of a fold: the same problem, its strengths those that the first rows told."""
+    """Return a learner of a fold: the same problem, with the strengths that were computed from the first rows."""
     state = whole.fit_state
     runs = state.begun()
     lams, penalty, at = np.zeros(len(whole.strengths)), runs[0].problem.penalty, 0
@@ -210,8 +225,10 @@ def _like(whole: Any, d: int) -> Any:
 
 
 def _stability(selected: list[np.ndarray], strength: np.ndarray, d: int) -> np.ndarray:
-    """The mean of Cohen's kappa over pairs of folds for each strength, among d features; ``strength`` has that of each
-    lane."""
+    """Return the mean of Cohen's kappa over pairs of folds for each strength, among d features.
+
+    ``strength`` has the number of the strength of each lane.
+    """
 
     def sizes(sets: np.ndarray) -> list[int]:
         return np.bincount(strength, count_columns(sets)).astype(int).tolist()
@@ -225,9 +242,9 @@ def _stability(selected: list[np.ndarray], strength: np.ndarray, d: int) -> np.n
 
 
 def _learned(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
-    """Learn the rows of all folds but number k; return where the models have weights and how they do on fold k.
+    """Learn the rows of all folds but fold k; return the selected features of its models and their figures on fold k.
 
-    Where k is -1, all rows are learned and the models returned.
+    For k = -1 all rows are learned and the models are returned.
     """
     state, ahead = learner.fit_state, job.ahead if k < 0 else 0
 
@@ -243,7 +260,7 @@ def _learned(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
 
 
 def _judged(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
-    """Convert and judge a learner that has learned all its rows; return what ``_learned`` does."""
+    """Convert and evaluate a learner that has learned all its rows; return the result of ``_learned``."""
     held, kept = np.flatnonzero(job.fold == k), np.flatnonzero((job.fold != k) & (job.own > 0.0))
     is_polished = tolerance(learner) > 0.0
     ends = polished(learner, job.placed, job.codes, job.own, kept) if is_polished else finished(learner)
@@ -255,7 +272,7 @@ def _judged(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
 
 
 def _numbered(splitter: Any, codes: np.ndarray) -> np.ndarray:
-    """The fold of each row by a splitter, whose test folds must have every row once."""
+    """Return the fold of each row by a splitter, whose test folds must have every row once."""
     fold, times = np.zeros(len(codes), np.int64), np.zeros(len(codes), np.int64)
     for k, (_, test) in enumerate(splitter.split(np.zeros((len(codes), 1)), codes)):
         fold[test] = k
@@ -270,34 +287,40 @@ def _has_probabilities(model: Any) -> bool:
 
 
 class SparseClassifierCV(ClassifierMixin, CrossValidated):
-    """A sparse classifier whose strength of the L1 term is chosen by cross-validation, all in one read of the rows.
+    """A sparse classifier whose strength of the L1 term is chosen by cross-validation, in one read of the rows.
 
     Parameters
     ----------
     estimator : SparseClassifier, optional
-        What to learn.  Its ``alpha`` and ``l1_ratio`` say the L2 weight, which all strengths share; its ``max_iter``,
-        ``tol`` and ``early_stopping`` do not count.
+        The estimator to learn.  Its ``alpha`` and ``l1_ratio`` set the L2 weight, which all strengths share.  Its
+        ``max_iter``, ``tol`` and ``early_stopping`` are ignored.
     alphas : array, optional
-        The strengths; by default ``n_alphas`` of them, from the smallest that selects nothing on the first 1000 rows
-        down to ``alpha_min_ratio`` times that.
+        The strengths.  The default is ``n_alphas`` strengths, from the smallest that selects nothing on the first 1000
+        rows down to ``alpha_min_ratio`` times that.
+    n_alphas : int
+        The number of strengths.
+    alpha_min_ratio : float
+        The smallest strength over the largest.
     cv : int, splitter or array
-        How many folds (None: 5), a splitter of scikit-learn's that has every row in one test fold, or for each row
-        the number of its fold.
+        The number of folds (None: 5), a splitter of scikit-learn that has every row in one test fold, or an array with
+        the number of each row's fold.
     choose : "min", "1-se" or int
-        The least mean loss over folds; the largest strength within one standard error of it; the least loss with at
-        most so many features.
+        "min" takes the least mean loss over folds.  "1-se" takes the largest strength within one standard error of it.
+        A number takes the least loss with at most that number of features.
     passes : int
-        How often the rows are read.
+        The number of passes over the rows.
     dtype : "float64" or "float32"
         Float32 is twice as fast, with the last iterates (``conversion="last"``) of fobos, nftrl and ftrl, and equal to
         about five digits.
     random_state : optional
-        In place of the estimator's.
+        The seed, in place of the estimator's.
     n_jobs : int, optional
-        Threads: the folds are learned side by side.
+        The number of threads; the folds are learned side by side.
 
-    Each fold has a run of its own, equal to one on the rows of the other folds; one more learns all rows, and its model
-    of the chosen strength is ``best_estimator_``.  The rows of a fold are judged at the end by its models.
+    Notes
+    -----
+    Each fold has a run of its own, equal to a run on the rows of the other folds.  One more run learns all rows, and
+    its model of the chosen strength is ``best_estimator_``.  The models of a fold are evaluated on its rows at the end.
     ``path_`` holds the models of all strengths (:class:`sparsco.selection.path.Path`), ``fold_losses_`` the mean loss
     of each fold.
 
@@ -316,19 +339,38 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
     _kind = SparseClassifier
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Margins: one column per class, or one value per row for two classes."""
+        """Return the margins: one column per class, or one value per row for two classes."""
         self._checked(X)
         return self.best_estimator_.decision_function(X)
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (rows, classes)."""
+        """Return the probabilities of the classes, (rows, classes)."""
         self._checked(X)
         return self.best_estimator_.predict_proba(X)
 
 
 class SparseRegressorCV(RegressorMixin, CrossValidated):
-    """The same for numbers: parameters and notes as in :class:`SparseClassifierCV`, with a :class:`SparseRegressor`."""
+    """A sparse regression whose strength of the L1 term is chosen by cross-validation, in one read of the rows.
+
+    Parameters
+    ----------
+    estimator : SparseRegressor, optional
+        The estimator to learn.
+    alphas, n_alphas, alpha_min_ratio, cv, choose, passes, dtype, random_state, n_jobs
+        As in :class:`SparseClassifierCV`; the notes there apply too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsco import SparseRegressor, SparseRegressorCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 50))
+    >>> y = 2.0 * X[:, 3] - X[:, 7] + 0.3 * rng.normal(size=2000)
+    >>> model = SparseRegressorCV(SparseRegressor(random_state=0), n_alphas=8, choose=2).fit(X, y)
+    >>> np.flatnonzero(model.coef_)
+    array([3, 7])
+    """
 
     _kind = SparseRegressor
 

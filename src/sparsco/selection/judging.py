@@ -1,4 +1,4 @@
-"""Judging the models of a path on rows that they have not learned."""
+"""Evaluation of the models of a path on rows that they have not learned."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from ..data.slots import numbered
 from ..losses import value
 
 Rows = tuple[Matrix, np.ndarray, np.ndarray | None]
-"""Rows of a reader, their targets and weights."""
+"""The rows of a reader, with their targets and weights."""
 
 
 class Judged(NamedTuple):
-    """Sums over rows that a model had not learned when it was judged, an entry for each strength; losses are sums over
-    the models of a row."""
+    """Sums over rows that a model had not learned when it was evaluated, with an entry for each strength.
+
+    Losses are sums over the models of a row.
+    """
 
     weight: float
     rows: int
@@ -35,12 +37,12 @@ class Judged(NamedTuple):
 
     @classmethod
     def beside(cls, parts: list[Judged]) -> Judged:
-        """Return the figures of the same rows for several groups of strengths as one."""
+        """Return the figures of several groups of strengths, for the same rows, as one."""
         _, _, *arrays = zip(*parts, strict=True)
         return cls(parts[0].weight, parts[0].rows, *map(np.concatenate, arrays))
 
     def summary(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return mean losses, their standard errors, mean mistakes; NaN where nothing was judged."""
+        """Return the mean losses, their standard errors and the mean mistakes; NaN if no rows were evaluated."""
         n = max(self.rows, 1) if self.rows else np.nan
         scale = self.weight if self.rows else np.nan
         mean = self.loss / n
@@ -49,7 +51,7 @@ class Judged(NamedTuple):
 
 
 class Unseen(NamedTuple):
-    """Rows to judge iterates on, in the features that occur in them: ``slots``."""
+    """Rows to evaluate iterates on, restricted to the features that occur in them: ``slots``."""
 
     rows: Matrix
     slots: np.ndarray
@@ -58,7 +60,7 @@ class Unseen(NamedTuple):
 
     @classmethod
     def of(cls, learner: Any, rows: Rows | None) -> Unseen | None:
-        """Return rows of a reader; None where nothing has been learned that they could be judged by."""
+        """Return the rows of a reader as an instance; None if nothing has been learned yet."""
         if rows is None or not learner.fit_state.is_fitted:
             return None
         matrix, y, weights = rows
@@ -67,14 +69,14 @@ class Unseen(NamedTuple):
         return cls(Matrix(found.indptr, indices, found.data, len(slots)), slots, y, weights)
 
     def margins(self, learner: Any) -> list[np.ndarray]:
-        """Return the margins of the rows by the iterates of each run; none where there are no iterates."""
+        """Return the margins of the rows by the iterates of each run; an empty list if there are no iterates."""
         if not learner.fit_state.has_iterates:
             return []
         return margins_by(self.rows, [run.weights_at(self.slots) for run in learner.fit_state.runs])
 
 
 def judged_before(learner: Any, unseen: Unseen | None) -> Judged:
-    """Judge rows by the iterates, before they are learned."""
+    """Return the figures of the iterates on rows, before the rows are learned."""
     margins = [] if unseen is None else unseen.margins(learner)
     if not margins or unseen is None:
         return Judged.nothing(len(learner.strengths))
@@ -89,7 +91,10 @@ def margins_by(
 
 
 def judged(learner: Any, margins: list[np.ndarray], y: np.ndarray, weights: np.ndarray | None) -> Judged:
-    """Judge every strength on rows that were not learned; ``margins``: for each of the runs, (rows, lanes)."""
+    """Return the figures of every strength on rows that were not learned.
+
+    ``margins`` are (rows, lanes) for each of the runs.
+    """
     n, m, runs = len(y), len(learner.strengths), learner.fit_state.runs
     scale, codes = np.ones(n) if weights is None else weights, learner.codes_of(y)
     losses, k, first = np.zeros((n, m)), 0, 0

@@ -1,4 +1,4 @@
-"""Learning several strengths side by side: what paths and cross-validation share."""
+"""Learning of several strengths side by side; paths and cross-validation share it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ USELESS_PASSES = "polish ends at the same models after one pass: leave passes at
 
 
 def strengths_of(alphas: Any, n_alphas: int, alpha_min_ratio: float) -> Any:
-    """Return the strengths to learn: an array, largest first, or a grid to be."""
+    """Return the strengths to learn: an array, largest first, or a grid that is computed later."""
     if alphas is None:
         check_count("n_alphas", n_alphas)
         if not (isinstance(alpha_min_ratio, numbers.Real) and 0.0 < alpha_min_ratio < 1.0):
@@ -42,7 +42,7 @@ def strengths_of(alphas: Any, n_alphas: int, alpha_min_ratio: float) -> Any:
 
 
 def is_single(dtype: Any) -> bool:
-    """Return whether a dtype is float32; raise an error where it is not float64 either."""
+    """Return whether a dtype is float32; raise a ValueError if it is neither float32 nor float64."""
     try:
         kind = np.dtype(dtype)
     except TypeError:
@@ -53,13 +53,13 @@ def is_single(dtype: Any) -> bool:
 
 
 def check_count(name: str, x: Any) -> None:
-    """Raise an error for what is no count."""
+    """Raise a ValueError if x is not a whole number of at least 1."""
     if not isinstance(x, numbers.Integral) or isinstance(x, bool) or x < 1:
         raise ValueError(f"{name}={x!r}: it must be a whole number of at least 1.")
 
 
 def learner_of(estimator: LinearModel, strengths: Any, dtype: Any, random_state: Any = None) -> LinearModel:
-    """Return a new estimator of the same parameters, to learn these strengths in float64 or float32."""
+    """Return a new estimator with the same parameters, to learn these strengths in float64 or float32."""
     learner, in_float32 = type(estimator)(**estimator.settings()), is_single(dtype)
     if learner.budget is not None or learner.target_excess_risk is not None:
         raise ValueError("budget and target_excess_risk say how many features remain, and so does a path: leave them.")
@@ -77,7 +77,7 @@ def learner_of(estimator: LinearModel, strengths: Any, dtype: Any, random_state:
 def finished(
     learner: LinearModel, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]] | None = None
 ) -> list[tuple[Run, Answer]]:
-    """Return every run and the models that it ends with; with ``rows`` those that ``polish`` makes of them."""
+    """Return every run with its final models; with ``rows`` the models are polished on these rows."""
     runs = learner.fit_state.begun()
     if rows is not None:
         return [(run, finish(run, rows, tolerance(learner))) for run in runs]
@@ -88,7 +88,7 @@ def finished(
 def polished(
     learner: LinearModel, matrix: Matrix, codes: np.ndarray, weights: np.ndarray, kept: np.ndarray
 ) -> list[tuple[Run, Answer]]:
-    """Return every run and, as its models, the optima over some rows, which are all there."""
+    """Return every run with the optima over some of the rows as its models; the rows are all there."""
     rows = matrix.take(kept), codes[kept], weights[kept]
     return finished(learner, lambda: rows_of(*rows))
 
@@ -118,7 +118,7 @@ def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]
 
 
 def _by_lane(w: np.ndarray, models: int) -> list[sp.csr_array]:
-    """Return weights (d, lanes) as sparse rows, one for each lane, so many together."""
+    """Return weights (d, lanes) as sparse rows, one for each lane, in groups of ``models`` rows."""
     d, m = w.shape
     ends, out = np.append(0, np.cumsum(count_columns(w))), []
     features, data = np.empty(ends[-1], np.int64 if d > _INT32 else np.int32), np.empty(ends[-1])

@@ -1,8 +1,8 @@
-"""A path: models for many strengths of the L1 term from one read of the data, and which of them to take.
+"""A path: models for many strengths of the L1 term from one read of the data, and the choice of one of them.
 
 The models are lanes of one run, each equal to a run of its own.  They share the L2 weight, which the estimator's
-``alpha`` and ``l1_ratio`` imply; their own strength takes the place of its L1 weight.  Nothing here needs scikit-learn;
-``paths`` adds its contract.
+``alpha`` and ``l1_ratio`` imply; their own strength replaces its L1 weight.  Nothing here needs scikit-learn; ``paths``
+adds its contract.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .path_state import PathState
 
 _FEW_ROWS = 10_000
 _SHARE = 0.2
-"""Of fewer rows than that ``validation="auto"`` holds this share out."""
+"""The share of rows that ``validation="auto"`` holds out, if there are fewer than ``_FEW_ROWS`` rows."""
 
 
 class LinearPath:
@@ -36,7 +36,7 @@ class LinearPath:
     needs_classes = True
     _fit: PathState
     _part = slice(None)
-    """Of the strengths, those that are learned here."""
+    """The slice of the strengths that are learned here."""
 
     def __init__(
         self, estimator: Any = None, *, alphas: Any = None, n_alphas: int = 32, alpha_min_ratio: float = 1e-3,
@@ -57,7 +57,7 @@ class LinearPath:
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, *, classes: Any = None,
         order: np.ndarray | None = None, is_repeat_pass: bool = False, columns: int = 0,
     ) -> Self:  # fmt: skip
-        """Learn rows of a reader, who asks for :meth:`judge` himself."""
+        """Learn the rows of a reader, which calls :meth:`judge` itself."""
         rows = np.arange(len(matrix)) if order is None else order
         with unchanged_on_error(self):
             if self.fit_state.learner is None:
@@ -79,7 +79,7 @@ class LinearPath:
         self._fit.go_on(Phase.STREAM)
 
     def new_learner(self) -> LinearModel:
-        """Return an estimator that is to learn all strengths."""
+        """Return a new estimator that learns all strengths."""
         check_rule(self.choose)
         check_count("passes", self.passes)
         if self.passes > 1 and self.validation not in ("auto", "progressive"):
@@ -94,7 +94,7 @@ class LinearPath:
         self._fit = PathState(learner, share)
 
     def _share(self, n: int | None) -> float:
-        """Return the share of rows to hold out; 0 to judge rows before they are learned."""
+        """Return the share of rows to hold out; 0 to evaluate rows before they are learned."""
         given = self.validation
         if self.polish:
             if given == "progressive":
@@ -111,14 +111,17 @@ class LinearPath:
         return float(given)
 
     def judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float] | None:
-        """Judge rows by the iterates before they are learned; the mean over strengths of what an estimator returns."""
+        """Evaluate the iterates on rows before these are learned; return the means over strengths of loss and mistakes.
+
+        Both are sums over the rows, as an estimator returns them; the result is None if no rows were evaluated.
+        """
         if self.fit_state.learner is None:
             return None
         found = self._fit.judge((matrix, y, weights))
         return (float(found.loss.mean()), float(found.mistakes.mean())) if found.rows else None
 
     def polish_on_chunks(self, chunks: Callable[[], Iterable[Rows]]) -> None:
-        """Turn what was learned into the optima over the rows that were, given in passes over all."""
+        """Solve for the optima over the rows that were learned, which come in passes over all rows."""
         state, learner = self._fit, self._fit.learner
 
         def rows() -> Iterator[tuple[Matrix, np.ndarray, np.ndarray]]:
@@ -132,40 +135,40 @@ class LinearPath:
 
         state.take(finished(learner, rows))
 
-    # ---- what training asks of a model -----------------------------------------------------------------------------
+    # ---- attributes that training needs ----------------------------------------------------------------------------
 
     def settings(self) -> dict[str, Any]:
-        """Return the estimator's parameters and the path's own."""
+        """Return the parameters of the estimator and of the path."""
         own = {name: getattr(self, name) for name in inspect.signature(LinearPath).parameters if name != "estimator"}
         return (LinearClassifier() if self.estimator is None else self.estimator).settings() | own
 
     @property
     def classifies(self) -> bool:
-        """Whether labels are learned."""
+        """Return whether the path learns labels."""
         return self.estimator is None or self.estimator.classifies
 
     @property
     def polish(self) -> bool | float:
-        """The estimator's: whether every model is to be the optimum over the rows."""
+        """Return the estimator's ``polish``: whether every model is to be the optimum over the rows."""
         return False if self.estimator is None else self.estimator.polish
 
     @property
     def t_(self) -> int:
-        """The number of examples learned; those of weight zero do not count."""
+        """Return the number of examples learned; those of weight zero do not count."""
         return self.fit_state.examples
 
     # ---- the life cycle --------------------------------------------------------------------------------------------
 
     @property
     def fit_state(self) -> PathState:
-        """What was learned so far."""
+        """Return the state of the fit; an empty state before the first fit."""
         return vars(self).get("_fit") or PathState()
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.fit_state.is_fitted
 
     def convert(self) -> Path:
-        """Convert what was learned into the models of all strengths, where that is not done yet; return them."""
+        """Convert the training state into the models of all strengths, if that is not done yet, and return them."""
         if not self.__sklearn_is_fitted__():
             from sklearn.exceptions import NotFittedError
 
@@ -177,18 +180,18 @@ class LinearPath:
         return self._fit.model
 
     def finish_with(self, models: Path) -> None:
-        """Let these be the models, without a training state."""
+        """Set the models, without a training state."""
         self._fit = PathState()
         self._fit.finish_with(models)
 
     def part(self, first: int, stop: int) -> Self:
-        """Return a path that learns some of the strengths, nothing learned yet."""
+        """Return a new path that learns some of the strengths."""
         own = copy.copy(self)
         own._fit, own._part = PathState(), slice(first, stop)
         return own
 
     def __getstate__(self) -> Any:
-        """After ``fit`` the models alone; of a stream all that it needs to go on."""
+        """Return the models alone after ``fit``; for a stream return all that it needs to go on."""
         if self.fit_state.phase is not Phase.BATCH:
             return super().__getstate__()
         self.convert()
@@ -200,15 +203,15 @@ class LinearPath:
 
     @property
     def path_(self) -> Path:
-        """All models."""
+        """Return the models of all strengths."""
         return self.convert()
 
     @property
     def alpha_(self) -> float:
-        """The strength that ``choose`` takes."""
+        """Return the strength that ``choose`` takes."""
         return self.path_.choose(self.choose)
 
     @property
     def model_(self) -> Any:
-        """The estimator of that strength."""
+        """Return the estimator of the strength that ``choose`` takes."""
         return self.path_.model(self.alpha_)

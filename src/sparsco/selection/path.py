@@ -1,4 +1,4 @@
-"""The models of a path, and the rule that chooses one of them."""
+"""The models of a path, and the rules that choose one of them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ RULES = ("min", "1-se")
 
 
 class Path:
-    """Models of many strengths, largest first; small, and independent of how they were learned.
+    """The models of many strengths, largest first; it is small and independent of the training.
 
-    ``alphas``: their L1 weights.  ``rho``: the L2 weight of all.  ``losses``, ``spreads``, ``errors``: the mean loss on
-    rows not learned, its standard error, and the share of wrong labels or the mean squared error; NaN where no rows
-    were judged.  ``stability``: where there were folds, the agreement of their selections (the mean of Cohen's kappa
-    over pairs), else None.
+    ``alphas`` are their L1 weights, ``rho`` is the L2 weight of all.  ``losses``, ``spreads`` and ``errors`` are
+    figures on rows that were not learned, NaN if there were none.  They are the mean loss, its standard error, and the
+    share of wrong labels or the mean squared error.  ``stability`` is the agreement of the selections of folds (the
+    mean of Cohen's kappa over pairs), None without folds.
     """
 
     def __init__(
@@ -39,30 +39,31 @@ class Path:
 
     @property
     def coefs(self) -> sp.csc_array:
-        """Weights, (features, strengths); with several models those of a strength side by side."""
+        """Return the weights, (features, strengths); with several models, those of a strength are side by side."""
         every = sp.coo_array(sp.vstack(self._weights()))
         shape = int(self.shell.n_features_in_), every.shape[0]
         return sp.csc_array((every.data, (self.shell.fit_state.features.to_columns(every.col), every.row)), shape=shape)
 
     @property
     def intercepts(self) -> np.ndarray:
-        """Intercepts, (strengths, models)."""
+        """Return the intercepts, (strengths, models)."""
         return np.array([each.intercept for each in self.solved])
 
     @property
     def gaps(self) -> np.ndarray:
-        """After ``polish``: the largest violation of an optimality condition over alpha, by strength; else NaN."""
+        """Return the largest violation of an optimality condition over alpha after ``polish``, by strength; else NaN.
+        """
         runs = [each.report["converted"] for each in self.solved]
         return np.array([max(max(run.get("polish", {"gaps": [np.nan]})["gaps"]) for run in own) for own in runs])
 
     @property
     def is_judged(self) -> bool:
-        """Whether there are losses on rows that were not learned."""
+        """Return whether there are losses on rows that were not learned."""
         return not np.isnan(self.losses).all()
 
     @property
     def nonzeros(self) -> np.ndarray:
-        """The number of features that have a weight, for each strength."""
+        """Return the number of features that have a nonzero weight, for each strength."""
         return np.array([len(np.unique(c.indices)) if c.shape[0] > 1 else c.nnz for c in self._weights()])
 
     def _weights(self) -> list[sp.csr_array]:
@@ -70,18 +71,18 @@ class Path:
 
     @property
     def feature_names(self) -> np.ndarray | None:
-        """The names of the columns; None where they have none."""
+        """Return the names of the columns; None if they have none."""
         return getattr(self.shell, "feature_names_in_", None)
 
     @classmethod
     def beside(cls, parts: list[Path]) -> Path:
-        """Return the path of the strengths of several, which were learned from the same rows."""
+        """Return one path with the strengths of several paths, which were learned from the same rows."""
         figures = zip(*((part.losses, part.spreads, part.errors) for part in parts), strict=True)
         losses, spreads, errors = map(np.concatenate, figures)
         return cls(parts[0].shell, [each for part in parts for each in part.solved], (losses, spreads, errors))
 
     def model(self, alpha: float) -> Any:
-        """Return the model of one of the path's strengths, as an estimator: ready to predict, not to learn further."""
+        """Return the model of one of the path's strengths as an estimator, which can predict but not learn further."""
         from ..estimators.sklearn import as_estimator
 
         if not isinstance(alpha, numbers.Real):
@@ -107,8 +108,8 @@ class Path:
     def choose(self, rule: Any = "min") -> float:
         """Return the strength that a rule takes.
 
-        "min" is the least loss on rows not learned; "1-se" the largest strength whose loss is within one standard error
-        of that; a number k the least loss with at most k features.
+        "min" takes the least loss on rows not learned.  "1-se" takes the largest strength whose loss is within one
+        standard error of that.  A number k takes the least loss with at most k features.
         """
         check_rule(rule)
         nonzeros = self.nonzeros
@@ -140,7 +141,7 @@ class Path:
 
 
 def check_rule(rule: Any) -> None:
-    """Raise an error for what is no rule to choose by."""
+    """Raise a ValueError if a rule is not "min", "1-se" or a number of features."""
     is_count = isinstance(rule, numbers.Integral) and not isinstance(rule, bool) and rule >= 0
     if not (is_count or (isinstance(rule, str) and rule in RULES)):
         raise ValueError(f"choose={rule!r}: it must be 'min', '1-se' or a whole number of features.")

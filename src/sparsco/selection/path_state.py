@@ -1,4 +1,4 @@
-"""The life cycle of a path: the learner of all strengths, rows that are held out, and figures of rows judged."""
+"""The life cycle of a path: the learner of all strengths, the rows held out, and the figures of rows evaluated."""
 
 from __future__ import annotations
 
@@ -16,26 +16,29 @@ from .learning import converted, solved
 from .path import Path
 
 HELD_ROWS = 20_000
-"""Rows held out at most; later ones are all learned."""
+"""The largest number of rows held out; later rows are all learned."""
 
 
 class PathState(LifeCycle):
-    """What a path has learned so far."""
+    """The state of the fit of a path, which owns it."""
 
     def __init__(self, learner: Any = None, share: float = 0.0) -> None:
-        """``share``: of the rows, those to hold out; 0 to judge rows before they are learned."""
+        """Start with a learner.
+
+        ``share`` of the rows are held out, or with 0 rows are evaluated before they are learned.
+        """
         super().__init__()
         self.model: Path | None
         self.learner, self.share = learner, share
         self.rows = 0
-        """Rows read so far, those held out included."""
+        """The number of rows read so far, including those held out."""
         self.judged = Judged.nothing(0 if learner is None else len(learner.strengths))
         self.held: list[tuple[Matrix, np.ndarray, np.ndarray]] = []
         self.n_held = 0
 
     @property
     def examples(self) -> int:
-        """The number of examples taken in so far."""
+        """Return the number of examples taken in so far."""
         if self.learner is None:
             return 0 if self.model is None else self.model.solved[0].t
         return self.learner.fit_state.examples
@@ -45,16 +48,16 @@ class PathState(LifeCycle):
         return [] if self.learner is None else self.learner.fit_state.fingerprint()
 
     def selected(self) -> np.ndarray:
-        """Return the slots that have a weight in an iterate of any strength."""
+        """Return the slots that have a nonzero weight in an iterate of any strength."""
         return self.learner.fit_state.selected()
 
     def go_on(self, phase: Phase) -> None:
-        """Learn further rows, which come as the phase says."""
+        """Change to a phase in which further rows are learned; the converted models are dropped."""
         self.model = None
         self.enter(phase)
 
     def snapshot(self) -> Callable[[], None]:
-        """Return a function that puts this state and its learner back to where they are now."""
+        """Return a function that restores this state and its learner as they are now."""
         restore_fields, held = super().snapshot(), list(self.held)
         restore_learner = (lambda: None) if self.learner is None else snapshot_of(self.learner)
 
@@ -70,8 +73,10 @@ class PathState(LifeCycle):
     def pieces(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, is_repeat_pass: bool
     ) -> Iterator[tuple[Rows | None, np.ndarray]]:
-        """Yield rows to judge and the numbers of those to learn then: up to every mark, where the next few are judged,
-        or with some rows held out."""
+        """Yield pairs: rows to evaluate, and the numbers of the rows to learn after that.
+
+        A pair ends at every mark, where the next few rows are evaluated; or some rows are held out.
+        """
         at = 0
         while at < len(order):
             n, unseen = len(order) - at, 0
@@ -91,7 +96,7 @@ class PathState(LifeCycle):
     def keep(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, rows: np.ndarray, is_repeat_pass: bool
     ) -> np.ndarray:
-        """Count the rows; return those to learn; the others, a share of the first read, are held out."""
+        """Count the rows and return those to learn; the others, a share of the first read, are held out."""
         first = self.rows
         self.rows += 0 if is_repeat_pass else len(rows)
         if not self.share:
@@ -107,12 +112,12 @@ class PathState(LifeCycle):
         return rows[~drawn]
 
     def drawn(self, first: int, n: int, before: int) -> np.ndarray:
-        """Return which of n rows of a stream are held out, so many having been before."""
+        """Return which of n rows of a stream are held out, if ``before`` rows were held out before them."""
         drawn = uniform(self.learner.random_state, Purpose.VALIDATION, np.arange(first, first + n)) < self.share
         return drawn & (np.cumsum(drawn) + before <= HELD_ROWS)
 
     def judge(self, rows: Rows) -> Judged:
-        """Judge rows by the iterates before they are learned."""
+        """Evaluate the iterates on rows before these are learned."""
         found = judged_before(self.learner, Unseen.of(self.learner, rows))
         if not self.share:
             self.judged += found
@@ -121,7 +126,7 @@ class PathState(LifeCycle):
     # ---- the models ------------------------------------------------------------------------------------------------
 
     def take(self, ends: list[Any]) -> None:
-        """Let the runs and their answers be the models of the path, and judge these on the rows held out."""
+        """Set the models of the path from the runs and their answers, and evaluate them on the rows held out."""
         learner, found = self.learner, self.judged
         models = solved(learner, ends)
         if self.held:
@@ -137,7 +142,7 @@ class PathState(LifeCycle):
         return twin
 
     def finish_with(self, model: Path | None) -> None:
-        """Let these be the models, without a training state."""
+        """Set the models and drop the training state."""
         self.learner, self.model, self.held = None, model, []
         self.ended = "a copy of a path that was fitted has its models only and cannot go on: fit a new one."
         self.enter(Phase.FINISHED)

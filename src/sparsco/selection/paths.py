@@ -35,30 +35,31 @@ def _has_probabilities(path: Any) -> bool:
 
 
 class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
-    """Models for ``n_alphas`` strengths of the L1 term, learned in one read.
+    """Models for ``n_alphas`` strengths of the L1 term, learned in one read of the rows.
 
     Parameters
     ----------
     estimator : SparseClassifier (default) or SparseRegressor
-        What to learn.  Its ``alpha`` and ``l1_ratio`` say the L2 weight, which all strengths share; its ``max_iter``,
-        ``tol`` and ``early_stopping`` do not count, and its ``n_jobs`` threads share the strengths.
+        The estimator to learn.  Its ``alpha`` and ``l1_ratio`` set the L2 weight, which all strengths share.  Its
+        ``max_iter``, ``tol`` and ``early_stopping`` are ignored, and its ``n_jobs`` threads share the strengths.
     alphas : array, optional
-        The strengths; by default ``n_alphas`` of them, from the smallest that selects nothing on the first 1000 rows
-        down to ``alpha_min_ratio`` times that.
+        The strengths.  The default is ``n_alphas`` strengths, from the smallest that selects nothing on the first 1000
+        rows down to ``alpha_min_ratio`` times that.
     n_alphas : int
-        How many strengths there are.
+        The number of strengths.
     alpha_min_ratio : float
         The smallest strength over the largest.
     choose : "min", "1-se" or int
-        The least loss on rows not learned; the largest strength within one standard error of it; the least loss with
-        at most so many features.  See :meth:`sparsco.selection.path.Path.choose`.
+        "min" takes the least loss on rows not learned.  "1-se" takes the largest strength within one standard error of
+        it. A number takes the least loss with at most that number of features.  See
+        :meth:`sparsco.selection.path.Path.choose`.
     validation : "auto", "progressive" or float
-        "progressive": some rows are judged by the iterates before they are learned.  A share (20,000 rows at most) is
-        held out and judged by the models.  "auto" holds a fifth out where ``fit`` gets fewer than 10,000 rows, or
-        where the estimator has ``polish``: every model is the optimum over the other rows then, ``path_.gaps`` its
-        certificate.
+        "progressive" evaluates the iterates on some rows before these are learned.  A share (20,000 rows at most) is
+        held out, and the models are evaluated on it.  "auto" holds a fifth out if ``fit`` gets fewer than 10,000 rows,
+        or if the estimator has ``polish``.  With ``polish`` every model is the optimum over the other rows, with
+        ``path_.gaps`` as its certificate.
     passes : int
-        How often ``fit`` reads the rows.
+        The number of passes of ``fit`` over the rows.
     dtype : "float64" or "float32"
         Float32 is up to twice as fast with the last iterates (``conversion="last"``) of fobos, nftrl and ftrl, and
         equal to about five digits.
@@ -66,7 +67,7 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
     Notes
     -----
     ``path_`` holds the models of all strengths (:class:`sparsco.selection.path.Path`).  ``alpha_`` is the strength that
-    ``choose`` takes, and ``model_`` its estimator, by which ``predict`` and ``score`` answer.
+    ``choose`` takes, and ``model_`` its estimator, which ``predict`` and ``score`` use.
 
     Examples
     --------
@@ -81,7 +82,7 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from rows X and targets y."""
+        """Learn the models of all strengths from rows X and targets y, and return the path."""
         with unchanged_on_error(self):
             learner: Any = as_estimator(self.new_learner())
             check_parameters(learner)
@@ -96,7 +97,10 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _passes(self, learner: Any, given: tuple[Any, ...], taken: tuple[Any, ...]) -> np.ndarray:
-        """Learn the rows, as they were given and as runs take them, in passes; return the numbers of those learned."""
+        """Learn the rows in passes, and return the numbers of the rows that were learned.
+
+        ``given`` are the rows as the user gave them, ``taken`` the same rows in the form that runs take.
+        """
         learned, sides = list[np.ndarray](), [(side,) for side in _sides(learner)]
 
         def learn(order: np.ndarray, epoch: int) -> None:
@@ -119,7 +123,7 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
         return np.sort(np.concatenate(learned))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the rows in their order; the first call of a classifier names all classes."""
+        """Learn the rows in their order, and return the path; the first call of a classifier must name all classes."""
         state = self.fit_state
         if state.phase is Phase.FINISHED:
             raise ValueError(state.ended)
@@ -140,7 +144,7 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
     # ---- the chosen model ------------------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return what ``model_`` predicts."""
+        """Return the predictions of ``model_``."""
         return self.model_.predict(X)
 
     @available_if(_classifies)
@@ -159,22 +163,22 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
 
     @property
     def n_features_in_(self) -> int:
-        """The number of columns."""
+        """Return the number of columns."""
         return self._named.n_features_in_
 
     @property
     def feature_names_in_(self) -> np.ndarray:
-        """The names of the columns, where they have names."""
+        """Return the names of the columns, if they have names."""
         return self._named.feature_names_in_
 
     @property
     def classes_(self) -> np.ndarray:
-        """The labels, sorted."""
+        """Return the sorted labels."""
         return self._named.classes_
 
     @property
     def _named(self) -> Any:
-        """What has labels and features; an AttributeError before anything was learned."""
+        """Return the object that has the labels and features; raise an AttributeError if nothing was learned."""
         if not self.__sklearn_is_fitted__():
             raise AttributeError(f"This {type(self).__name__} is not fitted yet.")
         state = self._fit
@@ -189,7 +193,10 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
 
 
 def _sides(learner: LinearModel) -> list[LinearModel]:
-    """Return parts of the strengths that can be learned side by side: runs, unless all models take several."""
+    """Return parts of the strengths that can be learned side by side.
+
+    The parts are the runs, unless the models of one strength need several runs.
+    """
     state = learner.fit_state
     if sum(run.targets.copies for run in state.runs) > len(learner.strengths):
         return [learner]
@@ -205,7 +212,7 @@ def _learn_side(
     side: Any, pieces: list[tuple[Unseen | None, np.ndarray]], taken: tuple[Matrix, np.ndarray, np.ndarray],
     is_repeat_pass: bool,
 ) -> Judged:  # fmt: skip
-    """Learn some strengths; return what the rows say of them that are judged, before they are learned."""
+    """Learn some strengths; return their figures on the rows that are evaluated before they are learned."""
     before = []
     for unseen, rows in pieces:
         before.append([] if unseen is None else unseen.margins(side))
@@ -213,7 +220,7 @@ def _learn_side(
     known = [(margins, unseen) for margins, (unseen, _) in zip(before, pieces, strict=True) if margins]
     if not known:
         return Judged.nothing(len(side.strengths))
-    every, seen = zip(*known, strict=True)  # all at once: little is left for threads to wait for each other
+    every, seen = zip(*known, strict=True)  # all at once, so that threads wait less for each other
     own = None if seen[0].weights is None else np.concatenate([unseen.weights for unseen in seen])
     margins = [np.concatenate(parts) for parts in zip(*every, strict=True)]
     with aside():

@@ -1,1 +1,1 @@
-"""Streams to models: training with checkpoints, model files, scoring, inspection, comparison."""
+"""Training from streams to models: checkpoints, model files, scoring, inspection, comparison."""

@@ -1,4 +1,4 @@
-"""One kind of file for all that is kept: models, training states, checkpoints.  Nothing in it is ever executed.
+"""The file format for models, training states and checkpoints.  Nothing in a file is ever executed.
 
     sparsco\\n      8 bytes
     format         4 bytes, little-endian: 1
@@ -7,14 +7,15 @@
     arrays         each begins at a multiple of 64 bytes, little-endian, C order, in the order of the header's list
     checksum       32 bytes: SHA-256 of everything before
 
-``content`` is JSON; what JSON has not is an object whose first key says what it is: {"float": "nan"}, {"tuple": [...]},
-{"slice": [...]}, {"dict": [[key, value], ...]}, {"array": place in the list}, {"strings": [...], "shape": [...], "of":
-"U" or "O"}, {"scalar": [dtype, value]}, {"csr": [data, indices, indptr, shape]}; {"record": name, "fields": [...]},
-{"object": name, "state": [[name, value], ...]} and {"class": name} for the classes that ``names.py`` lists, by their
-stable names; {"same": number} for an object that came before.  Reading makes numbers, strings, arrays and bare
-instances of these classes and calls none of their constructors.  Sizes are compared with the file's before anything is
-allocated, the checksum before anything is used.  What a model's fields say is checked as well; a training state is
-taken as it is, like a program.
+``content`` is JSON.  A value that JSON does not have is an object, and its first key names its type.  The types are
+{"float": "nan"}, {"tuple": [...]}, {"slice": [...]}, {"dict": [[key, value], ...]}, {"array": place in the list},
+{"strings": [...], "shape": [...], "of": "U" or "O"}, {"scalar": [dtype, value]}, {"csr": [data, indices, indptr,
+shape]}.  For the classes that ``names.py`` lists, by their stable names, they are {"record": name, "fields": [...]},
+{"object": name, "state": [[name, value], ...]} and {"class": name}.  {"same": number} is an object that came before.
+
+Reading makes numbers, strings, arrays and bare instances of these classes, and calls none of their constructors. Sizes
+are compared with the size of the file before anything is allocated, the checksum before anything is used.  The fields
+of a model are validated as well.  A training state is not validated: it must be trusted like a program.
 """
 
 from __future__ import annotations
@@ -44,11 +45,12 @@ _DTYPES = frozenset("<f8 <f4 <i8 <i4 <i2 |i1 <u8 <u4 <u2 |u1 |b1".split())
 
 
 class ArchiveError(ValueError):
-    """A file that is not what it should be: not ours, of another kind, damaged or made by a newer version."""
+    """An error for a file that cannot be read: not from sparsco, of another kind, damaged, or made by a newer version.
+    """
 
 
 def write(path: str | Path, kind: str, content: Any) -> Path:
-    """Write a file in one go: it is there whole and on disk, or as it was before."""
+    """Write a file atomically: it is whole and on disk, or as it was before; return its path."""
     encoder = _Encoder()
     tree = encoder.encode(content)
     arrays = [[array.dtype.str, list(array.shape)] for array in encoder.arrays]
@@ -75,7 +77,8 @@ def write(path: str | Path, kind: str, content: Any) -> Path:
 
 
 def read(path: str | Path, kind: str) -> Any:
-    """What ``write`` was given; refused with one sentence where the file is anything else."""
+    """Return the content that ``write`` was given; raise an ArchiveError of one sentence if the file is anything else.
+    """
     path = Path(path)
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -152,15 +155,16 @@ def _array(file: IO[bytes], at: int, dtype: np.dtype, shape: tuple[int, ...]) ->
 
 
 class _Encoder:
-    """Python's values as JSON and a list of arrays."""
+    """An encoder of Python values as JSON and a list of arrays."""
 
     def __init__(self) -> None:
         self.arrays: list[np.ndarray] = []
         self._places: dict[int, int] = {}
         self._objects: dict[int, int] = {}
-        self._alive: list[Any] = []  # so that no number of an object is given away twice
+        self._alive: list[Any] = []  # keeps objects alive, so that no id is used twice
 
     def encode(self, x: Any) -> Any:
+        """Return a value as JSON; arrays are appended to ``arrays``."""
         if x is None or type(x) in (bool, str, int):
             return x
         if type(x) is float:
@@ -205,7 +209,7 @@ class _Encoder:
 
 
 class _Decoder:
-    """The way back."""
+    """A decoder of the JSON and the arrays of an ``_Encoder``."""
 
     def __init__(self, arrays: list[np.ndarray]) -> None:
         self._arrays = arrays
@@ -226,6 +230,7 @@ class _Decoder:
         }
 
     def decode(self, x: Any) -> Any:
+        """Return the value that was encoded as x."""
         if isinstance(x, list):
             return [self.decode(item) for item in x]
         return self._forms[next(iter(x), "nothing")](x) if isinstance(x, dict) else x
@@ -240,7 +245,7 @@ class _Decoder:
         items = self.decode(x["strings"])
         if x["of"] == "U":
             if len(items) * max(map(len, items), default=0) > 1000 + 64 * sum(map(len, items)):
-                raise ValueError("texts of very uneven lengths")  # each would take as much as the longest
+                raise ValueError("texts of very uneven lengths")  # each would take as much memory as the longest
             return np.array(items, dtype=str).reshape(x["shape"])
         objects = np.empty(len(items), object)
         objects[:] = items

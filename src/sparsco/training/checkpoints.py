@@ -1,4 +1,4 @@
-"""Checkpoints of a training run: where its state is kept, in two generations."""
+"""Checkpoints of a training run: files that store its state, in two generations."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from . import archive
 
 
 class ResumeError(ValueError):
-    """The checkpoint is of another run, or of other data."""
+    """An error for a checkpoint of another run, or of other data."""
 
 
 class Checkpoints(NamedTuple):
-    """Where the state of a run is kept, in two generations, and after how many rows or seconds a new one is due."""
+    """The files for the state of a run, in two generations, and the rows or seconds after which a new one is due."""
 
     path: Path
     rows: int | None = None
@@ -24,22 +24,23 @@ class Checkpoints(NamedTuple):
 
     @property
     def previous(self) -> Path:
+        """Return the path of the checkpoint before the last."""
         return self.path.with_name(self.path.name + ".previous")
 
     @property
     def newest(self) -> Path:
-        """For a moment only, until the others have moved."""
+        """Return the path of a checkpoint that is just being written; it exists only until the others have moved."""
         return self.path.with_name(self.path.name + ".newest")
 
     def write(self, content: dict[str, Any]) -> None:
-        """The newest; the others move when it is on disk."""
+        """Write a new checkpoint; the older ones move when it is on disk."""
         archive.write(self.newest, "checkpoint", content)
         for older, newer in ((self.previous, self.path), (self.path, self.newest)):
             with contextlib.suppress(FileNotFoundError):  # the first one; or another run with this name moved it
                 newer.replace(older)
 
     def read(self) -> dict[str, Any]:
-        """The newest that is whole."""
+        """Return the content of the newest checkpoint that is whole."""
         problem: Exception = FileNotFoundError(f"{self.path}: there is no checkpoint to resume from.")
         for path in (self.newest, self.path, self.previous):
             try:
@@ -53,11 +54,11 @@ class Checkpoints(NamedTuple):
         raise problem
 
     def remove(self) -> None:
-        """Of a run that ended well."""
+        """Remove the checkpoints of a run that has ended without an error."""
         for path in (self.newest, self.path, self.previous):
             path.unlink(missing_ok=True)
         clear_remains(self.newest)
 
     def exist(self) -> bool:
-        """Whether there is one."""
+        """Return whether there is a checkpoint."""
         return any(path.exists() for path in (self.newest, self.path, self.previous))

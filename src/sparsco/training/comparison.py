@@ -1,4 +1,4 @@
-"""Several methods on the same file: one table, one plot of error against nonzeros."""
+"""Comparison of several methods on the same file: one table, one plot of error against nonzeros."""
 
 from __future__ import annotations
 
@@ -34,23 +34,24 @@ METHODS: dict[str, dict[str, Any]] = {
     "optimal-sl": {"optimizer": "fobos", "conversion": "optimal-sl"},
     "ocmdi": {"optimizer": "fobos", "conversion": "ocmdi"},
 }
-"""Names and parameters of an estimator."""
+"""The methods by name, each with the parameters of an estimator."""
 _FEW_ROWS = 1500
 USUAL = ("default", "nftrl", "fobos", "rda", "average", "average-sl")
 
 
 class Outcome(NamedTuple):
-    """One method with one strength of the penalty."""
+    """The result of one method with one strength of the penalty."""
 
     method: str
     alpha: float | None
     nonzeros: int | None
-    """Features that have a weight, in however many models."""
+    """The number of features that have a nonzero weight in at least one model."""
     progressive: float | None
-    """Of rows judged before they were learned: the share of wrong labels, or the root mean squared error."""
+    """The error on rows evaluated before they were learned: the share of wrong labels, or the root mean squared error.
+    """
     test: float | None
     seconds: float | None
-    """It took to read the rows, to learn them and to convert the model; kernels had been compiled."""
+    """The time to read the rows, to learn them and to convert the model; kernels had been compiled before."""
     note: str = ""
 
 
@@ -60,10 +61,11 @@ def compare(
     settings: Mapping[str, Any] | None = None, classes: Any = None, model: Any = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Outcome]:  # fmt: skip
-    """Train every method with every strength, a multiple of the ``alpha`` that is given or that the first run finds.
+    """Train every method with every strength, and return the outcomes.
 
-    ``features``: also what it costs to have at most so many, in each of the ways there are (docs/two-stage.md).
-    A method that diverges or cannot be is in the table with a note that says so.
+    A strength is a multiple of ``alpha``, which is given in ``settings`` or found by a first run.  ``features`` are
+    numbers of features: models with at most that many are compared too, one for each way to get them
+    (docs/two-stage.md).  A method that diverges or does not fit the problem has a note in its outcome.
     """
     unknown = [name for name in methods if name not in METHODS]
     if unknown:
@@ -106,8 +108,11 @@ def compare(
 
 
 def _first_rows(source: Any, reader: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """A few rows, in the features that occur in them, as a source of their own: whoever learns them has compiled what
-    it takes.  A cache is written now, so that all methods read from it."""
+    """Return a few rows, in the features that occur in them, as a source of their own, and its options.
+
+    A method that has learned these rows has compiled its kernels.  A cache is written now, so that all methods read
+    from it.
+    """
     stream, held = open_stream(source, **reader), list[Part]()
     if isinstance(stream, CachedStream):
         stream.completed(lambda chunk: None)
@@ -157,7 +162,7 @@ def _outcome(
 
 
 def as_text(outcomes: Sequence[Outcome]) -> str:
-    """The table."""
+    """Return the outcomes as a table in text."""
     lines = [f"{'method':20} {'alpha':>10} {'nonzeros':>10} {'progressive':>12} {'test':>10} {'seconds':>8}"]
     for each in outcomes:
         cells = [
@@ -173,7 +178,7 @@ def _cell(x: float | None, form: str = ".5f") -> str:
 
 
 def write_page(path: str | Path, outcomes: Sequence[Outcome]) -> Path:
-    """The table and the plot as one HTML file."""
+    """Write the table and the plot as one HTML file, and return its path."""
     return html.write(path, "Methods compared", [*_plots(outcomes), html.table(Outcome._fields, outcomes)])
 
 

@@ -1,4 +1,4 @@
-"""Parts in words: what one is, what its parameters mean, what it needs, what it works with.
+"""Descriptions of parts: the kind, the parameters, the requirements, and the parts that work together.
 
 ``python -m sparsco.training.descriptions`` prints docs/parts.md, all contracts and all pairs as tables.
 
@@ -42,20 +42,41 @@ from ..presets import PRESETS
 from ..selection.stable.linear import METHODS
 
 _STRENGTHS = {"lam": 0.1, "rho": 0.0, "pen": None, "groups": None, "radius": 1.0, "low": -1.0, "high": 1.0}
-"""What is given to penalties whose fields have no defaults, to see what they work with."""
+"""Values for the fields of penalties that have no defaults, to find the parts that work with them."""
 
 
 class Description(str):
-    """Text that an interactive session shows as it is."""
+    """A text that an interactive session shows without quotes."""
 
     def __repr__(self) -> str:
         return str(self)
 
 
 def describe(part: Any) -> Description:
-    """Return a part in words: its kind, its parameters, what it needs and what it works with.
+    """Return a description of a part: its kind, its parameters, its requirements and the parts it works with.
 
-    ``part`` is a record, a class of records, or a name: one that an estimator takes or a class's.
+    Parameters
+    ----------
+    part : str, a part, or a class of parts
+        A name is one that an estimator takes, or the name of a class or of a preset.
+
+    Returns
+    -------
+    Description
+        A text; an interactive session shows it without quotes.
+
+    Raises
+    ------
+    ValueError
+        If there is no part of this name; the message suggests the nearest one.
+    TypeError
+        If ``part`` is not a part.
+
+    Examples
+    --------
+    >>> from sparsco import describe
+    >>> print(describe("last").splitlines()[0])
+    Last, a conversion: "last"
     """
     if isinstance(part, str):
         part = _named(part)
@@ -74,7 +95,7 @@ def describe(part: Any) -> Description:
 
 @functools.cache
 def parts_by_kind() -> dict[str, list[type]]:
-    """Return the classes of our own parts by kind, in the order of their modules' tables."""
+    """Return the classes of the library's parts by kind, in the order of the tables of their modules."""
     losses = [type(loss) for loss in (CLASSIFIER_LOSSES | REGRESSOR_LOSSES).values()]
     modules = [penalties, mirrors, steps, optimizers, conversions]
     found = [*losses, *(kind for module in modules for kind in _classes(module)), *map(type, METHODS.values())]
@@ -147,7 +168,7 @@ def _preset_lines(preset: Callable[..., Any]) -> Iterator[str]:
 
 
 def summary_of(record: type) -> str:
-    """Return the first paragraph of a class's docstring, on one line."""
+    """Return the first paragraph of the docstring of a class, on one line."""
     return " ".join((inspect.getdoc(record) or "").partition("\n\n")[0].split())
 
 
@@ -171,7 +192,7 @@ def _lowered(doc: str) -> str:
 
 
 def _declared(part: Any, record: Any) -> Iterator[str]:
-    """Yield what a class declares beside its parameters and functions."""
+    """Yield the attributes that a class declares beside its parameters and functions."""
     for name, entry in sorted(CONTRACTS[record.part_kind].entries.items()):
         found = getattr(part, name)
         plain = isinstance(found, bool | int | float | str | tuple) and not is_record(found)
@@ -183,7 +204,7 @@ def _declared(part: Any, record: Any) -> Iterator[str]:
 
 
 def _example(part: Any) -> Any:
-    """A record of a class, by its defaults where it has them."""
+    """Return a record of a class, with its defaults if it has them."""
     if not isinstance(part, type):
         return part
     given = [_STRENGTHS[field] for field in part._fields if field in _STRENGTHS and field not in part._field_defaults]

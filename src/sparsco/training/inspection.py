@@ -1,4 +1,4 @@
-"""What a model is and how it came about: as numbers, in words, as one HTML page."""
+"""Descriptions of a model and its training: as numbers, in words, as one HTML page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHOSEN = ("optimizer", "conversion", "penalty", "step_size")
 
 
 def _spelled(part: Any) -> str:
-    """A record in words, arrays by their length."""
+    """Return a record as text, with arrays by their length."""
     if not is_record(part):
         return str(part)
     fields = {name: f"[{len(value)} numbers]" if np.ndim(value) else value for name, value in part._asdict().items()}
@@ -26,7 +26,7 @@ def _spelled(part: Any) -> str:
 
 
 def summary(trained: Trained) -> dict[str, Any]:
-    """A training run in numbers and words that JSON has."""
+    """Return a training run as a dict of numbers and words that JSON can hold."""
     model, report = trained.model, trained.model.report_
     is_classifier = hasattr(model, "classes_")
     found: dict[str, Any] = {
@@ -50,7 +50,7 @@ def summary(trained: Trained) -> dict[str, Any]:
 
 
 def as_text(outcome: Mapping[str, Any]) -> str:
-    """Return the outcome of a training run in a few lines, without its warnings, which were given as they came."""
+    """Return the outcome of a training run in a few lines, without its warnings, which were given before."""
     rows, seconds = outcome["rows"] * outcome["passes"], outcome["seconds"]
     passes = f"{outcome['passes']} pass" + ("es" if outcome["passes"] > 1 else "")
     lines = [
@@ -67,7 +67,7 @@ def as_text(outcome: Mapping[str, Any]) -> str:
 
 
 def method(chosen: Mapping[str, str]) -> str:
-    """What was learned with, in a line.
+    """Return the optimizer, conversion, metric and penalty of a run in one line.
 
     >>> method({"optimizer": "NFTRL(alpha=2.0)", "conversion": "AverageSL(alpha=0.5)", "metric": "newton",
     ...         "penalty": "ElasticNet(lam=0.0123456, rho=0.0)"})
@@ -81,7 +81,7 @@ def method(chosen: Mapping[str, str]) -> str:
 
 
 def figures(found: Mapping[str, float]) -> str:
-    """Figures in a line: shares as per cent.
+    """Return figures in one line, with shares as per cent.
 
     >>> figures({"rows": 300, "error": 0.071, "loss": 0.2})
     '300 rows, error 7.10%, loss 0.2'
@@ -94,8 +94,10 @@ def figures(found: Mapping[str, float]) -> str:
 
 
 def features(content: Mapping[str, Any], top: int | None = None) -> list[dict[str, Any]]:
-    """The features of a model file by the size of their weights, largest first: column, name and a weight for each
-    output or class that has one."""
+    """Return the features of a model file by the size of their weights, largest first.
+
+    Each is a dict of its column, its name and a weight for each output or class that has one.
+    """
     coef = content["coef"]
     output = np.repeat(np.arange(len(coef["ends"]) - 1), np.diff(coef["ends"]))
     called = _outputs(content)
@@ -105,14 +107,14 @@ def features(content: Mapping[str, Any], top: int | None = None) -> list[dict[st
         entry = by_column.setdefault(column, {"column": column, "name": name, "weights": {}})
         entry["weights"][called[k]] = weight
 
-    def rank(entry: dict[str, Any]) -> Any:  # weights that look alike are in the order of their names
+    def rank(entry: dict[str, Any]) -> Any:  # weights that print alike are in the order of their names
         return -float(f"{max(abs(weight) for weight in entry['weights'].values()):.5g}"), entry["name"]
 
     return sorted(by_column.values(), key=rank)[:top]
 
 
 def _outputs(content: Mapping[str, Any]) -> list[str]:
-    """What each row of weights is for."""
+    """Return the name of the class or output of each row of weights."""
     n, classes = len(content["intercept"]), content["classes"]
     if classes is not None:
         return [printable(str(label)) for label in (classes.tolist()[-1:] if n == 1 else classes.tolist())]
@@ -120,7 +122,7 @@ def _outputs(content: Mapping[str, Any]) -> list[str]:
 
 
 def description(content: Mapping[str, Any], top: int | None = None) -> dict[str, Any]:
-    """A model file in numbers and words that JSON has."""
+    """Return a model file as a dict of numbers and words that JSON can hold."""
     described = {
         "task": content["task"], "features": content["n_features"],
         "selected": len(np.unique(content["coef"]["columns"])), "nonzeros": content["summary"]["nonzeros"],
@@ -133,7 +135,7 @@ def description(content: Mapping[str, Any], top: int | None = None) -> dict[str,
 
 
 def described(content: Mapping[str, Any], top: int) -> str:
-    """The same in words."""
+    """Return a description of a model file in words, with its ``top`` largest features."""
     found = description(content, top)
     outcome = found.get("training", {})
     lines = [
@@ -161,13 +163,13 @@ def described(content: Mapping[str, Any], top: int) -> str:
 
 
 def shown(name: str) -> str:
-    """A feature's name for a terminal: printable, and not too long."""
+    """Return the name of a feature for a terminal: printable, and not too long."""
     text = printable(name)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def write_page(path: str | Path, content: Mapping[str, Any], top: int) -> Path:
-    """The model as one HTML file, with a plot of its progress and of its largest weights."""
+    """Write the model as one HTML file, with plots of its progress and of its largest weights; return its path."""
     found, outputs = description(content, top), _outputs(content)
     outcome = found.get("training", {})
     facts = [[name, found[name]] for name in ("task", "loss", "selected", "features", "nonzeros", "examples")]

@@ -1,4 +1,4 @@
-"""Models as files: exactly sparse, checked, readable by any later version, and nothing in them is executed.
+"""Model files: exactly sparse, validated, readable by any later version; nothing in them is executed.
 
 >>> import tempfile, pathlib, numpy as np
 >>> from sparsco import SparseRegressor, load, save
@@ -10,7 +10,7 @@
 (True, True)
 
 The fields are in docs/models.md.  With ``training=True`` the file also holds all that learning needs to go on; that
-part belongs to one version of sparsco.
+part can be read by one version of sparsco only.
 """
 
 from __future__ import annotations
@@ -46,11 +46,41 @@ def save(
     model: LinearModel, path: str | Path, *, training: bool = False, names: Mapping[int, str] | None = None,
     by_name: bool = False, extra: dict[str, Any] | None = None,
 ) -> Path:  # fmt: skip
-    """Write a fitted model.
+    """Write a fitted model to a file, and return the path.
 
-    ``names`` are names of columns, of which those with a weight are kept; ``by_name`` says that the names are the
-    features and the columns' numbers mean nothing.  ``extra`` is kept with it: anything made of numbers, strings,
-    lists, dicts and arrays.
+    Parameters
+    ----------
+    model : SparseClassifier or SparseRegressor
+        The fitted model.
+    path : str or Path
+        The file to write; it is replaced only when the new file is whole.
+    training : bool
+        If True, the training state of a stream is saved too, so that learning can go on.
+    names : dict of int to str, optional
+        The names of columns; those of columns with a nonzero weight are kept.
+    by_name : bool
+        If True, the names are the features, and the numbers of the columns mean nothing.
+    extra : dict, optional
+        Further data to store: anything made of numbers, strings, lists, dicts and arrays.
+
+    Returns
+    -------
+    Path
+        The path of the file.
+
+    Raises
+    ------
+    ValueError
+        If the model is not fitted, is not a linear model of sparsco, or has no training state to save.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, numpy as np
+    >>> from sparsco import SparseRegressor, load, save
+    >>> X = np.random.default_rng(0).normal(size=(500, 20))
+    >>> model = SparseRegressor(alpha=0.1, random_state=0).fit(X, X[:, 3])
+    >>> save(model, pathlib.Path(tempfile.mkdtemp()) / "x3.model").name
+    'x3.model'
     """
     content = contents(model, names, by_name) | {"extra": extra or {}}
     try:
@@ -69,7 +99,37 @@ def save(
 
 
 def load(path: str | Path, *, training: bool = False) -> Any:
-    """The model in a file, ready to predict; with ``training`` ready to go on learning where it stopped."""
+    """Return the model in a file, ready to predict; with ``training`` ready to go on learning where it stopped.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that :func:`save` wrote.
+    training : bool
+        If True, the training state is loaded too; the file must hold one.
+
+    Returns
+    -------
+    SparseClassifier or SparseRegressor
+        The model.
+
+    Raises
+    ------
+    ArchiveError
+        If the file is not a model of sparsco, is damaged, or was made by a newer version.
+    ValueError
+        If ``training`` is True and the file holds no training state.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, numpy as np
+    >>> from sparsco import SparseRegressor, load, save
+    >>> X = np.random.default_rng(0).normal(size=(500, 20))
+    >>> model = SparseRegressor(alpha=0.1, random_state=0).fit(X, X[:, 3])
+    >>> path = save(model, pathlib.Path(tempfile.mkdtemp()) / "x3.model")
+    >>> bool(np.array_equal(load(path).coef_, model.coef_))
+    True
+    """
     from ..estimators.sklearn import as_estimator
 
     content = read(path)
@@ -77,7 +137,7 @@ def load(path: str | Path, *, training: bool = False) -> Any:
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """Return all that a file holds: the fields of the format, which fit together, the estimator not made."""
+    """Return the validated fields of a model file, without making the estimator."""
     content = archive.read(path, "model")
     try:
         check(content)
@@ -88,7 +148,7 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def going_on(content: dict[str, Any], path: str | Path) -> Any:
-    """The model with its training state."""
+    """Return the model with its training state."""
     state = content.get("training")
     if state is None:
         raise ValueError(f"{path} holds no training state: save it with training=True (`train --save-state`) to go on.")
@@ -100,7 +160,7 @@ def going_on(content: dict[str, Any], path: str | Path) -> Any:
 def contents(
     model: LinearModel, names: Mapping[int, str] | None = None, by_name: bool = False
 ) -> dict[str, Any]:
-    """The fields of the format."""
+    """Return the fields of the file format for a model."""
     _refuse_others(model)
     solved = model.convert()
     features = model.fit_state.features
@@ -141,7 +201,7 @@ def contents(
 
 
 def _refuse_others(model: Any) -> None:
-    """Refuse what is not one linear model of ours, and say what can be saved in its place."""
+    """Raise a ValueError if the model cannot be saved; the message names what can be saved in its place."""
     kind = "None" if model is None else type(model).__name__
     if not isinstance(model, LinearModel):
         hint = "Pickle it, or save a SparseClassifier or SparseRegressor."
@@ -168,7 +228,7 @@ def _task(model: LinearModel) -> str:
 
 
 def _described(value: Any) -> Any:
-    """A report as numbers and words: records by their own text, which stays readable when they change."""
+    """Return a report as numbers and words; records are stored as text, which stays readable when they change."""
     if isinstance(value, dict):
         return {str(key): _described(item) for key, item in value.items()}
     if isinstance(value, list) or type(value) is tuple:
@@ -177,7 +237,7 @@ def _described(value: Any) -> Any:
 
 
 def check(content: Mapping[str, Any]) -> None:
-    """Raise a ValueError, or another error of Python's, where the fields of a model do not fit together."""
+    """Raise a ValueError, or another built-in error, if the fields of a model do not fit together."""
     _must(type(content) is dict and content["task"] in _TASKS, "its task is unknown")
     _must(content["features"] in _FEATURES, "the kind of its features is unknown")
     width, outputs = content["n_features"], _check_weights(content)
@@ -212,7 +272,7 @@ def check(content: Mapping[str, Any]) -> None:
 
 
 def _check_weights(content: Mapping[str, Any]) -> int:
-    """Check that weights are where they can be looked up; return the number of outputs."""
+    """Raise an error if the weights are out of place; return the number of outputs."""
     data, columns, ends = (content["coef"][name] for name in ("data", "columns", "ends"))
     width, intercept = content["n_features"], content["intercept"]
     _must(type(width) is int and 0 <= width <= _LIMITS[content["features"]], "its number of features is impossible")
@@ -249,7 +309,7 @@ def _must(holds: Any, otherwise: str) -> None:
 
 
 def restored(content: Mapping[str, Any]) -> Any:
-    """Return a linear model that predicts what the saved one did; ``content`` is as ``read`` returns it."""
+    """Return a linear model that predicts as the saved one did; ``content`` is as ``read`` returns it."""
     model, coef = _TASKS[content["task"]](**content["settings"]), content["coef"]
     features, columns, width = _FEATURES[content["features"]](), coef["columns"], content["n_features"]
     if isinstance(features, Names) or features.seen:  # slots for what has a weight
@@ -274,7 +334,7 @@ def restored(content: Mapping[str, Any]) -> Any:
 
 
 def environment() -> dict[str, str]:
-    """What the last bits of a result depend on."""
+    """Return the versions and the CPU that the last bits of a result depend on."""
     import numba
     from llvmlite import binding
 
@@ -288,7 +348,7 @@ def environment() -> dict[str, str]:
 
 
 def differences(then: dict[str, str]) -> list[str]:
-    """What of the environment was another: as a list of what it was."""
+    """Return the differences of an earlier environment from the present one, each as a phrase."""
     now = environment()
     return [
         "a CPU of another kind" if name == "CPU" else f"{name} {then.get(name)}, not {now[name]}"

@@ -141,7 +141,7 @@ path/judged                   selection.judging:Judged
 path/unseen                   selection.judging:Unseen
 """
 HOMES = dict(line.split() for line in _ENTRIES.splitlines() if line)
-"""Module and class of each name."""
+"""The module and class of each name."""
 
 
 def name_of(kind: type) -> str:

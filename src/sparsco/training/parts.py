@@ -1,4 +1,4 @@
-"""Rows of a source on their way to an estimator, and labels as it takes them."""
+"""Rows of a source in the form that an estimator takes, and its labels."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ FEW_CLASSES, MANY_CLASSES = 10, 100
 
 
 class Part(NamedTuple):
-    """Some rows, as an estimator takes them."""
+    """Some rows in the form that an estimator takes."""
 
     matrix: Matrix
     y: np.ndarray
     weights: np.ndarray | None
     numbers: np.ndarray | None = None
-    """Of the rows in the source, where they are in another order."""
+    """The numbers of the rows in the source, if they are in another order."""
 
     @classmethod
     def of(cls, chunk: Chunk) -> Part:
-        """All rows of a chunk."""
+        """Return all rows of a chunk."""
         return cls(chunk.matrix, chunk.y, chunk.weights, chunk.numbers)
 
     def cut(self, start: int, stop: int) -> Part:
-        """Rows start, ..., stop - 1; nothing is copied."""
+        """Return rows start, ..., stop - 1; nothing is copied."""
         first, last = self.matrix.indptr[start], self.matrix.indptr[stop]
         indptr = self.matrix.indptr[start : stop + 1] - first
         rows = Matrix(indptr, self.matrix.indices[first:last], self.matrix.data[first:last], self.matrix.d)
@@ -40,7 +40,7 @@ class Part(NamedTuple):
 
     @classmethod
     def joined(cls, parts: list[Part]) -> Part:
-        """One below the other."""
+        """Return the rows of several parts, one below the other."""
         weights = None
         if any(part.weights is not None for part in parts):
             every = [np.ones(len(part.y)) if part.weights is None else part.weights for part in parts]
@@ -51,15 +51,15 @@ class Part(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """Return the number of rows."""
         return len(self.y)
 
 
 def are_classes(distinct: np.ndarray) -> bool:
-    """Whether labels, sorted, are those of a classification: words, or whole numbers that are few or number something.
+    """Return whether sorted labels are classes: words, or whole numbers that are few or count from 0 or 1.
 
-    At most ten whole numbers are classes, and up to a hundred where they count from 0 or 1 with hardly a gap.  Others
-    are quantities, such as years, ages and shares in per cent.
+    At most ten whole numbers are classes, and up to a hundred if they count from 0 or 1 with hardly a gap.  Others are
+    quantities, such as years, ages and shares in per cent.
 
     >>> [are_classes(np.array(each)) for each in ([2, 3, 7], range(26), range(1930, 1990), [0.5, 1.0], ["a", "b"])]
     [True, True, False, False, True]
@@ -71,7 +71,7 @@ def are_classes(distinct: np.ndarray) -> bool:
 
 
 def first_classes(y: np.ndarray) -> list[Any]:
-    """The labels of the first rows, where these are to be all there are."""
+    """Return the sorted labels of the first rows, for a model that needs all classes at its beginning."""
     found = sorted(set(labels(y).tolist()))
     if len(found) < 2:
         raise ValueError(
@@ -82,7 +82,7 @@ def first_classes(y: np.ndarray) -> list[Any]:
 
 
 def labels(y: np.ndarray) -> np.ndarray:
-    """Labels as classes: whole numbers as integers, words as they are."""
+    """Return labels as classes: whole numbers as integers, words unchanged."""
     if y.dtype.kind != "f":
         return y
     with np.errstate(invalid="ignore"):
@@ -91,7 +91,7 @@ def labels(y: np.ndarray) -> np.ndarray:
 
 
 def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options with which other files are read as this stream was: of tables what was found out, too."""
+    """Return the options to read other files as this stream was read; for tables with the layout that was found."""
     source = stream.source if isinstance(stream, CachedStream) else stream
     found = {name: option for name, option in options.items() if name != "cache"}
     layout = source.laid_out() if isinstance(source, Tabular) else None
@@ -103,7 +103,8 @@ def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def by_name(stream: Stream) -> bool:
-    """Whether columns are numbers that names got as they appeared, so that only the names mean anything elsewhere."""
+    """Return whether columns are numbered in the order in which names appeared, so that only the names can be compared.
+    """
     if isinstance(stream, CacheStream):
         return bool(stream.names) and "hash_bits" not in stream.identity()["options"]
     source = stream.source if isinstance(stream, CachedStream) else stream

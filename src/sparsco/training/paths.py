@@ -1,4 +1,4 @@
-"""Paths of strengths from a file: training, the table as text, and a page with plots."""
+"""Training of paths of strengths from a file, with the path as a table in text and as a page with plots."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ def train_path(
     shuffle: bool = True, reader: Mapping[str, Any] | None = None, classes: Any = None,
     settings: Mapping[str, Any] | None = None, live: Any = None,
 ) -> Trained:  # fmt: skip
-    """:func:`sparsco.train` of a path: ``model`` is an estimator or None, ``path`` the parameters of
-    :class:`sparsco.SparsePath`; the outcome's ``model`` is the path."""
+    """Train a path on a source as :func:`sparsco.train` does; the ``model`` of the result is the path.
+
+    ``model`` is an estimator or None, ``path`` are the parameters of :class:`sparsco.SparsePath`.
+    """
     own = {**(path or {}), "passes": passes}
     training = Training(
         None if model is None else LinearPath(model, **own), passes, shuffle, dict(reader or {}), classes,
@@ -35,7 +37,7 @@ def train_path(
 
 
 def as_text(path: Path, chosen: float | None = None) -> str:
-    """The path as a table."""
+    """Return the path as a table in text."""
     table = path.table()
     lines = [f"{'alpha':>12} {'nonzeros':>10} {'loss':>10} {'+-':>9} {'error':>10}"]
     lines[0] += f" {'gap':>8}" if "gap" in table[0] else ""
@@ -50,7 +52,7 @@ def as_text(path: Path, chosen: float | None = None) -> str:
 
 
 def write_page(file: Any, path: Path, chosen: float | None = None, names: Mapping[int, str] | None = None) -> Any:
-    """The path as one HTML file: plots, table, the chosen model's largest weights."""
+    """Write the path as one HTML file: plots, table, the largest weights of the chosen model; return its path."""
     blocks = html.with_plots(_plots)(path, chosen)
     table = path.table()
     blocks.append(html.table(list(table[0]), [list(each.values()) for each in table]))

@@ -1,4 +1,4 @@
-"""A model on the rows of a stream, in constant memory: predictions, and how good they are."""
+"""Predictions and figures of a model on the rows of a stream, in constant memory."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from .parts import by_name, labels
 
 KINDS = ("label", "score", "probability")
 _MOST_SCORES = 1 << 25
-"""Rows up to which the area under the curve is computed, for which all scores are kept."""
+"""The number of rows up to which the area under the curve is computed, since all scores are stored for it."""
 
 
 def opened_for(
     content: Mapping[str, Any], source: Any, labelled: bool = True, **options: Any
 ) -> tuple[Any, Stream]:
-    """The model in a file, and a stream whose features are its columns: read with the options it was trained with.
+    """Return the model in a file, and a stream whose features are the columns of the model.
 
-    Of a table only columns with a weight have to be there, and where rows are to be ``labelled`` their target.
+    The stream is read with the options of the training.  A table needs only the columns with a nonzero weight, and the
+    target if rows must be ``labelled``.
     """
     model, reader = restored(content), read_alike(content, options)
     names = list(content["names"].values()) if content["features"] == "names" else None
@@ -44,7 +45,7 @@ def opened_for(
         reader |= {"names": names, "frozen": True}
     if "schema" in content["extra"].get("reader", {}):
         reader |= _of_table(content, names, labelled, options)
-        if source == "-":  # whose first line does not say what it is; of tables only CSV can be there
+        if source == "-":  # a first line does not identify a table; only CSV can come from standard input
             reader.setdefault("format", "csv")
     try:
         stream = open_stream(source, **reader)
@@ -58,7 +59,7 @@ def opened_for(
 
 
 def read_alike(content: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of the reader: those the model was trained with, and others that leave its features what they are."""
+    """Return the options of the reader: those of the training, and others that do not change the features."""
     own = content["extra"].get("reader", {})
     for name in ("hash_bits", "quadratic", "zero_based"):
         if name in options and options[name] != own.get(name):
@@ -70,8 +71,11 @@ def read_alike(content: Mapping[str, Any], options: Mapping[str, Any]) -> dict[s
 def _of_table(
     content: Mapping[str, Any], names: list[str] | None, labelled: bool, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The options for a table of which only what counts must be there: columns that features with a weight come from
-    (all that were learned where names are hashed), the target of labelled rows, and what is asked for now."""
+    """Return the options for a table of which only the columns that count must be there.
+
+    These are the columns that features with a nonzero weight come from (all that were learned if names are hashed), the
+    target of labelled rows, and the columns in ``options``.
+    """
     reader = content["extra"]["reader"]
     schema = {name: kind for name, kind in reader["schema"].items() if kind != IGNORE}
     target = reader.get("target")
@@ -89,20 +93,21 @@ def _of_table(
 
 
 class Watched(Stream):
-    """A stream that tells how much of it was read: ``progress(read, total)`` for each chunk."""
+    """A stream that reports how much of it was read: it calls ``progress(read, total)`` for each chunk."""
 
     def __init__(self, stream: Stream, progress: Callable[[float, float | None], None]) -> None:
         self.stream, self.total, self.progress = stream, stream.total, progress
         self.labels_are = stream.labels_are
 
     def chunks(self, start: Any = None) -> Iterator[Chunk]:
+        """Yield the chunks of the stream."""
         for chunk in self.stream.chunks(start):
             yield chunk
             self.progress(chunk.read, self.total)
 
 
 class _Renamed(Stream):
-    """A cache of rows whose columns have names, with the columns of a model that has names of its own."""
+    """A stream of a cache whose columns have names, with its columns mapped to those of a model with named features."""
 
     def __init__(self, stream: Stream, names: list[str]) -> None:
         self.stream, self.total, self.d = stream, stream.total, len(names)
@@ -119,7 +124,7 @@ class _Renamed(Stream):
 
 
 def predictions(model: Any, stream: Stream, kind: str = "label") -> Iterator[tuple[Chunk, np.ndarray]]:
-    """For each chunk labels (numbers for a regression), scores or probabilities."""
+    """Yield each chunk with its labels (numbers for a regression), scores or probabilities."""
     classifies = hasattr(model, "classes_")
     _check_kind(model, kind)
     for chunk in stream:
@@ -140,10 +145,10 @@ def _check_kind(model: Any, kind: str) -> None:
 
 
 def lines(model: Any, stream: Stream, kind: str = "label", digits: int = 6) -> Iterator[str]:
-    """Predictions as text: a line for each row, columns apart by tabs, a row's tag behind them.
+    """Yield predictions as text: a line for each row, with columns separated by tabs and the tag of the row at the end.
 
-    Probabilities and scores have so many significant ``digits``, and of several classes a first line that names these;
-    the numbers that a regression predicts have all.
+    Probabilities and scores have ``digits`` significant digits.  For several classes a first line names them.  The
+    numbers that a regression predicts have all digits.
     """
     _check_kind(model, kind)
     several = kind == "probability" or (kind == "score" and len(model.intercept_) > 1)
@@ -162,8 +167,11 @@ def lines(model: Any, stream: Stream, kind: str = "label", digits: int = 6) -> I
 
 
 def evaluate(model: Any, stream: Stream) -> dict[str, float]:
-    """Of a classifier the share of wrong labels, the loss and, for two classes, the area under the curve; of a
-    regression the root mean squared and the mean absolute error, and the share of variance explained."""
+    """Return the figures of a model on the rows of a stream.
+
+    For a classifier they are the share of wrong labels, the loss and, for two classes, the area under the curve.  For a
+    regression they are the root mean squared and the mean absolute error, and the share of variance explained.
+    """
     total = _Classified(model) if hasattr(model, "classes_") else _Measured(model)
     rows = 0
     for chunk in stream:
@@ -180,7 +188,9 @@ def evaluate(model: Any, stream: Stream) -> dict[str, float]:
 
 
 def area(margin: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> float:
-    """Under the curve of hits against false alarms: the chance that a positive row has the larger margin, ties half.
+    """Return the area under the curve of hits against false alarms.
+
+    It is the chance that a positive row has the larger margin, with ties counted half.
 
     >>> area(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]), np.ones(4))
     0.75
@@ -192,13 +202,15 @@ def area(margin: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> float
 
 
 class _Classified:
+    """Running figures of a classifier."""
+
     def __init__(self, model: Any) -> None:
         self.model, self.sums = model, np.zeros(3)
         self.scores: list[Any] | None = [] if len(model.classes_) == 2 else None
         self.rows = 0
 
     def add(self, p: np.ndarray, y: np.ndarray, weights: np.ndarray, first: int) -> None:
-        """Count rows, the first of them number ``first``, from 0."""
+        """Count rows; the first of them has the number ``first``, from 0."""
         model, y, classes = self.model, labels(y), self.model.classes_
         if (y.dtype.kind == "O") != (classes.dtype.kind in "OU"):
             words, other = ("words", "numbers") if y.dtype.kind == "O" else ("numbers", "words")
@@ -219,6 +231,7 @@ class _Classified:
             self.scores.append((margin, codes == 1, weights))
 
     def figures(self) -> dict[str, float]:
+        """Return the figures of the rows counted so far."""
         n, wrong, loss = self.sums.tolist()
         if not n > 0.0:
             raise ValueError("the weights of all rows are zero: there is nothing to evaluate on.")
@@ -231,24 +244,28 @@ class _Classified:
 
 
 class _Measured:
+    """Running figures of a regression."""
+
     def __init__(self, model: Any) -> None:
         self.model, self.sums = model, np.zeros(4)
         self.mean, self.spread = 0.0, 0.0
 
     def add(self, p: np.ndarray, y: np.ndarray, weights: np.ndarray, first: int) -> None:
+        """Count rows; the first of them has the number ``first``, from 0."""
         if y.dtype.kind == "O":
             raise ValueError("the model is a regression, and the labels of this source are words.")
         gap = self.model.predictions_of(p) - y
         losses = self.model.row_losses(p, y)
         n, before = float(weights.sum()), self.sums[0]
         self.sums += [(weights * x).sum() for x in (np.ones(len(y)), gap**2, np.abs(gap), losses)]
-        if n > 0.0:  # means and squared distances from them, of parts put together
+        if n > 0.0:  # merge the means and the squared distances from them
             mean = float((weights * y).sum()) / n
             self.spread += float((weights * np.square(y - mean)).sum())
             self.spread += (mean - self.mean) ** 2 * before * n / (before + n)
             self.mean += (mean - self.mean) * n / (before + n)
 
     def figures(self) -> dict[str, float]:
+        """Return the figures of the rows counted so far."""
         n, squares, absolute, loss = self.sums.tolist()
         if not n > 0.0:
             raise ValueError("the weights of all rows are zero: there is nothing to evaluate on.")

@@ -1,10 +1,10 @@
-"""A file to a model: rows from a stream, judged before they are learned, and a run that can be cut off at any time.
+"""Training of a model on a file: rows are evaluated before they are learned, and a run can be interrupted at any time.
 
     trained = train("data.svm")
     trained.estimator.predict(X), trained.table
 
-Everything that is done depends on the rows' numbers, never on how a reader cuts them or when a checkpoint is taken: a
-run that was cut off and resumed gives the same bits as one that was not.
+All results depend on the numbers of the rows, never on the chunks of a reader or the time of a checkpoint.  A run that
+was interrupted and resumed gives the same bits as one that was not.
 """
 
 from __future__ import annotations
@@ -35,45 +35,45 @@ from .checkpoints import Checkpoints, ResumeError
 from .parts import Part, are_classes, by_name, first_classes, labels
 
 _PIECE = 1 << 15
-"""Rows learned between two looks at the clock."""
+"""The number of rows learned between two checks of the clock."""
 
 
 class StoppedError(Exception):
-    """The caller asked to end; a checkpoint was written if there is a place for one."""
+    """An error for a run that ``stop`` ended; a checkpoint was written if there is a place for one."""
 
 
 class Line(NamedTuple):
-    """A line of the table of progressive validation: of rows that had not been learned when they were judged."""
+    """A line of the table of progressive validation, for rows that had not been learned when they were evaluated."""
 
     rows: int
     loss: float
-    """The mean loss of the rows judged since the line before."""
+    """The mean loss of the rows evaluated since the line before."""
     mean_loss: float
-    """Of all rows judged so far."""
+    """The mean loss of all rows evaluated so far."""
     mistake: float
-    """Since the line before: the share of wrong labels, or the root mean squared error."""
+    """The share of wrong labels, or the root mean squared error, since the line before."""
     mean_mistake: float
     nonzeros: int
-    """Features that have a weight, in however many models."""
+    """The number of features that have a nonzero weight in at least one model."""
 
 
 class Trained(NamedTuple):
-    """A model and how it came about."""
+    """The result of a training run: the model, its stream, the table of validation, notes and warnings."""
 
     model: Any
     stream: Stream
     table: list[Line]
     rows: int
-    """Rows of a pass."""
+    """The number of rows of a pass."""
     seconds: float
     notes: list[str]
-    """What was chosen where nothing was said."""
+    """The choices that were made for parameters that were left open."""
     warnings: Sequence[str] = ()
-    """What is wrong with the data or the run."""
+    """The problems of the data or of the run."""
 
     @property
     def estimator(self) -> Any:
-        """The model as a scikit-learn estimator."""
+        """Return the model as a scikit-learn estimator."""
         from ..estimators.sklearn import as_estimator
 
         return as_estimator(self.model)
@@ -85,16 +85,63 @@ def train(
     checkpoints: Checkpoints | None = None, resume: bool = False, stop: Callable[[], bool] = bool,
     live: Live | None = None, named: bool | None = None,
 ) -> Trained:  # fmt: skip
-    """Learn the rows of a file, a table or anything else that :func:`sparsco.streams.open_stream` takes.
+    """Train a model on the rows of a file, a table or any other source of :func:`sparsco.open_stream`.
 
-    ``model`` is an estimator, new or with a stream under way; without one the labels of the first rows decide between
-    a classifier and a regression, made with ``settings``.  ``classes`` are all there are,
-    "any" where they may appear at any time, None where the first rows decide.  ``reader`` are options of
-    ``open_stream``, and ``names`` those of features that a stream under way has seen; ``named`` says whether its
-    features are names or numbered columns, which those of the source have to be as well.  ``shuffle``: every pass reads
-    the rows in a random order of its own, where they fit into memory or are cached (docs/files.md); rows of standard
-    input and of iterators keep theirs.  ``stop`` is asked now and then whether to end here.
-    ``resume`` goes on from a checkpoint, or begins anew, with a warning, where there is none.
+    Parameters
+    ----------
+    source : str, Path, list, table, array or iterable
+        The rows, as :func:`sparsco.open_stream` takes them.
+    model : SparseClassifier or SparseRegressor, optional
+        An estimator, new or with a stream under way.  Without one the labels of the first rows decide between a
+        classifier and a regression.
+    passes : int
+        The number of passes over the rows.
+    shuffle : bool
+        If True, every pass reads the rows in a random order of its own, if they fit into memory or are cached
+        (docs/files.md).  Rows of standard input and of iterators keep their order.
+    reader : dict, optional
+        Options of :func:`sparsco.open_stream`.
+    classes : list, "any" or None
+        All classes; "any" if they may appear at any time; None if the first rows decide.
+    settings : dict, optional
+        The parameters of the estimator that is made if ``model`` is None.
+    names : dict of int to str, optional
+        The names of features that a stream under way has seen.
+    checkpoints : Checkpoints, optional
+        The files for checkpoints, and when they are due.
+    resume : bool
+        If True, the run resumes from a checkpoint; if there is none it starts anew, with a warning.
+    stop : callable
+        A function that is called now and then; the run ends when it returns True.
+    live : Live, optional
+        The display of progress.
+    named : bool, optional
+        True if the features of a stream under way are names, False if they are numbered columns; the source must match.
+
+    Returns
+    -------
+    Trained
+        ``estimator``, ``table``, ``notes`` and ``warnings``, among others.
+
+    Raises
+    ------
+    ValueError
+        If a parameter or the data is not valid.
+    ResumeError
+        If the checkpoint is of a run with other settings or other data.
+    StoppedError
+        If ``stop`` returned True.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsco import train
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 20))
+    >>> y = np.where(X[:, 3] > X[:, 7], 1, -1)
+    >>> trained = train(X, reader={"y": y}, settings={"alpha": 0.1, "random_state": 0})
+    >>> np.flatnonzero(trained.estimator.coef_)
+    array([3, 7])
     """
     if not isinstance(passes, numbers.Integral) or passes < 1:
         raise ValueError(f"passes={passes!r}: it must be a whole number of at least 1.")
@@ -110,11 +157,11 @@ def train(
 
 
 class Training:
-    """One call of ``train``: what it was asked for, where it is, what it has seen."""
+    """One call of ``train``: its parameters, its position in the data, its figures so far."""
 
     checkpoints: Checkpoints | None
     wrap: Callable[[Any], Any] = staticmethod(lambda estimator: estimator)
-    """What is learned of the estimator that the labels decide on."""
+    """A function that returns the model to learn, for the estimator that the labels decide on."""
     stop: Callable[[], bool]
     live: Live
     stream: Stream
@@ -130,31 +177,33 @@ class Training:
         with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
             asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items()), under_way))
         self.asked = hashlib.sha256(asked.encode()).hexdigest()
-        """To be compared with what a checkpoint's run was asked for."""
+        """A hash of the parameters, to compare with that in a checkpoint."""
         self.seed = settings.get("random_state")
         self.seed = self.seed if isinstance(self.seed, int) else 0
         self.epoch, self.row = 0, 0
-        """The pass, from 0, and how many of its rows have been learned."""
+        """The number of the pass, from 0, and the number of its rows that have been learned."""
         self.behind: tuple[Any, int] = (None, 0)
-        """A place to read on from, a chunk's beginning, and the number of the row there."""
+        """A position to read on from, the beginning of a chunk, and the number of the row there."""
         self.judged = np.zeros((2, 3))
-        """Weight, losses and mistakes of judged rows: since the last line of the table, and of all."""
+        """The weight, losses and mistakes of evaluated rows: since the last line of the table, and of all."""
         self.drift: Drift | None = None
-        """What labels and features have to do with the number of a row."""
+        """The dependence of labels and features on the number of a row."""
         self.order, self.identity = "", None
-        """In which order rows are read, and what the source was at the beginning."""
+        """The order in which rows are read, and the identity of the source at the beginning."""
         self.table: list[Line] = []
         self.notes: list[str] = []
         self.warnings: list[str] = []
         self.rows, self.seconds, self.began = 0, 0.0, time.monotonic()
         self.kept = time.monotonic(), 0
-        """When the last checkpoint was written, and how many rows had been learned by then."""
+        """The time of the last checkpoint, and the number of rows that had been learned by then."""
 
     # ---- beginning -------------------------------------------------------------------------------------------------
 
     def recall(self) -> None:
-        """Be where the last checkpoint was written; at the beginning where there is none, as after a run that ended
-        before its first."""
+        """Resume from the last checkpoint; start at the beginning if there is none.
+
+        There is none after a run that ended before its first checkpoint.
+        """
         if self.checkpoints is None:
             raise ValueError("resume=True needs checkpoints= to resume from.")
         if not self.stream.repeatable:
@@ -178,13 +227,13 @@ class Training:
         self.kept = time.monotonic(), self._learned()
 
     def _identity(self) -> Any:
-        """What the rows depend on; None where nobody can tell."""
+        """Return the identity of the data that the rows depend on; None if the stream has none."""
         with contextlib.suppress(ValueError, NotImplementedError):
             return self.stream.identity()
         return None
 
     def decide(self, y: np.ndarray) -> None:
-        """What labels like those of the first rows are for, where nothing was said."""
+        """Choose the task and the classes from the labels of the first rows, if they were left open."""
         found = labels(y[~unlabelled(y)])
         distinct = np.unique(found) if found.dtype.kind != "O" else np.array(sorted(set(found.tolist())))
         if self.model is None:
@@ -210,7 +259,7 @@ class Training:
     # ---- the passes ------------------------------------------------------------------------------------------------
 
     def whole(self) -> Trained:
-        """From where the run is to its end."""
+        """Run from the current position to the end, and return the result."""
         polish = self.settings.get("polish", getattr(self.model, "polish", False))
         if (self.passes > 1 or polish) and not self.stream.repeatable:
             raise ValueError(
@@ -238,7 +287,7 @@ class Training:
         return Trained(self.model, self.stream, self.table, self.rows, self._elapsed(), self.notes, self.warnings)
 
     def _warn_of_order(self) -> None:
-        """A sentence where what the first rows decided, and the figures of judged rows, may be wrong."""
+        """Warn if rows are not in random order, since the first rows and progressive figures may then mislead."""
         found = self.drift.sentence() if self.drift is not None and self.rows > PILOT_ROWS else ""
         if not found:
             return
@@ -260,7 +309,7 @@ class Training:
         warn(self.warnings[-1])
 
     def _awaited(self, parts: Iterator[tuple[Part, bool]]) -> Iterator[tuple[Part, bool]]:
-        """The same, none after a request to end: standard input may have been cut in mid-line then."""
+        """Yield the parts, but none after a request to end: standard input may have been cut in mid-line then."""
         try:
             for part in parts:
                 self._end_if_asked()
@@ -270,8 +319,10 @@ class Training:
             raise
 
     def _parts(self) -> Iterator[tuple[Part, bool]]:
-        """The rest of a pass in parts, and whether a part is judged before it is learned: the rows at a mark are, all
-        together, wherever the reader cuts."""
+        """Yield the rest of a pass in parts, each with whether it is evaluated before it is learned.
+
+        The rows at a mark are evaluated all together, wherever the reader cuts.
+        """
         held: list[Part] = []
         position, first = self.behind
         for chunk in self._chunks(position):
@@ -297,7 +348,7 @@ class Training:
             yield Part.joined(held), True
 
     def _chunks(self, position: Any) -> Iterator[Chunk]:
-        """Those of the stream; what the first rows decide is decided before they are handed out."""
+        """Yield the chunks of a pass; the choices that the first rows decide are made before the first chunk."""
         chunks = self._pass(position, self.epoch)
         if position is None and self.epoch == 0:
             first, rows = [], 0
@@ -313,7 +364,10 @@ class Training:
             self.notes += self.stream.remarks()
 
     def _pass(self, position: Any, number: int) -> Iterator[Chunk]:
-        """The chunks of a pass from a position on, in the order of that number; the source must be what it was."""
+        """Yield the chunks of a pass from a position on, in the order of pass ``number``.
+
+        The source must not have changed.
+        """
         self._check_source()
         if self.shuffle and self.stream.repeatable:
             shuffled = Shuffled(self.stream, self.seed, self._reading)
@@ -326,19 +380,19 @@ class Training:
             self._check_source()
 
     def _check_source(self) -> None:
-        """Refuse a source that has changed since the first pass began."""
+        """Raise an error if the source has changed since the first pass began."""
         now = self._identity()
         self.identity = now if self.identity is None else self.identity
         if now != self.identity:
             raise changed(files_of(self.identity), files_of(now))
 
     def _reading(self, chunk: Chunk) -> None:
-        """Rows are read in advance: show how many, end where that was asked for."""
+        """Show progress while rows are read in advance, and end the run if ``stop`` returns True."""
         self._end_if_asked()
         self.live.show(chunk.read, self.stream.total, chunk.first + chunk.rows, self.epoch, self.passes)
 
     def _again(self) -> Iterator[tuple[Matrix, np.ndarray, np.ndarray | None]]:
-        """All rows once more, in the order of the first pass, with labels that the model knows."""
+        """Yield all rows once more, in the order of the first pass, with labels as the model encodes them."""
         for chunk in self._pass(None, 0):
             self._end_if_asked()
             yield chunk.matrix, labels(chunk.y) if self.model.classifies else chunk.y, chunk.weights
@@ -359,7 +413,7 @@ class Training:
         self.row += part.rows
 
     def _check(self, part: Part) -> None:
-        """Refuse rows without a label, and labels that are none of the classes."""
+        """Raise a ValueError for rows without a label, and for labels that are not among the classes."""
         y = part.y
         numbers = self.row + np.arange(part.rows) if part.numbers is None else part.numbers
         missing = unlabelled(y)
@@ -389,7 +443,7 @@ class Training:
             self._line()
 
     def _line(self) -> None:
-        """A line of the table: at powers of two, and at the end."""
+        """Append a line to the table, at powers of two and at the end."""
         if self.judged[0, 0] <= 0.0:
             return
         (recent, *sums), (total, *all_sums) = self.judged.tolist()
@@ -406,7 +460,7 @@ class Training:
     # ---- being cut off ---------------------------------------------------------------------------------------------
 
     def _pause(self) -> None:
-        """Between two parts: write a checkpoint where one is due, end where that was asked for."""
+        """Write a checkpoint if one is due, and end the run if ``stop`` returns True; called between two parts."""
         self._end_if_asked()
         if self.checkpoints is not None:
             when, learned = self.kept
@@ -423,7 +477,7 @@ class Training:
             raise StoppedError(f"stopped {where}")
 
     def checkpoint(self) -> None:
-        """Write where the run is."""
+        """Write the state of the run as a checkpoint."""
         if self.checkpoints is None or not self.stream.repeatable:
             return
         self.checkpoints.write({

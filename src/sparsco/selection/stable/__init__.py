@@ -1,7 +1,7 @@
-"""Selections that hold: staged learning on many paths, purging what they do not agree on.
+"""Stable selections of features: staged learning on many paths, and purging of the features they do not agree on.
 
-``scaling`` scales rows and columns, ``sts`` is our method, ``bursts`` the paper's, ``row_store`` the rows of a stream,
-``estimators`` the scikit-learn side of all of them and ``report`` how stable any estimator's selection is.
+``scaling`` scales rows and columns, ``sts`` is our method, ``bursts`` the method of the paper, ``row_store`` the rows
+of a stream.  ``estimators`` are the scikit-learn estimators, and ``report`` measures the stability of any selection.
 """
 
 from .bursts import Stabilized

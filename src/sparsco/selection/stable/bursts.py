@@ -1,9 +1,10 @@
 """Stabilized truncated SGD (Ma and Zheng): bursts, informative truncation, purging, annealed gravity.
 
-Their algorithms 1 to 4 with the misprints resolved as docs/notation.md says.  A burst is K plain SGD steps on the
-stable set and then a pull w_j <- S(w_j, g0 k_j), k_j the number of its examples that have feature j.  A stage is n_K
-bursts on each of M paths; then features whose weight survived too few of the bursts that they appeared in are purged,
-and the gravity g0 becomes the beta-quantile of |dw_j| / k_j, beta annealed as the model gets sparse.
+These are their algorithms 1 to 4, with the misprints resolved as in docs/notation.md.  A burst is K plain SGD steps on
+the stable set and then a pull w_j <- S(w_j, g0 k_j), with k_j the number of its examples that have feature j.
+
+A stage is n_K bursts on each of M paths.  Then features whose weight survived too few of the bursts that they appeared
+in are purged.  The gravity g0 becomes the beta-quantile of |dw_j| / k_j, with beta annealed as the model gets sparse.
 """
 
 from __future__ import annotations
@@ -37,9 +38,12 @@ MANY_ROWS = 10_000
     alpha="lets K grow; None: it stays",
 )
 class Stabilized(NamedTuple):
-    """Constants: step ``eta``, burst size ``K`` (None: 5, from 10,000 rows on 50), ``bursts`` in a stage, ``paths``,
-    rejection rate ``beta0`` and its annealing rate ``gamma``, purging threshold ``pi0``, evidence ``delta`` that a
-    feature must exceed to be judged, ``passes``; ``alpha`` (None: K stays) lets K grow as K log(1 / (alpha d)).
+    """Stabilized truncated SGD (Ma and Zheng), with its constants.
+
+    They are the step ``eta``, the burst size ``K`` (None: 5, from 10,000 rows on 50), ``bursts`` in a stage, ``paths``
+    and ``passes``.  ``beta0`` is the rejection rate and ``gamma`` its annealing rate.  ``pi0`` is the purging threshold
+    and ``delta`` the evidence that a feature must exceed to be judged.  ``alpha`` lets K grow as K log(1 / (alpha d));
+    with None K stays.
     """
 
     eta: float = 0.1
@@ -54,7 +58,7 @@ class Stabilized(NamedTuple):
     alpha: float | None = None
 
     def check(self) -> None:
-        """Refuse what makes no sense."""
+        """Raise a ValueError for a constant out of its range."""
         for name in ("K", "bursts", "paths", "passes"):
             count = getattr(self, name)
             if not (count is None and name == "K" or isinstance(count, numbers.Integral) and count >= 1):
@@ -68,12 +72,12 @@ class Stabilized(NamedTuple):
             raise ValueError(f"Stabilized(alpha={self.alpha!r}): it must lie between 0 and 1, both excluded.")
 
     def burst_size(self, n: int) -> int:
-        """K for n rows."""
+        """Return K for n rows."""
         return int(self.K) if self.K is not None else 5 if n < MANY_ROWS else 50
 
 
 def annealed(d: Any, beta0: float, gamma: float) -> Any:
-    """The rejection rate at density d: beta0 at 1, 0 at 0; the larger gamma, the faster it falls.
+    """Return the rejection rate at density d: beta0 at 1, 0 at 0; the larger gamma is, the faster it falls.
 
     >>> float(annealed(0.0, 0.7, 0.0)), float(annealed(1.0, 0.7, 0.0)), float(annealed(0.5, 0.7, 0.0))
     (0.0, 0.7, 0.35)
@@ -85,7 +89,7 @@ def annealed(d: Any, beta0: float, gamma: float) -> Any:
 
 
 class Bursts:
-    """One model's run: weights of all paths on the stable set, carried-over evidence, gravity.
+    """The run of one model: weights of all paths on the stable set, carried-over evidence, gravity.
 
     ``p`` is the number of features that densities are shares of; ``columns`` are those that may be used.
     """
@@ -95,17 +99,20 @@ class Bursts:
         self.columns, M, q = columns, int(method.paths), len(columns)
         self.W, self.b = np.zeros((M, q)), np.zeros(M)
         self.begun = np.zeros(M, np.int64)
-        """Orders drawn by each path."""
+        """The number of orders drawn by each path."""
         self.kept, self.size, self.nonzeros = np.ones(q, np.bool_), q, 0
         self.probability = np.ones(p)
         self.evidence = np.zeros((q, 3))
-        """Of each feature: bursts that it appeared in since it was last judged, those that it survived, and the number
-        of paths on which its weight is not zero."""
+        """Three counts for each feature.
+
+        They are the bursts that it appeared in since it was last judged, the bursts that it survived, and the paths on
+        which its weight is not zero.
+        """
         self.g0, self.beta, self.K, self.examples = 0.0, method.beta0, 0, 0
         self.stages: list[dict[str, Any]] = []
 
     def learn(self, examples: Examples, model: int, passes: int, threads: Pool, watch: Any = None) -> None:
-        """Stages until every path has seen the rows ``passes`` times, in orders of its own; the rows are only read.
+        """Run stages until every path has seen the rows ``passes`` times, in its own orders; the rows are only read.
 
         ``watch`` is called after every stage.
         """
@@ -129,7 +136,7 @@ class Bursts:
                 rows = rows.only(self._shrink())
 
     def _drawn(self, path: int, order: np.ndarray, at: np.ndarray, steps: int) -> np.ndarray:
-        """The path's next examples; where its order ends, a new one begins."""
+        """Return the next examples of a path; a new order begins where its order ends."""
         drawn, done = np.empty(steps, np.uint32), 0
         while done < steps:
             if at[path] == len(order):
@@ -142,14 +149,14 @@ class Bursts:
         return drawn
 
     def _stage(self, rows: Examples, model: int, drawn: list[np.ndarray], threads: Pool) -> list[Any]:
-        """The bursts of all paths: of each which features were touched, |dw| / k of each, and what became of it."""
+        """Run the bursts of all paths; return for each path the features touched, |dw| / k of each, and their fates."""
         paths: list[_Path] = [
             _Path(rows, model, drawn[path], self.W[path], self.b[path : path + 1], self.kept, self.k[path],
                   self.before[path])
             for path in range(len(drawn))
         ]  # fmt: skip
         columns: list[Any] = [slice(None)] * len(paths)
-        if not threads.shares_memory:  # no more than a path needs: its rows and their features
+        if not threads.shares_memory:  # send only what a path needs: its rows and their features
             paths, columns = (list(part) for part in zip(*(path.alone() for path in paths), strict=True))
         share = -(-len(paths) // threads.count)
         items = [(paths[first : first + share],) for first in range(0, len(paths), share)]
@@ -164,7 +171,7 @@ class Bursts:
         return notes
 
     def _end_stage(self, notes: list[Any]) -> None:
-        """Purge what was truncated too often, anneal, and set the gravity."""
+        """Purge the features that were truncated too often, anneal the rejection rate, and set the gravity."""
         features, ratios, fates = (np.concatenate(parts) for parts in zip(*notes, strict=True))
         judged = np.empty(len(features), np.uint32)
         count, change = tally(features, fates, self.evidence, judged, self.k[0])
@@ -191,7 +198,7 @@ class Bursts:
             self.K = max(1, math.ceil(K * math.log(1.0 / (self.method.alpha * max(density, 1.0 / self.p)))))
 
     def _shrink(self) -> np.ndarray:
-        """Cut the paths down to the stable set; returns which of the columns stay."""
+        """Restrict the paths to the stable set; return the indices of the columns that stay."""
         stay = np.flatnonzero(self.kept)
         self.columns, self.W, self.evidence = self.columns[stay], self.W[:, stay].copy(), self.evidence[stay]
         self.kept = np.ones(len(stay), np.bool_)
@@ -200,12 +207,12 @@ class Bursts:
 
     @property
     def weights(self) -> np.ndarray:
-        """The mean over paths, of the columns in the stable set."""
+        """Return the mean weights over the paths, for the columns in the stable set."""
         return self.W.mean(axis=0)
 
 
 class _Path(NamedTuple):
-    """One path in one stage: its rows, in their order, and what they change."""
+    """A path in one stage: its rows in their order, and the arrays that they change."""
 
     examples: Examples
     model: int
@@ -217,7 +224,7 @@ class _Path(NamedTuple):
     before: np.ndarray
 
     def alone(self) -> tuple[_Path, np.ndarray]:
-        """The same with its own rows and their features only, and which features these are."""
+        """Return the path with its own rows and their features only, and the numbers of these features."""
         own = self.examples.take(self.order)
         columns, places = np.unique(own.rows.indices, return_inverse=True)
         rows = Matrix(own.rows.indptr, places.astype(np.uint32), own.rows.data, len(columns))
@@ -228,7 +235,7 @@ class _Path(NamedTuple):
 
 
 def _run_paths(paths: list[_Path], constants: tuple[int, float, float, Any, bool]) -> list[Any]:
-    """The bursts of some paths; weights and notes of each."""
+    """Run the bursts of some paths; return the weights and notes of each."""
     found = []
     for examples, model, order, w, b, kept, k, before in paths:
         room = int(np.diff(examples.rows.indptr)[order].sum())
@@ -246,10 +253,11 @@ def burst(
     indptr, indices, data, y, weights, order, K, eta, g0, loss, intercept, w, bias, kept, k, before, features, ratios,
     fates,
 ):  # fmt: skip
-    """Bursts of K examples of ``order``, each followed by w_j <- S(w_j, g0 k_j); k (zeros) and ``before`` are scratch.
+    """Run bursts of K examples of ``order``, each followed by w_j <- S(w_j, g0 k_j); return the number of notes.
 
-    Notes for every burst and feature in it |w_j - its value at the burst's start| / k_j before the pull, whether the
-    weight survived, and the change of the number of paths on which it is not zero.  Returns how many notes there are.
+    There is a note for every burst and every feature in it.  A note has three numbers: |w_j - its value at the burst's
+    start| / k_j before the pull; 1 if the weight survived, else 0; and the change of the number of paths on which it is
+    not zero.  k (zeros) and ``before`` are scratch.
     """
     count, first = 0, 0
     for a in range(order.size):
@@ -286,9 +294,9 @@ def burst(
 
 @kernel
 def tally(features, fates, evidence, judged, seen):
-    """Add the notes of a stage to the evidence; ``judged`` gets every feature once (``seen``: zeros, scratch).
+    """Add the notes of a stage to the evidence; store every feature in ``judged`` once (``seen``: zeros, scratch).
 
-    Returns how many these are and by how much the number of features with a nonzero weight has changed.
+    Return the number of these features, and the change of the number of features with a nonzero weight.
     """
     count, change = 0, 0
     for r in range(features.size):

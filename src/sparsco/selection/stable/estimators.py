@@ -15,32 +15,33 @@ from .linear import StableLinearModel
 
 
 class StableSparseClassifier(MarginClassifier, StableLinearModel):
-    """A linear classifier on few features that hold under other orders and samples of the rows.
+    """A linear classifier on few features, whose selection is stable under other orders and samples of the rows.
 
     Parameters
     ----------
     n_features : int, float or "auto"
-        How many features to keep: a number, a share of all columns, or by cross-validation the fewest within one
-        standard error of the best.
-    loss : {"logistic", "hinge", "squared-hinge", "squared"} or a loss record
-        More than two classes are learned one against the rest, on one set of features for all.
+        The number of features to keep, or a share of all columns.  "auto" takes, by cross-validation, the fewest
+        features within one standard error of the best.
+    loss : str or a loss record
+        One of "logistic" (or "log_loss"), "hinge", "squared-hinge" (or "squared_hinge"), "squared" (or
+        "squared_error"). More than two classes are learned one against the rest, on one set of features for all.
     method : {"sts", "paper"} or a record
-        "sts": staged learning on many paths (:class:`sparsco.selection.stable.STS` has its constants).  "paper":
-        stabilized truncated SGD (:class:`sparsco.selection.stable.Stabilized`), which decides the number of
-        features itself.
+        "sts" is staged learning on many paths (:class:`sparsco.selection.stable.STS` has its constants).  "paper" is
+        stabilized truncated SGD (:class:`sparsco.selection.stable.Stabilized`), which decides the number of features
+        itself.
     prepare : {"auto", "rows", "columns", None}
         "columns" divides columns by the root mean square of their nonzeros.  "rows" also takes square roots and brings
-        rows to one norm, which suits text; ``coef_`` are then weights of what was prepared.  "auto" (of "sts"): "rows"
-        where most entries are zero and columns are in one unit, else "columns"; ``preparation_`` says which.
+        rows to one norm, which suits text; ``coef_`` are then weights of the prepared columns.  "auto" with "sts" is
+        "rows" if most entries are zero and columns are in one unit, else "columns".  ``preparation_`` is the result.
     class_weight, fit_intercept, random_state
         As in scikit-learn.
     n_jobs : int, optional
-        Threads for the paths; the result does not depend on it.
+        The number of threads for the paths; the result does not depend on it.
 
     Notes
     -----
     ``partial_fit`` keeps the rows of a stream on the features that are still in question, at most ``STS.memory``
-    nonzeros; while it can keep all of them the model is that of ``fit``.  See docs/stable.md.
+    nonzeros.  As long as it can keep all of them the model is that of ``fit``.  See docs/stable.md.
 
     Examples
     --------
@@ -67,7 +68,10 @@ class StableSparseClassifier(MarginClassifier, StableLinearModel):
         self.class_weight = class_weight
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn further rows.  Without ``classes`` in the first call, new ones may come in any call."""
+        """Learn further rows, and return the estimator.
+
+        Without ``classes`` in the first call, new ones may come in any call.
+        """
         return self._partial_fit(X, y, sample_weight, classes)
 
     def _new_classes(self, y: np.ndarray, classes: Any, anew: bool = True) -> None:
@@ -88,7 +92,7 @@ class StableSparseClassifier(MarginClassifier, StableLinearModel):
             self.classes_, _ = two_or_more(y, "y")
         else:
             self.classes_ = np.union1d(self.classes_, y)
-        # rows are kept with codes by order of appearance, so that a new class changes none
+        # codes of labels follow the order of appearance, so that a new class does not change the codes of kept rows
         self._labels += [label for label in self.classes_.tolist() if label not in self._labels]
 
     def _coded(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -106,11 +110,18 @@ class StableSparseClassifier(MarginClassifier, StableLinearModel):
 
 
 class StableSparseRegressor(RegressorMixin, StableLinearModel):
-    """A linear regression on few features that hold under other orders and samples of the rows.
+    """A linear regression on few features, whose selection is stable under other orders and samples of the rows.
 
-    Parameters as in :class:`StableSparseClassifier`, without ``class_weight``; ``loss`` is "squared", "huber",
-    "epsilon-insensitive", "quantile" or a record, and ``prepare="auto"`` is "columns".  ``y`` may have several columns,
-    with one set of features for all.
+    Parameters
+    ----------
+    loss : str or a loss record
+        One of "squared" (or "squared_error"), "huber", "epsilon-insensitive" (or "epsilon_insensitive"), "quantile".
+    n_features, method, prepare, fit_intercept, random_state, n_jobs
+        As in :class:`StableSparseClassifier`, without ``class_weight``; ``prepare="auto"`` is "columns".
+
+    Notes
+    -----
+    ``y`` may have several columns, with one set of features for all.
 
     Examples
     --------
@@ -129,7 +140,7 @@ class StableSparseRegressor(RegressorMixin, StableLinearModel):
     _outputs: int | None
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn further rows."""
+        """Learn further rows, and return the estimator."""
         return self._partial_fit(X, y, sample_weight)
 
     def _coded(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -142,12 +153,12 @@ class StableSparseRegressor(RegressorMixin, StableLinearModel):
 
     @property
     def coef_(self) -> np.ndarray:
-        """Weights (features,), or (outputs, features) where y has columns."""
+        """Return the weights: (features,), or (outputs, features) if y has columns."""
         coef = super().coef_
         return coef if self._outputs is not None else coef.ravel()
 
     def predict(self, X: Any) -> np.ndarray:
-        """The predicted target of each row, (rows,) or (rows, outputs)."""
+        """Return the predicted target of each row, (rows,) or (rows, outputs)."""
         p, loss = self._margins(X), self.loss_record()
         p = p[:, 0] if self._outputs is None else p
         return loss.predicted(p)

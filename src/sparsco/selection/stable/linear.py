@@ -1,4 +1,4 @@
-"""What the stable estimators share: rows and targets in, stages or bursts, the model out."""
+"""The base of the stable estimators: rows and targets in, stages or bursts, the model out."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from .sts import STS, Plan, Stage, Validated, choose_size, fit_stages, margins_o
 
 METHODS = {"sts": STS(), "paper": Stabilized()}
 FLOOR = 1000
-"""Features that a stream with n_features="auto" does not go below before it keeps fewer rows."""
+"""The number of features at which a stream with n_features="auto" keeps fewer rows, not fewer features."""
 
 
 class Answer(NamedTuple):
-    """A model on a stable set, and how it came about."""
+    """A model on a stable set, with its stages and its validation."""
 
     model: Stage
     path: list[Stage]
@@ -48,20 +48,20 @@ class Answer(NamedTuple):
 
 
 class StableState(LifeCycle):
-    """What a stable estimator has learned so far."""
+    """The state of the fit of a stable estimator, which owns it."""
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
         self.model: Answer | None
         self.seed = seed
         self.kept: Kept | None = None
-        """The rows of a stream."""
+        """The rows of a stream that are kept."""
         self.running: list[Bursts] | None = None
-        """A stream of the paper's method."""
+        """The runs of a stream of the paper's method."""
         self.preparation: Any = None
 
     def snapshot(self) -> Callable[[], None]:
-        """Return a function that puts this state back to where it is now, rows and runs included."""
+        """Return a function that restores this state as it is now, including rows and runs."""
         restore_fields = super().snapshot()
         kept = None if self.kept is None else self.kept.snapshot()
         running = copy.deepcopy(self.running)
@@ -79,7 +79,7 @@ class StableState(LifeCycle):
 
 
 class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
-    """What the classifier and the regressor share."""
+    """The base of the stable classifier and the stable regressor."""
 
     known_losses: dict[str, Any]
     _takes_columns = False
@@ -97,20 +97,20 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    # ---- what the classifier and the regressor say themselves ------------------------------------------------------
+    # ---- hooks that the classifier and the regressor implement -----------------------------------------------------
 
     def _coded(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """y as numbers (rows, columns) and the rows' weights."""
+        """Return y as numbers (rows, columns) and the weights of the rows."""
         raise NotImplementedError
 
     def _targets(self, y: np.ndarray) -> np.ndarray:
-        """(models, rows) of coded y."""
+        """Return the targets (models, rows) of coded y."""
         raise NotImplementedError
 
     # ---- learning --------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from rows X and targets y."""
+        """Learn from rows X and targets y, and return the estimator."""
         with unchanged_on_error(self):
             self._begin()
             matrix, y, weights = self._validated(X, y, sample_weight, reset=True)
@@ -169,7 +169,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         return matrix, y, weights
 
     def _new_classes(self, y: np.ndarray, classes: Any, anew: bool = True) -> None:
-        """What y may be."""
+        """Update the classes from y; a regression has none."""
 
     def _add(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, room: float) -> None:
         matrix, y, weights = _counted(matrix, y, weights)
@@ -178,7 +178,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         self._fit.kept.add(matrix, y, weights, self._least(), self._purge)
 
     def _burst_through(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> None:
-        """The paper's method over a chunk: every path has its rows in an order of its own, once."""
+        """Run the paper's method over a chunk: every path learns its rows once, in its own order."""
         if self._fit.running is None:
             self._fit.preparation = Preparation(self._kind(), matrix.d)
             self._fit.running = self._new_bursts(np.arange(matrix.d), len(self._targets(y)))
@@ -197,7 +197,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         return [Bursts(method, plan.loss, columns, p, self._fit.seed + k, plan.intercept) for k in range(models)]
 
     def _kind(self) -> str | None:
-        """Of preparation; roots are not for regressions and not in the paper."""
+        """Return the kind of preparation; square roots are neither for regressions nor in the paper."""
         staged = isinstance(self._method(), STS)
         return self.prepare if self.prepare != "auto" or staged and self.loss_record().classifies else "columns"
 
@@ -205,7 +205,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         return FLOOR if isinstance(self.n_features, str) else self._size(self.n_features_in_)
 
     def _size(self, most: int) -> int:
-        """n_features as a number of features."""
+        """Return n_features as a number of features."""
         k = self.n_features
         wanted = int(k) if isinstance(k, numbers.Integral) else max(1, round(k * self.n_features_in_))
         return min(wanted, most)
@@ -263,7 +263,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         return self._burst_answer(runs)
 
     def _burst_answer(self, runs: list[Bursts]) -> Answer:
-        """The mean over paths; every model has its own set."""
+        """Return the mean over the paths of each run; every model has its own set of features."""
         w = np.zeros((len(runs), self.n_features_in_))
         for model, run in enumerate(runs):
             w[model, run.columns] = run.weights
@@ -277,6 +277,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
     # ---- reading the model -----------------------------------------------------------------------------------------
 
     def loss_record(self) -> Any:
+        """Return the loss that is learned, as a record."""
         loss = named("loss", self.loss, self.known_losses)
         loss.check()
         return loss
@@ -289,13 +290,14 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
 
     @property
     def fit_state(self) -> StableState:
-        """What was learned so far."""
+        """Return the state of the fit; an empty state before the first fit."""
         return vars(self).get("_fit") or StableState()
 
     def convert(self) -> Answer:
-        """Learn the model from the rows of a stream, where that is not done yet; return it.
+        """Learn the model from the rows of a stream, if that is not done yet, and return it.
 
-        Whatever needs the model calls this: ``coef_``, ``predict`` and others.  The stream can go on afterwards.
+        Every reader of the model calls this method: ``coef_``, ``predict`` and others.  The stream can go on
+        afterwards.
         """
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
@@ -306,7 +308,8 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
 
     @property
     def coef_(self) -> np.ndarray:
-        """Weights (models, features) of the columns given, or of the prepared ones with ``prepare="rows"``."""
+        """Return the weights (models, features) of the given columns, or of the prepared ones with ``prepare="rows"``.
+        """
         model = self.convert().model
         w = np.zeros((len(model.coef), self.n_features_in_))
         w[:, model.features] = model.coef
@@ -316,35 +319,41 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
 
     @property
     def intercept_(self) -> np.ndarray:
-        """Intercepts, one per model."""
+        """Return the intercepts, one per model."""
         return self.convert().model.intercept
 
     @property
     def n_nonzero_(self) -> int:
-        """Features with a weight."""
+        """Return the number of features with a nonzero weight."""
         return int(self._get_support_mask().sum())
 
     @property
     def preparation_(self) -> str | None:
-        """How rows are prepared: what ``prepare="auto"`` came to."""
+        """Return the preparation of the rows, with ``prepare="auto"`` decided."""
         self.convert()
         return self._fit.preparation.kind
 
     @property
     def stages_(self) -> list[dict[str, Any]]:
-        """Of each stage: the size of the stable set, the gravity, the rejection rate; of STS also the step and kappa,
-        the mean agreement of two paths on the next set."""
+        """Return a dict for each stage: the size of the stable set, the gravity, the rejection rate.
+
+        With STS it also has the step and kappa, the mean agreement of two paths on the next set.
+        """
         return self.convert().stages
 
     @property
     def selection_probabilities_(self) -> np.ndarray:
-        """Of each feature: the share of paths that would keep it (the paper's method: of bursts that it survived) when
-        it was last judged; 0 where it never occurred."""
+        """Return for each feature the share of paths that would keep it when it was last judged.
+
+        0 if it never occurred.
+
+        For the paper's method it is the share of bursts that the feature survived.
+        """
         return self.convert().probabilities
 
     @property
     def size_path_(self) -> list[dict[str, Any]]:
-        """The nested sets, the largest first: size, features, coef (of prepared columns), intercept."""
+        """Return the nested sets, the largest first: size, features, coef (of prepared columns), intercept."""
         return [
             {"size": len(stage.features), "features": stage.features, "coef": stage.coef, "intercept": stage.intercept}
             for stage in self.convert().path
@@ -352,12 +361,15 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
 
     @property
     def validation_path_(self) -> dict[str, Any] | None:
-        """With ``n_features="auto"``: sizes, their cross-validated errors, the standard error, the size chosen."""
+        """Return sizes, their cross-validated errors, the standard error and the chosen size; None without "auto".
+
+        They exist only with ``n_features="auto"``.
+        """
         validated = self.convert().validated
         return None if validated is None else validated._asdict()
 
     def at_size(self, k: int) -> Self:
-        """A copy with the largest set of the path that has at most k features."""
+        """Return a copy with the largest set of the path that has at most k features."""
         answer = self.convert()
         fits = [stage for stage in answer.path if len(stage.features) <= k]
         if not fits:
@@ -388,6 +400,6 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
 
 
 def _counted(matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> tuple[Matrix, np.ndarray, np.ndarray]:
-    """The rows of positive weight."""
+    """Return the rows of positive weight."""
     here = np.flatnonzero(weights)
     return (matrix, y, weights) if len(here) == len(weights) else (matrix.take(here), y[here], weights[here])

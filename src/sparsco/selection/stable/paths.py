@@ -1,6 +1,6 @@
-"""Paths: averaged SGD on a half of the rows each, run side by side by threads.
+"""Paths: averaged SGD on a half of the rows each, run side by side in threads.
 
-A path's numbers depend on the seed, the stage and the path alone, so any number of threads gives the same bits.
+The numbers of a path depend on the seed, the stage and the path alone, so any number of threads gives the same bits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...losses import derivative
 
 
 class Examples(NamedTuple):
-    """Prepared rows, and of each the targets by model (models, rows) and the weight; float64."""
+    """Prepared rows with the targets by model (models, rows) and the weight of each row; float64."""
 
     rows: Matrix
     targets: np.ndarray
@@ -25,14 +25,16 @@ class Examples(NamedTuple):
 
     @property
     def n(self) -> int:
+        """Return the number of rows."""
         return len(self.rows)
 
     def take(self, order: np.ndarray) -> Examples:
-        """A copy of these rows."""
+        """Return a copy of the rows in ``order``."""
         return Examples(self.rows.take(order), np.ascontiguousarray(self.targets[:, order]), self.weights[order])
 
     def only(self, columns: np.ndarray) -> Examples:
-        """With these columns alone, in ascending order, renumbered; the row arrays are overwritten."""
+        """Return the rows with these columns alone, in ascending order and renumbered; the row arrays are overwritten.
+        """
         if len(columns) == self.rows.d:
             return self
         new = np.full(self.rows.d, -1, np.int64)
@@ -43,7 +45,10 @@ class Examples(NamedTuple):
 
 
 def rows_of_paths(n: int, paths: int, subsample: float, seed: int, first: int = 0) -> list[np.ndarray]:
-    """The rows of each path: paths 2i and 2i + 1 share out all rows by coin flips; ``subsample`` 1 gives all to all."""
+    """Return the rows of each path: paths 2i and 2i + 1 divide all rows by coin flips.
+
+    With ``subsample`` 1 each has all rows.
+    """
     if subsample == 1.0:
         return [np.arange(n)] * paths
     numbers, out = np.arange(first, first + n), []
@@ -54,14 +59,20 @@ def rows_of_paths(n: int, paths: int, subsample: float, seed: int, first: int = 
 
 
 def starting_intercepts(loss: Any, targets: np.ndarray) -> tuple[np.ndarray, float]:
-    """Of each model, and the factor of steps: margins' scale over derivatives', but at least the inverse curvature."""
+    """Return the starting intercept of each model, and the factor of steps.
+
+    The factor is the scale of margins over that of derivatives, but at least the inverse curvature.
+    """
     b, margins, slopes = loss.units(targets.mean(axis=1), targets.std(axis=1))
     ratio = np.where(targets.std(axis=1) > 0.0, margins / slopes, 0.0)
     return b, max(1.0 / loss.smoothness, float(ratio.max(initial=0.0)))
 
 
 def step_sizes(examples: Examples, mean_square: float, loss: Any, factor: float) -> np.ndarray:
-    """factor / (1 + mean ||x||^2) for every row; a regression's at most factor / (1 + ||x||^2): none overshoots."""
+    """Return the step factor / (1 + mean ||x||^2) for every row.
+
+    For a regression it is at most factor / (1 + ||x||^2), so that no step overshoots.
+    """
     steps = np.full(examples.n, factor / (1.0 + mean_square))
     if loss.classifies:
         return steps
@@ -73,7 +84,7 @@ def run_path(
     examples: Examples, model: int, order: np.ndarray, steps: np.ndarray, loss: Any, b: float, intercept: bool,
     passes: int, seed: int, first: int,
 ) -> tuple[np.ndarray, float]:  # fmt: skip
-    """The mean of all iterates of some shuffled passes from zero (and b)."""
+    """Return the mean of all iterates of some shuffled passes, started from zero (and b)."""
     cell, bias, t = np.zeros((examples.rows.d, 2)), np.array([b, 0.0]), 0
     order, random = order.astype(np.uint32), key(seed, Purpose.PATH)[0]
     for k in range(passes):
@@ -87,7 +98,10 @@ def run_path(
 
 @kernel
 def learn(indptr, indices, data, y, weights, steps, order, loss, intercept, cell, bias, t):
-    """Plain SGD; cell holds w and A = sum of t eta c x, so that the mean of the T iterates before a step is w + A/T."""
+    """Run plain SGD over the rows in ``order``, and return the number of steps so far.
+
+    cell holds w and A = sum of t eta c x, so that the mean of the T iterates before a step is w + A/T.
+    """
     for k in range(order.size):
         i = U(order[k])
         ahead = U(indptr[U(order[min(k + 3, order.size - 1)])])
@@ -113,14 +127,14 @@ def learn(indptr, indices, data, y, weights, steps, order, loss, intercept, cell
 
 @kernel
 def sum_squares(indices, data, out):
-    """Add the squares of each column."""
+    """Add the squares of the entries of each column to ``out``."""
     for r in range(U(data.size)):
         out[U(indices[r])] += data[r] * data[r]
 
 
 @kernel
 def shuffle(order, key, first):
-    """A random order in place, by draws numbered from ``first``."""
+    """Shuffle ``order`` in place, by draws numbered from ``first``."""
     for k in range(1, order.size):
         bits = draw(key, U(first) + U(k))
         j = ((bits >> U(32)) * U(k + 1)) >> U(32)
@@ -129,11 +143,11 @@ def shuffle(order, key, first):
 
 @kernel
 def keep_columns(indptr, indices, data, new):
-    """Drop in place the entries whose column has no new number; returns how many are left."""
+    """Drop in place the entries whose column has no new number; return the number of entries left."""
     left, start = U(0), U(indptr[0])
     for i in range(indptr.size - 1):
         stop = U(indptr[U(i + 1)])
-        for r in range(start, stop):  # what is dropped is overwritten by the next: no branch to guess
+        for r in range(start, stop):  # the next entry overwrites a dropped one, so there is no branch to predict
             j, x = new[U(indices[r])], data[r]
             indices[left] = j
             data[left] = x

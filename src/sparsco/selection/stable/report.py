@@ -1,4 +1,4 @@
-"""How stable an estimator's selection is: fits on shuffled and on sampled rows, compared pair by pair."""
+"""The stability of an estimator's selection: fits on shuffled and on sampled rows, compared pair by pair."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ...metrics.selection import cohen_kappa, jaccard, support
 
 
 class Repeated(NamedTuple):
-    """What repeated fits have in common: one entry per fit, or per pair of fits."""
+    """The agreement of repeated fits: one entry per fit, or per pair of fits."""
 
     kappa: np.ndarray
     """Cohen's kappa of each pair of selections: 1 for the same features, 0 for what chance gives."""
     jaccard: np.ndarray
     frequency: np.ndarray
-    """Of each feature the share of fits that select it."""
+    """The share of fits that select each feature."""
     error: np.ndarray
-    """Of each fit on rows held out: the share of wrong labels, or the root mean squared error."""
+    """The error of each fit on rows held out: the share of wrong labels, or the root mean squared error."""
     nonzeros: np.ndarray
 
     def __str__(self) -> str:
@@ -35,7 +35,7 @@ class Repeated(NamedTuple):
 class StabilityReport(NamedTuple):
     """Selections under other orders of the rows (``permutations``) and under other rows (``subsamples``).
 
-    The first says whether a method has converged, the second whether its choice holds for data like these; a method
+    The first shows whether a method has converged, the second whether its choice holds for data like these.  A method
     that solves its problem exactly is perfect in the first and may be poor in the second.
     """
 
@@ -46,7 +46,7 @@ class StabilityReport(NamedTuple):
         return f"other orders: {self.permutations}\nother rows:   {self.subsamples}"
 
     def plot(self, *, axes: Any = None) -> Any:
-        """Draw selection frequencies of both kinds, sorted, and return the axes; needs matplotlib."""
+        """Draw the sorted selection frequencies of both kinds, and return the axes; this needs matplotlib."""
         from ...plots.selections import selection_frequencies
 
         return selection_frequencies(self, axes=axes)
@@ -56,12 +56,38 @@ def stability_report(
     estimator: Any, X: Any, y: Any, n_permutations: int = 10, *, subsample: float = 0.8, test: Any = 0.25,
     n_jobs: int | None = None, random_state: int = 0,
 ) -> StabilityReport:  # fmt: skip
-    """Fit copies of an estimator on shuffled rows, and on random shares ``subsample`` of them, and compare.
+    """Return how stable the selection of an estimator is, from fits on shuffled rows and on random shares of the rows.
 
-    Any estimator with ``coef_`` will do, ours or scikit-learn's, also as the last step of a pipeline (its features are
-    then those of that step).  Where it has a ``random_state``, every fit has its own.  Errors are on ``test``: (X, y),
-    or the share of the rows that is held out.  ``n_jobs`` as in joblib.
+    Parameters
+    ----------
+    estimator : a classifier or regressor with ``coef_``
+        An estimator of sparsco or scikit-learn, also as the last step of a pipeline; its features are then those of
+        that step.  If it has a ``random_state``, every fit has its own.
+    X, y : array or sparse matrix, array
+        The rows and their targets.
+    n_permutations : int
+        The number of fits of each kind, at least 2.
+    subsample : float
+        The share of the rows in a fit of the second kind, between 0 and 1.
+    test : float or (X, y)
+        The rows for the errors, or the share of the rows that is held out for them.
+    n_jobs : int, optional
+        As in joblib.
+    random_state : int
+        The seed.
 
+    Returns
+    -------
+    StabilityReport
+        The figures of both kinds of fits; ``print`` shows a summary, ``plot`` draws the selection frequencies.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two fits, if ``subsample`` is not between 0 and 1, or if the model has no ``coef_``.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from sparsco import StableSparseClassifier, stability_report
     >>> rng = np.random.default_rng(0)
@@ -95,7 +121,7 @@ def stability_report(
 def _fitted(
     estimator: Any, X: Any, y: np.ndarray, X_test: Any, y_test: Any, share: float, seed: tuple[int, ...]
 ) -> tuple[np.ndarray, float]:
-    """The features that one fit selects, and its error."""
+    """Return the features that one fit selects, and its error."""
     rng = np.random.default_rng(seed)
     n = len(y)
     order = rng.permutation(n)[: max(1, round(share * n))]
@@ -104,7 +130,7 @@ def _fitted(
     states = {name: random for name in model.get_params() if name == "random_state" or name.endswith("__random_state")}
     model.set_params(**states)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the same for every fit, and the report shows what came of it
+        warnings.simplefilter("ignore")  # every fit gives the same warnings, and the report shows the results
         model.fit(X.iloc[order] if hasattr(X, "iloc") else X[order], y[order])
         predicted = model.predict(X_test)
     if is_classifier(estimator):

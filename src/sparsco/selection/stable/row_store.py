@@ -1,8 +1,8 @@
-"""Rows that a stream keeps: all of them while there is room, then fewer features of each, then fewer rows.
+"""The rows that a stream keeps: all rows while there is room, then fewer features of each, then fewer rows.
 
 A stage of STS only needs rows on its own set.  So when the rows kept have more nonzeros than there is room for, stages
-are run on them and what these purge is forgotten, until the rest fits.  At the least number of features it
-is a uniform sample of the rows that is kept.  What is kept depends on the rows and the seed, not on the cuts.
+are run on them, and the features that these purge are dropped, until the rest fits.  At the least number of features a
+uniform sample of the rows is kept.  The result depends on the rows and the seed, not on the cuts of the stream.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from .sts import Plan, run_stage
 
 
 class Kept:
-    """Rows as they were given, on the columns that are not purged; their y (codes or numbers, (rows, columns of y))
-    and weights; the norms of what was purged; and the sums that prepare them."""
+    """The rows of a stream that are kept, on the columns that are not purged.
+
+    They are stored as given, with their y (codes or numbers, (rows, columns of y)) and weights.  The norms of purged
+    entries and the sums for the preparation are stored too.
+    """
 
     def __init__(self, kind: str | None, room: float, seed: int) -> None:
         self.preparation, self.room, self.seed = Preparation(kind, 0), room, seed
@@ -31,24 +34,24 @@ class Kept:
         self.y, self.weights, self.elsewhere = np.zeros((0, 1)), np.zeros(0), np.zeros(0)
         self.numbers, self.seen = np.zeros(0, np.int64), 0
         self.scales = np.zeros(0)
-        """Of the columns when some were last purged."""
+        """The scales of the columns when some were last purged."""
         self.level = np.uint64(2**64 - 1)
-        """Rows with larger draws are not in the sample."""
+        """The largest draw of the sample; rows with larger draws are not in it."""
 
     def snapshot(self) -> Kept:
-        """A copy that further rows do not change."""
+        """Return a copy that further rows do not change."""
         twin = copy.copy(self)
         twin.preparation, twin.purged = copy.deepcopy(self.preparation), self.purged.copy()
         return twin
 
     def settled(self) -> Kept:
-        """The same rows, with a decision on how to prepare them."""
+        """Return a copy with a decision on the preparation of the rows."""
         twin = copy.copy(self)
         twin.preparation = self.preparation.settled()
         return twin
 
     def add(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, least: int, purge: Any) -> None:
-        """Keep further rows; ``purge(kept)`` says which columns to drop where they have more than ``least``."""
+        """Keep further rows; ``purge(kept)`` returns the columns to drop, if there are more than ``least``."""
         self.preparation.grow(matrix.d)
         self.purged = np.r_[self.purged, np.zeros(matrix.d - len(self.purged), bool)]
         at = 0
@@ -56,7 +59,7 @@ class Kept:
             rest = np.arange(at, len(matrix))
             ends = len(self.rows.data) + np.cumsum(np.diff(matrix.indptr)[rest])
             taken = rest[: int(np.searchsorted(ends, self.room)) + 1]
-            self._append(matrix.take(taken), y[taken], weights[taken])  # a copy: the caller may use his arrays again
+            self._append(matrix.take(taken), y[taken], weights[taken])  # a copy: the caller may reuse the arrays
             at += len(taken)
             while len(self.rows.data) > self.room:
                 self._forget(least, purge)
@@ -79,7 +82,7 @@ class Kept:
         return bits(self.seed, Purpose.RESERVOIR, numbers)
 
     def _without(self, matrix: Matrix, elsewhere: np.ndarray) -> tuple[Matrix, np.ndarray]:
-        """The rows without purged columns, and their squared norms there."""
+        """Return the rows without purged columns, and the squared norms of the purged entries."""
         if not self.purged.any():
             return matrix, elsewhere
         gone = self.purged[matrix.indices]
@@ -103,7 +106,7 @@ class Kept:
             draws = self._draws(self.numbers)
             self.level = np.sort(draws)[len(draws) // 2]
             here = np.flatnonzero(draws <= self.level)
-            if len(here) == len(draws):  # one row that is longer than all the room
+            if len(here) == len(draws):  # one row that alone needs more than the room
                 self.room = float(len(self.rows.data))
                 return
             self.rows, self.y, self.weights = self.rows.take(here), self.y[here], self.weights[here]
@@ -111,17 +114,17 @@ class Kept:
 
     @property
     def columns(self) -> np.ndarray:
-        """Those that occurred and are not purged."""
+        """Return the columns that occurred and are not purged."""
         return np.flatnonzero((self.preparation.counts > 0.0) & ~self.purged)
 
     def prepared(self) -> Matrix:
-        """The rows as they are learned; a copy."""
+        """Return a copy of the rows, prepared for learning."""
         rows = self.preparation.applied(self.rows, self.elsewhere)
         return Matrix(rows.indptr.copy(), rows.indices.copy(), rows.data, rows.d)
 
 
 def purge_by_stage(examples: Examples, columns: np.ndarray, least: int, plan: Plan, threads: Pool) -> np.ndarray:
-    """The columns that one stage drops."""
+    """Return the columns that one stage drops."""
     following = max(least, int(np.ceil(plan.method.keep * len(columns))))
     _, kept = run_stage(examples.only(columns), columns, following, 0, plan, threads)
     return np.delete(columns, kept)

@@ -1,8 +1,8 @@
-"""Rows and columns on one scale, without centring: zeros stay zeros.
+"""Scaling of rows and columns without centring: zeros stay zeros.
 
 "columns" divides every column by the root mean square of its nonzeros.  "rows" also takes square roots, brings rows to
-norm one and then the typical entry to 1: what suits counts and tf-idf.  It adds up entries of different columns, so
-"auto" takes it only where most entries are zero and columns are in one unit.  All constants are running sums.
+norm one and then the typical entry to 1, which suits counts and tf-idf.  It adds up entries of different columns, so
+"auto" takes it only if most entries are zero and columns are in one unit.  All constants are running sums.
 """
 
 from __future__ import annotations
@@ -16,39 +16,45 @@ from ...jit.dispatch import U, kernel
 
 KINDS = ("auto", "rows", "columns", None)
 ONE_UNIT = 1.0
-"""Columns are in one unit where the logarithms of their scales have a smaller standard deviation over all nonzeros."""
+"""The limit of the spread of the columns' scales below which columns are in one unit.
+
+The spread is the standard deviation of the logarithms of the scales over all nonzeros.
+"""
 
 
 class Preparation:
-    """The sums that scale rows: per column the number of nonzeros and the sum of their squares; of all the number of
-    rows, of nonzeros, and the sum of squares."""
+    """The sums that scale rows.
+
+    For each column they are the number of nonzeros and the sum of their squares.  For all columns they are the number
+    of rows, of nonzeros, and the sum of squares.
+    """
 
     def __init__(self, kind: str | None, d: int) -> None:
         self.kind = kind
         self.counts, self.squares, self.totals = np.zeros(d), np.zeros(d), np.zeros(3)
 
     def settled(self) -> Preparation:
-        """The same sums, with what "auto" makes of them."""
+        """Return a copy with "auto" decided from the sums."""
         twin = copy.copy(self)
         if self.kind == "auto":
             twin.kind = "rows" if self._is_sparse and self._spread < ONE_UNIT else "columns"
         return twin
 
     def grow(self, d: int) -> None:
-        """Room for more columns."""
+        """Extend the sums to d columns."""
         if d > len(self.counts):
             more = np.zeros(d - len(self.counts))
             self.counts, self.squares = np.r_[self.counts, more], np.r_[self.squares, more]
 
     def add(self, matrix: Matrix) -> None:
-        """Add these rows to the sums: the same in any cut."""
+        """Add these rows to the sums; the result is the same for any cut of the stream."""
         data = matrix.data.astype(np.float64, copy=False)
         add_to_sums(matrix.indptr, matrix.indices, data, self.counts, self.squares, self.totals)
 
     def applied(self, matrix: Matrix, elsewhere: np.ndarray | None = None) -> Matrix:
-        """Rows prepared with the sums as they are; a column that was never seen has the scale of all.
+        """Return the rows prepared with the current sums; a column that was never seen has the scale of all.
 
-        ``elsewhere`` are the squared norms, before rows are brought to one, of what they have in other columns.
+        ``elsewhere`` are the squared norms of the rows' entries in other columns, before rows are brought to one norm.
         """
         data = matrix.data.astype(np.float64)
         rest, kind = np.zeros(len(matrix)) if elsewhere is None else elsewhere, self.settled().kind
@@ -65,14 +71,14 @@ class Preparation:
 
     @property
     def _spread(self) -> float:
-        """The standard deviation of the logarithms of columns' scales, each column as often as it has nonzeros."""
+        """Return the standard deviation of the logarithms of the columns' scales, weighted by the columns' nonzeros."""
         seen = self.squares > 0.0
         share, logs = self.counts[seen] / self.counts[seen].sum(), np.log(self.scales[seen])
         return float(np.sqrt(share @ np.square(logs - share @ logs)))
 
     @property
     def scales(self) -> np.ndarray:
-        """The root mean square of each column's nonzeros."""
+        """Return the root mean square of the nonzeros of each column."""
         common = np.sqrt(self.totals[2] / self.totals[1]) if self.totals[2] > 0.0 else 1.0
         known = self.squares > 0.0
         return np.where(known, np.sqrt(self.squares / np.where(known, self.counts, 1.0)), common)
@@ -80,7 +86,10 @@ class Preparation:
 
 @kernel
 def add_to_sums(indptr, indices, data, counts, squares, totals):
-    """Of each column the number of nonzeros and the sum of squares; of all the rows, the nonzeros, the squares."""
+    """Add rows to the sums in place.
+
+    The sums are the nonzeros and squares of each column, and the rows, nonzeros and squares in total.
+    """
     for i in range(indptr.size - 1):
         start, stop = U(indptr[U(i)]), U(indptr[U(i + 1)])
         totals[0] += stop > start
@@ -94,7 +103,10 @@ def add_to_sums(indptr, indices, data, counts, squares, totals):
 
 @kernel
 def scale_rows(indptr, indices, data, factors, rest, norm):
-    """In place: signed roots of |x_j| factor_j, then rows to the given norm, ``rest`` being part of their square."""
+    """Replace entries in place by signed roots of |x_j| factor_j, then scale rows to the given norm.
+
+    ``rest`` is the part of the squared norms that is in other columns.
+    """
     for i in range(indptr.size - 1):
         start, stop = U(indptr[U(i)]), U(indptr[U(i + 1)])
         square = rest[U(i)]

@@ -1,8 +1,8 @@
 """STS: staged learning on many paths with a target size.
 
-A stage learns every path from zero on the stable set, averages over iterates and paths, and keeps the share ``keep``
-of features with the largest effect on the margin and the most consistent sign.  Sets are nested; rows are cut down to
-them.
+A stage learns every path from zero on the stable set, and averages over iterates and paths.  It keeps the share
+``keep`` of features with the largest effect on the margin and the most consistent sign.  Sets are nested; rows are
+restricted to them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...util.threads import Pool
 from .paths import Examples, rows_of_paths, run_path, starting_intercepts, step_sizes, sum_squares
 
 FEW_ROWS = 200
-"""With fewer, cross-validation cannot tell sizes apart."""
+"""The number of rows below which cross-validation cannot distinguish sizes."""
 
 
 @part(
@@ -33,8 +33,12 @@ FEW_ROWS = 200
     memory="nonzeros that a stream keeps",
 )
 class STS(NamedTuple):
-    """``paths`` learn a random half of the rows each (``subsample`` 1: all), ``passes`` times a stage (None: 2 to 5, by
-    the number of rows); a stage keeps about the share ``keep`` of its features.  A stream keeps ``memory`` nonzeros."""
+    """Staged learning on many paths with a target size, with its constants.
+
+    Each of ``paths`` learns a random half of the rows (``subsample`` 1: all rows).  It does so ``passes`` times in a
+    stage (None: 2 to 5, by the number of rows).  A stage keeps about the share ``keep`` of its features.  A stream
+    keeps ``memory`` nonzeros.
+    """
 
     paths: int = 16
     keep: float = 0.25
@@ -43,7 +47,7 @@ class STS(NamedTuple):
     memory: int = 1_000_000
 
     def check(self) -> None:
-        """Refuse what makes no sense."""
+        """Raise a ValueError for a constant out of its range."""
         for name in ("paths", "passes", "memory"):
             count = getattr(self, name)
             if not (count is None and name == "passes" or isinstance(count, numbers.Integral) and count >= 1):
@@ -54,7 +58,7 @@ class STS(NamedTuple):
             raise ValueError(f"STS(subsample={self.subsample!r}): it must be 0.5 (halves) or 1 (all rows).")
 
     def passes_over(self, n: int) -> int:
-        """Passes in a stage."""
+        """Return the number of passes over n rows in a stage."""
         return min(5, max(2, -(-5000 // max(n, 1)))) if self.passes is None else int(self.passes)
 
 
@@ -66,13 +70,15 @@ class Stage(NamedTuple):
     intercept: np.ndarray
     step: float
     kappa: float
-    """Mean over pairs of paths of the agreement of their own choices of the next set."""
+    """The agreement of the paths' own choices of the next set, as a mean over pairs of paths."""
     chosen: np.ndarray
     """The share of paths whose own choice has the feature."""
 
 
 def sizes_of_stages(q: int, keep: float, k: int) -> list[int]:
-    """From q to k, each about the share ``keep`` of the one before: equal shares, in whole numbers of stages.
+    """Return the sizes of the stages from q to k, each about the share ``keep`` of the one before.
+
+    The shares are equal, and the number of stages is whole.
 
     >>> sizes_of_stages(1000, 0.25, 20)
     [1000, 272, 74, 20]
@@ -85,7 +91,7 @@ def sizes_of_stages(q: int, keep: float, k: int) -> list[int]:
 
 
 class Plan(NamedTuple):
-    """What is learned and how."""
+    """The problem and the method of a stage: loss, constants, seed and intercept."""
 
     loss: Any
     method: STS
@@ -94,11 +100,11 @@ class Plan(NamedTuple):
 
 
 def fit_stages(examples: Examples, columns: np.ndarray, sizes: list[int], plan: Plan, threads: Pool) -> list[Stage]:
-    """Nested stable sets of these sizes among ``columns``; the examples' arrays are overwritten."""
+    """Return nested stable sets of these sizes among ``columns``; the arrays of the examples are overwritten."""
     examples, found = examples.only(columns), []
     for s, following in enumerate([*sizes[1:], sizes[-1]]):
         factors = np.ones(len(columns))
-        if s == len(sizes) - 1:  # nothing is left to choose: every path may have all rows, rare features larger steps
+        if s == len(sizes) - 1:  # the choice is made: every path may have all rows, and rare features larger steps
             fewer = plan.method._replace(subsample=1.0, paths=(int(plan.method.paths) + 1) // 2)
             plan = plan._replace(method=fewer if plan.method.subsample < 1.0 else plan.method)
             factors = even_out(examples.rows) if plan.loss.classifies else factors
@@ -110,8 +116,11 @@ def fit_stages(examples: Examples, columns: np.ndarray, sizes: list[int], plan: 
 
 
 def even_out(rows: Matrix) -> np.ndarray:
-    """Multiply columns in place by their mean square to the power -1/4, the mean norm of rows staying as it is; returns
-    the factors.  SGD then moves a feature as AdaGrad would, by the inverse root of its frequency."""
+    """Multiply columns in place by their mean square to the power -1/4, and return the factors.
+
+    The mean norm of the rows stays the same.  SGD then moves a feature as AdaGrad would, by the inverse root of its
+    frequency.
+    """
     squares = np.zeros(rows.d)
     sum_squares(rows.indices, rows.data, squares)
     factors = np.where(squares > 0.0, squares, 1.0) ** -0.25
@@ -121,7 +130,10 @@ def even_out(rows: Matrix) -> np.ndarray:
 
 
 def _without_zeros(found: list[Stage]) -> list[Stage]:
-    """A chosen feature whose rows never called for a step in the last stage has the weight of the stage before."""
+    """Return the stages, with weights of the stage before for chosen features that are zero in the last stage.
+
+    The rows of such a feature never made a step in the last stage.
+    """
     last, zero = found[-1], ~found[-1].coef.any(axis=0)
     if len(found) < 2 or not zero.any():
         return found
@@ -131,7 +143,7 @@ def _without_zeros(found: list[Stage]) -> list[Stage]:
 
 @dataclass(frozen=True)
 class _Shared:
-    """What all paths of a stage are given."""
+    """The data that all paths of a stage share."""
 
     examples: Examples
     steps: np.ndarray
@@ -148,7 +160,10 @@ def _run_path(model: int, order: np.ndarray, b: float, first: int, to: _Shared) 
 def run_stage(
     examples: Examples, columns: np.ndarray, following: int, s: int, plan: Plan, threads: Pool
 ) -> tuple[Stage, np.ndarray]:
-    """Stage number s on examples that have these columns alone, and which of them make the following set."""
+    """Run stage number s on examples that have these columns alone.
+
+    Return the stage and the columns of the following set.
+    """
     loss, method, seed, intercept = plan
     n, m, M, q = examples.n, len(examples.targets), int(method.paths), len(columns)
     passes = method.passes_over(n)
@@ -174,12 +189,15 @@ def run_stage(
 
 
 def effect(w: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """What a feature does to the margins: its weights' norm over models (..., models, q) times its root mean square."""
+    """Return the effect of a feature on the margins.
+
+    It is the norm of its weights over models (..., models, q) times its root mean square.
+    """
     return scale * np.sqrt(np.square(w).sum(axis=-2))
 
 
 def best(score: np.ndarray, k: int) -> np.ndarray:
-    """The k largest in ascending order of their number; of equal ones the first.
+    """Return the numbers of the k largest scores in ascending order; of equal scores the first ones are taken.
 
     >>> best(np.array([1.0, 3.0, 2.0, 2.0]), 2).tolist()
     [1, 2]
@@ -192,7 +210,7 @@ def best(score: np.ndarray, k: int) -> np.ndarray:
 
 
 def own_choices(W: np.ndarray, scale: np.ndarray, k: int) -> tuple[np.ndarray, float]:
-    """Of each path the k best features: how many paths have each, as a share, and Cohen's kappa over pairs of paths."""
+    """Return the share of paths that have each feature among their k best, and Cohen's kappa over pairs of paths."""
     M, _, q = W.shape
     if k >= q or M < 2:
         return np.ones(q), 1.0
@@ -208,7 +226,8 @@ def own_choices(W: np.ndarray, scale: np.ndarray, k: int) -> tuple[np.ndarray, f
 
 
 class Validated(NamedTuple):
-    """Cross-validated loss of every size (of classifiers the error rate), its standard error, and what was chosen."""
+    """The cross-validated loss of every size (for classifiers the error rate), its standard error, and the chosen size.
+    """
 
     sizes: np.ndarray
     errors: np.ndarray
@@ -217,8 +236,10 @@ class Validated(NamedTuple):
 
 
 def choose_size(examples: Examples, columns: np.ndarray, plan: Plan, threads: Pool) -> Validated:
-    """The smallest size whose cross-validated error is within one standard error of the least; folds are repeated
-    where rows are few."""
+    """Return the smallest size whose cross-validated error is within one standard error of the least.
+
+    Folds are repeated if rows are few.
+    """
     n = examples.n
     if n < 2:
         raise ValueError("n_features='auto' needs two rows at least and there is one sample only: give a number.")
@@ -248,7 +269,7 @@ def choose_size(examples: Examples, columns: np.ndarray, plan: Plan, threads: Po
 
 
 def _losses(held: Examples, stage: Stage, loss: Any) -> np.ndarray:
-    """Of each held-out row: whether its class is missed, or the value of a regression's loss."""
+    """Return for each held-out row whether its class is missed, or the loss of a regression."""
     p = margins_of(held.rows, stage)
     y = held.targets.T
     if not loss.classifies:
@@ -258,7 +279,7 @@ def _losses(held: Examples, stage: Stage, loss: Any) -> np.ndarray:
 
 
 def margins_of(rows: Matrix, stage: Stage) -> np.ndarray:
-    """Of prepared rows, (rows, models)."""
+    """Return the margins of prepared rows, (rows, models)."""
     w = np.zeros((rows.d, len(stage.coef)))
     w[stage.features] = stage.coef.T
     return margins(*rows[:3], w, np.array(stage.intercept))
