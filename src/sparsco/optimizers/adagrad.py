@@ -49,7 +49,7 @@ class DualAveraging(NamedTuple):
 
 
 def _check(optimizer: Any, problem: Problem) -> None:
-    """Refuse what cannot be done."""
+    """Raise for parameters or a problem that the optimizer does not support."""
     name = type(optimizer).__name__
     if optimizer.eta is not None and not np.all((np.asarray(optimizer.eta) > 0.0) & np.isfinite(optimizer.eta)):
         raise ValueError(f"{name}(eta={optimizer.eta!r}): eta must be a positive number.")
@@ -79,14 +79,14 @@ def _resolve(optimizer: Any, problem: Problem, pilot: Any, rule: Any = None) -> 
 def _schedule(
     optimizer: Any, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
 ) -> adaptive.Schedule:
-    """The arrays for the next ``len(omega)`` steps; the argument ``eta`` is not used."""
+    """Return the arrays for the next ``len(omega)`` steps; the argument ``eta`` is not used."""
     gains = 1.0 / np.asarray(optimizer.eta)
     rule, delta, b0 = optimizer.rule, optimizer.delta, optimizer.b0
     return adaptive.make_schedule(optimizer, problem, block, t, omega, rule, gains, delta, b0)
 
 
 def _start(optimizer: Any, problem: Problem) -> tuple[State, Block]:
-    """Nothing learned; the intercept at b0."""
+    """Return the initial state, with the intercept at b0."""
     return adaptive.start(optimizer, problem, optimizer.b0)
 
 

@@ -112,7 +112,7 @@ def layout(optimizer: Any) -> IdleLayout:
 
 
 def is_lazy(optimizer: Any, problem: Problem, uniform: bool) -> bool:
-    """Whether the watched sums are exact at O(nonzeros): with rho > 0 only for uniform weights."""
+    """Return whether the watched sums are exact at O(nonzeros): with rho > 0 only for uniform weights."""
     return uniform or not problem.penalty.rho
 
 
@@ -135,7 +135,7 @@ def make_schedule(
     optimizer: Any, problem: Problem, block: Block, t: int, omega: np.ndarray, rule: Any, gains: Any, floors: Any,
     centres: Any,
 ) -> Schedule:  # fmt: skip
-    """The arrays for the next ``len(omega)`` steps."""
+    """Return the arrays for the next ``len(omega)`` steps."""
     n, first = len(omega), t - block.start
     if problem.sums:
         rows = block.reserve(first + n + 1)[first : first + n + 1]
@@ -169,7 +169,7 @@ def averaged(optimizer: Any, problem: Problem, state: State, t: int = 0) -> None
 
 
 def weights(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-    """The iterate after t examples, made in slices: it takes a dozen arrays to make."""
+    """Return the iterate after t examples, made in slices: it takes a dozen arrays to make."""
     own, w = layout(optimizer), np.empty((problem.d, problem.m))
     cells = state.cell.reshape(problem.d, own.stride(problem))
     for some in slices(problem.d):
@@ -192,7 +192,7 @@ def _weights(optimizer: Any, problem: Problem, state: State, t: int) -> np.ndarr
 def weights_at(
     optimizer: Any, problem: Problem, state: State, block: Block, t: int, features: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same at some features, compiled: for many lanes."""
+    """Return the iterate at some features, by a compiled kernel; for many lanes."""
     own, out = layout(optimizer), np.empty(len(features) * problem.width)
     read(features, float(t), own.stride(problem), idle_of(optimizer, problem), own.ages, problem.method, state, out)
     return own.answer(problem, state, out)
@@ -209,6 +209,6 @@ class Learn:
             learn(rows, order, schedule, method, state)
 
     def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        """In plain Python."""
+        """Run the same code in plain Python, uncompiled."""
         with plain_python():
             self(rows, order, schedule, method, state)

@@ -21,7 +21,7 @@ def rate(rule: Any, G: Any, s: Any, k: Any, gain: Any, floor: Any) -> Any:  # no
 
 @constant
 def normalises(rule: Any) -> int:
-    """Whether the rule needs s and k."""
+    """Return whether the rule needs s and k."""
     raise NotImplementedError
 
 
@@ -39,13 +39,13 @@ def moved(rule: Any, rest: Any, g: Any, anchor: Any, level: Any) -> Any:
 
 @constant
 def ridged(idle: Any) -> int:
-    """Whether rho > 0."""
+    """Return whether rho > 0."""
     raise NotImplementedError
 
 
 @constant
 def drifts(idle: Any) -> int:
-    """Whether z changes while idle, in place of the threshold."""
+    """Return whether z changes while idle, in place of the threshold."""
     raise NotImplementedError
 
 
@@ -81,7 +81,7 @@ def stretch(idle: Any, z: Any, eta: Any, shrink: Any, a: Any, b: Any) -> Any:
 
 @constant
 def births(ages: Any) -> int:
-    """Whether coordinates have ages of their own."""
+    """Return whether coordinates have ages of their own."""
     raise NotImplementedError
 
 

@@ -103,7 +103,7 @@ class EpochGD(NamedTuple):
         return _LEARN
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if not problem.penalty.rho > 0.0:
             raise ValueError(
                 "EpochGD needs rho > 0 (l1_ratio < 1), by which its epochs are measured: without an L2 term choose "
@@ -112,19 +112,19 @@ class EpochGD(NamedTuple):
         check_epochs(self)
 
     def default_rule(self, problem: Problem) -> Halving:
-        """The steps where the user gives no rule."""
+        """Return the step rule for users who give none."""
         return Halving(self.T1, self.eta1)
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> EpochGD:
-        """The record with T1 and eta1 filled in."""
+        """Return the record with T1 and eta1 filled in."""
         return with_steps(self, rule)
 
     def next_epoch(self, t: int) -> int:
-        """The number of examples at which the epoch that is under way after t examples ends."""
+        """Return the number of examples at which the current epoch, after t examples, ends."""
         return Halving(self.T1, self.eta1).end(t)
 
     def is_lazy(self, problem: Problem, uniform: bool) -> bool:
-        """Whether the watched sums are exact at O(nonzeros): where they are the epoch's, unweighted."""
+        """Return whether the watched sums are exact at O(nonzeros): only for the unweighted sums of the epoch."""
         return uniform
 
     start = fobos.start
@@ -132,7 +132,7 @@ class EpochGD(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> fobos.Schedule:
-        """The arrays for the next ``len(eta)`` steps, or for fewer: an epoch's end is a settling."""
+        """Return the arrays for the next ``len(eta)`` steps, or for fewer: an epoch's end is a settling."""
         end = min(self.next_epoch(t), block.start + _LONGEST)
         n = min(len(eta), end - t)
         schedule = fobos.make_schedule(_own(problem), block, t, eta[:n], np.ones(n), eta[:n])
@@ -146,7 +146,7 @@ class EpochGD(NamedTuple):
             begin_epoch(self.layout, problem, state, t)
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples, at an epoch's end the mean of its iterates."""
+        """Return the iterate after t examples, at an epoch's end the mean of its iterates."""
         if ends_epoch(self, state, t):
             state, block = state.copy(), copy.deepcopy(block)
             self.settle(problem, state, block, t)
@@ -174,7 +174,7 @@ def with_steps(optimizer: Any, rule: Any) -> Any:
 
 
 def ends_epoch(optimizer: Any, state: State, t: int) -> bool:
-    """Whether an epoch ends here whose successor has not begun; the clock begins with the epoch's start."""
+    """Return whether an epoch ends here whose successor has not begun; the clock begins with the epoch's start."""
     return t == optimizer.next_epoch(int(state.clock[0]))
 
 
@@ -210,7 +210,7 @@ class Learn:
         fobos.learn(rows, order, schedule, method._replace(watch=InEpochs(method.watch)), state)
 
     def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        """In plain Python."""
+        """Run the same code in plain Python, uncompiled."""
         fobos.learn.py_func(rows, order, schedule, method._replace(watch=InEpochs(method.watch)), state)
 
 

@@ -166,7 +166,7 @@ class EpochSGD(NamedTuple):
         return _LEARN
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if not isinstance(problem.penalty, L1Ball) or problem.penalty.rho > 0.0:
             raise ValueError(self.refusal(problem.penalty))
         check_epochs(self)
@@ -181,19 +181,19 @@ class EpochSGD(NamedTuple):
         )
 
     def default_rule(self, problem: Problem) -> BallSteps:
-        """The steps where the user gives no rule."""
+        """Return the step rule for users who give none."""
         return BallSteps(self.T1, self.eta1)
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> EpochSGD:
-        """The record with T1 and eta1 filled in; where T1 is given any rule will do."""
+        """Return the record with T1 and eta1 filled in; where T1 is given any rule will do."""
         return self if self.T1 is not None and not isinstance(rule, Halving) else with_steps(self, rule)
 
     def next_epoch(self, t: int) -> int:
-        """The number of examples at which the epoch that is under way after t examples ends."""
+        """Return the number of examples at which the current epoch, after t examples, ends."""
         return Halving(self.T1, self.eta1).end(t)
 
     def is_lazy(self, problem: Problem, uniform: bool) -> bool:
-        """Whether the watched sums are exact at O(nonzeros): where they are the epoch's, unweighted."""
+        """Return whether the watched sums are exact at O(nonzeros): only for the unweighted sums of the epoch."""
         return uniform
 
     def start(self, problem: Problem) -> tuple[State, BallBlock]:
@@ -209,7 +209,7 @@ class EpochSGD(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: BallBlock, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Schedule:
-        """The arrays for the next ``len(eta)`` steps, or for fewer: an epoch's end is a settling."""
+        """Return the arrays for the next ``len(eta)`` steps, or for fewer: an epoch's end is a settling."""
         block.grow(problem.d)
         if t == 0:  # a starting point
             self._link(problem, state, block)
@@ -265,7 +265,7 @@ class EpochSGD(NamedTuple):
         self._link(problem, state, block)
 
     def weights(self, problem: Problem, state: State, block: BallBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples, at an epoch's end the mean of its iterates."""
+        """Return the iterate after t examples, at an epoch's end the mean of its iterates."""
         if ends_epoch(self, state, t):
             state, block = state.copy(), copy.deepcopy(block)
             self.settle(problem, state, block, t)
@@ -303,7 +303,7 @@ class Learn:
             order = order[done:]
 
     def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        """In plain Python."""
+        """Run the same code in plain Python, uncompiled."""
         with plain_python():
             self(rows, order, schedule, method, state)
 

@@ -78,7 +78,7 @@ class Learn:
             learn(rows, order, schedule, method, state)
 
     def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        """In plain Python."""
+        """Run the same code in plain Python, uncompiled."""
         with plain_python():
             self(rows, order, schedule, method, state)
 
@@ -120,7 +120,7 @@ class FOBOS(NamedTuple):
         return Learn()
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if self.l2_in not in ("prox", "gradient"):
             raise ValueError(f"FOBOS(l2_in={self.l2_in!r}): l2_in must be 'prox' or 'gradient'.")
 
@@ -129,7 +129,7 @@ class FOBOS(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Schedule:
-        """The arrays for the next ``len(eta)`` steps; for fewer where P would become too small to divide by."""
+        """Return the arrays for the next ``len(eta)`` steps; for fewer where P would become too small to divide by."""
         rho = float(problem.penalty.rho)
         if self.l2_in == "prox":
             return make_schedule(problem, block, t, eta, omega, eta)
@@ -149,13 +149,13 @@ class FOBOS(NamedTuple):
         return SweptDescent(Euclidean()) if is_swept else FollowedFOBOS(self.l2_in)
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples."""
+        """Return the iterate after t examples."""
         return iterate(self.layout, problem, state, block, t)
 
     def weights_at(
         self, problem: Problem, state: State, block: Block, t: int, features: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The same at some features, compiled: for many lanes."""
+        """Return the iterate at some features, by a compiled kernel; for many lanes."""
         out = np.empty(len(features) * problem.width)
         read(features, *block.table[t - block.start, [0, 3]], problem.method, state, out)
         return self.layout.answer(problem, state, out)
@@ -182,7 +182,7 @@ def settle_block(problem: Problem, state: State, block: Block, t: int) -> None:
 
 
 def iterate(layout: Layout, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-    """The iterate after t examples."""
+    """Return the iterate after t examples."""
     touched, lanes, bias = layout.views(problem, state)
     B, _, _, P = block.table[t - block.start]
     method = problem.method
@@ -195,7 +195,7 @@ def make_schedule(
     problem: Problem, block: Block, t: int, eta: np.ndarray, omega: np.ndarray, shrinkage: np.ndarray,
     decay: np.ndarray | None = None,
 ) -> Schedule:  # fmt: skip
-    """The arrays for the next ``len(eta)`` steps; for fewer where P would become too small to divide by.
+    """Return the arrays for the next ``len(eta)`` steps; for fewer where P would become too small to divide by.
 
     ``shrinkage`` is what each step takes off over lam pen, eta itself for FOBOS.  ``decay`` is the factor of an L2 term
     in the gradient; without it that term is in the prox.

@@ -81,7 +81,7 @@ class FollowedFOBOS(NamedTuple):
         return learn_followed
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         FOBOS(self.l2_in).check(problem)
         if not problem.penalty.is_absolute:
             name = type(problem.penalty).__name__
@@ -93,7 +93,7 @@ class FollowedFOBOS(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: HeapBlock, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Schedule:
-        """The arrays for the next ``len(eta)`` steps; for fewer where P would become too small or the heap too long."""
+        """Return the arrays for the next ``len(eta)`` steps; for fewer where P would become too small or the heap too long."""
         if t == 0:  # a starting point
             self._refresh(problem, state, block)
         self._compact(problem, state, block)
@@ -134,7 +134,7 @@ class FollowedFOBOS(NamedTuple):
             block.key[: len(kept)], block.who[: len(kept)] = key[valid][order][kept], who[kept]
 
     def _alive(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Whether each coordinate is not zero; B at its last touch, v then, and lam pen."""
+        """Return whether each coordinate is not zero; B at its last touch, v then, and lam pen."""
         touched, lanes, _ = self.layout.views(problem, state)
         k = problem.method.lams[0] * problem.penalty.feature_weights(problem.d)
         v, B = lanes[:, 0, 0], touched[:, 0]
@@ -157,7 +157,7 @@ class FollowedFOBOS(NamedTuple):
         self._refresh(problem, state, block)
 
     def compare(self, problem: Problem, state: State, block: HeapBlock, w_bar: np.ndarray) -> None:
-        """The point that iterates are compared with, after a settling."""
+        """Set the point that iterates are compared with, after a settling."""
         StaticDescent.compare(self, problem, state, block, w_bar)
         self._refresh(problem, state, block)
 
@@ -181,7 +181,7 @@ class FollowedFOBOS(NamedTuple):
         block.key[: len(order)], block.who[: len(order)] = key[order], alive[mortal][order]
 
     def weights(self, problem: Problem, state: State, block: HeapBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples."""
+        """Return the iterate after t examples."""
         _, B, v, k = self._alive(problem, state)
         bias = self.layout.views(problem, state)[2]
         return block.P * _weight(B, v, k, state.clock[0])[:, None], bias[0, :1].copy()
@@ -191,7 +191,7 @@ class FollowedFOBOS(NamedTuple):
         return self.weights(problem, state, block, t)[0][:, 0]
 
     def kept(self, problem: Problem, state: State, block: HeapBlock) -> np.ndarray:
-        """The weights of the iterate that was kept."""
+        """Return the weights of the iterate that was kept."""
         if block.count[2]:
             return block.kept[: problem.d].copy()
         _, B, v, k = self._alive(problem, state)
@@ -200,7 +200,7 @@ class FollowedFOBOS(NamedTuple):
 
 
 def _is_alive(B_last: np.ndarray, v: np.ndarray, k: np.ndarray, B: float) -> np.ndarray:
-    """Whether a coordinate that was v at B_last is not zero at B; the kernel's rule, in the same operations."""
+    """Return whether a coordinate that was v at B_last is not zero at B; the kernel's rule, in the same operations."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return (v != 0.0) & ~(B >= B_last + np.abs(v) / k)
 

@@ -50,7 +50,7 @@ class FTRL(NamedTuple):
     learn = _LEARN
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if not (0.0 < self.alpha < float("inf")):
             raise ValueError(f"FTRL(alpha={self.alpha!r}): alpha must be a positive number.")
         if not (0.0 <= self.beta < float("inf")):
@@ -59,7 +59,7 @@ class FTRL(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> adaptive.Schedule:
-        """The arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
+        """Return the arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
         return adaptive.make_schedule(self, problem, block, t, omega, AdaGrad(), 1.0 / self.alpha, self.beta, 0.0)
 
     is_lazy, start = adaptive.is_lazy, adaptive.start

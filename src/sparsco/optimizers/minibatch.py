@@ -70,7 +70,7 @@ class BatchFOBOS(NamedTuple):
         return learn
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         _check(self, problem)
 
     def prepared(self, problem: Problem, pilot: Pilot, matrix: Matrix, weights: np.ndarray) -> tuple[Any, Pilot]:
@@ -79,7 +79,7 @@ class BatchFOBOS(NamedTuple):
         return self._replace(batch=batch, L_mean=pilot.L_mean, L_top=L_top), pilot._replace(L_mean=L)
 
     def resolve(self, problem: Problem, pilot: Pilot, rule: Any) -> BatchFOBOS:
-        """The record with its step rule."""
+        """Return the record with its step rule."""
         return self._replace(rule=rule)
 
     def start(self, problem: Problem) -> tuple[State, Block]:
@@ -145,7 +145,7 @@ class BatchRDA(NamedTuple):
     learn, start, schedule, settle = BatchFOBOS.learn, BatchFOBOS.start, BatchFOBOS.schedule, BatchFOBOS.settle
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         _check(self, problem)
         for name, number in (("beta", self.beta), ("gamma", self.gamma), ("bias_gamma", self.bias_gamma)):
             if number is not None and not 0.0 < number < math.inf:
@@ -157,7 +157,7 @@ class BatchRDA(NamedTuple):
         return self._replace(batch=batch), pilot._replace(L_mean=L)
 
     def resolve(self, problem: Problem, pilot: Pilot, rule: Any = None) -> BatchRDA:
-        """The record with its constants filled in from the pilot rows."""
+        """Return the record with its constants filled in from the pilot rows."""
         gamma = pilot.L_mean / (10.0 if problem.loss.classifies else 3.0)
         return self._replace(
             beta=pilot.L_mean if self.beta is None else self.beta,

@@ -55,11 +55,11 @@ class MirrorDescent(NamedTuple):
 
     @property
     def sums_gradients(self) -> bool:
-        """Whether gradients are summed, as FOBOS does."""
+        """Return whether gradients are summed, as FOBOS does."""
         return isinstance(self.mirror, Euclidean)
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if not isinstance(self.mirror, Euclidean | PNorm | SparseKaczmarz):
             raise ValueError(
                 f"MirrorDescent(mirror={self.mirror!r}): choose Euclidean(), PNorm(p) or SparseKaczmarz(lam, eps)."
@@ -119,7 +119,7 @@ class StaticDescent(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: FollowingBlock, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> StaticSchedule:
-        """The arrays for the next ``len(eta)`` steps."""
+        """Return the arrays for the next ``len(eta)`` steps."""
         bias_eta = eta if problem.intercept else 0.0 * eta
         block.start = t
         return StaticSchedule(eta, bias_eta, omega, cast(self.mirror.compiled()), block.arrays(problem, len(eta)))
@@ -133,21 +133,21 @@ class StaticDescent(NamedTuple):
         block.start = t
 
     def weights(self, problem: Problem, state: State, block: FollowingBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples."""
+        """Return the iterate after t examples."""
         _, lanes, bias = self.layout.views(problem, state)
         return primal(self.mirror, lanes[:, 0, :1]), bias[0, :1].copy()
 
     def dual(self, problem: Problem, state: State, block: FollowingBlock, t: int) -> np.ndarray:
-        """v after t examples."""
+        """Return the dual variable v after t examples."""
         return self.layout.views(problem, state)[1][:, 0, 0]
 
     def kept(self, problem: Problem, state: State, block: FollowingBlock) -> np.ndarray:
-        """The weights of the iterate that was kept."""
+        """Return the weights of the iterate that was kept."""
         v = self.dual(problem, state, block, 0)
         return primal(self.mirror, block.kept[: len(v)] if block.count[2] else block.undone(np.stack([v, v], 1))[:, 0])
 
     def compare(self, problem: Problem, state: State, block: FollowingBlock, w_bar: np.ndarray) -> None:
-        """The point that iterates are compared with."""
+        """Set the point that iterates are compared with."""
         sums, _ = self.layout.sums(problem, state)
         sums[: len(w_bar), 1, 0], sums[len(w_bar) :, 1, 0] = w_bar, 0.0
 
@@ -261,7 +261,7 @@ class SweptDescent(NamedTuple):
         return learn_swept
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         penalty, name = problem.penalty, type(self.mirror).__name__
         has_form = penalty.has_prox and (penalty.is_absolute or isinstance(penalty, NonNegative))
         if not has_form or (penalty.rho > 0.0 and not self.mirror.is_separable):
@@ -295,7 +295,7 @@ class SweptDescent(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: SweptBlock, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> SweptSchedule:
-        """The arrays for the next ``len(eta)`` steps."""
+        """Return the arrays for the next ``len(eta)`` steps."""
         if t == 0:  # a starting point
             placed = np.flatnonzero(self.dual(problem, state, block, t))
             block.active, block.number_active[0] = placed.astype(np.uint32), len(placed)
@@ -307,16 +307,16 @@ class SweptDescent(NamedTuple):
         return SweptSchedule(eta, bias_eta, omega, mirror, block.active, block.number_active, follow)
 
     def weights(self, problem: Problem, state: State, block: SweptBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples."""
+        """Return the iterate after t examples."""
         _, lanes, bias = self.layout.views(problem, state)
         return lanes[:, 1, :1] * state.clock[0], bias[0, :1].copy()
 
     def dual(self, problem: Problem, state: State, block: SweptBlock, t: int) -> np.ndarray:
-        """v after t examples."""
+        """Return the dual variable v after t examples."""
         return self.layout.views(problem, state)[1][:, 0, 0]
 
     def kept(self, problem: Problem, state: State, block: SweptBlock) -> np.ndarray:
-        """The weights of the iterate that was kept."""
+        """Return the weights of the iterate that was kept."""
         return to_primal(self.mirror, block.kept[: problem.d])
 
     compare = StaticDescent.compare

@@ -73,7 +73,7 @@ class NFTRL(NamedTuple):
     learn = _LEARN
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if self.alpha is not None and not (0.0 < self.alpha < np.inf):
             raise ValueError(f"NFTRL(alpha={self.alpha!r}): alpha must be a positive number.")
         if not (0.0 <= self.delta < np.inf):
@@ -85,7 +85,7 @@ class NFTRL(NamedTuple):
             raise ValueError(f"NFTRL(b0={self.b0!r}): b0 must be finite.")
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> NFTRL:
-        """With every None filled in."""
+        """Return the record with every None filled in."""
         alpha = (2.0 if problem.loss.classifies else 1.0) if self.alpha is None else self.alpha
         std, mean = np.asarray(pilot.target_std), np.asarray(pilot.target_mean)
         # targets that are constant so far: any scale will do
@@ -97,13 +97,13 @@ class NFTRL(NamedTuple):
         return NFTRL(alpha, self.delta, sigma, b0, slope, self.births)
 
     def start(self, problem: Problem) -> tuple[State, Block]:
-        """Nothing learned; the intercept at b0."""
+        """Return the initial state, with the intercept at b0."""
         return adaptive.start(self, problem, self.b0)
 
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> adaptive.Schedule:
-        """The arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
+        """Return the arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
         sigma, slope = (np.asarray(part, dtype=np.float64) for part in (self.sigma, self.slope))
         gains, floors = 1.0 / (self.alpha * sigma), self.delta * np.square(slope)
         return adaptive.make_schedule(self, problem, block, t, omega, Normalised(), gains, floors, self.b0)

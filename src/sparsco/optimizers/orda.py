@@ -83,11 +83,11 @@ class ORDA(NamedTuple):
         return learn
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         check_constants(self)
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> ORDA | SplitORDA:
-        """The record with its constants filled in from the pilot rows."""
+        """Return the record with its constants filled in from the pilot rows."""
         kind = SplitORDA if self.split and problem.penalty.rho > 0.0 else ORDA
         return kind(*constants(self, problem, pilot, 40.0))
 
@@ -99,7 +99,7 @@ class ORDA(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Schedule:
-        """The arrays for the next ``len(omega)`` steps, or for fewer where a settling comes first; no ``eta``."""
+        """Return the arrays for the next ``len(omega)`` steps, or for fewer where a settling comes first; no ``eta``."""
         first = t - block.start
         length = min(max(_SHORTEST, block.start), _LONGEST)
         n = min(len(omega), length - first)
@@ -340,7 +340,7 @@ class SplitORDA(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> DenseSchedule:
-        """The arrays for the next ``len(omega)`` steps; no ``eta``."""
+        """Return the arrays for the next ``len(omega)`` steps; no ``eta``."""
         rho, table = 0.5 * float(problem.penalty.rho), np.zeros((len(omega) + 1, DAMP + 1))
         _tell_time(table, t, rho, self.gamma, self.c0)
         return DenseSchedule(omega, *bias_schedule(self, problem, t, len(omega)), table, rho)

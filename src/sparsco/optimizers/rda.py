@@ -93,7 +93,7 @@ class RDA(NamedTuple):
         return learn
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if self.beta is not None and not 0.0 <= self.beta < math.inf:
             raise ValueError(f"RDA(beta={self.beta!r}): beta must be a finite number, 0 or larger.")
         for name, number in (("gamma", self.gamma), ("bias_gamma", self.bias_gamma)):
@@ -105,7 +105,7 @@ class RDA(NamedTuple):
             raise ValueError(f"RDA(r={self.r!r}): r needs a problem without L2 term; choose r=0 or l1_ratio=1.")
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> RDA:
-        """The record with its constants filled in from the pilot rows."""
+        """Return the record with its constants filled in from the pilot rows."""
         gamma = pilot.L_mean / (10.0 if problem.loss.classifies else 3.0)  # squared loss explodes early with a tenth
         return RDA(
             pilot.L_mean if self.beta is None else self.beta,
@@ -117,7 +117,7 @@ class RDA(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Schedule:
-        """The arrays for the next ``len(omega)`` steps; RDA has no use for ``eta``."""
+        """Return the arrays for the next ``len(omega)`` steps; RDA has no use for ``eta``."""
         if not problem.sums:
             block.start = t
         clock = np.arange(t, t + len(omega), dtype=np.float64)
@@ -138,7 +138,7 @@ class RDA(NamedTuple):
         block.start = t
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples."""
+        """Return the iterate after t examples."""
         _, lanes, bias = self.layout.views(problem, state)
         method, clock = problem.method, np.array([float(t)])
         pen = problem.penalty.feature_weights(problem.d)[:, None]

@@ -42,7 +42,7 @@ class SGD(NamedTuple):
     starts_anywhere = True
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if not -1.0 <= self.sign_at_zero <= 1.0:
             raise ValueError(f"SGD(sign_at_zero={self.sign_at_zero!r}): sign_at_zero must lie between -1 and 1.")
 
@@ -97,7 +97,7 @@ class DenseSGD(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> DenseSchedule:
-        """The arrays for the next ``len(eta)`` steps."""
+        """Return the arrays for the next ``len(eta)`` steps."""
         bias_eta = eta if problem.intercept else 0.0 * eta
         return DenseSchedule(eta, bias_eta, omega, float(problem.penalty.rho), float(self.sign_at_zero))
 
@@ -188,7 +188,7 @@ class HarmonicSGD(NamedTuple):
         return learn_harmonic
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if not problem.penalty.rho > 0.0:
             raise ValueError("HarmonicSGD needs rho > 0: its steps are 1 / (rho (t + t0)).")
 
@@ -204,7 +204,7 @@ class HarmonicSGD(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> HarmonicSchedule:
-        """The arrays for the next ``len(eta)`` steps."""
+        """Return the arrays for the next ``len(eta)`` steps."""
         rho, n = float(problem.penalty.rho), len(eta)
         clock = np.arange(t, t + n)
         if not np.allclose(eta * rho * (clock + 1 + self.t0), 1.0, rtol=1e-12, atol=0.0):
@@ -228,7 +228,7 @@ class HarmonicSGD(NamedTuple):
         block.start = t
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples."""
+        """Return the iterate after t examples."""
         touched, lanes, bias = self.layout.views(problem, state)
         method, pen = problem.method, problem.penalty.feature_weights(problem.d)[:, None]
         u = lanes[:, 0]

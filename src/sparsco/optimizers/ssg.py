@@ -64,11 +64,11 @@ class SSG(NamedTuple):
         return learn
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         check_constants(self)
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> SSG:
-        """The record with its constants filled in from the pilot rows."""
+        """Return the record with its constants filled in from the pilot rows."""
         return SSG(*constants(self, problem, pilot, 4.0))
 
     def start(self, problem: Problem) -> tuple[State, Block]:
@@ -79,7 +79,7 @@ class SSG(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Schedule:
-        """The arrays for the next ``len(omega)`` steps; no ``eta``."""
+        """Return the arrays for the next ``len(omega)`` steps; no ``eta``."""
         k, rho = np.arange(t, t + len(omega), dtype=np.float64), float(problem.penalty.rho)
         L_bias = growing(k, self.gamma, self.c0)
         L = self.gamma + 0.25 * rho * (k + 2.0) ** 2 if rho > 0.0 else L_bias

@@ -72,7 +72,7 @@ class TruncatedGradient(NamedTuple):
         return Learn(self.theta)
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if not isinstance(self.K, numbers.Integral) or self.K < 1:
             raise ValueError(f"TruncatedGradient(K={self.K!r}): K is a whole number of examples, at least 1.")
         if not self.theta > 0.0:
@@ -88,7 +88,7 @@ class TruncatedGradient(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> fobos.Schedule:
-        """The arrays for the next ``len(eta)`` steps, or for fewer; the clock holds the steps not yet pulled for."""
+        """Return the arrays for the next ``len(eta)`` steps, or for fewer; the clock holds the steps not yet pulled for."""
         pulls, waiting = np.empty(len(eta)), np.empty(len(eta))
         collect(eta, t, int(self.K), state.clock[0], pulls, waiting)
         schedule = fobos.make_schedule(problem, block, t, eta, omega, pulls)
@@ -101,7 +101,7 @@ class TruncatedGradient(NamedTuple):
         fobos.settle_block(self._own(problem), state, block, t)
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples."""
+        """Return the iterate after t examples."""
         return fobos.iterate(self.layout, self._own(problem), state, block, t)
 
     def _own(self, problem: Problem) -> Problem:
@@ -122,7 +122,7 @@ class Learn(NamedTuple):
         fobos.Learn()(rows, order, schedule, self._own(method), state)
 
     def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        """In plain Python."""
+        """Run the same code in plain Python, uncompiled."""
         fobos.Learn().py_func(rows, order, schedule, self._own(method), state)
 
     def _own(self, method: Any) -> Any:

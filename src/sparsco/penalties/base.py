@@ -41,7 +41,7 @@ def bounds(penalty: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def checked(penalty: Any, d: int) -> Any:
-    """The record with lists made arrays, for d features; refused with one sentence where it makes no sense."""
+    """Return the record with lists made arrays, for d features; refused with one sentence where it makes no sense."""
     if penalty.strength_is_open:
         return penalty
     name, lists = type(penalty).__name__, {}
@@ -62,7 +62,7 @@ def checked(penalty: Any, d: int) -> Any:
 
 
 def is_of_fixed_width(penalty: Any) -> bool:
-    """Whether the record has something for each feature, so that none may come later."""
+    """Return whether the record has something for each feature, so that none may come later."""
     return any(isinstance(field, np.ndarray | list | tuple) for field in penalty)
 
 

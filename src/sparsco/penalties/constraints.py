@@ -63,7 +63,7 @@ class L1Ball(NamedTuple):
             _check_radius(penalty)
 
     def resolve(penalty, norm):
-        """The record with its radius; ``norm()`` gives the L1 norm of a ridge regression."""
+        """Return the record with its radius; ``norm()`` gives the L1 norm of a ridge regression."""
         return penalty._replace(radius=norm() or 1.0) if penalty.radius is None else penalty
 
     def prox_all(penalty, W, s):
