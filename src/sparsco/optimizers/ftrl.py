@@ -16,7 +16,7 @@ _LEARN = adaptive.Learn()
 
 
 class AdaGrad(NamedTuple):
-    """r = (beta + sqrt(G)) / alpha; ``floor`` is beta, ``gain`` 1 / alpha."""
+    """The rate rule of AdaGrad, r = (beta + sqrt(G)) / alpha; ``floor`` is beta, ``gain`` 1 / alpha."""
 
     def normalises(rule) -> int:  # noqa: N805
         return 0
@@ -33,8 +33,17 @@ class AdaGrad(NamedTuple):
 
 @part(Optimizer, alpha="scales all steps", beta="damps the first steps")
 class FTRL(NamedTuple):
-    """FTRL-proximal.  ``alpha`` scales all steps, ``beta`` damps the first ones; with ``births`` lam and rho count for
-    a feature from its first appearance on."""
+    """FTRL-proximal: follow the regularized leader with AdaGrad rates per coordinate.
+
+    Parameters
+    ----------
+    alpha : float
+        The scale of all steps.
+    beta : float
+        The damping of the first steps.
+    births : bool
+        Whether lam and rho count for a feature only from its first appearance on.
+    """
 
     alpha: float = 0.1
     beta: float = 1.0
