@@ -190,7 +190,7 @@ class Penalty(Contract, kind="penalty"):
 
     @property
     def has_strength(penalty: Any) -> bool:
-        """Return whether the non-smooth part weighs anything."""
+        """Whether the non-smooth part weighs anything."""
         return penalty.lam > 0.0
 
     @staticmethod
