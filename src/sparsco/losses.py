@@ -1,7 +1,7 @@
-"""Losses: a record each, with value, derivative and curvature in the margin p = <w, x> + b.
+"""Losses: one record each, with value, derivative and curvature in the margin p = <w, x> + b.
 
-Every loss is convex in p and is averaged over examples.  ``parts.contracts.Loss`` lists what a loss must have and what
-it may have.
+Every loss is convex in p and is averaged over examples.  ``parts.contracts.Loss`` lists the required and the optional
+members of a loss.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .parts.contracts import Loss, curvature, derivative, part, value
 
 @part(Loss)
 class Squared(NamedTuple):
-    """Half the squared error, (p - y)^2 / 2."""
+    """The squared loss (p - y)^2 / 2."""
 
     classifies = False
     smoothness = 1.0
@@ -41,7 +41,13 @@ class Squared(NamedTuple):
 
 @part(Loss, epsilon="the residual up to which the loss is a parabola")
 class Huber(NamedTuple):
-    """(p - y)^2 / 2 up to a residual of ``epsilon``, from there on epsilon |p - y| - epsilon^2 / 2."""
+    """The Huber loss: (p - y)^2 / 2 up to a residual of ``epsilon``, then epsilon |p - y| - epsilon^2 / 2.
+
+    Parameters
+    ----------
+    epsilon : float
+        The residual up to which the loss is quadratic.
+    """
 
     epsilon: float = 1.35
 
@@ -73,7 +79,15 @@ class Huber(NamedTuple):
     scale="the scale of steps; None: the inverse of the targets' spread",
 )
 class EpsilonInsensitive(NamedTuple):
-    """max(0, |p - y| - epsilon); ``scale`` is the steps', left open the inverse of the targets' spread."""
+    """The epsilon-insensitive loss max(0, |p - y| - epsilon).
+
+    Parameters
+    ----------
+    epsilon : float
+        The residual up to which the loss is zero.
+    scale : float or None
+        The scale for the choice of step sizes.  None: the inverse of the targets' standard deviation.
+    """
 
     epsilon: float = 0.1
     scale: float | None = None
@@ -92,7 +106,7 @@ class EpsilonInsensitive(NamedTuple):
         _check_scale(self)
 
     def resolve(self, targets: np.ndarray, weights: np.ndarray) -> EpsilonInsensitive:
-        """With the scale filled in."""
+        """Return the record with the scale filled in."""
         return self if self.scale is not None else self._replace(scale=_inverse_spread(targets, weights))
 
     def value(loss, p, y):  # noqa: N805
@@ -107,9 +121,14 @@ class EpsilonInsensitive(NamedTuple):
 
 @part(Loss, q="the quantile, between 0 and 1", scale="the scale of steps; None: the inverse of the targets' spread")
 class Quantile(NamedTuple):
-    """The pinball loss, q (y - p) below the target and (1 - q) (p - y) above: its optimum is the q-quantile.
+    """The quantile (pinball) loss: q (y - p) below the target and (1 - q) (p - y) above; its optimum is the q-quantile.
 
-    ``scale`` is the steps', left open the inverse of the targets' spread.
+    Parameters
+    ----------
+    q : float
+        The quantile, between 0 and 1.
+    scale : float or None
+        The scale for the choice of step sizes.  None: the inverse of the targets' standard deviation.
     """
 
     q: float = 0.5
@@ -129,7 +148,7 @@ class Quantile(NamedTuple):
         _check_scale(self)
 
     def resolve(self, targets: np.ndarray, weights: np.ndarray) -> Quantile:
-        """With the scale filled in."""
+        """Return the record with the scale filled in."""
         return self if self.scale is not None else self._replace(scale=_inverse_spread(targets, weights))
 
     def value(loss, p, y):  # noqa: N805
@@ -144,10 +163,15 @@ class Quantile(NamedTuple):
 
 @part(Loss, scale="stands in for a bound on the curvature; None: from the first counts")
 class Poisson(NamedTuple):
-    """exp(p) - y p for counts y >= 0, whose mean is modelled as exp(p).
+    """The Poisson loss exp(p) - y p for counts y >= 0, whose mean is modelled as exp(p).
 
-    Its curvature exp(p) has no bound, so no step size is safe; ``scale`` stands in where one is chosen, left open the
-    mean of the counts that an event belongs to, sum y^2 / sum y.
+    Its curvature exp(p) has no bound, so no step size is safe.
+
+    Parameters
+    ----------
+    scale : float or None
+        The stand-in for a bound on the curvature where step sizes are chosen.  None: sum y^2 / sum y, the mean count
+        over events.
     """
 
     scale: float | None = None
@@ -168,7 +192,7 @@ class Poisson(NamedTuple):
             raise ValueError(f"y has the value {y[y < 0.0][0]:g}: the Poisson loss is for counts, zero or more.")
 
     def resolve(self, targets: np.ndarray, weights: np.ndarray) -> Poisson:
-        """With the scale filled in."""
+        """Return the record with the scale filled in."""
         events = float((weights * targets).sum())
         if self.scale is not None or events <= 0.0:
             return Poisson(_or_one(self.scale))
@@ -184,24 +208,24 @@ class Poisson(NamedTuple):
         return exp(p)
 
     def units(loss, mean, std):  # noqa: N805
-        # a step too far is paid exponentially and AdaGrad never forgets it: small steps, the first hundred with care
+        # too long a step costs exponentially and AdaGrad never forgets it: small steps, the first hundred damped
         return np.log(np.where(mean > 0.0, mean, 1.0)), 0.0 * std + 0.5, 10.0 * std
 
     def predicted(self, p: np.ndarray) -> np.ndarray:
-        """The expected count."""
+        """Return the expected count."""
         return exp(p)
 
 
 @part(Loss)
 class Logistic(NamedTuple):
-    """log(1 + exp(-y p)) with y in {-1, +1}."""
+    """The logistic loss log(1 + exp(-y p)) with y in {-1, +1}."""
 
     classifies = True
     smoothness = 0.25
     curved = True
 
     def value(loss, p, y):  # noqa: N805
-        z = y * p  # logaddexp says the same in four times the time
+        z = y * p  # logaddexp computes the same in four times the time
         return np.maximum(-z, 0.0) + np.log1p(np.exp(-np.abs(z)))
 
     def derivative(loss, p, y):  # noqa: N805
@@ -212,11 +236,11 @@ class Logistic(NamedTuple):
         return e / ((1.0 + e) * (1.0 + e))
 
     def conjugate(self, c: np.ndarray, y: np.ndarray) -> np.ndarray:
-        s = np.clip(-y * c, 0.0, 1.0)  # the other class's probability
+        s = np.clip(-y * c, 0.0, 1.0)  # the probability of the other class
         return s * np.log(np.maximum(s, 1e-300)) + (1.0 - s) * np.log(np.maximum(1.0 - s, 1e-300))
 
     def probabilities(self, p: np.ndarray) -> np.ndarray:
-        """Of each class; with more than two each class's own, scaled to sum to one."""
+        """Return the probability of each class; of more than two, one-vs-rest probabilities scaled to sum to one."""
         s = 1.0 / (1.0 + exp(-p))
         if s.shape[1] == 1:
             return np.hstack([1.0 - s, s])
@@ -244,7 +268,7 @@ class Hinge(NamedTuple):
 
 @part(Loss)
 class SquaredHinge(NamedTuple):
-    """max(0, 1 - y p)^2 with y in {-1, +1}, not halved, as scikit-learn has it."""
+    """The squared hinge loss max(0, 1 - y p)^2 with y in {-1, +1}, not halved, as in scikit-learn."""
 
     classifies = True
     smoothness = 2.0
@@ -263,13 +287,13 @@ class SquaredHinge(NamedTuple):
         return c * (0.25 * c + y)
 
     def units(loss, mean, std):  # noqa: N805
-        # slopes grow with a step too far and AdaGrad never forgets them: as for Poisson
+        # slopes grow after too long a step and AdaGrad never forgets them: as for Poisson
         return 0.0 * mean, 0.0 * std + 0.5, 0.0 * std + 10.0
 
 
 @part(Loss)
 class Multinomial(NamedTuple):
-    """log(sum_k exp(p_k)) - p_y over the lanes of an example: one softmax for all classes."""
+    """The multinomial logistic loss log(sum_k exp(p_k)) - p_y: one softmax over the lanes of an example."""
 
     classifies = True
     smoothness = 0.5
@@ -289,20 +313,20 @@ class Multinomial(NamedTuple):
         return s * (1.0 - s)
 
     def probabilities(self, p: np.ndarray) -> np.ndarray:
-        """Of each class."""
+        """Return the probability of each class."""
         return _softmax(p, 0.0 * p)
 
 
 @inlined
 def _softmax(p, y):
-    """exp(p_k) / sum_k exp(p_k), 0 in lanes without a model."""
+    """Return exp(p_k) / sum_k exp(p_k), and 0 in lanes without a model."""
     q = where(y < 0.0, -np.inf, p)
     e = exp(q - largest(q))
     return e / total(e)
 
 
 def _check_scale(loss: Any) -> None:
-    """Raise an error where the scale of steps is given and is no positive number."""
+    """Raise if the scale is given and is not a positive number."""
     if loss.scale is not None and not 0.0 < loss.scale < np.inf:
         raise ValueError(f"{type(loss).__name__}(scale={loss.scale!r}): the scale must be a positive number.")
 
@@ -312,7 +336,7 @@ def _or_one(scale: float | None) -> float:
 
 
 def _inverse_spread(targets: np.ndarray, weights: np.ndarray) -> float:
-    """One over the standard deviation of the targets; 1 where they have none."""
+    """Return the inverse of the targets' standard deviation; 1 where they are constant."""
     share = weights / max(float(weights.sum()), 1e-300)
     mean = float((share * targets).sum())
     std = float(np.sqrt((share * np.square(targets - mean)).sum()))

@@ -1,9 +1,10 @@
 """Mirror maps: the geometry of a step.  theta = grad Psi(w) - eta g, w <- argmin Psi(w) - <theta, w> + eta r(w).
 
-A map is a record.  An optimizer keeps the dual variable v = grad Psi(w); ``to_primal`` is the way back, grad Psi*.
-Where a map treats each coordinate by itself, kernels use ``primal`` and ``conjugate`` of one number.  A sweep over
-all v that are not zero takes a map in two steps, so that the p-norm is one more map: each coordinate's ``power`` and
-its ``portion`` of a total, then of that total the ``factor`` that makes weights of powers and the ``height`` Psi*(v).
+A map is a record.  An optimizer keeps the dual variable v = grad Psi(w); ``to_primal`` is the inverse, grad Psi*.
+Where a map treats each coordinate alone, kernels use ``primal`` and ``conjugate`` of one number.  A sweep over all
+nonzero v applies a map in two steps, which also cover the p-norm.  The first computes each coordinate's ``power`` and
+its ``portion`` of a total.  The second computes from that total the ``factor`` that turns powers into weights, and the
+``height`` Psi*(v).
 
 >>> import numpy as np
 >>> w = np.array([0.5, 0.0, -2.0])
@@ -26,7 +27,7 @@ from .parts.contracts import Mirror, conjugate, factor, height, part, portion, p
 
 @part(Mirror)
 class Euclidean(NamedTuple):
-    """Psi(w) = ||w||^2 / 2: plain gradient steps."""
+    """The Euclidean map Psi(w) = ||w||^2 / 2: plain gradient steps."""
 
     is_separable = True
 
@@ -43,7 +44,7 @@ class Euclidean(NamedTuple):
         return w
 
     def value(mirror, w: np.ndarray) -> float:
-        """Psi(w)."""
+        """Return Psi(w)."""
         return 0.5 * _dot(w, w)
 
 
@@ -53,10 +54,17 @@ class Euclidean(NamedTuple):
     eps="rounds the corner at zero off; 0: weights are exactly zero",
 )
 class SparseKaczmarz(NamedTuple):
-    """Psi(w) = lam ||w||_1 + ||w||^2 / 2, its corner at zero rounded off by eps: steps towards sparse solutions.
+    """The sparse-Kaczmarz map Psi(w) = lam ||w||_1 + ||w||^2 / 2, smoothed at zero by eps: steps to sparse solutions.
 
-    w = S(v, lam) when eps = 0, with exact zeros.  With eps > 0 what would be zero is a little off it,
+    With eps = 0, w = S(v, lam) has exact zeros.  With eps > 0 these become small numbers instead,
     w = v eps / (lam + eps) for |v| <= lam + eps.
+
+    Parameters
+    ----------
+    lam : float
+        The strength of the L1 norm in the map.
+    eps : float
+        The width of the smoothing at zero.
     """
 
     lam: float
@@ -70,7 +78,7 @@ class SparseKaczmarz(NamedTuple):
                 raise ValueError(f"SparseKaczmarz({name}={x!r}): it must be a finite number of at least 0.")
 
     def compiled(mirror) -> Any:
-        """The record for kernels: with eps = 0 there is less to compute."""
+        """Return the record for kernels: with eps = 0 there is less to compute."""
         return mirror if mirror.eps > 0.0 else _Corner(mirror.lam)
 
     def primal(mirror, v):
@@ -91,12 +99,12 @@ class SparseKaczmarz(NamedTuple):
         return where(abs(t) <= edge + s * mirror.eps, inside, where(t < 0.0, -beyond, beyond))
 
     def to_dual(mirror, w: np.ndarray) -> np.ndarray:
-        """With eps = 0 one of many at w = 0: v = 0."""
+        """Return v; with eps = 0 there are many at w = 0, of which it returns v = 0."""
         corner = np.sign(w) if mirror.eps == 0.0 else np.clip(w / mirror.eps, -1.0, 1.0)
         return w + mirror.lam * corner
 
     def value(mirror, w: np.ndarray) -> float:
-        """Psi(w)."""
+        """Return Psi(w)."""
         size = np.abs(w)
         corner = size
         if mirror.eps > 0.0:
@@ -123,7 +131,13 @@ class _Corner(NamedTuple):
 
 @part(Mirror, p="the norm's exponent, above 1 and at most 2")
 class PNorm(NamedTuple):
-    """Psi(w) = ||w||_p^2 / 2 with 1 < p <= 2: near 1, for few relevant features among very many."""
+    """The p-norm map Psi(w) = ||w||_p^2 / 2 with 1 < p <= 2; p near 1 suits few relevant features among very many.
+
+    Parameters
+    ----------
+    p : float
+        The norm's exponent, above 1 and at most 2.
+    """
 
     p: float
 
@@ -135,29 +149,29 @@ class PNorm(NamedTuple):
 
     @property
     def q(self) -> float:
-        """The exponent of the dual norm."""
+        """Return the exponent of the dual norm."""
         return self.p / (self.p - 1.0)
 
     def compiled(mirror) -> Any:
-        """The record for kernels."""
+        """Return the record for kernels."""
         return _DualNorm(mirror.q)
 
     def to_dual(mirror, w: np.ndarray) -> np.ndarray:
         return _of_norm(w, mirror.p)
 
     def value(mirror, w: np.ndarray) -> float:
-        """Psi(w)."""
+        """Return Psi(w)."""
         norm = _norm(w, mirror.p)
         return 0.5 * norm * norm
 
 
 class _DualNorm(NamedTuple):
-    """The p-norm map for kernels, by its dual exponent; powers over the largest, so that none overflows."""
+    """The p-norm map for kernels, by its dual exponent; powers are relative to the largest, so that none overflows."""
 
     q: float
 
     def relaxed(mirror, t, s):
-        """With s = 0: there is no closed form for more."""
+        """Return t: only s = 0 occurs, since there is no closed form for other values."""
         return t
 
     def power(mirror, v, largest):
@@ -176,18 +190,18 @@ class _DualNorm(NamedTuple):
 
 
 def to_dual(mirror: Any, w: np.ndarray) -> np.ndarray:
-    """v = grad Psi(w)."""
+    """Return the dual variable v = grad Psi(w)."""
     return mirror.to_dual(np.asarray(w, dtype=np.float64))
 
 
 def to_primal(mirror: Any, v: np.ndarray) -> np.ndarray:
-    """w = grad Psi*(v)."""
+    """Return the weights w = grad Psi*(v)."""
     v = np.asarray(v, dtype=np.float64)
     return primal(mirror, v) if mirror.is_separable else _of_norm(v, mirror.q)
 
 
 def divergence(mirror: Any, w: np.ndarray, v: np.ndarray) -> float:
-    """D(w, to_primal(v)) = Psi(w) + Psi*(v) - <w, v>, at least 0: how far v's point is from w."""
+    """Return the Bregman divergence D(w, to_primal(v)) = Psi(w) + Psi*(v) - <w, v>, at least 0."""
     w, v = np.asarray(w, dtype=np.float64), np.asarray(v, dtype=np.float64)
     if mirror.is_separable:
         dual = float(np.sum(conjugate(mirror, v)))
@@ -198,7 +212,7 @@ def divergence(mirror: Any, w: np.ndarray, v: np.ndarray) -> float:
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> float:
-    """<a, b>; a product of BLAS would wake its threads, which costs more than the sum."""
+    """Return <a, b> without BLAS, whose threads would cost more to start than the sum."""
     return float(np.multiply(a, b).sum())
 
 
@@ -208,7 +222,7 @@ def _norm(w: np.ndarray, p: float) -> float:
 
 
 def _of_norm(w: np.ndarray, p: float) -> np.ndarray:
-    """The gradient of ||w||_p^2 / 2: sign(w) |w|^(p-1) ||w||_p^(2-p)."""
+    """Return the gradient of ||w||_p^2 / 2: sign(w) |w|^(p-1) ||w||_p^(2-p)."""
     norm = _norm(w, p)
     return np.copysign((np.abs(w) / norm) ** (p - 1.0) * norm, w) if norm > 0.0 else np.zeros_like(w)
 

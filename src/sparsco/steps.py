@@ -1,7 +1,7 @@
-"""Step-size rules: records whose ``sizes`` gives eta for a stretch of examples, in plain NumPy.
+"""Step-size rules: records whose ``sizes`` returns eta for a stretch of examples, in plain NumPy.
 
-``t`` counts examples from 0 here; the first one is example 1 of the formulas.  Fields left at None are filled from the
-pilot rows by ``resolve``.
+``t`` counts examples from 0 here; the first one is example 1 of the formulas.  ``resolve`` fills fields that are None
+from the pilot rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .parts.contracts import StepRule, part
 
 
 class Pilot(NamedTuple):
-    """What the first rows tell; ``lam_max``, the largest curvature of the mean loss, only an optimizer that asks."""
+    """Statistics of the pilot rows; ``lam_max``, the largest curvature of the mean loss, only for some optimizers."""
 
     n: int
     L_mean: float
@@ -26,7 +26,17 @@ class Pilot(NamedTuple):
 
 @part(StepRule, mu="the modulus of strong convexity; None: rho", t0="delays the decay; None: 2 L_mean / mu")
 class StronglyConvex(NamedTuple):
-    """eta_t = 1 / (mu (t + t0)), capped; by default mu = rho and t0 = 2 L_mean / mu."""
+    """The strongly convex rule eta_t = 1 / (mu (t + t0)).
+
+    Parameters
+    ----------
+    mu : float or None
+        The modulus of strong convexity.  None: rho.
+    t0 : float or None
+        The delay of the decay.  None: 2 L_mean / mu.
+    cap : bool
+        Whether a step is shortened where it would overshoot its example.
+    """
 
     mu: float | None = None
     t0: float | None = None
@@ -49,7 +59,15 @@ class StronglyConvex(NamedTuple):
     cap="whether a step is shortened where it would overshoot its example; None: for regressions",
 )
 class Convex(NamedTuple):
-    """eta_t = 1 / (L sqrt(1 + t/100)); by default L = L_mean, capped for squared loss."""
+    """The convex rule eta_t = 1 / (L sqrt(1 + t/100)).
+
+    Parameters
+    ----------
+    L : float or None
+        The smoothness.  None: L_mean, its mean over the pilot rows.
+    cap : bool or None
+        Whether a step is shortened where it would overshoot its example.  None: for regressions only.
+    """
 
     L: float | None = None
     cap: bool | None = None
@@ -68,9 +86,17 @@ class Convex(NamedTuple):
     eta1="the first epoch's step; None: 1 / (2 L_mean + rho)",
 )
 class Halving(NamedTuple):
-    """eta1 for T1 examples, eta1 / 2 for the next 2 T1, eta1 / 4 for the next 4 T1 and so on, capped.
+    """The halving rule: eta1 for T1 examples, eta1 / 2 for the next 2 T1, eta1 / 4 for the next 4 T1, and so on.
 
-    By default eta1 = 1 / (2 L_mean + rho) and T1 = ceil(4 / (rho eta1)), the least that lets an epoch halve the error.
+    Parameters
+    ----------
+    T1 : int or None
+        The number of examples in the first epoch.  None: ceil(4 / (rho eta1)), the least that lets an epoch halve the
+        error.
+    eta1 : float or None
+        The step of the first epoch.  None: 1 / (2 L_mean + rho).
+    cap : bool
+        Whether a step is shortened where it would overshoot its example.
     """
 
     T1: int | None = None
@@ -85,7 +111,7 @@ class Halving(NamedTuple):
         return Halving(math.ceil(4.0 / (rho * eta1)) if self.T1 is None else int(self.T1), eta1, self.cap)
 
     def end(self, t: int) -> int:
-        """How many examples there are up to the end of the epoch that is under way after t."""
+        """Return the number of examples up to the end of the current epoch after t examples."""
         return self.T1 * ((1 << (t // self.T1 + 1).bit_length()) - 1)
 
     def sizes(self, t: int, n: int) -> np.ndarray:
@@ -95,7 +121,15 @@ class Halving(NamedTuple):
 
 @part(StepRule, eta="the step")
 class Constant(NamedTuple):
-    """eta_t = eta."""
+    """The constant rule eta_t = eta.
+
+    Parameters
+    ----------
+    eta : float
+        The step.
+    cap : bool
+        Whether a step is shortened where it would overshoot its example.
+    """
 
     eta: float
     cap: bool = False
@@ -106,7 +140,15 @@ class Constant(NamedTuple):
 
 @part(StepRule, c="the first step")
 class InverseSqrt(NamedTuple):
-    """eta_t = c / sqrt(t)."""
+    """The inverse square root rule eta_t = c / sqrt(t).
+
+    Parameters
+    ----------
+    c : float
+        The first step.
+    cap : bool
+        Whether a step is shortened where it would overshoot its example.
+    """
 
     c: float
     cap: bool = False
@@ -117,7 +159,17 @@ class InverseSqrt(NamedTuple):
 
 @part(StepRule, c="the numerator", t0="delays the decay")
 class InverseTime(NamedTuple):
-    """eta_t = c / (t + t0), for instance the papers' 1 / (rho t)."""
+    """The inverse time rule eta_t = c / (t + t0), for instance the papers' 1 / (rho t).
+
+    Parameters
+    ----------
+    c : float
+        The numerator.
+    t0 : float
+        The delay of the decay.
+    cap : bool
+        Whether a step is shortened where it would overshoot its example.
+    """
 
     c: float
     t0: float = 0.0
@@ -132,13 +184,13 @@ def _cap(cap: bool | None, problem: Any) -> bool:
 
 
 def capped(eta: np.ndarray, norms: np.ndarray, weights: np.ndarray, problem: Any) -> np.ndarray:
-    """min(eta_t, 1 / (h_max weight (||x||^2 + 1) + rho)): no step can overshoot its own example."""
+    """Return min(eta_t, 1 / (h_max weight (||x||^2 + 1) + rho)), so that no step can overshoot its own example."""
     smoothness = problem.loss.smoothness * weights * (norms + problem.intercept)
     return np.minimum(eta, 1.0 / (smoothness + problem.penalty.rho + 1e-300))
 
 
 def default_rule(problem: Any) -> StronglyConvex | Convex:
-    """The strongly convex rule where rho > 0, the convex one elsewhere."""
+    """Return the strongly convex rule where rho > 0, the convex one elsewhere."""
     return StronglyConvex() if problem.penalty.rho > 0.0 else Convex()
 
 
@@ -152,7 +204,7 @@ RULES = {
 
 
 def check_positive(eta: np.ndarray, t: int) -> None:
-    """A step must be a positive finite number."""
+    """Raise unless every step is a positive finite number."""
     if not np.all(np.isfinite(eta)) or np.any(eta <= 0.0):
         k = int(np.flatnonzero(~(np.isfinite(eta) & (eta > 0.0)))[0])
         raise ValueError(f"the step size at example {t + k + 1} is {eta[k]}; it must be positive and finite.")

@@ -1,8 +1,9 @@
 """Phase two: online-to-batch conversions, from the iterates of a run to one exactly sparse model.
 
-``averaging`` holds the conversions that sum iterates, ``single_iterate`` those that choose one, ``sparse_learning``
-those that map an average to a sparse vector, ``rounding`` those that keep few features.  ``metric`` (``metric_coupled``
-where weights are tied together) builds that map on a sample of the rows (``reservoir``).
+``averaging`` holds the conversions that sum iterates.  ``single_iterate`` holds those that choose one iterate.
+``sparse_learning`` holds those that map an average to a sparse vector.  ``rounding`` keeps few features.
+``metric`` builds the map of ``sparse_learning`` on a sample of the rows (``reservoir``).  ``metric_coupled`` does so
+for penalties and losses that couple weights.
 """
 
 from .averaging import Answer, Average, Last, LastEpoch, RandomIterate, Suffix
@@ -23,7 +24,7 @@ CONVERSIONS = {
     "scmdi": SCMDI(),
     "ocmdi": OCMDI(),
 }
-"""By the name that an estimator takes."""
+"""The conversion for each name that an estimator accepts."""
 
 __all__ = [
     "CONVERSIONS", "Answer", "Average", "AverageSL", "Last", "LastEpoch", "LastSL", "OCMDI", "OptimalSL",

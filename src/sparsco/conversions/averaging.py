@@ -1,8 +1,8 @@
-"""Phase two: online-to-batch conversions.
+"""Conversions that average the iterates or draw one of them, and the windows that they use.
 
-A conversion says what to sum over the iterates (``watch``, ``omega``), at which numbers of examples something happens
-(``next_event``, ``event``), and turns the sums into one vector (``finish``).  The compiled kernels only ever sum; the
-answer is asked for here.  When the length T of the stream is unknown, windows grow: see docs/notation.md.
+A conversion declares which sums over the iterates are kept (``watch``, ``omega``).  It declares the numbers of examples
+at which an event happens (``next_event``, ``event``).  ``finish`` turns the sums into one vector.  The compiled kernels
+only add to the sums.  When the length T of the stream is unknown, the windows grow: see docs/notation.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FIRST_WINDOW, LATER = 64, 1024
 
 
 class Answer(NamedTuple):
-    """A converted model: weights (d, m), intercepts (m,), and what was done."""
+    """A converted model: weights (d, m), intercepts (m,), and a report of the conversion."""
 
     w: np.ndarray
     b: np.ndarray
@@ -30,17 +30,21 @@ class Answer(NamedTuple):
 
 
 def next_doubling(n: int) -> int:
-    """The smallest of 64, 128, 256, ... above n."""
+    """Return the smallest of 64, 128, 256, ... above n."""
     return FIRST_WINDOW if n < FIRST_WINDOW else 1 << n.bit_length()
 
 
 def suffix_start(alpha: float, T: int) -> int:
-    """How many examples come before the last ceil(alpha T)."""
+    """Return the number of examples before the last ceil(alpha T)."""
     return T - math.ceil(alpha * T - 1e-9)
 
 
 def next_window_event(alpha: float, T: int | None, n: int, growth: int = 2, later: int = 2) -> int:
-    """When the next window opens; where T is unknown each ends at ``growth`` times the last, after 1024 ``later``."""
+    """Return the number of examples at which the next window opens.
+
+    When T is unknown, each window ends at ``growth`` times the end of the window before it, and at ``later`` times that
+    end from 1024 examples on.
+    """
     if T is None:
         end = FIRST_WINDOW
         while end <= n:
@@ -66,7 +70,7 @@ def check_window(alpha: float, T: int | None) -> None:
 
 @part(Conversion)
 class Last(NamedTuple):
-    """The iterate after the last example."""
+    """The last iterate w_{T+1}, without averaging."""
 
     def watch(self, loss: Any) -> Any:
         return Nothing()
@@ -77,7 +81,13 @@ class Last(NamedTuple):
 
 @part(Conversion, power="iterate t counts t^power; 0: all alike")
 class Average(NamedTuple):
-    """The mean of all iterates, iterate t with weight t^power: 0 is the plain average."""
+    """The average of all iterates, weighted by t^power.
+
+    Parameters
+    ----------
+    power : float
+        Iterate t has the weight t^power.  0 gives the uniform average.
+    """
 
     power: float = 0.0
 
@@ -109,7 +119,15 @@ class Average(NamedTuple):
     T="the length of the stream; None: windows that grow",
 )
 class Suffix(NamedTuple):
-    """The mean of the last share alpha of the iterates; over doubling windows when T is not known."""
+    """The suffix average: the mean of the last share alpha of the iterates.
+
+    Parameters
+    ----------
+    alpha : float
+        The share of the iterates, at the end of the stream, that is averaged.  In (0, 1].
+    T : int or None
+        The length of the stream.  None: the mean is taken over windows that double.
+    """
 
     alpha: float = 0.5
     T: int | None = None
@@ -141,7 +159,15 @@ class Suffix(NamedTuple):
     T="the length of the stream; None: windows that grow",
 )
 class RandomIterate(NamedTuple):
-    """One iterate drawn uniformly from the last share alpha; from the doubling windows when T is not known."""
+    """A random iterate, drawn uniformly from the last share alpha of the iterates.
+
+    Parameters
+    ----------
+    alpha : float
+        The share of the iterates, at the end of the stream, that can be drawn.  In (0, 1].
+    T : int or None
+        The length of the stream.  None: the iterate is drawn from windows that double.
+    """
 
     alpha: float = 0.5
     T: int | None = None
@@ -195,15 +221,24 @@ class RandomIterate(NamedTuple):
 
 
 def next_long_window(conversion: Any, run: Any, n: int) -> int:
-    """Windows that grow fourfold and, once early iterates are not far off, sixteenfold: the map corrects what those do
-    to the mean, so that more rows count; with the window before, at least 3 in 4 of them, later 15 in 16."""
+    """Return the next event of windows that grow fourfold, and sixteenfold after 1024 examples.
+
+    The map of ``sparse_learning`` corrects the effect of early iterates on the mean.  Long windows use more rows:
+    together with the window before, at least 3 in 4 of them, and later 15 in 16.
+    """
     return next_window_event(conversion.alpha, conversion.T, n, growth=4, later=16)
 
 
 @part(Conversion, complete="whether the last complete epoch counts, or the one under way")
 class LastEpoch(NamedTuple):
-    """The mean over the last epoch, of an optimizer that works in epochs: the last that is complete, as papers have
-    it, or with ``complete=False`` the one under way, which leaves no example out and begins at the mean before it."""
+    """The mean over the last epoch of an optimizer that works in epochs.
+
+    Parameters
+    ----------
+    complete : bool
+        True: the last complete epoch, as in the papers.  False: the current epoch, so that no example is left out; this
+        epoch begins at the mean over the epoch before it.
+    """
 
     complete: bool = True
 

@@ -1,6 +1,6 @@
-"""Compiled pieces of the conversion metric: passes over sampled rows, and coordinate descent on a quadratic.
+"""Compiled kernels of the conversion metric: passes over sampled rows, and coordinate descent on a quadratic.
 
-None depends on the loss: each takes the derivatives c and curvatures h in the margins as arrays.
+No kernel depends on the loss: each takes the derivatives c and the curvatures h in the margins as arrays.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..jit.dispatch import U, allocating_kernel, kernel
 
 @kernel
 def violations(g, w, pen, rho, out):
-    """By how much each weight violates its optimality condition, into ``out``; returns the largest."""
+    """Write the violation of each weight's optimality condition into ``out``; return the largest."""
     worst = 0.0
     for j in range(w.size):
         s = g[j] + rho * w[j]
@@ -29,7 +29,7 @@ def violations(g, w, pen, rho, out):
 
 @allocating_kernel
 def column_sums(first, rows, x, c):
-    """sum_i c_i x_i by columns."""
+    """Return sum_i c_i x_i, computed by columns."""
     g = np.empty(first.size - 1)
     for j in range(g.size):
         s = 0.0
@@ -41,7 +41,7 @@ def column_sums(first, rows, x, c):
 
 @allocating_kernel
 def screened(indptr, indices, data, place):
-    """The rows restricted to the columns j with place[j] >= 0, and those renamed to their places."""
+    """Return the rows restricted to the columns j with place[j] >= 0, with column j renumbered to place[j]."""
     start = np.zeros(indptr.size, np.int64)
     columns, values = np.empty(indices.size, np.uint32), np.empty(indices.size)
     to = U(0)
@@ -56,7 +56,7 @@ def screened(indptr, indices, data, place):
 
 @allocating_kernel
 def transposed(start, columns, values, k):
-    """CSR to CSC with k columns."""
+    """Return the CSC arrays, with k columns, of the rows given as CSR."""
     first = np.zeros(k + 1, np.int64)
     for q in range(columns.size):
         first[columns[q] + U(1)] += 1
@@ -74,7 +74,7 @@ def transposed(start, columns, values, k):
 
 @allocating_kernel
 def gram(start, columns, x, h, k):
-    """sum_i h_i x_i x_i^T with a last feature that is always 1, the intercept's; both triangles."""
+    """Return sum_i h_i x_i x_i^T, both triangles; a last feature, always 1, stands for the intercept."""
     G = np.zeros((k + 1, k + 1))
     for i in range(h.size):
         G[k, k] += h[i]
@@ -83,7 +83,7 @@ def gram(start, columns, x, h, k):
             G[k, row] += hx
             for b in range(U(start[i]), a + U(1)):
                 G[row, U(columns[b])] += hx * x[b]
-    for i in range(k + 1):  # a pair met as (i, j) in one row may have been met as (j, i) in another
+    for i in range(k + 1):  # a pair stored as (i, j) in one row can be stored as (j, i) in another
         for j in range(i):
             G[i, j] += G[j, i]
             G[j, i] = G[i, j]
@@ -92,9 +92,10 @@ def gram(start, columns, x, h, k):
 
 @kernel
 def descend_gram(G, q, w, pen, tol, max_epochs):
-    """Coordinate descent on <q, w' - w> + 1/2 (w' - w)^T G (w' - w) + sum_j pen_j |w'_j|; w becomes w'.
+    """Minimise <q, w' - w> + 1/2 (w' - w)^T G (w' - w) + sum_j pen_j |w'_j| by coordinate descent; w becomes w'.
 
-    Sweeps over the nonzeros until they settle, checked by full sweeps; q is kept equal to the gradient at w.
+    The sweeps cover the nonzeros until they converge; a full sweep then checks all weights.  q is kept equal to the
+    gradient at w.
     """
     full = True
     for _ in range(max_epochs):
@@ -118,10 +119,10 @@ def descend_gram(G, q, w, pen, tol, max_epochs):
 
 @allocating_kernel
 def descend(first, rows, x, c, h, D, q, w, pen, tol, max_epochs, moves_last):
-    """The same for many columns: G = X^T diag(h) X + diag(D) stays a product, the last feature is always 1.
+    """Minimise the objective of :func:`descend_gram` in place for many columns; return the number of sweeps.
 
-    ``q`` is the gradient at the start and ``c`` its part in the margins, which becomes c + h times their change.
-    Returns the number of sweeps.
+    G = X^T diag(h) X + diag(D) is not formed.  The last feature is always 1.  ``q`` is the gradient at the start.
+    ``c`` holds the derivatives in the margins and becomes c + h times the change of the margins.
     """
     k = w.size - 1
     M, hx, offset = D.copy(), np.empty(x.size), q.copy()

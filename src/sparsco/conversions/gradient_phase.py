@@ -14,7 +14,7 @@ from ..problem.state import Means, Problem, Rows, padded, widened
 
 
 class FixedPoint:
-    """The gradient phase of OptimalSL: sums of c x and h x^2 at a fixed point."""
+    """The sums of c x and h x^2 at a fixed point; a run of OptimalSL owns it during the gradient phase."""
 
     def __init__(self, w: np.ndarray, b: np.ndarray, problem: Problem) -> None:
         width = problem.width
@@ -42,7 +42,7 @@ class FixedPoint:
         self.n += len(order)
 
     def _learn_whole(self, rows: Rows, order: np.ndarray, loss: Any) -> None:
-        """The same on whole arrays: where a derivative depends on all margins, or for more models than lanes."""
+        """Add to the sums with whole arrays: for a loss that couples margins, or for more models than lanes."""
         m, where = self.m, (*rows[:3], order)
         y, weight = (part.reshape(len(order), -1)[:, :m] for part in (rows.targets, rows.weights))
         p = margins(*rows[:3], self.w, self.b[:m], order)
@@ -59,7 +59,7 @@ class FixedPoint:
 
 @kernel
 def sum_gradients(rows, order, loss, lanes, w, b, G, H, bias):
-    """Add c x and h x^2 at the fixed w for every row and model; arrays are flat, a feature's lanes side by side."""
+    """Add c x and h x^2 at the fixed w for every row and model; arrays are flat, with a feature's lanes adjacent."""
     indptr, indices, data, targets, weights = rows
     m, one = U(width(lanes)), U(1)
     for k in range(order.size):

@@ -1,4 +1,4 @@
-"""The conversion metric and its guard: from what a pass has gathered to one exactly sparse model.
+"""The conversion metric and its guard: from the sums and the sample of one pass to one exactly sparse model.
 
 A pass leaves the mean iterate ``w_bar``, the mean gradient ``g_bar`` over the same window, a diagonal ``H`` of mean
 curvatures and a sample of the rows.  Each *candidate* minimises a model of the objective around ``w_bar``::
@@ -28,7 +28,7 @@ from .reservoir import Sample, SampleRows
 
 
 class Evidence(NamedTuple):
-    """What one pass gathered about one model; ``g_bar`` and ``H`` are means over rows, without any penalty."""
+    """The sums of one pass for one model; ``g_bar`` and ``H`` are means over rows, without any penalty."""
 
     w_last: np.ndarray
     b_last: float
@@ -43,7 +43,7 @@ class Evidence(NamedTuple):
     L_mean: float
 
     def at(self, columns: np.ndarray) -> Evidence:
-        """In some columns only."""
+        """Return the evidence restricted to these columns."""
         w_last, w_bar, g_bar = self.w_last[columns], self.w_bar[columns], self.g_bar[columns]
         H = None if self.H is None else self.H[columns]
         return self._replace(w_last=w_last, w_bar=w_bar, g_bar=g_bar, H=H)
@@ -59,7 +59,11 @@ class Choice(NamedTuple):
 
 
 class _Local(NamedTuple):
-    """The mean loss at w_bar: R's derivatives in the margins, gradient and diagonal, and the stream's gradient."""
+    """The local model of the mean loss at w_bar.
+
+    ``c`` and ``h`` are the derivatives and curvatures in the margins of the sampled rows R.  ``gradient`` and ``H`` are
+    R's gradient and its diagonal.  ``g`` and ``gb`` are the gradient of the stream.
+    """
 
     c: np.ndarray
     h: np.ndarray
@@ -69,13 +73,15 @@ class _Local(NamedTuple):
     gb: float
 
     def at(self, columns: np.ndarray) -> _Local:
-        """In some columns only."""
+        """Return the local model restricted to these columns."""
         return self._replace(gradient=self.gradient[columns], H=self.H[columns], g=self.g[columns])
 
 
 class _Subproblem(NamedTuple):
-    """min f_R(w) + <linear, w> + 1/2 sum_j D_j (w_j - centre_j)^2 + sum_j rho_j w_j^2 / 2 + sum_j pen_j |w_j| over the
-    columns ``near`` and, last in every array, the intercept."""
+    """The problem of one prox-Newton candidate, over the columns ``near`` and the intercept (last in every array).
+
+    min f_R(w) + <linear, w> + 1/2 sum_j D_j (w_j - centre_j)^2 + sum_j rho_j w_j^2 / 2 + sum_j pen_j |w_j|
+    """
 
     near: np.ndarray
     start: np.ndarray
@@ -91,21 +97,21 @@ class _Subproblem(NamedTuple):
         return row_sums.margins(self.start, self.columns, self.x, w, w[-1])
 
     def penalty(self, w: np.ndarray) -> float:
-        """All but f_R."""
+        """Return all terms of the objective except f_R."""
         smooth = self.linear @ w + 0.5 * (self.D @ np.square(w - self.centre) + self.rho @ np.square(w))
         return smooth + self.pen @ np.abs(w)
 
 
 def choose(evidence: Evidence, loss: Any, penalty: Any, sample: Sample, fit_intercept: bool) -> Choice:
-    """The guard: of all candidates the one with the least objective, estimated on the sample (of one lane).
+    """Return the guard's choice: the candidate with the least objective, estimated on the sample of one lane.
 
-    The candidates are the last iterate, newton and diagonal; with an L2 term also the plain average, which bounds the
-    loss of a failed conversion, and where both metrics fail against it the scalar one.  A loss without curvature has no
-    newton and no diagonal.  The model without features bounds what a phase one gone astray costs.  Newton, whose metric
-    is itself a sample's, has to win by two standard errors, and so has the average, which is not sparse, against
-    diagonal.
+    The candidates are the last iterate, newton and diagonal.  An L2 term adds the plain average, which bounds the loss
+    of a failed conversion.  If neither metric beats the last iterate and the average, scalar is added.  A loss without
+    curvature has no newton and no diagonal.  The model without features bounds the cost of a phase one that diverged.
+    Newton's metric is itself estimated on a sample, so newton must win by two standard errors.  The average is not
+    sparse, so it must win against diagonal by the same margin.
 
-    All of it in the columns in which any candidate can differ from zero, of which there may be few.
+    All computations use only the columns in which any candidate can differ from zero, which may be few.
     """
     averaged = penalty.rho > 0.0
     if not sample.R.numbers.size or not (loss.curved or averaged):
@@ -123,7 +129,7 @@ def choose(evidence: Evidence, loss: Any, penalty: Any, sample: Sample, fit_inte
 
 
 def _possible(e: Evidence, penalty: Any, g: np.ndarray) -> np.ndarray:
-    """The columns that are not zero in every candidate: a weight that is zero needs a slope near its penalty."""
+    """Return the columns that can be nonzero in a candidate: a zero weight needs a slope near its penalty."""
     found = np.empty(g.size, bool)
     for some in slices(g.size):
         least = 0.9 * penalty.lam * restricted(penalty, some).feature_weights(g[some].size)
@@ -133,7 +139,7 @@ def _possible(e: Evidence, penalty: Any, g: np.ndarray) -> np.ndarray:
 
 
 def _places(columns: np.ndarray, d: int) -> np.ndarray:
-    """Of d columns the place among these, -1 where it is none."""
+    """Return the position of each of d columns among ``columns``, and -1 for a column that is not among them."""
     place = np.full(d, -1, np.int32)
     place[columns] = np.arange(columns.size)
     return place
@@ -147,7 +153,7 @@ def _in_columns(rows: SampleRows, place: np.ndarray) -> SampleRows:
 def _chosen(
     evidence: Evidence, loss: Any, penalty: Any, sample: Sample, fit_intercept: bool, local: _Local
 ) -> Choice:
-    """The choice of the guard, with every candidate at hand."""
+    """Return the guard's choice in columns that have been restricted already."""
     e, args = evidence, (evidence, loss, penalty, sample, fit_intercept)
     models, objectives = {"last": (e.w_last, e.b_last)}, {}
     averaged = penalty.rho > 0.0
@@ -161,8 +167,8 @@ def _chosen(
     here = mean_loss(sample, loss, e.w_bar, e.b_bar)
 
     def judged(w: np.ndarray, b: float) -> float:
-        """The objective with the stream's slope at w_bar: the sample only tells how the loss bends from there."""
-        rise = (slope * (w - e.w_bar)).sum() + slope_b * (b - e.b_bar)  # a dot would wake the threads of the BLAS
+        """Return the objective with the stream's slope at w_bar; the sample gives only the bend of the loss."""
+        rise = (slope * (w - e.w_bar)).sum() + slope_b * (b - e.b_bar)  # a dot product would start the BLAS threads
         total = objective(sample, loss, penalty, w, b) + bent(rise, here)
         return float(total) if np.isfinite(total) else np.inf
 
@@ -184,7 +190,7 @@ def _chosen(
         objectives["scalar"] = judged(*models["scalar"])
     models["constant"] = np.zeros_like(e.w_bar), e.b_bar if fit_intercept else 0.0
     objectives["constant"] = judged(*models["constant"])
-    if objectives["constant"] == np.inf:  # w_bar itself is astray, and the slope there says nothing
+    if objectives["constant"] == np.inf:  # w_bar itself has diverged, and the slope there is useless
         objectives["constant"] = objective(sample, loss, penalty, *models["constant"])
     name = min(objectives, key=objectives.__getitem__)
     if name == "constant" and fit_intercept:
@@ -193,16 +199,16 @@ def _chosen(
 
 
 def objective(sample: Sample, loss: Any, penalty: Any, w: np.ndarray, b: Any) -> float:
-    """kappa f_R + (1 - kappa) f_V + psi(w): exact while R holds every row seen; infinite where it is not finite.
+    """Return kappa f_R + (1 - kappa) f_V + psi(w), or infinity where that is not finite.
 
-    Of one model, or of several, w (d, m), together.
+    The value is exact while R holds every row seen.  For several models, w (d, m), it is the sum over models.
     """
     total = float(np.sum(strength(penalty, w))) + mean_loss(sample, loss, w, b)
     return total if np.isfinite(total) else np.inf
 
 
 def mean_loss(sample: Sample, loss: Any, w: np.ndarray, b: Any) -> float:
-    """kappa f_R + (1 - kappa) f_V."""
+    """Return the mean loss on the sample, kappa f_R + (1 - kappa) f_V."""
     total = 0.0
     for rows, share in ((sample.R, sample.kappa), (sample.V, 1.0 - sample.kappa)):
         if rows.numbers.size:
@@ -212,19 +218,20 @@ def mean_loss(sample: Sample, loss: Any, w: np.ndarray, b: Any) -> float:
 
 
 def bent(rise: float, loss: float) -> float:
-    """Return a change of the mean loss by a slope alone, bent upwards so that it cannot take more than there is.
+    """Return ``rise``, a linear change of the mean loss, bent upwards so that the loss stays at least zero.
 
-    A loss is convex and at least zero: a slope that promises a fall of ``-rise`` from ``loss`` belongs to no parabola
-    flatter than the one that touches zero.
+    A loss is convex and at least zero.  A slope that predicts a fall of ``-rise`` from ``loss`` therefore needs a
+    parabola at least as curved as the one that touches zero.
     """
     return float(rise + rise * rise / (4.0 * loss)) if rise < 0.0 < loss else float(rise)
 
 
 def _local(e: Evidence, loss: Any, reg: Any, sample: Sample) -> _Local:
-    """The loss at w_bar; its gradient over all rows seen is a mixture of R's and g_bar.
+    """Return the local model at w_bar; its gradient over all rows seen is a mixture of R's gradient and g_bar.
 
-    With an L2 term, whose iterates settle, the weights are inverse to the sampling variances: R is a sample of the rows
-    and so is the window.  Without one g_bar, gathered along the way, stands only for the rows that R does not hold.
+    With an L2 term the iterates converge, and the mixture weights are inverse to the sampling variances: R is a sample
+    of the rows, and so is the window.  Without an L2 term, g_bar, summed over moving iterates, stands only for the rows
+    that R does not hold.
     """
     R, _, kappa = sample
     c, h = _slopes(R, loss, row_sums.margins(R.indptr, R.indices, R.data, e.w_bar, e.b_bar))
@@ -241,14 +248,14 @@ def _local(e: Evidence, loss: Any, reg: Any, sample: Sample) -> _Local:
 
 
 def _slopes_on_guard(e: Evidence, loss: Any, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
-    """V's derivatives in the margins at w_bar, each over the number of rows, and its gradient."""
+    """Return V's derivatives in the margins at w_bar, each divided by the number of rows, and V's gradient."""
     V = sample.V
     c, h = _slopes(V, loss, row_sums.margins(V.indptr, V.indices, V.data, e.w_bar, e.b_bar))
     return c, row_sums.moments(V.indptr, V.indices, V.data, c, h, e.w_bar.size)[0]
 
 
 def _standard_error(V: SampleRows, loss: Any, c: np.ndarray, one: Any, other: Any) -> float:
-    """Of V's mean difference between two models, the slopes c at w_bar taken off; 0 for an empty V."""
+    """Return the standard error of V's mean difference of two models, less the slopes c at w_bar; 0 if V is empty."""
     n = len(c)
     if not n:
         return 0.0
@@ -260,7 +267,10 @@ def _standard_error(V: SampleRows, loss: Any, c: np.ndarray, one: Any, other: An
 def scalar(
     evidence: Evidence, loss: Any, penalty: Any, sample: Sample, fit_intercept: bool
 ) -> tuple[np.ndarray, float]:
-    """M = 2 L + rho, L the largest eigenvalue of the loss's Hessian at w_bar on R: S(w_bar - g / M, lam pen / M)."""
+    """Return the scalar candidate S(w_bar - g / M, lam pen / M) with M = 2 L + rho.
+
+    L is the largest eigenvalue of the loss's Hessian at w_bar on R.
+    """
     e, reg, R = evidence, penalty, sample.R
     _, h = _slopes(R, loss, row_sums.margins(R.indptr, R.indices, R.data, e.w_bar, e.b_bar))
     if not loss.curved:
@@ -274,15 +284,15 @@ def scalar(
 def diagonal(
     evidence: Evidence, penalty: Any, fit_intercept: bool, factor: float = 1.0
 ) -> tuple[np.ndarray, float]:
-    """M = 2 H + rho, times ``factor``: S(w_bar - g / M, lam pen / M)."""
+    """Return the diagonal candidate S(w_bar - g / M, lam pen / M) with M = (2 H + rho) times ``factor``."""
     e = evidence
     return shrunk(e, penalty, factor * (2.0 * e.H + penalty.rho), factor * 2.0 * e.Hb, fit_intercept)
 
 
 def shrunk(e: Evidence, reg: Any, M: Any, M_b: float, fit_intercept: bool) -> tuple[np.ndarray, float]:
-    """The map S(w_bar - g / M, lam pen / M) for a number or vector M, and the intercept's step with its own M_b.
+    """Return S(w_bar - g / M, lam pen / M) for a number or vector M, and the intercept after a step with its own M_b.
 
-    A column with M = 0 was never seen and becomes 0; an intercept with M_b = 0 stays.
+    A column with M = 0 was never seen and becomes 0.  An intercept with M_b = 0 does not change.
     """
     M = np.broadcast_to(M, e.w_bar.shape)
     seen = np.flatnonzero(M > 0.0)
@@ -295,10 +305,10 @@ def shrunk(e: Evidence, reg: Any, M: Any, M_b: float, fit_intercept: bool) -> tu
 def newton(
     evidence: Evidence, loss: Any, penalty: Any, sample: Sample, fit_intercept: bool, local: _Local | None = None
 ) -> tuple[np.ndarray, float]:
-    """Prox-Newton steps from w_bar on R, with the gradient and the curvature that R lacks taken from the stream.
+    """Return the result of prox-Newton steps from w_bar on R; the stream supplies the gradient and curvature R lacks.
 
-    One step where R is a small part of the rows seen; several, damped where need be, where it is most of them: then
-    R's optimum is near the stream's.
+    One step is made where R is less than half of the rows seen.  Several steps, damped if necessary, are made where R
+    holds at least half: R's optimum is then near the stream's.
     """
     R = sample.R
     problem = _subproblem(evidence, penalty, sample, local or _local(evidence, loss, penalty, sample))
@@ -318,7 +328,7 @@ def newton(
         if f_new < f:
             w, p, f = new, p_new, f_new
             damping = max(1.0, damping / 4.0)
-        else:  # a shorter step by a steeper model: unlike a line search it ends in exact zeros
+        else:  # a steeper model shortens the step; unlike a line search it ends in exact zeros
             damping *= 4.0
         if near and not rough:
             break
@@ -331,21 +341,21 @@ def newton(
 _MOST = 0.5
 _STEPS = 8
 _ROUGH = 0.1
-"""How exactly a step is solved that others follow: to this share of how far its start is from optimal."""
+"""The tolerance of a step that other steps follow, as a share of its start's largest violation of optimality."""
 _EPOCHS = 100
 _GRAM_COLUMNS = 1500
 _FLOOR = 1e-3
-"""Least curvature of a row: the quadratic model of a saturated logistic loss trusts no step at all."""
+"""The least curvature of a row: the quadratic model of a saturated logistic loss is too flat for any step."""
 
 
 def _subproblem(e: Evidence, reg: Any, sample: Sample, local: _Local) -> _Subproblem:
-    """The problem on R around w_bar, over the columns that are not clearly zero in its solution."""
+    """Return the problem on R around w_bar, over the columns that are not clearly zero in its solution."""
     R, _, kappa = sample
     d, H = e.w_bar.size, local.H
     linear, linear_b = local.g - local.gradient, local.gb - local.c.sum()
     D = np.maximum(e.H - H, 0.0)
     if reg.rho > 0.0:
-        D += e.L_mean / e.n_window  # the noise of g_bar in directions that rho alone would hold
+        D += e.L_mean / e.n_window  # the noise of g_bar in directions that only rho bounds
     D *= 1.0 - kappa
     pen = reg.lam * reg.feature_weights(d)
     g = local.g + reg.rho * e.w_bar
@@ -360,9 +370,9 @@ def _minimum_of_model(
     problem: _Subproblem, R: SampleRows, loss: Any, p: np.ndarray, w: np.ndarray, damping: float, fit_intercept: bool,
     rough: bool,
 ) -> np.ndarray:  # fmt: skip
-    """One prox-Newton step: the minimum of the problem's quadratic model at w, whose margins are p.
+    """Return the result of one prox-Newton step: the minimum of the problem's quadratic model at w, with margins p.
 
-    The loss's curvature is multiplied by ``damping``.
+    The curvature of the loss is multiplied by ``damping``.
     """
     _, start, columns, x, centre, linear, D, rho, pen = problem
     k = w.size - 1
@@ -392,9 +402,9 @@ def _minimum_of_model(
 
 
 def descend_beside_intercept(G: np.ndarray, q: np.ndarray, w: np.ndarray, pen: np.ndarray, tol: float) -> None:
-    """Coordinate descent on the weights with the intercept at its best for each: as if columns had mean zero.
+    """Update the weights by coordinate descent with the intercept optimal for each value, as if columns had mean zero.
 
-    A coordinate of its own would creep where features have a large mean.
+    An intercept treated as one more coordinate would converge slowly where features have a large mean.
     """
     k, before = w.size - 1, w.copy()
     share = G[k, :k] / G[k, k]
@@ -404,7 +414,7 @@ def descend_beside_intercept(G: np.ndarray, q: np.ndarray, w: np.ndarray, pen: n
 
 
 def _slopes(rows: SampleRows, loss: Any, p: np.ndarray, floor: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Derivative and curvature of the mean loss in each row's margin."""
+    """Return the derivative and the curvature of the mean loss in each row's margin."""
     share = rows.weights / max(len(rows.weights), 1)
     with np.errstate(over="ignore"):
         return share * derivative(loss, p, rows.targets), share * np.maximum(curvature(loss, p, rows.targets), floor)
@@ -415,11 +425,11 @@ def _mean_loss(rows: SampleRows, loss: Any, p: np.ndarray) -> float:
 
 
 def dense_gram(start: np.ndarray, columns: np.ndarray, x: np.ndarray, h: np.ndarray, k: int) -> np.ndarray:
-    """:func:`quadratic.gram` by one dense product."""
+    """Return :func:`coordinate_descent.gram` computed by one dense product."""
     X = np.zeros((h.size, k + 1))
     X[np.repeat(np.arange(h.size), np.diff(start)), columns] = x
     X[:, k] = 1.0
-    with _blas().limit(limits=1):  # its threads would wait for each other longer than they work
+    with _blas().limit(limits=1):  # BLAS threads would wait for each other longer than they work
         return (X * h[:, None]).T @ X
 
 

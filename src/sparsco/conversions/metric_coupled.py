@@ -1,13 +1,13 @@
-"""The conversions where models or features are tied together: one map of the whole matrix instead of one per weight.
+"""The conversion metric where models or features are coupled: one map of the whole matrix, not one per weight.
 
-As in ``curvature``, each candidate minimises a model of the objective around the mean iterate W_bar::
+As in ``metric``, each candidate minimises a model of the objective around the mean iterate W_bar::
 
     <G, W> + 1/2 ||W - W_bar||_M^2 + psi(W)
 
-A penalty's prox allows only metrics M that are constant over what it ties together: its ``coarsened`` diagonal (per
-row, per group) or a number.  *newton* goes further and minimises the loss of the sampled rows themselves, corrected to
-the stream's slope at W_bar.  The guard compares the candidates' objectives, summed over all models, on the sample.
-Every candidate but the average is the result of a prox: exactly low rank, row-sparse or group-sparse.
+A penalty's prox allows only metrics M that are constant over the weights it couples: its ``coarsened`` diagonal (per
+row, per group) or a number.  *newton* minimises the loss of the sampled rows themselves, corrected to the stream's
+slope at W_bar.  The guard compares the candidates' objectives, summed over all models, on the sample.  Every candidate
+but the average is the result of a prox: exactly low rank, row-sparse or group-sparse.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Model = tuple[np.ndarray, np.ndarray]
 
 
 def convert(conversion: Any, problem: Problem, evidence: Evidence, sample: Sample, factor: float) -> Choice:
-    """The conversion's answer; ``evidence`` has matrices (d, m) where a single model's has vectors."""
+    """Return the conversion's choice; ``evidence`` holds matrices (d, m) where a single model's holds vectors."""
     if conversion.L is not None:
         L = float(conversion.L) * factor
         return Choice(*shrunk(evidence, problem, L, np.full(problem.m, L)), "scalar", {"L": L})
@@ -42,9 +42,9 @@ def convert(conversion: Any, problem: Problem, evidence: Evidence, sample: Sampl
 
 
 def choose(e: Evidence, problem: Problem, sample: Sample) -> Choice:
-    """The guard: of all candidates the one with the least objective on the sample.
+    """Return the guard's choice: the candidate with the least objective on the sample.
 
-    As for single models the plain average, which is never sparse, is a candidate only with an L2 term.
+    As for single models, the plain average, which is never sparse, is a candidate only with an L2 term.
     """
     averaged = problem.penalty.rho > 0.0
     models: dict[str, Model] = {"last": (e.w_last, e.b_last)}
@@ -77,7 +77,7 @@ def choose(e: Evidence, problem: Problem, sample: Sample) -> Choice:
 
         models["constant"] = np.zeros_like(e.w_bar), e.b_bar * problem.intercept
         objectives = {name: judged(*model) for name, model in models.items()}
-        if objectives["constant"] == np.inf:  # the mean iterate itself is astray, and the slope there says nothing
+        if objectives["constant"] == np.inf:  # the mean iterate itself has diverged, and the slope there is useless
             objectives["constant"] = objective(sample, problem.loss, problem.penalty, *models["constant"])
     name = min(objectives, key=objectives.__getitem__)
     if name == "constant" and problem.intercept:
@@ -86,9 +86,9 @@ def choose(e: Evidence, problem: Problem, sample: Sample) -> Choice:
 
 
 def shrunk(e: Evidence, problem: Problem, M: Any, M_b: np.ndarray) -> Model:
-    """The map prox(W_bar - G / M, 1 / M), and the intercepts' steps with their own M_b.
+    """Return prox(W_bar - G / M, 1 / M), and the intercepts after steps with their own M_b.
 
-    What has M = 0 was never seen and becomes 0; an intercept with M_b = 0 stays.
+    An entry with M = 0 was never seen and becomes 0.  An intercept with M_b = 0 does not change.
     """
     reg = problem.penalty
     seen = M > 0.0
@@ -99,7 +99,7 @@ def shrunk(e: Evidence, problem: Problem, M: Any, M_b: np.ndarray) -> Model:
 
 
 def diagonal(e: Evidence, problem: Problem, factor: float = 1.0) -> Model:
-    """M = 2 H + rho, raised to be constant over what is tied together, times ``factor``.
+    """Return the diagonal candidate: M = 2 H + rho, raised to be constant over coupled weights, times ``factor``.
 
     Twice the diagonal bounds the Hessian of a softmax.
     """
@@ -108,7 +108,10 @@ def diagonal(e: Evidence, problem: Problem, factor: float = 1.0) -> Model:
 
 
 def scalar(e: Evidence, problem: Problem, sample: Sample) -> Model:
-    """M = 2 L + rho, L the largest eigenvalue of the loss's Hessian at W_bar on R, the largest over models."""
+    """Return the scalar candidate, M = 2 L + rho.
+
+    L is the largest eigenvalue of the loss's Hessian at W_bar on R, maximised over the models.
+    """
     R, loss = sample.R, problem.loss
     if loss.curved:
         _, h = _slopes(R, loss, _design(R, len(e.w_bar)) @ e.w_bar + e.b_bar)
@@ -119,11 +122,11 @@ def scalar(e: Evidence, problem: Problem, sample: Sample) -> Model:
 
 
 def newton(e: Evidence, problem: Problem, sample: Sample) -> Model:
-    """The minimum of R's loss + what R lacks of the stream's slope and curvature at W_bar + psi, by FISTA.
+    """Return the minimum, by FISTA, of R's loss plus psi, corrected to the stream's slope and curvature at W_bar.
 
-    Over the features that are not clearly zero in it, the others are.  Features are centred, the intercept moving
-    along: a large mean would make it creep.  Steps are scaled by the coarsened diagonal, and their length found by
-    trying.
+    Only the features that are not clearly zero in the minimum take part; the others become zero.  Features are centred
+    and the intercept moves with them, because a large mean would slow its convergence.  The steps are scaled by the
+    coarsened diagonal; their length is found by backtracking.
     """
     R, loss, reg, near = sample.R, problem.loss, problem.penalty, _near(e, problem)
     full = np.zeros_like(e.w_bar)
@@ -137,7 +140,7 @@ def newton(e: Evidence, problem: Problem, sample: Sample) -> Model:
     raw, H = X.squares(h)
     D = (1.0 - sample.kappa) * np.maximum(e.H - raw, 0.0)
     if reg.rho > 0.0:
-        D = D + e.L_mean / e.n_window  # the noise of the slope in directions that rho alone would hold
+        D = D + e.L_mean / e.n_window  # the noise of the slope in directions that only rho bounds
     scale = reg.coarsened(H + D + reg.rho)
     scale = np.maximum(scale, 1e-6 * np.max(scale, initial=0.0)) + 1e-300
     scale_b = h.sum(0) + 1e-300
@@ -166,7 +169,7 @@ def newton(e: Evidence, problem: Problem, sample: Sample) -> Model:
                 break
             L *= 2.0
         turned = float(np.sum(scale * step * (new - W)) + scale_b @ (step_b * (new_b - b))) < 0.0
-        following = 1.0 if turned else 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))  # turned back: start afresh
+        following = 1.0 if turned else 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))  # turned back: restart
         push = 0.0 if turned else (momentum - 1.0) / following
         Y, y, PY = new + push * (new - W), new_b + push * (new_b - b), P_new + push * (P_new - P)
         W, b, P, momentum = new, new_b, P_new, following
@@ -177,9 +180,9 @@ def newton(e: Evidence, problem: Problem, sample: Sample) -> Model:
 
 
 def _near(e: Evidence, problem: Problem) -> np.ndarray:
-    """The features of the last iterate and those that half of the penalty would leave in the diagonal candidate.
+    """Return the features of the last iterate and those that half of the penalty leaves in the diagonal candidate.
 
-    All where there are few, and where the penalty ties features together.
+    All features are returned where there are few, and where the penalty couples features.
     """
     reg = problem.penalty
     if len(e.w_bar) <= _FEW or reg.kind == "global" or any(isinstance(field, np.ndarray) for field in reg):
@@ -194,11 +197,11 @@ _FEW = 2000
 _ITERATIONS = 300
 _TOLERANCE = 1e-9
 _FLOOR = 1e-3
-"""Least curvature of a row, where steps are scaled."""
+"""The least curvature of a row in the scaling of the steps."""
 
 
 class _Centred:
-    """The sampled rows less their mean: products with them, the mean kept apart so that sparse rows stay sparse."""
+    """The sampled rows less their mean; products keep the mean apart, so that sparse rows stay sparse."""
 
     def __init__(self, rows: SampleRows, near: np.ndarray, d: int, centre: bool) -> None:
         self.X = _design(rows, d)
@@ -215,14 +218,14 @@ class _Centred:
         return self.X.T @ c - np.outer(self.mean, c.sum(0))
 
     def squares(self, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """sum_i h_i x_i^2 and sum_i h_i (x_i - mean)^2."""
+        """Return sum_i h_i x_i^2 and sum_i h_i (x_i - mean)^2."""
         raw = (self.X.multiply(self.X) if sp.issparse(self.X) else np.square(self.X)).T @ h
         mean = self.mean[:, None]
         return raw, np.maximum(raw - 2.0 * mean * (self.X.T @ h) + np.square(mean) * h.sum(0), 0.0)
 
 
 def _design(rows: SampleRows, d: int) -> Any:
-    """The rows as a matrix, dense where most numbers are there."""
+    """Return the rows as a matrix, dense where more than 3 in 10 entries are stored."""
     shape = len(rows.indptr) - 1, d
     return _dense_if_full(sp.csr_array((rows.data, rows.indices.astype(np.int64), rows.indptr), shape=shape))
 
@@ -232,7 +235,7 @@ def _dense_if_full(X: sp.csr_array) -> Any:
 
 
 def _slope(rows: SampleRows, missing: float, e: Evidence, problem: Problem) -> Model:
-    """What the rows' slope at W_bar lacks of the stream's, times the share of the stream that is missing from them."""
+    """Return the stream's slope at W_bar less the rows' slope, times the share of the stream that the rows lack."""
     if not rows.numbers.size or missing <= 0.0:
         return np.zeros_like(e.w_bar), np.zeros_like(e.b_bar)
     X = _design(rows, len(e.w_bar))
@@ -241,12 +244,12 @@ def _slope(rows: SampleRows, missing: float, e: Evidence, problem: Problem) -> M
 
 
 def _slopes(rows: SampleRows, loss: Any, P: np.ndarray, floor: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Derivative and curvature of the mean loss in each margin."""
+    """Return the derivative and the curvature of the mean loss in each margin."""
     share = rows.weights / len(rows.weights)
     with np.errstate(over="ignore"):
         return share * derivative(loss, P, rows.targets), share * np.maximum(curvature(loss, P, rows.targets), floor)
 
 
 def _mean_loss(rows: SampleRows, loss: Any, P: np.ndarray) -> float:
-    """The mean over rows, summed over models."""
+    """Return the mean loss over rows, summed over models."""
     return float((rows.weights * value(loss, P, rows.targets)).sum() / len(rows.weights))

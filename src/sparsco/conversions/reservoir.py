@@ -1,9 +1,9 @@
-"""A bounded uniform sample of the stream, which the conversion's metric and its guard are computed on.
+"""A bounded uniform sample of the stream, used by the conversion metric and its guard.
 
 Every row has two random priorities, functions of the seed and the row's number.  R is the longest prefix of the rows,
-ordered by the first priority, whose nonzeros fit the budget; V the first rows, ordered by the second priority, among
-those not in R.  Both are functions of the set of rows seen, whatever chunks they came in.  As rows arrive the
-priorities at which R and V end can only fall, so a row beyond both is rejected at sight and never missed.
+ordered by the first priority, whose nonzeros fit the budget.  V is the first rows, ordered by the second priority,
+among those not in R.  Both depend only on the set of rows seen, not on the chunks.  As rows arrive, the priorities at
+which R and V end can only fall, so a row beyond both is rejected at once and never needed later.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ class SampleRows(NamedTuple):
     numbers: np.ndarray
 
     def lane(self, lane: int) -> SampleRows:
-        """The same rows as model ``lane`` sees them: targets and weights of shape (n,)."""
+        """Return these rows with the targets and weights of model ``lane``, of shape (n,)."""
         return self._replace(
             targets=np.ascontiguousarray(self.targets[:, lane]), weights=np.ascontiguousarray(self.weights[:, lane])
         )
 
 
 class Sample(NamedTuple):
-    """What :meth:`Reservoir.sample` returns; ``kappa`` is the share of the rows seen that R holds."""
+    """The sample that :meth:`Reservoir.sample` returns; ``kappa`` is the share of the rows seen that R holds."""
 
     R: SampleRows
     V: SampleRows
     kappa: float
 
     def lane(self, lane: int) -> Sample:
-        """The sample as model ``lane`` sees it."""
+        """Return the sample with the targets and weights of model ``lane``."""
         return Sample(self.R.lane(lane), self.V.lane(lane), self.kappa)
 
 
 class _Table(NamedTuple):
-    """One entry per stored row, in the order of the row numbers (which is the order in the arena, too)."""
+    """The stored rows, one entry each, in the order of the row numbers, which is also the order in the arena."""
 
     number: np.ndarray
     first: np.ndarray
-    """Priority for R."""
+    """The priority for R."""
     second: np.ndarray
-    """Priority for V."""
+    """The priority for V."""
     start: np.ndarray
     length: np.ndarray
     targets: np.ndarray
@@ -65,7 +65,7 @@ class _Table(NamedTuple):
 
 @kernel
 def _copy_rows(starts, lengths, indices, data, to_indices, to_data, at):
-    """Copy rows one behind the other, from position ``at`` on.  In place it closes gaps: rows only move down."""
+    """Copy rows one after the other, from position ``at`` on; in place this closes gaps, since rows only move down."""
     to = U(at)
     for k in range(starts.size):
         start, length = U(starts[k]), U(lengths[k])
@@ -78,7 +78,7 @@ def _copy_rows(starts, lengths, indices, data, to_indices, to_data, at):
 
 @allocating_kernel
 def _choose(key_r, key_v, limit_r, limit_v, number, n):
-    """Positions and priorities of the rows number, ..., number + n - 1 that come before either limit."""
+    """Return positions and priorities of the rows number, ..., number + n - 1 that come before either limit."""
     kept, first, second = np.empty(n, np.int64), np.empty(n, np.uint64), np.empty(n, np.uint64)
     size = 0
     for i in range(n):
@@ -90,11 +90,11 @@ def _choose(key_r, key_v, limit_r, limit_v, number, n):
 
 
 class Reservoir:
-    """The sample and all it needs to go on: ``offer`` chunks of rows, ask for the ``sample`` at any time.
+    """The sample of a stream, owned by one run: ``offer`` adds chunks of rows, ``sample`` returns R and V at any time.
 
-    R holds at most ``max_nonzeros`` nonzeros (an empty row counts as one), V at most ``max_guard`` rows and
-    ``max_nonzeros`` nonzeros.  A row's number is ``first`` and how many were offered before it; later passes offer
-    nothing.
+    R holds at most ``max_nonzeros`` nonzeros (an empty row counts as one).  V holds at most ``max_guard`` rows and
+    ``max_nonzeros`` nonzeros.  A row's number is ``first`` plus the number of rows offered before it.  Later passes
+    offer no rows.
     """
 
     def __init__(
@@ -104,11 +104,11 @@ class Reservoir:
         self._keys = key(seed, Purpose.RESERVOIR)[0], key(seed, Purpose.GUARD)[0]
         self.first, self.rows_seen = first, 0
         none = np.empty(0, np.int64)
-        self._rows = 0  # rows in the table, whose arrays are longer
+        self._rows = 0  # number of rows in the table, whose arrays are longer
         self._table = _Table(
             none, none.view(np.uint64), none.view(np.uint64), none, none, np.empty((0, lanes)), np.empty((0, lanes))
         )
-        self._used = 0  # of the arena
+        self._used = 0  # used length of the arena
         self._indices, self._data = np.empty(0, np.uint32), np.empty(0)
         self._shared = False  # whether a copy may still read the arrays
         self._limits = (_NO_LIMIT, _NO_LIMIT)
@@ -118,9 +118,9 @@ class Reservoir:
         self, starts: np.ndarray, stops: np.ndarray, indices: np.ndarray, data: np.ndarray,
         lanes_of: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     ) -> None:
-        """See the next rows, row i at ``indices[starts[i]:stops[i]]``; what is kept is copied.
+        """Add the next rows, row i at ``indices[starts[i]:stops[i]]``; rows that are kept are copied.
 
-        ``lanes_of(i)`` gives the targets and weights of the rows i, (len(i), m) each.
+        ``lanes_of(i)`` returns the targets and weights of the rows i, (len(i), m) each.
         """
         number = self.first + self.rows_seen
         self.rows_seen += len(starts)
@@ -143,8 +143,11 @@ class Reservoir:
         self._used += int(ends[-1])
 
     def expect(self, rows: int, nonzeros: int) -> None:
-        """There will be so many in all, here and elsewhere: of the priorities only twice the share that R and V are
-        expected to take is kept from the start.  What is dropped would have been dropped at the joining."""
+        """Lower the limits for a known total of rows and nonzeros, over this reservoir and those to be joined.
+
+        From the start, only twice the share that R and V are expected to take is kept.  The join would have dropped the
+        rows that are dropped here.
+        """
         kept = min(1.0, (2.0 * self.max_nonzeros * rows / max(nonzeros, rows, 1) + 64.0) / max(rows, 1))
         guard = 1.0 if kept > 0.5 else min(1.0, (2.0 * self.max_guard + 64.0) / rows / (1.0 - kept))
         self._limits = tuple(  # type: ignore[assignment]
@@ -153,9 +156,11 @@ class Reservoir:
         )
 
     def joined(self, other: Reservoir) -> Reservoir:
-        """The sample of these rows and of the other's, whose numbers follow: what one reservoir would hold that was
-        offered both.  Its limits are no higher than either's, so neither has dropped a row that is in it.  It is to be
-        read: further rows would get numbers that are taken."""
+        """Return the sample of these rows and of the other's, whose numbers follow these.
+
+        It equals the reservoir that would have been offered both.  Its limits are no higher than either's, so neither
+        has dropped a row that is in it.  The result is read-only: further rows would get numbers that are in use.
+        """
         twin, rows = self.copy(), other._gather(np.arange(other._rows))
         twin.rows_seen = self.rows_seen + other.rows_seen
         twin._limits = min(self._limits[0], other._limits[0]), min(self._limits[1], other._limits[1])
@@ -173,20 +178,20 @@ class Reservoir:
         return twin
 
     def widen(self, lanes: int) -> None:
-        """More lanes, which the rows so far have no part in: target -1, weight 0."""
+        """Add lanes; the rows stored so far take no part in them (target -1, weight 0)."""
         table = self._table
         wide = {"targets": widened(table.targets, lanes, -1.0), "weights": widened(table.weights, lanes)}
         self._table = table._replace(**wide)
 
     def sample(self) -> Sample:
-        """R, V and kappa for the rows seen so far; changes nothing."""
+        """Return R, V and kappa for the rows seen so far, without changing the reservoir."""
         table, n = self._table, self._rows
         in_r, in_v, _ = self._split(table.first[:n], table.second[:n], table.length[:n])
         kappa = in_r.size / self.rows_seen if self.rows_seen else 1.0
         return Sample(self._gather(in_r), self._gather(in_v), kappa)
 
     def copy(self) -> Reservoir:
-        """An independent twin; the arrays are shared until either one next changes them."""
+        """Return an independent copy; the arrays are shared until either of the two next changes them."""
         self._shared = True
         twin = object.__new__(Reservoir)
         twin.__dict__.update(self.__dict__)
@@ -198,7 +203,7 @@ class Reservoir:
         return self.copy()
 
     def __getstate__(self) -> dict:
-        """Without the arrays' unused ends and gaps."""
+        """Return the state without the arrays' unused ends and gaps."""
         rows = self._gather(np.arange(self._rows))
         table = _Table(*(column[: self._rows].copy() for column in self._table))
         table = table._replace(start=rows.indptr[:-1].copy())
@@ -209,7 +214,7 @@ class Reservoir:
     def _split(
         self, first: np.ndarray, second: np.ndarray, length: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, tuple[np.uint64, np.uint64]]:
-        """Of rows with these priorities and lengths the positions of R and of V, ascending, and where both end."""
+        """Return the positions of R and V, ascending, among rows with these priorities and lengths, and both limits."""
         n, cost = len(length), np.maximum(length, 1)
         in_r, limit_r = _prefix(first, np.arange(n), self._limits[0], cost, self.max_nonzeros, n)
         rest = np.ones(n, bool)
@@ -220,9 +225,9 @@ class Reservoir:
         return in_r, in_v, (limit_r, limit_v)
 
     def _tighten(self, first: np.ndarray, second: np.ndarray, length: np.ndarray) -> np.ndarray:
-        """Lower the limits to where R and V end with these rows that come next, and forget the rows beyond.
+        """Lower the limits to the ends of R and V with these new rows, and drop the stored rows beyond them.
 
-        Returns which of the new ones stay: the others need not be copied.
+        Return the positions of the new rows that stay: the others need not be copied.
         """
         old, n = self._table, self._rows
         pairs = (old.first, first), (old.second, second), (old.length, length)
@@ -235,7 +240,7 @@ class Reservoir:
         return stay[self._rows :] - n
 
     def _gather(self, positions: np.ndarray) -> SampleRows:
-        """The rows at these table positions, copied out."""
+        """Return copies of the rows at these table positions."""
         number, _, _, start, length, targets, weights = (column[positions] for column in self._table)
         indptr = np.zeros(positions.size + 1, np.int64)
         np.cumsum(length, out=indptr[1:])
@@ -244,7 +249,7 @@ class Reservoir:
         return SampleRows(indptr, indices, data, targets, weights, number)
 
     def _make_room(self, rows: int, nonzeros: int) -> None:
-        """Let the arrays hold so many more: close the gaps, and grow if that frees less than a quarter."""
+        """Make room for so many more rows and nonzeros: close the gaps, and grow if that frees less than a quarter."""
         if self._shared:
             vars(self).update(self.__getstate__())
         if self._rows + rows > len(self._table.number):
@@ -259,14 +264,14 @@ class Reservoir:
             start[:] = length.cumsum() - length
             self._used = live
         if 4 * (live + nonzeros) > 3 * self._data.size:
-            size = max(5 * self.max_nonzeros // 2, 2 * (live + nonzeros))  # memory that is not written to costs nothing
+            size = max(5 * self.max_nonzeros // 2, 2 * (live + nonzeros))  # memory that is never written costs nothing
             self._indices, self._data = _grown(self._indices, size, live), _grown(self._data, size, live)
 
 
 def _prefix(
     priority: np.ndarray, among: np.ndarray, limit: np.uint64, cost: np.ndarray, budget: int, count: int
 ) -> tuple[np.ndarray, np.uint64]:
-    """The longest run of entries, by priority, within budget and count; ascending, with the priority of the next."""
+    """Return the longest prefix by priority within budget and count, in ascending order, and the next priority."""
     among = among[priority[among] < limit]
     if among.size <= count and cost[among].sum() <= budget:
         return among, limit

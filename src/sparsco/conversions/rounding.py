@@ -1,4 +1,4 @@
-"""Roundings: few features of the answer of another conversion."""
+"""Roundings: conversions that keep few features of the answer of another conversion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ from .thinning import allowed, check_target, keep_largest_rows, thinned, tied
 
 @part(Rounding, level="weights of at most this size become zero")
 class Threshold(NamedTuple):
-    """Rounding: after another conversion, weights of magnitude at most ``level`` become zero."""
+    """Rounding by a threshold: after another conversion, weights of magnitude at most ``level`` become zero.
+
+    Parameters
+    ----------
+    level : float
+        The threshold, at least 0.
+    base : conversion
+        The conversion whose answer is rounded.
+    """
 
     level: float
     base: Any = Last()
@@ -31,7 +39,15 @@ class Threshold(NamedTuple):
 
 @part(Rounding, k="how many weights of each model remain")
 class TopK(NamedTuple):
-    """Rounding: after another conversion, all but the k largest weights of each model become zero."""
+    """Rounding to the top k: after another conversion, all but the k largest weights of each model become zero.
+
+    Parameters
+    ----------
+    k : int
+        The number of weights of each model that remain, at least 1.
+    base : conversion
+        The conversion whose answer is rounded.
+    """
 
     k: int
     base: Any = Last()
@@ -55,15 +71,28 @@ class TopK(NamedTuple):
     refit="whether the weights that remain are learned anew",
 )
 class Sparsify(NamedTuple):
-    """After another conversion at most ``k`` features of each model (row-group: of all together), or as many as a
-    target needs.
+    """Sparsification to at most ``k`` features of each model, or to as many as a target risk needs.
 
-    ``how``: "top-k" keeps the largest |w_j| rms(x_j); "dd" and "mg" draw features at random, with probabilities in
-    proportion to that or to |w_j|, and keep the best of ``trials`` on held-out rows.  ``target``, (eps, delta): as many
-    draws as keep the excess risk below eps with probability 1 - delta (Theorem 3; see ``thinning.draws_needed``).
-    ``refit``: the kept weights are learned anew, with an L2 term chosen on held-out rows, inside the bounds or the L2
-    ball of the penalty if it has such (not inside an L1 ball, which is stage one's).  All of it on a sample of the
-    stream of at most four million nonzeros.
+    All of it runs on a sample of the stream of at most four million nonzeros.  With a row-group penalty, ``k`` counts
+    the features of all models together.
+
+    Parameters
+    ----------
+    k : int or None
+        The number of features that remain.  Give either ``k`` or ``target``.
+    base : conversion
+        The conversion whose answer is sparsified.
+    how : {"top-k", "dd", "mg"}
+        "top-k" keeps the largest |w_j| rms(x_j).  "dd" and "mg" draw features at random, with probabilities
+        proportional to |w_j| rms(x_j) and to |w_j|, and keep the best of ``trials`` draws on held-out rows.
+    target : (eps, delta) or None
+        The number of draws keeps the excess risk below eps with probability 1 - delta (Theorem 3; see
+        ``thinning.draws_needed``).
+    trials : int
+        The number of random draws, of which the best is kept.
+    refit : bool
+        Whether the remaining weights are learned again, with an L2 term chosen on held-out rows.  They stay inside
+        the bounds or the L2 ball of the penalty, if any, but not inside an L1 ball, which belongs to phase one only.
     """
 
     k: int | None = None
@@ -90,7 +119,7 @@ class Sparsify(NamedTuple):
         _check_base(self)
 
     def suits(self, penalty: Any, d: int) -> None:
-        """Refuse penalties that few features would undo, or that allow no zeros."""
+        """Raise for a penalty whose structure the selection of few features would undo, or that allows no zeros."""
         tied(penalty)
         if penalty.kind == "separable" and not penalty.strength_is_open:
             allowed(penalty, np.zeros((d, 1)))

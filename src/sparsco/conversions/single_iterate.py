@@ -1,7 +1,7 @@
 """Conversions that choose one iterate, so that its sparsity is kept: SCMDI for a known length, OCMDI for any.
 
-Both compare each step with an average w_bar of earlier iterates: w_t is kept where the step from it brings the iterate
-no nearer to w_bar than D(w_bar, .) / T, in Bregman divergence.
+Both compare each step with an average w_bar of earlier iterates.  The iterate w_t is kept where the step from it brings
+the iterate no nearer to w_bar than D(w_bar, .) / T, in Bregman divergence.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .averaging import Answer
 
 @part(Conversion)
 class OCMDI(NamedTuple):
-    """An individual iterate of a stream of unknown length: w_bar is the average up to the last power of two."""
+    """The individual iterate of OCMDI, for unknown length: w_bar is the average up to the last power of two."""
 
     chooses_single_iterate = True
 
@@ -31,7 +31,7 @@ class OCMDI(NamedTuple):
     def begin(self, run: Any) -> None:
         run.open_window()
         w, b = run.weights()
-        _compare(run, w, b, 0.0)  # nothing has been learned: nothing is to be settled
+        _compare(run, w, b, 0.0)  # no example has been seen, so the run needs no settling
 
     def next_event(self, run: Any, n: int) -> int:
         return (1 << (n + 1).bit_length()) - 1
@@ -58,9 +58,14 @@ class OCMDI(NamedTuple):
     least="whether the iterate of the least difference is taken, not the last below the threshold",
 )
 class SCMDI(NamedTuple):
-    """An individual iterate of a stream of 2 T - 1 examples: w_bar is the average of the first T iterates.
+    """The individual iterate of SCMDI, for 2 T - 1 examples: w_bar is the average of the first T iterates.
 
-    ``least`` takes the iterate with the least difference in place of the last one below the threshold.
+    Parameters
+    ----------
+    T : int or None
+        Half the number of examples.  None: set by ``fit`` when the length is known.
+    least : bool
+        True: take the iterate with the least difference.  False: take the last one below the threshold.
     """
 
     T: int | None = None
@@ -73,7 +78,7 @@ class SCMDI(NamedTuple):
             raise ValueError(f"SCMDI(T={self.T!r}): T is half the number of examples, a whole number of at least 1.")
 
     def for_length(self, n: int) -> SCMDI:
-        """For a stream of n examples in all."""
+        """Return the conversion for a stream of n examples in all."""
         return self if self.T is not None else self._replace(T=max((n + 1) // 2, 1))
 
     watch, omega_of = OCMDI.watch, OCMDI.omega_of
@@ -100,8 +105,11 @@ class SCMDI(NamedTuple):
 
 
 def _weights(run: Any, t: int, n: int) -> np.ndarray:
-    """Of iterates t + 1, ..., t + n in the average: 1, or (t+1)(t+2) eta_t where an L2 term makes all strongly convex;
-    t + 1 where that term is in the gradient."""
+    """Return the weights of the iterates t + 1, ..., t + n in the average.
+
+    They are 1 without an L2 term.  An L2 term makes the objective strongly convex: they are (t+1)(t+2) eta_t, or t + 1
+    where that term is in the gradient.
+    """
     if not run.problem.penalty.rho > 0.0:
         return np.ones(n)
     number = np.arange(t + 1.0, t + n + 1.0)
@@ -111,7 +119,7 @@ def _weights(run: Any, t: int, n: int) -> np.ndarray:
 
 
 def _average(run: Any) -> tuple[np.ndarray, np.ndarray, float]:
-    """The average of all iterates, the present one included, and its divergence from that one; the run is settled."""
+    """Return the average of all iterates, the current one included, and its divergence from it; settle the run."""
     run.optimizer.settle(run.problem, run.state, run.block, run.t)
     w, b = run.weights()
     weight = _weights(run, run.t, 1)[0]
@@ -124,13 +132,13 @@ def _average(run: Any) -> tuple[np.ndarray, np.ndarray, float]:
 
 
 def _compare(run: Any, w_bar: np.ndarray, b_bar: np.ndarray, threshold: float, least: bool = False) -> None:
-    """From here on, with the run settled."""
+    """Compare all further steps with this average; the run must be settled."""
     run.block.follow(float(b_bar[0]), threshold, least)
     run.optimizer.compare(run.problem, run.state, run.block, w_bar[:, 0])
 
 
 def _differences(run: Any) -> np.ndarray:
-    """Of the last examples, at most 1000."""
+    """Return the differences of the last examples, at most 1000."""
     return run.block.differences[-REMEMBERED:].copy()
 
 

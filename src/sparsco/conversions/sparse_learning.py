@@ -21,10 +21,19 @@ METRICS = ("auto", "newton", "diagonal", "scalar")
     T="the length of the stream; None: windows that grow",
 )
 class AverageSL(NamedTuple):
-    """argmin <g_bar, w> + ||w - w_bar||_M^2 / 2 + psi(w): averaging that keeps exact zeros.
+    """AverageSL: argmin <g_bar, w> + ||w - w_bar||_M^2 / 2 + psi(w), an average that keeps exact zeros.
 
-    ``L`` is the papers' scalar metric.  Left at None, the metric comes from the data: ``metric`` names it, and "auto"
-    tries newton, diagonal and scalar on a sample of the stream behind a guard.
+    Parameters
+    ----------
+    alpha : float
+        The share of the iterates, at the end of the stream, that is averaged.
+    T : int or None
+        The length of the stream.  None: windows that grow.
+    L : float or None
+        The scalar metric of the papers.  None: the metric is computed from the data.
+    metric : {"auto", "newton", "diagonal", "scalar"}
+        The metric that is computed from the data.  "auto" compares newton, diagonal and scalar on a sample of the
+        stream and keeps the best, guarded by the last iterate.
     """
 
     alpha: float = 0.5
@@ -57,7 +66,15 @@ class AverageSL(NamedTuple):
     T="the length of the stream; None: windows that grow",
 )
 class LastSL(NamedTuple):
-    """The same map around w_T, the iterate before the last example, with the metric times ``last_factor``."""
+    """LastSL: the map of AverageSL around w_T, the iterate before the last example.
+
+    Parameters
+    ----------
+    alpha, T, L, metric
+        As in :class:`AverageSL`.
+    last_factor : float
+        The factor of the metric.  Other values than 1 need a number L or metric="diagonal".
+    """
 
     alpha: float = 0.5
     T: int | None = None
@@ -95,10 +112,18 @@ class LastSL(NamedTuple):
     inner="the share of the learning phase that is averaged; None: alpha",
 )
 class OptimalSL(NamedTuple):
-    """Average the iterates of a first part, take the mean gradient at that fixed average over the rest, then the map.
+    """OptimalSL: the sparse map at the average of a first part, with the mean gradient there over the rest.
 
-    ``inner`` is the share of the first part that is averaged (alpha when None).  When T is not known, learning and
-    gradient phases alternate in doubling windows.
+    Parameters
+    ----------
+    alpha : float
+        The share of the stream, at its end, that is used for the gradient phase.
+    T : int or None
+        The length of the stream.  None: learning and gradient phases alternate in windows that double.
+    L, metric
+        As in :class:`AverageSL`.
+    inner : float or None
+        The share of the learning phase that is averaged.  None: alpha.
     """
 
     alpha: float = 0.5
@@ -120,7 +145,7 @@ class OptimalSL(NamedTuple):
         return Iterates()
 
     def _known(self) -> tuple[int, int]:
-        """When averaging starts and when learning ends."""
+        """Return the numbers of examples at which averaging starts and learning ends."""
         learned = suffix_start(self.alpha, self.T)
         return suffix_start(self.alpha if self.inner is None else self.inner, learned), learned
 
@@ -160,7 +185,7 @@ def _check_sparse_learning(conversion: Any) -> None:
 
 
 def _samples(conversion: Any) -> bool:
-    """Whether the metric needs a sample of the stream."""
+    """Return whether the metric needs a sample of the stream."""
     return conversion.L is None and conversion.metric != "diagonal"
 
 
@@ -169,14 +194,14 @@ def _gradient_watch(conversion: Any, loss: Any) -> Any:
 
 
 def map_to_sparse(conversion: Any, run: Any, means: Any, w: np.ndarray, b: np.ndarray, factor: float = 1.0) -> Answer:
-    """The map S(w - g/M, lam pen/M) around (w, b), lane by lane, with the conversion's metric M times ``factor``.
+    """Return the map S(w - g/M, lam pen/M) around (w, b), lane by lane, with the metric M times ``factor``.
 
-    Where lanes or features are tied together it is one map of the whole matrix: ``joint``.
+    Where lanes or features are coupled, it is one map of the whole matrix: see ``metric_coupled``.
     """
     problem = run.problem
     rho = problem.penalty.rho
     last = run.weights()
-    if means.n == 0:  # no window yet, as means() has said
+    if means.n == 0:  # no window yet; means() has warned
         return Answer(*last, {})
     sample = run.sample()
     if is_coupled(problem):
@@ -205,7 +230,7 @@ def map_to_sparse(conversion: Any, run: Any, means: Any, w: np.ndarray, b: np.nd
 
 
 def _warn_if_shrinking(run: Any, w: np.ndarray) -> None:
-    """A last iterate that is returned as the model should have settled on its features."""
+    """Warn if the last iterate, returned as the model, was still losing features."""
     looks = [look for look in run.history if 2 * look["t"] <= run.seen]
     now = np.count_nonzero(w)
     if looks and now < 0.8 * looks[-1]["nonzeros"]:

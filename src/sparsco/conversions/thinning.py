@@ -1,6 +1,6 @@
-"""Few features of many: random draws, the largest, and weights learned anew on what is left.
+"""Selection of few features: random draws or the largest weights, and a refit of the remaining weights.
 
-Everything here works on weights (d, m) and rows.  :mod:`sparsco.estimators.sparsify` does it for fitted models.
+All functions work on weights (d, m) and rows.  :mod:`sparsco.estimators.sparsify` applies them to fitted models.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from ..losses import Squared, derivative, value
 from ..penalties import L1Ball, bounds, prox_all, strength
 
 RIDGES = tuple(10.0**power for power in np.arange(-5.0, 0.5, 0.5))
-"""L2 weights that a refit tries, on columns of mean square one and the loss over its smoothness."""
+"""L2 weights that a refit tries, for columns of mean square one and the loss divided by its smoothness."""
 _ALL_FEATURES = 10**15
-"""So many draws hit every feature as often as it should be: the weights stay what they are."""
+"""From this many draws on, every feature is drawn in proportion to its share: the weights stay unchanged."""
 
 
 def tied(penalty: Any) -> bool:
-    """Whether a feature is in or out for all models at once; penalties whose structure single features would undo are
-    refused."""
+    """Return whether a feature is selected for all models at once.
+
+    Raise for a penalty whose structure the selection of single features would undo.
+    """
     cls = penalty.record
     grouped = cls.kind == "grouped"
-    if cls.kind == "separable" or (grouped and cls.has_prox) or "lam" not in cls._fields:  # a set has no strength
+    if cls.kind == "separable" or (grouped and cls.has_prox) or "lam" not in cls._fields:  # a constraint has no lam
         return grouped
     raise ValueError(
         f"{cls.__name__} ties features together, and a number of features would take that apart: strengthen the "
@@ -38,8 +40,10 @@ def tied(penalty: Any) -> bool:
 
 
 def allowed(penalty: Any, W: np.ndarray) -> np.ndarray:
-    """The nearest weights on the same features that the penalty allows: in a box, or a ball.  An L1 ball is stage one's
-    alone; what is learned anew may leave it."""
+    """Return the nearest weights on the same features that the penalty's box or ball allows.
+
+    An L1 ball applies to phase one only: refitted weights may leave it.
+    """
     if isinstance(penalty, L1Ball):
         return W
     inside = np.where(W != 0.0, prox_all(penalty, W, 0.0), 0.0)
@@ -49,7 +53,7 @@ def allowed(penalty: Any, W: np.ndarray) -> np.ndarray:
 
 
 def check_target(target: Any) -> None:
-    """Refuse what is no (eps, delta)."""
+    """Raise for a target that is not a valid pair (eps, delta)."""
     good = isinstance(target, tuple | list) and len(target) == 2 and all(isinstance(x, numbers.Real) for x in target)
     if not (good and target[0] > 0.0 and 0.0 < target[1] < 1.0):
         raise ValueError(
@@ -61,8 +65,10 @@ def check_target(target: Any) -> None:
 def thinned(
     how: Any, W: np.ndarray, b: np.ndarray, problem: Any, sample: Any, seed: int
 ) -> tuple[np.ndarray, np.ndarray, list[dict[str, Any]]]:
-    """What the conversion ``Sparsify`` does on a sample of the stream: weights (d, m), intercepts (m,), and a report
-    for each model, or one for all where a feature is in or out for all."""
+    """Return the result of ``Sparsify`` on a sample of the stream: weights (d, m), intercepts (m,), and reports.
+
+    There is one report for each model, or a single one where features are selected for all models at once.
+    """
     n, d = len(sample.targets), len(W)
     X = sp.csr_array((sample.data, sample.indices.astype(np.int64), sample.indptr), shape=(n, d))
     model, rows = Models(W, b, problem.loss, problem.penalty, problem.intercept), Examples(X, *sample[3:5])
@@ -98,7 +104,7 @@ def thinned(
 
 
 class Examples(NamedTuple):
-    """Rows as models see them: targets and weights are (n, m)."""
+    """Rows with the targets and weights (n, m) of m models."""
 
     X: Any
     targets: np.ndarray
@@ -111,20 +117,20 @@ class Examples(NamedTuple):
         return Examples(self.X, self.targets[:, models], self.weights[:, models])
 
     def loss(self, loss: Any, p: np.ndarray) -> float:
-        """The mean over rows at margins p (n, m), summed over models."""
+        """Return the mean loss over rows at margins p (n, m), summed over models."""
         with np.errstate(over="ignore", invalid="ignore"):
             return float((self.weights * value(loss, p, self.targets)).mean(0).sum())
 
     def gradient(self, loss: Any, p: np.ndarray) -> np.ndarray:
-        """Its derivatives by the margins."""
+        """Return the derivatives of :meth:`loss` in the margins."""
         with np.errstate(over="ignore", invalid="ignore"):
             return self.weights * derivative(loss, p, self.targets) / len(p)
 
 
 class Models(NamedTuple):
-    """One or several linear models: weights (d, m), intercepts (m,), and what they were learned by.
+    """One or several linear models: weights (d, m), intercepts (m,), and the loss and penalty they were learned with.
 
-    The loss is None where it is not known: weights alone, or another package's model without rows.
+    The loss is None where it is unknown: for weights alone, or for another package's model without rows.
     """
 
     W: np.ndarray
@@ -139,7 +145,7 @@ class Models(NamedTuple):
 
 
 def sampling_shares(w: np.ndarray, p: str, second_moments: Any = None) -> np.ndarray:
-    """The probabilities of "dd" or "mg", over features."""
+    """Return the sampling probabilities of "dd" or "mg", over features."""
     if p not in ("dd", "mg"):
         raise ValueError(f"p={p!r}: choose 'dd' (by |w| rms(x)) or 'mg' (by |w|).")
     if p == "dd" and second_moments is None:
@@ -164,7 +170,7 @@ def draws_needed(sizes: np.ndarray, eps: float, delta: float, rms: np.ndarray, h
 
 
 def second_moments(X: Any) -> np.ndarray:
-    """E[x_j^2] over the rows X, dense or sparse."""
+    """Return E[x_j^2] over the rows X, dense or sparse."""
     if not sp.issparse(X):
         return np.square(np.asarray(X, dtype=np.float64)).mean(0)
     rows = X.tocsr()
@@ -172,7 +178,7 @@ def second_moments(X: Any) -> np.ndarray:
 
 
 def checked_moments(given: Any, d: int) -> np.ndarray:
-    """E[x_j^2], given or taken from rows."""
+    """Return validated E[x_j^2], given as such or computed from rows."""
     given = second_moments(given) if np.ndim(given) == 2 else np.asarray(given, dtype=np.float64)
     if given.shape != (d,) or not np.all(given >= 0.0) or not np.all(np.isfinite(given)):
         raise ValueError(f"second_moments must be {d} finite numbers of at least 0, one per feature, or rows of them.")
@@ -184,7 +190,7 @@ def root_moments(given: Any, d: int) -> np.ndarray:
 
 
 def lengths(V: np.ndarray) -> np.ndarray:
-    """|w_j|, of several models the norm of feature j's weights."""
+    """Return |w_j|, or for several models the norm of feature j's weights."""
     return np.abs(V[:, 0]) if V.shape[1] == 1 else np.linalg.norm(V, axis=1)
 
 
@@ -206,7 +212,7 @@ def draw_features(V: np.ndarray, shares: np.ndarray, K: int, rng: np.random.Gene
 
 
 def _drawn_to(V: np.ndarray, shares: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """As many draws as there can be with at most k different features."""
+    """Return weights from as many draws as possible with at most k different features."""
     used = np.flatnonzero(shares)
     if used.size <= k:
         return V.copy()
@@ -227,8 +233,10 @@ def _parts(m: int, together: bool) -> list[slice]:
 def best_of_trials(
     model: Models, rows: Examples | None, thin: Callable[[np.ndarray, Any], np.ndarray], trials: int, seed: int
 ) -> np.ndarray:
-    """The weights thinned, the best of several trials on the rows: of each model, or of all together where they share
-    their features or their loss."""
+    """Return thinned weights, the best of several trials on the rows.
+
+    The best is chosen for each model, or for all together where they share their features or their loss.
+    """
     out, m = np.zeros_like(model.W), model.W.shape[1]
     for part in _parts(m, model.tied or (model.loss is not None and model.loss.couples)):
         V, b, rng = model.W[:, part], model.b[part], np.random.default_rng(seed)
@@ -240,12 +248,12 @@ def best_of_trials(
 
 
 def held_out_rows(n: int, seed: int) -> np.ndarray:
-    """A fifth of n rows."""
+    """Return a mask that holds out about a fifth of n rows."""
     return uniform(seed, Purpose.VALIDATION, np.arange(n)) < 0.2
 
 
 def refit_models(model: Models, rows: Examples, held: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[float]]:
-    """Weights, intercepts and ridges of all models, each by itself unless their loss is one."""
+    """Return weights, intercepts and ridges of all models, each refitted alone unless the loss couples them."""
     import scipy.optimize  # noqa: F401 - first, so that its BLAS is limited, too
 
     out, b, ridges = np.zeros_like(model.W), model.b.copy(), []
@@ -258,7 +266,7 @@ def refit_models(model: Models, rows: Examples, held: np.ndarray) -> tuple[np.nd
 
 
 def _refitted(model: Models, rows: Examples, held: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Weights and intercepts on the support of the model, and the ridge that was chosen.
+    """Return refitted weights and intercepts on the support of the model, and the chosen ridge.
 
     Ridges are tried from the largest down, each from the solution before, until two in a row do not help.
     """
@@ -284,8 +292,8 @@ def _refitted(model: Models, rows: Examples, held: np.ndarray) -> tuple[np.ndarr
 
 
 def _minimum(start: np.ndarray, model: Models, rows: Examples, ridge: float, ends: list[np.ndarray]) -> np.ndarray:
-    """Weights between the ends and, in the last row, intercepts that minimise mean loss and L2 term."""
-    from scipy.optimize import minimize  # a third of a second that most runs can do without
+    """Return weights between the ends and, in the last row, intercepts that minimise the mean loss plus the L2 term."""
+    from scipy.optimize import minimize  # takes a third of a second to import, and most runs do not need it
 
     loss, l2, Z = model.loss, ridge * model.loss.smoothness, rows.X
 

@@ -25,7 +25,7 @@ def start_runtime(target_context: Any) -> None:
 
 
 def can_be_kept(result: Any) -> bool:
-    """Whether compiled code holds no addresses of this process."""
+    """Return whether compiled code holds no addresses of this process."""
     return not (result.lifted or result.library.has_dynamic_globals)
 
 

@@ -66,7 +66,7 @@ def constant(stub: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def cast(record: Any) -> Any:
-    """The record with every number a float64, so that ``L1(1)`` and ``L1(1.0)`` share one compiled kernel."""
+    """Return the record with every number a float64, so that ``L1(1)`` and ``L1(1.0)`` share one compiled kernel."""
     if isinstance(record, tuple):
         return type(record)(*(cast(field) for field in record))
     if isinstance(record, np.ndarray):

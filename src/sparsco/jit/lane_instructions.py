@@ -243,7 +243,7 @@ def _type_pack(array: Any, at: Any, value: Any, mask: Any) -> Any:
 
 
 _COMPRESSES = binding.get_host_cpu_features().get("avx512vl", False) and binding.llvm_version_info >= (19,)
-"""Whether the machine packs in one instruction, and LLVM has a name for it: that of numba 0.61 has none."""
+"""Return whether the machine packs in one instruction, and LLVM has a name for it: that of numba 0.61 has none."""
 
 
 def _emit_pack(context: Any, builder: Any, sig: Any, values: Any) -> Any:
@@ -376,7 +376,7 @@ def _value_type(lanes: Any) -> Any:
 
 
 def _is_memory(array: Any, kind: Any) -> bool:
-    """Whether values of the kind can lie in the array: of single lanes, which are not converted, in float64 alone."""
+    """Return whether values of the kind can lie in the array: of single lanes, which are not converted, in float64 alone."""
     is_flat = isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"
     return is_flat and isinstance(array.dtype, types.Float) and (array.dtype.bitwidth == 64 or not _is_single(kind))
 

@@ -200,7 +200,7 @@ def fetch(array: np.ndarray, at: Any, which: Any) -> tuple[Any, ...]:
 
 
 def anyof(mask: Any) -> Any:
-    """Whether the condition holds in any lane."""
+    """Return whether the condition holds in any lane."""
     return mask.any() if isinstance(mask, np.ndarray) else mask
 
 

@@ -103,7 +103,7 @@ class _Known:
         return None if value is None else function(value)
 
     def is_constant(self, thing: Any) -> bool:
-        """Whether it is a call of a constant of a record that is known."""
+        """Return whether it is a call of a constant of a record that is known."""
         if not isinstance(thing, ir.Expr) or thing.op != "call" or self.value_of(thing) is None:
             return False
         return self.value_of(self.definition(thing.func)) in CONSTANTS

@@ -28,7 +28,7 @@ CONSTANTS: set[Callable[[Any], int]] = set()
 
 
 def is_ours_by_module(thing: Any) -> bool:
-    """Whether a class or a function comes with the package."""
+    """Return whether a class or a function comes with the package."""
     return thing.__module__.partition(".")[0] == PACKAGE
 
 
@@ -47,7 +47,7 @@ def numba_version() -> str:
 
 
 def is_known(version: str) -> bool:
-    """Whether a version of numba is one of `KNOWN`."""
+    """Return whether a version of numba is one of `KNOWN`."""
     found = re.match(r"(\d+)\.(\d+)", version)
     return found is not None and KNOWN[0] <= (int(found[1]), int(found[2])) <= KNOWN[1]
 

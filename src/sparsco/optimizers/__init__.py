@@ -1,4 +1,4 @@
-"""Phase one: one file per update rule."""
+"""Phase one: the optimizers, one file per update rule."""
 
 from .adagrad import AdaGradFOBOS, AdaGradRDA
 from .epoch_gd import EpochGD

@@ -1,8 +1,8 @@
 """AdaGrad with a rate per coordinate, H = delta + sqrt(sum of g^2) (Duchi, Hazan, Singer 2011), in both of its forms.
 
 FOBOS: w <- S(w - eta g / H, eta lam / H) / (1 + eta rho / H).  RDA: w = -S(sum of g, lam t) / (H / eta + rho t).  H
-does not change while a coordinate is idle, so both are kernels of ``idle`` with r = H / eta.  For FOBOS without L2 term
-z is the line along which w shrinks, continued back to the clock's zero: -r w + sgn(-w) lam t.
+does not change while a coordinate is idle, so both use the kernels of ``adaptive`` with r = H / eta.  For FOBOS without
+L2 term, z is the line along which w shrinks, extended back to clock zero: -r w + sgn(-w) lam t.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEARN = adaptive.Learn()
 
 
 class ForwardBackward(NamedTuple):
-    """A step from w: z starts anew, on the line that the threshold lam t will cut where w's own shrinking would."""
+    """The rule of AdaGrad FOBOS: a step from w restarts z on the line where the threshold lam t shrinks w correctly."""
 
     normalises, rate = AdaGrad.normalises, AdaGrad.rate
 
@@ -37,7 +37,7 @@ class ForwardBackward(NamedTuple):
 
 
 class DualAveraging(NamedTuple):
-    """z is the sum of all gradients."""
+    """The rule of AdaGrad RDA: z is the sum of all gradients."""
 
     normalises, rate = AdaGrad.normalises, AdaGrad.rate
 
@@ -49,7 +49,7 @@ class DualAveraging(NamedTuple):
 
 
 def _check(optimizer: Any, problem: Problem) -> None:
-    """Refuse what cannot be done."""
+    """Raise for parameters or a problem that the optimizer does not support."""
     name = type(optimizer).__name__
     if optimizer.eta is not None and not np.all((np.asarray(optimizer.eta) > 0.0) & np.isfinite(optimizer.eta)):
         raise ValueError(f"{name}(eta={optimizer.eta!r}): eta must be a positive number.")
@@ -60,10 +60,10 @@ def _check(optimizer: Any, problem: Problem) -> None:
 
 
 def _resolve(optimizer: Any, problem: Problem, pilot: Any, rule: Any = None) -> Any:
-    """With every None filled in: NFTRL's scales, with the size of a row in place of the features' own.
+    """Return the record with every None filled in: NFTRL's scales, by the size of a row, not of features.
 
-    Such a delta keeps the first step of FOBOS, otherwise eta in every coordinate, from overshooting its example; RDA
-    forgets its first steps and only needs a divisor.
+    This delta keeps the first step of FOBOS, otherwise eta in every coordinate, from overshooting its example.  RDA
+    forgets its first steps and only needs a positive divisor.
     """
     scales = NFTRL().resolve(problem, pilot)
     size = math.sqrt(pilot.L_mean / problem.loss.smoothness)
@@ -79,14 +79,14 @@ def _resolve(optimizer: Any, problem: Problem, pilot: Any, rule: Any = None) -> 
 def _schedule(
     optimizer: Any, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
 ) -> adaptive.Schedule:
-    """The arrays for the next ``len(omega)`` steps; the argument ``eta`` is not used."""
+    """Return the arrays for the next ``len(omega)`` steps; the argument ``eta`` is not used."""
     gains = 1.0 / np.asarray(optimizer.eta)
     rule, delta, b0 = optimizer.rule, optimizer.delta, optimizer.b0
     return adaptive.make_schedule(optimizer, problem, block, t, omega, rule, gains, delta, b0)
 
 
 def _start(optimizer: Any, problem: Problem) -> tuple[State, Block]:
-    """Nothing learned; the intercept at b0."""
+    """Return the initial state, with the intercept at b0."""
     return adaptive.start(optimizer, problem, optimizer.b0)
 
 
@@ -97,10 +97,18 @@ def _start(optimizer: Any, problem: Problem) -> tuple[State, Block]:
     b0="the intercept's start; None: from the first rows",
 )
 class AdaGradFOBOS(NamedTuple):
-    """AdaGrad with forward-backward steps.
+    """AdaGrad with forward-backward splitting (composite mirror descent).
 
-    ``eta`` scales all steps, ``delta`` damps the first ones, ``b0`` is the intercept's start; each a number or one per
-    model, from the pilot rows where None.
+    Each parameter is a number or one number per model; None: computed from the pilot rows.
+
+    Parameters
+    ----------
+    eta : float, sequence of float or None
+        The scale of all steps.
+    delta : float, sequence of float or None
+        The damping of the first steps.
+    b0 : float, sequence of float or None
+        The initial intercept.
     """
 
     eta: Any = None
@@ -127,7 +135,13 @@ class AdaGradFOBOS(NamedTuple):
     b0="the intercept's start; None: from the first rows",
 )
 class AdaGradRDA(NamedTuple):
-    """AdaGrad with dual averaging; fields as in ``AdaGradFOBOS``."""
+    """AdaGrad with regularized dual averaging.
+
+    Parameters
+    ----------
+    eta, delta, b0
+        As in :class:`AdaGradFOBOS`.
+    """
 
     eta: Any = None
     delta: Any = None

@@ -1,19 +1,22 @@
-"""A rate per coordinate: the kernels behind FTRL-proximal, NFTRL and both forms of AdaGrad.
+"""Optimizers with a rate per coordinate: FTRL-proximal, NFTRL and both forms of AdaGrad.
 
-All keep z, G = sum of (c x)^2 and eta = 1/r per coordinate and differ in the rule for r and in what a step makes of z
-(a record, see ``rate``, ``kept`` and ``moved``).  A coordinate that is not touched has, before the example at clock t,
+All keep z, G = sum of (c x)^2 and eta = 1/r per coordinate.  They differ in the rule for r and in the update of z (a
+record, see ``rate``, ``kept`` and ``moved``).  A coordinate that is not touched has, before the example at clock t,
 
     w_t = -S(z, lam pen t) / (r + rho t),
 
-so nothing needs catching up; only sums of iterates do.  With rho = 0 they are by Abel summation: over the block's first
-k steps an idle coordinate's iterates add up to F_k = eta (|z| Omega_k - lam pen Theta_k), Omega and Theta the prefix
-sums of omega and omega t, so a touch adds F of the old (z, eta) minus F of the new one.  One that died while idle adds
-F at the step of its death, e = ceil(|z| / (lam pen)); one that a touch left dead never adds anything: its eta is stored
-with a minus sign.  With rho > 0 the idle stretch since the last touch, a field of its own, has a closed form.
-AdaGrad FOBOS with rho > 0 alone has another idle curve: there z itself drifts, see ``Drift``.
+so the weight itself needs no catching up; only sums of iterates do.  A coordinate *dies* when its weight reaches zero.
 
-With ``births`` a coordinate's clock starts at its first appearance: everywhere its age stands for t, and the clock
-after that example is a further field (0: not born yet).
+With rho = 0 the sums use Abel summation.  Over the block's first k steps an idle coordinate's iterates add up to
+F_k = eta (|z| Omega_k - lam pen Theta_k), with Omega and Theta the prefix sums of omega and omega t.  A touch therefore
+adds F of the old (z, eta) minus F of the new one.  A coordinate that died while idle adds F at the step of its death,
+e = ceil(|z| / (lam pen)).  A coordinate that a touch left dead adds nothing: its eta is stored with a minus sign.
+
+With rho > 0 the idle stretch since the last touch, stored in its own field, has a closed form.  AdaGrad FOBOS with
+rho > 0 has another idle curve: there z itself drifts, see ``Drift``.
+
+With ``births`` a coordinate's clock starts at its first appearance, its *birth*.  Its age then replaces t everywhere.
+The clock after that example is one more field (0: not born yet).
 """
 
 from __future__ import annotations
@@ -43,16 +46,19 @@ from .adaptive_rules import (
 
 
 def idle_of(optimizer: Any, problem: Problem) -> Any:
-    """The record for the problem's rho and how the optimizer treats it."""
+    """Return the idle-curve record for the problem's rho and for the optimizer's treatment of it."""
     rho = float(problem.penalty.rho)
     return optimizer.ridge(rho) if rho > 0.0 else Flat()
 
 
 class Schedule(NamedTuple):
-    """Per row: its weight in the average.  Per step since the last settling, and one more: ``table`` with columns Omega
+    """The arguments of the kernel for the next steps.
+
+    Per row: its weight in the average.  Per step since the last settling, and one more: ``table`` with columns Omega
     and Theta, time counted from ``start``, the clock at the table's first row; ``first`` is the table's row of the
-    first step.  Per lane: the rule's constants and the intercept's start.  ``intercept`` is 1, or 0 without one;
-    ``dead`` and ``space`` are scratch."""
+    first step.  Per lane: the rule's constants and the initial intercept.  ``intercept`` is 1, or 0 without one;
+    ``dead`` and ``space`` are scratch arrays.
+    """
 
     rule: Any
     idle: Any
@@ -70,10 +76,13 @@ class Schedule(NamedTuple):
 
 
 class IdleLayout(Layout):
-    """Shared: q, n, with births the clock after the first appearance, and, where rho > 0, the clock at the last touch.
+    """The memory layout of the optimizers with a rate per coordinate.
+
+    Shared: q, n, with births the clock after the first appearance, and, where rho > 0, the clock at the last touch.
     Lane: z, eta, G.  Intercept: b, z, G, r.
 
-    One model with rho = 0 and no births has a cache line per feature: all three sums fill it, fewer leave a rest.
+    One model with rho = 0 and no births has one cache line per feature: three sums fill it, fewer leave it partly
+    unused.
     """
 
     __slots__ = ()
@@ -107,17 +116,17 @@ COLUMNS = 2
 
 
 def layout(optimizer: Any) -> IdleLayout:
-    """With a field for births where the optimizer wants them."""
+    """Return the layout, with a field for births where the optimizer has ``births``."""
     return BORN if optimizer.births else LAYOUT
 
 
 def is_lazy(optimizer: Any, problem: Problem, uniform: bool) -> bool:
-    """Whether the watched sums are exact at O(nonzeros): with rho > 0 only for uniform weights."""
+    """Return whether the watched sums are exact at O(nonzeros): with rho > 0 only for uniform weights."""
     return uniform or not problem.penalty.rho
 
 
 def start(optimizer: Any, problem: Problem, centres: Any = 0.0) -> tuple[State, Block]:
-    """Nothing learned; the intercept at ``centres``."""
+    """Return the initial state, with the intercept at ``centres``."""
     state = layout(optimizer).new_state(problem)
     if problem.intercept:
         layout(optimizer).bias_of(problem, state)[0, : problem.m] = centres
@@ -125,7 +134,7 @@ def start(optimizer: Any, problem: Problem, centres: Any = 0.0) -> tuple[State, 
 
 
 def per_lane(problem: Problem, value: Any, rest: float) -> np.ndarray:
-    """A number or one per model, for all lanes of a kernel; ``rest`` where a lane has no model."""
+    """Return a number, or one per model, broadcast to all lanes of a kernel; ``rest`` where a lane has no model."""
     out = np.full(problem.width, rest)
     out[: problem.m] = value
     return problem.packed(out)
@@ -135,13 +144,13 @@ def make_schedule(
     optimizer: Any, problem: Problem, block: Block, t: int, omega: np.ndarray, rule: Any, gains: Any, floors: Any,
     centres: Any,
 ) -> Schedule:  # fmt: skip
-    """The arrays for the next ``len(omega)`` steps."""
+    """Return the arrays for the next ``len(omega)`` steps."""
     n, first = len(omega), t - block.start
     if problem.sums:
         rows = block.reserve(first + n + 1)[first : first + n + 1]
         rows[:, 0] = np.add.accumulate(np.append(rows[0, 0], omega))
         rows[:, 1] = np.add.accumulate(np.append(rows[0, 1], omega * np.arange(first, first + n)))
-    else:  # nothing is summed up to the end of these rows
+    else:  # no sums are kept up to the end of these rows
         block.start, first = t + n, 0
     lanes = (per_lane(problem, value, 1.0) for value in (gains, floors, centres if problem.intercept else 0.0))
     origin = float(block.start if problem.sums else t)
@@ -151,7 +160,7 @@ def make_schedule(
 
 
 def settle(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> None:
-    """Bring every coordinate's sum up to date, note which are alive, and start a new block."""
+    """Bring every coordinate's sum up to date, mark which coordinates are alive, and start a new block."""
     at, own = float(block.start if problem.sums else t), layout(optimizer)
     idle = idle_of(optimizer, problem)
     settle_all(block.table, at, t, own.stride(problem), idle, own.ages, problem.method, state)
@@ -160,8 +169,10 @@ def settle(optimizer: Any, problem: Problem, state: State, block: Block, t: int)
 
 
 def averaged(optimizer: Any, problem: Problem, state: State, t: int = 0) -> None:
-    """Rates r in the place of eta = 1 / r, so that a mean over settled states is a state; called again the reverse, for
-    a state at clock t, up to a settling."""
+    """Replace eta = 1 / r by the rate r, so that a mean over settled states is a state.
+
+    A second call reverses it, for a state at clock t, until the next settling.
+    """
     shared, lanes, _ = layout(optimizer).views(problem, state)
     eta = np.abs(lanes[:, 1])
     lanes[:, 1] = np.divide(1.0, eta, out=eta, where=eta > 0.0)
@@ -169,7 +180,7 @@ def averaged(optimizer: Any, problem: Problem, state: State, t: int = 0) -> None
 
 
 def weights(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-    """The iterate after t examples, made in slices: it takes a dozen arrays to make."""
+    """Return the iterate after t examples, computed in slices: the computation needs a dozen temporary arrays."""
     own, w = layout(optimizer), np.empty((problem.d, problem.m))
     cells = state.cell.reshape(problem.d, own.stride(problem))
     for some in slices(problem.d):
@@ -192,14 +203,14 @@ def _weights(optimizer: Any, problem: Problem, state: State, t: int) -> np.ndarr
 def weights_at(
     optimizer: Any, problem: Problem, state: State, block: Block, t: int, features: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same at some features, compiled: for many lanes."""
+    """Return the iterate at some features, by a compiled kernel; for many lanes."""
     own, out = layout(optimizer), np.empty(len(features) * problem.width)
     read(features, float(t), own.stride(problem), idle_of(optimizer, problem), own.ages, problem.method, state, out)
     return own.answer(problem, state, out)
 
 
 class Learn:
-    """``learn``, or the same for one model on whole cache lines where the schedule and the state are made for it."""
+    """The dispatcher of the kernels: ``learn_lines`` for one model on whole cache lines, otherwise ``learn``."""
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
         flat = not ridged(schedule.idle) and not births(schedule.ages)
@@ -209,6 +220,6 @@ class Learn:
             learn(rows, order, schedule, method, state)
 
     def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        """In plain Python."""
+        """Run the same code in plain Python, uncompiled."""
         with plain_python():
             self(rows, order, schedule, method, state)

@@ -1,4 +1,4 @@
-"""The kernels behind FTRL, NFTRL and AdaGrad; ``idle`` has the maths."""
+"""The kernels of FTRL, NFTRL and AdaGrad; see ``adaptive`` for the mathematics and for "dead" coordinates."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from .adaptive_rules import (
 
 @kernel
 def learn(rows, order, schedule, method, state):
-    """One step per row in ``order``, with exact running sums where the method watches them."""
+    """Make one step per row in ``order``, with exact running sums where the method watches them."""
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
     rule, idle, ages, omega, table, origin, first, gains, floors, centres, intercept, dead, scale = schedule
@@ -74,7 +74,7 @@ def learn(rows, order, schedule, method, state):
             Omega, Theta = table[r + one, 0], table[r + one, 1]
         before, after = float(r) * Omega - Theta, (float(r) + 1.0) * Omega - Theta
         s, seen, n = 0.0 * b, intercept, U(0)
-        for p in range(begin, stop):  # counts, inner product; sums over the idle stretch, or who died in it
+        for p in range(begin, stop):  # counts, inner product; sums over the idle stretch, or a list of the dead
             j, x = U(indices[p]), np.float64(data[p])
             at = j * stride
             f, shrink = at + own, lam * feature_weight(reg, j)
@@ -104,7 +104,7 @@ def learn(rows, order, schedule, method, state):
             z, eta = load(lanes, cell, f), load(lanes, cell, f + m)
             v = shrunk(reg, z, shrink * clock_of(idle, now))
             if normalises(rule) == 1:
-                if narrowed < 1.0:  # the scale has jumped: a lower eta from here on, the old one in the sum so far
+                if narrowed < 1.0:  # the scale jumped: a lower eta from now on, the old eta in the sum so far
                     if (sums > 0) & (ridged(idle) == 0):
                         h, fall = f + m + m + m, shrink * falls(reg, -v)
                         total = Omega * v + signed(fall * before, v)
@@ -136,7 +136,7 @@ def learn(rows, order, schedule, method, state):
             K += seen
             nonzeros = K / (t + 1.0)
         ahead, end = U(indptr[order[minimum(k + 2, order.size - 1)]]) - begin, U(indices.size) - one
-        for p in range(begin, stop):  # the step; cells of the row after the next are asked for
+        for p in range(begin, stop):  # the step; prefetch the cells of the row after the next
             coming = U(indices[minimum(p + ahead, end)]) * stride
             for line in range(U(0), stride, U(8)):
                 prefetch_wide(cell, coming + line)
@@ -192,10 +192,11 @@ def learn(rows, order, schedule, method, state):
 
 @kernel
 def learn_lines(rows, order, schedule, method, state, tail, tail_x):
-    """The same for one model with rho = 0, four features at a time; a cell is q, n, z, eta, G and the sums.
+    """Make the steps of :func:`learn` for one model with rho = 0, four features at a time.
 
-    A row's last block is filled up by repeating its last entry.  The first loop only reads cells, the second only
-    writes them, so the copies compute and write the same numbers; only inner products have to leave them out.
+    A cell is q, n, z, eta, G and the sums.  A row's last block is padded by repeating its last entry.  The first loop
+    only reads cells and the second only writes them, so the copies compute and write the same numbers.  Only inner
+    products must leave the copies out.
     """
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, lams = method
@@ -237,7 +238,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
                 seen = seen + x_once * x_once * (n * (n * inverse))
                 store(FOUR, space, o + U(20), sqrt(q * (q * inverse)))
                 jumped = (x * x > before_x) & (before_x > 0.0)
-                if anyof(jumped):  # a lower eta from here on, the old one in the sum so far
+                if anyof(jumped):  # a lower eta from now on, the old eta in the sum so far
                     narrowed = where(jumped, sqrt(before_x * (n * (n * inverse)) / maximum(before_n, 1.0)), 1.0)
                     if sums > 0:
                         A = A + (1.0 - narrowed) * (Omega * w + signed(eta * before, w))
@@ -275,7 +276,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
         next_level = lam * (t + 1.0)
         for block in range(blocks):
             p, in_tail, o = begin + block * four, block == full, block * size
-            if indices.size >= 4:  # the next row's lines
+            if indices.size >= 4:  # prefetch the next row's lines
                 prefetch(cell, indices, minimum(coming + block * four, last))
             x, w = pick(data, tail_x, p, in_tail), load(FOUR, space, o + U(4))
             cx, rms = x * c, zero
@@ -314,7 +315,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
 
 @kernel
 def read(features, t, stride, idle, ages, method, state, out):
-    """The iterate at these features at clock t, where z does not drift."""
+    """Write the iterate at these features at clock t into ``out``, where z does not drift."""
     _, reg, lanes, _, lams = method
     cell = state.cell
     m, step, lam = U(room(lanes)), U(stride), load(lanes, lams, U(0))
@@ -329,7 +330,7 @@ def read(features, t, stride, idle, ages, method, state, out):
 
 @kernel
 def settle_all(table, origin, t, stride, idle, ages, method, state):
-    """Close the sums at clock t for every coordinate; eta's sign says whether it is alive."""
+    """Close the sums at clock t for every coordinate; the sign of eta marks whether it is alive."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
     m, sums, two, step = U(room(lanes)), U(tracks(watch)), U(2), U(stride)

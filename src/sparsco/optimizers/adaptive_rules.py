@@ -1,4 +1,4 @@
-"""What makes one of the kernels of ``idle_kernels`` FTRL, NFTRL or AdaGrad: rules for r and z, idle curves, ages."""
+"""The rules that turn the kernels of ``adaptive_kernels`` into FTRL, NFTRL or AdaGrad: r and z, idle curves, ages."""
 
 from __future__ import annotations
 
@@ -14,85 +14,87 @@ from ..penalties import prox
 
 @dispatched
 def rate(rule: Any, G: Any, s: Any, k: Any, gain: Any, floor: Any) -> Any:  # noqa: N803
-    """r of a coordinate with sum of squared gradients G and root mean square s of its nonzeros; k is the mean number of
-    normalised nonzeros in a row."""
+    """Return r of a coordinate with sum of squared gradients G.
+
+    s is the root mean square of the coordinate's nonzeros; k is the mean number of normalised nonzeros in a row.
+    """
     raise NotImplementedError
 
 
 @constant
 def normalises(rule: Any) -> int:
-    """Whether the rule needs s and k."""
+    """Return whether the rule needs s and k."""
     raise NotImplementedError
 
 
 @dispatched
 def kept(rule: Any, z: Any, pull: Any) -> Any:
-    """What a touch keeps of z; ``pull`` is the part of z that makes the weight, -r w."""
+    """Return the part of z that a touch keeps; ``pull`` is the part of z that makes the weight, -r w."""
     raise NotImplementedError
 
 
 @dispatched
 def moved(rule: Any, rest: Any, g: Any, anchor: Any, level: Any) -> Any:
-    """z after a gradient g, from what was kept; ``anchor`` is the new r times w, ``level`` the threshold before."""
+    """Return z after a gradient g; ``rest`` was kept, ``anchor`` is the new r times w, ``level`` the old threshold."""
     raise NotImplementedError
 
 
 @constant
 def ridged(idle: Any) -> int:
-    """Whether rho > 0."""
+    """Return whether rho > 0."""
     raise NotImplementedError
 
 
 @constant
 def drifts(idle: Any) -> int:
-    """Whether z changes while idle, in place of the threshold."""
+    """Return whether z changes while idle, in place of the threshold."""
     raise NotImplementedError
 
 
 @dispatched
 def clock_of(idle: Any, t: Any) -> Any:
-    """The threshold at clock t over lam pen: t, and 0 where z drifts."""
+    """Return the threshold at clock t divided by lam pen: t, and 0 where z drifts."""
     raise NotImplementedError
 
 
 @dispatched
 def drifted(idle: Any, z: Any, eta: Any, shrink: Any, k: Any) -> Any:
-    """z after k idle steps; only asked for where it drifts."""
+    """Return z after k idle steps; only called where z drifts."""
     raise NotImplementedError
 
 
 @dispatched
 def landed(idle: Any, penalty: Any, z: Any, eta: Any, shrink: Any) -> Any:
-    """z after the step's own prox, where it drifts; elsewhere the threshold does that."""
+    """Return z after the step's own prox, where z drifts; elsewhere the threshold includes that prox."""
     raise NotImplementedError
 
 
 @dispatched
 def damping(idle: Any, t: Any, eta: Any) -> Any:
-    """r / (r + rho t)."""
+    """Return the shrinking factor r / (r + rho t)."""
     raise NotImplementedError
 
 
 @dispatched
 def stretch(idle: Any, z: Any, eta: Any, shrink: Any, a: Any, b: Any) -> Any:
-    """Sum over a <= s < b of max(|z| - shrink s, 0) / (r + rho s), 1 <= a; only asked for where rho > 0."""
+    """Return the sum over a <= s < b of max(|z| - shrink s, 0) / (r + rho s), 1 <= a; only called where rho > 0."""
     raise NotImplementedError
 
 
 @constant
 def births(ages: Any) -> int:
-    """Whether coordinates have ages of their own."""
+    """Return whether coordinates have ages of their own."""
     raise NotImplementedError
 
 
 @dispatched
 def age(ages: Any, t: Any, cell: Any, at: Any) -> Any:
-    """How many of t examples count for the coordinate whose cell starts at ``at``."""
+    """Return how many of t examples count for the coordinate whose cell starts at ``at``."""
     raise NotImplementedError
 
 
 class FromStart(NamedTuple):
-    """All examples count for every coordinate."""
+    """Ages without births: all examples count for every coordinate."""
 
     def births(ages) -> int:  # noqa: N805
         return 0
@@ -102,7 +104,7 @@ class FromStart(NamedTuple):
 
 
 class FromBirth(NamedTuple):
-    """Those from a coordinate's first appearance on count for it."""
+    """Ages from birth: only the examples from a coordinate's first appearance on count for it."""
 
     def births(ages) -> int:  # noqa: N805
         return 1
@@ -112,7 +114,7 @@ class FromBirth(NamedTuple):
 
 
 class Flat(NamedTuple):
-    """rho = 0."""
+    """The idle curve for rho = 0."""
 
     def ridged(idle) -> int:  # noqa: N805
         return 0
@@ -137,7 +139,7 @@ class Flat(NamedTuple):
 
 
 class Ridge(NamedTuple):
-    """rho > 0."""
+    """The idle curve for rho > 0 in dual averaging and FTRL."""
 
     rho: float
 
@@ -162,9 +164,10 @@ class Ridge(NamedTuple):
 
 
 class Drift(NamedTuple):
-    """rho > 0 in the prox of a gradient step: |w| <- max(|w| - lam pen eta, 0) / (1 + rho eta) while idle.
+    """The idle curve for rho > 0 in the prox of a gradient step.
 
-    So |z| + C, C = lam pen / (rho eta), shrinks by the factor 1 / (1 + rho eta) in each step until |z| reaches 0.
+    While idle, |w| <- max(|w| - lam pen eta, 0) / (1 + rho eta).  So |z| + C, with C = lam pen / (rho eta), shrinks by
+    the factor 1 / (1 + rho eta) in each step until |z| reaches 0.
     """
 
     rho: float
@@ -200,7 +203,7 @@ class Drift(NamedTuple):
 
 @inlined
 def shrunk(penalty, z, level):
-    """The prox of -z, which has the weight's sign, with z's sign."""
+    """Return the prox of -z, which has the weight's sign, with z's sign restored."""
     return -prox(penalty, -z, level)
 
 
@@ -208,17 +211,17 @@ def shrunk(penalty, z, level):
 
 @inlined
 def sum_to_death(table, z, eta, shrink, start, r):
-    """F at the step of its death of a coordinate that died before row r of the table; the iterates have -z's sign."""
+    """Return F at the step of death of a coordinate that died before row r; the iterates have -z's sign."""
     e = U(minimum(maximum(math.ceil(abs(z) / shrink) - start, 0.0), float(r)))
     return eta * maximum(0.0, (abs(z) - shrink * start) * table[e, 0] - shrink * table[e, 1])
 
 
 @inlined
 def harmonic(q, n):
-    """h(q, n) = sum_{0 <= i < n} i / (q + i) for q >= 1, to a relative 1e-13 or so.
+    """Return h(q, n) = sum_{0 <= i < n} i / (q + i) for q >= 1, to a relative accuracy of about 1e-13.
 
-    Few terms one by one, and of many the first ones until q + i >= 24; the rest by Euler and Maclaurin around their
-    integral q (x - log(1 + x)), x = n/q.
+    Few terms are added one by one, and of many terms the first ones until q + i >= 24.  The rest uses the
+    Euler-Maclaurin formula around the integral q (x - log(1 + x)), x = n/q.
     """
     first = n if n <= 24.0 else maximum(math.ceil(24.0 - q), 0.0)
     total, i = 0.0, 0.0
@@ -245,7 +248,7 @@ def harmonic(q, n):
 
 @inlined
 def geometric(x, n):
-    """The sum over 0 <= i < n of 1 - (1 + x)^-i: in closed form, or where digits would cancel by its power series."""
+    """Return the sum over 0 <= i < n of 1 - (1 + x)^-i: in closed form, or by series where digits cancel."""
     if (n > 1.0) & (n * x > 0.5):
         return n + (1.0 + x) / x * math.expm1(-n * math.log1p(x))
     term, total, j = 0.5 * n * (n - 1.0) * x, 0.0, 1.0

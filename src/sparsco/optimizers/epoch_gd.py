@@ -1,8 +1,10 @@
-"""Epoch-GD (Hazan, Kale 2011): steps fixed within an epoch; the next, twice as long with steps half as large, starts
-from the mean of this one's iterates.  The steps are FOBOS' (L1 and L2 in the prox), and so is the kernel.
+"""Epoch-GD (Hazan, Kale 2011): constant steps within an epoch, halved from one epoch to the next.
 
-The kernel always sums iterates.  That sum A is also the conversion's, which sets it to zero when a window turns, so a
-spare number E at the end of each cell remembers the rest: the epoch's sum is E + A at any time.
+Each epoch is twice as long as the one before and starts from the mean of that epoch's iterates.  The steps are those
+of FOBOS (L1 and L2 in the prox), and so is the kernel.
+
+The kernel always sums iterates.  The conversion uses that sum A too, and sets it to zero when a window ends.  A spare
+number E at the end of each cell holds the rest: the epoch's sum is E + A at any time.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ from . import fobos
 from .fobos import FOBOS
 
 _LONGEST = 1 << 16
-"""Steps after which the cells are settled, so that the table of prefix sums stays small in long epochs."""
+"""The number of steps after which the cells are settled: it keeps the table of prefix sums small in long epochs."""
 
 
 class InEpochs(NamedTuple):
-    """What the kernel keeps: sums of iterates, whatever else is watched, and room for E."""
+    """The watch of the kernel: sums of iterates in any case, the conversion's own watch, and room for E."""
 
     watch: Any
 
@@ -36,7 +38,7 @@ class InEpochs(NamedTuple):
 
 
 class EpochLayout(Layout):
-    """An optimizer's with A in place even where nothing is watched, and E at the end, of cells and of the intercept."""
+    """A layout with A even where no sums are watched, and with E at the end of the cells and of the intercept."""
 
     __slots__ = ()
 
@@ -56,7 +58,7 @@ class EpochLayout(Layout):
         return touched, cell[:, : self.lane + problem.sums], bias[: self.bias + problem.sums]
 
     def epoch(self, problem: Problem, state: State) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-        """Views of A and E: of the cells (d, width), of the intercept (width)."""
+        """Return views of A and E: of the cells (d, width) and of the intercept (width)."""
         cell, bias = self._whole(problem, state)
         return (cell[:, self.lane], cell[:, -1]), (bias[self.bias], bias[-1])
 
@@ -74,7 +76,7 @@ class EpochLayout(Layout):
         for (A, E), (to_A, to_E) in zip(self.epoch(old, state), self.epoch(new, fresh), strict=True):
             if old.sums == new.sums:
                 to_A[..., : old.m], to_E[..., : old.m] = A[..., : old.m], E[..., : old.m]
-            else:  # from here on A is the conversion's
+            else:  # from now on A belongs to the conversion
                 to_E[..., : old.m] = (E + A)[..., : old.m]
         return fresh
 
@@ -85,7 +87,15 @@ class EpochLayout(Layout):
     eta1="the first epoch's step; None: from the first rows",
 )
 class EpochGD(NamedTuple):
-    """Epoch gradient descent: a first epoch of ``T1`` examples with steps ``eta1``, both from the pilot where None."""
+    """Epoch gradient descent: epochs that double in length, with steps that halve.
+
+    Parameters
+    ----------
+    T1 : int or None
+        The number of examples in the first epoch.  None: from the pilot rows.
+    eta1 : float or None
+        The step size of the first epoch.  None: from the pilot rows.
+    """
 
     T1: int | None = None
     eta1: float | None = None
@@ -103,7 +113,7 @@ class EpochGD(NamedTuple):
         return _LEARN
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if not problem.penalty.rho > 0.0:
             raise ValueError(
                 "EpochGD needs rho > 0 (l1_ratio < 1), by which its epochs are measured: without an L2 term choose "
@@ -112,19 +122,19 @@ class EpochGD(NamedTuple):
         check_epochs(self)
 
     def default_rule(self, problem: Problem) -> Halving:
-        """The steps where the user gives no rule."""
+        """Return the step rule for users who give none."""
         return Halving(self.T1, self.eta1)
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> EpochGD:
-        """The record with T1 and eta1 filled in."""
+        """Return the record with T1 and eta1 filled in."""
         return with_steps(self, rule)
 
     def next_epoch(self, t: int) -> int:
-        """The number of examples at which the epoch that is under way after t examples ends."""
+        """Return the number of examples at which the current epoch, after t examples, ends."""
         return Halving(self.T1, self.eta1).end(t)
 
     def is_lazy(self, problem: Problem, uniform: bool) -> bool:
-        """Whether the watched sums are exact at O(nonzeros): where they are the epoch's, unweighted."""
+        """Return whether the watched sums are exact at O(nonzeros): only for the unweighted sums of the epoch."""
         return uniform
 
     start = fobos.start
@@ -132,7 +142,7 @@ class EpochGD(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> fobos.Schedule:
-        """The arrays for the next ``len(eta)`` steps, or for fewer: an epoch's end is a settling."""
+        """Return the arrays for the next ``len(eta)`` steps, or for fewer: the cells are settled at an epoch's end."""
         end = min(self.next_epoch(t), block.start + _LONGEST)
         n = min(len(eta), end - t)
         schedule = fobos.make_schedule(_own(problem), block, t, eta[:n], np.ones(n), eta[:n])
@@ -140,13 +150,13 @@ class EpochGD(NamedTuple):
         return schedule
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
-        """Bring every coordinate and its sums up to date, start a new block and, where one ended, a new epoch."""
+        """Bring every coordinate and its sums up to date, start a new block and, at an epoch's end, an epoch."""
         fobos.settle_block(_own(problem), state, block, t)
         if ends_epoch(self, state, t):
             begin_epoch(self.layout, problem, state, t)
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples, at an epoch's end the mean of its iterates."""
+        """Return the iterate after t examples; at an epoch's end this is the mean of its iterates."""
         if ends_epoch(self, state, t):
             state, block = state.copy(), copy.deepcopy(block)
             self.settle(problem, state, block, t)
@@ -154,7 +164,7 @@ class EpochGD(NamedTuple):
 
 
 def check_epochs(optimizer: Any) -> None:
-    """Refuse a first epoch that cannot be."""
+    """Raise for an invalid first epoch."""
     name, T1, eta1 = type(optimizer).__name__, optimizer.T1, optimizer.eta1
     if T1 is not None and not (isinstance(T1, numbers.Integral) and T1 >= 1):
         raise ValueError(f"{name}(T1={T1!r}): T1 is a whole number of examples, at least 1.")
@@ -163,7 +173,7 @@ def check_epochs(optimizer: Any) -> None:
 
 
 def with_steps(optimizer: Any, rule: Any) -> Any:
-    """The optimizer with the first epoch of its own rule filled in; other rules are refused."""
+    """Return the optimizer with the first epoch of its own rule filled in; raise for any other rule."""
     if not isinstance(rule, Halving):
         name = type(optimizer).__name__
         raise ValueError(
@@ -174,12 +184,12 @@ def with_steps(optimizer: Any, rule: Any) -> Any:
 
 
 def ends_epoch(optimizer: Any, state: State, t: int) -> bool:
-    """Whether an epoch ends here whose successor has not begun; the clock begins with the epoch's start."""
+    """Return whether an epoch ends here whose successor has not begun; clock[0] is the epoch's start."""
     return t == optimizer.next_epoch(int(state.clock[0]))
 
 
 def begin_epoch(layout: EpochLayout, problem: Problem, state: State, t: int) -> None:
-    """Every iterate's first number becomes the mean of the epoch that ends, in cells that are settled."""
+    """Start an epoch: set every iterate to the mean of the epoch that ends, in cells that are settled."""
     _, lanes, bias = layout.views(problem, state)
     for start, (A, E) in zip((lanes[:, 0], bias[0]), layout.epoch(problem, state), strict=True):
         start[:] = (E + A) / (t - state.clock[0])
@@ -190,7 +200,7 @@ def begin_epoch(layout: EpochLayout, problem: Problem, state: State, t: int) -> 
 def epoch_mean(
     optimizer: Any, problem: Problem, state: State, block: Block, t: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The mean iterate of the epoch under way after t examples, where one ends of that one."""
+    """Return the mean iterate of the current epoch after t examples; at an epoch's end, of the epoch that ends."""
     state, block = state.copy(), copy.deepcopy(block)
     optimizer.settle(problem, state, block, t)
     if t > state.clock[0]:
@@ -204,13 +214,13 @@ def _own(problem: Problem) -> Problem:
 
 
 class Learn:
-    """FOBOS' kernel with the sums of iterates that an epoch needs."""
+    """The kernel of FOBOS with the sums of iterates that an epoch needs."""
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
         fobos.learn(rows, order, schedule, method._replace(watch=InEpochs(method.watch)), state)
 
     def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        """In plain Python."""
+        """Run the same code in plain Python, uncompiled."""
         fobos.learn.py_func(rows, order, schedule, method._replace(watch=InEpochs(method.watch)), state)
 
 

@@ -1,19 +1,23 @@
-"""Epoch-SGD in the L1 ball (Li, Yang, Zhang, Jin 2017): w <- the projection of w - eta c x onto {||w||_1 <= B}, perhaps
-within a distance of the epoch's start; O(nonzeros) per example, amortised, equal to projecting the whole vector.
+"""Epoch-SGD in the L1 ball (Li, Yang, Zhang, Jin 2017): w <- the projection of w - eta c x onto {||w||_1 <= B}.
 
-The lazy form.  A projection takes the same threshold off every weight, so Theta, the sum of all thresholds, is all that
-idle weights need: a cell stores v with |v| = |w| + Theta, and a weight is zero where |v| <= Theta.  The threshold comes
-from the norm W and the number N of nonzero weights: tau = Theta + (W - B) / N, again without those whose |v| <= tau,
-until none is (Michelot).  These are found in a radix queue.  Written in units of B / 2^30, |v| and Theta agree down to
-some binary digit; that digit is the list which a weight is in.  When Theta has moved to tau only lists up to the first
-digit that changed can hold a weight below tau, and what is left of them goes to lower lists.  A weight may stay in a
-list below its own: touches that let it grow move nothing.  One that needs a lower list is entered there, and its old
-entry, which is no longer at its place, is dropped when it is come upon.
+Optionally the iterates also stay within a distance of the epoch's start.  The cost is O(nonzeros) per example,
+amortised, and the result equals a projection of the whole vector.
+
+The lazy form.  A projection subtracts one threshold from every weight, so idle weights only need Theta, the sum of all
+thresholds.  A cell stores v with |v| = |w| + Theta; a weight is zero where |v| <= Theta.  The threshold follows from
+the norm W and the number N of nonzero weights: tau = Theta + (W - B) / N.  It is computed again without the weights
+with |v| <= tau, until there are none (Michelot).
+
+A radix queue finds these weights.  Written in units of B / 2^30, |v| and Theta agree down to some binary digit; that
+digit gives the list of a weight.  When Theta moves to tau, only lists up to the first digit that changed can hold a
+weight below tau.  The remaining weights of these lists go to lower lists.  A weight may stay in a list below its own:
+touches that let it grow do not move it.  A weight that needs a lower list is added there.  Its old entry is then stale
+and is dropped when it is reached.
 
 A list is a chain of pages of 31 entries, so that many weights are read at once.
 
-Sums of iterates are Abel sums: with n iterates and C the sum of their Thetas so far, a weight's end of life, or touch,
-adds |v| n - C, and its beginning takes that off.
+Sums of iterates are Abel sums.  With n iterates and C the sum of their Thetas so far, |v| n - C is added when a weight
+is touched or becomes zero, and is subtracted when it becomes nonzero.
 """
 
 from __future__ import annotations
@@ -37,21 +41,27 @@ from ..steps import Halving
 from .epoch_gd import EpochLayout, InEpochs, begin_epoch, check_epochs, ends_epoch, with_steps
 
 _LONGEST = 1 << 14
-"""Steps after which the cells are settled and Theta starts again from 0: sums lose digits as it grows."""
+"""The number of steps after which the cells are settled and Theta restarts from 0: sums lose digits as it grows."""
 _FARTHEST = 2.0**20
-"""How large Theta and the norm before a projection may become together, in radii: both cost |v| and W their digits."""
+"""The limit of Theta plus the norm before a projection, in radii: both cost |v| and W digits of precision."""
 _BITS, _LISTS, _PAGE = 28, 16 * 14, 32
 _EPOCH, _THETA, _COUNT, _C, _W, _N, _W2, _X, _X0, _CC = range(10)
-"""The clock: the epoch's start; Theta, n, C; W, N; for the distance from the epoch's start c the sums over the nonzero
-weights of w^2, of w c and of sign(w) c, and c's squared norm."""
+"""The entries of the clock: the epoch's start; Theta, n, C; W, N; then sums for the distance from the epoch's start c.
+
+These are the sums over the nonzero weights of w^2, of w c and of sign(w) c, and the squared norm of c.
+"""
 
 
 class Queue(NamedTuple):
-    """Per row the steps of the weights and of the intercept.  Where the next entry of each list goes, at a page's first
-    number if it has no room; the pages, each of whose first numbers tells where the page before it ended; the number of
-    free pages and these; the list of each feature, counted from 1, 0 is none.
-    ``unit``: digits of |v|; ``near``: the squared distance from the epoch's start below which the L1 ball alone counts;
-    ``far``: Theta + W above which digits are lost; scratch."""
+    """The arguments of the kernel: the steps, and the radix queue of nonzero weights.
+
+    ``eta`` and ``bias_eta`` are the steps per row.  ``end`` is the position of the next entry of each list; it is at a
+    page's first number if that page has no room.  The first number of each page in ``pages`` is the end of the page
+    before it.  ``free`` is the number of free pages followed by these pages.  ``place`` is the list of each feature,
+    counted from 1; 0 means none.  ``unit`` scales |v| to digits.  ``near`` is the squared distance from the epoch's
+    start below which only the L1 ball matters.  ``far`` is the Theta + W above which digits are lost.  The rest is
+    scratch.
+    """
 
     eta: np.ndarray
     bias_eta: np.ndarray
@@ -68,7 +78,7 @@ class Queue(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """What the kernel takes, and what finishes a step for which it stops."""
+    """The arguments of the kernel, and the callbacks that finish a step at which it stops."""
 
     omega: np.ndarray
     queue: Queue
@@ -77,7 +87,7 @@ class Schedule(NamedTuple):
 
 
 class BallBlock(Block):
-    """With the queue of nonzero weights."""
+    """The block of EpochSGD, which owns the queue of nonzero weights."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -86,7 +96,7 @@ class BallBlock(Block):
         self.loose, self.gone, self.size = np.zeros(0, np.uint32), np.zeros(0, np.uint32), np.zeros(0)
 
     def grow(self, d: int) -> None:
-        """Room for d features."""
+        """Make room for d features."""
         if d > len(self.place):
             self.place = np.append(self.place, np.zeros(d - len(self.place), np.uint8))
         if d >= len(self.loose):
@@ -95,11 +105,11 @@ class BallBlock(Block):
             self.more_pages()
 
     def _needed(self) -> int:
-        """As many pages as hold every feature and the longest row, all lists ending in a page that is not full."""
+        """Return the number of pages for every feature and the longest row, if every list ends in a partial page."""
         return 2 * (_LISTS + len(self.place) // (_PAGE - 1) + 1)
 
     def more_pages(self) -> tuple[np.ndarray, np.ndarray]:
-        """The pages and the free ones among them."""
+        """Add pages; return all pages and the list of the free ones."""
         old = len(self.pages) // _PAGE
         new = old + self._needed()
         self.pages = np.append(self.pages, np.zeros((new - old) * _PAGE, np.uint32))
@@ -116,14 +126,16 @@ class BallBlock(Block):
 
 
 class BallSteps(NamedTuple):
-    """Halving steps, capped, by default from eta1 = 1 / L_mean in an epoch of twice the pilot's rows: nothing here is
-    strongly convex, so there is no length by which an error would halve."""
+    """Steps that halve, with a cap; the default is eta1 = 1 / L_mean in an epoch of twice the pilot's rows.
+
+    The problem is not strongly convex, so there is no epoch length that would halve the error.
+    """
 
     T1: int | None = None
     eta1: float | None = None
 
     def resolve(self, problem: Problem, pilot: Any) -> Halving:
-        """With the open ones filled in."""
+        """Return the step rule with T1 and eta1 filled in."""
         T1 = 2 * max(pilot.n, 1) if self.T1 is None else int(self.T1)
         return Halving(T1, 1.0 / pilot.L_mean if self.eta1 is None else float(self.eta1))
 
@@ -135,13 +147,20 @@ class BallSteps(NamedTuple):
     rho1="how far the first epoch's iterates may go from its start",
 )
 class EpochSGD(NamedTuple):
-    """Projected SGD in epochs: ``T1`` examples with steps ``eta1``, then twice as many with steps half as large from
-    the mean of the iterates, and so on; both from the pilot where None.
+    """Epoch-SGD, projected SGD in the L1 ball: each epoch doubles the examples, halves the step and starts at the mean.
 
-    It learns with ``L1Ball(radius)``, whose radius may be open too; each model has a ball of its own.  ``rho1`` < inf
-    also keeps the first epoch's iterates within that distance of its start, later ones within rho1 / sqrt(2)^(k - 1):
-    the paper's theory asks for it, and it can exclude the optimum.  Steps that would leave that ball cost O(features),
-    as do steps a million times as long as the radius.
+    It requires the penalty ``L1Ball(radius)``, whose radius may be None; each model has its own ball.
+
+    Parameters
+    ----------
+    T1 : int or None
+        The number of examples in the first epoch.  None: from the pilot rows.
+    eta1 : float or None
+        The step size of the first epoch.  None: from the pilot rows.
+    rho1 : float
+        The distance within which the iterates of the first epoch stay from its start; in epoch k it is
+        rho1 / sqrt(2)^(k - 1).  The paper's theory requires a finite distance, but it can exclude the optimum.  Steps
+        that would leave this ball cost O(features), as do steps a million times as long as the radius.
     """
 
     T1: int | None = None
@@ -158,7 +177,7 @@ class EpochSGD(NamedTuple):
 
     @property
     def layout(self) -> Layout:
-        """v and, where distances count, the epoch's start."""
+        """Return the layout of a cell: v and, where distances are bounded, the epoch's start."""
         return EpochLayout(shared=0, lane=1 + (self.rho1 < math.inf), bias=1, clock=10)
 
     @property
@@ -166,7 +185,7 @@ class EpochSGD(NamedTuple):
         return _LEARN
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if not isinstance(problem.penalty, L1Ball) or problem.penalty.rho > 0.0:
             raise ValueError(self.refusal(problem.penalty))
         check_epochs(self)
@@ -174,26 +193,26 @@ class EpochSGD(NamedTuple):
             raise ValueError(f"EpochSGD(rho1={self.rho1!r}): the distance must be positive, or infinite for none.")
 
     def refusal(self, penalty: Any) -> str:
-        """The sentence for another penalty."""
+        """Return the error message for another penalty."""
         return (
             "EpochSGD projects onto an L1 ball and takes no other penalty: give "
             "penalty=sparsco.penalties.L1Ball(radius), without an L2 term; L1Ball(None) finds a radius."
         )
 
     def default_rule(self, problem: Problem) -> BallSteps:
-        """The steps where the user gives no rule."""
+        """Return the step rule for users who give none."""
         return BallSteps(self.T1, self.eta1)
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> EpochSGD:
-        """The record with T1 and eta1 filled in; where T1 is given any rule will do."""
+        """Return the record with T1 and eta1 filled in; where T1 is given, any rule is accepted."""
         return self if self.T1 is not None and not isinstance(rule, Halving) else with_steps(self, rule)
 
     def next_epoch(self, t: int) -> int:
-        """The number of examples at which the epoch that is under way after t examples ends."""
+        """Return the number of examples at which the current epoch, after t examples, ends."""
         return Halving(self.T1, self.eta1).end(t)
 
     def is_lazy(self, problem: Problem, uniform: bool) -> bool:
-        """Whether the watched sums are exact at O(nonzeros): where they are the epoch's, unweighted."""
+        """Return whether the watched sums are exact at O(nonzeros): only for the unweighted sums of the epoch."""
         return uniform
 
     def start(self, problem: Problem) -> tuple[State, BallBlock]:
@@ -209,7 +228,7 @@ class EpochSGD(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: BallBlock, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Schedule:
-        """The arrays for the next ``len(eta)`` steps, or for fewer: an epoch's end is a settling."""
+        """Return the arrays for the next ``len(eta)`` steps, or for fewer: the cells are settled at an epoch's end."""
         block.grow(problem.d)
         if t == 0:  # a starting point
             self._link(problem, state, block)
@@ -225,12 +244,12 @@ class EpochSGD(NamedTuple):
         return Schedule(np.ones(len(eta)), queue, project, block.more_pages)
 
     def _near(self, state: State, slack: float) -> float:
-        """The squared radius round the epoch's start, less some slack."""
+        """Return the squared radius around the epoch's start, less a relative slack."""
         epoch = round(math.log2(state.clock[_EPOCH] / self.T1 + 1.0))  # T1 (2^k - 1) examples came before epoch k
         return self.rho1**2 / 2.0**epoch * (1.0 - slack)
 
     def settle(self, problem: Problem, state: State, block: BallBlock, t: int) -> None:
-        """Bring every weight and its sum up to date, Theta = 0, and where an epoch ended begin the next."""
+        """Bring every weight and its sum up to date, set Theta = 0, and start a new epoch if one ended."""
         self._close(problem, state)
         if ends_epoch(self, state, t):
             begin_epoch(self.layout, problem, state, t)
@@ -241,11 +260,11 @@ class EpochSGD(NamedTuple):
         block.start, block.full = t, False
 
     def _close(self, problem: Problem, state: State) -> None:
-        """v = w and Theta = 0, the sums complete."""
+        """Set v = w and Theta = 0, and complete the sums."""
         close(state.cell, state.clock, self.layout.stride(problem), self.layout.lane)
 
     def _link(self, problem: Problem, state: State, block: BallBlock) -> None:
-        """The queue and the sums over nonzero weights anew, for cells that are settled."""
+        """Rebuild the queue and the sums over nonzero weights, for cells that are settled."""
         block.grow(problem.d)
         shape = self.layout.stride(problem), self.layout.lane, _unit(problem.penalty.radius)
         free = len(block.free) - 1
@@ -253,7 +272,7 @@ class EpochSGD(NamedTuple):
         link(state.cell, state.clock, block.end, block.pages, block.free, block.place, *shape)
 
     def project(self, problem: Problem, state: State, block: BallBlock) -> None:
-        """Finish a step by the projection onto the ball, or both, over all features; Theta = 0."""
+        """Finish a step by the projection onto the ball, or onto both balls, over all features; set Theta = 0."""
         self._close(problem, state)
         _, lanes, _ = self.layout.views(problem, state)
         v, radius = lanes[:, 0, 0], problem.penalty.radius
@@ -265,7 +284,7 @@ class EpochSGD(NamedTuple):
         self._link(problem, state, block)
 
     def weights(self, problem: Problem, state: State, block: BallBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples, at an epoch's end the mean of its iterates."""
+        """Return the iterate after t examples; at an epoch's end this is the mean of its iterates."""
         if ends_epoch(self, state, t):
             state, block = state.copy(), copy.deepcopy(block)
             self.settle(problem, state, block, t)
@@ -281,12 +300,12 @@ _MOST = 2.0**52
 
 
 def _unit(radius: float) -> float:
-    """Digits count from radius / 2^30, rounded to a power of two."""
+    """Return the scale of the digits, the inverse of radius / 2^30 rounded to a power of two."""
     return math.ldexp(1.0, _BITS - math.frexp(radius)[1])
 
 
 class Learn:
-    """The kernel, and what is left to do wherever it stops."""
+    """The dispatcher of the kernel: it finishes each step at which the kernel stops."""
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
         method, (_, queue, project, more_pages) = method._replace(watch=InEpochs(method.watch)), schedule
@@ -303,7 +322,7 @@ class Learn:
             order = order[done:]
 
     def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        """In plain Python."""
+        """Run the same code in plain Python, uncompiled."""
         with plain_python():
             self(rows, order, schedule, method, state)
 
@@ -313,13 +332,13 @@ _LEARN = Learn()
 
 @inlined
 def _digits(u, unit):
-    """u in units, a whole number."""
+    """Return u in units, as a whole number."""
     return np.int64(minimum(u * unit, _MOST))
 
 
 @inlined
 def _list(q, here):
-    """The list of q > here: by the first digit in which they differ, and what q has there; 0 where none does."""
+    """Return the list of q > here: by the first digit in which they differ and q's value there; 0 if none differs."""
     bits = np.float64(q ^ here).view(np.int64) >> 52  # the exponent, 1023 + the place of the first binary digit
     differ = np.int64(bits > 0)
     level = (bits - 1023) * differ >> 2
@@ -328,7 +347,7 @@ def _list(q, here):
 
 @kernel
 def close(cell, clock, numbers, lane):
-    """Every weight and its sum of iterates brought up to date: v = w, Theta = 0."""
+    """Bring every weight and its sum of iterates up to date: v = w, Theta = 0."""
     stride, first = U(numbers), U(lane)
     theta, n, C = clock[1], clock[2], clock[3]
     for j in range(U(cell.size) // stride):
@@ -341,7 +360,7 @@ def close(cell, clock, numbers, lane):
 
 @kernel
 def link(cell, clock, end, pages, free, place, numbers, lane, unit):
-    """The queue of all nonzero weights, and the sums over them, where Theta = 0; all pages are free."""
+    """Build the queue of all nonzero weights, and the sums over them, where Theta = 0 and all pages are free."""
     stride, is_near, here = U(numbers), lane > 1, np.int64(0)
     one, page = U(1), U(_PAGE)
     W, N, W2, X, X0, CC = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -368,8 +387,10 @@ def link(cell, clock, end, pages, free, place, numbers, lane, unit):
 
 @kernel
 def learn_ball(rows, order, queue, method, state):
-    """Projected SGD over the rows in ``order``.  How many were learned: fewer where no page may be left; negative where
-    the projection that ends the last one is left to ``project``."""
+    """Make projected SGD steps over the rows in ``order``; return how many were made.
+
+    There are fewer where the pages might run out.  The number is negative where ``project`` must finish the last step.
+    """
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, _ = method
     eta, bias_eta, end, pages, free, place, unit, near, far, loose, size, gone = queue
@@ -397,7 +418,7 @@ def learn_ball(rows, order, queue, method, state):
             curve = weights[k] * curvature(loss, margin, targets[k])
         n += 1.0
         C += theta
-        for p in range(start, stop):  # the gradient step; who was zero, or needs a lower list, is out of the queue
+        for p in range(start, stop):  # gradient step; weights that were zero or need a lower list leave the queue
             j = U(indices[p])
             at = j * stride
             v, u = cell[at], abs(cell[at])
@@ -431,7 +452,7 @@ def learn_ball(rows, order, queue, method, state):
         leaves = (theta + W > far) | (is_near & (W2 - 2.0 * X + clock[9] > near))
         if (W > radius) & (not leaves):
             tau, falling, dead = theta, True, U(0)
-            while falling & (N > 0.0):  # who is at most tau leaves, which raises tau; rounding must not lower it
+            while falling & (N > 0.0):  # weights of at most tau leave, which raises tau; rounding must not lower it
                 tau = maximum(tau, theta + (W - radius) / N)
                 for level in range(_list(_digits(tau, unit), here) + one):
                     last = U(end[level])

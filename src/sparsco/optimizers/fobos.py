@@ -1,9 +1,10 @@
 """FOBOS, forward-backward splitting: w <- S(w - eta c x, eta lam) / (1 + eta rho), O(nonzeros) per example.
 
-The lazy form.  P_t is the product of all L2 decays, B_t the sum of tau = eta / P: an idle coordinate obeys
-|w_t| = P_t max(|w_s| / P_s - lam pen (B_t - B_s), 0).  A cell stores B at its last touch and v = w / P.
-Sums of iterates are by Abel summation: a touch that moves v to u adds (v - u) SP and sign terms, with SP and SPB the
-sums of omega P and omega P B so far; only a coordinate that died while idle needs the step of its death.
+The lazy form.  P_t is the product of all L2 decays and B_t the sum of tau = eta / P.  An idle coordinate obeys
+|w_t| = P_t max(|w_s| / P_s - lam pen (B_t - B_s), 0).  A cell stores B at its last touch and v = w / P.  A coordinate
+*dies* when its weight reaches zero.  Sums of iterates use Abel summation: a touch that moves v to u adds (v - u) SP and
+sign terms, with SP and SPB the sums of omega P and omega P B so far.  Only a coordinate that died while idle needs the
+step of its death.
 """
 
 from __future__ import annotations
@@ -44,16 +45,21 @@ from .fobos_simd import learn_lines
 from .zero_crossings import until_death, update_grid
 
 _NONE = 1e-100
-"""Shrinkage too small to end anything."""
+"""A shrinkage that is too small to bring any weight to zero."""
 _TINY, _TINY_SINGLE, _TINY_SUMS = 1e-60, 1e-12, 1e-4
-"""Below this P the cells are settled and P starts again from 1: without sums, where it only must not underflow, of
-single lanes sooner; with sums, which lose as many digits as P does."""
+"""Values of P below which the cells are settled and P restarts from 1.
+
+Without sums P only must not underflow; float32 lanes need an earlier restart.  Sums lose as many digits as P does.
+"""
 
 
 class Schedule(NamedTuple):
-    """Per row: steps (of the intercept, of the cells over P), shrinkage over P and weight in the average.  Per step
+    """The arguments of the kernel for the next steps.
+
+    Per row: steps (of the intercept, and of the cells over P), shrinkage over P and weight in the average.  Per step
     since the last settling, and one more: ``table`` with columns B, SP, SPB, P.  ``first`` is the table's row of the
-    first step, ``dead`` and ``level`` are scratch."""
+    first step; ``dead`` and ``level`` are scratch.
+    """
 
     eta: np.ndarray
     tau: np.ndarray
@@ -67,7 +73,7 @@ class Schedule(NamedTuple):
 
 
 class Learn:
-    """``learn``, or ``learn_lines`` where that does the same: one model, one penalty."""
+    """The dispatcher of the kernels: ``learn_lines`` for one model with the elastic net, otherwise ``learn``."""
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
         is_line = width(method.lanes) == 1 and not spare(method.watch)
@@ -78,23 +84,23 @@ class Learn:
             learn(rows, order, schedule, method, state)
 
     def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        """In plain Python."""
+        """Run the same code in plain Python, uncompiled."""
         with plain_python():
             self(rows, order, schedule, method, state)
 
     @property
     def cached(self) -> Any:
-        """What is compiled of ``learn_lines``."""
+        """Return the compiled versions of ``learn_lines``."""
         return learn_lines.cached
 
     @property
     def uncached(self) -> Any:
-        """What is compiled of ``learn_lines`` with a record of the user's."""
+        """Return the compiled versions of ``learn_lines`` with records of the user."""
         return learn_lines.uncached
 
 
 def start(optimizer: Any, problem: Problem) -> tuple[State, Block]:
-    """Nothing learned, P = 1."""
+    """Return the initial state, with P = 1."""
     state, block = optimizer.layout.start(problem, optimizer.columns)
     block.table[0, 3] = 1.0
     return state, block
@@ -102,7 +108,13 @@ def start(optimizer: Any, problem: Problem) -> tuple[State, Block]:
 
 @part(Optimizer, l2_in="where the L2 term is, 'prox' or 'gradient'")
 class FOBOS(NamedTuple):
-    """Forward-backward splitting; the L2 term in the prox (default) or, as the papers write it, in the gradient."""
+    """FOBOS, forward-backward splitting (proximal stochastic gradient descent).
+
+    Parameters
+    ----------
+    l2_in : {"prox", "gradient"}
+        Whether the L2 term is in the prox, or in the gradient as the papers write it.
+    """
 
     l2_in: str = "prox"
 
@@ -120,7 +132,7 @@ class FOBOS(NamedTuple):
         return Learn()
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if self.l2_in not in ("prox", "gradient"):
             raise ValueError(f"FOBOS(l2_in={self.l2_in!r}): l2_in must be 'prox' or 'gradient'.")
 
@@ -129,7 +141,7 @@ class FOBOS(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Schedule:
-        """The arrays for the next ``len(eta)`` steps; for fewer where P would become too small to divide by."""
+        """Return the arrays for the next ``len(eta)`` steps, or for fewer where P would become too small."""
         rho = float(problem.penalty.rho)
         if self.l2_in == "prox":
             return make_schedule(problem, block, t, eta, omega, eta)
@@ -140,7 +152,7 @@ class FOBOS(NamedTuple):
         settle_block(problem, state, block, t)
 
     def following(self, problem: Problem) -> Any:
-        """The form that tells the Bregman difference of each step."""
+        """Return the form of the optimizer that computes the Bregman difference of each step."""
         from .fobos_tracked import FollowedFOBOS
         from .mirror_descent import SweptDescent
 
@@ -149,23 +161,23 @@ class FOBOS(NamedTuple):
         return SweptDescent(Euclidean()) if is_swept else FollowedFOBOS(self.l2_in)
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples."""
+        """Return the iterate after t examples."""
         return iterate(self.layout, problem, state, block, t)
 
     def weights_at(
         self, problem: Problem, state: State, block: Block, t: int, features: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The same at some features, compiled: for many lanes."""
+        """Return the iterate at some features, by a compiled kernel; for many lanes."""
         out = np.empty(len(features) * problem.width)
         read(features, *block.table[t - block.start, [0, 3]], problem.method, state, out)
         return self.layout.answer(problem, state, out)
 
 
 def gradient_decay(state: State, t: int, eta: np.ndarray, rho: float) -> np.ndarray:
-    """The factors 1 - eta rho of an L2 term in the gradient; refused where one is not positive."""
+    """Return the factors 1 - eta rho of an L2 term in the gradient; raise where one is not positive."""
     decay = 1.0 - eta * rho
     if t == 0 and decay.size and decay[0] <= 0.0 and not state.cell.any():
-        decay[0] = 1.0  # w_1 = 0 whatever multiplies it
+        decay[0] = 1.0  # w_1 = 0, so the factor has no effect
     if decay.size and decay.min() <= 0.0:
         raise ValueError(
             f"the step {eta[decay.argmin()]:.3g} at example {t + decay.argmin() + 1} times rho = {rho:.3g} is at least "
@@ -182,7 +194,7 @@ def settle_block(problem: Problem, state: State, block: Block, t: int) -> None:
 
 
 def iterate(layout: Layout, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-    """The iterate after t examples."""
+    """Return the iterate after t examples."""
     touched, lanes, bias = layout.views(problem, state)
     B, _, _, P = block.table[t - block.start]
     method = problem.method
@@ -195,12 +207,12 @@ def make_schedule(
     problem: Problem, block: Block, t: int, eta: np.ndarray, omega: np.ndarray, shrinkage: np.ndarray,
     decay: np.ndarray | None = None,
 ) -> Schedule:  # fmt: skip
-    """The arrays for the next ``len(eta)`` steps; for fewer where P would become too small to divide by.
+    """Return the arrays for the next ``len(eta)`` steps, or for fewer where P would become too small to divide by.
 
-    ``shrinkage`` is what each step takes off over lam pen, eta itself for FOBOS.  ``decay`` is the factor of an L2 term
-    in the gradient; without it that term is in the prox.
+    ``shrinkage`` is the threshold of each step over lam pen, which is eta for FOBOS.  ``decay`` is the factor of an L2
+    term in the gradient; without it that term is in the prox.
     """
-    if not problem.sums and t > block.start:  # nothing is summed: only the present P and B matter
+    if not problem.sums and t > block.start:  # without sums only the current P and B matter
         block.table[0] = block.table[t - block.start]
         block.start = t
     first, in_prox = t - block.start, decay is None
@@ -220,7 +232,7 @@ def make_schedule(
 
 @kernel
 def fill(table, first, decay, eta, shrinkage, omega, in_prox, limit, tau, fall):
-    """The table's rows after ``first``, tau, fall; how many, since the last is that whose P falls below the limit."""
+    """Fill the table's rows after ``first``, tau and fall; return how many, the last being where P passes the limit."""
     at, one = U(first), U(1)
     B, SP, SPB, P = table[at, 0], table[at, 1], table[at, 2], table[at, 3]
     for k in range(eta.size):
@@ -240,14 +252,14 @@ def fill(table, first, decay, eta, shrinkage, omega, in_prox, limit, tau, fall):
 
 @kernel
 def learn(rows, order, schedule, method, state):
-    """FOBOS over the rows in ``order``, with exact running sums where the method watches them."""
+    """Make FOBOS steps over the rows in ``order``, with exact running sums where the method watches them."""
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
     eta, tau, fall, omega, table, grid, first, dead, level = schedule
     cell, bias, _ = state
     m, sums, one, eight = U(room(lanes)), U(tracks(watch)), U(1), U(8)
     stride = one + (one + sums + U(spare(watch))) * m
-    size = m + U(TOGETHER)  # at the end of ``level``: who died, what each step took off, B at death with v's sign
+    size = m + U(TOGETHER)  # at the end of ``level``: the dead, the shrinkage of each step, B at death with v's sign
     who, sink, deaths = U(level.size) - size, U(level.size) - size - size, U(level.size) - U(3) * size
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
@@ -255,7 +267,7 @@ def learn(rows, order, schedule, method, state):
         start, stop = U(indptr[i]), U(indptr[i + one])
         B, P = table[r, 0], table[r, 3]
         s, n = 0.0 * b, U(0)
-        for p in range(start, stop):  # catch up, inner product; note who died while idle
+        for p in range(start, stop):  # catch up, inner product; list the coordinates that died while idle
             j = U(indices[p])
             at = j * stride
             idle = lam * (feature_weight(reg, j) * (B - cell[at]))
@@ -280,7 +292,7 @@ def learn(rows, order, schedule, method, state):
                 packed += count(died)
                 if (packed < most) & (h + one < n):
                     continue
-                store(EIGHT, level, deaths + packed, 0.5 * table[one, 0])  # fill up by some that add nothing
+                store(EIGHT, level, deaths + packed, 0.5 * table[one, 0])  # pad with entries that add nothing
                 store(EIGHT, level, sink + packed, 0.0)
                 store(EIGHT, level, who + packed, 0.0)
                 for q in range(U(0), packed, eight):
@@ -299,7 +311,7 @@ def learn(rows, order, schedule, method, state):
         if sums > 2:
             curve = weight * curvature(loss, margin, y)
         ahead, end = U(indptr[order[minimum(k + 2, order.size - 1)]]) - start, U(indices.size) - one
-        for p in range(start, stop):  # step, prox, running sums; cells of the row after the next are asked for
+        for p in range(start, stop):  # step, prox, running sums; prefetch the cells of the row after the next
             coming = U(indices[minimum(p + ahead, end)]) * stride
             for line in range(U(0), stride, U(8)):
                 prefetch_wide(cell, coming + line)
@@ -338,7 +350,7 @@ def learn(rows, order, schedule, method, state):
 
 @kernel
 def read(features, B, P, method, state, out):
-    """The iterate at these features: P S(v, lam pen (B - B at the last touch))."""
+    """Write the iterate at these features into ``out``: P S(v, lam pen (B - B at the last touch))."""
     _, reg, lanes, watch, lams = method
     m, one = U(room(lanes)), U(1)
     stride, lam = one + (one + U(tracks(watch)) + U(spare(watch))) * m, load(lanes, lams, U(0))

@@ -1,7 +1,7 @@
-"""FOBOS for one model and one penalty, four features at a time; see ``fobos`` for the maths.
+"""FOBOS for one model and one penalty, four features at a time; see ``fobos`` for the mathematics.
 
-Those that died while idle, a sixth of all entries or so, are collected and done four at a time as well: a branch for
-each would cost more than the rest of its work.
+The coordinates that died while idle (see ``fobos``), about a sixth of all entries, are collected and processed four at
+a time as well: a branch for each would cost more than the rest of its work.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .zero_crossings import until_death
 
 @kernel
 def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
-    """FOBOS over the rows in ``order``; ``line``: how many numbers a feature has, B at its last touch, v, the sums.
+    """Make FOBOS steps over the rows in ``order``; ``line`` is how many numbers a feature has (B, v, the sums).
 
-    ``space``, a quarter each: every entry's v; B at which the dead died; their entries; every entry's sum if dead.
-    A row's last block is filled up by repeating its last entry.  The first loop only reads cells, the last only writes
-    what it has read before, so the copies compute and write the same numbers; only inner products leave them out.
+    ``space`` has four quarters: every entry's v; B at which the dead died; their entries; every entry's sum if dead.
+    A row's last block is padded by repeating its last entry.  The first loop only reads cells and the last only writes
+    cells it has read before, so the copies compute and write the same numbers.  Only inner products leave them out.
     """
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, lams = method
@@ -45,7 +45,7 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
                 tail[f], tail_x[f] = indices[p], data[p]
         B, P = table[r, 0], table[r, 3]
         s, left, n = zero, float(stop - begin), U(0)
-        for block in range(blocks):  # catch up, inner product; note who died while idle
+        for block in range(blocks):  # catch up, inner product; list the coordinates that died while idle
             o, in_tail = block * four, block == full
             now = fields(cell, indices, tail, begin + o, in_tail, line)
             touched, old = now[0], now[1]
@@ -60,7 +60,7 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
                 pack(space, whose + n, number + float(o), died)
                 n += count(died)
         if sums > 0:
-            if n > U(0):  # fill up the last four of the dead by one whose sum nobody reads
+            if n > U(0):  # pad the last four of the dead with an entry whose sum is never read
                 store(FOUR, space, level + n, zero + 0.5 * table[one, 0])
                 store(FOUR, space, whose + n, zero + float(size - one))
             for h in range(U(0), n, four):  # sum the iterates of the dead
@@ -78,7 +78,7 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
         before, after = zero + lam * (B * SP1 - SPB1), zero + lam * (B1 * SP1 - SPB1)
         for block in range(blocks):  # step, prox, running sums
             o, in_tail = block * four, block == full
-            if indices.size >= 4:  # the next row's lines
+            if indices.size >= 4:  # prefetch the next row's lines
                 prefetch(cell, indices, minimum(coming + o, last), line)
             x, v, A, G, H = pick(data, tail_x, begin + o, in_tail), load(FOUR, space, o), zero, zero, zero
             u = prox(reg, v - x * c, shrink)

@@ -1,9 +1,10 @@
-"""FOBOS that follows its iterates: exact Bregman differences at O(nonzeros log features) per example.
+"""FOBOS that tracks its iterates: exact Bregman differences at O(nonzeros log features) per example.
 
-As in FOBOS a cell stores B at its last touch and v = w / P; an idle one has |w| = P (|v| - lam pen (B - B_last)).  Here
-every death is noticed when it happens: a heap holds for each nonzero the B at which it dies, stale entries are skipped.
-So the part of all idle coordinates in a difference comes from five running sums over those alive: T2 = sum v^2,
-T1 = sum k |v|, N = sum k^2, X = sum w_bar v, X0 = sum w_bar k sign(v), with k = lam pen.
+As in FOBOS a cell stores B at its last touch and v = w / P; an idle one has |w| = P (|v| - lam pen (B - B_last)).  A
+coordinate dies when its weight reaches zero.  Here every death is handled when it happens: a heap holds for each
+nonzero the B at which it dies, and stale entries are skipped.  So the part of all idle coordinates in a difference follows
+from five running sums over those alive: T2 = sum v^2, T1 = sum k |v|, N = sum k^2, X = sum w_bar v,
+X0 = sum w_bar k sign(v), with k = lam pen.
 """
 
 from __future__ import annotations
@@ -23,15 +24,18 @@ from .iterate_tracking import Follow, FollowingBlock
 from .mirror_descent import StaticDescent
 
 _TINY = 1e-4
-"""Below this P the cells are settled and P starts again from 1: sums lose as many digits as P does."""
+"""The P below which the cells are settled and P restarts from 1: sums lose as many digits as P does."""
 _ENTRIES = 1 << 20
-"""Entries of the heap that one call of the kernel may add."""
+"""The number of heap entries that one call of the kernel may add."""
 
 
 class Schedule(NamedTuple):
-    """Per row: step of the intercept, step over P (the shrinkage over P as well), weight in the average; P before each
-    step and after the last.  The heap: keys, features, its size and how many coordinates are alive.  What is followed,
-    and scratch."""
+    """The arguments of the kernel for the next steps.
+
+    Per row: the step of the intercept, the step over P (also the shrinkage over P), and the weight in the average; P
+    before each step and after the last.  The heap: keys, features, its size and the number of coordinates alive.  Then
+    the tracking arrays, and scratch.
+    """
 
     eta: np.ndarray
     tau: np.ndarray
@@ -45,7 +49,7 @@ class Schedule(NamedTuple):
 
 
 class HeapBlock(FollowingBlock):
-    """With a heap of (B at which a coordinate dies, feature)."""
+    """The block of FollowedFOBOS, which owns a heap of (B at which a coordinate dies, feature)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +57,7 @@ class HeapBlock(FollowingBlock):
         self.P = 1.0
 
     def make_room(self, entries: int) -> None:
-        """For so many entries more."""
+        """Make room for so many more entries."""
         room = int(self.size[0]) + entries
         if len(self.key) < room:
             more = max(room, 2 * len(self.key)) - len(self.key)
@@ -62,12 +66,12 @@ class HeapBlock(FollowingBlock):
 
 @part(Optimizer)
 class FollowedFOBOS(NamedTuple):
-    """FOBOS with the watch of single iterates; the L2 term in the prox or in the gradient."""
+    """FOBOS that tracks single iterates; the L2 term is in the prox or in the gradient."""
 
     l2_in: str = "prox"
 
     layout = Layout(shared=1, lane=1, bias=1, clock=9)
-    """The clock: B, the sums of omega P and of omega P B, T2, T1, N, X, X0, examples learned."""
+    """The entries of the clock: B, the sums of omega P and of omega P B, T2, T1, N, X, X0, examples learned."""
     columns = 1
     uses_steps = True
     max_models = 1
@@ -81,7 +85,7 @@ class FollowedFOBOS(NamedTuple):
         return learn_followed
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         FOBOS(self.l2_in).check(problem)
         if not problem.penalty.is_absolute:
             name = type(problem.penalty).__name__
@@ -93,7 +97,7 @@ class FollowedFOBOS(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: HeapBlock, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Schedule:
-        """The arrays for the next ``len(eta)`` steps; for fewer where P would become too small or the heap too long."""
+        """Return the arrays for the next ``len(eta)`` steps, or for fewer where P or the heap sets a limit."""
         if t == 0:  # a starting point
             self._refresh(problem, state, block)
         self._compact(problem, state, block)
@@ -121,20 +125,20 @@ class FollowedFOBOS(NamedTuple):
         if size > 4 * alive + 4096:
             key, who = block.key[:size], block.who[:size].astype(np.int64)
             touched, lanes, _ = self.layout.views(problem, state)
-            pen = problem.penalty.pen  # of these features only: there may be many others
+            pen = problem.penalty.pen  # for these features only: there may be many others
             k = problem.method.lams[0] * (1.0 if pen is None else pen[who])
             v, B = lanes[who, 0, 0], touched[who, 0]
             with np.errstate(divide="ignore", invalid="ignore"):
                 valid = (v != 0.0) & (key == B + np.abs(v) / k)
             order = np.argsort(key[valid], kind="stable")
             who = who[valid][order]
-            _, first = np.unique(who, return_index=True)  # the same entry may be there twice
+            _, first = np.unique(who, return_index=True)  # an entry can be present twice
             kept = np.sort(first)
             block.size[0] = len(kept)
             block.key[: len(kept)], block.who[: len(kept)] = key[valid][order][kept], who[kept]
 
     def _alive(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Whether each coordinate is not zero; B at its last touch, v then, and lam pen."""
+        """Return whether each coordinate is nonzero, B at its last touch, v at that time, and lam pen."""
         touched, lanes, _ = self.layout.views(problem, state)
         k = problem.method.lams[0] * problem.penalty.feature_weights(problem.d)
         v, B = lanes[:, 0, 0], touched[:, 0]
@@ -142,7 +146,7 @@ class FollowedFOBOS(NamedTuple):
 
     def settle(self, problem: Problem, state: State, block: HeapBlock, t: int) -> None:
         """Bring every coordinate and its sum up to date: P = 1, B = 0."""
-        if block.iterate and not block.count[2]:  # what is kept is told in the old P and B
+        if block.iterate and not block.count[2]:  # the kept iterate is expressed in the old P and B
             block.kept = self.kept(problem, state, block)
             block.count[0], block.count[2], block.count[4] = 0, 1, 0
         alive, B, v, k = self._alive(problem, state)
@@ -157,12 +161,12 @@ class FollowedFOBOS(NamedTuple):
         self._refresh(problem, state, block)
 
     def compare(self, problem: Problem, state: State, block: HeapBlock, w_bar: np.ndarray) -> None:
-        """The point that iterates are compared with, after a settling."""
+        """Set the point that iterates are compared with, after a settling."""
         StaticDescent.compare(self, problem, state, block, w_bar)
         self._refresh(problem, state, block)
 
     def _refresh(self, problem: Problem, state: State, block: HeapBlock) -> None:
-        """The heap and the five sums anew, for cells that are settled (B = 0)."""
+        """Rebuild the heap and the five sums, for cells that are settled (B = 0)."""
         _, lanes, _ = self.layout.views(problem, state)
         v = lanes[:, 0, 0]
         k = problem.method.lams[0] * problem.penalty.feature_weights(problem.d)
@@ -181,17 +185,17 @@ class FollowedFOBOS(NamedTuple):
         block.key[: len(order)], block.who[: len(order)] = key[order], alive[mortal][order]
 
     def weights(self, problem: Problem, state: State, block: HeapBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples."""
+        """Return the iterate after t examples."""
         _, B, v, k = self._alive(problem, state)
         bias = self.layout.views(problem, state)[2]
         return block.P * _weight(B, v, k, state.clock[0])[:, None], bias[0, :1].copy()
 
     def dual(self, problem: Problem, state: State, block: HeapBlock, t: int) -> np.ndarray:
-        """v after t examples: the weights themselves."""
+        """Return the dual variable v after t examples: the weights themselves."""
         return self.weights(problem, state, block, t)[0][:, 0]
 
     def kept(self, problem: Problem, state: State, block: HeapBlock) -> np.ndarray:
-        """The weights of the iterate that was kept."""
+        """Return the weights of the iterate that was kept."""
         if block.count[2]:
             return block.kept[: problem.d].copy()
         _, B, v, k = self._alive(problem, state)
@@ -200,20 +204,20 @@ class FollowedFOBOS(NamedTuple):
 
 
 def _is_alive(B_last: np.ndarray, v: np.ndarray, k: np.ndarray, B: float) -> np.ndarray:
-    """Whether a coordinate that was v at B_last is not zero at B; the kernel's rule, in the same operations."""
+    """Return whether a coordinate that was v at B_last is nonzero at B, by exactly the operations of the kernel."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return (v != 0.0) & ~(B >= B_last + np.abs(v) / k)
 
 
 def _weight(B_last: np.ndarray, v: np.ndarray, k: np.ndarray, B: float) -> np.ndarray:
-    """v at B."""
+    """Return v at B."""
     size = np.maximum(np.abs(v) - k * (B - B_last), 0.0)
     return np.where(_is_alive(B_last, v, k, B), np.copysign(size, v), 0.0)
 
 
 @kernel
 def learn_followed(rows, order, schedule, method, state):
-    """FOBOS over the rows in ``order`` with the sum of iterates and, where they are followed, Bregman differences."""
+    """Make FOBOS steps over the rows in ``order``, with the sum of iterates and, if tracked, Bregman differences."""
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, lams = method
     eta, tau, omega, decay, key, who, size, follow, level = schedule
@@ -242,17 +246,17 @@ def learn_followed(rows, order, schedule, method, state):
         c, after_B, first, difference = step * g, B + step, U(0), 0.0
         add2, add1, addN, addX, addX0 = 0.0, 0.0, 0.0, 0.0, 0.0
         if follows(watch) > 0:
-            if U(count[0]) + (stop - start) + alive > U(item.size):  # the log is at its room's end: from the beginning
+            if U(count[0]) + (stop - start) + alive > U(item.size):  # no room at the log's end: move it to the front
                 base = U(count[4])
                 for e in range(U(count[0]) - base):
                     item[e] = item[base + e]
                     old[e + e], old[e + e + one] = old[base + base + e + e], old[base + base + e + e + one]
                 count[0], count[4] = U(count[0]) - base, 0
-            if U(count[0]) + (stop - start) + alive > U(item.size):  # it is full: write the kept iterate out
+            if U(count[0]) + (stop - start) + alive > U(item.size):  # the log is full: write the kept iterate out
                 for e in range(count[0]):
                     back = U(count[0] - 1 - e)
                     at = U(item[back]) * stride
-                    # the cell as it was, for a moment; the present one takes its place in the log
+                    # restore the cell's old value temporarily; its current value takes that place in the log
                     last, v = cell[at], cell[at + one]
                     cell[at], cell[at + one] = old[back + back], old[back + back + one]
                     old[back + back], old[back + back + one] = last, v
@@ -272,7 +276,7 @@ def learn_followed(rows, order, schedule, method, state):
             j = U(indices[p])
             at = j * stride
             k, v, raw, last = lam * feature_weight(reg, j), level[p - start], cell[at + one], cell[at]
-            w_bar = cell[at + stride - one]  # where it is followed
+            w_bar = cell[at + stride - one]  # only valid where iterates are tracked
             was = (raw != 0.0) & ((k == 0.0) | (B < last + abs(raw) / max(k, 1e-300)))
             u = prox(reg, v - c * data[p], k * step)
             cell[at], cell[at + one] = after_B, u
@@ -307,7 +311,7 @@ def learn_followed(rows, order, schedule, method, state):
                     key[at], who[at] = key[parent], who[parent]
                     at = parent
                 key[at], who[at] = dies, j
-        while length > U(0):  # who dies in this step
+        while length > U(0):  # the coordinates that die in this step
             dies, j = key[0], U(who[0])
             if dies > after_B:
                 break
@@ -347,7 +351,7 @@ def learn_followed(rows, order, schedule, method, state):
             T2, T1, N, X, X0 = fallen + add2, T1 - step * N + add1, N + addN, left + addX, X0 + addX0
             difference += 0.5 * (b * b - after * after) + number[0] * (after - b)
             differences[r] = difference
-            if difference <= number[1]:  # w_t is kept: only what this step has overwritten need be remembered
+            if difference <= number[1]:  # w_t is kept: only the values that this step overwrote are logged
                 count[0], count[2], count[4] = logged, 0, first
                 count[1], number[2], number[3] = U(clock[8]) + U(r) + one, b, difference
                 number[4], number[5] = P, B

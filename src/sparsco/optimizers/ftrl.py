@@ -16,7 +16,7 @@ _LEARN = adaptive.Learn()
 
 
 class AdaGrad(NamedTuple):
-    """r = (beta + sqrt(G)) / alpha; ``floor`` is beta, ``gain`` 1 / alpha."""
+    """The rate rule of AdaGrad, r = (beta + sqrt(G)) / alpha; ``floor`` is beta, ``gain`` 1 / alpha."""
 
     def normalises(rule) -> int:  # noqa: N805
         return 0
@@ -33,8 +33,17 @@ class AdaGrad(NamedTuple):
 
 @part(Optimizer, alpha="scales all steps", beta="damps the first steps")
 class FTRL(NamedTuple):
-    """FTRL-proximal.  ``alpha`` scales all steps, ``beta`` damps the first ones; with ``births`` lam and rho count for
-    a feature from its first appearance on."""
+    """FTRL-proximal: follow the regularized leader with AdaGrad rates per coordinate.
+
+    Parameters
+    ----------
+    alpha : float
+        The scale of all steps.
+    beta : float
+        The damping of the first steps.
+    births : bool
+        Whether lam and rho count for a feature only from its first appearance on.
+    """
 
     alpha: float = 0.1
     beta: float = 1.0
@@ -50,7 +59,7 @@ class FTRL(NamedTuple):
     learn = _LEARN
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if not (0.0 < self.alpha < float("inf")):
             raise ValueError(f"FTRL(alpha={self.alpha!r}): alpha must be a positive number.")
         if not (0.0 <= self.beta < float("inf")):
@@ -59,7 +68,7 @@ class FTRL(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> adaptive.Schedule:
-        """The arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
+        """Return the arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
         return adaptive.make_schedule(self, problem, block, t, omega, AdaGrad(), 1.0 / self.alpha, self.beta, 0.0)
 
     is_lazy, start = adaptive.is_lazy, adaptive.start

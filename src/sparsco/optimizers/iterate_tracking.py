@@ -1,8 +1,8 @@
-"""What a kernel needs to follow its iterates: the point to compare with, Bregman differences, the iterate to keep.
+"""The state for tracking iterates: the point to compare with, Bregman differences, and the iterate to keep.
 
 With w_bar fixed, Delta_t = D(w_bar, w_t) - D(w_bar, w_{t+1}) = Psi*(v_t) - Psi*(v_{t+1}) + <w_bar, v_{t+1} - v_t>.  The
-last w_t with Delta_t at most a threshold is kept: not as a copy, but as a log of what has been overwritten since.  When
-the log is full the iterate is written out once, after at least as many touches as there are features.
+last w_t with Delta_t at most a threshold is kept: not as a copy, but as a log of the values overwritten since.  When
+the log is full, the iterate is written out once, after at least as many touches as there are features.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy as np
 from ..problem.state import Block, Problem
 
 REMEMBERED = 1000
-"""Differences that a report shows: of the last examples."""
+"""The number of differences, of the last examples, in a report."""
 
 
 class Follow(NamedTuple):
-    """Arrays that kernels share.
+    """The tracking arrays that kernels share; a block owns them.
 
     ``number``: 0 the intercept of w_bar, 1 the threshold; of the iterate that is kept 2 its intercept, 3 its
     difference, 4 and 5 the optimizer's clocks.  ``count``: 0 the end of the log, 1 the kept iterate's number (0: none
-    yet), 2 whether it is written out in ``kept``, 3 whether the least difference is wanted in place of the last below
+    yet), 2 whether it is written out in ``kept``, 3 whether the least difference is kept instead of the last below
     the threshold, 4 the beginning of the log.  ``item``, ``old``: the log, features and two numbers of their cells.
-    ``difference``: one for each row in order.  w_bar itself lies in the cells, behind the sum of iterates.
+    ``difference``: one for each row in order.  w_bar itself is stored in the cells, after the sum of iterates.
     """
 
     number: np.ndarray
@@ -36,7 +36,7 @@ class Follow(NamedTuple):
 
 
 class FollowingBlock(Block):
-    """A block with what following needs; nothing is compared before ``follow``."""
+    """A block with the arrays for tracking iterates; comparisons start with ``follow``."""
 
     def __init__(self, columns: int = 1) -> None:
         super().__init__(columns)
@@ -47,16 +47,16 @@ class FollowingBlock(Block):
         self.differences = np.zeros(0)
 
     def follow(self, b_bar: float, threshold: float, takes_least: bool = False) -> None:
-        """From here on compare with a point that is in the cells; what was kept before stays so until another is."""
+        """Compare from now on with the point in the cells; the kept iterate stays until another is kept."""
         self.number[0], self.number[1], self.count[3] = b_bar, threshold, takes_least
 
     @property
     def iterate(self) -> int:
-        """The number of the iterate that is kept; 0 for none."""
+        """Return the number of the iterate that is kept; 0 for none."""
         return int(self.count[1])
 
     def arrays(self, problem: Problem, steps: int) -> Follow:
-        """For the next steps; features that came since are taken in."""
+        """Return the tracking arrays for the next steps, grown to the current number of features."""
         d = problem.d
         if len(self.kept) < d:
             self.kept = np.append(self.kept, np.zeros(d - len(self.kept)))
@@ -68,9 +68,9 @@ class FollowingBlock(Block):
         return Follow(self.number, self.count, self.item, self.old, self.kept, self.differences[-steps:])
 
     def undone(self, cells: np.ndarray) -> np.ndarray:
-        """The cells (d, 2) as they were when the kept iterate was the present one: what was overwritten is put back."""
+        """Return the cells (d, 2) as of the kept iterate, with the overwritten values restored."""
         out, log = cells.copy(), slice(int(self.count[4]), int(self.count[0]))
         old = self.old.reshape(-1, 2)[log]
-        first = np.unique(self.item[log], return_index=True)[1]  # what a feature was before its first change
+        first = np.unique(self.item[log], return_index=True)[1]  # a feature's value before its first change
         out[self.item[log][first]] = old[first]
         return out

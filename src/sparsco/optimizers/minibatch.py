@@ -1,11 +1,11 @@
 """Mini-batches: the mean gradient of ``batch`` examples at one point, then one prox step on the whole array.
 
-For penalties that tie weights together there is no lazy form: a prox costs O(features) at least, so it is taken once
-per mini-batch.  Steps happen where the number of examples learned is a multiple of ``batch``, the gradient is summed
-row by row: any cut of a stream gives the same bits.  Losses are evaluated on NumPy arrays (rows, models), so that any
-loss and any number of models will do.
+A penalty that couples weights has no lazy form: a prox costs at least O(features), so it is made once per mini-batch.
+Steps happen where the number of examples learned is a multiple of ``batch``.  The gradient is summed row by row, so any
+division of a stream into chunks gives the same bits.  Losses are evaluated on NumPy arrays (rows, models), so any loss
+and any number of models is supported.
 
-A mini-batch is one example of FOBOS or RDA whose smoothness is the expected one of a mini-batch's mean gradient,
+A mini-batch is one example of FOBOS or RDA.  Its smoothness is the expected smoothness of a mini-batch's mean gradient,
 L_B = L_mean / B + (1 - 1 / B) L_top, with L_top the largest eigenvalue of the loss's Hessian on the pilot rows.
 """
 
@@ -26,12 +26,14 @@ from ..steps import Pilot
 
 BATCH = 16
 _OMEGA, _SMOOTH, _LARGEST = range(3)
-"""The clock: weight in the average of the examples since the iterate's sum was last added to; sum and largest of the
-examples' smoothness since the last step."""
+"""The entries of the clock: the pending weight in the average, and the smoothness of examples since the last step.
+
+The weight is that of the examples since the last update of the iterate's sum; the smoothness is a sum and a maximum.
+"""
 
 
 class Schedule(NamedTuple):
-    """What ``learn`` needs besides rows: the optimizer and its problem, examples learned, weights in the average."""
+    """The arguments of ``learn`` besides rows: the optimizer, its problem, examples learned, weights in the average."""
 
     optimizer: Any
     problem: Problem
@@ -47,10 +49,16 @@ class Schedule(NamedTuple):
     L_top="the largest curvature of the mean loss, filled in",
 )
 class BatchFOBOS(NamedTuple):
-    """W <- prox(W - eta G, eta), G the mean gradient of a mini-batch; the L2 term in the prox.
+    """Mini-batch FOBOS: W <- prox(W - eta G, eta), G the mean gradient of a mini-batch; the L2 term is in the prox.
 
-    ``batch``: examples in a mini-batch, 16 unless given (trace norm: 64).  The other fields are filled in from the
-    pilot rows: the step rule, by number of mini-batches, and the two numbers of the step's cap.
+    Parameters
+    ----------
+    batch : int or None
+        The number of examples in a mini-batch.  None: 16 (trace norm: 64).
+    rule : step rule or None
+        The step rule by number of mini-batches, filled in from the pilot rows.
+    L_mean, L_top : float or None
+        The two numbers of the step's cap, filled in from the pilot rows.
     """
 
     batch: int | None = None
@@ -70,20 +78,20 @@ class BatchFOBOS(NamedTuple):
         return learn
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         _check(self, problem)
 
     def prepared(self, problem: Problem, pilot: Pilot, matrix: Matrix, weights: np.ndarray) -> tuple[Any, Pilot]:
-        """The record, and the pilot as it looks to mini-batches."""
+        """Return the record for this problem, and the pilot with the smoothness of a mini-batch."""
         batch, L_top, L = _smoothness(self, problem, pilot, matrix, weights)
         return self._replace(batch=batch, L_mean=pilot.L_mean, L_top=L_top), pilot._replace(L_mean=L)
 
     def resolve(self, problem: Problem, pilot: Pilot, rule: Any) -> BatchFOBOS:
-        """The record with its step rule."""
+        """Return the record with its step rule."""
         return self._replace(rule=rule)
 
     def start(self, problem: Problem) -> tuple[State, Block]:
-        """The point nearest 0 that the penalty allows."""
+        """Return the initial state: the point nearest 0 that the penalty allows."""
         state = self.layout.new_state(problem)
         W = self.layout.views(problem, state)[1][:, 0, : problem.m]
         W[:] = prox_all(problem.penalty, W, 0.0)
@@ -92,16 +100,16 @@ class BatchFOBOS(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Schedule:
-        """For the next ``len(omega)`` examples; steps are by number of mini-batches and taken from the rule."""
+        """Return the schedule for the next ``len(omega)`` examples; step sizes come from the rule, by mini-batch."""
         return Schedule(self, problem, t, omega)
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
-        """Add what is pending to the sums of iterates."""
+        """Add the pending weight of the iterate to the sums of iterates."""
         _flush(self.layout, problem, state)
         block.start = t
 
     def step(self, problem: Problem, state: State, k: int) -> None:
-        """Step k, from 1, with the gradient of a full mini-batch."""
+        """Make step k, counted from 1, with the gradient of a full mini-batch."""
         _, lanes, bias = self.layout.views(problem, state)
         W, G, m = lanes[:, 0, : problem.m], lanes[:, 1, : problem.m], problem.m
         eta = float(self.rule.sizes(k - 1, 1)[0])
@@ -112,7 +120,7 @@ class BatchFOBOS(NamedTuple):
             bias[0, :m] -= eta / self.batch * bias[1, :m]
 
     def _limit(self, clock: np.ndarray) -> float:
-        """L_B with this mini-batch's own rows in place of the pilot's."""
+        """Return L_B with this mini-batch's own rows in place of the pilot's."""
         share = clock[_SMOOTH] / self.batch / self.L_mean
         return clock[_LARGEST] / self.batch + (1.0 - 1.0 / self.batch) * self.L_top * share
 
@@ -125,10 +133,16 @@ class BatchFOBOS(NamedTuple):
     bias_gamma="the intercept's own gamma; None: the same",
 )
 class BatchRDA(NamedTuple):
-    """Dual averaging over mini-batches: after k of them W = argmin <Z, W> + k psi(W) + q ||W||^2 / 2, Z the sum of
-    their mean gradients, q = ``beta`` where rho > 0 and ``gamma`` sqrt(k) elsewhere.
+    """Mini-batch RDA: after k mini-batches, W = argmin <Z, W> + k psi(W) + q ||W||^2 / 2.
 
-    ``batch`` as in :class:`BatchFOBOS`; ``beta``, ``gamma``, ``bias_gamma`` as in RDA, from L_B instead of L_mean.
+    Z is the sum of the mean gradients; q is ``beta`` where rho > 0, and ``gamma`` sqrt(k) elsewhere.
+
+    Parameters
+    ----------
+    batch : int or None
+        As in :class:`BatchFOBOS`.
+    beta, gamma, bias_gamma : float or None
+        As in :class:`RDA`, computed from L_B instead of L_mean.
     """
 
     batch: int | None = None
@@ -145,19 +159,19 @@ class BatchRDA(NamedTuple):
     learn, start, schedule, settle = BatchFOBOS.learn, BatchFOBOS.start, BatchFOBOS.schedule, BatchFOBOS.settle
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         _check(self, problem)
         for name, number in (("beta", self.beta), ("gamma", self.gamma), ("bias_gamma", self.bias_gamma)):
             if number is not None and not 0.0 < number < math.inf:
                 raise ValueError(f"BatchRDA({name}={number!r}): {name} must be a finite number above 0.")
 
     def prepared(self, problem: Problem, pilot: Pilot, matrix: Matrix, weights: np.ndarray) -> tuple[Any, Pilot]:
-        """The record, and the pilot as it looks to mini-batches."""
+        """Return the record for this problem, and the pilot with the smoothness of a mini-batch."""
         batch, _, L = _smoothness(self, problem, pilot, matrix, weights)
         return self._replace(batch=batch), pilot._replace(L_mean=L)
 
     def resolve(self, problem: Problem, pilot: Pilot, rule: Any = None) -> BatchRDA:
-        """The record with its constants filled in from the pilot rows."""
+        """Return the record with its constants filled in from the pilot rows."""
         gamma = pilot.L_mean / (10.0 if problem.loss.classifies else 3.0)
         return self._replace(
             beta=pilot.L_mean if self.beta is None else self.beta,
@@ -166,7 +180,7 @@ class BatchRDA(NamedTuple):
         )
 
     def step(self, problem: Problem, state: State, k: int) -> None:
-        """Step k, from 1, with the gradient of a full mini-batch."""
+        """Make step k, counted from 1, with the gradient of a full mini-batch."""
         _, lanes, bias = self.layout.views(problem, state)
         m, reg = problem.m, problem.penalty
         W, G, Z = lanes[:, 0, :m], lanes[:, 1, :m], lanes[:, 2, :m]
@@ -188,7 +202,7 @@ def _check(optimizer: Any, problem: Problem) -> None:
 def _smoothness(
     optimizer: Any, problem: Problem, pilot: Pilot, matrix: Matrix, weights: np.ndarray
 ) -> tuple[int, float, float]:
-    """B, L_top and L_B."""
+    """Return the batch size B, L_top and L_B."""
     batch = int(optimizer.batch or problem.penalty.suggested_batch or BATCH)
     L_top = pilot.L_mean
     if len(matrix):
@@ -198,7 +212,7 @@ def _smoothness(
 
 
 def _flush(layout: Layout, problem: Problem, state: State) -> None:
-    """Add the iterate to its sum, with the weight of the examples that it has been the iterate of."""
+    """Add the iterate to its sum, weighted by the examples for which it was the iterate."""
     omega = state.clock[_OMEGA]
     if problem.sums and omega:
         _, lanes, bias = layout.views(problem, state)
@@ -208,7 +222,7 @@ def _flush(layout: Layout, problem: Problem, state: State) -> None:
 
 
 def learn(rows: Rows, order: np.ndarray, schedule: Schedule, method: Any, state: State) -> None:
-    """Gradients at one point, a step wherever a mini-batch is full."""
+    """Add gradients at one point, and make a step whenever a mini-batch is full."""
     optimizer, problem, t, omega = schedule
     layout, B, m, width = optimizer.layout, optimizer.batch, problem.m, problem.width
     targets, weights = rows.targets.reshape(-1, width), rows.weights.reshape(-1, width)
@@ -229,7 +243,7 @@ def learn(rows: Rows, order: np.ndarray, schedule: Schedule, method: Any, state:
         add_rows(*where, c, cells, width, bias[1])
         for field, (values, add) in watched.items():
             add(*where, values, cells, (layout.lane + field) * width, bias[layout.bias + field])
-        for weight_now, smooth_now in zip(omega[now], smooth[now], strict=True):  # one by one, whatever the chunks
+        for weight_now, smooth_now in zip(omega[now], smooth[now], strict=True):  # one by one, independent of chunks
             state.clock[_OMEGA] += weight_now
             state.clock[_SMOOTH] += smooth_now
             state.clock[_LARGEST] = max(state.clock[_LARGEST], smooth_now)

@@ -1,9 +1,9 @@
-"""Composite mirror descent: steps on the dual variable v = grad Psi(w), the model is w = grad Psi*(v).
+"""Composite mirror descent: steps on the dual variable v = grad Psi(w); the model is w = grad Psi*(v).
 
 theta = v - eta c x;  v <- grad Psi of argmin Psi(w) - <theta, w> + eta r(w).  With the Euclidean map that is FOBOS.
-The sparse-Kaczmarz map has its L1 term in Psi: with r = 0 an idle coordinate stands still, O(nonzeros) per example.
-With a penalty beside it, and with the p-norm, whose every weight depends on the norm of v, all v that are not zero are
-swept: O(nonzeros + their number).  An L1 term acts on v as it does on w in FOBOS, v <- S(theta, eta lam).
+The sparse-Kaczmarz map has its L1 term in Psi: with r = 0 an idle coordinate does not move, O(nonzeros) per example.
+With a further penalty, and with the p-norm, whose every weight depends on the norm of v, each example visits all
+nonzero v: O(nonzeros + their number).  An L1 term acts on v as it does on w in FOBOS, v <- S(theta, eta lam).
 """
 
 from __future__ import annotations
@@ -38,7 +38,13 @@ from .iterate_tracking import Follow, FollowingBlock
 
 @part(Optimizer, mirror="the map: Euclidean(), PNorm(p) or SparseKaczmarz(lam, eps)")
 class MirrorDescent(NamedTuple):
-    """Composite mirror descent with the map ``mirror``: Euclidean(), PNorm(p) or SparseKaczmarz(lam, eps)."""
+    """Composite mirror descent.
+
+    Parameters
+    ----------
+    mirror : Euclidean, PNorm or SparseKaczmarz
+        The mirror map.
+    """
 
     mirror: Any = Euclidean()
 
@@ -50,16 +56,16 @@ class MirrorDescent(NamedTuple):
 
     @property
     def max_models(self) -> int | None:
-        """How many models one run learns at most; None for as many as there are lanes."""
+        """Return the largest number of models that one run learns; None for as many as there are lanes."""
         return None if isinstance(self.mirror, Euclidean) else 1
 
     @property
     def sums_gradients(self) -> bool:
-        """Whether gradients are summed, as FOBOS does."""
+        """Return whether gradients are summed, as FOBOS does."""
         return isinstance(self.mirror, Euclidean)
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if not isinstance(self.mirror, Euclidean | PNorm | SparseKaczmarz):
             raise ValueError(
                 f"MirrorDescent(mirror={self.mirror!r}): choose Euclidean(), PNorm(p) or SparseKaczmarz(lam, eps)."
@@ -68,7 +74,7 @@ class MirrorDescent(NamedTuple):
         self.resolve(problem).check(problem)
 
     def resolve(self, problem: Problem, pilot: Any = None, rule: Any = None) -> Any:
-        """The optimizer for this map."""
+        """Return the form of the optimizer for this map and this penalty."""
         if isinstance(self.mirror, Euclidean):
             return FOBOS()
         penalised = problem.penalty.rho > 0.0 or not problem.penalty.is_absolute or np.any(problem.method.lams)
@@ -76,11 +82,11 @@ class MirrorDescent(NamedTuple):
         return StaticDescent(self.mirror) if stands else SweptDescent(self.mirror)
 
 
-# ---- maps that act on each coordinate by itself, nothing else in the way ---------------------------------------------
+# ---- maps that act on each coordinate alone, without penalty ---------------------------------------------------------
 
 
 class StaticSchedule(NamedTuple):
-    """Per row: steps of the weights and of the intercept, weight in the average; the map; what is followed."""
+    """The arguments of the kernel: per row steps and weight in the average; the map; tracking arrays."""
 
     eta: np.ndarray
     bias_eta: np.ndarray
@@ -119,13 +125,13 @@ class StaticDescent(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: FollowingBlock, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> StaticSchedule:
-        """The arrays for the next ``len(eta)`` steps."""
+        """Return the arrays for the next ``len(eta)`` steps."""
         bias_eta = eta if problem.intercept else 0.0 * eta
         block.start = t
         return StaticSchedule(eta, bias_eta, omega, cast(self.mirror.compiled()), block.arrays(problem, len(eta)))
 
     def settle(self, problem: Problem, state: State, block: FollowingBlock, t: int) -> None:
-        """Add to every coordinate's sum what it was since its last touch, and count from here."""
+        """Add each coordinate's value since its last touch to its sum, and restart the count."""
         if problem.sums:
             _, lanes, _ = self.layout.views(problem, state)
             lanes[:, 1, 0] += primal(self.mirror, lanes[:, 0, 0]) * state.clock[0]
@@ -133,28 +139,28 @@ class StaticDescent(NamedTuple):
         block.start = t
 
     def weights(self, problem: Problem, state: State, block: FollowingBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples."""
+        """Return the iterate after t examples."""
         _, lanes, bias = self.layout.views(problem, state)
         return primal(self.mirror, lanes[:, 0, :1]), bias[0, :1].copy()
 
     def dual(self, problem: Problem, state: State, block: FollowingBlock, t: int) -> np.ndarray:
-        """v after t examples."""
+        """Return the dual variable v after t examples."""
         return self.layout.views(problem, state)[1][:, 0, 0]
 
     def kept(self, problem: Problem, state: State, block: FollowingBlock) -> np.ndarray:
-        """The weights of the iterate that was kept."""
+        """Return the weights of the iterate that was kept."""
         v = self.dual(problem, state, block, 0)
         return primal(self.mirror, block.kept[: len(v)] if block.count[2] else block.undone(np.stack([v, v], 1))[:, 0])
 
     def compare(self, problem: Problem, state: State, block: FollowingBlock, w_bar: np.ndarray) -> None:
-        """The point that iterates are compared with."""
+        """Set the point that iterates are compared with."""
         sums, _ = self.layout.sums(problem, state)
         sums[: len(w_bar), 1, 0], sums[len(w_bar) :, 1, 0] = w_bar, 0.0
 
 
 @kernel
 def learn_static(rows, order, schedule, method, state):
-    """v <- v - eta c x over the rows in ``order``; sums of iterates and Bregman differences where they are watched."""
+    """Make steps v <- v - eta c x over the rows in ``order``, with sums and Bregman differences where watched."""
     indptr, indices, data, targets, weights = rows
     loss, _, _, watch, _ = method
     eta, bias_eta, omega, mirror, follow = schedule
@@ -173,12 +179,12 @@ def learn_static(rows, order, schedule, method, state):
         total += omega[k]
         first, difference = U(0), 0.0
         if follows(watch) > 0:
-            if U(count[0]) + (stop - start) > U(item.size):  # the log is at the end of its room: from the beginning
+            if U(count[0]) + (stop - start) > U(item.size):  # no room at the log's end: move it to the front
                 base = U(count[4])
                 for e in range(U(count[0]) - base):
                     item[e], old[e + e] = item[base + e], old[base + base + e + e]
                 count[0], count[4] = U(count[0]) - base, 0
-            if U(count[0]) + (stop - start) > U(item.size):  # it is full: write the kept iterate out
+            if U(count[0]) + (stop - start) > U(item.size):  # the log is full: write the kept iterate out
                 for j in range(U(cell.size) // stride):
                     kept[j] = cell[j * stride]
                 for e in range(count[0]):
@@ -204,7 +210,7 @@ def learn_static(rows, order, schedule, method, state):
         if follows(watch) > 0:
             difference += 0.5 * (b * b - after * after) + number[0] * (after - b)
             differences[k] = difference
-            if difference <= number[1]:  # w_t is kept: only what this row has overwritten need be remembered
+            if difference <= number[1]:  # w_t is kept: only the values that this row overwrote are logged
                 count[0], count[2], count[4] = first + stop - start, 0, first
                 count[1], number[2], number[3] = U(clock[1]) + U(k) + one, b, difference
                 if count[3] > 0:
@@ -220,8 +226,11 @@ def learn_static(rows, order, schedule, method, state):
 
 
 class SweptSchedule(NamedTuple):
-    """Per row: steps of the weights and of the intercept, weight in the average; the map; the features with v != 0 and
-    how many there are; what is followed."""
+    """The arguments of the kernel for the next steps.
+
+    Per row: steps of the weights and of the intercept, weight in the average.  Then the map, the features with v != 0
+    and their number, and the tracking arrays.
+    """
 
     eta: np.ndarray
     bias_eta: np.ndarray
@@ -233,7 +242,7 @@ class SweptSchedule(NamedTuple):
 
 
 class SweptBlock(FollowingBlock):
-    """With the list of features whose v is not zero."""
+    """The block of SweptDescent, which owns the list of features whose v is nonzero."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -242,13 +251,15 @@ class SweptBlock(FollowingBlock):
 
 @part(Optimizer)
 class SweptDescent(NamedTuple):
-    """Mirror descent that goes through all v that are not zero at each example: any map, penalties beside it."""
+    """Mirror descent that visits all nonzero v at each example, for any map and for penalties in addition."""
 
     mirror: Any
 
     layout = Layout(shared=0, lane=3, bias=1, clock=3)
-    """A cell: v, the power of which ``factor`` makes the weight, v before the last step.  The clock: that factor,
-    Psi*(v), examples learned."""
+    """The layout of a cell: v, the power that ``factor`` turns into the weight, v before the last step.
+
+    The clock: that factor, Psi*(v), examples learned.
+    """
     uses_steps = True
     supported_penalties = ("absolute", "separable")
     max_models = 1
@@ -261,7 +272,7 @@ class SweptDescent(NamedTuple):
         return learn_swept
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         penalty, name = problem.penalty, type(self.mirror).__name__
         has_form = penalty.has_prox and (penalty.is_absolute or isinstance(penalty, NonNegative))
         if not has_form or (penalty.rho > 0.0 and not self.mirror.is_separable):
@@ -283,7 +294,7 @@ class SweptDescent(NamedTuple):
             bias[0, 0] = b[0]
 
     def _raise(self, problem: Problem, state: State) -> None:
-        """Powers, their factor and the height of the v in the cells."""
+        """Update the powers, their factor and the height for the v in the cells."""
         _, lanes, _ = self.layout.views(problem, state)
         v, mirror = lanes[:, 0, 0], self.mirror.compiled()
         largest = np.abs(v).max(initial=0.0)
@@ -295,7 +306,7 @@ class SweptDescent(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: SweptBlock, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> SweptSchedule:
-        """The arrays for the next ``len(eta)`` steps."""
+        """Return the arrays for the next ``len(eta)`` steps."""
         if t == 0:  # a starting point
             placed = np.flatnonzero(self.dual(problem, state, block, t))
             block.active, block.number_active[0] = placed.astype(np.uint32), len(placed)
@@ -307,16 +318,16 @@ class SweptDescent(NamedTuple):
         return SweptSchedule(eta, bias_eta, omega, mirror, block.active, block.number_active, follow)
 
     def weights(self, problem: Problem, state: State, block: SweptBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples."""
+        """Return the iterate after t examples."""
         _, lanes, bias = self.layout.views(problem, state)
         return lanes[:, 1, :1] * state.clock[0], bias[0, :1].copy()
 
     def dual(self, problem: Problem, state: State, block: SweptBlock, t: int) -> np.ndarray:
-        """v after t examples."""
+        """Return the dual variable v after t examples."""
         return self.layout.views(problem, state)[1][:, 0, 0]
 
     def kept(self, problem: Problem, state: State, block: SweptBlock) -> np.ndarray:
-        """The weights of the iterate that was kept."""
+        """Return the weights of the iterate that was kept."""
         return to_primal(self.mirror, block.kept[: problem.d])
 
     compare = StaticDescent.compare
@@ -324,7 +335,7 @@ class SweptDescent(NamedTuple):
 
 @kernel
 def learn_swept(rows, order, schedule, method, state):
-    """theta = v - eta c x, v <- grad Psi of the composite step, over the rows in ``order``; every v that is not 0."""
+    """Make composite steps over the rows in ``order``: theta = v - eta c x, then grad Psi of the step."""
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, lams = method
     eta, bias_eta, omega, mirror, active, number_active, follow = schedule
@@ -340,14 +351,14 @@ def learn_swept(rows, order, schedule, method, state):
         for p in range(start, stop):
             margin += cell[U(indices[p]) * stride + one] * scale * data[p]
         c = weights[k] * derivative(loss, margin, targets[k])
-        for e in range(n):  # w_t is watched
+        for e in range(n):  # add w_t to the sums
             at = U(active[e]) * stride
             cell[at + two] = cell[at]
             if sums > 0:
                 cell[at + U(3)] += omega[k] * (cell[at + one] * scale)
         if sums > 0:
             bias[1] += omega[k] * b
-        for p in range(start, stop):  # theta; features that were zero join
+        for p in range(start, stop):  # theta; features that were zero join the list
             j = U(indices[p])
             at = j * stride
             if cell[at] == 0.0:
@@ -356,7 +367,7 @@ def learn_swept(rows, order, schedule, method, state):
                 n += one
             cell[at] -= eta[k] * c * data[p]
         difference, largest, moved, alive = level, 0.0, n, U(0)
-        while alive < n:  # the composite step; what is zero goes to the end of the list
+        while alive < n:  # the composite step; zeros go to the end of the list
             j = U(active[alive])
             at = j * stride
             u = relaxed(mirror, prox(reg, cell[at], eta[k] * (lams[0] * feature_weight(reg, j))), eta[k] * reg.rho)

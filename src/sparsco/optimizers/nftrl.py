@@ -5,8 +5,8 @@ r_j = sqrt(k s_j^2 (G_j + delta s_j^2 slope^2)) / (alpha sigma), sigma the scale
 derivatives.
 
 A value whose square exceeds all earlier squares of its feature together makes s jump.  The weight was learned on the
-old scale, so its rate is multiplied by s_new / s_old before the margin is taken: w_j x_j stays below sqrt(n_j) times
-what is usual, however large x_j is.
+old scale, so its rate is multiplied by s_new / s_old before the margin is computed.  Then w_j x_j stays below sqrt(n_j)
+times its usual size, however large x_j is.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _LEARN = adaptive.Learn()
 
 
 class Normalised(NamedTuple):
-    """r as above; ``floor`` is delta slope^2, ``gain`` is 1 / (alpha sigma)."""
+    """The rate rule of NFTRL, see above; ``floor`` is delta slope^2, ``gain`` is 1 / (alpha sigma)."""
 
     def normalises(rule) -> int:  # noqa: N805
         return 1
 
     def rate(rule, G, s, k, gain, floor):  # noqa: N803, N805
-        return gain * s * sqrt(k * (G + floor * (s * s)))  # one root of it all would overflow where x is far from 1
+        return gain * s * sqrt(k * (G + floor * (s * s)))  # a single root would overflow where x is far from 1
 
     kept, moved = AdaGrad.kept, AdaGrad.moved
 
@@ -46,14 +46,27 @@ class Normalised(NamedTuple):
     slope="the scale of derivatives; None: from the first rows",
 )
 class NFTRL(NamedTuple):
-    """Normalised FTRL-proximal.
+    """NFTRL, the normalised FTRL-proximal: invariant to the scale of columns and of targets, without tuning.
 
-    ``alpha`` scales all steps (None: 2 for classifiers, 1 for regressions); ``delta`` damps the first ones; ``sigma``,
-    ``b0`` and ``slope`` are the margins' scale, the intercept's start and the derivatives' scale, a number or one per
-    model.  None: what the loss says of the mean and the standard deviation of the pilot targets, for instance 1, 0 and
-    1 for classifiers, for squared loss std, mean and std; a sigma of your own is the slope, too, unless that is given.
-    With ``births`` lam and rho count for a feature from its first appearance on: one that comes late learns like one in
-    a new model.
+    ``sigma``, ``b0`` and ``slope`` are a number or one number per model.  None: the loss computes them from the mean
+    and the standard deviation of the pilot targets.  For classifiers they are 1, 0 and 1; for squared loss std, mean
+    and std.
+
+    Parameters
+    ----------
+    alpha : float or None
+        The scale of all steps.  None: 2 for classifiers, 1 for regressions.
+    delta : float
+        The damping of the first steps.
+    sigma : float, sequence of float or None
+        The scale of the margins.  A given sigma is also the slope, unless ``slope`` is given.
+    b0 : float, sequence of float or None
+        The initial intercept.
+    slope : float, sequence of float or None
+        The scale of the derivatives.
+    births : bool
+        Whether lam and rho count for a feature only from its first appearance on.  A late feature then learns like one
+        in a new model.
     """
 
     alpha: float | None = None
@@ -73,7 +86,7 @@ class NFTRL(NamedTuple):
     learn = _LEARN
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if self.alpha is not None and not (0.0 < self.alpha < np.inf):
             raise ValueError(f"NFTRL(alpha={self.alpha!r}): alpha must be a positive number.")
         if not (0.0 <= self.delta < np.inf):
@@ -85,10 +98,10 @@ class NFTRL(NamedTuple):
             raise ValueError(f"NFTRL(b0={self.b0!r}): b0 must be finite.")
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> NFTRL:
-        """With every None filled in."""
+        """Return the record with every None filled in."""
         alpha = (2.0 if problem.loss.classifies else 1.0) if self.alpha is None else self.alpha
         std, mean = np.asarray(pilot.target_std), np.asarray(pilot.target_mean)
-        # targets that are constant so far: any scale will do
+        # targets that are constant so far: any scale is valid
         std = np.where(std > 1e-10 * np.abs(mean), std, np.where(mean != 0.0, np.abs(mean), 1.0))
         b0, sigma, slope = (tuple(map(float, part)) for part in problem.loss.units(mean, std))
         if self.sigma is not None:
@@ -97,13 +110,13 @@ class NFTRL(NamedTuple):
         return NFTRL(alpha, self.delta, sigma, b0, slope, self.births)
 
     def start(self, problem: Problem) -> tuple[State, Block]:
-        """Nothing learned; the intercept at b0."""
+        """Return the initial state, with the intercept at b0."""
         return adaptive.start(self, problem, self.b0)
 
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> adaptive.Schedule:
-        """The arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
+        """Return the arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
         sigma, slope = (np.asarray(part, dtype=np.float64) for part in (self.sigma, self.slope))
         gains, floors = 1.0 / (self.alpha * sigma), self.delta * np.square(slope)
         return adaptive.make_schedule(self, problem, block, t, omega, Normalised(), gains, floors, self.b0)

@@ -1,6 +1,6 @@
 """ORDA, optimal regularized dual averaging: Nesterov's extrapolation around RDA, O(nonzeros) per example.
 
-With k examples learned there are x, the answer, and u, minus the sum of the gradients with weights (i + 1)/2.  Then
+With k examples learned, x is the answer and u is minus the sum of the gradients with weights (i + 1)/2.  Then
 
     z = S(u, lam pen W) / D,   y = (1 - theta) x + theta z,   c = derivative of the loss at y,
     u <- u - (k + 1)/2 c x_k,  x <- S(y - c x_k / C, lam pen / C) / (1 + rho / C),
@@ -8,16 +8,18 @@ With k examples learned there are x, the answer, and u, minus the sum of the gra
 with theta = 2/(k + 2), W = k (k + 1)/4, C = rho k (k + 2)/4 + Gamma, D = rho W + Gamma.  Without an L2 term Gamma grows
 by c0 (k + 1)^(3/2); so it does for the intercept, a coordinate without penalty.
 
-The lazy form.  Pi is the product of all factors (1 - theta) C / (C + rho).  While a coordinate is idle, on its side of
-zero and z does not die, with s the sign of x,
+The lazy form.  Pi is the product of all factors (1 - theta) C / (C + rho).  z *dies* when lam pen W reaches |u| and z
+becomes zero; until then it *lives*.  While a coordinate is idle, keeps its sign and z does not die, with s the sign
+of x,
 
     x = Pi (A - s lam pen L + u E - sgn(u) lam pen F),
 
-E, F, L prefix sums that depend on time alone.  theta z C falls while z lives.  Hence an x that is pulled by z (s = sgn
-u) rises over Pi, then falls, and once at zero stays there: no search is needed.  An x = 0 leaves at once or never.  An
-x on the other side crosses zero at most once, at a step found by bisection.  z dies when lam pen W reaches |u|.
+with E, F, L prefix sums that depend on time alone.  theta z C falls while z lives.  Hence an x with the sign of z
+(s = sgn u) rises over Pi, then falls, and once at zero stays there: no search is needed.  An x = 0 leaves at once or
+never.  An x with the other sign crosses zero at most once, at a step found by bisection.
+
 A cell holds the clock of the last touch, and u, A and the ``mode``: 0 where x is zero and stays so, else the sign of x,
-twice where z lives.
+doubled where z lives.
 """
 
 from __future__ import annotations
@@ -36,14 +38,20 @@ from ..problem.state import Block, Layout, Problem, State, tracks
 from .orda_idle import DAMP, PE, PF, PI, PL, RATE, SCALE, THETA, ZW, E, F, L, P, W, Z, level_of, lifted, mode_of, walk
 
 _SHORTEST, _LONGEST = 64, 1 << 18
-"""Rows of the first block; later ones are as long as all before them, up to a limit.  Everything is settled at their
-ends: over longer blocks E and F would grow beyond x / Pi, and digits would be lost."""
+"""The number of rows in the first block, and the limit for later ones, which are as long as all before them.
+
+All cells are settled at the end of a block: over longer blocks E and F would grow beyond x / Pi, and digits would be
+lost.
+"""
 
 
 class Schedule(NamedTuple):
-    """Per row: its weight in the average, the intercept's 1/C and the weight of its gradient.  Per step since the last
+    """The arguments of the kernel for the next steps.
+
+    Per row: its weight in the average, the intercept's 1/C and the weight of its gradient.  Per step since the last
     settling, and one more: ``table``.  ``first`` is its row of the first step, ``origin`` the clock of its first row;
-    ``slow`` and ``point`` are scratch."""
+    ``slow`` and ``point`` are scratch.
+    """
 
     omega: np.ndarray
     bias_rate: np.ndarray
@@ -62,12 +70,18 @@ class Schedule(NamedTuple):
     split="whether half of the L2 term is in the gradient, at O(features) per example",
 )
 class ORDA(NamedTuple):
-    """Optimal regularized dual averaging.
+    """ORDA, optimal regularized dual averaging.
 
-    ``gamma``: Gamma, which must exceed what single examples, not their mean, do to the gradient; by default
-    ``L_mean^2 / lam_max``, both from the pilot rows.  ``c0``: the growth of Gamma where there is no strong convexity,
-    by default ``L_mean / 40``; with an L2 term, where only the intercept needs it, ``L_mean / 10``.  ``split``: half of
-    the L2 term in the gradient, as the papers' tables have it; such a step costs O(d).
+    Parameters
+    ----------
+    gamma : float or None
+        Gamma.  It must exceed the effect of single examples, not of their mean, on the gradient.  None:
+        ``L_mean^2 / lam_max``, both from the pilot rows.
+    c0 : float or None
+        The growth of Gamma without strong convexity.  None: ``L_mean / 40``; with an L2 term, where only the intercept
+        needs it, ``L_mean / 10``.
+    split : bool
+        Whether half of the L2 term is in the gradient, as in the papers' tables; such a step costs O(d).
     """
 
     gamma: float | None = None
@@ -83,11 +97,11 @@ class ORDA(NamedTuple):
         return learn
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         check_constants(self)
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> ORDA | SplitORDA:
-        """The record with its constants filled in from the pilot rows."""
+        """Return the record with its constants filled in from the pilot rows."""
         kind = SplitORDA if self.split and problem.penalty.rho > 0.0 else ORDA
         return kind(*constants(self, problem, pilot, 40.0))
 
@@ -99,7 +113,7 @@ class ORDA(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Schedule:
-        """The arrays for the next ``len(omega)`` steps, or for fewer where a settling comes first; no ``eta``."""
+        """Return the arrays for the next ``len(omega)`` steps, or for fewer before a settling; ``eta`` is unused."""
         first = t - block.start
         length = min(max(_SHORTEST, block.start), _LONGEST)
         n = min(len(omega), length - first)
@@ -116,13 +130,13 @@ class ORDA(NamedTuple):
         self._restart(problem, block, t)
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """x after t examples."""
+        """Return x after t examples."""
         x = np.zeros((problem.d, problem.width))
         read(block.table, t - block.start, block.start, problem.method, state, x)
         return x[:, : problem.m], state.bias[: problem.m].copy()
 
     def _restart(self, problem: Problem, block: Block, t: int) -> None:
-        """A new block from clock t: Pi = 1, every sum 0."""
+        """Start a new block from clock t: Pi = 1, every sum 0."""
         block.table[0] = 0.0
         block.table[0, PI] = 1.0
         _tell_time(block.table[:1], t, float(problem.penalty.rho), self.gamma, self.c0)
@@ -133,32 +147,32 @@ class ORDA(NamedTuple):
 
 
 def check_constants(optimizer: Any) -> None:
-    """gamma and c0 must be numbers above 0 where they are given."""
+    """Raise unless gamma and c0, where given, are numbers above 0."""
     for name, number in (("gamma", optimizer.gamma), ("c0", optimizer.c0)):
         if number is not None and not 0.0 < number < math.inf:
             raise ValueError(f"{type(optimizer).__name__}({name}={number!r}): {name} must be a finite number above 0.")
 
 
 def constants(optimizer: Any, problem: Problem, pilot: Any, share: float) -> tuple[float, float]:
-    """gamma and c0, those left open from the pilot rows: c0 = L_mean / share, or four times that for the intercept."""
+    """Return gamma and c0, from the pilot where None: c0 = L_mean / share, or four times that for the intercept."""
     gamma = pilot.L_mean**2 / pilot.lam_max
     c0 = pilot.L_mean / share * (4.0 if problem.penalty.rho > 0.0 else 1.0)
     return float(optimizer.gamma or gamma), float(optimizer.c0 or c0)
 
 
 def growing(clock: Any, gamma: float, c0: float) -> Any:
-    """Gamma where there is no strong convexity."""
+    """Return Gamma where there is no strong convexity."""
     return c0 * (clock + 1.0) ** 1.5 + gamma
 
 
 def bias_schedule(optimizer: Any, problem: Problem, t: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The intercept's 1/Gamma (0 without one) and the weights of the next gradients in u."""
+    """Return the intercept's 1/Gamma (0 without an intercept) and the weights of the next gradients in u."""
     clock = np.arange(t, t + n, dtype=np.float64)
     return problem.intercept / growing(clock, optimizer.gamma, optimizer.c0), 0.5 * (clock + 1.0)
 
 
 def _tell_time(rows: np.ndarray, t: int, rho: float, gamma: float, c0: float) -> None:
-    """Write the columns that the clock alone decides."""
+    """Write the columns that depend on the clock alone."""
     k = np.arange(t, t + len(rows), dtype=np.float64)
     gamma_k = gamma if rho > 0.0 else growing(k, gamma, c0)
     rows[:, W], rows[:, THETA] = 0.25 * k * (k + 1.0), 2.0 / (k + 2.0)
@@ -167,9 +181,9 @@ def _tell_time(rows: np.ndarray, t: int, rho: float, gamma: float, c0: float) ->
 
 
 def _accumulate(rows: np.ndarray, omega: np.ndarray, sums: bool) -> None:
-    """Carry the products and prefix sums of the first row on to the others."""
+    """Continue the products and prefix sums from the first row to the others."""
     now, theta = rows[:-1], rows[:-1, THETA]
-    some = theta < 1.0  # at the very first step x = z = 0: Pi stays, nothing is added
+    some = theta < 1.0  # at the very first step x = z = 0: Pi does not change
     left = np.where(some, 1.0 - theta, 1.0)
     rows[:, PI] = np.multiply.accumulate(np.append(rows[0, PI], np.where(some, left * now[:, DAMP], 1.0)))
     share = some / (left * now[:, PI])
@@ -191,7 +205,7 @@ def _add_up(rows: np.ndarray, parts: dict[int, np.ndarray]) -> None:
 
 @kernel
 def learn(rows, order, schedule, method, state):
-    """ORDA over the rows in ``order``, with exact running sums of y where the method watches them."""
+    """Make ORDA steps over the rows in ``order``, with exact running sums of y where the method watches them."""
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
     omega, bias_rate, gain, table, first, origin, slow, point = schedule
@@ -206,7 +220,7 @@ def learn(rows, order, schedule, method, state):
         weight_sum, sunk, rise, rate, damp = table[r, W], table[r, L], table[r, PI], table[r, RATE], table[r, DAMP]
         up, down = table[r, E], table[r, F]
         coming, n = U(indptr[order[minimum(k + 1, order.size - 1)]]) - begin, U(0)
-        for p in range(begin, stop):  # catch up; note who has left its mode, and everyone where there are sums
+        for p in range(begin, stop):  # catch up; list the coordinates that left their mode, or all where there are sums
             j = U(indices[p])
             at, shrink = j * stride + one, lam * feature_weight(reg, j)
             u, A, mode = load(lanes, cell, at), load(lanes, cell, at + m), load(lanes, cell, at + m + m)
@@ -274,7 +288,7 @@ def learn(rows, order, schedule, method, state):
 
 @kernel
 def read(table, steps, origin, method, state, out):
-    """x of every coordinate after so many steps of the block."""
+    """Write x of every coordinate after so many steps of the block into ``out``."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
     m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
@@ -312,8 +326,11 @@ def settle(table, steps, origin, method, state):
 
 
 class DenseSchedule(NamedTuple):
-    """Per row: its weight in the average, the intercept's 1/C, the weight of its gradient and, with one row more, the
-    ``table`` of what time alone decides.  ``rho`` is the part of the L2 term that is in the gradient."""
+    """The arguments of the kernel for the next steps.
+
+    Per row: its weight in the average, the intercept's 1/C, the weight of its gradient and, with one more row, the
+    ``table`` of the numbers that depend on time alone.  ``rho`` is the part of the L2 term that is in the gradient.
+    """
 
     omega: np.ndarray
     bias_rate: np.ndarray
@@ -340,7 +357,7 @@ class SplitORDA(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> DenseSchedule:
-        """The arrays for the next ``len(omega)`` steps; no ``eta``."""
+        """Return the arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
         rho, table = 0.5 * float(problem.penalty.rho), np.zeros((len(omega) + 1, DAMP + 1))
         _tell_time(table, t, rho, self.gamma, self.c0)
         return DenseSchedule(omega, *bias_schedule(self, problem, t, len(omega)), table, rho)
@@ -348,7 +365,7 @@ class SplitORDA(NamedTuple):
 
 @kernel
 def learn_split(rows, order, schedule, method, state):
-    """ORDA over the rows in ``order``, a sweep over all coordinates for each; a cell is x (y for a moment), u."""
+    """Make ORDA steps over the rows in ``order``, each a sweep over all coordinates; a cell is x (y temporarily), u."""
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
     omega, bias_rate, gain, table, rho = schedule

@@ -1,6 +1,6 @@
-"""An idle coordinate of ORDA in closed form: its height, when it dies, and the sum of its values.
+"""An idle coordinate of ORDA in closed form: its height, the step at which z dies, and the sum of its values.
 
-The table by time has a row for each step since the last settling; see ``orda.py`` for the mathematics.
+The table by time has a row for each step since the last settling.  See ``orda`` for the mathematics and for "dies".
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from ..jit.dispatch import U, inlined
 from ..jit.lanes import signed, turned, where
 
 PI, E, F, L, W, THETA, RATE, SCALE, DAMP = range(9)
-"""Columns of the table by time: RATE is 1/C, SCALE 1/D, DAMP C/(C + rho); then prefix sums for the sums of y:"""
+"""The columns of the table by time: RATE is 1/C, SCALE 1/D, DAMP C/(C + rho); then prefix sums for the sums of y:"""
 P, PE, PF, PL, Z, ZW = range(9, 15)
 
 
 @inlined
 def lifted(up, down, u, shrink):
-    """What z has added to x / Pi up to the row whose E and F these are."""
+    """Return the sum that z has added to x / Pi up to the row with these E and F."""
     return u * up - turned(shrink * down, u)
 
 
 @inlined
 def lift_of(table, r, u, shrink):
-    """What z has added to x / Pi up to row r."""
+    """Return the sum that z has added to x / Pi up to row r."""
     return lifted(table[r, E], table[r, F], u, shrink)
 
 
 @inlined
 def mode_of(weight_sum, lead, rate, u, x, shrink):
-    """The mode of a coordinate at a row with this W, theta times scale, and rate."""
+    """Return the mode of a coordinate at a row with this W, theta times scale, and rate."""
     z = u - turned(shrink * weight_sum, u)
     lives = z * u > 0.0
     leaves = lives & (abs(z) * lead > shrink * rate)
@@ -38,14 +38,16 @@ def mode_of(weight_sum, lead, rate, u, x, shrink):
 
 @inlined
 def level_of(over_pi, sunk, up, down, u, x, mode, shrink):
-    """A of a coordinate at a row with these 1 / Pi, L, E and F."""
+    """Return A of a coordinate at a row with these 1 / Pi, L, E and F."""
     return x * over_pi + turned(shrink * sunk, mode) - where(abs(mode) > 1.0, lifted(up, down, u, shrink), 0.0 * u)
 
 
 @inlined
 def death_of(table, r, start, u, shrink):
-    """The first row up to r at which z is 0, else r: shrink k (k + 1)/4 = |u| solved for k, then corrected for rounding
-    by the very comparison that decides."""
+    """Return the first row up to r at which z is 0, else r.
+
+    It solves shrink k (k + 1)/4 = |u| for k, and corrects the rounding by the same comparison that the kernel makes.
+    """
     one, size = U(1), abs(u)
     if size > shrink * table[r, W]:
         return r
@@ -63,7 +65,7 @@ def death_of(table, r, start, u, shrink):
 
 @inlined
 def height_of(table, r, dead, u, A, mode, shrink):
-    """x / Pi at row r as long as the mode lasts, z having died at row ``dead``."""
+    """Return x / Pi at row r while the mode lasts, where z died at row ``dead``."""
     h = A - signed(shrink * table[r, L], mode)
     if abs(mode) > 1.0:
         h = h + lift_of(table, min(r, dead), u, shrink)
@@ -72,7 +74,7 @@ def height_of(table, r, dead, u, A, mode, shrink):
 
 @inlined
 def end_of(table, s, r, dead, u, A, mode, shrink):
-    """The first row after s, r at the latest, at which the height has come to zero."""
+    """Return the first row after s, at the latest r, at which the height has reached zero."""
     lo, hi, one = s, r, U(1)
     while hi > lo + one:
         mid = (lo + hi) >> one
@@ -85,7 +87,7 @@ def end_of(table, s, r, dead, u, A, mode, shrink):
 
 @inlined
 def stretch_of(table, s, r, dead, u, A, mode, shrink):
-    """The sum of omega (1 - theta) x over the rows from s to r, r excluded, in one mode."""
+    """Return the sum of omega (1 - theta) x over the rows from s to r, r excluded, in one mode."""
     total = A * (table[r, P] - table[s, P]) - signed(shrink * (table[r, PL] - table[s, PL]), mode)
     if abs(mode) > 1.0:
         f = max(min(r, dead), s)
@@ -96,18 +98,20 @@ def stretch_of(table, s, r, dead, u, A, mode, shrink):
 
 @inlined
 def walk(table, s, r, start, u, A, mode, shrink, sums):
-    """x at row r of a coordinate last touched at row s and, where asked for, the sum of omega y over the rows from s to
-    r, r excluded."""
+    """Return x at row r of a coordinate last touched at row s, and the sum of omega y over the rows from s to r.
+
+    The sum excludes row r; it is only computed where ``sums`` > 0.
+    """
     one, x, total = U(1), 0.0, 0.0
     dead = death_of(table, r, start, u, shrink)
     if (sums > 0) & (dead > s):
         total += u * (table[dead, Z] - table[s, Z]) - signed(shrink * (table[dead, ZW] - table[s, ZW]), u)
     h = height_of(table, r, dead, u, A, mode, shrink)
-    if (h * mode <= 0.0) & (mode * u < 0.0) & (abs(mode) > 1.0) & (r > s):  # against z, and across zero
+    if (h * mode <= 0.0) & (mode * u < 0.0) & (abs(mode) > 1.0) & (r > s):  # x against z's sign has crossed zero
         f = end_of(table, s, r, dead, u, A, mode, shrink)
         if sums > 0:
             total += stretch_of(table, s, f, dead, u, A, mode, shrink)
-        e = f - one  # the step from e to f, as it is
+        e = f - one  # the step from e to f, computed directly
         theta, tau = table[e, THETA], shrink * table[e, RATE]
         z = (u - signed(shrink * table[e, W], u)) * table[e, SCALE] if e < dead else 0.0
         y = (1.0 - theta) * (table[e, PI] * height_of(table, e, dead, u, A, mode, shrink)) + theta * z

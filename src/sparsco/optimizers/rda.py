@@ -1,13 +1,13 @@
 """RDA, regularized dual averaging: w = q S(z, pen tau), z minus the sum of all gradients, O(nonzeros) per example.
 
-After t examples tau = lam t + e sqrt(t) and q = 1 / (rho t + beta), or 1 / (gamma sqrt(t)) where rho = 0: time alone
-decides both, so nothing needs catching up.  Only sums of iterates do.  An idle coordinate is alive while |z| > pen tau
-and then dead for good; its iterates over the block's first k steps add up to
+After t examples tau = lam t + e sqrt(t) and q = 1 / (rho t + beta), or 1 / (gamma sqrt(t)) where rho = 0.  Both depend
+on time alone, so the weight needs no catching up; only sums of iterates do.  An idle coordinate is alive while
+|z| > pen tau and then dead until the next touch.  Its iterates over the block's first k steps add up to
 
     F_k(z) = z Q_k - sgn(z) pen (lam R_k + e E_k),
 
 with Q, R, E the prefix sums of omega q, omega q t, omega q sqrt(t).  By Abel summation a touch that moves z to u adds
-F(z) - F(u), each only if alive; one that died while idle adds F at the step of its death, found in closed form.
+F(z) - F(u), each only if alive.  A coordinate that died while idle adds F at the step of its death, in closed form.
 """
 
 from __future__ import annotations
@@ -26,9 +26,12 @@ from ..problem.state import Block, Layout, Problem, State, tracks
 
 
 class Schedule(NamedTuple):
-    """Per row: the factors q of the weights and of the intercept, and the row's weight in the average.  Per step since
+    """The arguments of the kernel for the next steps.
+
+    Per row: the factors q of the weights and of the intercept, and the row's weight in the average.  Per step since
     the last settling, and one more: ``table`` with columns Q, R, E.  ``start`` is the clock at the table's first row,
-    ``first`` the table's row of the first step, ``e`` the growth of the threshold with sqrt(t), ``dead`` scratch."""
+    ``first`` the table's row of the first step, ``e`` the growth of the threshold with sqrt(t); ``dead`` is scratch.
+    """
 
     q: np.ndarray
     bias_q: np.ndarray
@@ -41,8 +44,11 @@ class Schedule(NamedTuple):
 
 
 class _Layout(Layout):
-    """One lane field more at a cell's end, the threshold at its last touch, and only where iterates are summed: plain
-    RDA reads and writes nothing but z.  No view shows it; zero is a valid value after a settling, and with z = 0."""
+    """The layout of RDA: where iterates are summed, a cell ends with the threshold at its last touch, one per lane.
+
+    Without sums RDA reads and writes only z.  No view includes the threshold; zero is a valid value after a settling,
+    and with z = 0.
+    """
 
     def stride(self, problem: Problem) -> int:
         return super().stride(problem) + problem.width * (problem.sums > 0)
@@ -69,12 +75,18 @@ class _Layout(Layout):
     bias_gamma="the intercept's own gamma; None: the same",
 )
 class RDA(NamedTuple):
-    """Regularized dual averaging.
+    """RDA, regularized dual averaging (Xiao 2010).
 
-    ``beta``: used when rho > 0, ``L_mean`` unless given.  ``gamma``: used when rho = 0, unless given ``L_mean / 10``
-    (squared loss: ``L_mean / 3``).
-    ``r``: Xiao's sparsity-enhancing parameter, which adds ``gamma r sqrt(t)`` to the threshold when rho = 0.
-    ``bias_gamma``: the intercept's own gamma, by default the same.
+    Parameters
+    ----------
+    beta : float or None
+        The first divisor where rho > 0.  None: ``L_mean``.
+    gamma : float or None
+        The factor of sqrt(t) where rho = 0.  None: ``L_mean / 10`` (squared loss: ``L_mean / 3``).
+    r : float
+        Xiao's sparsity-enhancing parameter, which adds ``gamma r sqrt(t)`` to the threshold when rho = 0.
+    bias_gamma : float or None
+        The intercept's own gamma.  None: the default of ``gamma``.
     """
 
     beta: float | None = None
@@ -93,7 +105,7 @@ class RDA(NamedTuple):
         return learn
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if self.beta is not None and not 0.0 <= self.beta < math.inf:
             raise ValueError(f"RDA(beta={self.beta!r}): beta must be a finite number, 0 or larger.")
         for name, number in (("gamma", self.gamma), ("bias_gamma", self.bias_gamma)):
@@ -105,8 +117,8 @@ class RDA(NamedTuple):
             raise ValueError(f"RDA(r={self.r!r}): r needs a problem without L2 term; choose r=0 or l1_ratio=1.")
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> RDA:
-        """The record with its constants filled in from the pilot rows."""
-        gamma = pilot.L_mean / (10.0 if problem.loss.classifies else 3.0)  # squared loss explodes early with a tenth
+        """Return the record with its constants filled in from the pilot rows."""
+        gamma = pilot.L_mean / (10.0 if problem.loss.classifies else 3.0)  # squared loss diverges early with a tenth
         return RDA(
             pilot.L_mean if self.beta is None else self.beta,
             gamma if self.gamma is None else self.gamma,
@@ -117,7 +129,7 @@ class RDA(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Schedule:
-        """The arrays for the next ``len(omega)`` steps; RDA has no use for ``eta``."""
+        """Return the arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
         if not problem.sums:
             block.start = t
         clock = np.arange(t, t + len(omega), dtype=np.float64)
@@ -138,7 +150,7 @@ class RDA(NamedTuple):
         block.start = t
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples."""
+        """Return the iterate after t examples."""
         _, lanes, bias = self.layout.views(problem, state)
         method, clock = problem.method, np.array([float(t)])
         pen = problem.penalty.feature_weights(problem.d)[:, None]
@@ -155,20 +167,22 @@ class RDA(NamedTuple):
 
 
 def _inverse(divisor: np.ndarray) -> np.ndarray:
-    """1 / divisor, and 0 where that is 0: before the first example, w = 0."""
+    """Return 1 / divisor, and 0 where the divisor is 0: before the first example, w = 0."""
     return np.divide(1.0, divisor, out=np.zeros_like(divisor), where=divisor > 0.0)
 
 
 @inlined
 def _threshold(lam, e, t):
-    """tau after t examples."""
+    """Return tau after t examples."""
     return lam * t + e * math.sqrt(t)
 
 
 @inlined
 def _death(size, lam, e, pen, t):
-    """The first of the steps up to t at which pen tau >= size: tau = lam s + e sqrt(s) solved for s, then corrected for
-    rounding by the very comparison that the kernel makes."""
+    """Return the first of the steps up to t at which pen tau >= size.
+
+    It solves tau = lam s + e sqrt(s) for s, and corrects the rounding by the same comparison that the kernel makes.
+    """
     level = size / pen
     root = 2.0 * level / (e + math.sqrt(e * e + 4.0 * lam * level))
     s = minimum(math.ceil(root * root), t)
@@ -181,13 +195,13 @@ def _death(size, lam, e, pen, t):
 
 @inlined
 def _prefix(z, tau, Q, R):
-    """F(z) if |z| > tau, else 0."""
+    """Return F(z) if |z| > tau, else 0."""
     return where(z > tau, z * Q - R, where(z < -tau, z * Q + R, 0.0))
 
 
 @kernel
 def learn(rows, order, schedule, method, state):
-    """RDA over the rows in ``order``, with exact running sums where the method watches them."""
+    """Make RDA steps over the rows in ``order``, with exact running sums where the method watches them."""
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
     qs, bias_qs, omega, table, origin, first, e, dead = schedule
@@ -202,7 +216,7 @@ def learn(rows, order, schedule, method, state):
         coming = U(indptr[order[minimum(k + 1, order.size - 1)]]) - start
         tau = _threshold(lam, e, t)
         s, n = 0.0 * z_b, U(0)
-        for p in range(start, stop):  # inner product; note who died while idle
+        for p in range(start, stop):  # inner product; list the coordinates that died while idle
             j = U(indices[p])
             at, pen = j * stride, feature_weight(reg, j)
             z = load(lanes, cell, at)
@@ -236,7 +250,7 @@ def learn(rows, order, schedule, method, state):
             z = load(lanes, cell, at)
             u = z - c * data[p]
             store(lanes, cell, at, u)
-            if sums > 0:  # cells are larger then: ask for the next row's
+            if sums > 0:  # the cells are larger then: prefetch the next row's
                 prefetch(cell, U(indices[minimum(p + coming, U(indices.size) - one)]) * stride)
                 f = at + m
                 before, after = pen * falls(reg, z), pen * falls(reg, u)

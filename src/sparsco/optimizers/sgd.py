@@ -28,9 +28,14 @@ from .fobos import FOBOS
     sweep="whether every example visits all features, also where that is not needed",
 )
 class SGD(NamedTuple):
-    """Subgradient descent; ``sign_at_zero`` is the subgradient of |w| that is taken at w = 0, in [-1, 1].
+    """SGD, stochastic subgradient descent on the whole objective.
 
-    ``sweep`` visits every coordinate at each example, which is faster where most features of a row are not zero.
+    Parameters
+    ----------
+    sign_at_zero : float
+        The subgradient of |w| that is used at w = 0, in [-1, 1].
+    sweep : bool
+        Whether every coordinate is visited at each example, which is faster where most features of a row are nonzero.
     """
 
     sign_at_zero: float = 0.0
@@ -42,12 +47,12 @@ class SGD(NamedTuple):
     starts_anywhere = True
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if not -1.0 <= self.sign_at_zero <= 1.0:
             raise ValueError(f"SGD(sign_at_zero={self.sign_at_zero!r}): sign_at_zero must lie between -1 and 1.")
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> FOBOS | HarmonicSGD | DenseSGD:
-        """The form for this problem and this step-size rule."""
+        """Return the form of the optimizer for this problem and this step-size rule."""
         self.check(problem)
         if not np.any(problem.method.lams):
             return FOBOS(l2_in="gradient")
@@ -58,7 +63,7 @@ class SGD(NamedTuple):
 
 
 def _harmonic_offset(rule: Any, rho: float) -> float | None:
-    """t0 if the rule's steps are 1 / (rho (t + t0)) with no cap, else None."""
+    """Return t0 if the rule's steps are 1 / (rho (t + t0)) with no cap, else None."""
     if isinstance(rule, StronglyConvex) and not rule.cap and rule.mu == rho and rule.t0 >= 0.0:
         return float(rule.t0)
     if isinstance(rule, InverseTime) and not rule.cap and rho > 0.0 and rule.c == 1.0 / rho and rule.t0 >= 0.0:
@@ -70,7 +75,7 @@ def _harmonic_offset(rule: Any, rho: float) -> float | None:
 
 
 class DenseSchedule(NamedTuple):
-    """Per row: steps of the weights and of the intercept, weight in the average; then rho and sgn(0)."""
+    """The arguments of the kernel: per row steps and weight in the average; then rho and sgn(0)."""
 
     eta: np.ndarray
     bias_eta: np.ndarray
@@ -97,14 +102,14 @@ class DenseSGD(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> DenseSchedule:
-        """The arrays for the next ``len(eta)`` steps."""
+        """Return the arrays for the next ``len(eta)`` steps."""
         bias_eta = eta if problem.intercept else 0.0 * eta
         return DenseSchedule(eta, bias_eta, omega, float(problem.penalty.rho), float(self.sign_at_zero))
 
 
 @kernel
 def learn_dense(rows, order, schedule, method, state):
-    """Subgradient descent over the rows in ``order``: a sweep over all coordinates for each."""
+    """Make subgradient steps over the rows in ``order``, each a sweep over all coordinates."""
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
     etas, bias_etas, omega, rho, sign_at_zero = schedule
@@ -152,9 +157,12 @@ def learn_dense(rows, order, schedule, method, state):
 
 
 class HarmonicSchedule(NamedTuple):
-    """Per row: the intercept's step, weight in the average.  Per step since the last settling, and one more: ``table``
-    with the prefix sums of omega f over even clocks, over odd clocks, and of omega f times the row's number, where
-    f = 1 / (clock + t0).  ``start`` is the clock at the table's first row, ``first`` the row of the first step."""
+    """The arguments of the kernel for the next steps.
+
+    Per row: the intercept's step and the weight in the average.  Per step since the last settling, and one more:
+    ``table`` with the prefix sums of omega f over even clocks, over odd clocks, and of omega f times the row's number,
+    where f = 1 / (clock + t0).  ``start`` is the clock at the table's first row, ``first`` the row of the first step.
+    """
 
     bias_eta: np.ndarray
     omega: np.ndarray
@@ -167,12 +175,12 @@ class HarmonicSchedule(NamedTuple):
 
 @part(Optimizer)
 class HarmonicSGD(NamedTuple):
-    """Subgradient descent with eta_t = 1 / (rho (t + t0)) and sgn(0) = 0, exactly lazy.
+    """SGD with eta_t = 1 / (rho (t + t0)) and sgn(0) = 0, in an exact lazy form.
 
-    With t examples learned u = (t + t0) w obeys u <- u - c x / rho - a sgn(u), a = lam pen / rho.  While idle |u| falls
-    by a per step to a rest in [0, a), after floor(|u| / a) steps, and from there u swings between rest and rest - a
-    (times the old sign), two steps a period; a rest of exactly 0 stays 0.  So it is in exact arithmetic, and here: the
-    quotient's floor is exact for the numbers |u| and a.  Where |u| is a multiple of a up to rounding only, the w of a
+    With t examples learned u = (t + t0) w obeys u <- u - c x / rho - a sgn(u), a = lam pen / rho.  While idle, |u|
+    falls by a per step to a rest in [0, a), after floor(|u| / a) steps.  From there u alternates between rest and
+    rest - a (times the old sign), two steps a period; a rest of exactly 0 stays 0.  This holds in exact arithmetic and here: the
+    quotient's floor is exact for the numbers |u| and a.  Where |u| is a multiple of a only up to rounding, the w of a
     step-by-step run may rest on the other side of 0, by at most eta lam.
     """
 
@@ -188,7 +196,7 @@ class HarmonicSGD(NamedTuple):
         return learn_harmonic
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if not problem.penalty.rho > 0.0:
             raise ValueError("HarmonicSGD needs rho > 0: its steps are 1 / (rho (t + t0)).")
 
@@ -204,7 +212,7 @@ class HarmonicSGD(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> HarmonicSchedule:
-        """The arrays for the next ``len(eta)`` steps."""
+        """Return the arrays for the next ``len(eta)`` steps."""
         rho, n = float(problem.penalty.rho), len(eta)
         clock = np.arange(t, t + n)
         if not np.allclose(eta * rho * (clock + 1 + self.t0), 1.0, rtol=1e-12, atol=0.0):
@@ -228,7 +236,7 @@ class HarmonicSGD(NamedTuple):
         block.start = t
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples."""
+        """Return the iterate after t examples."""
         touched, lanes, bias = self.layout.views(problem, state)
         method, pen = problem.method, problem.penalty.feature_weights(problem.d)[:, None]
         u = lanes[:, 0]
@@ -238,30 +246,30 @@ class HarmonicSGD(NamedTuple):
 
 
 def _factor(clock: np.ndarray, t0: float) -> np.ndarray:
-    """w / u: 1 / (clock + t0), and 0 where that is 0, since w_1 = 0."""
+    """Return w / u: 1 / (clock + t0), and 0 where the divisor is 0, since w_1 = 0."""
     divisor = clock + t0
     return np.divide(1.0, divisor, out=np.zeros(len(clock)), where=divisor > 0.0)
 
 
 @inlined
 def _fall(lam, pen, rho):
-    """a, the fall of |u| per idle step."""
+    """Return a, the fall of |u| per idle step."""
     return lam * pen / rho
 
 
 @inlined
 def _idle(size, a, k):
-    """What k idle steps do to |u| = size: steps of falling, the rest after them, and u at the end over its old sign."""
+    """Return, for k idle steps from |u| = size: the falling steps, the rest, and the final u over its old sign."""
     falling = np.floor(size / where(a > 0.0, a, 1.0))
     falling = falling + where(size >= (falling + 1.0) * a, 1.0, 0.0) - where(size < falling * a, 1.0, 0.0)
-    falling = where(size >= a * k, k, falling)  # the line above: the quotient was rounded
+    falling = where(size >= a * k, k, falling)  # the line above corrects the rounded quotient
     rest, periods = size - falling * a, 0.5 * (k - falling)
     return falling, rest, where((rest != 0.0) & (periods != np.floor(periods)), rest - a, rest)
 
 
 @inlined
 def _total(table, origin, s, hi, size, a, falling, rest):
-    """The sum of omega f |u| from clock s to the table's row hi: falling first, then swinging."""
+    """Return the sum of omega f |u| from clock s to the table's row hi: first falling, then alternating."""
     lo = U(maximum(s - origin, 0.0))
     mid = U(minimum(maximum(s + falling - origin, 1.0 * lo), 1.0 * hi))
     even, odd = table[mid, 0] - table[lo, 0], table[mid, 1] - table[lo, 1]
@@ -273,7 +281,7 @@ def _total(table, origin, s, hi, size, a, falling, rest):
 
 @kernel
 def learn_harmonic(rows, order, schedule, method, state):
-    """Subgradient descent in u over the rows in ``order``, with exact running sums where the method watches them."""
+    """Make subgradient steps in u over the rows in ``order``, with exact running sums where the method watches them."""
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
     bias_eta, omega, table, origin, first, rho, t0 = schedule

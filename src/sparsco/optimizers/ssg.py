@@ -1,15 +1,15 @@
 """SSG, the sparsity preserving stochastic gradient: Nesterov's estimate sequences on stochastic gradients.
 
-With k examples learned there are x, the answer, z, the minimiser of the estimate, and gamma, its curvature.  Then
+With k examples learned, x is the answer, z the minimiser of the estimate, and gamma the estimate's curvature.  Then
 
     L_k alpha^2 = (1 - alpha) gamma + alpha rho = gamma',      y = (alpha gamma z + gamma' x) / (gamma + alpha rho),
     x' = S(y - (c x_k + rho y) / L_k, lam pen / L_k),          c = derivative of the loss at y,
     z <- ((1 - alpha) gamma z + alpha rho y - alpha L_k (y - x')) / gamma'
        = ((1 - alpha) gamma z - alpha (c x_k + the subgradient of lam pen |x'| at x')) / gamma',
 
-from gamma = Gamma and with L_k = Gamma + rho (k + 2)^2/4 or, without an L2 term, Gamma + c0 (k + 1)^(3/2).  x is a
-soft threshold, hence sparse as it stands.  No closed form for idle coordinates is known: x and z pull at each other, so
-every example costs O(d).
+from gamma = Gamma and with L_k = Gamma + rho (k + 2)^2/4 or, without an L2 term, Gamma + c0 (k + 1)^(3/2).  x is the
+result of a soft threshold, hence sparse without conversion.  No closed form for idle coordinates is known: x and z
+depend on each other, so every example costs O(d).
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ from .orda import check_constants, constants, growing
 
 
 class Schedule(NamedTuple):
-    """Per row: its weight in the average, L_k of the weights and of the intercept.  ``intercept`` is 1, or 0 without
-    one."""
+    """The arguments of the kernel: per row its weight in the average, and L_k of the weights and of the intercept.
+
+    ``intercept`` is 1, or 0 without one.
+    """
 
     omega: np.ndarray
     L: np.ndarray
@@ -45,10 +47,15 @@ class Schedule(NamedTuple):
     c0="the divisor's growth without strong convexity; None: from the first rows",
 )
 class SSG(NamedTuple):
-    """The sparsity preserving stochastic gradient method: O(d) per example.
+    """SSG, the sparsity preserving stochastic gradient method: O(d) per example.
 
-    ``gamma`` as for ORDA; ``c0``: the growth of L_k where there is no strong convexity, by default ``L_mean / 4``;
-    with an L2 term, where only the intercept needs it, ``L_mean``.
+    Parameters
+    ----------
+    gamma : float or None
+        As in :class:`ORDA`.
+    c0 : float or None
+        The growth of L_k without strong convexity.  None: ``L_mean / 4``; with an L2 term, where only the intercept
+        needs it, ``L_mean``.
     """
 
     gamma: float | None = None
@@ -64,11 +71,11 @@ class SSG(NamedTuple):
         return learn
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         check_constants(self)
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> SSG:
-        """The record with its constants filled in from the pilot rows."""
+        """Return the record with its constants filled in from the pilot rows."""
         return SSG(*constants(self, problem, pilot, 4.0))
 
     def start(self, problem: Problem) -> tuple[State, Block]:
@@ -79,7 +86,7 @@ class SSG(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Schedule:
-        """The arrays for the next ``len(omega)`` steps; no ``eta``."""
+        """Return the arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
         k, rho = np.arange(t, t + len(omega), dtype=np.float64), float(problem.penalty.rho)
         L_bias = growing(k, self.gamma, self.c0)
         L = self.gamma + 0.25 * rho * (k + 2.0) ** 2 if rho > 0.0 else L_bias
@@ -88,14 +95,16 @@ class SSG(NamedTuple):
 
 @inlined
 def _alpha(gamma, L, rho):
-    """The positive root of L alpha^2 = (1 - alpha) gamma + alpha rho."""
+    """Return the positive root of L alpha^2 = (1 - alpha) gamma + alpha rho."""
     return (rho - gamma + math.sqrt((rho - gamma) * (rho - gamma) + 4.0 * L * gamma)) / (2.0 * L)
 
 
 @kernel
 def learn(rows, order, schedule, method, state):
-    """SSG over the rows in ``order``, two sweeps over all coordinates for each; a cell is x (y for a
-    moment), z, the example's gradient for a moment, and the sums."""
+    """Make SSG steps over the rows in ``order``, each two sweeps over all coordinates.
+
+    A cell is x (temporarily y), z, the example's gradient (temporary), and the sums.
+    """
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
     omega, Ls, L_biases, rho, intercept = schedule

@@ -1,8 +1,8 @@
-"""Truncated gradient (Langford, Li, Zhang 2009): plain steps, and every K-th a pull towards zero of what is small.
+"""Truncated gradient (Langford, Li, Zhang 2009): plain steps, and at every K-th step small weights shrink towards zero.
 
-The pull is the sum of the steps since the last one, times lam pen; weights above ``theta`` in size are left alone.
-With K = 1 and theta = inf it is FOBOS, whose kernel it shares: B grows at multiples of K only, and the prox spares what
-is above theta.  An idle weight stays on its side of theta, so idle stretches compose as they do there.
+That pull is the sum of the steps since the last one, times lam pen.  Weights above ``theta`` in size do not change.
+With K = 1 and theta = inf it is FOBOS, whose kernel it shares: B grows at multiples of K only, and the prox leaves
+weights above theta unchanged.  An idle weight stays on its side of theta, so idle stretches compose as in FOBOS.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .fobos import FOBOS
 
 @part(Penalty)
 class Truncating(NamedTuple):
-    """Another penalty whose prox leaves alone what is above theta in size."""
+    """A wrapper of another penalty, whose prox leaves weights above theta in size unchanged."""
 
     base: Any
     theta: float
@@ -42,7 +42,7 @@ class Truncating(NamedTuple):
         return feature_weight(penalty.base, j)
 
     def feature_weights(penalty, d: int) -> np.ndarray:  # noqa: N805
-        """pen as a vector."""
+        """Return pen as a vector."""
         return penalty.base.feature_weights(d)
 
     @property
@@ -56,7 +56,15 @@ class Truncating(NamedTuple):
 
 @part(Optimizer, K="examples between two pulls towards zero", theta="the size above which a weight is left alone")
 class TruncatedGradient(NamedTuple):
-    """Truncated gradient: pulls of gravity lam pen every ``K`` examples on weights of size at most ``theta``."""
+    """Truncated gradient: every ``K`` examples, weights of size at most ``theta`` shrink by the gravity lam pen.
+
+    Parameters
+    ----------
+    K : int
+        The number of examples between two pulls towards zero.
+    theta : float
+        The size above which a weight is not pulled.
+    """
 
     K: int = 1
     theta: float = math.inf
@@ -72,7 +80,7 @@ class TruncatedGradient(NamedTuple):
         return Learn(self.theta)
 
     def check(self, problem: Problem) -> None:
-        """Refuse what cannot be done."""
+        """Raise for parameters or a problem that the optimizer does not support."""
         if not isinstance(self.K, numbers.Integral) or self.K < 1:
             raise ValueError(f"TruncatedGradient(K={self.K!r}): K is a whole number of examples, at least 1.")
         if not self.theta > 0.0:
@@ -88,7 +96,7 @@ class TruncatedGradient(NamedTuple):
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> fobos.Schedule:
-        """The arrays for the next ``len(eta)`` steps, or for fewer; the clock holds the steps not yet pulled for."""
+        """Return the arrays for the next ``len(eta)`` steps, or for fewer; the clock sums the steps since a pull."""
         pulls, waiting = np.empty(len(eta)), np.empty(len(eta))
         collect(eta, t, int(self.K), state.clock[0], pulls, waiting)
         schedule = fobos.make_schedule(problem, block, t, eta, omega, pulls)
@@ -101,7 +109,7 @@ class TruncatedGradient(NamedTuple):
         fobos.settle_block(self._own(problem), state, block, t)
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
-        """The iterate after t examples."""
+        """Return the iterate after t examples."""
         return fobos.iterate(self.layout, self._own(problem), state, block, t)
 
     def _own(self, problem: Problem) -> Problem:
@@ -109,12 +117,12 @@ class TruncatedGradient(NamedTuple):
 
 
 def sparing(penalty: Any, theta: float) -> Any:
-    """The penalty that spares what is above theta."""
+    """Return the penalty that leaves weights above theta unchanged."""
     return penalty if theta == math.inf else Truncating(penalty, float(theta))
 
 
 class Learn(NamedTuple):
-    """FOBOS' kernel with the penalty that spares what is above theta."""
+    """The kernel of FOBOS with the penalty that leaves weights above theta unchanged."""
 
     theta: float
 
@@ -122,7 +130,7 @@ class Learn(NamedTuple):
         fobos.Learn()(rows, order, schedule, self._own(method), state)
 
     def py_func(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        """In plain Python."""
+        """Run the same code in plain Python, uncompiled."""
         fobos.Learn().py_func(rows, order, schedule, self._own(method), state)
 
     def _own(self, method: Any) -> Any:
@@ -131,7 +139,7 @@ class Learn(NamedTuple):
 
 @kernel
 def collect(eta, t, K, waiting, pulls, after):
-    """The pull at each step: the sum of the steps since the last pull at multiples of K, else 0; and what waits."""
+    """Write the pull at each step (the sum of steps since the last pull at multiples of K, else 0) and the rest."""
     for k in range(eta.size):
         waiting += eta[k]
         pulls[k] = 0.0

@@ -1,6 +1,7 @@
-"""Weights that shrink to zero while they are idle: at which step, and what their iterates add up to until then.
+"""Weights that shrink to zero while idle: the step at which they do, and the sum of their iterates until then.
 
-The block's table has a row for each step, B, SP, SPB, P as in ``fobos``; a weight dies at the step whose B reaches x.
+The block's table has a row for each step, B, SP, SPB, P as in ``fobos``.  A weight dies (becomes zero) at the step
+whose B reaches x.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ _CELLS = 4096
 
 
 class Pair(NamedTuple):
-    """A number and the next."""
+    """The fields of a fetch: a number and the next one."""
 
     fields = (0, 1)
 
 
 class Around(NamedTuple):
-    """Of a row of the table and the next: B of both, SP and SPB of the next."""
+    """The fields of a fetch from the table: B of a row and of the next, SP and SPB of the next."""
 
     fields = (0, 4, 5, 6)
 
@@ -32,10 +33,11 @@ _PAIR, _AROUND = Pair(), Around()
 
 
 def update_grid(block: Block, r: int) -> None:
-    """grid = (cells per unit of B, then for each cell's edge the step at which B reaches it, interpolated).
+    """Update the grid: cells per unit of B, then for each cell's edge the interpolated step at which B reaches it.
 
-    Rebuilt as the block grows, as most that die do so soon after they were touched; for rows that come one by one now
-    and then, but at once where it knew of no B but zero, as before the first pull of truncated gradient.
+    The grid is rebuilt as the block grows, because most weights that die do so soon after a touch.  For rows that come
+    one by one it is rebuilt only now and then, but at once where its only B was zero, as before the first pull of
+    truncated gradient.
     """
     B = block.table[: r + 1, 0]
     late = min(block.gridded // 16 + 16, 1024)
@@ -48,11 +50,11 @@ def update_grid(block: Block, r: int) -> None:
 
 @inlined
 def until_death(table, grid, r, x):
-    """The sum of omega P (x - B) over the steps before r with B < x, lane by lane: what the iterates of a weight that
-    dies at x add up to, over its shrinkage.  ``r`` is a float.
+    """Return the sum of omega P (x - B) over the steps before r with B < x, lane by lane; ``r`` is a float.
 
-    The last such step is z with B_z < x <= B_{z+1}: what the grid's interpolation says, beyond its end what its last
-    cell does, or where steps are irregular one near that.
+    This is the sum of the iterates of a weight that dies at x, divided by its shrinkage.  The last such step is z with
+    B_z < x <= B_{z+1}.  The grid's interpolation gives z, beyond its end by its last cell.  Where steps are irregular,
+    bisection finds z near there.
     """
     last, place = grid.size - 3.0, x * grid[0]
     k = minimum(floor(place), last)

@@ -1,15 +1,15 @@
-"""Penalties: psi(w) = r(w) + (rho / 2) ||w||^2 with r not smooth, and the pieces that optimizers need of it.
+"""Penalties: psi(w) = r(w) + (rho / 2) ||w||^2 with a nonsmooth r, and the operations that optimizers need.
 
-Every record says by ``kind`` how r ties weights together, and by ``cost`` what a prox takes:
+The ``kind`` of a record declares how r couples weights, and ``cost`` declares the cost of a prox:
 
 - ``separable``: one weight at a time;
 - ``grouped``: given features together, or all outputs of a feature;
 - ``global``: all weights together.
 
-``prox_all`` is the prox of whole arrays, (d,) or (d, m), that every kind has; the mini-batch optimizers use it.  Where
-there is a ``prox`` of one feature's weights, v -> argmin_u (u - v)^2 / 2 + s |u| or the like, kernels are lazy: applied
-once with s = eta * lam it is one step's prox, applied with the total shrinkage of an idle stretch it is that whole
-stretch.  What is not the absolute value says by ``falls`` how fast its weights go to zero.
+Every kind has ``prox_all``, the prox of whole arrays, (d,) or (d, m); the mini-batch optimizers use it.  Where there is
+a ``prox`` of one feature's weights, such as v -> argmin_u (u - v)^2 / 2 + s |u|, kernels are lazy.  Applied once with
+s = eta * lam it is one step's prox; applied with the total shrinkage of an idle stretch it is that whole stretch.  A
+penalty other than the absolute value declares by ``falls`` how fast its weights shrink to zero.
 """
 
 from .auto import Auto, AutoElasticNet, scaled
@@ -39,7 +39,7 @@ PENALTIES = {
     "trace": TraceNorm,
     "nonnegative": NonNegative,
 }
-"""By the name that an estimator takes."""
+"""The penalty for each name that an estimator accepts."""
 
 RATIOS = {"l1": 1.0, "l2": 0.0}
 """The share of the L1 term in penalties that are one end of the elastic net."""

@@ -1,4 +1,4 @@
-"""Penalties to be: their strength is chosen by the first rows."""
+"""Penalties whose strength is computed from the first rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ from .separable import ElasticNet, WeightedElasticNet, elastic_net
 
 @part(Penalty)
 class Auto(NamedTuple):
-    """A penalty to be: ``record(lam, rho)`` with lam the ``fraction`` of the least one that selects nothing."""
+    """A penalty with open strength: ``record(lam, rho)``, with lam a fraction of the least that selects no feature.
+
+    Parameters
+    ----------
+    fraction : float
+        The share of lam_max, the least lam that selects no feature on the pilot rows.
+    l1_ratio : float
+        The share of the nonsmooth term, as in scikit-learn.
+    record : class
+        The class of the penalty.
+    """
 
     fraction: float
     l1_ratio: float
@@ -37,18 +47,30 @@ class Auto(NamedTuple):
         return self.l1_ratio > 0.0
 
     def at(self, lam_max: float) -> Any:
-        """The penalty for this lam_max."""
+        """Return the penalty for this lam_max."""
         return scaled(self.record, self.fraction * lam_max / (self.l1_ratio or 1.0), self.l1_ratio)
 
 
 def scaled(record: Any, alpha: float, l1_ratio: float) -> Any:
-    """``record`` with lam and rho as scikit-learn counts them."""
+    """Return ``record`` with lam and rho from alpha and l1_ratio, in scikit-learn's convention."""
     return record(float(alpha) * l1_ratio, float(alpha) * (1.0 - l1_ratio))
 
 
 @part(Penalty)
 class AutoElasticNet(NamedTuple):
-    """An elastic net to be: ``fraction`` of lam_max, the smallest L1 weight that selects nothing on the pilot rows."""
+    """An elastic net with open strength: its L1 weight is a fraction of lam_max.
+
+    lam_max is the smallest L1 weight that selects no feature on the pilot rows.
+
+    Parameters
+    ----------
+    fraction : float
+        The L1 weight as a share of lam_max.
+    l1_ratio : float
+        The share of the L1 term, as in scikit-learn.
+    pen : ndarray or None
+        The weight of each feature in the L1 norm.  None: all 1.
+    """
 
     fraction: float
     l1_ratio: float = 1.0
@@ -60,6 +82,6 @@ class AutoElasticNet(NamedTuple):
     has_strength = Auto.has_strength
 
     def at(self, lam_max: float) -> ElasticNet | WeightedElasticNet:
-        """The elastic net for this lam_max: L1 weight ``fraction * lam_max``, the L2 weight that l1_ratio implies."""
+        """Return the elastic net with L1 weight ``fraction * lam_max`` and the L2 weight that l1_ratio implies."""
         alpha = self.fraction * lam_max / (self.l1_ratio if self.l1_ratio > 0.0 else 1.0)
         return elastic_net(alpha, self.l1_ratio, self.pen)

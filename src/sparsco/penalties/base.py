@@ -1,4 +1,4 @@
-"""The vocabulary of penalties: what kernels and optimizers ask of one, on single weights and on whole arrays."""
+"""The operations of penalties that kernels and optimizers use, on single weights and on whole arrays."""
 
 from __future__ import annotations
 
@@ -10,29 +10,31 @@ from ..parts.contracts import falls, feature_weight, prox, stepped, strength
 
 
 def restricted(penalty: Any, features: Any) -> Any:
-    """The penalty of some features, where it treats each by itself."""
+    """Return the penalty of some features, for a penalty that treats each feature alone."""
     if penalty.pen is None:
         return penalty
     return penalty._replace(pen=np.asarray(penalty.pen)[features])
 
 
 def prox_all(penalty: Any, W: np.ndarray, s: Any) -> np.ndarray:
-    """argmin_U ||U - W||^2 / 2 + s r(U) over whole arrays, (d,) or (d, m).
+    """Return argmin_U ||U - W||^2 / 2 + s r(U) over whole arrays, (d,) or (d, m).
 
-    ``s`` is a number; where ``coarsened`` leaves it as it is, an array.
+    ``s`` is a number, or an array that ``coarsened`` leaves unchanged.
     """
     return penalty.prox_all(W, s)
 
 
 def prox_with_l2(penalty: Any, W: np.ndarray, s: float) -> np.ndarray:
-    """argmin_U ||U - W||^2 / 2 + s psi(U), the L2 term included."""
+    """Return argmin_U ||U - W||^2 / 2 + s psi(U), the L2 term included."""
     decay = 1.0 / (1.0 + s * penalty.rho)
     return prox_all(penalty, W * decay, s * decay)
 
 
 def bounds(penalty: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the largest value of each weight, where the penalty treats each by itself: the points of its
-    set that are nearest to far away."""
+    """Return the least and the largest value of each weight that a separable penalty allows.
+
+    These are the points of its set that are nearest to -1e100 and 1e100.  Other penalties have infinite bounds here.
+    """
     far = np.full(d, 1e100)
     if penalty.kind != "separable":
         return -np.inf * far, np.inf * far
@@ -41,7 +43,7 @@ def bounds(penalty: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def checked(penalty: Any, d: int) -> Any:
-    """The record with lists made arrays, for d features; refused with one sentence where it makes no sense."""
+    """Return the record validated for d features, with lists converted to arrays; raise if it is invalid."""
     if penalty.strength_is_open:
         return penalty
     name, lists = type(penalty).__name__, {}
@@ -62,22 +64,22 @@ def checked(penalty: Any, d: int) -> Any:
 
 
 def is_of_fixed_width(penalty: Any) -> bool:
-    """Whether the record has something for each feature, so that none may come later."""
+    """Return whether the record has an array with one value per feature, so that no feature may be added later."""
     return any(isinstance(field, np.ndarray | list | tuple) for field in penalty)
 
 
 def beside(values: np.ndarray, W: np.ndarray) -> np.ndarray:
-    """One value per feature, in a shape that goes with W."""
+    """Return one value per feature in a shape that broadcasts with W."""
     return values if W.ndim == 1 else values[:, None]
 
 
 def l2_terms(penalty: Any, w: np.ndarray) -> Any:
-    """(rho / 2) ||w||^2; nothing is read where there is no such term."""
+    """Return (rho / 2) ||w||^2; w is not read where rho = 0."""
     return 0.5 * penalty.rho * np.square(w).sum(0) if penalty.rho else 0.0
 
 
 def soft(v: Any, s: Any) -> Any:
-    """S(v, s) = sign(v) max(|v| - s, 0) for arrays."""
+    """Return the soft threshold S(v, s) = sign(v) max(|v| - s, 0) of arrays."""
     return np.sign(v) * np.maximum(np.abs(v) - s, 0.0)
 
 def half_square(penalty: Any, W: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""Sets that weights stay in: boxes and balls."""
+"""Constraints on the weights: boxes and balls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ from .base import beside, half_square
     high="the largest value, one number or one for each feature",
 )
 class Box(NamedTuple):
-    """low <= w_j <= high, and (rho / 2) ||w||^2; bounds are numbers or arrays, one for each feature."""
+    """The box constraint low <= w_j <= high, plus (rho / 2) ||w||^2.
+
+    Parameters
+    ----------
+    low, high : float or ndarray
+        The bounds: one number, or one for each feature.
+    rho : float
+        The weight of the L2 term.
+    """
 
     low: Any
     high: Any
@@ -45,9 +53,14 @@ class Box(NamedTuple):
 
 @part(Penalty, radius="of the ball; None: the norm of a ridge regression on the first rows")
 class L1Ball(NamedTuple):
-    """||W||_1 <= radius over all weights together, and (rho / 2) ||W||^2.
+    """The L1 ball constraint ||W||_1 <= radius over all weights together, plus (rho / 2) ||W||^2.
 
-    Where the radius is None it is that of a ridge regression on the pilot rows.
+    Parameters
+    ----------
+    radius : float or None
+        The radius.  None: the L1 norm of a ridge regression on the pilot rows.
+    rho : float
+        The weight of the L2 term.
     """
 
     radius: float | None
@@ -63,7 +76,7 @@ class L1Ball(NamedTuple):
             _check_radius(penalty)
 
     def resolve(penalty, norm):
-        """The record with its radius; ``norm()`` gives the L1 norm of a ridge regression."""
+        """Return the record with its radius; ``norm()`` returns the L1 norm of a ridge regression."""
         return penalty._replace(radius=norm() or 1.0) if penalty.radius is None else penalty
 
     def prox_all(penalty, W, s):
@@ -75,7 +88,15 @@ class L1Ball(NamedTuple):
 
 @part(Penalty, radius="of the ball")
 class L2Ball(NamedTuple):
-    """||W||_2 <= radius over all weights together, and (rho / 2) ||W||^2."""
+    """The L2 ball constraint ||W||_2 <= radius over all weights together, plus (rho / 2) ||W||^2.
+
+    Parameters
+    ----------
+    radius : float
+        The radius.
+    rho : float
+        The weight of the L2 term.
+    """
 
     radius: float
     rho: float = 0.0
@@ -98,5 +119,5 @@ def _check_radius(penalty: Any) -> None:
 
 
 def _inside(penalty: Any, W: np.ndarray, norm: float) -> float:
-    """The L2 term inside the ball, to rounding, and infinity outside."""
+    """Return the L2 term inside the ball, up to rounding, and infinity outside."""
     return half_square(penalty, W) if norm <= penalty.radius * (1.0 + 1e-9) else np.inf

@@ -1,4 +1,4 @@
-"""Penalties that tie weights together: by groups of features, by the outputs of a feature, or by rank."""
+"""Penalties that couple weights: by groups of features, by the outputs of a feature, or by rank."""
 
 from __future__ import annotations
 
@@ -14,13 +14,23 @@ from .base import beside, half_square, soft
 
 @inlined
 def _length(v):
-    """The norm over all lanes, never 0."""
+    """Return the norm over all lanes, at least 1e-300."""
     return maximum(sqrt(total(v * v)), 1e-300)
 
 
 @part(Penalty)
 class RowGroup(NamedTuple):
-    """lam sum_j ||W_j||_2 + (rho / 2) ||W||^2, W_j all outputs of feature j: it is in or out for all of them."""
+    """The row-group lasso lam sum_j ||W_j||_2 + (rho / 2) ||W||^2, W_j all outputs of feature j.
+
+    A feature is selected for all outputs or for none.
+
+    Parameters
+    ----------
+    lam : float
+        The weight of the group norms.
+    rho : float
+        The weight of the L2 term.
+    """
 
     lam: float
     rho: float = 0.0
@@ -43,7 +53,7 @@ class RowGroup(NamedTuple):
         return M.max(1, keepdims=True)
 
     def dual_norm(G):
-        """The least lam at which W = 0 is optimal for the gradient G there."""
+        """Return the least lam at which W = 0 is optimal for the gradient G there."""
         return float(_norms(G).max(initial=0.0))
 
 
@@ -53,10 +63,20 @@ class RowGroup(NamedTuple):
     sized="whether a group's norm counts times the root of its size",
 )
 class GroupL1(NamedTuple):
-    """lam sum_g sqrt(|g|) ||W_g||_2 + (rho / 2) ||W||^2: ``groups`` has each feature's group, a whole number from 0 on.
+    """The group lasso lam sum_g sqrt(|g|) ||W_g||_2 + (rho / 2) ||W||^2.
 
-    A group is in or out with all its features and outputs.  ``sized=False`` leaves out the factor sqrt(|g|), with |g|
-    the number of features.
+    A group is selected with all its features and outputs, or not at all.
+
+    Parameters
+    ----------
+    lam : float
+        The weight of the group norms.
+    groups : ndarray
+        Each feature's group, a whole number from 0 on.
+    rho : float
+        The weight of the L2 term.
+    sized : bool
+        Whether a group's norm has the factor sqrt(|g|), with |g| the number of its features.
     """
 
     lam: float
@@ -96,7 +116,23 @@ class GroupL1(NamedTuple):
     sized="whether a group's norm counts times the root of its size",
 )
 class SparseGroup(NamedTuple):
-    """lam (share ||W||_1 + (1 - share) sum_g sqrt(|g|) ||W_g||_2) + (rho / 2) ||W||^2: sparse groups, sparse inside."""
+    """The sparse group lasso lam (share ||W||_1 + (1 - share) sum_g sqrt(|g|) ||W_g||_2) + (rho / 2) ||W||^2.
+
+    It selects few groups, and few features inside a group.
+
+    Parameters
+    ----------
+    lam : float
+        The weight of the L1 norm and the group norms together.
+    groups : ndarray
+        Each feature's group, a whole number from 0 on.
+    share : float
+        The share of the L1 norm, from 0 to 1.
+    rho : float
+        The weight of the L2 term.
+    sized : bool
+        Whether a group's norm has the factor sqrt(|g|), with |g| the number of its features.
+    """
 
     lam: float
     groups: np.ndarray
@@ -128,7 +164,15 @@ class SparseGroup(NamedTuple):
 
 @part(Penalty)
 class TraceNorm(NamedTuple):
-    """lam ||W||_* + (rho / 2) ||W||^2, ||W||_* the sum of W's singular values: W has low rank."""
+    """The trace norm lam ||W||_* + (rho / 2) ||W||^2, ||W||_* the sum of W's singular values: W gets low rank.
+
+    Parameters
+    ----------
+    lam : float
+        The weight of the trace norm.
+    rho : float
+        The weight of the L2 term.
+    """
 
     lam: float
     rho: float = 0.0
@@ -143,7 +187,7 @@ class TraceNorm(NamedTuple):
         if rows.size:
             U, sizes, Vt = np.linalg.svd(W[rows].reshape(rows.size, -1), full_matrices=False)
             kept = sizes - s * penalty.lam
-            rank = np.count_nonzero(kept > sizes[0] * max(W.shape) * np.finfo(float).eps)  # what can be told from 0
+            rank = np.count_nonzero(kept > sizes[0] * max(W.shape) * np.finfo(float).eps)  # above rounding error
             out[rows] = ((U[:, :rank] * kept[:rank]) @ Vt[:rank]).reshape(W[rows].shape)
         return out
 
@@ -152,16 +196,16 @@ class TraceNorm(NamedTuple):
         return penalty.lam * sizes.sum() + half_square(penalty, W)
 
     def dual_norm(G):
-        """The least lam at which W = 0 is optimal for the gradient G there."""
+        """Return the least lam at which W = 0 is optimal for the gradient G there."""
         return float(np.linalg.norm(G, 2)) if G.size else 0.0
 
 def _norms(W: np.ndarray) -> np.ndarray:
-    """The norm of each row, in a shape that goes with W."""
+    """Return the norm of each row, in a shape that broadcasts with W."""
     return np.abs(W) if W.ndim == 1 else np.sqrt(np.square(W).sum(1, keepdims=True))
 
 
 def _shrunk(norms: np.ndarray, s: Any) -> np.ndarray:
-    """The factor max(1 - s / norm, 0) by which a vector of this norm shrinks."""
+    """Return the factor max(1 - s / norm, 0) by which a vector of this norm shrinks."""
     return np.maximum(1.0 - np.divide(s, norms, out=np.ones_like(norms), where=norms > s), 0.0)
 
 
@@ -175,6 +219,6 @@ def _group_norms(penalty: Any, W: np.ndarray) -> np.ndarray:
 
 
 def _sizes(penalty: Any) -> np.ndarray:
-    """The factor of each group's norm."""
+    """Return the factor of each group's norm."""
     counts = np.bincount(penalty.groups)
     return np.sqrt(counts) if penalty.sized else np.ones(len(counts))

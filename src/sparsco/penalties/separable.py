@@ -1,4 +1,4 @@
-"""Penalties that treat one weight at a time."""
+"""Penalties that treat each weight alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from .base import l2_terms
 
 @part(Penalty)
 class ElasticNet(NamedTuple):
-    """lam ||w||_1 + (rho / 2) ||w||^2: L1 with ``rho = 0``, L2 with ``lam = 0``."""
+    """The elastic net lam ||w||_1 + (rho / 2) ||w||^2: L1 with ``rho = 0``, L2 with ``lam = 0``.
+
+    Parameters
+    ----------
+    lam : float
+        The weight of the L1 norm.
+    rho : float
+        The weight of the L2 term.
+    """
 
     lam: float
     rho: float = 0.0
@@ -30,7 +38,17 @@ class ElasticNet(NamedTuple):
 
 @part(Penalty, pen="the weight of each feature in the L1 norm, at least 0")
 class WeightedElasticNet(NamedTuple):
-    """lam * sum_j pen_j |w_j| + (rho / 2) ||w||^2, a weight ``pen_j >= 0`` for each feature."""
+    """The elastic net with feature weights, lam * sum_j pen_j |w_j| + (rho / 2) ||w||^2.
+
+    Parameters
+    ----------
+    lam : float
+        The weight of the L1 norm.
+    rho : float
+        The weight of the L2 term.
+    pen : ndarray
+        The weight ``pen_j >= 0`` of each feature in the L1 norm.
+    """
 
     lam: float
     rho: float
@@ -46,17 +64,25 @@ class WeightedElasticNet(NamedTuple):
         return penalty.lam * (pen * np.abs(w)).sum(0) + l2_terms(penalty, w)
 
     def feature_weights(penalty, d: int) -> np.ndarray:  # noqa: N805
-        """pen as a vector."""
+        """Return pen as a vector."""
         return np.asarray(penalty.pen, dtype=np.float64)
 
 
 _AT_ONCE = 1e300
-"""Falls so fast that it is never seen: finite, since it meets zeros."""
+"""The rate of an immediate fall to zero; finite, because it is multiplied by zeros."""
 
 
 @part(Penalty)
 class NonNegative(NamedTuple):
-    """lam sum_j w_j + (rho / 2) ||w||^2 over w >= 0."""
+    """The nonnegative elastic net, lam sum_j w_j + (rho / 2) ||w||^2 over w >= 0.
+
+    Parameters
+    ----------
+    lam : float
+        The weight of the L1 norm.
+    rho : float
+        The weight of the L2 term.
+    """
 
     lam: float
     rho: float = 0.0
@@ -75,20 +101,20 @@ class NonNegative(NamedTuple):
         return np.where((w >= 0.0).all(0), value, np.inf)
 
     def dual_norm(G):
-        """The least lam at which w = 0 is optimal for the gradient G there."""
+        """Return the least lam at which w = 0 is optimal for the gradient G there."""
         return float((-G).max(initial=0.0))
 
 def elastic_net(alpha: float, l1_ratio: float, pen: np.ndarray | None = None) -> ElasticNet | WeightedElasticNet:
-    """alpha (l1_ratio ||w||_1 + (1 - l1_ratio) / 2 ||w||^2), as scikit-learn counts."""
+    """Return alpha (l1_ratio ||w||_1 + (1 - l1_ratio) / 2 ||w||^2), in scikit-learn's convention."""
     lam, rho = float(alpha) * l1_ratio, float(alpha) * (1.0 - l1_ratio)
     return ElasticNet(lam, rho) if pen is None else WeightedElasticNet(lam, rho, pen)
 
 
 def L1(lam: float) -> ElasticNet:  # noqa: N802
-    """The L1 norm: an elastic net without the L2 term."""
+    """Return the L1 norm: an elastic net without the L2 term."""
     return ElasticNet(lam, 0.0)
 
 
 def L2(rho: float) -> ElasticNet:  # noqa: N802
-    """Half the squared Euclidean norm: an elastic net without the L1 term; nothing becomes zero."""
+    """Return half the squared Euclidean norm: an elastic net without the L1 term; no weight becomes zero."""
     return ElasticNet(0.0, rho)

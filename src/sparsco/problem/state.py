@@ -108,7 +108,7 @@ class Problem(NamedTuple):
     lams: np.ndarray | None = None
     """The L1 weight of each lane, where lanes differ."""
     single: bool = False
-    """Whether lanes are float32."""
+    """Return whether lanes are float32."""
 
     @property
     def lanes(self) -> Any:
@@ -144,7 +144,7 @@ class Problem(NamedTuple):
 
     @property
     def is_followed(self) -> bool:
-        """Whether each iterate is compared with a point."""
+        """Return whether each iterate is compared with a point."""
         return bool(follows(self.watch))
 
     def at(self, features: Any) -> Problem:
@@ -174,7 +174,7 @@ def slices(d: int, length: int = 1 << 17) -> list[slice]:
 
 
 def is_coupled(problem: Problem) -> bool:
-    """Whether the models of a problem have to be converted together, by maps of whole arrays."""
+    """Return whether the models of a problem have to be converted together, by maps of whole arrays."""
     return problem.loss.couples or not problem.penalty.is_absolute
 
 
@@ -357,7 +357,7 @@ def spare(watch: Any) -> int:
 
 @constant
 def follows(watch: Any) -> int:
-    """Whether a kernel looks at each step whether its iterate is one to keep."""
+    """Return whether a kernel looks at each step whether its iterate is one to keep."""
     return 0
 
 

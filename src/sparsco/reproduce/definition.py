@@ -103,7 +103,7 @@ class Experiment(NamedTuple):
     differs: tuple[dict[str, Any], ...]
     claims: tuple[Claim, ...]
     is_judged: bool
-    """Whether cells are: not on other data than the paper's."""
+    """Return whether cells are: not on other data than the paper's."""
     is_quick: bool
     axis: str
     """What curves are drawn over."""
@@ -253,7 +253,7 @@ def _with_pairs(
 
 
 def has_pairs(key: str) -> bool:
-    """Whether an experiment is about two digits."""
+    """Return whether an experiment is about two digits."""
     runs = _read(key)["runs"]
     return any("pair" in _read(each)["runs"]["problem"] for each in ([key] if isinstance(runs, dict) else runs))
 

@@ -128,7 +128,7 @@ def _warm_up(problem: Any, kind: str, methods: dict[str, dict[str, Any]]) -> Non
 
 
 def _learns(method: dict[str, Any]) -> bool:
-    """Whether a method has runs of its own."""
+    """Return whether a method has runs of its own."""
     return method.get("preset", "exact") != "exact"
 
 

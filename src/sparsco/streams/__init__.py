@@ -120,7 +120,7 @@ def _opened(source: Any, format: str | None, **options: Any) -> Stream:
 
 
 def can_be_cut(path: str, format: str | None = None) -> bool:
-    """Whether any lines of a file can be read without those before them, as with the option ``span``."""
+    """Return whether any lines of a file can be read without those before them, as with the option ``span``."""
     return not is_cache(path) and (format or _format_of(path)) in ("libsvm", "vw") and not is_packed(path)
 
 

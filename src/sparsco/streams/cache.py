@@ -78,7 +78,7 @@ class CacheStream(Stream):
         return self.manifest["identity"]
 
     def is_stale(self) -> bool:
-        """Whether a file of the source is there and is not what it was."""
+        """Return whether a file of the source is there and is not what it was."""
         return any(not is_same(file) for file in files_of(self.identity()) if os.path.exists(file["path"]))
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
@@ -271,7 +271,7 @@ class CachedStream(Stream):
 
     @property
     def is_cached(self) -> bool:
-        """Whether the next pass is read from the cache."""
+        """Return whether the next pass is read from the cache."""
         return self._cache is not None
 
     def remarks(self) -> list[str]:
@@ -362,7 +362,7 @@ def default_folder(identity: dict[str, Any]) -> Path:
 
 
 def _is_of(cache: CacheStream, source: Stream) -> bool:
-    """Whether a cache has the rows of a source as it is now.
+    """Return whether a cache has the rows of a source as it is now.
 
     A source may begin with more names than the cache did, as when reading goes on, if those are the cache's first ones:
     then both give every name the same column.
@@ -379,12 +379,12 @@ def _is_of(cache: CacheStream, source: Stream) -> bool:
 
 
 def is_cache(path: str) -> bool:
-    """Whether a path is a cache's folder."""
+    """Return whether a path is a cache's folder."""
     return os.path.isfile(os.path.join(path, MANIFEST))
 
 
 def is_same(file: dict[str, Any]) -> bool:
-    """Whether a file has the size and time noted."""
+    """Return whether a file has the size and time noted."""
     stat = os.stat(file["path"])
     return (stat.st_size, stat.st_mtime_ns) == (file["size"], file["mtime_ns"])
 

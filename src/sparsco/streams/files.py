@@ -44,7 +44,7 @@ class Block(NamedTuple):
     read: int
     """Bytes read of all files so far, as they lie on disk."""
     waits: bool = False
-    """Whether the next one is still to be written, by whoever feeds standard input."""
+    """Return whether the next one is still to be written, by whoever feeds standard input."""
 
 
 def paths_of(source: Any) -> list[str]:
@@ -64,7 +64,7 @@ def paths_of(source: Any) -> list[str]:
 
 
 def is_paths(source: Any) -> bool:
-    """Whether a source is a path or a list of paths."""
+    """Return whether a source is a path or a list of paths."""
     if isinstance(source, list | tuple):
         return bool(source) and all(isinstance(each, str | os.PathLike) for each in source)
     return isinstance(source, str | os.PathLike)
@@ -193,7 +193,7 @@ def _both(path: str, called: str) -> Iterator[tuple[Any, Any]]:
 
 
 def is_of_system(error: Exception) -> bool:
-    """Whether the operating system raised an error; what gzip and Arrow raise about damaged files has no number."""
+    """Return whether the operating system raised an error; what gzip and Arrow raise about damaged files has no number."""
     return isinstance(error, OSError) and error.errno is not None
 
 
@@ -290,7 +290,7 @@ class _Awaited:
     """Standard input, of which as much is read at a time as is there."""
 
     waits = False
-    """Whether there was no more."""
+    """Return whether there was no more."""
 
     def __init__(self, stream: Any, raw: Any, whole_first: bool) -> None:
         self.stream, self.raw, self.whole = stream, raw, whole_first
@@ -347,7 +347,7 @@ def spans(path: str, pieces: int) -> list[tuple[int, int]]:
 
 
 def is_packed(path: str) -> bool:
-    """Whether a file is compressed, by its first bytes."""
+    """Return whether a file is compressed, by its first bytes."""
     with open(path, "rb") as raw:
         head = raw.read(6)
     return any(head.startswith(magic) for magic in COMPRESSIONS.values())

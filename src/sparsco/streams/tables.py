@@ -139,7 +139,7 @@ def _types(schema: Any) -> dict[str, Any]:
 
 
 def is_table(source: Any) -> bool:
-    """Whether a source is a table in memory."""
+    """Return whether a source is a table in memory."""
     return hasattr(source, "__arrow_c_stream__") or type(source).__module__.partition(".")[0] in ("pandas", "polars")
 
 
