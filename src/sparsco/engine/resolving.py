@@ -51,11 +51,11 @@ def resolve(asked: Asked, rows: PilotRows, warn: Warn) -> Resolved:
     refuse(penalty_reason(asked.optimizer, problem.penalty))
     refuse(models_reason(asked.optimizer, problem.m))
     asked.optimizer.check(problem)
-    prepared = asked.optimizer.prepared(problem, pilot, rows.matrix, rows.weights)
-    step = _step(problem, *prepared, asked.step)
-    optimizer = _optimizer(problem, *prepared, step, asked.conversion)
+    prepared, own_pilot = asked.optimizer.prepared(problem, pilot, rows.matrix, rows.weights)
+    step = _step(problem, prepared, own_pilot, asked.step)
+    optimizer = _optimizer(problem, prepared, own_pilot, step, asked.conversion)
     _warn_of_sweeps(problem, optimizer, warn)
-    return Resolved(problem, optimizer, step, pilot, prepared)
+    return Resolved(problem, optimizer, step, pilot, (prepared, own_pilot))
 
 
 def _measure(problem: Problem, rows: PilotRows, needs_curvature: bool) -> Pilot:
