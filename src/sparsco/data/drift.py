@@ -1,8 +1,8 @@
-"""Whether the rows of a stream are in a random order: labels and features compared with the number of the row.
+"""A test of whether the rows of a stream are in random order: labels and features against the number of the row.
 
-Sums over consecutive parts of the stream are kept, in constant memory: whenever there are too many parts, neighbours
-become one.  The measure is the share of a value's variance that lies between the parts, which is about 0 for rows in a
-random order and 1 for rows that are sorted by the value.
+Sums over consecutive parts of the stream are kept in constant memory: if there are too many parts, neighbours are
+merged.  The measure is the share of a value's variance that is between the parts.  It is about 0 for rows in a random
+order and 1 for rows that are sorted by the value.
 """
 
 from __future__ import annotations
@@ -16,24 +16,28 @@ from .rows import Matrix
 _PARTS, _PART_ROWS = 64, 256
 _LABELS, _BUCKETS = 256, 1024
 _SOME, _MOST = 0.1, 0.5
-"""Shares of the variance: from the first on labels are worth a sentence, from the second on features are, and labels
-count as sorted."""
+"""Shares of the variance: above the first, labels get a warning; above the second, features do.
+
+Above the second, labels count as sorted.
+"""
 
 
 class Drift:
-    """Sums of labels and features by part of a stream."""
+    """Sums of labels and features by part of a stream; a training run owns it."""
 
     def __init__(self, classifies: bool) -> None:
         self.classifies, self.size = classifies, _PART_ROWS
         self.codes: dict[Any, int] = {}
-        """Of labels, in the order in which they appear; all beyond the first few share one."""
+        """The codes of labels in the order of their appearance; all labels beyond the first few share one."""
         self.labels = np.zeros((_PARTS, 3, _LABELS if classifies else 1))
-        """For each part how many rows there are, and the sums and the sums of squares of values: of numbers, or of 1
-        for rows that have a label."""
+        """The number of rows of each part, and the sums and the sums of squares of their values.
+
+        Values are numbers, or 1 for rows that have a label.
+        """
         self.features = np.zeros((_PARTS, 3, _BUCKETS))
 
     def add_labels(self, row: int, y: np.ndarray) -> None:
-        """Count the labels of consecutive rows, the first of them number ``row``."""
+        """Add the labels of consecutive rows, the first of which has the number ``row``."""
         self._make_room(row + len(y))
         parts, values = (row + np.arange(len(y))) // self.size, np.ones(len(y))
         codes = np.zeros(len(y), np.int64)
@@ -48,7 +52,7 @@ class Drift:
         self.labels[:, 0] += np.bincount(parts, minlength=_PARTS)[:, None]
 
     def add_features(self, row: int, matrix: Matrix) -> None:
-        """Count the features of some rows of one part, the first of them number ``row``."""
+        """Add the features of some rows of one part, the first of which has the number ``row``."""
         self._make_room(row + len(matrix))
         part = np.full(len(matrix.data), row // self.size)
         _add(self.features, part, matrix.indices.astype(np.int64) % _BUCKETS, matrix.data)
@@ -63,16 +67,16 @@ class Drift:
 
     @property
     def is_sorted(self) -> bool:
-        """Whether rows come label by label: then it says nothing that the next ones are predicted well."""
+        """Return whether rows come label by label; good predictions of the next rows mean nothing then."""
         return self.classifies and (len(self.codes) == 1 or self._of_labels() > _MOST)
 
     def _of_labels(self) -> float:
-        """The share of the labels' variance that lies between parts."""
+        """Return the share of the labels' variance that is between parts."""
         between, total = _spread(self.labels)
         return float(between.sum() / total.sum()) if total.sum() > 0.0 else 0.0
 
     def sentence(self) -> str:
-        """What depends on the number of the row; empty where nothing does."""
+        """Return a phrase that names what depends on the number of the row; an empty string if nothing does."""
         share = self._of_labels()
         if share > _SOME:
             what = "the labels" if self.classifies else "the targets"
@@ -92,7 +96,10 @@ def _add(sums: np.ndarray, parts: np.ndarray, columns: np.ndarray, values: np.nd
 
 
 def _spread(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each value the sum of squared distances between the means of parts and that of all, and in all."""
+    """Return two sums of squares for each value: between the means of the parts, and over all rows.
+
+    Both are squared distances from the mean over all rows.
+    """
     rows, first, second = sums.sum(0)
     mean = first / np.maximum(rows, 1.0)
     part_mean = sums[:, 1] / np.maximum(sums[:, 0], 1.0)

@@ -1,6 +1,6 @@
-"""Counter-based randomness: every draw is a function of (seed, purpose, row number) and of nothing else.
+"""Counter-based random numbers: every draw is a function of (seed, purpose, row number) and of nothing else.
 
-So a draw does not depend on how a stream was cut into chunks, on what was drawn before, or on the process that draws.
+So a draw does not depend on the chunks of a stream, on earlier draws, or on the process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MASK = (1 << 64) - 1
 
 
 class Purpose(IntEnum):
-    """What a draw is for; draws for different purposes are independent."""
+    """The purpose of a draw; draws for different purposes are independent."""
 
     RESERVOIR = 1
     GUARD = 2
@@ -34,36 +34,43 @@ class Purpose(IntEnum):
 
 @inlined
 def _mix(z: Any) -> Any:
-    """The finaliser of splitmix64, a bijection of the 64-bit numbers."""
+    """Return the finaliser of splitmix64, a bijection of the 64-bit numbers."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
 
 
 def key(seed: int, purpose: int) -> np.ndarray:
-    """What seed and purpose contribute to every draw, as one uint64 in an array (whose arithmetic wraps silently)."""
+    """Return the key of a seed and a purpose for ``draw``, as one uint64 in an array, whose arithmetic wraps silently.
+    """
     seeded = _mix(np.array([(seed + 1) * _GOLDEN & _MASK], np.uint64))
     return _mix(seeded + np.uint64((int(purpose) + 1) * _GOLDEN & _MASK))
 
 
 @inlined
 def draw(key: Any, numbers: Any) -> Any:
-    """64 random bits for each number, uint64 in and out.  Different numbers give different bits: no ties."""
+    """Return 64 random bits for each number, uint64 in and out.
+
+    Different numbers give different bits: there are no ties.
+    """
     return _mix(numbers * np.uint64(_GOLDEN) + key)
 
 
 def bits(seed: int, purpose: int, numbers: ArrayLike) -> np.ndarray:
-    """64 random bits for each row number, as uint64."""
+    """Return 64 random bits for each row number, as uint64."""
     return draw(key(seed, purpose), np.asarray(numbers, dtype=np.int64).astype(np.uint64))
 
 
 def uniform(seed: int, purpose: int, numbers: ArrayLike) -> np.ndarray:
-    """A float64 in [0, 1) for each number."""
+    """Return a float64 in [0, 1) for each number."""
     return (bits(seed, purpose, numbers) >> np.uint64(11)) * 2.0**-53
 
 
 def seed_of(random_state: Any) -> int:
-    """A seed by scikit-learn's convention: from a number, a ``RandomState``, or for None NumPy's global one."""
+    """Return a seed by the convention of scikit-learn.
+
+    It is made from a number, from a ``RandomState``, or for None from the global one of NumPy.
+    """
     if isinstance(random_state, numbers.Integral):
         random_state = np.random.RandomState(int(random_state))
     elif random_state is None:

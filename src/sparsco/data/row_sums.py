@@ -9,7 +9,7 @@ from ..jit.dispatch import U, allocating_kernel, kernel
 
 @allocating_kernel
 def margins(indptr, indices, data, w, b):
-    """<w, x> + b for every row."""
+    """Return <w, x> + b for every row."""
     p = np.empty(indptr.size - 1)
     for i in range(p.size):
         s = b
@@ -21,7 +21,7 @@ def margins(indptr, indices, data, w, b):
 
 @allocating_kernel
 def moments(indptr, indices, data, c, h, d):
-    """sum_i c_i x_i and sum_i h_i x_i^2."""
+    """Return sum_i c_i x_i and sum_i h_i x_i^2."""
     g, H = np.zeros(d), np.zeros(d)
     for i in range(c.size):
         ci, hi = c[i], h[i]
@@ -34,7 +34,7 @@ def moments(indptr, indices, data, c, h, d):
 
 @kernel
 def add_gradient(indptr, indices, data, c, g):
-    """g += sum_i c_i x_i."""
+    """Add sum_i c_i x_i to g in place."""
     for i in range(c.size):
         ci = c[i]
         if ci != 0.0:
@@ -43,7 +43,10 @@ def add_gradient(indptr, indices, data, c, g):
 
 
 def largest_eigenvalue(indptr, indices, data, d, h, intercept=False):
-    """Of sum_i h_i x_i x_i^T by power iteration; ``intercept`` adds a last feature that is always 1."""
+    """Return the largest eigenvalue of sum_i h_i x_i x_i^T, by power iteration.
+
+    ``intercept`` adds a last feature that is always 1.
+    """
     v, last, norm = moments(indptr, indices, data, h, h, d)[1], h.sum() if intercept else 0.0, 0.0
     for _ in range(20):
         norm = np.hypot(_length(v), last)
@@ -56,5 +59,5 @@ def largest_eigenvalue(indptr, indices, data, d, h, intercept=False):
 
 
 def _length(v):
-    """||v||; linalg.norm would wake the threads of the BLAS."""
+    """Return ||v||; linalg.norm would start the threads of the BLAS."""
     return np.sqrt(np.square(v).sum())

@@ -1,4 +1,4 @@
-"""Examples as CSR: the only code that knows dense from sparse."""
+"""Rows as CSR matrices: the only code that distinguishes dense from sparse input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..jit.lanes import EIGHT, load, prefetch, store
 
 MAX_FEATURES = 2**32 - 1
 LARGEST = np.float64(1e75)
-"""Larger numbers are refused: fourth powers, which the optimizers sum, would overflow."""
+"""The largest number accepted; the optimizers sum fourth powers, and those of larger numbers would overflow."""
 
 
 class Matrix(NamedTuple):
@@ -27,7 +27,7 @@ class Matrix(NamedTuple):
         return len(self.indptr) - 1
 
     def take(self, order: np.ndarray) -> Matrix:
-        """A copy of the rows in ``order``; of rows that follow each other in one piece."""
+        """Return a copy of the rows in ``order``; consecutive rows are copied in one piece."""
         if len(order) and order[-1] - order[0] == len(order) - 1 and np.all(order[1:] > order[:-1]):
             indptr = self.indptr[order[0] : order[-1] + 2]
             part = slice(indptr[0], indptr[-1])
@@ -39,10 +39,10 @@ class Matrix(NamedTuple):
         return Matrix(indptr, self.indices[where], self.data[where], self.d)
 
     def to_scipy(self) -> sp.csr_array:
-        """The same rows as a scipy array.
+        """Return the rows as a scipy array.
 
-        Where indices do not ascend it is a copy: scipy may sort them, in place and together with the data, of which it
-        may have copied the one and not the other.
+        If indices do not ascend it is a copy.  Scipy may sort the indices in place and together with the data, and may
+        have copied only one of the two.
         """
         indices = self.indices.view(np.int32) if self.d < 2**31 else self.indices.astype(np.int64)
         rows = sp.csr_array((self.data, indices, self.indptr), shape=(len(self), self.d))
@@ -50,7 +50,7 @@ class Matrix(NamedTuple):
 
 
 def stack(parts: list[Matrix]) -> Matrix:
-    """Rows of several matrices, one below the other."""
+    """Return the rows of several matrices, one below the other."""
     if len(parts) == 1:
         return parts[0]
     counts = np.concatenate([[0], *(np.diff(part.indptr) for part in parts)])
@@ -63,11 +63,11 @@ def stack(parts: list[Matrix]) -> Matrix:
 
 
 def as_matrix(X: Any, wide: bool = False) -> Matrix:
-    """Rows from a dense array or any scipy sparse matrix or array, int32 or int64 indices, float32 or float64.
+    """Return rows from a dense array or any scipy sparse matrix or array, int32 or int64 indices, float32 or float64.
 
-    Entries keep their order.  Duplicate entries are summed and stored zeros dropped, on a copy; NaN, infinity and huge
-    values are refused.
-    ``wide`` leaves the indices as they are, for :mod:`sparsco.data.slots` to turn into smaller ones.
+    Entries keep their order.  Duplicate entries are summed and stored zeros are dropped, on a copy.  NaN, infinity and
+    huge values are refused.  ``wide`` leaves the indices as they are; :mod:`sparsco.data.slots` turns them into smaller
+    ones.
     """
     if isinstance(X, Matrix):
         return X
@@ -103,10 +103,10 @@ def as_matrix(X: Any, wide: bool = False) -> Matrix:
 
 
 def _hash_table(csr: sp.csr_array) -> tuple[np.ndarray, np.uint64, np.uint64]:
-    """An empty table for the columns of a row, and the factor and shift that give a column's place in it.
+    """Return an empty hash table for the columns of a row, and the factor and shift of its hash function.
 
-    It has at least twice as many places as the longest row has entries, of which few meet where rows are short; but no
-    more places than columns: then a column is its place.
+    The table has at least twice as many places as the longest row has entries, so that few entries of short rows
+    collide. It has no more places than columns; with as many, a column is its own place.
     """
     bits = max(12, min(2 * int(np.diff(csr.indptr).max(initial=1)), 2**31).bit_length())
     if csr.shape[1] <= 1 << bits:
@@ -115,9 +115,9 @@ def _hash_table(csr: sp.csr_array) -> tuple[np.ndarray, np.uint64, np.uint64]:
 
 
 def _summed(csr: sp.csr_array) -> sp.csr_array:
-    """A copy in which the entries of one row and column are one, at the place of the first: their sum.
+    """Return a copy in which the entries of one row and column are summed, at the place of the first.
 
-    What becomes of a row depends on that row alone, so that rows in chunks are summed as all of them at once.
+    The result for a row depends on that row alone, so rows in chunks give the same sums as all rows at once.
     """
     row = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
     order = np.lexsort((csr.indices, row))  # stable: the first entry leads
@@ -131,7 +131,7 @@ def _summed(csr: sp.csr_array) -> sp.csr_array:
 
 
 def _from_dense(X: np.ndarray) -> Matrix:
-    """The same for a dense array; one without zeros is not copied, only numbered."""
+    """Return a dense array as a Matrix; an array without zeros is not copied."""
     n, d = X.shape
     numbers = X.reshape(-1) if X.flags.writeable else X.ravel().copy()
     zeros, wild = _survey(numbers, LARGEST)
@@ -144,7 +144,7 @@ def _from_dense(X: np.ndarray) -> Matrix:
 
 
 def check_width(d: int) -> None:
-    """Refuse more columns than an index of four bytes can tell apart."""
+    """Raise a ValueError for more columns than an index of four bytes can distinguish."""
     if d > MAX_FEATURES:
         raise ValueError(
             f"X has {d} columns; at most {MAX_FEATURES} are supported: hash the features, or set storage='seen'."
@@ -152,7 +152,7 @@ def check_width(d: int) -> None:
 
 
 def check_numbers(data: np.ndarray, name: str) -> None:
-    """Refuse floats that are not finite or beyond LARGEST."""
+    """Raise a ValueError for floats that are not finite or beyond LARGEST."""
     if not np.all(np.abs(data) <= LARGEST):
         what = "NaN" if np.isnan(data).any() else "infinity" if np.isinf(data).any() else "huge values"
         raise ValueError(f"{name} has {what}: its numbers must be finite and at most {LARGEST:g} in magnitude.")
@@ -160,8 +160,11 @@ def check_numbers(data: np.ndarray, name: str) -> None:
 
 @kernel
 def _inspect(indptr, indices, data, largest, d):
-    """In one read: how many rows neither ascend nor descend, how many numbers are zero, how many too large; how many
-    rows begin or end outside of d columns."""
+    """Return four counts from one read of the rows.
+
+    They are the rows that neither ascend nor descend, the zeros, the numbers that are too large, and the rows that
+    begin or end outside of d columns.
+    """
     unordered, zeros, wild, outside, one = 0, 0, 0, 0, U(1)
     for i in range(indptr.size - 1):
         start, stop = U(indptr[U(i)]), U(indptr[U(i + 1)])
@@ -181,10 +184,10 @@ def _inspect(indptr, indices, data, largest, d):
 
 @kernel
 def _look_for_repetitions(indptr, indices, d, table, factor, shift):
-    """How many entries have a column that their row had before, and how many lie outside of d columns.
+    """Return the number of entries whose column their row had before, and of entries outside of d columns.
 
-    The table is of open addressing and has the position of the entry that came with a column; those of former rows are
-    taken for free places, so that it is never emptied.
+    The table uses open addressing and has the position of the entry that came with a column.  Entries of former rows
+    count as free places, so that the table is never cleared.
     """
     repeated, outside = 0, 0
     mask, one, low = U(table.size - 1), U(1), U(0xFFFFFFFF)
@@ -207,7 +210,7 @@ def _look_for_repetitions(indptr, indices, d, table, factor, shift):
 
 @kernel
 def _survey(numbers, largest):
-    """How many numbers are zero, how many too large."""
+    """Return the number of zeros and the number of values that are too large."""
     zeros, wild = 0, 0
     for p in range(numbers.size):
         zeros += numbers[U(p)] == 0.0
@@ -217,7 +220,7 @@ def _survey(numbers, largest):
 
 @allocating_kernel
 def _compress(X, indices, data):
-    """The numbers that are not zero, as CSR."""
+    """Return the numbers that are not zero, as CSR."""
     indptr, p = np.zeros(X.shape[0] + 1, np.int64), U(0)
     for i in range(U(X.shape[0])):
         for j in range(U(X.shape[1])):
@@ -230,7 +233,7 @@ def _compress(X, indices, data):
 
 @inlined
 def ask_for_row(indptr, indices, data, order, k):
-    """Ask for the beginning of a row that is to come: in a shuffled pass every row would have to be waited for."""
+    """Prefetch the beginning of a row that is needed soon; in a shuffled pass the CPU would wait for every row."""
     start = U(indptr[U(order[min(k + 2, order.size - 1)])])
     for line in range(4):
         prefetch(indices, start + U(16 * line))
@@ -240,7 +243,7 @@ def ask_for_row(indptr, indices, data, order, k):
 
 @allocating_kernel
 def squared_norms(indptr, data, order):
-    """||x_i||^2 for the rows in ``order``."""
+    """Return ||x_i||^2 for the rows in ``order``."""
     norms = np.empty(order.size)
     for k in range(order.size):
         s = 0.0
@@ -254,7 +257,10 @@ def margins(
     indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, w: np.ndarray, b: np.ndarray,
     order: np.ndarray | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """<w, x_i> + b for the rows in ``order``, or all, and the models of b (m,), which are the first columns of w."""
+    """Return <w, x_i> + b for the rows in ``order``, or all rows, and the models of b (m,).
+
+    The models are the first columns of w.
+    """
     order = np.arange(len(indptr) - 1) if order is None else order
     b, out = np.ascontiguousarray(b, np.float64), np.empty((len(order), len(b)))
     _margins(indptr, indices, data, order, np.ascontiguousarray(w).reshape(-1), w.shape[1], b, out.reshape(-1))
@@ -282,7 +288,7 @@ def _margins(indptr, indices, data, order, w, stride, b, out):
 
 @allocating_kernel
 def count_columns(w):
-    """Of each column of w how many numbers are not zero."""
+    """Return the number of nonzeros of each column of w."""
     counts = np.zeros(w.shape[1], np.int64)
     for j in range(U(w.shape[0])):
         for q in range(U(w.shape[1])):
@@ -292,8 +298,10 @@ def count_columns(w):
 
 @kernel
 def put_columns(w, ends, features, data):
-    """Where the columns of w are not zero, one column after the other: the first from ``ends[0]`` on, and so on, which
-    is then where it ended."""
+    """Store the nonzeros of the columns of w, one column after the other.
+
+    The nonzeros of column q are stored from ``ends[q]`` on; ``ends[q]`` is then the place after the last.
+    """
     for j in range(U(w.shape[0])):
         for q in range(U(w.shape[1])):
             if w[j, q] != 0.0:
@@ -318,7 +326,8 @@ def add_rows(indptr, indices, data, order, c, cells, first, total):
 
 @kernel
 def add_squared_rows(indptr, indices, data, order, h, cells, first, total):
-    """The same with x^2."""
+    """Add h_k x^2 to columns of ``cells`` for the rows in ``order``, row after row, and h_k to the intercept's total.
+    """
     at, m = U(first), U(h.shape[1])
     for k in range(order.size):
         i = U(order[k])

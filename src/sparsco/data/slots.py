@@ -1,9 +1,9 @@
 """The features of a stream: names or column numbers in, slots of the training state out.
 
-A slot is a feature's place in the training state.  Where storage follows the columns of X, a column is its slot.  Names
-get slots in a dict and columns in a hash table, in the order in which they are first seen: memory follows what occurs.
-
-Examples that come one at a time are only noted here, in plain lists, and become rows of a matrix a few hundred at once.
+A slot is the place of a feature in the training state.  If storage follows the columns of X, a column is its slot.
+Names get slots in a dict and columns in a hash table, in the order in which they are first seen: memory follows the
+features that occur.  Examples that come one at a time are queued here, in plain lists, and become rows of a matrix a
+few hundred at once.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ _MIX = U(0x9E3779B97F4A7C15)
 FREE = np.uint32(2**32 - 1)
 _AT_ONCE, _AHEAD = 1 << 14, 16
 _PER_ENTRY = 2
-"""An array of numbers for so many columns of a matrix per entry is no larger than the matrix."""
+"""The number of columns per entry of a matrix up to which an array with a number for each column is no larger than it.
+"""
 _LIMIT = float(LARGEST)
 _INT, _FLOAT = np.dtype(np.int64), np.dtype(np.float64)
 
 
 class Columns:
-    """Features are columns, and every column has room in the state: its number is its slot."""
+    """Features that are columns, each of which has room in the state: the number of a column is its slot."""
 
     seen = False
     _limit = 1 << 32
 
     def __init__(self) -> None:
         self.width = 0
-        """Columns of X: one more than the largest number so far."""
+        """The number of columns of X: one more than the largest column so far."""
         self._forget()
 
     def _forget(self) -> None:
@@ -49,12 +50,12 @@ class Columns:
 
     @property
     def room(self) -> int:
-        """Features of a model: slots, and one at least where they are made as columns come."""
+        """Return the number of features of a model: the slots, and at least one if slots are made as columns come."""
         return len(self)
 
     def note(self, x: Any) -> None:
-        """Take in one example; it is in ``drain``'s next matrix."""
-        try:  # two arrays of the usual types: one look at all numbers, in compiled code
+        """Queue one example; it is in the next matrix of ``drain``."""
+        try:  # two arrays of the usual types: one check of all numbers, in compiled code
             columns, values = x
             usual = columns.dtype is _INT and values.dtype is _FLOAT and columns.ndim == values.ndim == 1
             if usual and type(x) is tuple and fits(columns, values, self._limit, _LIMIT):
@@ -62,13 +63,13 @@ class Columns:
                 self._values.append(values.copy())
                 return
         except (AttributeError, TypeError, ValueError):
-            pass  # _pair knows better
+            pass  # _pair converts other types, or raises an error
         columns, values = self._pair(x)
         self._columns.append(columns)
         self._values.append(values)
 
     def unnote(self) -> None:
-        """Forget the last example."""
+        """Remove the last example from the queue."""
         self._columns.pop()
         self._values.pop()
 
@@ -85,7 +86,7 @@ class Columns:
                 raise ValueError(f"x has columns of type {columns.dtype}: they must be whole numbers.")
             columns = columns.astype(np.int64)
         if columns.size:
-            if not 0 <= np.bitwise_or.reduce(columns) < self._limit:  # a power of two: one look says both
+            if not 0 <= np.bitwise_or.reduce(columns) < self._limit:  # a power of two: one test for both bounds
                 raise ValueError(f"x has a column outside of 0 to {self._limit - 1}.")
             if not np.abs(values).sum() <= _LIMIT:  # repeated columns are summed
                 check_numbers(values, "x")
@@ -93,7 +94,7 @@ class Columns:
         return columns, values
 
     def drain(self) -> Matrix:
-        """The examples noted since the last time, as rows."""
+        """Return the queued examples as rows, and empty the queue."""
         lengths = np.array([len(columns) for columns in self._columns])
         columns, values = np.concatenate(self._columns).astype(np.int64), np.concatenate(self._values)
         self._forget()
@@ -101,45 +102,45 @@ class Columns:
         return self.place(_checked(Matrix(*tidied(lengths, columns, values), self.width)))
 
     def row(self, x: Any) -> Matrix:
-        """One example as a row of slots; features without a slot are left out."""
+        """Return one example as a row of slots; features without a slot are left out."""
         columns, values = self._pair(x)
         columns = columns.astype(np.int64)
         return self.find(_checked(Matrix(*tidied(np.array([len(columns)]), columns, values), self.width)))
 
     def place(self, matrix: Matrix) -> Matrix:
-        """The rows with slots for columns; new ones are made."""
+        """Return the rows with slots in place of columns; new slots are made."""
         check_width(self.width)
         return Matrix(matrix.indptr, matrix.indices.astype(np.uint32, copy=False), matrix.data, self.width)
 
     def find(self, matrix: Matrix) -> Matrix:
-        """The rows with slots for columns, those without a slot left out."""
+        """Return the rows with slots in place of columns; columns without a slot are left out."""
         if matrix.d <= self.width:
             return self.place(matrix)
         return without(matrix, matrix.indices < self.width, self.width)
 
     def only(self, slots: np.ndarray) -> Columns:
-        """For a model that learns no more and uses these slots."""
+        """Return the features of a model that learns no more and uses these slots."""
         return self
 
     def to_columns(self, slots: np.ndarray) -> np.ndarray:
-        """The columns in these slots."""
+        """Return the columns in these slots."""
         return slots
 
     def mark(self) -> Any:
-        """What ``back_to`` needs to undo what comes."""
+        """Return a mark of the current state for ``back_to``."""
         return self.width
 
     def back_to(self, mark: Any) -> None:
-        """Forget the columns that came since then."""
+        """Drop the columns that came after a mark."""
         self.width = mark
 
     def start(self, w: np.ndarray) -> np.ndarray:
-        """Weights of all columns, (columns, models), as those of the slots; each that is not zero has one then."""
+        """Return the weights of all columns, (columns, models), by slot; each nonzero weight has a slot then."""
         return w
 
 
 class SeenColumns(Columns):
-    """Features are columns with numbers up to 2^62; only those that occur have slots."""
+    """Features that are columns with numbers up to 2^62; only columns that occur have slots."""
 
     seen = True
     _limit = 1 << 62
@@ -154,7 +155,10 @@ class SeenColumns(Columns):
 
     @property
     def _table(self) -> np.ndarray:
-        """Open addressing: a slot in each entry, whose column is in _of_slot; made when it is first needed."""
+        """Return the hash table, which is made when it is first needed.
+
+        It uses open addressing: each entry is a slot, whose column is in _of_slot.
+        """
         made = self._made
         if made is None:  # several threads may each make one, and the last stays
             self._made = made = self._new_table()
@@ -176,7 +180,7 @@ class SeenColumns(Columns):
         return Matrix(matrix.indptr, slots, matrix.data, self.room)
 
     def make_slots(self, columns: np.ndarray) -> np.ndarray:
-        """The slots of int64 columns; new ones are made."""
+        """Return the slots of int64 columns; new slots are made."""
         out, at = np.empty(columns.size, np.uint32), 0
         while at < columns.size:
             some = columns[at : at + _AT_ONCE]
@@ -194,7 +198,10 @@ class SeenColumns(Columns):
             self._made = None
 
     def _new_table(self) -> np.ndarray:
-        """Twice to eight times as long as what is in it; nobody sees it before it is full."""
+        """Return a full hash table, twice to eight times as long as its content.
+
+        No other thread sees it before it is full.
+        """
         size = 1 << 10
         while size < 2 * self._used:
             size *= 4
@@ -213,7 +220,7 @@ class SeenColumns(Columns):
             self._used, self._made = used, None
 
     def slots_of(self, columns: np.ndarray) -> np.ndarray:
-        """The slots of int64 columns, -1 where there is none."""
+        """Return the slots of int64 columns, -1 for a column without one."""
         table = self._table
         return look_up(table, self._of_slot, columns, _starts(table, columns))
 
@@ -225,7 +232,7 @@ class SeenColumns(Columns):
         return SeenColumns().of(self._of_slot[slots], self.width)
 
     def of(self, columns: np.ndarray, width: int, names: Any = None) -> Self:
-        """The columns that a model uses."""
+        """Add the columns that a model uses, and return self."""
         self.width = width
         self.make_slots(columns.astype(np.int64, copy=False))
         self._of_slot = self._of_slot[: max(self._used, 1)].copy()
@@ -240,7 +247,7 @@ class SeenColumns(Columns):
 
 
 class Names:
-    """Features have names: whatever can be a key of a dict."""
+    """Features that have names: any keys of a dict."""
 
     seen = True
 
@@ -264,21 +271,21 @@ class Names:
 
     @property
     def room(self) -> int:
-        """Features of a model."""
+        """Return the number of features of a model."""
         return len(self)
 
     @property
     def width(self) -> int:
-        """Columns of a matrix of such rows: one for each name."""
+        """Return the number of columns of a matrix of such rows: one for each name."""
         return len(self._slots)
 
     @property
     def names(self) -> list[Any]:
-        """All names, by slot."""
+        """Return all names, by slot."""
         return list(self._slots)
 
     def note(self, x: Any) -> None:
-        """Take in one example, a dict of values or a list of tokens; it is in ``drain``'s next matrix."""
+        """Queue one example, a dict of values or a list of tokens; it is in the next matrix of ``drain``."""
         if type(x) is list:
             hash(tuple(x))
             values: Any = repeat(1.0, len(x))
@@ -289,12 +296,12 @@ class Names:
         self._lengths.append(len(x))
 
     def unnote(self) -> None:
-        """Forget the last example."""
+        """Remove the last example from the queue."""
         first = len(self._names) - self._lengths.pop()
         del self._names[first:], self._values[first:]
 
     def drain(self) -> Matrix:
-        """The examples noted since the last time, as rows."""
+        """Return the queued examples as rows, and empty the queue."""
         n = len(self._names)
         slots = np.fromiter(map(self._slots.__getitem__, self._names), np.int64, n)
         values, lengths = np.fromiter(self._values, np.float64, n), np.array(self._lengths)
@@ -302,40 +309,40 @@ class Names:
         return self.place(_checked(Matrix(*tidied(lengths, slots, values), self.width)))
 
     def row(self, x: Any) -> Matrix:
-        """One example as a row of slots; features without a slot are left out."""
+        """Return one example as a row of slots; features without a slot are left out."""
         values = repeat(1.0) if type(x) is list else _values(x)
         known = [(self._slots[name], value) for name, value in zip(x, values, strict=False) if name in self._slots]
         slots, data = np.array([slot for slot, _ in known], np.int64), np.array([value for _, value in known], float)
         return self.place(_checked(Matrix(*tidied(np.array([len(known)]), slots, data), self.width)))
 
     def place(self, matrix: Matrix) -> Matrix:
-        """The rows as they are: a column of a matrix is a slot."""
+        """Return the rows unchanged: a column of a matrix is a slot."""
         return Matrix(matrix.indptr, matrix.indices.astype(np.uint32, copy=False), matrix.data, self.width)
 
     find = place
 
     def only(self, slots: np.ndarray) -> Names:
-        """For a model that learns no more and uses these slots."""
+        """Return the features of a model that learns no more and uses these slots."""
         return Names().of(slots, len(slots), dict(enumerate(self.names)))
 
     def of(self, columns: np.ndarray, width: int, names: Mapping[int, Any]) -> Self:
-        """The names that a model uses, those of these columns."""
+        """Add the names of these columns, which a model uses, and return self."""
         for column in columns.tolist():
             self._slots[names[column]]  # noqa: B018  makes it
         return self
 
     def to_columns(self, slots: np.ndarray) -> np.ndarray:
-        """Slots are columns."""
+        """Return the slots, which are columns."""
         return slots
 
 
 def _slots(known: dict[Any, int]) -> defaultdict[Any, int]:
-    """Name to slot; one that is asked for and not there gets the next."""
+    """Return a dict of names to slots; a new name gets the next slot when it is looked up."""
     return defaultdict(count(len(known)).__next__, known)
 
 
 def _values(x: Any) -> Any:
-    """The values of a dict, numbers all of them."""
+    """Return the values of a dict; raise a ValueError if one of them is not a number."""
     if type(x) is not dict and not isinstance(x, Mapping):
         raise ValueError(
             f"x is a {type(x).__name__}, but the features of this stream have names: give a dict or a list of tokens."
@@ -355,14 +362,16 @@ def _checked(matrix: Matrix) -> Matrix:
 
 
 def without(matrix: Matrix, kept: np.ndarray, d: int) -> Matrix:
-    """The rows with some of their entries, slots as uint32."""
+    """Return the rows with the ``kept`` entries only, slots as uint32."""
     ends = np.append(0, np.cumsum(kept))[matrix.indptr]
     return Matrix(ends.astype(np.int64), matrix.indices[kept].astype(np.uint32), matrix.data[kept], d)
 
 
 @kernel
 def _fits(columns, values, limit, largest):
-    """Whether there is a value for each column, columns lie in [0, limit) and values within largest in all."""
+    """Return whether there is a value for each column, columns are in [0, limit), and the sum of |values| is at most
+    largest.
+    """
     good, total = columns.size == values.size, 0.0
     for i in range(min(columns.size, values.size)):
         good &= (columns[i] >= 0) & (columns[i] < limit)
@@ -371,12 +380,15 @@ def _fits(columns, values, limit, largest):
 
 
 fits = _fits.cached
-"""Without the search for records of the user's among the arguments, which takes longer than the work."""
+"""The compiled ``_fits`` without the search for user records among the arguments, which takes longer than the work."""
 
 
 @allocating_kernel
 def tidied(lengths, keys, values):
-    """Rows one behind the other as CSR: sorted by key, repeated keys summed, zeros dropped; the arrays are reused."""
+    """Return rows, which follow each other, as CSR: sorted by key, repeated keys summed, zeros dropped.
+
+    The arrays are reused.
+    """
     indptr = np.zeros(lengths.size + 1, np.int64)
     at = to = 0
     for i in range(lengths.size):
@@ -405,19 +417,22 @@ def tidied(lengths, keys, values):
 
 
 def _starts(table: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Where to look first: the high bits of a product (whose arithmetic wraps silently)."""
+    """Return the first places to look at: the high bits of a product, whose arithmetic wraps silently."""
     return (columns.view(np.uint64) * _MIX) >> np.uint64(65 - len(table).bit_length())
 
 
 def numbered(columns: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Columns below d as slots, in the order in which they come, and the columns in the slots."""
+    """Return columns below d as slots, in the order of their appearance, and the columns in the slots."""
     slots, of_slot = np.empty(columns.size, np.uint32), np.empty(min(d, columns.size), np.int64)
     return slots, of_slot[: number(np.zeros(d, np.uint32), columns, of_slot, slots)].copy()
 
 
 @kernel
 def number(slot_of, columns, of_slot, out):
-    """The same for an array slot_of, counted from 1, where 0 means none yet; how many slots there are."""
+    """Store the slots of columns in ``out`` and the columns of slots in ``of_slot``; return the number of slots.
+
+    ``slot_of`` has the slots by column, counted from 1; 0 means none yet.
+    """
     used, n = 0, columns.size
     for i in range(n):
         prefetch(slot_of, columns[min(i + _AHEAD, n - 1)])
@@ -432,7 +447,10 @@ def number(slot_of, columns, of_slot, out):
 
 @kernel
 def add(table, of_slot, used, columns, starts, out):
-    """Slots of the columns, new ones from ``used`` on; for how many there was room, and used."""
+    """Store the slots of the columns in ``out``, new ones from ``used`` on.
+
+    Return how many there was room for, and used.
+    """
     mask, one, n = U(len(table) - 1), U(1), columns.size
     for i in range(n):
         prefetch(table, starts[min(i + _AHEAD, n - 1)])
@@ -450,7 +468,7 @@ def add(table, of_slot, used, columns, starts, out):
 
 @kernel
 def settle(table, first, starts):
-    """Put the slots from ``first`` on, which are new to it, into the table."""
+    """Insert the slots from ``first`` on, which are new, into the table."""
     mask, one, n = U(len(table) - 1), U(1), starts.size
     for i in range(n):
         prefetch(table, starts[min(i + _AHEAD, n - 1)])
@@ -462,7 +480,7 @@ def settle(table, first, starts):
 
 @allocating_kernel
 def look_up(table, of_slot, columns, starts):
-    """Slots of the columns, -1 where there is none."""
+    """Return the slots of the columns, -1 for a column without one."""
     out = np.empty(columns.size, np.int64)
     mask, one = U(len(table) - 1), U(1)
     for i in range(columns.size):

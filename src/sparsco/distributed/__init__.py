@@ -1,11 +1,12 @@
-"""The same two phases on many machines, by Dask; see docs/distributed.md.
+"""Training on many machines with Dask, in the same two phases; see docs/distributed.md.
 
     from sparsco import SparseClassifier
     from sparsco.distributed import fit
+
     model = fit(SparseClassifier(), ["part-0.svm", "part-1.svm"], client)
 
-What is computed depends on the seed and the partitions alone: any number of workers, in any order, gives the same bits,
-and so does ``client=None``, which needs no Dask.
+The result depends on the seed and the partitions alone.  Any number of workers, in any order, gives the same bits, and
+so does ``client=None``, which needs no Dask.
 """
 
 from .fitting import Fitted, fit, train

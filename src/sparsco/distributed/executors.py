@@ -1,7 +1,7 @@
-"""Where tasks run: here, one after the other, or on the workers of a Dask cluster.
+"""Executors of tasks: in this process, one after the other, or on the workers of a Dask cluster.
 
-A task is a pure function of its arguments, and results are put together in the order of the tasks, by the same tree:
-who computes what, and who is done first, cannot change a bit.  A task may only read what it is given.
+A task is a pure function of its arguments, and results are merged in the order of the tasks, by the same tree.  So the
+worker of a task and the order in which tasks end cannot change a bit.  A task may only read its arguments.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from ..util.threads import Pool, Threads
 
 Merge = Callable[[Any, Any], Any]
 Seen = Callable[[int, int], None]
-"""Told how many of how many tasks are done."""
+"""A function that is called with the number of tasks done and the number of all tasks."""
 TRIES = 10
-"""How often tasks are handed in again that took several workers with them, or lost what they needed."""
+"""The number of times that tasks are submitted again after they lost several workers, or lost their inputs."""
 SILENT = 5.0
-"""Seconds without any worker after which that is said."""
+"""The seconds without any worker after which a warning is given."""
 PATIENCE = "sparsco.no-workers-timeout"
-"""In Dask's configuration: how long tasks wait for a first worker; ten minutes where nothing is said."""
+"""The key in the Dask configuration for how long tasks wait for a first worker; the default is ten minutes."""
 
 
 def in_pairs(parts: list[Any], merge: Merge) -> Any:
-    """All parts as one: neighbours first, then neighbours of these, and so on.
+    """Return all parts merged into one: neighbours first, then neighbours of these, and so on.
 
     >>> in_pairs(["a", "b", "c", "d", "e"], lambda left, right: f"({left}{right})")
     '(((ab)(cd))e)'
@@ -43,7 +43,7 @@ def in_pairs(parts: list[Any], merge: Merge) -> Any:
 
 
 def _by_levels(parts: list[Any], merge_all: Callable[[list[Any], list[Any]], list[Any]]) -> Any:
-    """The same where all pairs of neighbours are merged at once."""
+    """Return all parts merged into one, where ``merge_all`` merges all pairs of neighbours at once."""
     while len(parts) > 1:
         paired = len(parts) // 2 * 2
         parts = merge_all(parts[:paired:2], parts[1:paired:2]) + parts[paired:]
@@ -51,13 +51,13 @@ def _by_levels(parts: list[Any], merge_all: Callable[[list[Any], list[Any]], lis
 
 
 class Here(Threads):
-    """The reference: everything in this process, on as many threads as the estimator's ``n_jobs`` says."""
+    """The reference executor: everything runs in this process, on the threads of the estimator's ``n_jobs``."""
 
     def reduce(
         self, name: str, function: Callable[..., Any], items: Sequence[tuple], *shared: Any, merge: Merge,
         seen: Seen | None = None,
     ) -> Any:  # fmt: skip
-        """What ``map`` gives, merged into one."""
+        """Return the results of ``map``, merged into one."""
         done = itertools.count(1)
 
         def one(*item: Any) -> Any:
@@ -70,9 +70,9 @@ class Here(Threads):
 
 
 class OnDask(Pool):
-    """The workers of a cluster.
+    """An executor on the workers of a Dask cluster.
 
-    What is held is part of a task's description, so that Dask can make it again when the worker that has it is lost.
+    Held data is part of the description of a task, so that Dask can compute it again if the worker that has it is lost.
     """
 
     shares_memory = False
@@ -82,12 +82,15 @@ class OnDask(Pool):
 
     @property
     def count(self) -> int:  # type: ignore[override]
+        """Return the number of threads of all workers, at least 1."""
         return max(1, sum(self.client.nthreads().values()))
 
     def hold(self, what: Any) -> Any:
+        """Return a future of the data, which many tasks will use."""
         return self._submit("sparsco-hold", _itself, [what])[0]
 
     def map(self, name: str, function: Callable[..., Any], items: Iterable[tuple], *held: Any) -> list[Any]:
+        """Return ``function(*item, *held)`` for every item, in the order of the items."""
         every = list(items)
 
         def once() -> list[Any]:
@@ -101,9 +104,10 @@ class OnDask(Pool):
         self, name: str, function: Callable[..., Any], items: Sequence[tuple], *shared: Any, merge: Merge,
         seen: Seen | None = None,
     ) -> Any:  # fmt: skip
+        """Return the results of ``map``, merged into one on the workers."""
         def once() -> Any:
             leaves = self._leaves(name, function, items, shared)
-            merges = functools.partial(self._submit, f"{name}-merge", merge, priority=1)  # at once: results take room
+            merges = functools.partial(self._submit, f"{name}-merge", merge, priority=1)  # soon, to free memory
             root = _by_levels(leaves, merges)
             self._await([root], lambda: seen(sum(leaf.done() for leaf in leaves), len(leaves)) if seen else None)
             return root.result()
@@ -117,7 +121,7 @@ class OnDask(Pool):
     def _submit(
         self, name: str, function: Callable[..., Any], *arguments: list[Any], priority: int = 0
     ) -> list[Any]:
-        """A task for each place in the lists of arguments; one message for all."""
+        """Submit a task for each place in the lists of arguments, in one message, and return the futures."""
         import dask
         from distributed import Future
 
@@ -129,11 +133,14 @@ class OnDask(Pool):
             )  # fmt: skip
 
     def _await(self, futures: list[Any], look: Callable[[], None] = lambda: None) -> None:
-        """Until all are done, with a look now and then; not for ever where there is nobody to do them."""
+        """Wait until all futures are done, and call ``look`` now and then.
+
+        Raise an error if there are no workers for too long.
+        """
         from distributed import wait
 
         last, said = time.monotonic(), False
-        """When there last was a worker, and whether it was said that there is none."""
+        """The time when there last was a worker, and whether the warning about missing workers was given."""
         while True:
             if self.stop():
                 raise StoppedError("stopped before the model was learned")
@@ -147,8 +154,10 @@ class OnDask(Pool):
                 return look()
 
     def _say_alone(self, seconds: float, said: bool) -> bool:
-        """Say once that there have been no workers for so long, and give up in the end; a cluster that grows with its
-        tasks begins with none."""
+        """Warn once that there have been no workers for this time, and raise an error in the end.
+
+        A cluster that grows with its tasks starts without workers.
+        """
         import dask
         from dask.utils import parse_timedelta
 
@@ -161,7 +170,11 @@ class OnDask(Pool):
         return seconds > SILENT
 
     def _surely(self, work: Callable[[], Any]) -> Any:
-        """Dask runs the tasks of a lost worker again, but gives up on one that lost several: that may be chance."""
+        """Return the result of the work, which is tried again if tasks lost several workers.
+
+        Dask runs the tasks of a lost worker again, but gives up on a task that lost several workers, which may be
+        chance.
+        """
         from concurrent.futures import CancelledError
 
         from distributed import KilledWorker
@@ -181,7 +194,7 @@ class OnDask(Pool):
 
 @dataclass(frozen=True)
 class Packed:
-    """Bytes that a task unpacks for itself: no two tasks share an array, and all of them may be written to."""
+    """Bytes that each task unpacks for itself: no two tasks share an array, and all arrays may be written to."""
 
     content: bytes
 
@@ -196,12 +209,12 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _itself(what: Any) -> Any:
-    """For what is held, packed."""
+    """Return the packed data, for data that is held."""
     return what
 
 
 def pickled(what: Any) -> bytes:
-    """Of anything, what was defined in a script included."""
+    """Return any object as bytes, including objects of classes and functions that a script defines."""
     try:
         import cloudpickle
     except ImportError:  # without Dask, and with a joblib that has its own
@@ -214,9 +227,12 @@ def pickled(what: Any) -> bytes:
 def executor(
     client: Any = None, stop: Callable[[], bool] = bool, n_jobs: int | None = None
 ) -> Iterator[Here | OnDask]:
-    """The one that ``client`` means: a Dask client, an address of a scheduler, "local:4" for four processes on this
-    machine that last as long as this context; None for ``n_jobs`` threads of this process.  ``stop`` is asked while
-    workers are awaited."""
+    """Yield the executor for ``client``.
+
+    ``client`` is a Dask client, the address of a scheduler, or "local:4" for four processes on this machine, which last
+    as long as this context.  None means ``n_jobs`` threads of this process.  ``stop`` is called while the executor
+    waits for workers.
+    """
     if client is None:
         yield Here(n_jobs)
     elif not isinstance(client, str):
@@ -233,7 +249,7 @@ def executor(
 
 
 def _reached(client: str, stop: Callable[[], bool]) -> Iterator[OnDask]:
-    """A cluster by its address, or one of this machine."""
+    """Yield an executor on the cluster at an address, or on a new cluster on this machine."""
     import distributed
 
     if client.partition(":")[0] != "local":
@@ -257,7 +273,10 @@ def _reached(client: str, stop: Callable[[], bool]) -> Iterator[OnDask]:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Dask's messages are left out to the end, its tracebacks of lost connections above all: exceptions say it."""
+    """Suppress the log messages of Dask to the end, above all its tracebacks of lost connections.
+
+    Exceptions report them.
+    """
     from distributed.utils import silence_logging_cmgr
 
     with silence_logging_cmgr(logging.CRITICAL), silence_logging_cmgr(logging.CRITICAL, "distributed.client"):
@@ -266,14 +285,16 @@ def _silent() -> Iterator[None]:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Threads and processes that begin in here never hear of Ctrl-C, which a terminal sends to all: whoever asked for
-    them ends them.  One that comes meanwhile is heard at the end."""
+    """Block Ctrl-C for threads and processes that start in this context; a terminal sends it to all processes.
+
+    The process that started them ends them.  A Ctrl-C that comes meanwhile is handled at the end.
+    """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
     from multiprocessing.resource_tracker import ensure_running
 
-    ensure_running()  # which would let signals through again as it begins
+    ensure_running()  # its start would unblock the signals again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -282,7 +303,7 @@ def _deaf() -> Iterator[None]:
 
 
 def dask_distributed() -> Any:
-    """The package, or a sentence that says how to get it."""
+    """Return the package ``distributed``; raise an ImportError with the command to install it."""
     try:
         import distributed
     except ImportError:

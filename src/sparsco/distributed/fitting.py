@@ -1,4 +1,4 @@
-"""An estimator and data in partitions to a fitted estimator."""
+"""Fits of an estimator on data in partitions."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from .strategies import fit_path, fit_stream, fit_whole
 
 
 class Fitted(NamedTuple):
-    """A model and how it came about."""
+    """A fitted model, with its partitions, names of features, rows, seconds and notes."""
 
     model: Any
     partitions: list[Partition]
     names: Mapping[int, str]
-    """Of features, where they have names; of hashed ones those that were asked for."""
+    """The names of features, if they have names; for hashed features the names that were requested."""
     rows: int
     seconds: float
     notes: list[str]
@@ -42,24 +42,24 @@ class Fitted(NamedTuple):
 
 @dataclass(frozen=True)
 class Head:
-    """The first rows of a partition and what its stream is like."""
+    """The first rows of a partition and the properties of its stream."""
 
     part: Part | None
     reader: dict[str, Any]
-    """How the others are to be read."""
+    """The options with which the other partitions are read."""
     by_name: bool
-    """Whether columns are numbers of names."""
+    """True if columns are numbers of names."""
     hashed: bool
-    """Whether they are numbers that names were hashed to."""
+    """True if columns are hashes of names."""
     kind: str
     columns: list[str] | None
-    """Of a table all whose features are numbers: their names, in its order."""
+    """The names of the features in order, for a table whose features are all numbers."""
     label_dtype: np.dtype | None
     remarks: list[str]
 
 
 def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
-    """So many rows at most."""
+    """Return the head of a partition, with at most ``most`` rows."""
     partition, found, told = partition.read_with(options), list[Part](), None
     for number, stream in partition.streams():
         for chunk in partition.chunks(number, stream):
@@ -70,7 +70,7 @@ def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
                 break
         if not most:
             break
-    told = stream if told is None else told  # examples tell only as they are read whether they have names
+    told = stream if told is None else told  # whether examples have names is known only after they are read
     part, reader = Part.joined(found) if found else None, reader_of(told, partition.reader)
     kinds = getattr(getattr(told, "layout", None), "kinds", {"": CATEGORICAL})
     columns = None if CATEGORICAL in kinds.values() else [name for name, each in kinds.items() if each != IGNORE]
@@ -80,7 +80,7 @@ def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
 
 
 def names(partition: Partition) -> list[str]:
-    """Of all features of a partition, in the order in which they appear."""
+    """Return the names of all features of a partition, in the order of their appearance."""
     found: dict[str, None] = {}
     for number, stream in partition.streams():
         for _ in partition.chunks(number, stream):
@@ -90,10 +90,10 @@ def names(partition: Partition) -> list[str]:
 
 
 def hashed_names(partition: Partition, columns: set[int]) -> dict[int, str]:
-    """The first names that fell into these columns; rows are read until there is one for each."""
+    """Return the first name in each of these columns; rows are read until there is one for each."""
     found: dict[int, str] = {}
     for _, stream in partition.streams():
-        rest = () if isinstance(stream, CacheStream) else stream  # which knows them all
+        rest = () if isinstance(stream, CacheStream) else stream  # a cache has all names without a read
         for _ in itertools.chain([None], rest):
             found |= {column: stream.names[column] for column in columns - found.keys() if column in stream.names}
             if len(found) == len(columns):
@@ -106,20 +106,43 @@ def fit(
     partitions: int | None = None, classes: Any = None, passes: int | None = None, round_rows: int | None = None,
     progress: bool | None = None,
 ) -> Any:  # fmt: skip
-    """Fit an estimator to data in partitions; returns it.
+    """Fit an estimator to data in partitions, and return it.
 
-    ``estimator``: a :class:`sparsco.SparseClassifier` or :class:`sparsco.SparseRegressor` learns by parameter mixing
-    and an exact phase two; a stable estimator runs its paths, a :class:`sparsco.SparsePath` its strengths, a
-    cross-validated estimator its folds on the workers.  ``data``: files, Dask arrays (X, y), a Dask bag of examples, a
-    Dask dataframe, delayed chunks, or (X, y) in memory; ``reader`` are options of
-    :func:`sparsco.streams.open_stream` for them.
-    ``client``: a Dask client, the address of a scheduler, "local:4"; None computes the same in this process, on the
-    estimator's ``n_jobs`` threads.
-    ``classes``: all labels there are; None for those of the first 1000 rows.  For mixing alone: ``partitions``, how
-    many at most; ``passes``, how often phase one reads the rows (default: once; where partitions are small, until each
-    has made as many steps as there are rows, or 16,384); ``round_rows``, rows of a partition in the first round
-    (default: a sixteenth of it, 64 to 1024), each further round has twice as many; ``progress`` on stderr, None at a
-    terminal only.  What does not count for an estimator is refused.
+    Parameters
+    ----------
+    estimator : an estimator of sparsco
+        A :class:`sparsco.SparseClassifier` or :class:`sparsco.SparseRegressor` learns by parameter mixing and an exact
+        phase two.  A stable estimator runs its paths on the workers, a :class:`sparsco.SparsePath` its strengths, a
+        cross-validated estimator its folds.
+    data : list of files, Dask arrays (X, y), Dask bag, Dask dataframe, delayed chunks, or (X, y) in memory
+        The rows.
+    client : Dask client, str or None
+        A client, the address of a scheduler, or "local:4" for four processes.  None computes the same in this process,
+        on the estimator's ``n_jobs`` threads.
+    reader : dict, optional
+        Options of :func:`sparsco.open_stream` for the data.
+    partitions : int, optional
+        The largest number of partitions, for mixing only.
+    classes : list, optional
+        All labels; None takes those of the first 1000 rows.
+    passes : int, optional
+        The number of times that phase one reads the rows, for mixing only.  The default is once; small partitions are
+        read until each has made as many steps as there are rows, or 16,384.
+    round_rows : int, optional
+        The rows of a partition in the first round, for mixing only; each further round has twice as many.  The default
+        is a sixteenth of the partition, 64 to 1024.
+    progress : bool, optional
+        True shows progress on stderr, for mixing only; None shows it at a terminal only.
+
+    Returns
+    -------
+    estimator
+        The fitted estimator.
+
+    Raises
+    ------
+    ValueError
+        If an argument would have no effect for this estimator, or if the data or a parameter is not valid.
     """
     return train(
         estimator, data, client, reader=reader, partitions=partitions, classes=classes, passes=passes,
@@ -133,10 +156,11 @@ def train(
     settings: Mapping[str, Any] | None = None, progress: bool | None = None, name_hashed: bool = False,
     stop: Callable[[], bool] = bool,
 ) -> Fitted:  # fmt: skip
-    """:func:`fit` that also tells how it went; without an estimator the labels decide, with ``settings``.
+    """Fit an estimator as :func:`fit` does, and return the model with the facts of the fit.
 
-    ``name_hashed``: find the names of hashed features that have a weight, for which some rows are read once more.
-    ``stop`` is asked while workers are awaited, for a StoppedError.
+    Without an estimator the labels decide, and ``settings`` are its parameters.  ``name_hashed`` finds the names of
+    hashed features that have a nonzero weight, for which some rows are read once more.  ``stop`` is called while
+    workers are awaited; if it returns True, a StoppedError is raised.
     """
     for name, number in (("passes", passes), ("round_rows", round_rows)):
         if number is not None and (not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1):
@@ -182,7 +206,7 @@ def train(
 
 
 def _refuse_idle(estimator: Any, kind: str, given: Mapping[str, Any]) -> None:
-    """Refuse arguments that would not count."""
+    """Raise a ValueError for arguments that would have no effect."""
     idle = [] if kind == "mixing" else [name for name, value in given.items() if value is not None]
     if idle:
         why = {
@@ -195,18 +219,20 @@ def _refuse_idle(estimator: Any, kind: str, given: Mapping[str, Any]) -> None:
 
 
 def _classifies(estimator: Any) -> bool:
-    """Whether it learns labels; stable estimators do not say."""
+    """Return whether an estimator learns labels; stable estimators have no attribute for it."""
     return getattr(estimator, "classifies", hasattr(estimator, "class_weight"))
 
 
 def _shell(model: Any, kind: str) -> Any:
-    """What knows labels and features."""
+    """Return the model that has the labels and features."""
     return model.path_.shell if kind == "path" else model
 
 
 def _keep_names(model: Any, told: Head, options: Mapping[str, Any]) -> None:
-    """Features are called what the data calls them: columns as a dataframe's are after ``fit``, others as those of
-    dicts are after ``learn_one``."""
+    """Set the names of the features as the data has them.
+
+    Columns get names as those of a dataframe after ``fit``, other features as those of dicts after ``learn_one``.
+    """
     vars(model).pop("feature_names_in_", None)
     if "names" not in options:
         return
@@ -218,14 +244,14 @@ def _keep_names(model: Any, told: Head, options: Mapping[str, Any]) -> None:
 
 
 def _keep_labels(model: Any, told: Head, classes: Any) -> None:
-    """Classes are of the type of the labels, or of those that were named, as after ``fit``."""
+    """Set the type of the classes to that of the labels, or of the given classes, as after ``fit``."""
     dtype = told.label_dtype if classes is None else np.asarray(classes).dtype
     if hasattr(model, "classes_") and dtype is not None:
         model.classes_ = model.classes_.astype(str if dtype.kind == "U" else dtype)
 
 
 def _names_of_hashed(model: Any, parts: list[Partition], pool: Here | OnDask) -> dict[int, str]:
-    """Of features with a weight: the first name in the order of the rows."""
+    """Return the name of each hashed feature with a nonzero weight: the first name in the order of the rows."""
     columns, found = set(np.unique(model.convert().coef.indices).tolist()), dict[int, str]()
     for some in (parts[:1], parts[1:]):  # most names occur soon
         if columns - found.keys():
@@ -236,7 +262,7 @@ def _names_of_hashed(model: Any, parts: list[Partition], pool: Here | OnDask) ->
 
 
 def _kind_of(estimator: Any) -> str:
-    """Which strategy is for an estimator; None for one that the labels decide on."""
+    """Return the strategy for an estimator; None is for an estimator that the labels decide on."""
     if estimator is None or isinstance(estimator, LinearModel):
         return "mixing"
     if isinstance(estimator, LinearPath):
@@ -256,7 +282,7 @@ def _fit_mixed(
     model: Any, decided: Training, part: Part, parts: list[Partition], options: Mapping[str, Any],
     pool: Here | OnDask, passes: int | None, round_rows: int | None, progress: bool | None,
 ) -> int:  # fmt: skip
-    """Both phases over all partitions; how many rows there are."""
+    """Run both phases over all partitions, and return the number of rows."""
     _check(model, passes)
     with unchanged_on_error(model):
         runs = _begun(model, decided, part)
@@ -267,8 +293,10 @@ def _fit_mixed(
 
 
 def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition], Part, dict[str, Any], Head]:
-    """The partitions, all read in the same way; the first rows; what tells readers the columns of names; the head of
-    the first partition that has rows."""
+    """Return the partitions with equal readers, the first rows, the options that fix the columns of names, and a head.
+
+    The head is that of the first partition that has rows.
+    """
     heads: list[Head] = pool.map("sparsco-head", head, [(part, 1, {}) for part in parts])
     told = [(part, each) for part, each in zip(parts, heads, strict=True) if each.part is not None]
     if not told:
@@ -299,7 +327,7 @@ def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition
 
 
 def _check(model: Any, passes: int | None) -> None:
-    """Refuse what partitions cannot do."""
+    """Raise a ValueError for parameters that are not supported for data in partitions."""
     if model.strengths is not None:
         raise ValueError("several strengths are learned by SparsePath: give that.")
     default = {name: each.default for name, each in inspect.signature(type(model).__init__).parameters.items()}
@@ -318,7 +346,7 @@ def _check(model: Any, passes: int | None) -> None:
 
 
 def _begun(model: Any, decided: Training, part: Part) -> list[Run]:
-    """Runs whose constants, and classes, the first rows told."""
+    """Return runs whose constants and classes are computed from the first rows."""
     classes, y = decided.classes, part.y
     if part.weights is not None and not part.weights.any():
         raise ValueError(f"the first {part.rows} rows have weight 0: they decide steps and classes, and must count.")
@@ -333,7 +361,7 @@ def _begun(model: Any, decided: Training, part: Part) -> list[Run]:
 
 
 def _shown(progress: bool | None, verbose: int) -> Callable[[str, int, int], None] | None:
-    """A bar for each round, where progress is to be seen."""
+    """Return a function that draws a bar for each round; None if no progress is shown."""
     bar = Bar("")
     if not ((bar.rewrites or verbose > 0) if progress is None else progress):
         return None

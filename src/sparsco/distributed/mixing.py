@@ -1,9 +1,10 @@
-"""Phase one by parameter mixing, phase two exactly: the same two phases, rows in partitions.
+"""The two phases for rows in partitions: phase one by parameter mixing, phase two exactly.
 
-A round: every partition learns its next rows from the state that all share; the mean of the states, by rows, is the
-next one.  The rows of a round double from one to the next.  What a partition tells is by how much which numbers of
-which features changed.  Then, at the point that phase one found, gradients and curvatures are summed over all rows,
-and a uniform sample of them is drawn: partitions add up to what one stream of all rows would have found.
+In a round every partition learns its next rows from the state that all share.  The mean of the states, weighted by
+rows, is the next state.  The rows of a round double from one to the next.  A partition sends only the numbers of
+features that have changed, and by how much.  Then, at the point that phase one found, gradients and curvatures are
+summed over all rows, and a uniform sample of the rows is drawn.  The sums over partitions are what one stream of all
+rows would have given.
 """
 
 from __future__ import annotations
@@ -30,24 +31,28 @@ from .partitions import Partition, Place
 from .sparse import Sparse
 
 LEAST_ROWS, FIRST_ROWS, MOST_ROWS = 64, 1024, 1 << 20
-"""Rows of each partition in the first round where partitions are small, where they are not, and in any round."""
+"""The rows of each partition in the first round for small partitions, for other partitions, and at most in any round.
+"""
 STEPS = 1 << 14
-"""Steps of phase one that are always enough; by default small partitions are read again until they have made as many,
-or as many as there are rows: the mean of the states has made as many steps as one partition."""
+"""The number of steps of phase one that is always enough.
+
+By default small partitions are read again until they have made that number of steps, or as many as there are rows. The
+mean of the states has made as many steps as one partition.
+"""
 _SPARSE_LEARNING = (OptimalSL, AverageSL, LastSL)
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is learned: runs without a state, and the estimator that knows what labels mean."""
+    """The problem to learn: runs without a state, and the estimator that encodes labels."""
 
     shell: Any
     runs: tuple[Run, ...]
     names: Mapping[str, Any]
-    """Options that tell a reader which column each name of a feature has."""
+    """The options that fix the column of each name of a feature for a reader."""
 
     def rows(self, part: Part, where: str, row: int) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray]:
-        """Rows as runs take them: matrix, codes, weights, and the numbers of those that count."""
+        """Return rows in the form that runs take: matrix, codes, weights, and the numbers of the rows with a weight."""
         y = part.y
         if self.shell.classifies:
             y = labels(y)
@@ -63,7 +68,7 @@ class Job:
 
 
 def _are_all(classes: np.ndarray, y: np.ndarray) -> bool:
-    """Whether all labels are among the classes."""
+    """Return whether all labels are among the classes."""
     try:
         return places_among(classes, y) is not None
     except TypeError:  # words among numbers
@@ -72,12 +77,12 @@ def _are_all(classes: np.ndarray, y: np.ndarray) -> bool:
 
 @dataclass(frozen=True)
 class Update:
-    """A change of one run's state, times the rows behind it, and the sums of its iterates."""
+    """A change of the state of one run, times the rows behind it, and the sums of its iterates."""
 
     rows: int
     cells: Sparse
     rest: np.ndarray
-    """Of the intercepts' numbers, the optimizer's scalars and the clock."""
+    """The change of the intercepts' numbers, the optimizer's scalars and the clock."""
     sums: Sparse
     bias_sums: np.ndarray
 
@@ -88,7 +93,7 @@ class Update:
         )  # fmt: skip
 
     def mean(self) -> Update:
-        """The mean change; clocks are whole numbers.  Sums of iterates stay behind."""
+        """Return the mean change, with clocks as whole numbers and without the sums of iterates."""
         rest = self.rest / max(self.rows, 1)
         rest[-1] = np.rint(rest[-1])
         nothing = Sparse.of(np.zeros((0, self.sums.k)))
@@ -97,7 +102,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Message:
-    """What partitions tell after a round: a change for each run, where each goes on, and what has travelled so far."""
+    """The result of partitions after a round: a change for each run, the places to go on from, and the bytes sent."""
 
     updates: tuple[Update, ...]
     places: tuple[Place | None, ...] = ()
@@ -105,18 +110,19 @@ class Message:
     sent: int = 0
     nonzeros: int = 0
     entries: int = 0
-    """Of the rows that were learned."""
+    """The number of nonzeros of the rows that were learned."""
 
     @property
     def bytes(self) -> int:
+        """Return the size of the updates in bytes."""
         return sum(u.cells.bytes + u.sums.bytes + u.rest.nbytes + u.bias_sums.nbytes for u in self.updates)
 
-    def __sizeof__(self) -> int:  # which Dask asks for
+    def __sizeof__(self) -> int:  # Dask uses this
         return self.bytes
 
 
 def merged(left: Message, right: Message) -> Message:
-    """Both as one; one of them had to travel to the other."""
+    """Return two messages as one; one of them had to be sent to the other."""
     return Message(
         tuple(a + b for a, b in zip(left.updates, right.updates, strict=True)), left.places + right.places,
         left.rows + right.rows, left.sent + right.sent + right.bytes, left.nonzeros + right.nonzeros,
@@ -124,11 +130,11 @@ def merged(left: Message, right: Message) -> Message:
     )  # fmt: skip
 
 
-# ---- what a worker does ----------------------------------------------------------------------------------------------
+# ---- tasks of the workers --------------------------------------------------------------------------------------------
 
 
 def size(partition: Partition, most: int, names: Mapping[str, Any]) -> int:
-    """How many rows there are, or that there are at least so many."""
+    """Return the number of rows of a partition, or ``most`` if there are more."""
     counted = [0]
 
     def count(part: Part, row: int) -> None:
@@ -139,7 +145,7 @@ def size(partition: Partition, most: int, names: Mapping[str, Any]) -> int:
 
 
 def learn(partition: Partition, place: Place, most: int, job: Job, *levels: Message) -> Message:
-    """The next rows of a partition, from the state that the levels add up to."""
+    """Learn the next rows of a partition, from the state that the levels add up to, and return the message."""
     partition = partition.read_with(job.names)
     runs = [started(run, [level.updates[k] for level in levels]) for k, run in enumerate(job.runs)]
     before = [_numbers(run) for run in runs]
@@ -159,7 +165,7 @@ def learn(partition: Partition, place: Place, most: int, job: Job, *levels: Mess
 
 
 def started(template: Run, updates: Sequence[Update]) -> Run:
-    """A run whose state is the sum of these changes."""
+    """Return a run whose state is the sum of these changes."""
     run = copy.copy(template)
     run.d = max([run.d, *(update.cells.d for update in updates)])
     run.problem = problem = run.problem._replace(d=run.d)
@@ -176,7 +182,7 @@ def started(template: Run, updates: Sequence[Update]) -> Run:
 
 
 def _update(run: Run, before: tuple[np.ndarray, np.ndarray]) -> Update:
-    """By how much a run's numbers changed."""
+    """Return the change of the numbers of a run."""
     problem, layout, n = run.problem, run.optimizer.layout, run.t - round(float(before[1][-1]))
     run.optimizer.settle(problem, run.state, run.block, run.t)
     sums, bias = layout.restart_sums(problem, run.state)
@@ -188,7 +194,10 @@ def _update(run: Run, before: tuple[np.ndarray, np.ndarray]) -> Update:
 
 
 def _numbers(run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """Of a settled run all that is averaged: by feature; and of the intercepts, the optimizer's scalars, the clock."""
+    """Return all numbers of a settled run that are averaged.
+
+    They are an array by feature, and an array of the intercepts, the optimizer's scalars and the clock.
+    """
     problem, layout = run.problem, run.optimizer.layout
     state = run.state.copy()
     run.optimizer.averaged(problem, state)
@@ -199,7 +208,7 @@ def _numbers(run: Run) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _put(run: Run, numbers: np.ndarray, rest: np.ndarray) -> None:
-    """The reverse, up to ``averaged``."""
+    """Write the numbers of ``_numbers`` back into a run, without the effect of ``averaged``."""
     problem, layout, m = run.problem, run.optimizer.layout, run.problem.m
     shared, lanes, bias = layout.views(problem, run.state)
     shared[:] = numbers[:, : shared.shape[1]]
@@ -218,7 +227,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Gradients:
-    """Of each run: sums of gradients and curvatures by feature, those of the intercepts, and a sample of the rows."""
+    """Sums of gradients and curvatures by feature and for the intercepts, and a sample of the rows, for each run."""
 
     sums: tuple[Sparse, ...]
     bias: tuple[np.ndarray, ...]
@@ -228,7 +237,7 @@ class Gradients:
 
     @property
     def bytes(self) -> int:
-        """Without the samples, of which each has at most a million nonzeros."""
+        """Return the size in bytes without the samples, each of which has at most a million nonzeros."""
         return sum(part.bytes for part in self.sums) + sum(part.nbytes for part in self.bias)
 
     def __sizeof__(self) -> int:
@@ -238,7 +247,10 @@ class Gradients:
 def gradients(
     partition: Partition, first: int, job: Job, points: Sequence[Point], budgets: Sequence[int], size: tuple[int, int]
 ) -> Gradients:
-    """Over all rows of a partition, whose first is number ``first`` of all; ``size``: all rows and their nonzeros."""
+    """Return the sums of gradients over all rows of a partition, whose first row is number ``first`` of all.
+
+    ``size`` are the number of all rows and of their nonzeros.
+    """
     partition = partition.read_with(job.names)
     fixed, reservoirs = [], []
     for run, point, budget in zip(job.runs, points, budgets, strict=True):
@@ -269,7 +281,7 @@ def gradients(
 
 
 def summed(left: Gradients, right: Gradients) -> Gradients:
-    """Both as one."""
+    """Return two sums of gradients as one."""
     pairs = zip(left.samples, right.samples, strict=True)
     return Gradients(
         tuple(a + b for a, b in zip(left.sums, right.sums, strict=True)),
@@ -279,7 +291,7 @@ def summed(left: Gradients, right: Gradients) -> Gradients:
     )  # fmt: skip
 
 
-# ---- what whoever asked does -----------------------------------------------------------------------------------------
+# ---- the coordinator -------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -309,12 +321,12 @@ class Mixing:
         self.job = Job(shell, templates, names)
         self.held_job, self.held = pool.hold(self.job), [pool.hold(partition) for partition in partitions]
         self.levels: list[Message] = []
-        """They add up to the state; each is smaller than the one before, so that what is new travels alone."""
+        """Messages that add up to the state; each is smaller than the one before, so that only new numbers are sent."""
         self.held_levels: list[Any] = []
         self.fresh = 0
-        """Bytes of levels that partitions have not been sent yet."""
+        """The bytes of levels that have not been sent to the partitions yet."""
         self.windows = [_Window(), _Window()]
-        """The previous one and the current one."""
+        """The previous and the current window of iterates."""
         self.opened, self.learned, self.passes = 0, 0, 0
         self.rows, self.entries = [0] * len(partitions), 0
         self.rounds: list[dict[str, Any]] = []
@@ -322,7 +334,7 @@ class Mixing:
         self.show = show or (lambda what, done, total: None)
 
     def phase_one(self, passes: int | None) -> None:
-        """Rounds, until every partition was read so often, or, where nothing is said, until it has made STEPS."""
+        """Run rounds until every partition was read ``passes`` times; with None until it has made STEPS steps."""
         size = self.first_rows or self._first_rows()
         while self.passes < (passes or self._enough()):
             places: list[Place | None] = [Place() for _ in self.held]
@@ -332,12 +344,15 @@ class Mixing:
             self.passes += 1
 
     def _first_rows(self) -> int:
-        """A sixteenth of a partition, within bounds: the smaller it is, the sooner partitions have to meet."""
+        """Return the rows of the first round: a sixteenth of a partition, within bounds.
+
+        The smaller a partition is, the sooner the states must be averaged.
+        """
         sizes = self.pool.map("sparsco-size", size, [(held, STEPS) for held in self.held], self.job.names)
         return int(np.clip(sum(sizes) // (16 * max(np.count_nonzero(sizes), 1)), LEAST_ROWS, FIRST_ROWS))
 
     def _enough(self) -> int:
-        """Passes after which a partition has made as many steps as it should."""
+        """Return the number of passes after which a partition has made enough steps."""
         rows, parts = sum(self.rows), np.count_nonzero(self.rows)
         return max(1, -(-min(STEPS, rows) * parts // max(rows, 1)))
 
@@ -364,7 +379,10 @@ class Mixing:
         return places
 
     def _push(self, mean: Message) -> int:
-        """One more level, merged with those before that are not larger; its bytes, which partitions will be sent."""
+        """Add a level, merged with the levels before that are not larger.
+
+        Return its bytes, which partitions will be sent.
+        """
         while self.levels and self.levels[-1].bytes <= mean.bytes:
             mean = replace(merged(self.levels.pop(), mean), sent=0)
             self.held_levels.pop()
@@ -373,7 +391,7 @@ class Mixing:
         return mean.bytes
 
     def phase_two(self) -> list[Answer]:
-        """The models."""
+        """Return the converted models."""
         runs = [started(run, [level.updates[k] for level in self.levels]) for k, run in enumerate(self.job.runs)]
         window = self.windows[0] + self.windows[1]
         points, means = [], []
@@ -441,18 +459,19 @@ class Mixing:
 
 @dataclass(frozen=True)
 class _Known:
-    """A conversion whose answer is there already."""
+    """A conversion whose answer is already computed."""
 
     answer: Answer
 
     def finish(self, run: Run) -> Answer:
+        """Return the answer."""
         return self.answer
 
 
 def _allowed(run: Run) -> Any:
-    """The conversion as it is done here; refused where the iterates of one stream mean something."""
+    """Return the conversion that is used over partitions; raise a ValueError if it needs the iterates of one stream."""
     conversion = run.conversion
-    if isinstance(conversion, AverageSL):  # whose mean gradient along the way stands for the exact one
+    if isinstance(conversion, AverageSL):  # its mean gradient along the way approximates the exact one
         return OptimalSL(alpha=conversion.alpha, L=conversion.L, metric=conversion.metric)
     if isinstance(conversion, Last | Suffix | OptimalSL | LastSL) or conversion == Average():
         return conversion
@@ -463,6 +482,6 @@ def _allowed(run: Run) -> Any:
 
 
 def _template(run: Run) -> Run:
-    """The same method and constants, nothing learned, no state: small."""
+    """Return a small copy of a run with the same method and constants but without a state."""
     refuse(partitions_reason(run.optimizer))
     return run.template(Average())

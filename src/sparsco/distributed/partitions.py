@@ -1,6 +1,7 @@
-"""Data in partitions: each is read by whoever learns it, chunk after chunk, and nowhere else.
+"""Data in partitions: each partition is read, chunk after chunk, only by the worker that learns it.
 
-A place in a partition is where a chunk begins and how many of its rows are behind.  It means the same in any process.
+A place in a partition is the beginning of a chunk and the number of its rows that are already read.  It is valid in any
+process.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from ..training.parts import Part
 from .executors import pickled
 
 MOST = 64
-"""Partitions, where nobody said how many."""
+"""The number of partitions by default."""
 PIECE_BYTES = 1 << 26
-"""Of a text file, which is cut where there are fewer files than that."""
+"""The least size of a piece of a text file, which is cut if there are fewer files than ``MOST``."""
 _BLOCK_ROWS = 1 << 14
 
 
 class Place(NamedTuple):
-    """Where reading goes on."""
+    """A place in a partition from which reading goes on."""
 
     block: int = 0
     position: Any = None
-    """Of the chunk in the block; None for the first."""
+    """The position of the chunk in the block; None for the first."""
     behind: int = 0
     row: int = 0
-    """How many rows of the partition are behind."""
+    """The number of rows of the partition that are already read."""
 
 
 @dataclass(frozen=True)
@@ -47,20 +48,20 @@ class Partition:
 
     name: str
     blocks: tuple[Any, ...]
-    """Of each a list of files, a file and a span of it, or the pickled function that computes it."""
+    """The blocks; each is a list of files, a file with a span, or the pickled function that computes it."""
     reader: Mapping[str, Any]
     called: tuple[str, ...] = ()
-    """The blocks' names in messages; files name themselves."""
+    """The names of the blocks in messages; files have their own names."""
 
     def streams(self, first: int = 0) -> Iterator[tuple[int, Stream]]:
-        """The streams of the blocks from number ``first`` on; a block is computed when it is asked for."""
+        """Yield the streams of the blocks from number ``first`` on; a block is computed when its turn comes."""
         for number in range(first, len(self.blocks)):
             with self._named(number):
                 stream = _stream_of(self.blocks[number], self.reader)
             yield number, stream
 
     def chunks(self, number: int, stream: Stream, position: Any = None) -> Iterator[Chunk]:
-        """Those of a block's stream; every row has a label."""
+        """Yield the chunks of the stream of a block; raise a StreamError for a row without a label."""
         with self._named(number):
             for chunk in stream.chunks(position):
                 missing = unlabelled(chunk.y)
@@ -71,7 +72,7 @@ class Partition:
 
     @contextmanager
     def _named(self, number: int) -> Iterator[None]:
-        """What is wrong with a block names it."""
+        """Add the name of a block to the errors inside this context."""
         try:
             yield
         except ValueError as error:
@@ -80,11 +81,14 @@ class Partition:
             raise StreamError(f"{self.called[number]}: {error}") from error
 
     def read_with(self, names: Mapping[str, Any]) -> Partition:
-        """The same with further options, those that all partitions share."""
+        """Return the partition with further options, those that all partitions share."""
         return replace(self, reader={**self.reader, **names}) if names else self
 
     def take(self, place: Place, most: float, use: Callable[[Part, int], None]) -> Place | None:
-        """``use(rows, number of the first)`` on at most so many rows; where to go on, None at the end."""
+        """Call ``use(rows, number of the first)`` on at most ``most`` rows.
+
+        Return the place to go on from, None at the end.
+        """
         block, position, behind, row = place
         for number, stream in self.streams(block):
             for chunk in self.chunks(number, stream, position if number == block else None):
@@ -101,7 +105,10 @@ class Partition:
 
 
 def _stream_of(block: Any, reader: Mapping[str, Any]) -> Stream:
-    """The rows of a block: of files; of (X, y) or (X, y, weights), a table or examples that a function computes."""
+    """Return the rows of a block as a stream.
+
+    A block is files, or a function that computes (X, y), (X, y, weights), a table or examples.
+    """
     if isinstance(block, list):
         return open_stream(block[0] if len(block) == 1 else block, **reader)
     if isinstance(block, tuple):
@@ -137,11 +144,11 @@ class _Computed:
 
 
 def partitions_of(data: Any, reader: Mapping[str, Any] | None = None, count: int | None = None) -> list[Partition]:
-    """The partitions of data: files, a Dask array (X, y), bag or dataframe, delayed chunks, or arrays in memory.
+    """Return the partitions of data: files, a Dask array (X, y), bag or dataframe, delayed chunks, or arrays in memory.
 
-    ``count``: how many at most; neighbours share one.  The default depends on the data alone, never on the workers:
-    one for each file or block, at most 64; fewer files of LIBSVM or VW text are cut into pieces of at least 64 MB,
-    arrays in memory into eight.
+    ``count`` is the largest number of partitions; neighbours share one.  The default depends on the data alone, never
+    on the workers.  It is one for each file or block, at most 64.  Fewer files of LIBSVM or VW text are cut into pieces
+    of at least 64 MB, arrays in memory into eight.
     """
     reader = dict(reader or {})
     if count is not None and (not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1):
@@ -165,14 +172,14 @@ def partitions_of(data: Any, reader: Mapping[str, Any] | None = None, count: int
 
 
 def files_in(partitions: Sequence[Partition]) -> list[dict[str, Any]]:
-    """The files that partitions are read from, with sizes and times as this machine sees them."""
+    """Return the files that partitions are read from, with sizes and times as this machine sees them."""
     blocks = [block for partition in partitions for block in partition.blocks if not isinstance(block, bytes)]
     paths = dict.fromkeys(path for block in blocks for path in (block if isinstance(block, list) else block[:1]))
     return Files(list(paths)).identity()
 
 
 def _pieces(path: str, reader: Mapping[str, Any], files: int, count: int | None) -> list[Any]:
-    """A file, or spans of one that is large enough to be cut where there are fewer files than partitions."""
+    """Return a file, or spans of a large file if there are fewer files than partitions."""
     wanted = -(-(count or MOST) // files)
     if count is None:
         wanted = min(wanted, os.stat(path).st_size // PIECE_BYTES)
@@ -182,13 +189,13 @@ def _pieces(path: str, reader: Mapping[str, Any], files: int, count: int | None)
 
 
 def _called(group: Sequence[Any]) -> str:
-    """A partition's name, for messages."""
+    """Return the name of a partition, for messages."""
     names = [piece if isinstance(piece, str) else f"{piece[0]} behind byte {piece[1][0]}" for piece in group]
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
 def _files_of(group: Sequence[Any]) -> list[Any]:
-    """Blocks of a partition: whole files together, caches and spans alone."""
+    """Return the blocks of a partition: whole files together, caches and spans alone."""
     whole = [piece for piece in group if isinstance(piece, str) and not is_cache(piece)]
     alone = [[piece] if isinstance(piece, str) else piece for piece in group if piece not in whole]
     return ([whole] if whole else []) + alone
@@ -199,14 +206,14 @@ def _refuse_stdin() -> bool:
 
 
 def _groups(items: Any, count: int | None) -> list[Any]:
-    """Neighbours together, as evenly as whole numbers allow."""
+    """Return neighbours in groups, as evenly as whole numbers allow."""
     parts = min(len(items), count or MOST)
     ends = [len(items) * k // parts for k in range(parts + 1)]
     return [items[a:b] for a, b in zip(ends, ends[1:], strict=False)]
 
 
 def _blocks_of(data: Any) -> tuple[list[bytes], str]:
-    """Functions that compute one block each, pickled."""
+    """Return pickled functions that compute one block each, and the name of the data for messages."""
     wanted = (
         "a list of files, Dask arrays (X, y) or (X, y, weights), a Dask bag of examples, a Dask dataframe, a list of "
         "delayed chunks, or (X, y) in memory"
@@ -231,24 +238,24 @@ def _blocks_of(data: Any) -> tuple[list[bytes], str]:
 
 
 def is_array(data: Any) -> bool:
-    """Whether these are numbers in memory."""
+    """Return whether data is an array or a sparse matrix in memory."""
     return sp.issparse(data) or isinstance(data, np.ndarray)
 
 
 def is_in_memory(data: Any) -> bool:
-    """Whether data are (X, y) or (X, y, weights) that are here."""
+    """Return whether data is (X, y) or (X, y, weights) in memory."""
     if not isinstance(data, tuple) or len(data) not in (2, 3):
         return False
     return (is_array(data[0]) or is_table(data[0])) and all(_is_column(part) for part in data[1:])
 
 
 def _is_column(part: Any) -> bool:
-    """Whether there is a value for each row in it, in memory."""
+    """Return whether a part is in memory and has a value for each row."""
     return isinstance(part, np.ndarray | list) or is_table(part)
 
 
 def _slices(data: tuple, count: int, reader: Mapping[str, Any]) -> list[Partition]:
-    """Arrays in memory, cut into so many partitions of blocks that are unpacked one at a time."""
+    """Return arrays in memory as this many partitions, with blocks that are unpacked one at a time."""
     X, *others = data
     rows, others = range(X.shape[0]), [np.asarray(part) for part in others]
     if not rows:
@@ -274,7 +281,7 @@ def _check_column(name: str, dimensions: int) -> None:
 
 @dataclass(frozen=True)
 class _Given:
-    """Rows that are here."""
+    """Rows that are in memory, as a function."""
 
     block: Any
 
@@ -283,7 +290,7 @@ class _Given:
 
 
 def _joint_blocks(X: Any, y: Any, weights: Any = None) -> list[bytes]:
-    """Of each block of rows X, y and weights together; y and weights may be in memory."""
+    """Return X, y and weights of each block of rows together; y and weights may be in memory."""
     from dask.array import from_array
     from dask.base import is_dask_collection
 
@@ -318,13 +325,13 @@ def _joint_blocks(X: Any, y: Any, weights: Any = None) -> list[bytes]:
 
 
 def _sizes(part: Any) -> tuple[int, ...] | None:
-    """The rows of each block, where they are known: never of a dataframe's."""
+    """Return the number of rows of each block; None if it is not known, as for a dataframe."""
     sizes = part.chunks[0] if hasattr(part, "chunks") else (np.nan,)
     return None if np.isnan(sizes).any() else sizes
 
 
 def _pickled(*parts: Any) -> bytes:
-    """What computes these delayed values, with no more of their graphs than that takes."""
+    """Return the pickled function that computes these delayed values, with the necessary part of their graphs only."""
     from dask.optimization import cull
 
     graph: dict[Any, Any] = {}
@@ -336,7 +343,7 @@ def _pickled(*parts: Any) -> bytes:
 
 
 def _refuse_persisted(parts: Any) -> None:
-    """Futures mean something to their client only."""
+    """Raise a ValueError for data with futures, which only their own client can use."""
     try:
         from distributed import futures_of
     except ImportError:

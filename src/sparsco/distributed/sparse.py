@@ -1,4 +1,4 @@
-"""What travels: numbers of some features, four bytes for a feature's index and eight for each number."""
+"""Sparse matrices for messages: four bytes for the index of a feature and eight for each number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Sparse:
-    """Rows of a matrix (d, k) that are not zero, ascending; columns that are zero all along are left out."""
+    """The nonzero rows of a matrix (d, k), ascending; columns that are zero in all rows are left out."""
 
     d: int
     k: int
@@ -19,17 +19,17 @@ class Sparse:
 
     @classmethod
     def of(cls, dense: np.ndarray) -> Sparse:
-        """The matrix without what is zero."""
+        """Return a dense matrix without its zero rows and columns."""
         at, columns = (np.flatnonzero(dense.any(axis)) for axis in (1, 0))
         d, k = dense.shape
         return cls(d, k, at.astype(np.uint32), columns.astype(np.uint32), dense[np.ix_(at, columns)])
 
     def add_to(self, dense: np.ndarray) -> None:
-        """Add the numbers to a matrix that has room for them."""
+        """Add the numbers to a matrix that has room for them, in place."""
         dense[np.ix_(self.at, self.columns)] += self.values
 
     def dense(self) -> np.ndarray:
-        """The whole matrix."""
+        """Return the whole matrix."""
         out = np.zeros((self.d, self.k))
         self.add_to(out)
         return out
@@ -50,16 +50,18 @@ class Sparse:
 
     @property
     def nonzeros(self) -> int:
+        """Return the number of nonzero numbers."""
         return int(np.count_nonzero(self.values))
 
     @property
     def bytes(self) -> int:
-        """As it travels, but for some hundred bytes of names and types."""
+        """Return the size of a message in bytes, without some hundred bytes of names and types."""
         return sum(part.nbytes for part in (self.at, self.columns, self.values))
 
 
 def _union(n: int, *parts: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Numbers below n that are in any part, ascending, and the places of each part's among them."""
+    """Return the numbers below n that are in any part, ascending, and the positions of each part's numbers among them.
+    """
     present = np.zeros(n, bool)
     for part in parts:
         present[part] = True

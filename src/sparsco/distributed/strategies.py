@@ -1,4 +1,4 @@
-"""Fits that are many independent ones: the strengths of a path, folds, the paths of a stable selection."""
+"""Fits that consist of many independent fits: the strengths of a path, folds, the paths of a stable selection."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ from .executors import Here, OnDask
 from .partitions import Partition, files_in
 
 STRENGTHS = 8
-"""Of a path that one task learns side by side, in a read of its own."""
+"""The number of strengths of a path that one task learns side by side, in a read of its own."""
 
 
 class Together(Stream):
-    """Partitions one after the other, read here."""
+    """A stream of partitions one after the other, read in this process."""
 
     def __init__(self, partitions: Sequence[Partition], names: Any) -> None:
         self.partitions = [partition.read_with(names) for partition in partitions]
 
     def identity(self) -> dict[str, Any]:
+        """Return the files that the partitions are read from."""
         return {"source": files_in(self.partitions)}
 
     def chunks(self, start: Any = None, **_: Any) -> Iterator[Chunk]:
+        """Yield the chunks of all partitions, with rows numbered over all of them."""
         first = d = 0
         for partition in self.partitions:
             for number, stream in partition.streams():
@@ -44,7 +46,7 @@ class Together(Stream):
 def fit_path(
     path: LinearPath, parts: list[Partition], names: Any, pool: Here | OnDask, classes: Any, passes: int
 ) -> int:
-    """Some strengths a task, each of which reads all rows; how many rows there are."""
+    """Learn a path in tasks of a few strengths, each of which reads all rows; return the number of rows."""
     count = len(path.new_learner().strengths)
     ends = [(first, min(first + STRENGTHS, count)) for first in range(0, count, STRENGTHS)]
     items = [(path.part(*each), classes, passes) for each in ends]
@@ -56,7 +58,7 @@ def fit_path(
 def _learned(
     path: LinearPath, classes: Any, passes: int, parts: list[Partition], names: Any
 ) -> tuple[Path, int]:
-    """Learn some strengths of a path; return their models and how many rows there are."""
+    """Learn some strengths of a path; return their models and the number of rows."""
     run = Training(path, passes, False, {}, classes, {})
     run.checkpoints, run.stop, run.live, run.stream = None, bool, Live(), Together(parts, names)
     rows = run.whole().rows
@@ -64,14 +66,17 @@ def _learned(
 
 
 def fit_whole(estimator: Any, data: tuple, pool: Here | OnDask) -> int:
-    """An estimator that has a pool of its own fits rows that are all here."""
+    """Fit an estimator that has its own pool to rows in memory, on this pool; return the number of rows."""
     with lent(estimator, pool):
         estimator.fit(*data)
     return len(data[1])
 
 
 def fit_stream(estimator: Any, parts: list[Partition], names: Any, pool: Here | OnDask, classes: Any) -> int:
-    """The same for rows in partitions, which are read here and kept as a stream's are."""
+    """Fit an estimator to rows in partitions, on this pool; return the number of rows.
+
+    The rows are read in this process and kept as those of a stream.
+    """
     d = max(pool.map("sparsco-width", _width, [(part,) for part in parts], pool.hold(names)))
     rows = 0
     with lent(estimator, pool):

@@ -1,4 +1,4 @@
-"""What the papers measure: density, support recovery, stability of the selection, objective and its gap.
+"""The measures of the papers: density, support recovery, stability of the selection, objective and its gap.
 
 A *model* here is a weight vector as a dense array, a SciPy sparse array or matrix, or a boolean mask of the selected
 features; a matrix (one row per class) counts as one long vector.

@@ -20,11 +20,11 @@ def objective(
     pen: Any = 1.0,
     sample_weight: Any = None,
 ) -> float:
-    """phi(w) = mean(loss(X w + b, y)) + rho/2 ||w||^2 + lam sum_j pen_j |w_j|, for one model.
+    """Return phi(w) = mean(loss(X w + b, y)) + rho/2 ||w||^2 + lam sum_j pen_j |w_j|, for one model.
 
-    ``loss`` is an estimator's name for it, such as "squared" or "logistic" (labels are -1 and +1), or a record.  With
-    ``sample_weight`` the mean is that of weight times loss over the rows whose weight is not zero: what the optimizers
-    minimise.
+    ``loss`` is a record, or the name that an estimator takes, such as "squared" or "logistic" (labels are -1 and +1).
+    With ``sample_weight`` the mean is that of weight times loss over the rows whose weight is not zero; the optimizers
+    minimise that.
 
     >>> objective([[1.0, 0.0], [0.0, 2.0]], [1.0, 4.0], [1.0, 0.0], loss="squared", lam=0.5, rho=1.0)
     5.0
@@ -44,7 +44,9 @@ def objective(
 
 
 def objective_gap(value: float, optimum: float, relative: bool = True) -> float:
-    """(value - optimum) / |optimum|, or the difference itself; relative to an optimum of 0: 0 if equal, else infinite.
+    """Return (value - optimum) / |optimum|, or the difference itself if not ``relative``.
+
+    Relative to an optimum of 0 the gap is 0 if the two are equal, else infinite.
 
     >>> objective_gap(3.0, 2.0), objective_gap(3.0, 2.0, relative=False), objective_gap(3.0, 0.0)
     (0.5, 1.0, inf)
@@ -56,7 +58,7 @@ def objective_gap(value: float, optimum: float, relative: bool = True) -> float:
 
 
 def _loss(name: str) -> Any:
-    # Here, so that this module stays light: losses bring the compiler with them.
+    # imported here, so that importing this module does not import the compiler
     from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
 
     tables = CLASSIFIER_LOSSES | REGRESSOR_LOSSES

@@ -1,4 +1,4 @@
-"""Selected features: density, recovery of a known support, agreement of selections."""
+"""Measures of selected features: density, recovery of a known support, agreement of selections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def support(model: Any, level: float = 0.0) -> np.ndarray:
-    """The selected features as a flat boolean mask: |w_j| > level.
+    """Return the selected features as a flat boolean mask: |w_j| > level.
 
     A stored zero of a sparse array is not selected; NaN is refused, since it is neither zero nor a weight.
 
@@ -40,7 +40,7 @@ def support(model: Any, level: float = 0.0) -> np.ndarray:
 
 
 def exact_density(model: Any) -> float:
-    """ED: the share of weights that are not exactly zero; 0 when there are no features.
+    """Return ED, the share of weights that are not exactly zero; 0 if there are no features.
 
     >>> exact_density([0.0, 1e-300, 3.0, 0.0])
     0.5
@@ -49,7 +49,7 @@ def exact_density(model: Any) -> float:
 
 
 def truncated_density(model: Any, level: float = 1e-6) -> float:
-    """TD: the share of weights above ``level`` in size; 0 when there are no features.
+    """Return TD, the share of weights above ``level`` in size; 0 if there are no features.
 
     >>> truncated_density([0.0, 1e-300, 3.0, 0.0])
     0.25
@@ -59,7 +59,9 @@ def truncated_density(model: Any, level: float = 1e-6) -> float:
 
 
 def support_recovery(model: Any, truth: Any) -> float:
-    """SSR = 2 |S and S*| / (|S| + |S*|), the F1 score of the support S against the true one; 1 when both are empty.
+    """Return SSR = 2 |S and S*| / (|S| + |S*|), the F1 score of the support S against the true one.
+
+    1 if both are empty.
 
     >>> support_recovery([1.0, 1.0, 0.0], [True, False, True])
     0.5
@@ -70,7 +72,7 @@ def support_recovery(model: Any, truth: Any) -> float:
 
 
 def jaccard(first: Any, second: Any) -> float:
-    """|A and B| / |A or B| of two selected sets; 1 when both are empty.
+    """Return |A and B| / |A or B| of two selected sets; 1 if both are empty.
 
     >>> jaccard([1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 1.0])
     0.25
@@ -81,11 +83,11 @@ def jaccard(first: Any, second: Any) -> float:
 
 
 def cohen_kappa(first: Any, second: Any) -> float:
-    """Cohen's kappa of two selected sets: their agreement beyond what sets of these sizes have by chance.
+    """Return Cohen's kappa of two selected sets: their agreement beyond chance for sets of these sizes.
 
-    (q_o - q_e) / (1 - q_e), with q_o the share of features on which the two agree and q_e its expectation.  When both
-    are empty or both hold every feature, chance alone gives full agreement and the ratio is 0/0: 1, they are equal.
-    A set that is empty or full against any other has kappa 0.
+    It is (q_o - q_e) / (1 - q_e), with q_o the share of features on which the two agree and q_e its expectation.  If
+    both are empty or both hold every feature, chance alone gives full agreement and the ratio is 0/0; the result is 1,
+    since they are equal.  A set that is empty or full against any other has kappa 0.
 
     >>> cohen_kappa([1, 1, 0, 0], [1, 1, 0, 0]), cohen_kappa([1, 1, 0, 0], [1, 0, 1, 0]), cohen_kappa([1, 0], [0, 1])
     (1.0, 0.0, -1.0)
@@ -95,7 +97,7 @@ def cohen_kappa(first: Any, second: Any) -> float:
 
 
 def kappa_of_sizes(p: int, first: int, second: int, both: int) -> float:
-    """Cohen's kappa of two sets among p features by their sizes and that of what they share."""
+    """Return Cohen's kappa of two sets among p features, from their sizes and the size of their intersection."""
     # q_o p^2 and q_e p^2 in whole numbers, so that equal sets give exactly 1
     observed = p * (p - first - second + 2 * both)
     expected = first * second + (p - first) * (p - second)
@@ -103,7 +105,7 @@ def kappa_of_sizes(p: int, first: int, second: int, both: int) -> float:
 
 
 def pairwise(models: Iterable[Any], measure: Callable[[Any, Any], float] = cohen_kappa) -> float:
-    """The mean of a symmetric measure over all pairs of runs: with Cohen's kappa, the stability of a selection.
+    """Return the mean of a symmetric measure over all pairs of runs; with Cohen's kappa, the stability of a selection.
 
     >>> runs = [[1, 1, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0]]
     >>> round(pairwise(runs), 4), round(pairwise(runs, jaccard), 4)
@@ -117,10 +119,10 @@ def pairwise(models: Iterable[Any], measure: Callable[[Any, Any], float] = cohen
 
 
 def variance_over_runs(values: Any, ddof: int = 1) -> Any:
-    """The variance of a result over independent runs, in the papers of the objective at the returned model.
+    """Return the variance of a result over independent runs; in the papers it is the objective at the returned model.
 
-    One row per run: for a vector one number, for a matrix one for each column.  The papers do not say whether they
-    divide by the number of runs (``ddof=0``) or by one less (``ddof=1``, unbiased, the default).
+    There is one row per run: a vector gives one number, a matrix one for each column.  The papers do not state whether
+    they divide by the number of runs (``ddof=0``) or by one less (``ddof=1``, unbiased, the default).
 
     >>> variance_over_runs([1.0, 2.0, 3.0]), variance_over_runs([1.0, 3.0], ddof=0)
     (1.0, 1.0)

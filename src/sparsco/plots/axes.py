@@ -1,4 +1,4 @@
-"""Axes to draw on."""
+"""The axes to draw on."""
 
 from __future__ import annotations
 

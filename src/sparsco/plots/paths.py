@@ -1,4 +1,4 @@
-"""Paths of strengths: weights, losses, agreement of folds."""
+"""Plots of paths of strengths: weights, losses, agreement of folds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .axes import axes_or_new
 
 @runtime_checkable
 class PathOfModels(Protocol):
-    """What is drawn: models of several strengths, as :class:`sparsco.selection.path.Path` holds them."""
+    """The object that is drawn: models of several strengths, such as a :class:`sparsco.selection.path.Path`."""
 
     alphas: np.ndarray
     coefs: Any
@@ -23,8 +23,11 @@ class PathOfModels(Protocol):
 
 
 def coefficient_path(path: Any, *, axes: Any = None, features: int = 20, chosen: float | None = None) -> Any:
-    """Draw the weights of a path (``SparsePath(...).fit(X, y).path_``) against the strength of the penalty: those that
-    become largest, by name where there are names.  Returns the axes."""
+    """Draw the weights of a path against the strength of the penalty, and return the axes.
+
+    ``path`` is ``SparsePath(...).fit(X, y).path_`` or its estimator.  The weights that become largest are drawn, with
+    the names of their features if there are names.
+    """
     path, axes = _path_of(path), axes_or_new(axes)
     coefs = path.coefs.tocoo()
     models = coefs.shape[1] // len(path)
@@ -46,7 +49,10 @@ def coefficient_path(path: Any, *, axes: Any = None, features: int = 20, chosen:
 
 
 def error_vs_nonzeros(path: Any, *, axes: Any = None, chosen: float | None = None) -> Any:
-    """Draw the loss on rows that were not learned, with its standard error, against the number of features."""
+    """Draw the loss on rows that were not learned against the number of features, and return the axes.
+
+    The bars are standard errors.
+    """
     path, axes = _path_of(path), axes_or_new(axes)
     order = np.argsort(path.nonzeros, kind="stable")
     axes.errorbar(path.nonzeros[order], path.losses[order], path.spreads[order], fmt=".-", linewidth=1.2, capsize=2)
@@ -60,7 +66,10 @@ def error_vs_nonzeros(path: Any, *, axes: Any = None, chosen: float | None = Non
 
 
 def selection_stability(path: Any, *, axes: Any = None, chosen: float | None = None) -> Any:
-    """Draw how well the folds of a cross-validation agree on the features: Cohen's kappa, mean over pairs of folds."""
+    """Draw the agreement of the folds of a cross-validation on the features, and return the axes.
+
+    The agreement is Cohen's kappa, as a mean over pairs of folds.
+    """
     path = _path_of(path)
     if path.stability is None:
         raise ValueError("selection_stability needs folds: take the path_ of SparseClassifierCV or SparseRegressorCV.")

@@ -1,4 +1,4 @@
-"""Risk against the number of features."""
+"""Plots of the risk against the number of features."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..util.validation import check_count
 from .axes import axes_or_new
 
 Curves = dict[str, list[tuple[float, float]]]
-"""By name: (features, risk) points."""
+"""Points (features, risk) of each curve, by name."""
 
 
 def risk_vs_features(
     X: Any, y: Any, X_test: Any, y_test: Any, *, sizes: Iterable[int] = (10, 30, 100, 300, 1000), model: Any = None,
     trials: int = 20, radii: Sequence[float] = sparsify.SMALL_BALLS, axes: Any = None, random_state: int = 0,
 ) -> Any:  # fmt: skip
-    """Draw what it costs to have few features: root mean squared error on the test rows against their number.
+    """Draw the root mean squared error on the test rows against the number of features, and return the axes.
 
-    One curve each for our budgeted model (the largest, learned anew), the largest alone, random draws by both
-    distributions (means of ``trials``), and SGD in small L1 balls (``radii`` times that of the full model).  It is for
-    regressions of one output; ``model`` is a fitted one to start from, by default
-    ``SparseRegressor(preset="two-stage")``.  Returns the axes.
+    There is one curve for each way to have few features.  They are our budgeted model (the largest features, learned
+    anew), the largest features alone, random draws by both distributions (means of ``trials``), and SGD in small L1
+    balls (``radii`` times that of the full model).  It is for regressions of one output.  ``model`` is a fitted model
+    to start from, by default ``SparseRegressor(preset="two-stage")``.
     """
     axes = axes_or_new(axes)
     how = {"sizes": sizes, "model": model, "trials": trials, "radii": radii, "random_state": random_state}
@@ -38,7 +38,7 @@ def risks(
     X: Any, y: Any, X_test: Any, y_test: Any, *, sizes: Iterable[int] = (10, 30, 100, 300, 1000), model: Any = None,
     trials: int = 20, radii: Sequence[float] = sparsify.SMALL_BALLS, random_state: int = 0,
 ) -> Curves:  # fmt: skip
-    """The numbers of :func:`risk_vs_features`."""
+    """Return the curves that :func:`risk_vs_features` draws."""
     from ..estimators.sklearn import SparseRegressor
     from ..presets import BallSGD
 
@@ -69,7 +69,7 @@ def risks(
 
 
 def draw(axes: Any, curves: Curves) -> None:
-    """Curves of risk against features, on the axes of a figure."""
+    """Draw curves of risk against features on axes."""
     for name, points in curves.items():
         if points:
             features, risk = np.array(sorted(points)).T
@@ -80,7 +80,7 @@ def draw(axes: Any, curves: Curves) -> None:
 
 
 def _numbers(name: str, y: Any) -> np.ndarray:
-    """One column of numbers, which labels are not."""
+    """Return y as one column of numbers; raise a ValueError for labels."""
     y = np.asarray(y)
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if y.ndim != 1 or y.dtype.kind not in "fiu":

@@ -1,4 +1,4 @@
-"""How often features are selected."""
+"""Plots of the frequencies with which features are selected."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from .axes import axes_or_new
 
 
 def selection_frequencies(report: Any, *, axes: Any = None) -> Any:
-    """Draw how often each feature of a stability report is selected, most often first: a step from 1 to 0 is stable.
-    Returns the axes."""
+    """Draw the share of fits that select each feature of a stability report, and return the axes.
+
+    The features selected most often come first: a step from 1 to 0 is stable.
+    """
     axes = axes_or_new(axes)
     for name, repeated in (("other orders", report.permutations), ("other rows", report.subsamples)):
         shares = np.sort(repeated.frequency[repeated.frequency > 0.0])[::-1]

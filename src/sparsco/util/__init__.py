@@ -1,1 +1,1 @@
-"""Helpers without mathematics: folders, threads, progress, warnings, files that appear whole, pages, kept results."""
+"""Helpers without mathematics: folders, threads, progress, warnings, atomic files, HTML pages, stored results."""

@@ -1,9 +1,9 @@
-"""Files and folders that appear at their place when they are whole, whoever else writes there at the same time.
+"""Files and folders that appear at their place only when they are whole, even with several writers at the same time.
 
-What is written lies beside its place until then, under a name of its own: ``.part-<16 digits>-NAME``.  Its writer
-holds a lock on it (``flock``), which the system gives back when the writer ends, in whatever way.  A part whose lock is
-free is the remains of a writer that was killed: the next writer of the same place removes it.  Where there are no such
-locks (Windows, some network folders) a part is removed when it is a day old.
+Until then the data is in a part beside its place, with a name of its own: ``.part-<16 digits>-NAME``.  The writer holds
+a lock on the part (``flock``), which the system releases when the writer ends, in any way.  A part whose lock is free
+was left by a writer that was killed: the next writer of the same place removes it.  Without such locks (Windows, some
+network folders) a part is removed when it is a day old.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 _OLD = 86_400.0
-"""Seconds after which a part without a lock counts as left behind."""
+"""The age in seconds from which a part without a lock counts as left behind."""
 _TRIES = 1000
 
 
 @contextlib.contextmanager
 def replacing(path: str | Path, lasting: bool = True) -> Iterator[IO[bytes]]:
-    """Yield a binary file that takes the place of ``path`` at the end; it is removed if anything goes wrong.
+    """Yield a binary file that replaces ``path`` at the end; it is removed if there is an error.
 
     With ``lasting`` the file is on disk when this returns.
     """
@@ -46,7 +46,7 @@ def replacing(path: str | Path, lasting: bool = True) -> Iterator[IO[bytes]]:
                 file.flush()
                 if lasting:
                     os.fsync(file.fileno())
-                if fcntl is None:  # Windows moves no file that is open
+                if fcntl is None:  # Windows cannot move an open file
                     file.close()
                 os.replace(part, path)  # the lock is held until the part is at its place
         finally:
@@ -64,7 +64,7 @@ def check_place(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except OSError:
-        return  # nothing is there, or nothing can be written there: opening it says which
+        return  # nothing is there, or nothing can be written there: opening it raises the right error
     if stat.S_ISDIR(mode):
         raise ValueError(f"{path} is a folder: name a file in it.")
     if not stat.S_ISREG(mode):
@@ -72,7 +72,7 @@ def check_place(path: Path) -> None:
 
 
 def write_text(path: str | Path, text: str) -> Path:
-    """Write a text file in one go: it is there whole, or as it was before."""
+    """Write a text file atomically, and return its path: the file is whole, or as it was before."""
     path = Path(path).resolve()
     with replacing(path, lasting=False) as file:
         file.write(text.encode("utf-8", "backslashreplace"))  # names of features may be any bytes
@@ -91,7 +91,7 @@ class PartFolder:
         self._handle: int | None = handle
 
     def put(self) -> None:
-        """Move it to its place; a folder that is there is removed."""
+        """Move the folder to its place; a folder that is there is removed."""
         sync_folder(self.path)
         if fcntl is None:
             self._release()
@@ -111,7 +111,7 @@ class PartFolder:
         self._release()
 
     def remove(self) -> None:
-        """Remove what was not moved to its place."""
+        """Remove the folder if it was not moved to its place."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._release()
 
@@ -122,7 +122,7 @@ class PartFolder:
 
 
 def clear_remains(place: Path) -> None:
-    """Remove the parts of ``place`` that nobody can be writing to."""
+    """Remove the parts of ``place`` that no running writer has locked."""
     with contextlib.suppress(OSError):
         for name in os.listdir(place.parent):
             if _is_part(name, place):
@@ -130,7 +130,7 @@ def clear_remains(place: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a renaming last, where the system lets folders be synchronised."""
+    """Write a renaming to disk, if the system can synchronise folders."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -141,7 +141,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def naming(place: Path) -> Iterator[None]:
-    """Give errors of the system the name of the place that is written, where they have none or that of a part."""
+    """Replace a missing file name, or the name of a part, in system errors by the name of the place that is written."""
     try:
         yield
     except OSError as error:
@@ -160,7 +160,7 @@ def _is_part(name: str, place: Path) -> bool:
 
 
 def _claimed(place: Path, is_folder: bool) -> tuple[Path, int]:
-    """Return a new part of a place and a handle of it, which holds its lock."""
+    """Return a new part of a place, and a file handle that holds its lock."""
     while True:
         part = _part_name(place)
         if is_folder:
@@ -177,14 +177,14 @@ def _claimed(place: Path, is_folder: bool) -> tuple[Path, int]:
 
 
 def _handle(part: Path, is_folder: bool, more: int = 0) -> int:
-    """Open a part to lock it; Windows, which opens no folder, has nothing to lock."""
+    """Return a handle of a part, to lock it; Windows, which opens no folder, has nothing to lock."""
     if is_folder:
         return os.open(os.devnull if fcntl is None else part, os.O_RDONLY)
     return os.open(part, os.O_RDWR | more | getattr(os, "O_BINARY", 0), 0o666)
 
 
 def _is_locked(handle: int, part: Path) -> bool:
-    """Lock a new part; False if another writer removed it before the lock was there."""
+    """Lock a new part, and return whether it is still there; another writer may have removed it before the lock."""
     if fcntl is None:
         return True
     with contextlib.suppress(OSError):  # a network folder without locks
@@ -218,7 +218,7 @@ def _clear(part: Path) -> None:
 
 
 def _is_old(part: Path) -> bool:
-    """Whether nothing in a part was written for a day."""
+    """Return whether nothing in a part was written for a day."""
     return time.time() - max(each.stat().st_mtime for each in (part, *part.glob("*"))) > _OLD
 
 

@@ -1,4 +1,4 @@
-"""What the machine gives: where files are kept between runs, which cores there are."""
+"""Facts about the machine: the folder for files between runs, and the number of cores."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def cache_folder(name: str) -> Path:
-    """Return a folder of ours below XDG_CACHE_HOME or ~/.cache; it need not exist."""
+    """Return a folder of the package below XDG_CACHE_HOME or ~/.cache; it need not exist."""
     return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "XDG_CACHE_HOME") / "sparsco" / name
 
 
 def expanded(path: str | Path, setting: str) -> Path:
-    """Return a path with the home folder in place of ~; OSError, which names the setting, where there is no home."""
+    """Return a path with the home folder in place of ~; raise an OSError that names the setting if there is no home."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -20,5 +20,5 @@ def expanded(path: str | Path, setting: str) -> Path:
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

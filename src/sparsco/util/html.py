@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs nothing else: text, tables and plots, every string escaped.
+"""Reports as one self-contained HTML file: text, tables and plots, with every string escaped.
 
 >>> html = page("Two & two", [text("a < b"), table(["name", "value"], [["x", 1.5]])])
 >>> "Two &amp; two" in html and "a &lt; b" in html and "1.5" in html
@@ -29,31 +29,31 @@ figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; } figca
 
 
 class Marked(NamedTuple):
-    """A table's entry that carries a mark, the class of its cell."""
+    """An entry of a table with a mark, which is the CSS class of its cell."""
 
     text: str
     mark: str
 
 
 def cell(value: Any) -> str:
-    """A table's entry as text: floats to four digits, None as a dash."""
+    """Return an entry of a table as text: floats to four digits, None as a dash."""
     if value is None:
         return "–"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def heading(title: str) -> str:
-    """A section's title."""
+    """Return the title of a section."""
     return f"<h2>{escape(title)}</h2>"
 
 
 def text(paragraph: str) -> str:
-    """A paragraph of plain text."""
+    """Return a paragraph of plain text."""
     return f"<p>{escape(paragraph)}</p>"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table; the first column names the row."""
+    """Return a table; the first column names the row."""
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = "\n".join("<tr>" + "".join(map(_entry, row)) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
@@ -66,12 +66,15 @@ def _entry(value: Any) -> str:
 
 
 def details(summary: str, block: str) -> str:
-    """A block that is opened by a click."""
+    """Return a block that opens by a click."""
     return f"<details><summary>{escape(summary)}</summary>{block}</details>"
 
 
 def figure(plot: Any, caption: str) -> str:
-    """A matplotlib figure as inline SVG.  Text is drawn as outlines, so it looks the same without its fonts."""
+    """Return a matplotlib figure as inline SVG.
+
+    Text is drawn as outlines, so it looks the same without its fonts.
+    """
     from matplotlib import rc_context
 
     buffer = io.StringIO()
@@ -84,7 +87,7 @@ def figure(plot: Any, caption: str) -> str:
 
 
 def with_plots(blocks: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    """For a function that makes blocks of plots: where matplotlib is not installed, one block says so."""
+    """Return a function that makes blocks of plots, or one block of text if matplotlib is not installed."""
 
     @functools.wraps(blocks)
     def call(*args: Any, **options: Any) -> list[str]:
@@ -98,7 +101,7 @@ def with_plots(blocks: Callable[..., list[str]]) -> Callable[..., list[str]]:
 
 
 def page(title: str, blocks: Iterable[str]) -> str:
-    """The whole document."""
+    """Return the whole document."""
     body = "\n".join(blocks)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -107,5 +110,5 @@ def page(title: str, blocks: Iterable[str]) -> str:
 
 
 def write(path: str | Path, title: str, blocks: Iterable[str]) -> Path:
-    """Write the document and return where it lies."""
+    """Write the document, and return its path."""
     return write_text(path, page(title, blocks))

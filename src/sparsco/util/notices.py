@@ -1,4 +1,4 @@
-"""Warnings that point at the user's line, wherever in the package they come from."""
+"""Warnings that point at a line of the user's code, from anywhere in the package."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from types import FrameType
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _BETWEEN = (f"{os.sep}concurrent{os.sep}futures{os.sep}", f"{os.sep}threading.py", f"{os.sep}contextlib.py",
             f"{os.sep}sklearn{os.sep}", f"{os.sep}joblib{os.sep}", f"{os.sep}numba{os.sep}")  # fmt: skip
-"""Code that may lie between the user's and ours."""
+"""The code that may be between the user's frame and ours."""
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the nearest line outside of the package.
 
-    A thread of ours has no such line: there it is the one at which the main thread waits.
+    A thread of the package has no such line: there it is the line at which the main thread waits.
     """
     frame = _users(sys._getframe(1)) or _users(sys._current_frames().get(threading.main_thread().ident or 0))
     if frame is None:
@@ -32,12 +32,12 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def cause(message: str) -> str:
-    """Return the message without its numbers: the same for every class, fold and pass that meets one cause."""
+    """Return the message without its numbers; it is equal for every class, fold and pass with the same cause."""
     return re.sub(r"\d[\d.e+-]*", "#", message)
 
 
 def _users(frame: FrameType | None) -> FrameType | None:
-    """The nearest frame of code that is neither ours nor a library's that calls us."""
+    """Return the nearest frame that is neither in the package nor in a library that calls it."""
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith(_PACKAGE) and not any(part in file for part in _BETWEEN):

@@ -1,4 +1,4 @@
-"""Where a fit is."""
+"""Progress of a fit on stderr."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 
 
 class _Line:
-    """A line on stderr: written over itself at a terminal, elsewhere one below the other."""
+    """A line on stderr: overwritten at a terminal, elsewhere one line below the other."""
 
     def __init__(self) -> None:
         self.rewrites = bool(getattr(sys.stderr, "isatty", bool)())
         self.open = False
 
     def say(self, text: str) -> None:
-        """Show this."""
+        """Write a text in place of the line."""
         print(("\r" if self.rewrites else "") + text, end="" if self.rewrites else "\n", file=sys.stderr, flush=True)
         self.open = self.rewrites
 
@@ -26,7 +26,7 @@ class _Line:
 
 
 class Progress(_Line):
-    """Rows per second on stderr: when ``verbose``, or at a terminal once a fit has lasted two seconds."""
+    """The rows per second on stderr: if ``verbose``, or at a terminal once a fit has lasted two seconds."""
 
     def __init__(self, name: str, rows: int, passes: int, verbose: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Progress(_Line):
         self.began = self.shown = time.monotonic()
 
     def show(self, epoch: int, row: int) -> None:
-        """Say where the fit is, once a second and at the end of each pass."""
+        """Write the position of the fit, once a second and at the end of each pass."""
         now = time.monotonic()
         wanted = self.verbose > 0 or (self.rewrites and now - self.began > 2.0)
         if not wanted or (now - self.shown < 1.0 and not (self.verbose and row == self.rows)):
@@ -46,7 +46,7 @@ class Progress(_Line):
 
 
 class Bar(_Line):
-    """Work done and time left, on stderr: a bar that is redrawn at a terminal, elsewhere a line now and then."""
+    """The work done and the time left on stderr: a bar that is redrawn at a terminal, elsewhere a line now and then."""
 
     WIDTH = 30
 
@@ -56,7 +56,7 @@ class Bar(_Line):
         self.shown = -1.0
 
     def show(self, done: float, total: float | None) -> None:
-        """Say how much of the work is done, in any unit; without a total there is nothing to say."""
+        """Draw the share of the work done, in any unit; without a total nothing is drawn."""
         if not total:
             return
         now, share = time.monotonic(), done / total
@@ -68,12 +68,12 @@ class Bar(_Line):
         self.say(f"{self.name} [{'=' * filled}{' ' * (self.WIDTH - filled)}] {share:4.0%}, {duration(left)} left")
 
     def show_late(self, seconds: float) -> Callable[[float, float | None], None]:
-        """``show`` that says nothing for the first seconds, for what is usually short."""
+        """Return a ``show`` that draws nothing in the first seconds, for work that is usually short."""
         return lambda done, total: self.show(done, total) if time.monotonic() - self.began > seconds else None
 
 
 def printable(name: str) -> str:
-    """A name that cannot move a terminal's cursor or break a line.
+    """Return a name that cannot move the cursor of a terminal or break a line.
 
     >>> printable("a\\x1b[2Jb")
     'a\\\\x1b[2Jb'
@@ -82,7 +82,7 @@ def printable(name: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in words.
+    """Return a time in words.
 
     >>> duration(5.2), duration(93), duration(7300)
     ('5 s', '1 min 33 s', '2 h 1 min')
@@ -96,7 +96,7 @@ def duration(seconds: float) -> str:
 
 
 class Live(_Line):
-    """A training run as it goes on: nothing by default; ``shown`` writes a live line and a table on stderr."""
+    """The display of a training run: nothing by default; with ``shown`` a live line and a table on stderr."""
 
     HEADER = f"{'rows':>12} {'loss':>9} {'mean':>9} {'mistakes':>9} {'mean':>9} {'nonzeros':>9}"
 
@@ -106,7 +106,7 @@ class Live(_Line):
         self.nonzeros = ""
 
     def show(self, read: int, total: int | None, rows: int, epoch: int, passes: int) -> None:
-        """Rows per second and time left, at a terminal twice a second."""
+        """Write the rows per second and the time left, twice a second, at a terminal only."""
         now = time.monotonic()
         if not (self.shown and self.rewrites) or now - self.last < 0.5 or now - self.began < 1.0:
             return
@@ -116,7 +116,7 @@ class Live(_Line):
         self.say(f"{rows:>12,} rows, {rows / spent:,.0f} rows/s{self.nonzeros}{left}\x1b[K")
 
     def line(self, line: Sequence[float]) -> None:
-        """A line of the table of progressive validation."""
+        """Write a line of the table of progressive validation."""
         if not self.shown:
             return
         if self.open:

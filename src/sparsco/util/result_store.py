@@ -1,7 +1,7 @@
-"""Results on disk: one line for each method in each trial, written when it is done and found again by what it is.
+"""Results on disk: one line for each method in each trial, written when it is done and found again by its name.
 
-A line is named by a hash of everything that decides its numbers: problem, method, trial and this package's sources.  A
-line that was cut off by a crash is not valid JSON and counts as not written.
+The name of a line is a hash of everything that decides its numbers: problem, method, trial and the sources of this
+package.  A line that was cut off by a crash is not valid JSON and counts as not written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .atomic_files import naming
 from .sources import results_hash
 
 _STALE = 30 * 86_400.0
-"""Seconds after which results of another version of the sources are removed."""
+"""The age in seconds after which results of another version of the sources are removed."""
 
 
 def _age(path: Path) -> float:
@@ -27,21 +27,27 @@ def _age(path: Path) -> float:
 
 
 class Stores:
-    """One store for each study.  ``is_resumed``: what earlier processes left is used; else only what comes now is."""
+    """The stores of all studies, one for each.
+
+    With ``is_resumed`` the results of earlier processes are used; else only those of this process.
+    """
 
     def __init__(self, folder: Path, is_resumed: bool) -> None:
         self.folder, self.is_resumed = folder, is_resumed
         self._opened: dict[str, Store] = {}
 
     def of(self, study: str) -> Store:
-        """The study's store, the same whenever it is asked for: tables and figures share their runs."""
+        """Return the store of a study.
+
+        Repeated calls return the same store, so that tables and figures share their runs.
+        """
         if study not in self._opened:
             path = self.folder / f"{study}.{results_hash()[:12]}.jsonl"
             self._opened[study] = Store(path, self.is_resumed)
         return self._opened[study]
 
     def check(self) -> None:
-        """Refuse a folder that cannot be written to, before anything is computed; old results are cleared away."""
+        """Raise an OSError if the folder cannot be written to, before anything is computed; remove old results."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.folder):
@@ -72,19 +78,22 @@ class Store:
         self.found: dict[str, Any] = dict(self._written) if is_resumed else {}
 
     def once(self, name: str, find: Callable[[], Any]) -> Any:
-        """What is kept under this name, or what is found now and kept from then on."""
+        """Return the stored result of this name; call ``find`` and store its result if there is none."""
         if name not in self.found:
             self.put({name: find()})
         return self.found[name]
 
     def restart(self) -> None:
-        """Forget what earlier processes left, on disk as well: for results that come out differently each time."""
+        """Drop the results of earlier processes, on disk as well, for results that differ each time."""
         self.path.unlink(missing_ok=True)
         self._written.clear()
         self.found.clear()
 
     def put(self, results: dict[str, Any]) -> None:
-        """Keep results, by name; they are on disk when this returns.  What is there already is not written again."""
+        """Store results by name.
+
+        They are on disk when this returns.  Results that are stored already are not written again.
+        """
         self.found |= results
         new = {name: result for name, result in results.items() if name not in self._written}
         self._written |= new
@@ -104,5 +113,5 @@ class Store:
 
 
 def name_of(*parts: Any) -> str:
-    """A name for results that depend on these."""
+    """Return a name for results that depend on these parts."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]

@@ -1,7 +1,7 @@
-"""Hashes of our own source files, by what they decide.
+"""Hashes of the package's source files, by the results that they decide.
 
-Compiled kernels and computed results are kept on disk under such a hash: they are found again as long as nothing that
-decides them was edited, and are never stale.
+Compiled kernels and computed results are stored on disk under such a hash.  They are found again as long as nothing
+that decides them was edited, and are never stale.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ COMPILED = (
     "selection/stable/paths.py", "selection/stable/bursts.py", "selection/stable/scaling.py",
     "estimators/checks_of_values.py",
 )  # fmt: skip
-"""Files and folders with functions that are compiled; a test compares this list with the functions there are."""
+"""The files and folders with functions that are compiled; a test compares this list with the compiled functions."""
 SHOWN = (
     "cli", "plots", "util/html.py", "util/progress.py", "util/notices.py", "training/inspection.py",
     "training/descriptions.py", "training/paths.py", "bench/present.py", "reproduce/present.py",
     "reproduce/verdicts.py", "estimators/views.py",
 )  # fmt: skip
-"""Files and folders that only show what was computed."""
+"""The files and folders that only show computed results."""
 
 
 @functools.cache
 def kernels_hash() -> str:
-    """Return a hash over the sources that decide compiled code."""
+    """Return a hash of the sources that decide compiled code."""
     return _hash(file for file in _files() if is_below(file, COMPILED))
 
 
 @functools.cache
 def results_hash() -> str:
-    """Return a hash over the sources that decide the numbers of a result: all but those that only show them."""
+    """Return a hash of the sources that decide the numbers of a result: all but those that only show them."""
     return _hash(file for file in _files() if not is_below(file, SHOWN))
 
 
 def is_below(file: str, places: Iterable[str]) -> bool:
-    """Return whether a file of the package is one of the places, or lies in one of them."""
+    """Return whether a file of the package is one of the places, or is in one of them."""
     return any(file == place or file.startswith(f"{place}/") for place in places)
 
 

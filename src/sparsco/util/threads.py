@@ -1,4 +1,4 @@
-"""Threads for independent pieces of work; ``distributed.executors`` has pools of the same form on other machines."""
+"""Threads for independent tasks; ``distributed.executors`` has pools of the same form on other machines."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from typing import Any, Self
 
 
 class Pool:
-    """``map(name, function, items, *held)``: ``function(*item, *held)`` for every item, results in the items' order."""
+    """A pool whose ``map(name, function, items, *held)`` returns ``function(*item, *held)`` for every item, in order.
+    """
 
     count = 1
-    """How many pieces of work are done at a time, as far as is known."""
+    """The number of tasks that run at a time, as far as it is known."""
     shares_memory = True
-    """Whether a function may change the arrays it is given, and the caller sees it."""
+    """True if a function may change the arrays it is given, and the caller sees the change."""
 
     def hold(self, what: Any) -> Any:
-        """What many pieces of work will be given."""
+        """Return data that many tasks will use, in the form that ``map`` takes."""
         return what
 
     def map(self, name: str, function: Callable[..., Any], items: Iterable[tuple], *held: Any) -> list[Any]:
+        """Return ``function(*item, *held)`` for every item, in the order of the items."""
         return [function(*item, *held) for item in items]
 
     def map_in_turns(self, name: str, function: Callable[..., Any], items: Iterable[tuple], *held: Any) -> list[Any]:
-        """The same for work that is compiled code with a little Python now and then."""
+        """Return the result of ``map``, for tasks that are compiled code with a little Python now and then."""
         return self.map(name, function, items, *held)
 
     def __enter__(self) -> Self:
@@ -40,24 +42,31 @@ class Pool:
 
 
 class Threads(Pool):
-    """As many threads as joblib makes of ``n_jobs``; they are kept for the next time, since a path asks for them a
-    hundred times a pass.  Work that asks for threads itself gets none."""
+    """A pool of as many threads as joblib makes of ``n_jobs``.
+
+    The threads are kept for the next call, since a path needs them a hundred times a pass.  A task that needs threads
+    itself gets none.
+    """
 
     def __init__(self, n_jobs: int | None) -> None:
-        if hasattr(_here, "works") or (n_jobs is None and "joblib" not in sys.modules):  # whose settings count, too
+        if hasattr(_here, "works") or (n_jobs is None and "joblib" not in sys.modules):  # joblib's settings count too
             return
         from joblib import effective_n_jobs
 
         self.count = effective_n_jobs(n_jobs)
 
     def map(self, name: str, function: Callable[..., Any], items: Iterable[tuple], *held: Any) -> list[Any]:
+        """Return ``function(*item, *held)`` for every item, in the order of the items."""
         if self.count == 1:
             return super().map(name, function, items, *held)
         return list(_executor(self.count).map(lambda item: function(*item, *held), items))
 
     def map_in_turns(self, name: str, function: Callable[..., Any], items: Iterable[tuple], *held: Any) -> list[Any]:
-        """One thread at a time has Python for itself, until it steps :func:`aside`.  Left to the interpreter's lock,
-        threads that meet there hand it to and fro at every operation on an array, and sleep each time."""
+        """Return the result of ``map``, with only one thread at a time in Python, until it steps :func:`aside`.
+
+        With the lock of the interpreter alone, threads would pass it to each other at every operation on an array, and
+        sleep each time.
+        """
         if self.count == 1:
             return self.map(name, function, items, *held)
         turn = threading.Lock()
@@ -78,7 +87,7 @@ _here = threading.local()
 
 @contextlib.contextmanager
 def aside() -> Iterator[None]:
-    """While compiled code works that takes long, it is the turn of others."""
+    """Release the turn of this thread while long compiled code runs, and take it again at the end."""
     turn = getattr(_here, "turn", None)
     if turn is None:
         yield
@@ -110,7 +119,7 @@ _lent: ContextVar[tuple[Any, Pool] | None] = ContextVar("lent", default=None)
 
 @contextlib.contextmanager
 def lent(estimator: Any, pool: Pool) -> Iterator[None]:
-    """Let an estimator work on this pool for a while."""
+    """Use this pool for an estimator inside the context."""
     token = _lent.set((estimator, pool))
     try:
         yield
@@ -119,6 +128,6 @@ def lent(estimator: Any, pool: Pool) -> Iterator[None]:
 
 
 def pool_of(estimator: Any) -> Pool:
-    """Return an estimator's own threads, or the pool that was lent to it."""
+    """Return the threads of an estimator, or the pool that is lent to it."""
     found = _lent.get()
     return found[1] if found is not None and found[0] is estimator else Threads(estimator.n_jobs)

@@ -17,7 +17,7 @@ def is_number(x: Any, least: float = -math.inf, most: float = math.inf) -> bool:
     """Return whether ``x`` is a finite real number from ``least`` to ``most``."""
     if not isinstance(x, numbers.Real) or isinstance(x, bool):
         return False
-    try:  # what is compared and learned with is the float, also of a fraction
+    try:  # compare the float, which is used in learning, also for a fraction
         return math.isfinite(x) and least <= float(x) <= most
     except OverflowError:
         return False
