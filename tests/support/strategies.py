@@ -101,7 +101,7 @@ def streams(
 
 
 @st.composite
-def feature_weights(draw: DrawFn, d: int, *, dyadic: bool = False, elastic: bool | None = None) -> Penalty:
+def penalties(draw: DrawFn, d: int, *, dyadic: bool = False, elastic: bool | None = None) -> Penalty:
     """lam from none to one that kills everything; ``elastic`` decides whether rho > 0, ``None`` leaves it open."""
     lam = draw(st.sampled_from([0.125, 0.0, 0.0625, 1.0, 64.0] if dyadic else [0.1, 0.0, 1e-3, 0.01, 1.0, 100.0]))
     rho = draw(st.sampled_from([0.5, 0.125] if dyadic else [0.1, 1e-3, 1.0]))
