@@ -1,8 +1,8 @@
-"""The command line ``sparsco``: each command is one function here that calls the library and says what came out.
+"""The command line ``sparsco``: each command is one module here that calls the library and prints the result.
 
-Exit codes: 0 fine; 1 the outcome is not what was expected (a cell differs for no known reason); 2 a bad argument, bad
-or missing input; 3 a file could not be read or written; 4 a computation failed (training diverged, a worker process was
-killed); 130 interrupted, 143 asked to end.  Results go to stdout, progress and complaints to stderr.
+Exit codes: 0 success; 1 the result is not as expected (a cell differs for no known reason); 2 a bad argument, bad or
+missing input; 3 a file could not be read or written; 4 a computation failed (training diverged, a worker process was
+killed); 130 interrupted; 143 terminated.  Results go to stdout, progress and errors to stderr.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _code_of(error: BaseException) -> int:
-    """Say what went wrong and return the exit code for it; raise what is a mistake of ours."""
-    if _asked and not isinstance(error, SystemExit | KeyboardInterrupt):  # what an interrupted library made of it
+    """Print an error message and return its exit code; raise the error again if it is a bug of the package."""
+    if _asked and not isinstance(error, SystemExit | KeyboardInterrupt):  # an error that the interrupt caused
         error = KeyboardInterrupt()
     if isinstance(error, KeyboardInterrupt):
         number = _asked[-1] if _asked else signal.SIGINT
@@ -64,17 +64,17 @@ def _code_of(error: BaseException) -> int:
 
 
 def run() -> None:
-    """Run the process: after an interruption it ends soon, whatever threads still wait for.
+    """Run the process; after an interruption it ends soon, even if threads still wait.
 
-    Most objects of a short run are those of modules, among which there is no garbage to find: looking for it while they
-    are loaded, and again at the end, would take a fifth of the time.
+    Most objects of a short run belong to modules and are never garbage.  A garbage collection while modules are loaded,
+    and again at the end, would take a fifth of the time.
     """
     gc.set_threshold(200_000)
     warnings.showwarning, sys.unraisablehook = _warn, _end_again
     try:
         _handle(_end)
         code = main()
-        _handle(signal.SIG_DFL)  # nothing is left to be tidied up
+        _handle(signal.SIG_DFL)  # nothing is left to clean up
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else FINE if stop.code is None else BAD_INPUT
     except KeyboardInterrupt as stop:
@@ -93,18 +93,18 @@ def run() -> None:
 
 
 _asked: list[int] = []
-"""Signals that asked this process to end."""
+"""The signals to end that this process has received."""
 
 
 def _handle(handler: Any) -> None:
-    """Handle Ctrl-C and SIGTERM, unless whoever started this process had them ignored."""
+    """Set the handler of Ctrl-C and SIGTERM, unless the parent process had them ignored."""
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, handler)
 
 
 class _EndedError(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM, where a command has no answer of its own."""
+    """An interrupt by Ctrl-C or SIGTERM in a command that does not handle it itself."""
 
 
 def _end(number: int, frame: Any) -> None:
@@ -113,7 +113,7 @@ def _end(number: int, frame: Any) -> None:
 
 
 def _end_again(unraised: Any) -> None:
-    """Ask once more where Python ignored the exception, as in a callback of its import system."""
+    """Raise the interrupt once more if Python ignored it, as in a callback of its import system."""
     if not (isinstance(unraised.exc_value, _EndedError) and hasattr(signal, "setitimer")):
         return sys.__unraisablehook__(unraised)
     signal.signal(signal.SIGALRM, lambda _, frame: _end(_asked[-1], frame))
@@ -121,7 +121,7 @@ def _end_again(unraised: Any) -> None:
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    """A sentence, without the place in the code that it comes from."""
+    """Print a warning without the place in the code that it comes from."""
     print(f"sparsco: {message}", file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""``python -m sparsco.cli``."""
+"""The entry point of ``python -m sparsco.cli``."""
 
 from . import run
 

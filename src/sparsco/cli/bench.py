@@ -1,4 +1,4 @@
-"""``sparsco bench``: ours and other packages side by side."""
+"""The command ``bench``: sparsco and other packages side by side."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ real sets that are not found through SPARSCO_DATA, where none is asked for by na
 exit code: 0 fine, 2 bad argument or missing data, 3 a file could not be written, 130 interrupted (what was measured
 is kept for --resume)"""
 _MEASURING = ("quick", "sets", "methods", "rounds", "strengths", "patience", "skip", "resume")
-"""Options that mean nothing beside --from."""
+"""The options that have no meaning together with --from."""
 
 
 def add(commands: argparse._SubParsersAction) -> None:
-    """The command."""
+    """Add the command to the parser."""
     to = command(commands, "bench", "measure ours and other packages side by side", _EXAMPLE)
     to.add_argument("--quick", action="store_true", help="small sets, two rounds, one strength, no memory")
     to.add_argument("--sets", nargs="+", metavar="SET",
@@ -101,7 +101,7 @@ def _bench(given: argparse.Namespace) -> int:
 
 
 def _together(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Several runs as one."""
+    """Return the results of several runs as one."""
     last = runs[-1]
     measured = {each["set"] for run in runs for each in run["problems"]}
     return runs[0] | {

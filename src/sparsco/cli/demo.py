@@ -1,8 +1,8 @@
-"""The main job on generated data: optimizer x conversion pairs beside scikit-learn's linear models.
+"""A demo on generated data: pairs of optimizer and conversion beside scikit-learn's linear models.
 
 ``python -m sparsco.cli.demo [--out PATH]`` prints a table for a sparse text-like stream and one for scikit-learn's
-bundled digits, and writes the same with plots as one HTML file.  Data, contenders and columns are
-lists; one loop fits all.
+bundled digits, and writes the same with plots as one HTML file.  Data, contenders and columns are lists; one loop fits
+all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SEED = 0
 
 
 class Data(NamedTuple):
-    """A training and a test part, the strength of the L1 penalty and the passes that a stochastic method may make."""
+    """A training and a test part, the strength of the L1 penalty, and the number of passes of a stochastic method."""
 
     name: str
     X: Any
@@ -42,7 +42,7 @@ class Data(NamedTuple):
 
 
 class Contender(NamedTuple):
-    """A name and an estimator for a data set, seeded."""
+    """A name and a function that makes a seeded estimator for a data set."""
 
     name: str
     ours: bool
@@ -50,7 +50,7 @@ class Contender(NamedTuple):
 
 
 class Result(NamedTuple):
-    """One line of the table."""
+    """A line of the table."""
 
     name: str
     objective: float
@@ -68,13 +68,13 @@ HEADER = ("method", "objective", "test error", "nonzeros", "Jaccard", "kappa", "
 
 
 def text_stream() -> Data:
-    """A text-like stream, read once: 20,000 rows to learn from and 10,000 to test on."""
+    """Return a text-like stream, read once: 20,000 rows to learn from and 10,000 to test on."""
     X, y = text_like(30_000, 50_000, 60, relevant=400, scale=12.0, rng=np.random.default_rng(SEED))
     return Data("text-like stream, one pass", X[:20_000], y[:20_000], X[20_000:], y[20_000:], alpha=3e-4, passes=1)
 
 
 def digits() -> Data:
-    """Scikit-learn's bundled digits: ten classes, one model each."""
+    """Return scikit-learn's bundled digits: ten classes, one model each."""
     X, y = load_digits(return_X_y=True)
     X, order = X / 16.0, np.random.default_rng(SEED).permutation(len(y))
     train, test = order[:1200], order[1200:]
@@ -85,7 +85,7 @@ def digits() -> Data:
 
 
 def ours(optimizer: str, conversion: str) -> Contender:
-    """One of our pairs; the rest of the settings are the defaults."""
+    """Return one of our pairs; the other settings are the defaults."""
 
     def make(data: Data, seed: int) -> Any:
         return SparseClassifier(
@@ -97,7 +97,7 @@ def ours(optimizer: str, conversion: str) -> Contender:
 
 
 def sgd(name: str, average: bool) -> Contender:
-    """Scikit-learn's L1 SGD, plain or averaged."""
+    """Return scikit-learn's L1 SGD, plain or averaged."""
 
     def make(data: Data, seed: int) -> Any:
         return SGDClassifier(
@@ -109,7 +109,7 @@ def sgd(name: str, average: bool) -> Contender:
 
 
 def exact() -> Contender:
-    """Liblinear, the batch solver, which penalises the (scaled) intercept."""
+    """Return liblinear, the batch solver, which penalises the (scaled) intercept."""
 
     def make(data: Data, seed: int) -> Any:
         model = l1_logistic("liblinear", data.alpha, 0.0, len(data.y), intercept_scaling=10.0, random_state=seed)
@@ -138,13 +138,13 @@ CONTENDERS = (
 
 
 def weights(model: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (models, features) and intercepts of any of the contenders."""
+    """Return the weights (models, features) and intercepts of any of the contenders."""
     parts = getattr(model, "estimators_", [model])
     return np.vstack([part.coef_ for part in parts]), np.concatenate([part.intercept_ for part in parts])
 
 
 def objective(model: Any, data: Data) -> float:
-    """Mean logistic loss + alpha ||w||_1 on the training rows; the mean over the models when there are several."""
+    """Return the mean logistic loss + alpha ||w||_1 on the training rows; for several models the mean over them."""
     coef, intercept = weights(model)
     values = []
     for w, b, positive in zip(coef, intercept, model.classes_[-len(coef) :], strict=True):
@@ -154,14 +154,17 @@ def objective(model: Any, data: Data) -> float:
 
 
 def measure(contender: Contender, data: Data) -> tuple[Result, Any]:
-    """Fit the rows in two orders; figures from the first fit, stability between the two, the shorter time."""
+    """Fit the rows in two orders; return the result and the first model.
+
+    Figures are from the first fit, stability is between the two, and the time is the shorter one.
+    """
     models, supports, seconds = [], [], []
     for seed in (SEED, SEED + 1):
         order = np.random.default_rng(seed).permutation(len(data.y))
         shuffled = data._replace(X=data.X[order], y=data.y[order])
         start = time.perf_counter()
         models.append(contender.make(data, seed).fit(shuffled.X, shuffled.y))
-        coef, _ = weights(models[-1])  # inside the clock: our conversions happen when the weights are asked for
+        coef, _ = weights(models[-1])  # inside the clock: our models convert when the weights are read
         seconds.append(time.perf_counter() - start)
         supports.append(metrics.support(coef))
     first, second = supports
@@ -173,7 +176,7 @@ def measure(contender: Contender, data: Data) -> tuple[Result, Any]:
 
 
 def compare(data: Data, contenders: Sequence[Contender] = CONTENDERS) -> tuple[list[Result], dict[str, Any]]:
-    """All contenders on one data set: their results, and our models by name."""
+    """Return the results of all contenders on one data set, and our models by name."""
     results, models = [], {}
     for contender in contenders:
         print(f"{data.name}: {contender.name}", file=sys.stderr)
@@ -186,11 +189,11 @@ def compare(data: Data, contenders: Sequence[Contender] = CONTENDERS) -> tuple[l
     return results, models
 
 
-# --- what comes out ---------------------------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------------------------
 
 
 def as_text(results: Sequence[Result]) -> str:
-    """The table for a terminal."""
+    """Return the table for a terminal."""
     rows = [HEADER, *([html.cell(value) for value in result] for result in results)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEADER))]
     pad = [str.ljust] + [str.rjust] * (len(HEADER) - 1)
@@ -199,7 +202,7 @@ def as_text(results: Sequence[Result]) -> str:
 
 @html.with_plots
 def plots(data: Data, results: Sequence[Result], models: dict[str, Any]) -> list[str]:
-    """Objective and stability against the number of nonzeros, and the objective along each run."""
+    """Return plots of objective and stability against the number of nonzeros, and of the objective along each run."""
     from matplotlib.figure import Figure
 
     chosen = Figure(figsize=(10, 4))
@@ -236,7 +239,7 @@ NOTE = (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Fit, print, write."""
+    """Fit all contenders, print the tables and write the report."""
     parser = argparse.ArgumentParser(prog="python -m sparsco.cli.demo", description=__doc__.partition("\n")[0])
     parser.add_argument("--out", default="sparsco-demo.html", help="where the report goes (default: %(default)s)")
     path = parser.parse_args(arguments).out

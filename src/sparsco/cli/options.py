@@ -1,4 +1,4 @@
-"""What commands share: exit codes, the look of their help, how data is read, where results go."""
+"""Helpers that commands share: exit codes, the format of their help, options of readers, checks of output files."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ FINE, UNEXPECTED, BAD_INPUT, BAD_FILE, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2
 
 
 def command(commands: argparse._SubParsersAction, name: str, what: str, example: str) -> argparse.ArgumentParser:
+    """Return the parser of a new command, with an example in its help."""
     return commands.add_parser(
         name, help=what, description=what[0].upper() + what[1:] + ".", epilog="example:\n" + example,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -26,7 +27,7 @@ def command(commands: argparse._SubParsersAction, name: str, what: str, example:
 
 
 def check_outputs(cells: str | None, report: str | None) -> None:
-    """Refuse files that cannot be written, before anything is run."""
+    """Raise an error for files that cannot be written, before anything is run."""
     paths = [Path(path).resolve() for path in (cells, report) if path not in (None, "-")]
     if "" in (cells, report) or report == "-":
         raise ValueError("--json and --report need the name of a file; only --json may be -, stdout.")
@@ -37,7 +38,7 @@ def check_outputs(cells: str | None, report: str | None) -> None:
 
 
 def check_writable(path: Path, *inputs: str) -> None:
-    """Refuse a file that cannot be written, that is no file, or that is one of those which are read."""
+    """Raise an error for a path that cannot be written, that is no file, or that is one of the inputs."""
     path = path.resolve()
     check_place(path)
     read = {Path(each).resolve() for name in inputs for each in (name, *glob.glob(name)) if name != "-"}
@@ -50,21 +51,24 @@ def check_writable(path: Path, *inputs: str) -> None:
 
 
 def source_of(data: list[str]) -> Any:
-    """Return the one file that was named, or the list of several."""
+    """Return the one file that was given, or the list of several."""
     return data[0] if len(data) == 1 else data
 
 
 def positive(text: str) -> int:
+    """Return a text as a whole number of at least 1, for argparse."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
     return int(text)
 
 
 def part(option: str, text: str) -> Any:
-    """What a record such as ``L1Ball(30)`` or ``Huber(epsilon=0.5)`` means, written as in Python; names stay names.
+    """Return the record of a text such as ``L1Ball(30)`` or ``Huber(epsilon=0.5)``, written as in Python.
 
-    Nothing is run: values are numbers, lists, True, False, None and records, and where a record takes an array the name
-    of a text file of numbers, in quotes.
+    Names stay names.
+
+    Nothing is executed.  Values are numbers, lists, True, False, None and records.  For an array the value may be the
+    name of a text file of numbers, in quotes.
     """
     if "(" not in text:
         return text
@@ -115,7 +119,7 @@ def _records() -> dict[str, Any]:
 
 
 def _checked(record: Any, field: str, value: Any) -> Any:
-    """A record's value; where it takes an array also the numbers of a file, or of a list."""
+    """Return the value of a field of a record; for an array also the numbers of a file, or of a list."""
     import numpy as np
 
     kind, default = str(record.__annotations__[field]), record._field_defaults.get(field)
@@ -135,13 +139,13 @@ def _checked(record: Any, field: str, value: Any) -> Any:
 
 
 def add_order(to: argparse.ArgumentParser) -> None:
-    """The option that keeps rows in their order."""
+    """Add the option that keeps rows in their order."""
     to.add_argument("--no-shuffle", action="store_true", help="learn rows in the order of the files (default: in a "
                     "random order where they fit into memory or are cached)")  # fmt: skip
 
 
 def add_reading(to: argparse.ArgumentParser) -> None:
-    """Options of readers."""
+    """Add the options of readers."""
     group = to.add_argument_group("how data is read (docs/files.md)")
     formats = ("libsvm", "vw", "csv", "tsv", "parquet", "arrow", "npz")
     group.add_argument("--format", choices=formats, help="(default: the suffix decides, or the first line)")
@@ -161,7 +165,7 @@ def add_reading(to: argparse.ArgumentParser) -> None:
 
 
 def reading(given: argparse.Namespace) -> dict[str, Any]:
-    """Options of ``open_stream``, those that were given."""
+    """Return the options of ``open_stream`` that were given."""
     names = ("format", "hash_bits", "quadratic", "target", "weight", "tag", "missing", "delimiter")
     options = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     if options.get("target") == "none":
@@ -181,7 +185,7 @@ def reading(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def to_json(found: Any) -> str:
-    """As every JSON parser reads it: numbers that are not finite are null."""
+    """Return JSON that every parser reads: numbers that are not finite are null."""
 
     def plain(x: Any) -> Any:
         if isinstance(x, dict):

@@ -1,4 +1,4 @@
-"""``sparsco path``: models for many strengths of the penalty from one read of files."""
+"""The command ``path``: models for many strengths of the penalty from one read of files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ exit code: 0 fine, 2 bad argument or input, 3 a file could not be read or writte
 
 
 def add(commands: argparse._SubParsersAction) -> None:
-    """The command."""
+    """Add the command to the parser."""
     to = command(commands, "path", "learn many strengths of the penalty in one read, and choose one", _EXAMPLE)
     to.add_argument("data", nargs="+", metavar="DATA", help="files, patterns, or - for standard input")
     to.add_argument("--n-alphas", type=positive, default=32, metavar="N", help="how many (default: 32)")

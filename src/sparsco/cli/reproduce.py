@@ -51,7 +51,7 @@ def run(given: argparse.Namespace) -> int:
     keys, pairs = definition.chosen(given.keys), [pair for each in given.pairs or () for pair in each]
     check_outputs(given.json, given.report)
     experiments = []
-    for key in keys:  # everything that can be wrong is found before anything is run
+    for key in keys:  # all errors are found before anything is run
         own = pairs if key in given.keys or definition.has_pairs(key) else []
         experiment = definition.load(key, quick=given.quick, trials=given.trials, pairs=own)
         try:
@@ -88,7 +88,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _pair(text: str) -> list[tuple[int, int]]:
-    """A pair of digits such as 2,3; all of them for "all"."""
+    """Return a pair of digits such as 2,3, or all pairs for "all"."""
     from ..reproduce.definition import all_pairs
 
     if text == "all":

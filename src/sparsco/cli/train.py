@@ -1,4 +1,4 @@
-"""``sparsco train``: a file to a model."""
+"""The command ``train``: a model from files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LEARNING = (
     "task", "loss", "penalty", "alpha", "l1_ratio", "l1", "l2", "optimizer", "conversion", "step_size", "preset",
     "budget", "target_excess_risk", "storage", "classes", "class_weight", "no_intercept", "seed", "polish",
 )  # fmt: skip
-"""Options that a model under way has decided."""
+"""The options that a model under way has already decided."""
 
 _EXAMPLE = """  sparsco train data.svm                              chooses what is left open, and says what
   sparsco train data.svm.gz -m spam.model --test test.svm --alpha 1e-3 --l1-ratio 0.9
@@ -47,7 +47,7 @@ there are none)"""
 
 
 def add(commands: argparse._SubParsersAction) -> None:
-    """The command."""
+    """Add the command to the parser."""
     to = command(commands, "train", "learn a sparse model from files, in constant memory", _EXAMPLE)
     to.add_argument("data", nargs="+", metavar="DATA", help="files, patterns, or - for standard input")
     to.add_argument("-m", "--model", metavar="FILE", help="where to write it (default: DATA's name with .model)")
@@ -74,7 +74,7 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 
 def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
-    """Options of the estimators; a path chooses how many features remain by itself."""
+    """Add the options of the estimators; a path has no options for the number of features."""
     about = "Parts with settings of their own are written as in Python: --loss 'Huber(0.5)', --penalty 'L1Ball(30)'."
     group = to.add_argument_group("what is learned", about)
     group.add_argument("--task", choices=("classification", "regression"), help="(default: the labels decide)")
@@ -105,7 +105,7 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
 
 
 def learning(given: argparse.Namespace) -> dict[str, Any]:
-    """Parameters of an estimator, those that were given."""
+    """Return the parameters of an estimator that were given."""
     names = ("loss", "penalty", "alpha", "l1_ratio", "optimizer", "conversion", "step_size", "preset", "budget")
     settings = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     settings |= {name: part(name, value) for name, value in settings.items() if isinstance(value, str)}
@@ -123,7 +123,7 @@ def learning(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
-    """The estimator that was asked for, None where the labels are to decide, and its parameters."""
+    """Return the estimator that was requested, or None if the labels decide, and its parameters."""
     from ..estimators.tasks import LinearClassifier, LinearRegressor
     from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
 
@@ -167,12 +167,12 @@ def _train(given: argparse.Namespace) -> int:
         model, settings = model_files.going_on(content, given.update), {}
         reader, names = read_alike(content, reader), content["extra"].get("names")
         named = content["features"] == "names"
-        given.save_state |= path.resolve() == Path(given.update).resolve()  # what could go on can go on
+        given.save_state |= path.resolve() == Path(given.update).resolve()  # the model can still be updated afterwards
     else:
         model, settings = estimator(given)
     if ((given.passes or 1) > 1 or given.polish) and not given.no_cache and source != "-":
         reader["cache"] = True
-    if given.test:  # what is wrong with its name is found now
+    if given.test:  # a wrong name raises its error now
         open_stream(given.test if len(given.test) > 1 else given.test[0],
                     **{name: option for name, option in reader.items() if name != "cache"})  # fmt: skip
     if given.dask is not None:
@@ -206,7 +206,7 @@ def _train(given: argparse.Namespace) -> int:
 
 
 def _checkpoints(given: argparse.Namespace, path: Path) -> tuple[Any, bool]:
-    """Return where the checkpoints of a model's run are, and whether new ones are written."""
+    """Return the checkpoints of a model's run, and whether new ones are written."""
     from ..training.checkpoints import Checkpoints
 
     rows, seconds = given.checkpoint_every or (None, 60.0)
@@ -223,7 +223,7 @@ def _checkpoints(given: argparse.Namespace, path: Path) -> tuple[Any, bool]:
 def _on_dask(
     given: argparse.Namespace, model: Any, settings: dict[str, Any], reader: dict[str, Any], stop: Callable[[], bool]
 ) -> Any:
-    """The model as workers learn it, each file a partition."""
+    """Return the model that Dask workers learn, with each file as a partition."""
     from ..distributed.fitting import train
     from ..training.train import Trained
 
@@ -262,7 +262,10 @@ def _on_dask(
 def _finished(
     given: argparse.Namespace, trained: Any, reader: dict[str, Any], path: Path, written: Callable[[], None]
 ) -> int:
-    """Write the model, judge it where there are test rows, and say what came out; ``written`` is called in between."""
+    """Write the model, evaluate it on the test rows if there are any, and print the result.
+
+    ``written`` is called when the model is written.
+    """
     from ..training import model_files, scoring
     from ..training.inspection import as_text, summary
     from ..training.parts import by_name, reader_of
@@ -294,8 +297,11 @@ def _finished(
 
 @contextmanager
 def stopping(awaits_input: bool = False) -> Iterator[list[int]]:
-    """A list that the first Ctrl-C or SIGTERM is noted in, so that work ends where its state is whole; a second Ctrl-C
-    ends at once.  ``awaits_input``: standard input, which may be silent for long, ends then as well."""
+    """Yield a list that receives the first Ctrl-C or SIGTERM, so that work can end with a whole state.
+
+    A second Ctrl-C ends the process at once.  With ``awaits_input`` the signal also ends standard input, which may be
+    silent for long.
+    """
     asked: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield asked
@@ -303,7 +309,7 @@ def stopping(awaits_input: bool = False) -> Iterator[list[int]]:
 
     def note(number: int, frame: Any) -> None:
         asked.append(number)
-        if awaits_input:  # a read that waits is begun anew when this returns, and finds the end
+        if awaits_input:  # a read that waits restarts when this returns, and finds the end
             os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
         if len(asked) > 1 and number == signal.SIGINT:
             raise KeyboardInterrupt("interrupted at once")
@@ -317,13 +323,13 @@ def stopping(awaits_input: bool = False) -> Iterator[list[int]]:
 
 
 def _default_name(data: str) -> str:
-    """The name of the first file, less its suffixes; "sparsco" where there is none."""
+    """Return the name of the first file without its suffixes; "sparsco" if there is none."""
     stem = Path(data).name.partition(".")[0]
     return (stem if stem and stem.replace("-", "").isidentifier() else "sparsco") + ".model"
 
 
 def _interval(text: str) -> tuple[int | None, float | None]:
-    """Rows or seconds."""
+    """Return rows or seconds, for argparse."""
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}
     try:
         if text[-1:] in units:
@@ -345,7 +351,7 @@ def _number_or_name(text: str) -> Any:
 
 
 def _label(text: str) -> Any:
-    """A label as readers give it: a whole number, or a word."""
+    """Return a label in the form that readers give it: a whole number, or a word."""
     try:
         return int(float(text)) if float(text).is_integer() else text
     except ValueError:

@@ -169,9 +169,11 @@ class SeenColumns(Columns):
 
     @property
     def room(self) -> int:
+        """Return the number of features of a model: the slots, at least one."""
         return max(self._used, 1)
 
     def place(self, matrix: Matrix) -> Matrix:
+        """Return the rows with slots in place of columns; new slots are made."""
         if not self._used and 0 < matrix.d <= _PER_ENTRY * matrix.indices.size:
             slots, self._of_slot = numbered(matrix.indices, matrix.d)
             self._used, self._made = len(self._of_slot), None
@@ -212,9 +214,11 @@ class SeenColumns(Columns):
         return table
 
     def mark(self) -> Any:
+        """Return a mark of the current state for ``back_to``."""
         return self.width, self._used
 
     def back_to(self, mark: Any) -> None:
+        """Drop the columns that came after a mark."""
         self.width, used = mark
         if used < self._used:
             self._used, self._made = used, None
@@ -225,10 +229,12 @@ class SeenColumns(Columns):
         return look_up(table, self._of_slot, columns, _starts(table, columns))
 
     def find(self, matrix: Matrix) -> Matrix:
+        """Return the rows with slots in place of columns; columns without a slot are left out."""
         slots = self.slots_of(matrix.indices.astype(np.int64, copy=False))
         return without(Matrix(matrix.indptr, slots, matrix.data, self.room), slots >= 0, self.room)
 
     def only(self, slots: np.ndarray) -> SeenColumns:
+        """Return the features of a model that learns no more and uses these slots."""
         return SeenColumns().of(self._of_slot[slots], self.width)
 
     def of(self, columns: np.ndarray, width: int, names: Any = None) -> Self:
@@ -239,9 +245,11 @@ class SeenColumns(Columns):
         return self
 
     def to_columns(self, slots: np.ndarray) -> np.ndarray:
+        """Return the columns in these slots."""
         return self._of_slot[slots]
 
     def start(self, w: np.ndarray) -> np.ndarray:
+        """Return the weights of all columns, (columns, models), by slot; each nonzero weight has a slot then."""
         self.make_slots(np.flatnonzero(w.any(1)))
         return w[self._of_slot[: self.room]]
 
@@ -369,8 +377,9 @@ def without(matrix: Matrix, kept: np.ndarray, d: int) -> Matrix:
 
 @kernel
 def _fits(columns, values, limit, largest):
-    """Return whether there is a value for each column, columns are in [0, limit), and the sum of |values| is at most
-    largest.
+    """Return whether columns and values are valid.
+
+    There must be a value for each column, columns in [0, limit), and the sum of |values| at most largest.
     """
     good, total = columns.size == values.size, 0.0
     for i in range(min(columns.size, values.size)):

@@ -85,7 +85,7 @@ def kaczmarz(
         Above 0, the corner of the map is rounded; no weight is exactly zero then.
     conversion : str or a conversion record
         The conversion of the iterates into the solution: "last", "average", "weighted", "suffix", "random",
-        "last-epoch", "optimal-sl", "last-sl", "average-sl", "scmdi" or "ocmdi".
+        "optimal-sl", "scmdi" or "ocmdi".  The others of :mod:`sparsco.conversions` need epochs or sums of gradients.
     step : float or "row"
         A number is divided by the largest squared norm of a row (for an iterator: of its first 65,536 rows); the result
         is the constant step.  "row" steps by one over the squared norm of each row, which is fastest for a system

@@ -37,8 +37,10 @@ class OneExample(LinearBase):
 
         The example is queued here.  It is learned with a few hundred others, or when the model is read: a call costs
         microseconds.  New features may come at any time.  New classes may come too, unless a first ``partial_fit``
-        declared all classes.  In a stream that begins here ``optimizer="auto"`` means ``NFTRL(births=True)``, and
-        ``conversion="auto"`` means the iterate itself.
+        declared all classes.
+
+        In a stream that begins here ``conversion="auto"`` means the iterate itself, and ``optimizer="auto"`` means
+        ``NFTRL(births=True)``: the objective of a feature starts at its first appearance.
         """
         state = self.__dict__.get("_fit")
         if state is None or state.noted is None:

@@ -375,8 +375,8 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         names ``classes``, these are all classes; if not, new classes may come in any call.
 
         A class that comes after the first 1000 rows learns from its first row on, in a model of its own.  If a softmax
-        or the penalty couples the classes, it joins the others from there on; the loss of a row is over the classes
-        that had appeared by then.
+        or the penalty couples the classes, it joins the others from there on.  The loss of a row is then over the
+        classes that had appeared by then.
 
         Rows of weight zero are left out.  They bring no classes, only columns, and a chunk of them changes no weight.
         """

@@ -43,6 +43,7 @@ class LinearClassifier(Margins, LinearModel):
         self.class_weight = class_weight
 
     def loss_record(self) -> Any:
+        """Return the loss that is learned, as a record; a softmax of two classes is the logistic loss."""
         loss = super().loss_record()
         if isinstance(loss, losses.Multinomial) and len(getattr(self, "classes_", ())) == 2 and not self._fit.is_open:
             return losses.Logistic()  # the same model, in one margin
@@ -53,6 +54,7 @@ class LinearClassifier(Margins, LinearModel):
         return OneVsRest(first, m, 0.0 if self.loss_record().couples else -1.0)
 
     def targets_of_runs(self) -> list[Any]:
+        """Return the targets of each run."""
         if self._fit.is_open:
             return [self._lanes(0, 1)]
         k = len(self.classes_)
@@ -64,6 +66,7 @@ class LinearClassifier(Margins, LinearModel):
     def encode_all(
         self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the codes of the labels and the weights of the rows, for ``fit``, which has all rows."""
         if goes_on:
             codes = self._codes(y)
         else:
@@ -199,6 +202,7 @@ class LinearClassifier(Margins, LinearModel):
     def encode_next(
         self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any
     ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the codes of the labels and the weights of the rows, for the next rows of a stream."""
         self._refuse_balanced("partial_fit")
         if first:
             self._fit.is_open, self._fit.codes = classes is None, {}
@@ -218,6 +222,7 @@ class LinearClassifier(Margins, LinearModel):
         return codes.astype(np.float64), self._weighted(codes, weights, self.class_weight)
 
     def codes_of(self, y: np.ndarray) -> np.ndarray:
+        """Return the codes of the labels; in an open stream -1 for a label that is not among the classes."""
         if not self._fit.is_open:
             return self._codes(y).astype(np.float64)
         return np.array([self._fit.codes.get(label, -1) for label in y.tolist()], np.float64)
@@ -241,6 +246,7 @@ class LinearClassifier(Margins, LinearModel):
         return np.where(self.classes_[codes] == y, codes, -1)
 
     def mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return 1 for each row whose label is not predicted, else 0."""
         return (self.labels_of(p) != y).astype(np.float64)
 
     def predict_one(self, x: Any) -> Any:
@@ -260,12 +266,14 @@ class LinearRegressor(LinearModel):
     _outputs: int | None
 
     def targets_of_runs(self) -> list[Values]:
+        """Return the targets of each run."""
         outputs = self._fit.outputs or 1
         return [Values(outputs, part) for part in self._blocks(outputs)]
 
     def encode_all(
         self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the targets as numbers and the weights of the rows, for ``fit``, which has all rows."""
         return self._targets(y, goes_on), weights
 
     def _targets(self, y: np.ndarray, goes_on: bool) -> np.ndarray:
@@ -284,12 +292,15 @@ class LinearRegressor(LinearModel):
     def encode_next(
         self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any
     ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the targets as numbers and the weights of the rows, for the next rows of a stream."""
         return self._targets(y, not first), weights
 
     def row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the loss of each row, summed over the outputs."""
         return losses.value(self.loss_record(), p, y.reshape(p.shape)).sum(1)
 
     def mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the squared distance of each prediction from its target."""
         return np.square(self.predictions_of(p) - y)
 
     def predictions_of(self, p: np.ndarray) -> np.ndarray:

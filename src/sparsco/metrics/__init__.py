@@ -1,7 +1,7 @@
 """The measures of the papers: density, support recovery, stability of the selection, objective and its gap.
 
 A *model* here is a weight vector as a dense array, a SciPy sparse array or matrix, or a boolean mask of the selected
-features; a matrix (one row per class) counts as one long vector.
+features.  A matrix (one row per class) counts as one long vector.
 
 >>> import numpy as np
 >>> w, truth = np.array([0.0, 2.0, 1e-9, -1.0]), np.array([0.0, 1.0, 0.0, 1.0])

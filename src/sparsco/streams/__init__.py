@@ -51,19 +51,43 @@ _FORMATS: dict[str, Callable[..., Stream]] = {
 def open_stream(
     source: Any, format: str | None = None, *, cache: bool | str | os.PathLike[str] | None = None, **options: Any
 ) -> Stream:
-    """A stream of the rows in ``source``.
+    """Return a stream of the rows in a source: files, a table, an array, or an iterable of examples.
 
-    That is a path, a pattern (``part-*.svm.gz``) or a list of those, "-" for standard input; a table of pyarrow, pandas
-    or polars; an array or a scipy sparse matrix (with ``y=`` and ``weights=``); or an iterable of examples (x, y), or a
-    function that gives a new one at each call.
+    Parameters
+    ----------
+    source : str, Path, list, table, array, sparse matrix, iterable or callable
+        A path, a pattern (``part-*.svm.gz``) or a list of those, or "-" for standard input.  A table of pyarrow, pandas
+        or polars.  An array or a scipy sparse matrix (with ``y=`` and ``weights=``).  An iterable of examples (x, y),
+        or a function that returns a new one at each call.
+    format : {"libsvm", "vw", "csv", "tsv", "parquet", "arrow", "npz"}, optional
+        The default is decided by the suffix of the files, or if that is not enough by their first line.  Files may be
+        compressed with gzip, bzip2, xz or zstd.
+    cache : bool, str or Path, optional
+        A folder into which the first whole pass writes the rows as binary blocks; True is one below the user's cache
+        folder.  Later passes, also in later processes, are read from it.  A folder that `convert` wrote is a source
+        itself.
+    **options
+        The options of the class of the format; docs/files.md lists them.
 
-    ``format`` is "libsvm", "vw", "csv", "tsv", "parquet", "arrow" or "npz"; by default the files' suffix decides, and
-    where that says nothing their first line.  Files may be packed by gzip, bzip2, xz or zstd.  The options are those of
-    the format's class; docs/files.md lists them.
+    Returns
+    -------
+    Stream
+        An iterable of chunks of rows.
 
-    ``cache``: a folder into which the first whole pass writes the rows as binary blocks, from which later passes, in
-    later processes too, are read; True for one below the user's cache folder.  A folder that `convert` wrote is a
-    source itself.
+    Raises
+    ------
+    ValueError
+        If the source or an option is not valid.
+    StreamError
+        While the stream is read: if a row is not valid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsco import open_stream
+    >>> stream = open_stream(np.eye(3), y=[1, 0, 1])
+    >>> [chunk.rows for chunk in stream]
+    [3]
     """
     stream = _opened(source, format, **options)
     if not cache or isinstance(stream, CacheStream):
