@@ -243,7 +243,7 @@ def _type_pack(array: Any, at: Any, value: Any, mask: Any) -> Any:
 
 
 _COMPRESSES = binding.get_host_cpu_features().get("avx512vl", False) and binding.llvm_version_info >= (19,)
-"""Return whether the machine packs in one instruction, and LLVM has a name for it: that of numba 0.61 has none."""
+"""Whether the machine packs in one instruction, and LLVM has a name for it: that of numba 0.61 has none."""
 
 
 def _emit_pack(context: Any, builder: Any, sig: Any, values: Any) -> Any:

@@ -1,1 +1,1 @@
-"""What a loss, a penalty, a mirror map, a step rule, an optimizer and a conversion are; projections."""
+"""Contracts of losses, penalties, mirror maps, step rules, optimizers and conversions; projections."""

@@ -1,6 +1,6 @@
-"""Which part works with which: by what the parts declare, checked here alone.
+"""Compatibility of parts, checked only here, by the attributes that the parts declare.
 
-Each function returns the sentence that says why a combination does not work, None where it does; ``refuse`` raises it.
+Each function returns a sentence that explains why a combination does not work, or None; ``refuse`` raises it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ def refuse(reason: str | None) -> None:
 
 
 def penalty_reason(optimizer: Any, penalty: Any) -> str | None:
-    """Why an optimizer cannot learn with a penalty."""
+    """Return why an optimizer cannot learn with a penalty, or None."""
     works = optimizer.works_on_whole_arrays or penalty.form in optimizer.supported_penalties
     return None if works else optimizer.refusal(penalty)
 
 
 def models_reason(optimizer: Any, m: int) -> str | None:
-    """Why an optimizer cannot learn so many models in one run."""
+    """Return why an optimizer cannot learn so many models in one run, or None."""
     if not optimizer.works_on_whole_arrays and m > WIDTHS[-1].m:
         return (
             f"{type(optimizer).__name__} learns at most {WIDTHS[-1].m} models that are tied together, not {m}: choose "
@@ -33,14 +33,14 @@ def models_reason(optimizer: Any, m: int) -> str | None:
 
 
 def tied_models_reason(optimizer: Any, m: int) -> str | None:
-    """Why an optimizer, in its final form, cannot learn so many models that are tied together."""
+    """Return why an optimizer, in its final form, cannot learn so many coupled models, or None."""
     if optimizer.max_models is None or m <= optimizer.max_models:
         return None
     return f"{type(optimizer).__name__} learns one model at a time, not {m} that are tied together."
 
 
 def conversion_reason(optimizer: Any, conversion: Any) -> str | None:
-    """Why a conversion cannot be made of an optimizer's iterates."""
+    """Return why a conversion cannot use an optimizer's iterates, or None."""
     name, base = type(optimizer).__name__, conversion.base
     if base.needs_epochs and not optimizer.works_in_epochs:
         return (
@@ -58,7 +58,7 @@ def conversion_reason(optimizer: Any, conversion: Any) -> str | None:
 
 
 def metric_reason(loss: Any, conversion: Any) -> str | None:
-    """Why a conversion has no metric with a loss."""
+    """Return why a conversion has no metric with a loss, or None."""
     base = conversion.base
     if base.metric in (None, "auto") or base.L is not None or loss.curved:
         return None
@@ -69,7 +69,7 @@ def metric_reason(loss: Any, conversion: Any) -> str | None:
 
 
 def start_reason(optimizer: Any) -> str | None:
-    """Why an optimizer cannot begin at given weights."""
+    """Return why an optimizer cannot start at given weights, or None."""
     if optimizer.starts_anywhere:
         return None
     return (
@@ -79,7 +79,7 @@ def start_reason(optimizer: Any) -> str | None:
 
 
 def strengths_reason(loss: Any, penalty: Any, optimizer: Any, conversion: Any, single: bool = False) -> str | None:
-    """Why several strengths cannot be learned side by side, or not in float32."""
+    """Return why several strengths cannot be learned side by side, or not in float32, or None."""
     why, base = None, conversion.base
     if loss.couples:
         why = f"{type(loss).__name__} ties models together"
@@ -97,7 +97,7 @@ def strengths_reason(loss: Any, penalty: Any, optimizer: Any, conversion: Any, s
 
 
 def single_reason(loss: Any, optimizer: Any, conversion: Any) -> str | None:
-    """Why lanes cannot be float32."""
+    """Return why lanes cannot be float32, or None."""
     if optimizer.supports_float32 and not conversion.base.watch(loss).tracks():
         return None
     return (
@@ -107,7 +107,7 @@ def single_reason(loss: Any, optimizer: Any, conversion: Any) -> str | None:
 
 
 def partitions_reason(optimizer: Any) -> str | None:
-    """Why the states of several partitions cannot be averaged."""
+    """Return why the states of several partitions cannot be averaged, or None."""
     if optimizer.can_be_averaged and not optimizer.births:
         return None
     name = type(optimizer).__name__ + ("(births=True)" if optimizer.births else "")

@@ -1,9 +1,9 @@
-"""The contracts of all parts: what a loss, a penalty, a mirror map and so on must have, and what it may have.
+"""The contracts of all parts: the required and optional members of a loss, a penalty, a mirror map and so on.
 
-A part is a ``NamedTuple`` record whose functions live on its class.  ``@part(Loss)`` above the class says which
-contract it keeps.  The decorator gives the class every default of the contract that its body does not define, and
-raises a TypeError where something required is missing.  So code asks a part for any attribute of its contract; nothing
-has to be probed.  A subclass of a part is a part of the same kind.
+A part is a ``NamedTuple`` record whose functions are on its class.  ``@part(Loss)`` above the class declares its
+contract.  The decorator adds every default of the contract that the class body does not define.  It raises a TypeError
+if a required member is missing.  So code can use any attribute of a part's contract without probing.  A subclass of a
+part is a part of the same kind.
 
 >>> from typing import NamedTuple
 >>> @part(StepRule)
@@ -13,8 +13,8 @@ has to be probed.  A subclass of a part is a part of the same kind.
 >>> Half().cap, kind_of(Half())
 (False, 'step rule')
 
-Functions that kernels call (``derivative``, ``prox``, ``primal``, ...) have their defaults here, too: the functions of
-the same names below call a record's own, in plain Python and in compiled code.
+Functions that kernels call (``derivative``, ``prox``, ``primal``, ...) have their defaults here, too.  The functions of
+the same names below call a record's own function, in plain Python and in compiled code.
 """
 
 from __future__ import annotations
@@ -57,32 +57,34 @@ class Loss(Contract, kind="loss"):
 
     @required_function
     def value(loss: Any, p: Any, y: Any) -> Any:
-        """The loss at margin p for target y; summed over lanes it is the example's."""
+        """Return the loss at margin p for target y; the sum over lanes is the loss of the example."""
         raise NotImplementedError
 
     @required_function
     def derivative(loss: Any, p: Any, y: Any) -> Any:
-        """d loss / d p, the value 0 at a kink where that is a subgradient."""
+        """Return d loss / d p; at a kink 0, where that is a subgradient."""
         raise NotImplementedError
 
     @required_function
     def curvature(loss: Any, p: Any, y: Any) -> Any:
-        """The second derivative in p, 0 where the loss has none; of coupled lanes the Hessian's diagonal."""
+        """Return the second derivative in p, 0 where the loss has none; for coupled lanes the Hessian's diagonal."""
         raise NotImplementedError
 
     def check(loss: Any) -> None:
-        """Raise a ValueError for constants that make no sense. By default none do."""
+        """Raise a ValueError for invalid constants. By default all are valid."""
 
     def refuse(loss: Any, y: np.ndarray) -> None:
-        """Raise a ValueError for targets that the loss is not made for. By default any will do."""
+        """Raise a ValueError for targets that the loss does not support. By default all are supported."""
 
     def resolve(loss: Any, targets: np.ndarray, weights: np.ndarray) -> Any:
         """Return the record with its open scale filled in from the first rows. By default the record itself."""
         return loss
 
     def units(loss: Any, mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the intercept's start, the scale of margins and that of derivatives, for targets of this mean and
-        spread. By default by the slopes at the mean where targets lie one std to either side."""
+        """Return the initial intercept and the scales of margins and derivatives, for targets of this mean and spread.
+
+        By default they follow from the slopes at the mean, for targets one std to either side.
+        """
         if loss.classifies:
             return np.zeros_like(mean), np.ones_like(std), np.ones_like(std)
         slopes = [derivative(loss, mean, mean + side) for side in (-std, std)]
@@ -109,12 +111,15 @@ value, derivative, curvature = dispatched(Loss.value), dispatched(Loss.derivativ
 # ---- penalties -------------------------------------------------------------------------------------------------------
 
 FORMS = ("absolute", "separable", "grouped", "l1-ball", "whole")
-"""What optimizers can know of a penalty: a sum of pen_j |w_j|, another lazy prox of one weight or of all outputs of a
-feature, an L1 ball, or the prox of whole arrays only."""
+"""The forms of a penalty that optimizers distinguish.
+
+They are a sum of pen_j |w_j|, another lazy prox of one weight or of all outputs of a feature, an L1 ball, or the prox
+of whole arrays only.
+"""
 
 
 class Penalty(Contract, kind="penalty"):
-    """A penalty psi(w) = r(w) + (rho / 2) ||w||^2 with r not smooth, of strength lam.
+    """A penalty psi(w) = r(w) + (rho / 2) ||w||^2 with a nonsmooth r, of strength lam.
 
     It has a ``prox`` of one feature's weights, which lazy kernels use, or only a ``prox_all`` of whole arrays, which
     the mini-batch optimizers use.  The prox of idle steps must add up: prox(prox(v, s), t) = prox(v, s + t).
@@ -140,26 +145,32 @@ class Penalty(Contract, kind="penalty"):
 
     @required_unless("strength_is_open")
     def strength(penalty: Any, w: np.ndarray) -> Any:
-        """psi(w), summed over features: one number for a vector, one per column for a matrix; of a matrix whose columns
-        are tied one number for all. Infinite outside a constraint set."""
+        """Return psi(w), summed over features: one number for a vector, one per column for a matrix.
+
+        It is one number for a matrix whose columns are coupled, and infinite outside a constraint set.
+        """
         raise NotImplementedError
 
     def prox(penalty: Any, v: Any, s: Any) -> Any:
-        """argmin_u (u - v)^2 / 2 + s r(u), with r the non-smooth part at weight one. By default there is none, and
-        prox_all is required."""
+        """Return argmin_u (u - v)^2 / 2 + s r(u), with r the nonsmooth part at weight one.
+
+        By default there is none, and prox_all is required.
+        """
         raise NotImplementedError
 
     def falls(penalty: Any, v: Any) -> Any:
-        """How fast the prox moves v towards zero: |prox(v, s)| = max(|v| - s falls(v), 0). By default 1, the absolute
-        value."""
+        """Return the rate at which the prox shrinks v: |prox(v, s)| = max(|v| - s falls(v), 0).
+
+        By default 1, as for the absolute value.
+        """
         return 1.0
 
     def stepped(penalty: Any, v: Any, s: Any, g: Any) -> Any:
-        """prox(v, s) - g; better with one rounding of v than with two, for float32. By default with two."""
+        """Return prox(v, s) - g, in float32 preferably with one rounding of v. By default with two roundings."""
         return prox(penalty, v, s) - g
 
     def feature_weight(penalty: Any, j: Any) -> Any:
-        """pen_j, the relative weight of feature j in the non-smooth part. By default 1."""
+        """Return pen_j, the relative weight of feature j in the nonsmooth part. By default 1."""
         return 1.0
 
     def feature_weights(penalty: Any, d: int) -> np.ndarray:
@@ -167,36 +178,40 @@ class Penalty(Contract, kind="penalty"):
         return np.ones(d)
 
     def prox_all(penalty: Any, W: np.ndarray, s: Any) -> np.ndarray:
-        """argmin_U ||U - W||^2 / 2 + s r(U) over whole arrays, (d,) or (d, m). By default by prox."""
+        """Return argmin_U ||U - W||^2 / 2 + s r(U) over whole arrays, (d,) or (d, m). By default by prox."""
         pen = penalty.feature_weights(len(W))
         return prox(penalty, W, s * (penalty.lam * (pen if W.ndim == 1 else pen[:, None])))
 
     def coarsened(penalty: Any, M: np.ndarray) -> Any:
-        """Return M (d, m) raised to where the prox in its metric is prox_all with s = 1 / M. By default M, or its
-        largest number where the penalty is global."""
+        """Return M (d, m) raised so far that the prox in its metric is prox_all with s = 1 / M.
+
+        By default M, or its largest number where the penalty is global.
+        """
         return float(M.max(initial=0.0)) if penalty.kind == "global" else M
 
     def check(penalty: Any, d: int) -> None:
-        """Raise a ValueError for fields that make no sense with d features. By default none do."""
+        """Raise a ValueError for fields that are invalid with d features. By default all are valid."""
 
     def resolve(penalty: Any, norm: Callable[[], float]) -> Any:
-        """Return the record with its open fields; norm() is the L1 norm of a ridge regression on the first rows. By
-        default the record itself."""
+        """Return the record with open fields filled in; norm() is the L1 norm of a ridge regression on the first rows.
+
+        By default the record itself.
+        """
         return penalty
 
     @property
     def record(penalty: Any) -> Any:
-        """The class of the penalty; of one to be the class that it will have."""
+        """Return the class of the penalty; for a penalty with open strength, the class that it will have."""
         return type(penalty)
 
     @property
     def has_strength(penalty: Any) -> bool:
-        """Whether the non-smooth part weighs anything."""
+        """Return whether the nonsmooth part has a positive strength."""
         return penalty.lam > 0.0
 
     @staticmethod
     def derive(cls: Any) -> None:
-        """``form`` (one of ``FORMS``), ``has_prox``, ``is_absolute`` and, where the body has none, ``cost``."""
+        """Set ``form`` (one of ``FORMS``), ``has_prox``, ``is_absolute`` and, where the body has none, ``cost``."""
         if cls.strength_is_open:
             return
         cls.has_prox = cls.prox is not Penalty.prox
@@ -237,38 +252,38 @@ class Mirror(Contract, kind="mirror map"):
         raise NotImplementedError
 
     def check(mirror: Any) -> None:
-        """Raise a ValueError for constants that make no sense. By default none do."""
+        """Raise a ValueError for invalid constants. By default all are valid."""
 
     def compiled(mirror: Any) -> Any:
         """Return the record for kernels. By default the record itself."""
         return mirror
 
     def primal(mirror: Any, v: Any) -> Any:
-        """One coordinate of w = grad Psi*(v), of a separable map."""
+        """Return one coordinate of w = grad Psi*(v), for a separable map."""
         raise NotImplementedError
 
     def conjugate(mirror: Any, v: Any) -> Any:
-        """One coordinate's part of Psi*(v), of a separable map."""
+        """Return one coordinate's part of Psi*(v), for a separable map."""
         raise NotImplementedError
 
     def relaxed(mirror: Any, t: Any, s: float) -> Any:
-        """The v with v + s w(v) = t: what an L2 term of strength s leaves of t, of a separable map."""
+        """Return the v with v + s w(v) = t, the result of an L2 term of strength s, for a separable map."""
         raise NotImplementedError
 
     def power(mirror: Any, v: Any, largest: Any) -> Any:
-        """A coordinate's weight but for factor; largest is that of all |v|, above 0. By default primal."""
+        """Return a coordinate's weight without the factor; largest is the largest |v|, above 0. By default primal."""
         return primal(mirror, v)
 
     def portion(mirror: Any, v: Any, raised: Any, largest: Any) -> Any:
-        """A coordinate's part of the total, raised its power. By default conjugate."""
+        """Return a coordinate's part of the total; raised is its power. By default conjugate."""
         return conjugate(mirror, v)
 
     def factor(mirror: Any, largest: Any, total: Any) -> Any:
-        """What makes weights of powers. By default 1."""
+        """Return the factor that turns powers into weights. By default 1."""
         return 1.0
 
     def height(mirror: Any, largest: Any, total: Any) -> Any:
-        """Psi*(v). By default the total."""
+        """Return Psi*(v). By default the total."""
         return total
 
 
@@ -299,7 +314,7 @@ class StepRule(Contract, kind="step rule"):
 
 
 class Optimizer(Contract, kind="optimizer"):
-    """An update rule: a layout of the state, a kernel, and what depends on time alone."""
+    """An update rule: a layout of the state, a kernel, and the arrays that depend on time alone."""
 
     uses_steps = required("bool", "Whether it takes steps of a step rule; otherwise it finds its own.")
     layout = required("record", "The Layout: numbers per feature and per lane.", unless="chooses_form")
@@ -346,14 +361,14 @@ class Optimizer(Contract, kind="optimizer"):
     def schedule(
         self: Any, problem: Any, state: Any, block: Any, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> Any:
-        """Return the arrays by time for the next len(omega) examples, or for fewer; it has a field omega."""
+        """Return the arrays by time for the next len(omega) examples, or for fewer; the record has a field omega."""
         raise NotImplementedError
 
     def check(self: Any, problem: Any) -> None:
-        """Raise a ValueError for what cannot be done. By default everything can."""
+        """Raise a ValueError for an unsupported problem or invalid constants. By default all are supported."""
 
     def refusal(self: Any, penalty: Any) -> str:
-        """Return the sentence for a penalty whose form is not supported."""
+        """Return the error message for a penalty whose form is not supported."""
         name, penalised = type(self).__name__, type(penalty).__name__
         if penalty.has_prox:
             return f"{name} has no form for {penalised}: choose optimizer='fobos' or 'rda'."
@@ -363,28 +378,32 @@ class Optimizer(Contract, kind="optimizer"):
         )
 
     def prepared(self: Any, problem: Any, pilot: Any, matrix: Any, weights: np.ndarray) -> tuple[Any, Any]:
-        """Return the record and the pilot as it looks to mini-batches. By default both as they are."""
+        """Return the record and the pilot, adapted to mini-batches. By default both unchanged."""
         return self, pilot
 
     def default_rule(self: Any, problem: Any) -> Any:
-        """Return the step rule where the user gives none. By default None: strongly convex where rho > 0, else
-        convex."""
+        """Return the step rule for users who give none.
+
+        By default None: strongly convex where rho > 0, else convex.
+        """
 
     def resolve(self: Any, problem: Any, pilot: Any, rule: Any) -> Any:
         """Return the record with open constants filled in from the first rows. By default the record itself."""
         return self
 
     def following(self: Any, problem: Any) -> Any:
-        """Return the form that compares iterates; it has dual, kept, compare and mirror. By default the record."""
+        """Return the form that tracks iterates; it has dual, kept, compare and mirror. By default the record."""
         return self
 
     def is_lazy(self: Any, problem: Any, uniform: bool) -> bool:
-        """Return whether the watched sums are exact in the kernel, for uniform or other weights. By default where
-        gradients are summed, or nothing but iterates is."""
+        """Return whether the watched sums are exact in the kernel, for uniform or other weights.
+
+        By default where gradients are summed, or only iterates.
+        """
         return self.sums_gradients or problem.sums <= 1 or problem.is_followed
 
     def start(self: Any, problem: Any) -> tuple[Any, Any]:
-        """Return the state that has learned nothing, and its block. By default zeros."""
+        """Return the initial state and its block. By default zeros."""
         return self.layout.start(problem, self.columns)
 
     def place(self: Any, problem: Any, state: Any, w: np.ndarray, b: np.ndarray) -> None:
@@ -395,7 +414,7 @@ class Optimizer(Contract, kind="optimizer"):
             bias[0, : problem.m] = b
 
     def settle(self: Any, problem: Any, state: Any, block: Any, t: int) -> None:
-        """Bring all idle coordinates and their sums up to date, and start a new block. By default none is behind."""
+        """Bring all idle coordinates and their sums up to date, and start a new block. By default they are current."""
         block.start = t
 
     def weights(self: Any, problem: Any, state: Any, block: Any, t: int) -> tuple[np.ndarray, np.ndarray]:
@@ -404,17 +423,17 @@ class Optimizer(Contract, kind="optimizer"):
         return lanes[:, 0, : problem.m].copy(), bias[0, : problem.m].copy()
 
     def averaged(self: Any, problem: Any, state: Any, t: int = 0) -> None:
-        """Turn a settled state into numbers whose mean over partitions is one again, and back. By default it is."""
+        """Turn a settled state into numbers whose mean over partitions is a state, and back. By default no change."""
 
 
 # ---- conversions and roundings ---------------------------------------------------------------------------------------
 
 SAMPLE_NONZEROS = 1_000_000
-"""Nonzeros of the rows that a conversion or a rounding samples, unless it asks for more."""
+"""The default number of nonzeros of the rows that a conversion or a rounding samples."""
 
 
 class Conversion(Contract, kind="conversion"):
-    """An online-to-batch conversion: what to sum over the iterates, when something happens, the sparse answer."""
+    """An online-to-batch conversion: the sums over the iterates, the events of a run, and the sparse answer."""
 
     is_rounding = default("bool", False, "Whether it is a rounding, which changes the answer of its base.")
     uniform = default("bool", True, "Whether all iterates count alike.")
@@ -430,7 +449,7 @@ class Conversion(Contract, kind="conversion"):
 
     @required_function
     def watch(self: Any, loss: Any) -> Any:
-        """Return what kernels sum for it: Nothing(), Iterates(), Gradients() or Curvatures()."""
+        """Return the sums that kernels keep for it: Nothing(), Iterates(), Gradients() or Curvatures()."""
         raise NotImplementedError
 
     @required_function
@@ -439,21 +458,21 @@ class Conversion(Contract, kind="conversion"):
         raise NotImplementedError
 
     def check(self: Any) -> None:
-        """Raise a ValueError for constants that make no sense. By default none do."""
+        """Raise a ValueError for invalid constants. By default all are valid."""
 
     def for_length(self: Any, n: int) -> Any:
         """Return the conversion for a stream of n examples in all. By default itself: it does not depend on n."""
         return self
 
     def begin(self: Any, run: RunView) -> None:
-        """Prepare a run before its first example. By default nothing."""
+        """Prepare a run before its first example. By default no change."""
 
     def next_event(self: Any, run: RunView, n: int) -> int:
         """Return the number of examples, above n, at which event is called. By default never."""
         return NEVER
 
     def event(self: Any, run: RunView, n: int) -> None:
-        """Do what has to be done after n examples, such as run.open_window(). By default nothing."""
+        """Handle the event after n examples: open or rotate a window, start a gradient phase. By default no change."""
 
     def omega_of(self: Any, run: RunView, t: int, n: int) -> np.ndarray:
         """Return the weights of iterates t + 1, ..., t + n in the average: (n,). By default ones."""
@@ -461,12 +480,12 @@ class Conversion(Contract, kind="conversion"):
 
     @property
     def base(self: Any) -> Any:
-        """The conversion itself; of a rounding the one whose answer it changes."""
+        """Return the conversion itself; for a rounding, the conversion whose answer it changes."""
         return self
 
 
 class Rounding(Contract, kind="rounding"):
-    """A change of another conversion's answer: fewer features."""
+    """A rounding: it reduces the features of another conversion's answer."""
 
     base = required("record", "The conversion whose answer is changed.")
     is_rounding = default("bool", True, "Whether it is a rounding.")
@@ -479,10 +498,10 @@ class Rounding(Contract, kind="rounding"):
         raise NotImplementedError
 
     def check(self: Any) -> None:
-        """Raise a ValueError for constants that make no sense. By default none do."""
+        """Raise a ValueError for invalid constants. By default all are valid."""
 
     def suits(self: Any, penalty: Any, d: int) -> None:
-        """Raise a ValueError for a penalty that few features would undo. By default any will do."""
+        """Raise a ValueError for a penalty whose structure few features would undo. By default all are supported."""
 
 
 class SelectionMethod(Contract, kind="selection method"):
@@ -493,5 +512,5 @@ class SelectionMethod(Contract, kind="selection method"):
 
     @required_function
     def check(self: Any) -> None:
-        """Raise a ValueError for constants that make no sense."""
+        """Raise a ValueError for invalid constants."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Parts and contracts: the decorator that marks a class as a part, and how a part is recognised.
+"""Parts and contracts: the decorator that marks a class as a part, and the recognition of parts.
 
 The contracts themselves are in ``contracts.py``.
 """
@@ -12,14 +12,14 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkab
 import numpy as np
 
 NEVER = 2**63 - 1
-"""The number of examples at which something happens that never does."""
+"""The number of examples of an event that never happens."""
 HOME = f"{__package__}.contracts"
 
 _Class = TypeVar("_Class", bound=type)
 
 
 class Attribute(NamedTuple):
-    """One entry of a contract: what it is (a key of ``TYPES``), one line about it, its default.
+    """One entry of a contract: its type (a key of ``TYPES``), one line of documentation, its default.
 
     ``required``: there is no default, except in a class whose attribute ``unless`` is True.
     """
@@ -30,11 +30,11 @@ class Attribute(NamedTuple):
     required: bool = False
     unless: str = ""
     parameters: tuple[str, ...] = ()
-    """Of a function, without the record itself."""
+    """The parameters of a function, without the record itself."""
 
 
 def required(what: str, doc: str, unless: str = "") -> Any:
-    """Return the entry of an attribute that every class has to define."""
+    """Return the entry of an attribute that every class must define."""
     return Attribute(what, doc, required=True, unless=unless)
 
 
@@ -47,13 +47,13 @@ _REQUIRED: dict[Callable[..., Any], str] = {}
 
 
 def required_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a function of a contract as one that every class has to define."""
+    """Mark a function of a contract as one that every class must define."""
     _REQUIRED[function] = ""
     return function
 
 
 def required_unless(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The same, except in a class whose attribute of this name is True."""
+    """Return a decorator like ``required_function``, except for classes whose attribute of this name is True."""
 
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:
         _REQUIRED[function] = name
@@ -81,11 +81,11 @@ TYPES: dict[str, Callable[[Any], bool]] = {
     "function": callable,
     "function or None": lambda value: value is None or callable(value),
 }
-"""What an attribute may be, by the words that contracts use."""
+"""The types of an attribute, by the words that contracts use."""
 
 
 class Contract:
-    """What one kind of part has: the attributes and functions in a subclass's body."""
+    """The contract of one kind of part: the attributes and functions in a subclass's body."""
 
     part_kind: ClassVar[str] = ""
     entries: ClassVar[dict[str, Attribute]] = {}
@@ -106,11 +106,11 @@ class Contract:
 
     @staticmethod
     def derive(cls: Any) -> None:
-        """Set what follows from the rest of a class."""
+        """Set the attributes that follow from the rest of a class."""
 
     @classmethod
     def complete(cls, record: Any) -> None:
-        """Give a class the defaults of what it does not define; raise a TypeError where something is missing."""
+        """Add the defaults of missing members to a class; raise a TypeError if a required one is missing."""
         known = set(dir(record))
         missing = []
         for name, entry in cls.entries.items():
@@ -130,20 +130,20 @@ class Contract:
 
 
 CONTRACTS: dict[str, type[Contract]] = {}
-"""By kind of part."""
+"""The contract for each kind of part."""
 
 
 @runtime_checkable
 class Part(Protocol):
-    """A record, or a class of records, that a contract was declared for."""
+    """A record, or a class of records, with a declared contract."""
 
     part_kind: str
 
 
 def part(contract: type[Contract], **parameters: str) -> Callable[[_Class], _Class]:
-    """Return the decorator that makes a class a part of this kind: defaults filled in, what is required checked.
+    """Return the decorator that makes a class a part of this kind: it adds defaults and checks required members.
 
-    ``parameters`` tell in a line each what the record's fields mean; ``describe`` shows them.
+    ``parameters`` describe the record's fields, in one line each; ``describe`` shows them.
     """
 
     def mark(record: _Class) -> _Class:
@@ -168,19 +168,19 @@ def kind_of(thing: Any) -> str | None:
 
 
 def is_record(thing: Any) -> bool:
-    """Return whether something is an instance of a ``NamedTuple`` class."""
+    """Return whether an object is an instance of a ``NamedTuple`` class."""
     return isinstance(thing, tuple) and "_fields" in dir(type(thing))
 
 
 def how_to_mark(thing: Any, *kinds: str) -> str:
-    """Return the sentence for a record whose class is not marked as a part of one of these kinds."""
+    """Return the error message for a record whose class is not marked as a part of one of these kinds."""
     decorators = " or ".join(f"@part({CONTRACTS[kind].__name__})" for kind in kinds)
     name = type(thing).__name__
     return f"{name} is not marked as a {kinds[0]}: write {decorators}, from {HOME}, above class {name}."
 
 
 def must_be(thing: Any, *kinds: str) -> None:
-    """Raise a TypeError where something is no part of one of these kinds."""
+    """Raise a TypeError if an object is not a part of one of these kinds."""
     found = kind_of(thing)
     if found in kinds:
         return

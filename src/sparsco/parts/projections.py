@@ -1,5 +1,4 @@
-"""Euclidean projections onto convex sets: each takes an array of any shape as one vector, or what becomes one, and
-returns a new one.
+"""Euclidean projections onto convex sets; each treats an array of any shape as one vector and returns a new array.
 
 >>> l1_ball(np.array([3.0, -1.0]), 2.0)
 array([ 2., -0.])
@@ -15,7 +14,7 @@ import numpy as np
 
 
 def l1_ball(v: Any, radius: float) -> np.ndarray:
-    """The nearest point with ||u||_1 <= radius, in linear time."""
+    """Return the nearest point with ||u||_1 <= radius, in linear time."""
     v = _vector("l1_ball", v, radius)
     size = np.abs(v)
     if size.sum() <= radius * (1.0 + _ROUNDING):
@@ -24,11 +23,11 @@ def l1_ball(v: Any, radius: float) -> np.ndarray:
 
 
 def l1_ball_near(v: Any, radius: float, center: Any, distance: float, tol: float = 1e-10) -> np.ndarray:
-    """The nearest point with ||u||_1 <= radius and ||u - center||_2 <= distance, for a center in the L1 ball.
+    """Return the nearest point with ||u||_1 <= radius and ||u - center||_2 <= distance, for a center in the L1 ball.
 
-    It is the projection of a point between v and the center onto the L1 ball; which one, bisection finds.  Of the last
-    interval the feasible end is returned, within ``tol`` times the distance of the other ball's surface (0: to the last
-    bit).
+    It is the projection of a point between v and the center onto the L1 ball; bisection finds that point.  The feasible
+    end of the last interval is returned.  It is within ``tol`` times the distance from the other ball's surface (0: to
+    the last bit).
     """
     v, center = _vector("l1_ball_near", v, radius), _vector("l1_ball_near", center, distance)
     if v.shape != center.shape:
@@ -55,21 +54,21 @@ def l1_ball_near(v: Any, radius: float, center: Any, distance: float, tol: float
 
 
 def l2_ball(v: Any, radius: float) -> np.ndarray:
-    """The nearest point with ||u||_2 <= radius."""
+    """Return the nearest point with ||u||_2 <= radius."""
     v = _vector("l2_ball", v, radius)
     norm = float(np.linalg.norm(v))
     return v.copy() if norm <= radius * (1.0 + _ROUNDING) else v * (radius / norm)
 
 
 def box(v: Any, low: Any, high: Any) -> np.ndarray:
-    """The nearest point with low <= u <= high, bounds that are numbers or arrays of v's shape."""
+    """Return the nearest point with low <= u <= high; the bounds are numbers or arrays of v's shape."""
     if not np.all(np.less_equal(low, high)):
         raise ValueError("box: no bound low may exceed its bound high.")
     return np.clip(v, low, high).astype(np.float64)
 
 
 def simplex(v: Any, total: float = 1.0) -> np.ndarray:
-    """The nearest point with u >= 0 and sum(u) = total > 0, in linear time."""
+    """Return the nearest point with u >= 0 and sum(u) = total > 0, in linear time."""
     v = _vector("simplex", v, total)
     if not (v.size and total > 0.0):
         raise ValueError(f"simplex: {v.size} numbers of at least 0 cannot sum to total={total!r}, which is above 0.")
@@ -77,11 +76,11 @@ def simplex(v: Any, total: float = 1.0) -> np.ndarray:
 
 
 _ROUNDING = 4.0 * np.finfo(np.float64).eps
-"""A point that rounding alone keeps outside is inside, so that a projection leaves its own results alone."""
+"""The tolerance for points that lie outside by rounding only, so that a projection does not change its own results."""
 
 
 def _vector(name: str, v: Any, radius: float) -> np.ndarray:
-    """v as an array of numbers; refused with the radius where a projection makes no sense."""
+    """Return v as an array of numbers; raise for an invalid v or radius."""
     v = np.asarray(v, dtype=np.float64)
     if not radius >= 0.0:
         raise ValueError(f"{name}: a radius, distance or total of {radius!r}: it must be a number of at least 0.")
@@ -91,7 +90,7 @@ def _vector(name: str, v: Any, radius: float) -> np.ndarray:
 
 
 def _level(v: np.ndarray, total: float) -> float:
-    """tau with sum(max(v - tau, 0)) = total: halve the candidates by their median until none is left to decide."""
+    """Return tau with sum(max(v - tau, 0)) = total: halve the candidates by their median until all are decided."""
     if not total > 0.0:
         return float(v.max(initial=0.0))
     summed, count = 0.0, 0

@@ -1,1 +1,1 @@
-"""What an optimizer is given: the problem and its state, the targets, what the first rows show."""
+"""The inputs of an optimizer: the problem and its state, the targets, statistics of the first rows."""

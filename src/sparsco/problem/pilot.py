@@ -1,4 +1,4 @@
-"""What the first rows tell before anything is learned: the weight that selects nothing, intercepts, curvature."""
+"""Statistics of the first rows, before learning: the least L1 weight that selects nothing, intercepts, curvature."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..losses import derivative, value
 def gradient_at_zero(
     loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, intercept: bool
 ) -> np.ndarray:
-    """The mean gradient (d, models) at w = 0 and the best intercepts."""
+    """Return the mean gradient (d, models) at w = 0 and the best intercepts."""
     n, m = targets.shape
     if not n:
         return np.zeros((matrix.d, m))
@@ -24,15 +24,18 @@ def gradient_at_zero(
 def lam_max(
     loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, intercept: bool, pen: np.ndarray | None = None
 ) -> float:
-    """The smallest L1 weight at which w = 0 with the best constant intercept is optimal, over features and models."""
+    """Return the smallest L1 weight at which w = 0 with the best intercept is optimal, over features and models."""
     scale = np.ones(matrix.d) if pen is None else np.where(pen > 0.0, pen, np.inf)
     gradient = gradient_at_zero(loss, matrix, targets, weights, intercept)
     return float((np.abs(gradient) / scale[:, None]).max(initial=0.0))
 
 
 def ridge_norm(loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, intercept: bool) -> float:
-    """The L1 norm of the ridge regression of one Newton step from w = 0, its strength by generalised cross-validation;
-    summed over models.  By 500 rows at most: it takes the eigenvectors of their Gram matrix."""
+    """Return the L1 norm of a ridge regression, summed over models.
+
+    It is one Newton step from w = 0, with a strength chosen by generalised cross-validation.  It uses at most 500 rows,
+    since it needs the eigenvectors of their Gram matrix.
+    """
     matrix, targets, weights = matrix.take(np.arange(min(len(matrix), 500))), targets[:500], weights[:500]
     n, m = targets.shape
     if not n:
@@ -48,7 +51,7 @@ def ridge_norm(loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarr
     rotated, total = vectors.T @ Z, 0.0
     strengths = max(float(values.mean()), 1e-300) * 2.0 ** np.arange(-12.0, 13.0)
     for k in range(m):
-        shares = strengths[:, None] / (values + strengths[:, None])  # what each strength leaves of each direction
+        shares = strengths[:, None] / (values + strengths[:, None])  # share of each direction that is left
         scores = np.square(shares * rotated[:, k]).sum(1) / np.square(shares.sum(1))
         dual = vectors @ (rotated[:, k] / (values + strengths[scores.argmin()]))
         total += float(np.abs(X.T @ (dual - dual.mean() * intercept)).sum())
@@ -56,7 +59,7 @@ def ridge_norm(loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarr
 
 
 def largest_slope(loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray) -> float:
-    """A bound on lam_max whatever the targets' order: the largest mean of |c x_j| at margin 0, never 0."""
+    """Return a bound on lam_max for any order of the targets: the largest mean of |c x_j| at margin 0, never 0."""
     if not len(matrix.data):
         return loss.smoothness
     steepest = np.abs(weights * derivative(loss, np.zeros_like(targets), targets)).max(1)
@@ -65,14 +68,15 @@ def largest_slope(loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.nd
 
 
 def largest_curvature(X: Any, weights: np.ndarray) -> float:
-    """Of the mean of weight x x^T, too large by chance only: the direction is that of the even rows, by power
-    iteration, the value the mean over the odd ones.  The same rows for both would have large directions of their own
-    wherever there are more features than rows.
+    """Return an estimate of the largest curvature of the mean of weight x x^T, too large by chance only.
+
+    The direction comes from the even rows, by power iteration; the value is the mean over the odd ones.  With the same
+    rows for both, the value would be too large wherever there are more features than rows.
     """
     even, odd = X[::2], X[1::2]
     v = np.asarray(abs(even).sum(0), dtype=np.float64).ravel()
     for _ in range(20):
-        norm = float(np.sqrt(np.square(v).sum()))  # no BLAS, whose threads change the last digits
+        norm = float(np.sqrt(np.square(v).sum()))  # without BLAS, whose threads change the last digits
         if norm == 0.0 or not odd.shape[0]:
             return 0.0
         v = even.T @ (weights[::2] * (even @ (v / norm)))
@@ -80,11 +84,11 @@ def largest_curvature(X: Any, weights: np.ndarray) -> float:
 
 
 def best_intercepts(loss: Any, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The constant margin of least loss for each model; coupled ones are found together."""
+    """Return the constant margin of least loss for each model; coupled models are solved together."""
     if not loss.couples:
         lanes = zip(targets.T, weights.T, strict=True)
         return np.array([best_intercept(loss, y, weight) for y, weight in lanes])
-    from scipy.optimize import minimize  # a third of a second that most runs can do without
+    from scipy.optimize import minimize  # takes a third of a second to import, and most runs do not need it
 
     def mean(b: np.ndarray) -> tuple[float, np.ndarray]:
         p = np.broadcast_to(b, targets.shape)
@@ -95,7 +99,7 @@ def best_intercepts(loss: Any, targets: np.ndarray, weights: np.ndarray) -> np.n
 
 
 def best_intercept(loss: Any, y: np.ndarray, weights: np.ndarray) -> float:
-    """The constant margin of least loss, by bisection on the (monotone) mean derivative."""
+    """Return the constant margin of least loss, by bisection on the (monotone) mean derivative."""
     lo, hi = -1.0, 1.0
     slope = lambda b: float(np.sum(weights * derivative(loss, np.full(len(y), b), y)))  # noqa: E731
     while slope(lo) > 0.0 and lo > -1e18:

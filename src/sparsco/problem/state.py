@@ -1,8 +1,8 @@
-"""What every optimizer shares: the records that kernels take, and the problem they solve.
+"""The records that all optimizers share: the problem, and the arguments of a kernel.
 
-A kernel is ``learn(rows, order, schedule, method, state)``: one step for each row number in ``order``, the state
-changed in place.  Everything that depends on time alone (steps, decay, weights of an average and their prefix sums) is
-computed outside, into the schedule's arrays.
+A kernel is ``learn(rows, order, schedule, method, state)``.  It makes one step for each row number in ``order`` and
+changes the state in place.  Quantities that depend on time alone (steps, decay, weights of an average and their prefix
+sums) are computed outside, into the schedule's arrays.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from ..penalties import restricted, strength
 
 
 class Rows(NamedTuple):
-    """Examples as CSR (uint32 indices, none twice in a row, no stored zeros) and, flat (n * m) in the order in which
-    they are learned, the targets and weights of every lane; or columns (n, 1) where all lanes have the same."""
+    """Examples as CSR, with the targets and weights of every lane.
+
+    Indices are uint32, unique in a row, without stored zeros.  Targets and weights are flat (n * m) in the order of
+    learning, or columns (n, 1) where all lanes share them.
+    """
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -32,7 +35,7 @@ class Rows(NamedTuple):
 
 
 class Method(NamedTuple):
-    """What is compiled into a kernel, by type."""
+    """The records that are compiled into a kernel, by type."""
 
     loss: Any
     penalty: Any
@@ -42,7 +45,7 @@ class Method(NamedTuple):
 
 
 class State(NamedTuple):
-    """An optimizer's memory.
+    """The memory of an optimizer, owned by its run.
 
     ``cell``: flat, one stretch of ``stride`` numbers per feature: the optimizer's shared fields (one number for all
     lanes), its lane fields (m numbers each), then one lane field per watched sum.  ``bias``: flat, the intercept's lane
@@ -54,19 +57,19 @@ class State(NamedTuple):
     clock: np.ndarray
 
     def copy(self) -> State:
-        """An independent copy, aligned like the original."""
+        """Return an independent copy, aligned like the original."""
         return State(*(_aligned_copy(field) for field in self))
 
 
 TOGETHER = 256
-"""How many coordinates that died while idle FOBOS collects before it closes their sums."""
+"""The number of coordinates that reached zero while idle which FOBOS collects before it closes their sums."""
 
 
 class Block:
     """The steps since the last settling: prefix sums by time, one row per step and one more.
 
-    ``start`` is the clock at row 0; ``full`` asks for a settling before the next step.  What the columns mean is the
-    optimizer's business.
+    ``start`` is the clock at row 0; ``full`` requests a settling before the next step.  Each optimizer defines its own
+    columns.
     """
 
     def __init__(self, columns: int) -> None:
@@ -77,8 +80,11 @@ class Block:
         self.noted, self.level = np.zeros(0, np.uint32), np.zeros(0)
 
     def make_scratch(self, longest: int, width: int) -> None:
-        """Room to note every feature of the longest row, and in ``level`` a value for each of its lanes, ten for one
-        model; and at the end of that for three numbers of each coordinate that FOBOS takes together."""
+        """Make room for the features of the longest row in ``noted``, and for its values in ``level``.
+
+        ``level`` has a value for each lane of each feature, ten for one model.  At its end it has three numbers for
+        each coordinate that FOBOS processes together.
+        """
         numbers, more = max(width, 10), 3 * (width + TOGETHER)
         if len(self.noted) < longest + 8 or len(self.level) < (longest + 8) * numbers + more:
             room = 2 * longest + 8
@@ -88,7 +94,7 @@ class Block:
         return vars(self) | {"noted": self.noted[:0], "level": self.level[:0]}
 
     def reserve(self, rows: int) -> np.ndarray:
-        """The table with room for ``rows`` rows; grows by doubling, keeps what is there."""
+        """Return the table with room for ``rows`` rows; it grows by doubling and keeps its contents."""
         if len(self.table) < rows:
             grown = np.zeros((max(rows, 2 * len(self.table)), self.table.shape[1]))
             grown[: len(self.table)] = self.table
@@ -97,7 +103,7 @@ class Block:
 
 
 class Problem(NamedTuple):
-    """The objective, and what to watch while minimising it."""
+    """The objective of a run, and the sums to watch while minimising it."""
 
     loss: Any
     penalty: Any
@@ -108,34 +114,34 @@ class Problem(NamedTuple):
     lams: np.ndarray | None = None
     """The L1 weight of each lane, where lanes differ."""
     single: bool = False
-    """Return whether lanes are float32."""
+    """Whether lanes are float32."""
 
     @property
     def lanes(self) -> Any:
-        """None above the widest: only optimizers that work on whole arrays take so many models."""
+        """Return the lanes of a kernel; None above the widest, for optimizers that work on whole arrays."""
         return lanes_for(self.m, self.single) if self.m <= WIDTHS[-1].m else None
 
     @property
     def width(self) -> int:
-        """Lanes laid out: m, rounded up to a width that kernels know where there is one."""
+        """Return the number of lanes in memory: m, rounded up to a width that kernels support."""
         return self.m if self.lanes is None else width(self.lanes)
 
     @property
     def room(self) -> int:
-        """Numbers that a value of all lanes takes in memory."""
+        """Return the number of float64 numbers that a value of all lanes takes in memory."""
         return self.m if self.lanes is None else room(self.lanes)
 
     @property
     def kind(self) -> Any:
-        """The type of a lane's numbers."""
+        """Return the type of a lane's numbers."""
         return np.float32 if self.single else np.float64
 
     def packed(self, values: np.ndarray) -> np.ndarray:
-        """Numbers, the last axis by lane, as they lie in a kernel's memory."""
+        """Return numbers, by lane in the last axis, in the memory format of a kernel."""
         return packed(self.lanes, values) if self.single else values
 
     def unpacked(self, memory: np.ndarray) -> np.ndarray:
-        """The same memory, the last axis by lane: a view."""
+        """Return a view of a kernel's memory, by lane in the last axis."""
         return unpacked(self.lanes, memory) if self.single else memory
 
     @property
@@ -148,16 +154,16 @@ class Problem(NamedTuple):
         return bool(follows(self.watch))
 
     def at(self, features: Any) -> Problem:
-        """The same problem in some of its features, an array or a slice; for penalties that treat each by itself."""
+        """Return the problem restricted to some features, an array or a slice; for separable penalties."""
         count = len(range(*features.indices(self.d))) if isinstance(features, slice) else len(features)
         return self._replace(d=count, penalty=restricted(self.penalty, features))
 
     def penalty_of(self, lane: int) -> Any:
-        """The penalty of one lane."""
+        """Return the penalty of one lane."""
         return self.penalty if self.lams is None else self.penalty._replace(lam=float(self.lams[lane]))
 
     def strengths(self, w: np.ndarray) -> Any:
-        """psi of every model, w (d, m); one number for all where the penalty ties them together."""
+        """Return psi of every model, w (d, m); one number for all where the penalty couples them."""
         every = self.penalty if self.lams is None else self.penalty._replace(lam=self.lams)
         return strength(every, w)
 
@@ -169,12 +175,12 @@ class Problem(NamedTuple):
 
 
 def slices(d: int, length: int = 1 << 17) -> list[slice]:
-    """All features in parts, for work that takes many arrays of their length."""
+    """Return all features as slices, for work that needs many arrays of their length."""
     return [slice(first, min(first + length, d)) for first in range(0, d, length)]
 
 
 def is_coupled(problem: Problem) -> bool:
-    """Return whether the models of a problem have to be converted together, by maps of whole arrays."""
+    """Return whether the models of a problem must be converted together, by maps of whole arrays."""
     return problem.loss.couples or not problem.penalty.is_absolute
 
 
@@ -191,7 +197,7 @@ class Means(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How many numbers an optimizer keeps per feature: shared by all lanes, per lane; and per lane of the intercept."""
+    """The layout of an optimizer's state: how many numbers per feature, per lane, and per lane of the intercept."""
 
     shared: int
     lane: int
@@ -199,11 +205,11 @@ class Layout(NamedTuple):
     clock: int = 1
 
     def stride(self, problem: Problem) -> int:
-        """Numbers per feature."""
+        """Return the numbers per feature."""
         return self.shared + (self.lane + problem.sums) * problem.room
 
     def new_state(self, problem: Problem) -> State:
-        """All zeros, aligned to cache lines."""
+        """Return a state of zeros, aligned to cache lines."""
         return State(
             aligned_zeros(problem.d * self.stride(problem)),
             aligned_zeros((self.bias + problem.sums) * problem.room),
@@ -211,48 +217,48 @@ class Layout(NamedTuple):
         )
 
     def start(self, problem: Problem, columns: int) -> tuple[State, Block]:
-        """A new state, and a block with so many columns."""
+        """Return a new state, and a block with so many columns."""
         return self.new_state(problem), Block(columns)
 
     def grow(self, problem: Problem, state: State, d: int) -> State:
-        """The same with room for d features: zeros are a feature that was never seen, at any time."""
+        """Return the state with room for d features; zeros stand for a feature that was never seen, at any time."""
         cell = aligned_zeros(d * self.stride(problem))
         cell[: state.cell.size] = state.cell
         return state._replace(cell=cell)
 
     def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Views: shared (d, shared), lanes (d, lane + sums, width), bias (bias + sums, width)."""
+        """Return views: shared (d, shared), lanes (d, lane + sums, width), bias (bias + sums, width)."""
         cell = state.cell.reshape(problem.d, self.stride(problem))
         lanes = problem.unpacked(cell[:, self.shared :]).reshape(problem.d, self.lane + problem.sums, problem.width)
         return cell[:, : self.shared], lanes, self.bias_of(problem, state)
 
     def bias_of(self, problem: Problem, state: State) -> np.ndarray:
-        """The intercept's fields and sums: a view (bias + sums, width)."""
+        """Return a view of the intercept's fields and sums, (bias + sums, width)."""
         return problem.unpacked(state.bias).reshape(self.bias + problem.sums, problem.width)
 
     def answer(self, problem: Problem, state: State, out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """An iterate that a kernel spelled to ``out``: weights (features, m), intercepts (m,)."""
+        """Return the iterate that a kernel wrote to ``out``: weights (features, m), intercepts (m,)."""
         b = self.bias_of(problem, state)[0, : problem.m]
         return out.reshape(-1, problem.width)[:, : problem.m], b.astype(np.float64)
 
     def sums(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
-        """Views of the watched sums: (d, sums, width) and the intercept's (sums, width)."""
+        """Return views of the watched sums: (d, sums, width) and the intercept's (sums, width)."""
         _, lanes, bias = self.views(problem, state)
         return lanes[:, self.lane :], bias[self.bias :]
 
     def restart_sums(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
-        """A new window: sums of iterates and gradients start at zero, curvatures go on.  What the sums were."""
+        """Start a new window and return the old sums; only sums of curvatures continue, the others restart at zero."""
         sums, bias = self.sums(problem, state)
         ended = moved(sums[:, :2]), bias[:2].copy()
         bias[:2] = 0.0
         return ended
 
     def relaid(self, old: Problem, state: State, new: Problem, fresh: State) -> State:
-        """The same optimizer state laid out for another watch, or for more lanes; what was not there is ``fresh``'s."""
+        """Return the state in the layout for another watch or for more lanes; new fields are those of ``fresh``."""
         sums, m = min(old.sums, new.sums), old.m
         to_shared, to_lanes, to_bias = self.views(new, fresh)
         shared, lanes, bias = self.views(old, state)
-        if state.cell.any():  # else fresh memory need not be touched
+        if state.cell.any():  # otherwise fresh memory need not be written
             to_shared[:] = shared
             to_lanes[:, : self.lane + sums, :m] = lanes[:, : self.lane + sums, :m]
         to_bias[: self.bias + sums, :m] = bias[: self.bias + sums, :m]
@@ -261,12 +267,12 @@ class Layout(NamedTuple):
 
 
 WORTH_READING = 1 << 17
-"""Features at which a kernel goes over all sooner than NumPy does, though it may be compiled for nothing else."""
+"""The number of features from which a kernel is faster than NumPy, even if it must be compiled for this alone."""
 _HUGE = 1 << 21
 
 
 def moved(sums: np.ndarray) -> np.ndarray:
-    """A copy of (d, fields, lanes), in whose place are zeros then."""
+    """Return a copy of (d, fields, lanes), and set the original to zero."""
     if len(sums) < WORTH_READING:
         out = sums.copy()
         sums[:] = 0.0
@@ -278,7 +284,7 @@ def moved(sums: np.ndarray) -> np.ndarray:
 
 @kernel
 def move(sums, out):
-    """The same into zeros: what is zero is only read, which spares most of the memory of a stream that just began."""
+    """Move the nonzeros to ``out``; zeros are only read, which saves most of the memory of a stream that just began."""
     for j in range(sums.shape[0]):
         for k in range(sums.shape[1]):
             for i in range(sums.shape[2]):
@@ -288,7 +294,7 @@ def move(sums, out):
 
 @functools.cache
 def _memory() -> int:
-    """Bytes of this machine's memory; without limit where the system does not say."""
+    """Return the bytes of this machine's memory; a very large number where the system does not report it."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -298,16 +304,16 @@ def _memory() -> int:
 def check_room(
     numbers: int, what: str = "training", instead: str = "storage='seen' keeps only the features that occur"
 ) -> None:
-    """Refuse what cannot fit into memory before the system ends the process for it."""
+    """Raise a MemoryError for arrays that cannot fit, before the system kills the process."""
     if numbers * 8 > _memory():
         raise MemoryError(f"{what} needs {numbers / 2**27:.1f} GB, more than this machine has: {instead}.")
 
 
 def aligned_zeros(size: int) -> np.ndarray:
-    """Float64 zeros whose first byte starts a cache line; large ones on huge pages where the system has them.
+    """Return float64 zeros whose first byte starts a cache line; large arrays use huge pages where available.
 
-    Kernels touch cells at random: on small pages every touch may miss the address cache, which costs up to half of a
-    pass, or not, as the allocator's history will have it.
+    Kernels access cells at random.  On small pages an access may miss the address cache (TLB), which costs up to half
+    of a pass.  Whether it does depends on earlier allocations.
     """
     check_room(size)
     if size * 8 >= _HUGE // 2 and hasattr(mmap, "MADV_HUGEPAGE"):
@@ -328,7 +334,7 @@ def _aligned_copy(array: np.ndarray) -> np.ndarray:
 
 
 def padded(array: np.ndarray, d: int) -> np.ndarray:
-    """The first d rows, with rows of zeros where there are fewer."""
+    """Return the first d rows, padded with rows of zeros where there are fewer."""
     if len(array) >= d:
         return array[:d]
     out = np.zeros((d, *array.shape[1:]))
@@ -337,7 +343,7 @@ def padded(array: np.ndarray, d: int) -> np.ndarray:
 
 
 def widened(array: np.ndarray, m: int, rest: float = 0.0) -> np.ndarray:
-    """Numbers by model, the last axis, with room for m models: ``rest`` where there were fewer."""
+    """Return numbers by model, the last axis, with room for m models; ``rest`` fills the new ones."""
     out = np.full((*array.shape[:-1], m), rest)
     out[..., : array.shape[-1]] = array
     return out
@@ -345,38 +351,38 @@ def widened(array: np.ndarray, m: int, rest: float = 0.0) -> np.ndarray:
 
 @constant
 def tracks(watch: Any) -> int:
-    """How many sums a kernel keeps: 0 none, 1 iterates, 2 and gradients, 3 and curvatures."""
+    """Return how many sums a kernel keeps: 0 none, 1 iterates, 2 also gradients, 3 also curvatures."""
     raise NotImplementedError
 
 
 @constant
 def spare(watch: Any) -> int:
-    """How many numbers per lane lie unused by kernels at a cell's end."""
+    """Return how many numbers per lane at a cell's end are not used by kernels."""
     return 0
 
 
 @constant
 def follows(watch: Any) -> int:
-    """Return whether a kernel looks at each step whether its iterate is one to keep."""
+    """Return whether a kernel tests at each step whether to keep its iterate."""
     return 0
 
 
 class Nothing(NamedTuple):
-    """Only the iterate itself."""
+    """A watch of the iterate alone, without sums."""
 
     def tracks(watch) -> int:  # noqa: N805
         return 0
 
 
 class Iterates(NamedTuple):
-    """Sum of omega_t w_t."""
+    """A watch of the sum of omega_t w_t."""
 
     def tracks(watch) -> int:  # noqa: N805
         return 1
 
 
 class Followed(NamedTuple):
-    """Sum of omega_t w_t, and in the place of a second sum the point with which every step is compared."""
+    """A watch of the sum of omega_t w_t; a second field holds the point that every step is compared with."""
 
     def tracks(watch) -> int:  # noqa: N805
         return 2
@@ -386,14 +392,14 @@ class Followed(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Sums of omega_t w_t and omega_t c_t x_t."""
+    """A watch of the sums of omega_t w_t and omega_t c_t x_t."""
 
     def tracks(watch) -> int:  # noqa: N805
         return 2
 
 
 class Curvatures(NamedTuple):
-    """Sums of omega_t w_t and omega_t c_t x_t, and of h_t x_t^2 over all rows, unweighted."""
+    """A watch of the sums of omega_t w_t and omega_t c_t x_t, and of h_t x_t^2 over all rows, unweighted."""
 
     def tracks(watch) -> int:  # noqa: N805
         return 3

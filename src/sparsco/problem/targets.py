@@ -1,4 +1,4 @@
-"""Targets: what the lanes of a run learn from a row's y."""
+"""Targets: the encoding of a row's y for the lanes of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Values:
-    """Targets as they are: a column of y for each model; ``part`` says which models are this run's lanes."""
+    """Targets that are numbers: a column of y for each model; ``part`` selects the models of this run's lanes."""
 
     def __init__(self, models: int = 1, part: slice = slice(None)) -> None:
         self.models, self.part = models, part
@@ -23,7 +23,7 @@ class Values:
         return targets.ravel(), scaled.ravel()
 
     def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Targets and weights of every model of the estimator, (n, models), those of other runs included."""
+        """Return targets and weights of every model of the estimator, (n, models), those of other runs included."""
         shape = len(y), self.models
         return np.broadcast_to(self._columns(y), shape), np.broadcast_to(weights[:, None], shape)
 
@@ -32,10 +32,10 @@ class Values:
 
 
 class Classes:
-    """Targets are class codes; a lane learns +1 or -1 (coupled lanes: 1 or 0) with a weight by its columns of two
-    (classes, models) tables, a lane without a model -1 with weight 0.
+    """Targets that are class codes, encoded by two (classes, models) tables of signs and weights.
 
-    ``part`` says which models are this run's lanes, all by default.
+    A lane learns +1 or -1 (coupled lanes: 1 or 0).  A lane without a model has -1 with weight 0.  ``part`` selects the
+    models of this run's lanes, all by default.
     """
 
     def __init__(self, signs: np.ndarray, weights: np.ndarray, part: slice = slice(None)) -> None:
@@ -53,14 +53,16 @@ class Classes:
         return targets.ravel(), scaled.ravel()
 
     def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Targets and weights of every model of the estimator, (n, models), those of other runs included."""
+        """Return targets and weights of every model of the estimator, (n, models), those of other runs included."""
         signs, scales = (table[y.astype(np.int64)] for table in self.everyone)
         return signs, scales * weights[:, None]
 
 
 class Repeated:
-    """The same models several times, in lanes that differ in the strength of the penalty: all models with the first
-    strength, then all with the second, and so on."""
+    """Targets of models that are repeated in lanes with different strengths of the penalty.
+
+    All models come with the first strength, then all with the second, and so on.
+    """
 
     def __init__(self, base: Any, copies: int) -> None:
         self.base, self.copies = base, copies
@@ -76,15 +78,15 @@ class Repeated:
         return out[0].ravel(), out[1].ravel()
 
     def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Targets and weights of every model of the estimator, once each."""
+        """Return targets and weights of every model of the estimator, once each."""
         return self.base.all_models(y, weights)
 
 
 class OneVsRest:
-    """Targets are class codes; the lanes are classes first, first + 1, ..., 1 in that of a row's class and ``rest`` in
-    the others: -1, or 0 where lanes are coupled.  A lane without a model has -1 with weight 0.
+    """Targets that are class codes, one class per lane: classes first, first + 1, ...
 
-    Codes are by order of appearance, so that a class to come changes nothing for those that are there.
+    The lane of a row's class has 1 and the others ``rest``: -1, or 0 where lanes are coupled.  A lane without a model
+    has -1 with weight 0.  Codes are in order of appearance, so that a later class does not change earlier ones.
     """
 
     def __init__(self, first: int, m: int, rest: float = -1.0) -> None:
@@ -99,7 +101,7 @@ class OneVsRest:
         return targets.ravel(), scaled.ravel()
 
     def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Targets and weights of a model for every class in y, (n, models)."""
+        """Return targets and weights of a model for every class in y, (n, models)."""
         signs = self._signs(y, 0, int(y.max(initial=0)) + 1)
         return signs, np.broadcast_to(weights[:, None], signs.shape)
 

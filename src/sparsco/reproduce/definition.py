@@ -103,7 +103,7 @@ class Experiment(NamedTuple):
     differs: tuple[dict[str, Any], ...]
     claims: tuple[Claim, ...]
     is_judged: bool
-    """Return whether cells are: not on other data than the paper's."""
+    """Whether cells are: not on other data than the paper's."""
     is_quick: bool
     axis: str
     """What curves are drawn over."""

@@ -44,7 +44,7 @@ class Block(NamedTuple):
     read: int
     """Bytes read of all files so far, as they lie on disk."""
     waits: bool = False
-    """Return whether the next one is still to be written, by whoever feeds standard input."""
+    """Whether the next one is still to be written, by whoever feeds standard input."""
 
 
 def paths_of(source: Any) -> list[str]:
@@ -290,7 +290,7 @@ class _Awaited:
     """Standard input, of which as much is read at a time as is there."""
 
     waits = False
-    """Return whether there was no more."""
+    """Whether there was no more."""
 
     def __init__(self, stream: Any, raw: Any, whole_first: bool) -> None:
         self.stream, self.raw, self.whole = stream, raw, whole_first

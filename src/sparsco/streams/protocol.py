@@ -63,7 +63,7 @@ class Stream:
     """
 
     repeatable = True
-    """Return whether there can be a second pass; standard input and iterators have one."""
+    """Whether there can be a second pass; standard input and iterators have one."""
     total: int | None = None
     """What ``Chunk.read`` will be at the end, where that is known."""
     labels_are = ""

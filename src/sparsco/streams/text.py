@@ -20,10 +20,10 @@ class TextStream(Pieces):
     """Files of one row a line; a format is a ``parse`` of blocks, which runs in threads and must not look beyond."""
 
     quoted = False
-    """Return whether a newline between quotes does not end a row."""
+    """Whether a newline between quotes does not end a row."""
 
     infers = False
-    """Return whether the first block decides how all are read."""
+    """Whether the first block decides how all are read."""
 
     def __init__(self, files: Files, *, block_bytes: int = BLOCK_BYTES, threads: int | None = None) -> None:
         if block_bytes < 1:
