@@ -55,7 +55,9 @@ def as_pair(row, spread=1):
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("conversion", ["last", "average", "random", "average-sl-diagonal", "last-sl", "optimal-sl"])
+@pytest.mark.parametrize(
+    "conversion", ["last", "average", "weighted", "random", "average-sl-diagonal", "last-sl", "optimal-sl"]
+)
 def test_growing_is_declaring(optimizer, conversion):
     """Any cut of a stream whose columns come late has the bits of one whose columns were all declared."""
     n = 280

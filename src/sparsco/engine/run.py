@@ -1,8 +1,15 @@
 """Phase one, phase two: a stream of examples in, an exactly sparse vector out.
 
-A :class:`Run` is one stream being learned.  ``feed`` it rows in any chunks, ask it to ``finish`` at any time: reading
-never changes it.  Everything that happens between rows (windows, settling, phases) happens at numbers of examples that
-depend on the method alone, never on the chunks, so that any cut of a stream gives the same bits.
+A :class:`Run` is one stream being learned.  Its life is short to tell:
+
+1. ``feed`` collects the first 1000 rows, the pilot.
+2. ``begin`` fills in what the pilot rows decide (``resolving.py``), then learns them.
+3. ``feed`` learns further rows, in pieces.  A piece ends where something is due: an event of the conversion, which may
+   open a window (``windows.py``), a point of the history, a settling of idle coordinates.
+4. ``finish`` asks the conversion for the answer.  It may be called at any time, and changes nothing.
+
+What is due is due at numbers of examples that depend on the method alone, never on the chunks.  So any cut of a stream
+gives the same bits.  Features and classes may come late (``growth.py``).
 """
 
 from __future__ import annotations
@@ -14,13 +21,13 @@ import numpy as np
 
 from ..conversions.averaging import Answer, Last
 from ..conversions.reservoir import Reservoir
-from ..data.rows import Matrix, squared_norms, stack
+from ..data.rows import Matrix, stack
 from ..parts.compatibility import metric_reason, refuse, start_reason, strengths_reason
 from ..parts.part import NEVER, must_be
 from ..penalties import checked
 from ..problem.state import Means, Nothing, Problem, Rows, check_room
 from ..problem.targets import Repeated, Values
-from ..steps import Pilot, capped, check_positive
+from ..steps import Pilot, check_positive
 from ..util.notices import cause, warn
 from ..util.threads import aside
 from .grid import strength_of_lanes
@@ -28,6 +35,7 @@ from .growth import add_features, add_models
 from .iterates import Iterate, Overwritten
 from .pilot_rows import PilotRows, mean_loss
 from .resolving import Asked, resolve
+from .stepping import block_end, rows_for_kernels, step_sizes
 from .windows import Windows
 
 PILOT_ROWS = 1000
@@ -52,23 +60,17 @@ class Run:
         d: int, targets: Any = None, intercept: bool = True, seed: int = 0,
         initial: tuple[np.ndarray, np.ndarray] | None = None, lams: Any = None, single: bool = False,
     ) -> None:  # fmt: skip
-        """``lams``: a strength of the L1 term for each of several copies of the models, in place of the penalty's;
-        numbers, or a ``Grid`` below the smallest that selects nothing on the pilot rows.  ``single``: in float32."""
-        must_be(loss, "loss")
-        must_be(penalty, "penalty")
-        must_be(optimizer, "optimizer")
-        must_be(conversion, "conversion", "rounding")
-        if step is not None:
-            must_be(step, "step rule")
-        conversion.check()
+        """Check the parts and make a run that has seen nothing.
+
+        ``lams``: a strength of the L1 term for each of several copies of the models, in place of the penalty's;
+        numbers, or a ``Grid`` below the smallest that selects nothing on the pilot rows.  ``single``: in float32.
+        """
+        _check_parts(loss, penalty, optimizer, conversion, step)
         self.conversion, self.rounding = conversion.base, conversion if conversion.is_rounding else None
-        if self.rounding is not None:
-            self.conversion.check()
-        self.targets = targets or Values()
+        self.targets, self.lams = targets or Values(), lams
         if lams is not None:
             refuse(strengths_reason(loss, penalty, optimizer, conversion, single))
             self.targets = Repeated(self.targets, len(lams))
-        self.lams = lams
         refuse(metric_reason(loss, conversion))
         penalty = checked(penalty, d)
         if self.rounding is not None:
@@ -78,22 +80,24 @@ class Run:
         self.problem = Problem(loss, penalty, d, self.targets.m, intercept, Nothing(), lanes, single)
         """Its d is the number of features there is room for; see ``grow``."""
         self.d = d
-        self.optimizer, self.step, self.seed = optimizer, step, seed
-        self._asked, self.late = (optimizer, step), False
-        self.initial = initial
+        self.optimizer, self.step, self.seed, self.initial = optimizer, step, seed, initial
+        self._asked = optimizer, step
+        self.late = False
+        """Whether it is the run of a class that appeared after the pilot."""
         self.t = 0
         """Examples learned by the optimizer."""
         self.seen = 0
         """Examples seen, those of gradient phases included."""
         self.pilot: Pilot | None = None
+        """The scales of the pilot rows; None while they are collected."""
         self.history: list[dict[str, float]] = []
         self.warnings: list[str] = []
         self.told: list[str] = []
-        """What was warned of; runs of one model share it."""
+        """The causes of the warnings that were given; runs of one model share it."""
         self._buffer: list[tuple[Matrix, np.ndarray, np.ndarray]] = []
         self._buffered = 0
 
-    # ---- reading in ----------------------------------------------------------------------------------------------
+    # ---- rows in -------------------------------------------------------------------------------------------------
 
     def feed(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, order: np.ndarray | None = None,
@@ -119,81 +123,21 @@ class Run:
             self.begin()
         self._advance(matrix, y, weights, order, is_repeat_pass)
 
-    def set_stream_length(self, n: int) -> bool:
-        """There will be n examples in all; whether the conversion wanted to know."""
-        if self.pilot is not None:
-            return False
-        told = self.conversion.for_length(n)
-        is_new, self.conversion = told is not self.conversion, told
-        return is_new
-
     @property
     def examples(self) -> int:
-        """Examples taken in so far, those held back as the pilot included."""
+        """The number of examples taken in so far, those held back as the pilot included."""
         return self._buffered if self.pilot is None else self.seen
 
-    def grow(self, d: int) -> None:
-        """Let there be d features, as if the new ones had been declared from the start and not been seen yet."""
-        add_features(self, d)
-
-    def retarget(self, targets: Any) -> None:
-        """Let there be more models, as if they had been there from the start while pilot rows are still collected.
-
-        Later it is as if they had been lanes without a model so far (target -1, weight 0).
-        """
-        add_models(self, targets)
-
-    def new_class_run(self, targets: Any) -> Run:
-        """A run for a class that first appears now: the same method and constants, nothing learned."""
-        problem, (optimizer, step) = self.problem, self._asked
-        run = Run(
-            problem.loss, problem.penalty, optimizer, self.rounding or self.conversion, step, d=self.d,
-            targets=targets, intercept=problem.intercept, seed=self.seed,
-        )  # fmt: skip
-        run.late, run.told = True, self.told
-        run._resolve(*self.pilot_rows[:3])
-        return run
-
-    def validate_on_dummy_rows(self) -> None:
-        """Refuse settings that cannot work now, not at the thousandth row: resolve them on two rows of one feature."""
-        twin, penalty = copy.copy(self), self.problem.penalty
-        if penalty.pen is not None:
-            penalty = penalty._replace(pen=np.ones(1))
-        elif isinstance(penalty, tuple):  # anything else with a value for each feature
-            fields = zip(penalty._fields, penalty, strict=True)
-            penalty = penalty._replace(**{name: value[:1] for name, value in fields if np.ndim(value) == 1})
-        twin.problem = self.problem._replace(d=1, penalty=penalty)
-        twin.initial = self.initial and (self.initial[0][:1], self.initial[1])
-        twin._resolve(
-            Matrix(np.arange(3), np.zeros(2, np.uint32), np.array([-1.0, 1.0]), 1),
-            np.array([0.0, 1.0]), np.ones(2),
-        )  # fmt: skip
-        if twin.optimizer.uses_steps:
-            check_positive(twin.step.sizes(0, 1), 0)
-
-    def before_pilot(self) -> dict[str, Any]:
-        """All there is to put back into ``vars(run)`` when something goes wrong while rows are still collected."""
-        return vars(self) | {"_buffer": list(self._buffer), "history": [], "warnings": list(self.warnings)}
-
-    def go_back(self, before: dict[str, Any]) -> None:
-        """Be what ``before_pilot`` returned."""
-        vars(self).clear()
-        vars(self).update(before)
-
-    def twin(self) -> Run:
-        """A copy that has collected the same rows, and collects further ones for itself."""
-        twin = copy.copy(self)
-        vars(twin).update(self.before_pilot())
-        return twin
-
-    def trained_copy(self) -> Run:
-        """A twin that has learned what was collected so far."""
-        twin = self.twin()
-        twin.begin()
-        return twin
+    def set_stream_length(self, n: int) -> bool:
+        """Let the conversion have the number of examples in all; return whether it makes use of it."""
+        if self.pilot is not None:
+            return False
+        given = self.conversion.for_length(n)
+        is_new, self.conversion = given is not self.conversion, given
+        return is_new
 
     def begin(self) -> None:
-        """Fill what the pilot rows decide, then learn them; ``feed`` calls this when 1000 have come."""
+        """Fill in what the pilot rows decide, then learn them; ``feed`` calls this when 1000 have come."""
         if self.pilot is not None:
             return
         matrix = stack([part[0] for part in self._buffer])
@@ -219,10 +163,16 @@ class Run:
         """What the last row overwrote, for conversions that ask for the iterate before it."""
         self.conversion.begin(self)
         self._next_event = self.conversion.next_event(self, 0)
-        self._next_look = PILOT_ROWS if self.lams is None else NEVER  # a sum over strengths says nothing
+        self._next_history_point = PILOT_ROWS if self.lams is None else NEVER  # a sum over strengths says nothing
+
+    def lanes_of(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return targets and weights of each of the run's models, (n, m)."""
+        encoded = self.targets.encode(y, weights, self.problem.width)
+        targets, scaled = (part.reshape(len(y), self.problem.width)[:, : self.problem.m] for part in encoded)
+        return targets, scaled
 
     def sample_nonzeros(self, conversion: Any) -> int:
-        """How large a sample of rows this conversion and the rounding need; 0 for none."""
+        """Return how large a sample of rows this conversion and the rounding need; 0 for none."""
         asking = conversion if self.rounding is None else self.rounding
         return asking.sample_nonzeros if conversion.needs_sample or asking.needs_sample else 0
 
@@ -231,64 +181,54 @@ class Run:
     def _advance(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray, is_repeat_pass: bool = False
     ) -> None:
+        """Learn rows in pieces, each up to the next example at which something is due."""
         keep = self.conversion.keeps_before_last
         longest = (matrix.indptr[order + 1] - matrix.indptr[order]).max(initial=0)
         self.block.make_scratch(int(longest), self.problem.width)
         k = 0
         while k < len(order):
-            self._due()
-            n = min(len(order) - k, _CHUNK, self._next_event - self.seen, self._next_look - self.seen)
+            self._do_what_is_due()
+            n = min(len(order) - k, _CHUNK, self._next_event - self.seen, self._next_history_point - self.seen)
             if keep and n > 1 and k + n == len(order):
                 n -= 1  # the last row alone, so that w_T can be recovered
             if self.windows.needs_every_iterate:
                 n = 1
             part = order[k : k + n]
-            rows = Rows(matrix.indptr, matrix.indices, matrix.data, *self._for_kernels(y[part], weights[part]))
+            rows = rows_for_kernels(
+                matrix, y[part], weights[part], self.targets, self.problem, has_grid=self.lams is not None
+            )
             if self.windows.in_gradient_phase:
                 self.windows.sum_gradients(rows, part, self.problem)
                 self.seen += n
             else:
                 if keep and n == 1:
                     self.overwritten = self._iterate.about_to_learn(matrix, int(part[0]))
-                n = self._learn(rows, part, matrix)
+                n = self._learn(rows, part)
             k += n
         if self.reservoir is not None and not is_repeat_pass:
             for first in range(0, len(order), _OFFERED):
                 self.offer(self.reservoir, matrix, y, weights, order[first : first + _OFFERED])
 
-    def _for_kernels(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Targets and weights as kernels take them: of every lane, or a column of one number for all lanes."""
-        problem = self.problem
-        if self.lams is not None and self.targets.base.m == 1 < problem.m == problem.width:
-            return tuple(part.reshape(-1, 1) for part in self.targets.base.encode(y, weights, 1))
-        return tuple(part.view(np.float64) for part in self.targets.encode(y, weights, problem.width, problem.kind))
-
-    def _due(self) -> None:
-        """What has to happen before the next example."""
-        if self.seen == self._next_look:
+    def _do_what_is_due(self) -> None:
+        """Do what has to happen before the next example."""
+        if self.seen == self._next_history_point:
             self.history.append(self.history_point(*self.weights()))
-            self._next_look = 4 * self.seen
+            self._next_history_point = 4 * self.seen
         if self.seen == self._next_event:
             with aside():
                 self.conversion.event(self, self.seen)
             self._next_event = self.conversion.next_event(self, self.seen)
-        long = self.problem.sums and self.t >= _block_end(self.block.start)
-        if long or self.block.full:
+        is_long = self.problem.sums and self.t >= block_end(self.block.start)
+        if is_long or self.block.full:
             with aside():
                 self.optimizer.settle(self.problem, self.state, self.block, self.t)
 
-    def _learn(self, rows: Rows, order: np.ndarray, matrix: Matrix) -> int:
+    def _learn(self, rows: Rows, order: np.ndarray) -> int:
+        """Learn the first rows in ``order`` by one call of the kernel; return how many they were."""
         problem, t, n = self.problem, self.t, len(order)
         if problem.sums:
-            n = min(n, _block_end(self.block.start) - t)
-        eta = np.ones(n)
-        if self.optimizer.uses_steps:
-            eta = self.step.sizes(t, n)
-            if self.step.cap and not self.optimizer.is_minibatch:  # mini-batches have a cap of their own
-                scale = rows.weights if rows.weights.ndim == 2 else problem.unpacked(rows.weights)
-                heaviest = scale.reshape(len(order), -1)[:n].max(1)
-                eta = capped(eta, squared_norms(matrix.indptr, matrix.data, order[:n]), heaviest, problem)
-            check_positive(eta, t)
+            n = min(n, block_end(self.block.start) - t)
+        eta = step_sizes(self.step, self.optimizer, problem, rows, order, t, n)
         omega = self.conversion.omega_of(self, t, n)
         if self.windows.needs_every_iterate:
             self.windows.add_iterate(self._iterate, omega[0])
@@ -300,14 +240,28 @@ class Run:
         self.seen += n
         self.windows.count(omega[:n], problem)
         if not np.all(np.isfinite(problem.unpacked(self.state.bias))):
-            self._diverged()
+            self._raise_diverged()
         return n
 
-    def _diverged(self) -> None:
+    def _raise_diverged(self) -> None:
         raise DivergenceError(
             f"training diverged by example {self.seen}: choose smaller steps (step_size=), scale the features, or keep "
             "the default step size and optimizer."
         )
+
+    # ---- phase two -----------------------------------------------------------------------------------------------
+
+    def finish(self) -> Answer:
+        """Return the converted model; the run itself is left as it is."""
+        if self.pilot is None:
+            return self.trained_copy().finish()
+        answer = self.conversion.finish(self)
+        w, b = answer.w, answer.b
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_finite = np.isfinite(w.sum()) and np.isfinite(b.sum())
+        if not is_finite or self.pilot_rows.refute(self.problem, w, b, has_grid=self.lams is not None):
+            self._raise_diverged()
+        return answer if self.rounding is None else self.rounding.round(answer, self)
 
     def history_point(self, w: np.ndarray, b: np.ndarray) -> dict[str, float]:
         """Return a point of the history: the objective on the pilot rows and the support of this model.
@@ -326,38 +280,7 @@ class Run:
         """Return the mean of weight times loss over these rows, summed over models; targets and weights are (n, m)."""
         return mean_loss(self.problem.loss, matrix, targets, weights, w, b)
 
-    def lanes_of(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Targets and weights of each of the run's models, (n, m)."""
-        encoded = self.targets.encode(y, weights, self.problem.width)
-        targets, scaled = (part.reshape(len(y), self.problem.width)[:, : self.problem.m] for part in encoded)
-        return targets, scaled
-
-    # ---- what conversions ask for --------------------------------------------------------------------------------
-
-    def open_window(self) -> None:
-        """Start a window here, with sums of zero; a gradient phase under way ends."""
-        self.problem, self.state = self.windows.open(self._iterate, self.conversion, self.warn)
-
-    def rotate_window(self) -> None:
-        """Let the current window be the previous one, and start a new one."""
-        self.windows.rotate(self._iterate)
-
-    def start_gradient_phase(self) -> None:
-        """Stop learning: sum the gradients at the mean of the window from here on."""
-        self.windows.start_gradient_phase(self._iterate, self.warn)
-
-    def means(self) -> Means:
-        """Return the means over the previous and the current window."""
-        return self.windows.means(self._iterate, self.warn)
-
-    @property
-    def window_weight(self) -> float:
-        """The total weight of the iterates in the current window."""
-        return self.windows.weight
-
-    def fixed_point(self) -> Means | None:
-        """Return the gradient phase to answer from; None before there is one."""
-        return self.windows.fixed_point(self.d)
+    # ---- what conversions ask for: parts/run_view.py ---------------------------------------------------------------
 
     @property
     def _iterate(self) -> Iterate:
@@ -380,8 +303,33 @@ class Run:
         """Return the mean iterate of the epoch under way, of an optimizer that works in epochs."""
         return self._iterate.epoch_mean()
 
+    def open_window(self) -> None:
+        """Start a window here, with sums of zero; a gradient phase under way ends."""
+        self.problem, self.state = self.windows.open(self._iterate, self.conversion, self.warn)
+
+    def rotate_window(self) -> None:
+        """Let the current window be the previous one, and start a new one."""
+        self.windows.rotate(self._iterate)
+
+    def start_gradient_phase(self) -> None:
+        """Stop learning: sum the gradients at the mean of the window from here on."""
+        self.windows.start_gradient_phase(self._iterate, self.warn)
+
+    @property
+    def window_weight(self) -> float:
+        """The total weight of the iterates in the current window."""
+        return self.windows.weight
+
+    def means(self) -> Means:
+        """Return the means over the previous and the current window."""
+        return self.windows.means(self._iterate, self.warn)
+
+    def fixed_point(self) -> Means | None:
+        """Return the means of the gradient phase to answer from; None before there is one."""
+        return self.windows.fixed_point(self.d)
+
     def sample(self) -> Any:
-        """The reservoir's rows, where the conversion asked for one."""
+        """Return a sample of the rows; None where the conversion did not ask for one."""
         return None if self.reservoir is None else self.reservoir.sample()
 
     def warn(self, message: str) -> None:
@@ -392,24 +340,67 @@ class Run:
                 self.told.append(cause(message))
                 warn(message)
 
-    # ---- phase two -----------------------------------------------------------------------------------------------
+    # ---- late features and classes ---------------------------------------------------------------------------------
 
-    def finish(self) -> Answer:
-        """The converted model; the run itself is left as it is."""
-        if self.pilot is None:
-            return self.trained_copy().finish()
-        answer = self.conversion.finish(self)
-        w, b = answer.w, answer.b
-        with np.errstate(over="ignore", invalid="ignore"):
-            is_finite = np.isfinite(w.sum()) and np.isfinite(b.sum())
-        if not is_finite or self.pilot_rows.refute(self.problem, w, b, has_grid=self.lams is not None):
-            self._diverged()
-        return answer if self.rounding is None else self.rounding.round(answer, self)
+    def grow(self, d: int) -> None:
+        """Let there be d features, as if the new ones had been declared from the start and not been seen yet."""
+        add_features(self, d)
 
-    # ---- what fits over partitions ask for -----------------------------------------------------------------------
+    def retarget(self, targets: Any) -> None:
+        """Let there be more models, as if they had been there from the start while pilot rows are still collected.
+
+        Later it is as if they had been lanes without a model so far (target -1, weight 0).
+        """
+        add_models(self, targets)
+
+    def new_class_run(self, targets: Any) -> Run:
+        """Return a run for a class that first appears now: the same method and constants, nothing learned."""
+        problem, (optimizer, step) = self.problem, self._asked
+        run = Run(
+            problem.loss, problem.penalty, optimizer, self.rounding or self.conversion, step, d=self.d,
+            targets=targets, intercept=problem.intercept, seed=self.seed,
+        )  # fmt: skip
+        run.late, run.told = True, self.told
+        run._resolve(*self.pilot_rows[:3])
+        return run
+
+    # ---- copies before there is a pilot ----------------------------------------------------------------------------
+
+    def validate_on_dummy_rows(self) -> None:
+        """Raise an error for settings that cannot work, before the thousandth row comes."""
+        twin = copy.copy(self)
+        twin.problem = self.problem._replace(d=1, penalty=_for_one_feature(self.problem.penalty))
+        twin.initial = self.initial and (self.initial[0][:1], self.initial[1])
+        matrix = Matrix(np.arange(3), np.zeros(2, np.uint32), np.array([-1.0, 1.0]), 1)
+        twin._resolve(matrix, np.array([0.0, 1.0]), np.ones(2))
+        if twin.optimizer.uses_steps:
+            check_positive(twin.step.sizes(0, 1), 0)
+
+    def before_pilot(self) -> dict[str, Any]:
+        """Return all there is to put back when something goes wrong while rows are still collected."""
+        return vars(self) | {"_buffer": list(self._buffer), "history": [], "warnings": list(self.warnings)}
+
+    def go_back(self, before: dict[str, Any]) -> None:
+        """Put back what ``before_pilot`` returned."""
+        vars(self).clear()
+        vars(self).update(before)
+
+    def twin(self) -> Run:
+        """Return a copy that has collected the same rows, and collects further ones for itself."""
+        twin = copy.copy(self)
+        vars(twin).update(self.before_pilot())
+        return twin
+
+    def trained_copy(self) -> Run:
+        """Return a twin that has learned the rows collected so far."""
+        twin = self.twin()
+        twin.begin()
+        return twin
+
+    # ---- what fits over partitions ask for -------------------------------------------------------------------------
 
     def template(self, conversion: Any) -> Run:
-        """The same method and constants with another conversion, nothing learned, no state: small."""
+        """Return a run of the same method and constants with another conversion, without a state: small."""
         twin = copy.copy(self)
         twin.conversion, twin.rounding = conversion, None
         fresh = twin.new_class_run(self.targets)
@@ -422,10 +413,10 @@ class Run:
         return fresh
 
     def go_on_at(self, t: int) -> None:
-        """Be at example t of a template, whose state was put here: nothing to look at or to sum so far."""
+        """Let a copy of a template, which was given a state, be at example t with nothing due and nothing summed."""
         self.t = self.seen = self.block.start = t
         self.history, self.warnings, self.reservoir, self.windows = [], [], None, Windows()
-        self._next_event, self._next_look = NEVER, NEVER
+        self._next_event, self._next_history_point = NEVER, NEVER
 
     def learn(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray) -> None:
         """Learn rows of positive weight; no pilot is kept back."""
@@ -442,11 +433,28 @@ class Run:
         )  # fmt: skip
 
     def end_like(self, full: Run, seen: int) -> None:
-        """Be ready to ``finish`` as ``full`` would, after so many examples."""
+        """Get ready to ``finish`` as ``full`` would, after so many examples."""
         self.pilot_rows, self.rounding, self.seen = full.pilot_rows, full.rounding, seen
 
 
-def _block_end(start: int) -> int:
-    """When a block that began at this clock is settled: after 2^14 steps, later on after as many as there were before,
-    at most 2^18.  A sweep over all features costs little per example then, however many there are or will be."""
-    return start + min(max(start, 1 << 14), 1 << 18)
+def _check_parts(loss: Any, penalty: Any, optimizer: Any, conversion: Any, step: Any) -> None:
+    """Raise an error for something that is not the part it should be, or whose constants make no sense."""
+    must_be(loss, "loss")
+    must_be(penalty, "penalty")
+    must_be(optimizer, "optimizer")
+    must_be(conversion, "conversion", "rounding")
+    if step is not None:
+        must_be(step, "step rule")
+    conversion.check()
+    if conversion.is_rounding:
+        conversion.base.check()
+
+
+def _for_one_feature(penalty: Any) -> Any:
+    """Return a penalty of one feature: what has a value for each feature keeps one of them."""
+    if penalty.pen is not None:
+        return penalty._replace(pen=np.ones(1))
+    if not isinstance(penalty, tuple):
+        return penalty
+    fields = zip(penalty._fields, penalty, strict=True)
+    return penalty._replace(**{name: value[:1] for name, value in fields if np.ndim(value) == 1})

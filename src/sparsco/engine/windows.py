@@ -99,7 +99,7 @@ class Windows:
         """Add the iterate, where each is added here."""
         if self.dense is not None:
             w, b = now.weights()
-            self.dense[0] += weight * w
+            self.dense[0][: now.d] += weight * w  # there may be room for more features
             self.dense[1] += weight * b
 
     def count(self, omega: np.ndarray, problem: Problem) -> None:

@@ -1,0 +1,49 @@
+"""What one call of a kernel takes: targets and weights of its rows, step sizes, and how far it may go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..data.rows import Matrix, squared_norms
+from ..problem.state import Problem, Rows
+from ..steps import capped, check_positive
+
+
+def rows_for_kernels(
+    matrix: Matrix, y: np.ndarray, weights: np.ndarray, targets: Any, problem: Problem, has_grid: bool
+) -> Rows:
+    """Return rows as kernels take them: targets and weights by lane, or a column of one number for all lanes.
+
+    ``y`` and ``weights`` are those of the rows that will be learned, in their order.
+    """
+    if has_grid and targets.base.m == 1 < problem.m == problem.width:
+        encoded = (part.reshape(-1, 1) for part in targets.base.encode(y, weights, 1))
+    else:
+        encoded = (part.view(np.float64) for part in targets.encode(y, weights, problem.width, problem.kind))
+    return Rows(matrix.indptr, matrix.indices, matrix.data, *encoded)
+
+
+def step_sizes(
+    step: Any, optimizer: Any, problem: Problem, rows: Rows, order: np.ndarray, t: int, n: int
+) -> np.ndarray:
+    """Return the sizes of steps t + 1, ..., t + n, on the first rows in ``order``; ones where no rule is used."""
+    if not optimizer.uses_steps:
+        return np.ones(n)
+    sizes = step.sizes(t, n)
+    if step.cap and not optimizer.is_minibatch:  # mini-batches have a cap of their own
+        scale = rows.weights if rows.weights.ndim == 2 else problem.unpacked(rows.weights)
+        heaviest = scale.reshape(len(order), -1)[:n].max(1)
+        sizes = capped(sizes, squared_norms(rows.indptr, rows.data, order[:n]), heaviest, problem)
+    check_positive(sizes, t)
+    return sizes
+
+
+def block_end(start: int) -> int:
+    """Return the clock at which a block that began at ``start`` is settled.
+
+    That is after 2^14 steps, later on after as many as there were before, at most 2^18.  So a sweep over all features
+    costs little per example, however many features there are or will be.
+    """
+    return start + min(max(start, 1 << 14), 1 << 18)
