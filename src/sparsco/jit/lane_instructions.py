@@ -376,7 +376,7 @@ def _value_type(lanes: Any) -> Any:
 
 
 def _is_memory(array: Any, kind: Any) -> bool:
-    """Return whether values of the kind can lie in the array; single lanes, which are not converted, only in float64."""
+    """Return whether values of the kind can lie in the array; single lanes, never converted, only in float64."""
     is_flat = isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"
     return is_flat and isinstance(array.dtype, types.Float) and (array.dtype.bitwidth == 64 or not _is_single(kind))
 

@@ -193,7 +193,7 @@ def _both(path: str, called: str) -> Iterator[tuple[Any, Any]]:
 
 
 def is_of_system(error: Exception) -> bool:
-    """Return whether the operating system raised an error; errors of gzip and Arrow about damaged files have no number."""
+    """Return whether the operating system raised an error; those of gzip and Arrow about damage have no number."""
     return isinstance(error, OSError) and error.errno is not None
 
 
