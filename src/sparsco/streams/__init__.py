@@ -1,6 +1,6 @@
 """Files, tables and iterators as streams of rows, in constant memory.
 
-`open_stream` takes whatever holds rows; the `Stream` it gives yields `Chunk` after `Chunk`.
+`open_stream` accepts any source of rows; the `Stream` it returns yields `Chunk` after `Chunk`.
 
 >>> import tempfile, pathlib
 >>> from sparsco.streams import open_stream
@@ -51,19 +51,19 @@ _FORMATS: dict[str, Callable[..., Stream]] = {
 def open_stream(
     source: Any, format: str | None = None, *, cache: bool | str | os.PathLike[str] | None = None, **options: Any
 ) -> Stream:
-    """A stream of the rows in ``source``.
+    """Return a stream of the rows in ``source``.
 
-    That is a path, a pattern (``part-*.svm.gz``) or a list of those, "-" for standard input; a table of pyarrow, pandas
-    or polars; an array or a scipy sparse matrix (with ``y=`` and ``weights=``); or an iterable of examples (x, y), or a
-    function that gives a new one at each call.
+    A source is a path, a pattern (``part-*.svm.gz``) or a list of those, or "-" for standard input.  It can also be a
+    table of pyarrow, pandas or polars, or an array or a scipy sparse matrix (with ``y=`` and ``weights=``).  Or it is
+    an iterable of examples (x, y), or a function that returns a new one at each call.
 
-    ``format`` is "libsvm", "vw", "csv", "tsv", "parquet", "arrow" or "npz"; by default the files' suffix decides, and
-    where that says nothing their first line.  Files may be packed by gzip, bzip2, xz or zstd.  The options are those of
-    the format's class; docs/files.md lists them.
+    ``format`` is "libsvm", "vw", "csv", "tsv", "parquet", "arrow" or "npz".  By default the files' suffix decides, or
+    their first line if the suffix is unknown.  Files may be compressed by gzip, bzip2, xz or zstd.  The options are
+    those of the format's class; docs/files.md lists them.
 
-    ``cache``: a folder into which the first whole pass writes the rows as binary blocks, from which later passes, in
-    later processes too, are read; True for one below the user's cache folder.  A folder that `convert` wrote is a
-    source itself.
+    ``cache`` is a folder.  The first whole pass writes the rows there as binary blocks, and later passes, in later
+    processes too, read them.  True means a folder below the user's cache folder.  A folder that `convert` wrote is
+    itself a source.
     """
     stream = _opened(source, format, **options)
     if not cache or isinstance(stream, CacheStream):
@@ -74,8 +74,10 @@ def open_stream(
 def convert(
     source: Any, folder: str | os.PathLike[str], format: str | None = None, *, progress: Any = None, **options: Any
 ) -> CacheStream:
-    """Write the rows of a source to a folder as binary blocks, whole or not at all; ``progress`` is called with each
-    chunk."""
+    """Write the rows of a source to a folder as binary blocks, completely or not at all.
+
+    ``progress`` is called with each chunk.
+    """
     stream = source if isinstance(source, Stream) else open_stream(source, format, **options)
     return write_cache(stream, folder, progress)
 
@@ -125,7 +127,7 @@ def can_be_cut(path: str, format: str | None = None) -> bool:
 
 
 def _common_format(paths: list[str]) -> str:
-    """That of the first file, which no other's suffix belies."""
+    """Return the format of the first file; raise if another file's suffix differs."""
     format = _format_of(paths[0])
     for path in paths:
         other = _SUFFIXES.get(plain_suffix(path), format)
@@ -138,7 +140,7 @@ def _common_format(paths: list[str]) -> str:
 
 
 def _format_of(path: str) -> str:
-    """By the suffix, or by the first line."""
+    """Return the format of a file, by its suffix or by its first line."""
     known = _SUFFIXES.get(plain_suffix(path))
     if known:
         return known
