@@ -9,8 +9,8 @@ each weight's optimality condition (the KKT conditions):
 
 The support and the largest violators are the working set.  Their columns are copied, and the problem in them alone is
 solved by Newton steps: each is the minimum of the loss's quadratic model, then a line search.  It ends when no
-violation exceeds tol * lam.  Rows are only read in passes, so they may be in files.  Only a few numbers for each row and each
-feature, and the columns of the working set, stay in memory.
+violation exceeds tol * lam.  Rows are only read in passes, so they may be in files.  Only a few numbers for each row
+and each feature, and the columns of the working set, stay in memory.
 """
 
 from __future__ import annotations

@@ -465,7 +465,7 @@ def _emit_room(context: Any, builder: Any, sig: Any, values: Any) -> Any:
 
 
 def emit_prefetch(builder: Any, pointer: Any, nearness: int = 3) -> None:
-    """Emit a prefetch of the data line at the pointer, for reading, into the first-level (3) or second-level cache (2)."""
+    """Emit a prefetch of the line at the pointer, for reading, into the first-level (3) or second-level (2) cache."""
     byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
     function = get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
@@ -474,7 +474,7 @@ def emit_prefetch(builder: Any, pointer: Any, nearness: int = 3) -> None:
 
 
 def _type_prefetch(array: Any, at: Any) -> Any:
-    is_row = isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"  # of any type, since it is not read
+    is_row = isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"  # of any type: never read
     return signature(types.none, array, types.uint64) if is_row and isinstance(at, types.Integer) else None
 
 
