@@ -337,7 +337,7 @@ def _vw(source: str, ftrl: bool = False) -> Callable[[Problem], Fit]:
 
 
 def _read_vw(problem: Problem, model: Path) -> Weights:
-    """Return weights and intercept from VW's readable model: lines of index:weight, and others that begin with a word."""
+    """Return weights and intercept from VW's readable model: lines of index:weight, and other lines."""
     from vowpalwabbit import Workspace
 
     text = model.with_suffix(".readable")

@@ -2,8 +2,8 @@
 
 As in FOBOS a cell stores B at its last touch and v = w / P; an idle one has |w| = P (|v| - lam pen (B - B_last)).  A
 coordinate dies when its weight reaches zero.  Here every death is handled when it happens: a heap holds for each
-nonzero the B at which it dies, and stale entries are skipped.  So the part of all idle coordinates in a difference follows
-from five running sums over those alive: T2 = sum v^2, T1 = sum k |v|, N = sum k^2, X = sum w_bar v,
+nonzero the B at which it dies, and stale entries are skipped.  So the part of all idle coordinates in a difference
+follows from five running sums over those alive: T2 = sum v^2, T1 = sum k |v|, N = sum k^2, X = sum w_bar v,
 X0 = sum w_bar k sign(v), with k = lam pen.
 """
 
