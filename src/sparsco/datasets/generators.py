@@ -37,7 +37,7 @@ def zipf_rows(
 def uneven_moments(n: int, d: int, relevant: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return Gaussian features whose scales span two powers of ten, and a noisy linear target in a share of them.
 
-    The weights have the norm 1000.  Large weights often belong to small features, so that magnitudes mislead.
+    The weights have the L1 norm 1000.  Large weights often belong to small features, so that magnitudes mislead.
     """
     scale = 10.0 ** rng.uniform(-1.0, 1.0, d)
     truth = rng.standard_normal(d) * (rng.random(d) < relevant) / scale ** rng.uniform(0.0, 1.0, d)

@@ -46,7 +46,7 @@ _STALE = 0.1
 _GRAM_COLUMNS = 1500
 _GRAM_PAIRS = 120
 _MARGINS = 1 << 24
-"""The margins in memory of models that are solved side by side, which share the reads of the rows."""
+"""The most margins in memory, for models that are solved side by side and share the reads of the rows."""
 _NONZEROS = 1 << 17
 """The nonzeros of the rows in memory that are processed together: about what a cache holds."""
 

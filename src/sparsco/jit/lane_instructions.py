@@ -474,7 +474,7 @@ def emit_prefetch(builder: Any, pointer: Any, nearness: int = 3) -> None:
 
 
 def _type_prefetch(array: Any, at: Any) -> Any:
-    is_row = isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"  # of any type: never read
+    is_row = isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"  # of any type, never read
     return signature(types.none, array, types.uint64) if is_row and isinstance(at, types.Integer) else None
 
 
