@@ -1,9 +1,11 @@
 """Presets: every algorithm of the papers under its own name, as an optimizer, a conversion and a step size.
 
-A preset's ``parameters`` are arguments of an estimator: ``SparseClassifier(alpha=...,
-**presets.AverageSL().parameters())``.  With ``paper=True`` a preset uses the constants that reproduce the papers'
-tables (see docs/notation.md for the symbols).  Otherwise it uses ours: FOBOS as base, any-time windows, a metric
-learned from the data.
+A preset's ``parameters`` are the arguments of an estimator::
+
+    SparseClassifier(alpha=..., **presets.AverageSL().parameters())
+
+With ``paper=True`` a preset uses the constants that reproduce the papers' tables (see docs/notation.md for the
+symbols).  Otherwise it uses ours: FOBOS as base, any-time windows, a metric learned from the data.
 """
 
 from __future__ import annotations
