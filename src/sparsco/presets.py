@@ -1,6 +1,9 @@
 """Presets: every algorithm of the papers under its own name, as an optimizer, a conversion and a step size.
 
-A preset's ``parameters`` are arguments of an estimator: ``SparseClassifier(alpha=.1, **presets.FOBOS().parameters())``.
+A preset's ``parameters`` are the arguments of an estimator::
+
+    SparseClassifier(alpha=..., **presets.AverageSL().parameters())
+
 With ``paper=True`` a preset uses the constants that reproduce the papers' tables (see docs/notation.md for the
 symbols).  Otherwise it uses ours: FOBOS as base, any-time windows, a metric learned from the data.
 """
@@ -177,7 +180,7 @@ def Kaczmarz(  # noqa: N802
     lam: float = 1.0, eps: float = 0.0, strategy: str = "ocmdi", step: float = 0.5, *, largest_row: float = 1.0,
     T: int | None = None, paper: bool = False,
 ) -> Preset:  # fmt: skip
-    """Return randomized sparse Kaczmarz, whose step is constant over the largest squared norm of a row.
+    """Return randomized sparse Kaczmarz; its constant step is ``step`` over the largest squared norm of a row.
 
     ``paper=True``: eps = 1e-8.
     """

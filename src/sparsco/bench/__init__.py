@@ -1,1 +1,1 @@
-"""The benchmark: ours and other packages side by side on the same problems; ``sparsco bench`` runs it."""
+"""The benchmark: our methods and other packages on the same problems; ``sparsco bench`` runs it."""

@@ -1,4 +1,4 @@
-"""The memory of one fit: a task as JSON on standard input, megabytes on standard output."""
+"""The memory of one fit: reads a task as JSON from standard input, writes megabytes to standard output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WARM_ROWS = 1500
 
 
 def main() -> None:
-    """The task has a problem, a method and a setting."""
+    """Measure the memory of one fit; the task has a problem, a method and a setting."""
     warnings.simplefilter("ignore")
     task = json.loads(sys.stdin.read())
     name, *rest = task["problem"]

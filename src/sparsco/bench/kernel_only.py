@@ -1,4 +1,4 @@
-"""The cost of learning alone: the optimizer's own work, without what a fit does once (checks, judging, conversion)."""
+"""The cost of learning alone: the work of the optimizer, without the one-time work of a fit (checks, conversion)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..penalties import ElasticNet
 
 
 class Metered:
-    """An optimizer that adds up the CPU time of its kernel and of what the kernel needs: schedules and settling."""
+    """An optimizer that adds up the CPU time of its kernel and of the kernel's preparation: schedules and settling."""
 
     part_kind = "optimizer"
 
@@ -41,7 +41,7 @@ class Metered:
 def learning(
     X: Any, y: np.ndarray, lam: float, optimizer: Any, conversion: Any, rho: float = 0.0
 ) -> Callable[[], float]:
-    """One pass as the engine runs it, windows and all; a job that measures itself."""
+    """Return a job that measures one pass as the engine runs it, including windows, and returns its own seconds."""
     matrix, targets = as_matrix(X), y.astype(np.float64)
 
     def job() -> float:

@@ -1,4 +1,4 @@
-"""Time, memory and the machine they are taken on."""
+"""Measurements of time and memory, and a description of the machine."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from ..util.folders import cores
 
 
 class Taken(NamedTuple):
-    """Seconds of all threads of this process, and by the clock."""
+    """CPU seconds of all threads of this process, and wall-clock seconds."""
 
     cpu: float
     wall: float
 
 
 def timed(job: Callable[[], Any]) -> tuple[Taken, Any]:
-    """What a job took, and what came out."""
+    """Return the times of a job, and its result."""
     cpu, wall = time.process_time(), time.perf_counter()
     result = job()
     return Taken(time.process_time() - cpu, time.perf_counter() - wall), result
 
 
 def taken(job: Callable[[], Any]) -> Taken:
-    """The times alone."""
+    """Return the times of a job."""
     return timed(job)[0]
 
 
 def spread(seconds: list[float]) -> dict[str, float]:
-    """Of repeated measurements.
+    """Return minimum, median, maximum and number of repeated measurements.
 
     >>> spread([3.0, 1.0, 2.0])
     {'min': 1.0, 'median': 2.0, 'max': 3.0, 'count': 3}
@@ -51,10 +51,10 @@ def spread(seconds: list[float]) -> dict[str, float]:
 
 
 def fastest(jobs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """CPU seconds of each job, the minimum over interleaved rounds; a first round, not counted, compiles.
+    """Return CPU seconds of each job, the minimum over interleaved rounds; a first round, not counted, compiles.
 
-    A job that measures itself returns its seconds as a float.  The order changes from round to round: a job runs up to
-    a third slower right after certain others (the core's clock, it seems): a fixed order would favour some of them.
+    A job that measures itself returns its seconds as a float.  The order changes from round to round.  A job runs up to
+    a third slower right after certain others, probably because of the core's clock; a fixed order would favour some.
     """
     rng = np.random.default_rng(0)
     times: dict[str, list[float]] = {name: [] for name in jobs}
@@ -71,9 +71,9 @@ def fastest(jobs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]
 
 
 def peak_memory(task: dict[str, Any]) -> float:
-    """Megabytes that a fit takes beyond the rows, measured in a process of its own (``isolated_fit``).
+    """Return the megabytes that a fit takes beyond the rows, measured in its own process (``isolated_fit``).
 
-    A first fit on a few rows has loaded and compiled whatever there is to load and compile.
+    A first fit on a few rows has loaded and compiled everything.
     """
     root = str(Path(__file__).parents[2])
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
@@ -88,11 +88,11 @@ def peak_memory(task: dict[str, Any]) -> float:
 
 
 def memory_of(job: Callable[[], Any]) -> float:
-    """Megabytes that this process grows by at most while a job runs."""
+    """Return the largest growth of this process in megabytes while a job runs."""
     with contextlib.suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)  # glibc: what earlier jobs freed counts again when it is used again
+        ctypes.CDLL(None).malloc_trim(0)  # glibc: memory freed by earlier jobs counts again when it is reused
     with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")  # Linux: the highest mark starts again from here
+        Path("/proc/self/clear_refs").write_text("5")  # Linux: resets the peak memory
     before = _resident()
     job()
     return max(_highest() - before, 0.0) / 1e6
@@ -108,7 +108,7 @@ def _highest() -> float:
 
 
 def _status(name: str) -> float | None:
-    """Bytes, where the system tells."""
+    """Return an entry of the process status in bytes; None if the system does not provide it."""
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/self/status").read_text().splitlines()
         return 1024.0 * float(next(line for line in lines if line.startswith(name + ":")).split()[1])
@@ -119,7 +119,7 @@ def _status(name: str) -> float | None:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on beside the packages."""
+    """Return the properties of the machine that the figures depend on, besides the packages."""
     processor = platform.processor()
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -131,10 +131,10 @@ def machine() -> dict[str, Any]:
 
 
 def load() -> float | None:
-    """Processes that wanted to run in the last minute, on average."""
+    """Return the load average of the last minute."""
     return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
 
 
 def now() -> str:
-    """The date and the time."""
+    """Return the date and the time."""
     return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,7 +1,7 @@
-"""What is compared: ours and other packages, each as a fit that is timed and a look at its model that is not.
+"""The compared methods, ours and other packages': each is a fit, which is timed, and a reader of its model.
 
-A method's settings go from loose to strict in one or more ladders; they are plain numbers, so that another process can
-repeat them.  A package that is not installed is left out, in one line.
+A method's settings go from loose to strict in one or more ladders.  They are plain numbers, so that another process can
+repeat them.  A package that is not installed is left out, with a one-line message.
 """
 
 from __future__ import annotations
@@ -27,20 +27,23 @@ from .sets import Problem
 
 Setting = dict[str, float]
 Fit = Callable[[Setting], Any]
-"""Learns with a setting and returns a model."""
+"""A function that learns with a setting and returns a model."""
 Weights = tuple[np.ndarray, float]
 
 L1, NO_INTERCEPT, ELASTIC = "L1", "L1, no intercept", "elastic net"
 """The three problems that are solved on a set with one strength."""
 PASSES = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 130, 200, 400)
 TOLERANCES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 1e-4)
-"""Of optimality conditions, over lam."""
+"""The tolerances of optimality conditions, over lam."""
 RIVER_ROWS = 20_000
 
 
 class Method(NamedTuple):
-    """How one method is run.  ``make`` prepares what it may have for nothing (a matrix in its format, a file);
-    ``streams``: its first setting is one pass over the rows; ``rows``: it gets no more than the first so many."""
+    """One method of the benchmark: how it is prepared, run and read.
+
+    ``make`` does the preparation that is not timed (a matrix in its format, a file).  ``streams``: its first setting is
+    one pass over the rows.  ``rows``: the number of first rows that it gets at most.
+    """
 
     name: str
     make: Callable[[Problem], Fit]
@@ -58,7 +61,7 @@ class Method(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """One line that says what is not installed; empty where nothing is missing."""
+        """Return one line about a package that is not installed; empty if it is installed."""
         try:
             there = importlib.util.find_spec(self.needs or self.package) is not None
         except ModuleNotFoundError:
@@ -73,27 +76,27 @@ def _ladder(name: str, values: Sequence[float]) -> tuple[Setting, ...]:
 _BY_PASSES = (_ladder("passes", PASSES),)
 _ONE_PASS = (_ladder("passes", (1,)),)
 _OR_LESS = _ladder("share", (0.1, 0.25, 0.5))
-"""Of a pass: a method that reads rows one by one may stop anywhere."""
+"""The shares of a pass, for methods that read rows one by one and may stop anywhere."""
 _ANYWHERE = (*_BY_PASSES, _OR_LESS)
 
 
 def _first(problem: Problem, setting: Setting) -> tuple[Any, np.ndarray]:
-    """The rows that a setting reads, and their labels."""
+    """Return the rows that a setting reads, and their labels."""
     X, y = problem.data.X, problem.data.y
     if "share" not in setting:
         return X, y
-    n = max(int(setting["share"] * len(y)), int((y != y[0]).argmax()) + 1)  # of both labels at least one
+    n = max(int(setting["share"] * len(y)), int((y != y[0]).argmax()) + 1)  # at least one row of both labels
     return X[:n], y[:n]
 
 
 def _coefficients(problem: Problem, model: Any) -> Weights:
-    """Of anything like scikit-learn's."""
+    """Return weights and intercept of a model with scikit-learn's attributes."""
     intercept = float(np.ravel(model.intercept_)[0]) if problem.intercept else 0.0
     return np.ravel(model.coef_), intercept
 
 
 def l1_logistic(solver: str, lam: float, rho: float, n: int, **settings: Any) -> LogisticRegression:
-    """Scikit-learn's batch solvers, which sum losses, with mean loss + lam |w| + rho/2 |w|^2 in mind."""
+    """Return a batch solver of scikit-learn, which sums losses, for mean loss + lam |w| + rho/2 |w|^2."""
     mixture: dict[str, Any] = {"l1_ratio": lam / (lam + rho)}
     if inspect.signature(LogisticRegression).parameters["penalty"].default != "deprecated":
         mixture = {"penalty": "l1"} if rho == 0.0 else {"penalty": "elasticnet"} | mixture
@@ -105,7 +108,7 @@ def l1_logistic(solver: str, lam: float, rho: float, n: int, **settings: Any) ->
 
 @njit(nogil=True, error_model="numpy", boundscheck=False)
 def bare(indptr, indices, data, y, w):  # type: ignore[no-untyped-def]
-    """Gather the inner product, scatter the update: what no method can do without."""
+    """Gather the inner product and scatter the update: the minimal work of any method."""
     for i in range(y.size):
         start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
         s = 0.0
@@ -131,7 +134,7 @@ def _bare(problem: Problem) -> Fit:
 
 
 def _ours(**parts: Any) -> Callable[[Problem], Fit]:
-    """Passes in the rows' order; the conversion to a model is part of the fit."""
+    """Return a maker of our fits: passes in the rows' order; the conversion to a model is part of the fit."""
 
     def make(problem: Problem) -> Fit:
         def fit(setting: Setting) -> Any:
@@ -141,7 +144,7 @@ def _ours(**parts: Any) -> Callable[[Problem], Fit]:
                 fit_intercept=problem.intercept, shuffle=False, random_state=0, early_stopping=False, tol=None,
                 max_iter=int(setting.get("passes", 1)), **({} if polish else parts), **polish,
             ).fit(*_first(problem, setting))  # fmt: skip
-            model.coef_  # noqa: B018  the conversion happens when it is asked for
+            model.coef_  # noqa: B018  the conversion happens at the first access
             return model
 
         return fit
@@ -177,7 +180,7 @@ def _saga(problem: Problem) -> Fit:
 
 
 def _liblinear(problem: Problem) -> Fit:
-    """It penalises the intercept: the larger ``scaling``, the less."""
+    """Return fits of liblinear, which penalises the intercept: the larger ``scaling``, the less."""
 
     def fit(setting: Setting) -> Any:
         model = l1_logistic("liblinear", problem.lam, 0.0, len(problem.data.y), tol=setting["tol"], max_iter=1000,
@@ -245,7 +248,7 @@ def _lightning(kind: str) -> Callable[[Problem], Fit]:
 
 
 def _river(ftrl: bool) -> Callable[[Problem], Fit]:
-    """Examples are dicts, which it gets for nothing."""
+    """Return a maker of River's fits; the examples are dicts, whose construction is not timed."""
 
     def make(problem: Problem) -> Fit:
         from river import linear_model, optim
@@ -256,7 +259,7 @@ def _river(ftrl: bool) -> Callable[[Problem], Fit]:
 
         def fit(setting: Setting) -> Any:
             passes = int(setting["passes"])
-            total = problem.lam * len(rows) * passes  # FTRL's penalty is of the sum of losses
+            total = problem.lam * len(rows) * passes  # FTRL's penalty applies to the sum of losses
             model = (
                 linear_model.LogisticRegression(optim.FTRLProximal(alpha=0.5, l1=total, l2=0.0))
                 if ftrl
@@ -283,7 +286,7 @@ def _read_river(problem: Problem, model: Any) -> Weights:
 
 
 def _vw_text(problem: Problem) -> Path:
-    """The rows as its text; names of features are their columns, which it takes as they are."""
+    """Write the rows as VW text and return its path; names of features are column numbers, which VW uses directly."""
     path = cache_folder("bench") / f"{problem.data.name}.{len(problem.data.y)}.vw"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -298,16 +301,16 @@ def _vw_text(problem: Problem) -> Path:
 
 
 _VW_CONSTANT = 11650396
-"""The hash of its constant feature."""
+"""The hash of VW's constant feature."""
 
 
 def _vw_bits(problem: Problem) -> int:
-    """Of its table: its default, or as many as there are columns."""
+    """Return the bits of VW's table: its default, or as many as the columns need."""
     return max(18, math.ceil(math.log2(problem.data.X.shape[1])))
 
 
 def _vw(source: str, ftrl: bool = False) -> Callable[[Problem], Fit]:
-    """In this process, its model written to a file; from text or from its own cache of it."""
+    """Return a maker of VW's fits, in this process, from text or from VW's own cache; the model is a file."""
 
     def make(problem: Problem) -> Fit:
         from vowpalwabbit import Workspace
@@ -334,7 +337,7 @@ def _vw(source: str, ftrl: bool = False) -> Callable[[Problem], Fit]:
 
 
 def _read_vw(problem: Problem, model: Path) -> Weights:
-    """From its readable form: lines of index:weight, and others that begin with a word."""
+    """Return weights and intercept from VW's readable model: lines of index:weight, and other lines."""
     from vowpalwabbit import Workspace
 
     text = model.with_suffix(".readable")
@@ -346,7 +349,7 @@ def _read_vw(problem: Problem, model: Path) -> Weights:
             if index.isdecimal():
                 w[int(index)] = float(weight.split()[0])
     text.unlink()
-    constant = float(w[_VW_CONSTANT % (1 << _vw_bits(problem))])  # may share its place with a column
+    constant = float(w[_VW_CONSTANT % (1 << _vw_bits(problem))])  # may share its index with a column
     return w[: problem.data.X.shape[1]], constant
 
 
@@ -398,8 +401,11 @@ METHODS: dict[str, Method] = {method.name: method for method in (
 
 
 def chosen(wanted: Sequence[str] | None) -> list[Method]:
-    """Methods by name or by package; all of them by default.  The bare pass and the polish, which others are measured
-    by, are always among them.  Refused where none of those that are named is installed."""
+    """Return methods by name or by package; by default all.
+
+    The bare pass and the polish, the references for others, are always included.  Raise if no named method is
+    installed.
+    """
     if wanted is None:
         return list(METHODS.values())
     for name in wanted:
@@ -413,7 +419,7 @@ def chosen(wanted: Sequence[str] | None) -> list[Method]:
 
 
 def versions() -> dict[str, str]:
-    """Of every package that is compared and is there."""
+    """Return the versions of all compared packages that are installed."""
     found = {}
     for name in ("numpy", "scipy", "numba", *sorted({method.package for method in METHODS.values()} - {"sparsco"})):
         try:

@@ -1,4 +1,4 @@
-"""The optimum of a problem: by a solver that is not ours where there is one, and a bound that needs no solver."""
+"""The optimum of a problem: by an independent solver if there is one, and a bound that needs no solver."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from .methods import METHODS, POLISH, Weights
 from .sets import Problem
 
 TOLERANCE = 1e-6
-"""To which solvers are driven, of optimality conditions over lam."""
+"""The tolerance of the solvers, in optimality conditions over lam."""
 
 
 def lower_bound(problem: Problem, w: np.ndarray, b: float) -> float:
-    """A number that no model's objective is below: the dual objective at the residuals of this one, made feasible.
+    """Return a lower bound on all objectives: the dual objective at the residuals of this model, made feasible.
 
     >>> from sparsco.bench.sets import Problem, load
     >>> problem = Problem(load("dense-1k", keep=False), 0.1)
@@ -37,10 +37,10 @@ def lower_bound(problem: Problem, w: np.ndarray, b: float) -> float:
 
 
 def solve(problem: Problem, known: float | None = None) -> dict[str, object]:
-    """The least objective, that of each solver, how far the least can be above the optimum (relative), its features.
+    """Return the least objective, that of each solver, a bound on the least's relative gap, and its features.
 
-    Ours solves all of them, skglm, where it is installed, those L1 problems whose optimum is not ``known``, in 20
-    iterations at most, since some would take it half an hour; the bound is independent of both.
+    Our solver solves all problems.  skglm, if installed, solves those L1 problems whose optimum is not ``known``, in at
+    most 20 iterations, since some would take half an hour.  The bound is independent of both.
     """
     found = {"sparsco": _fitted(problem, POLISH, {"polish": TOLERANCE})}
     if known is None and problem.rho == 0.0 and not METHODS["skglm"].missing:

@@ -27,13 +27,13 @@ BARS: dict[tuple[str, float], tuple[str, float]] = {
     **{(peer, 1e-3): ("share", 0.9) for peer in ("skglm", "celer", "sklearn saga")},
     ("sklearn liblinear", 1e-2): ("mean", 1.3), ("sklearn liblinear", 1e-3): ("mean", 1.1),
 }  # fmt: skip
-"""What our polish is to reach: the share of problems on which it is faster, or the geometric mean of ratios."""
+"""The goals of our polish: the share of problems on which it is faster, or the geometric mean of ratios."""
 
 
 JUDGED = ("rcv1-20k", "rcv1-200k", *REFERENCE)
-"""Sets to which the bars apply."""
+"""The sets to which the bars apply."""
 NEAR = 1e-4
-"""Gaps below this count as equal."""
+"""The gap below which gaps count as equal."""
 
 
 class Table(NamedTuple):
@@ -49,14 +49,14 @@ class Table(NamedTuple):
 
 
 def tables(results: dict[str, Any]) -> list[Table]:
-    """Wins and losses first, then every problem, then growth."""
+    """Return all tables: wins and losses first, then every problem, then growth."""
     out = [_against(results["problems"])] if results["problems"] else []
     out += [_problem(problem) for problem in results["problems"]]
     return out + list(_scaling(results["scaling"]))
 
 
 def about(results: dict[str, Any]) -> list[str]:
-    """When, where, with what, and what is missing."""
+    """Return lines on the time, the machine, the versions, and what is missing."""
     machine = results["machine"]
     known = ", ".join(f"{name} {number}" for name, number in machine["versions"].items())
     lines = [
@@ -94,7 +94,7 @@ def _ms(times: dict[str, float] | None) -> str:
 
 
 def _figure(problem: dict[str, Any], name: str, what: str) -> float | None:
-    """CPU seconds of a method to a level or of a pass, or its gap behind a pass; None where there is none."""
+    """Return CPU seconds of a method to a level or of a pass, or its gap after a pass; None if there is none."""
     line = next((line for line in problem["methods"] if line["method"] == name), None)
     if line is None:
         return None
@@ -110,21 +110,23 @@ def _figure(problem: dict[str, Any], name: str, what: str) -> float | None:
 
 
 def ratios(problems: Sequence[dict[str, Any]], peer: str, ours: str, what: str) -> dict[str, float]:
-    """Theirs over ours for each problem that both are measured on; infinite where only ours got there, 0 where only
-    theirs did."""
+    """Return theirs over ours for each problem on which both are measured.
+
+    The ratio is infinite if only ours reached the level, 0 if only theirs did.
+    """
     out = {}
     for problem in problems:
         if {peer, ours} <= {line["method"] for line in problem["methods"]}:
             theirs, own = _figure(problem, peer, what), _figure(problem, ours, what)
             if theirs is not None or own is not None:
                 out[_title(problem)] = np.inf if theirs is None else 0.0 if own is None else theirs / own
-    if what in ("pass", "gap"):  # not measured is not lost
+    if what in ("pass", "gap"):  # a missing measurement is not a loss
         out = {name: ratio for name, ratio in out.items() if 0.0 < ratio < np.inf}
     return out
 
 
 def _against(problems: Sequence[dict[str, Any]]) -> Table:
-    """How often ours is better than each other method, by how much, and where it is not."""
+    """Return a table of how often ours is better than each other method, by how much, and where it is not."""
     rows = []
     for peer in [method.name for method in METHODS.values() if not method.ours]:
         comparisons = [("CPU time of a pass", ours, "pass") for ours in (FOBOS, DEFAULT)]
@@ -146,13 +148,13 @@ def _against(problems: Sequence[dict[str, Any]]) -> Table:
 
 
 def _mean(values: np.ndarray) -> float | None:
-    """Geometric, over those that are neither 0 nor infinite."""
+    """Return the geometric mean of the values that are neither 0 nor infinite."""
     finite = values[np.isfinite(values) & (values > 0.0)]
     return float(np.exp(np.log(finite).mean())) if finite.size else None
 
 
 def _bar(problems: Sequence[dict[str, Any]], peer: str, ours: str, key: str) -> str:
-    """The verdict over the sets that are judged."""
+    """Return the verdict over the judged sets."""
     judged = [problem for problem in problems if problem["set"] in JUDGED and problem["rho"] == 0.0]
     if key in ("pass", "gap") or (peer, float(key)) not in BARS or not judged:
         return ""
@@ -167,7 +169,7 @@ def _bar(problems: Sequence[dict[str, Any]], peer: str, ours: str, key: str) -> 
 
 
 def _solvers(optimum: dict[str, Any]) -> str:
-    """Who found it, to eight digits."""
+    """Return the solvers that found the optimum, to eight digits."""
     nearly = optimum["objective"] + 1e-8 * abs(optimum["objective"])
     return " and ".join(name for name, value in optimum["objectives"].items() if value <= nearly)
 
@@ -235,7 +237,7 @@ def _scaling(scaling: Sequence[dict[str, Any]]) -> Iterator[Table]:
 
 
 def as_markdown(results: dict[str, Any]) -> str:
-    """All tables."""
+    """Return all tables in markdown."""
     blocks = ["\n".join(f"- {line}" for line in about(results)), LEGEND]
     for table in tables(results):
         lines = [f"### {table.title}", ""]
@@ -250,7 +252,7 @@ def _line(row: Sequence[Any]) -> str:
 
 
 def write_page(path: str | Path, results: dict[str, Any]) -> Path:
-    """Tables and plots as one HTML file."""
+    """Write tables and plots to one HTML file."""
     blocks = [html.text(line) for line in (*about(results), LEGEND)]
     blocks += _plots(results)
     for table in tables(results):
@@ -261,7 +263,7 @@ def write_page(path: str | Path, results: dict[str, Any]) -> Path:
 
 @html.with_plots
 def _plots(results: dict[str, Any]) -> list[str]:
-    """Distance from the optimum against time, the cost of a nonzero, growth."""
+    """Return plots of the distance from the optimum against time, the cost of a nonzero, and growth."""
     from matplotlib.figure import Figure
 
     out = []

@@ -1,4 +1,4 @@
-"""How the time of one pass grows: with rows, with features at the same nonzeros, and with a second thread."""
+"""The growth of the time of one pass: with rows, with features at the same nonzeros, and with a second thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .methods import BARE, DEFAULT, FOBOS, METHODS, NFTRL, Method
 
 LAM = 3e-5
 GROWTH = 1.3
-"""From 10^4 to 10^7 features a pass may grow so many times as much as the bare pass."""
+"""The largest growth of a pass from 10^4 to 10^7 features, relative to that of the bare pass."""
 LEARNERS = {FOBOS: optimizers.FOBOS(), NFTRL: optimizers.NFTRL()}
 COMPARED = (BARE, FOBOS, NFTRL, DEFAULT, "sklearn sgd")
 ROWS = {True: ("rcv1-1k", "rcv1-2k"), False: ("rcv1-2k", "rcv1-20k", "rcv1-200k")}
@@ -27,13 +27,13 @@ FEATURES = {True: ("rcv1-2kx10k", "rcv1-2kx100k"),
             False: ("rcv1-100kx10k", "rcv1-100kx100k", "rcv1-100kx1m", "rcv1-100kx10m")}  # fmt: skip
 FOLD_ROWS = {True: 2_000, False: 20_000}
 FASTER = 1.6
-"""On two threads, at least."""
+"""The least speedup on two threads."""
 
 
 def measured(
     methods: Sequence[Method], rounds: int, quick: bool, store: Store, say: Callable[[str], None]
 ) -> Iterator[dict[str, Any]]:
-    """Curves; in the end what two threads do."""
+    """Yield curves, and finally the speedup of two threads."""
     names = [name for name in COMPARED if METHODS[name] in methods]
     for axis, places in (("rows", ROWS[quick]), ("features", FEATURES[quick])):
         curve = _curve(axis, places, names, rounds, store, say)
@@ -46,7 +46,7 @@ def measured(
 def _curve(
     axis: str, places: Sequence[str], names: Sequence[str], rounds: int, store: Store, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """CPU seconds of a pass on each set."""
+    """Return CPU seconds of a pass on each set."""
     points = []
     for place in places:
         say(f"scaling with {axis}: {place}")
@@ -65,7 +65,7 @@ def _curve(
 
 
 def _jobs(problem: sets.Problem, names: Sequence[str]) -> dict[str, Callable[[], float]]:
-    """Seconds of whole fits, and of learning alone."""
+    """Return jobs that measure whole fits, and learning alone."""
 
     def fits(name: str, problem: sets.Problem) -> Callable[[], float]:
         fit = METHODS[name].make(problem)
@@ -83,7 +83,7 @@ def _jobs(problem: sets.Problem, names: Sequence[str]) -> dict[str, Callable[[],
 
 
 def _growth(curve: dict[str, Any]) -> dict[str, Any]:
-    """By how much each method's pass grows from the fewest features to the most, beside the bare pass."""
+    """Return the growth of each method's pass from the fewest features to the most, and relative to the bare pass."""
     first, last = curve["points"][0]["cpu"], curve["points"][-1]["cpu"]
     growth = {name: last[name]["min"] / first[name]["min"] for name in first}
     if BARE not in growth:
@@ -96,7 +96,7 @@ def _growth(curve: dict[str, Any]) -> dict[str, Any]:
 
 
 def _threads(rows: int, rounds: int, store: Store, say: Callable[[str], None]) -> dict[str, Any]:
-    """Five folds with 32 strengths on one thread and on two, by the clock."""
+    """Return the wall-clock times of five folds with 32 strengths on one thread and on two."""
     from ..selection.cross_validation import SparseClassifierCV
 
     say("scaling with threads: five folds, 32 strengths")

@@ -1,6 +1,6 @@
 """The sets of a benchmark by name, generated or real, and the problems that are solved on them.
 
-A generated set is a shape and a number of rows, with other numbers of features where they are named:
+A generated set has a shape and a number of rows, and a number of features if it is given:
 
 >>> X, y, X_test, y_test = load("rcv1-1kx2k", keep=False)[1:5]
 >>> X.shape, X_test.shape, X.nnz // 1000
@@ -26,7 +26,7 @@ from ..util.folders import cache_folder
 REFERENCE: dict[str, Any] = json.loads(files(__package__).joinpath("reference_optima.json").read_text())["problems"]
 """Real problems with two strengths each and the objective at their optimum."""
 SHARES = (0.1, 0.02)
-"""The strengths on generated sets, as shares of the largest that selects anything."""
+"""The strengths on generated sets, as shares of the largest that selects any feature."""
 L2_SHARE = 1.0 / 9.0
 """The L2 weight of elastic nets, as a share of the L1 weight: an l1_ratio of 0.9."""
 QUICK = ("rcv1-2kx5k", "dense-2k")
@@ -35,12 +35,14 @@ LONG = ("rcv1-2m",)
 CLASSES = tuple(name for name, problem in REFERENCE.items() if problem["loss"] == "logistic")
 """The real problems of two classes; the others are regressions."""
 LEAST_ROWS = 100
-"""Of a generated set: fewer may have one label only, or none to test on."""
+"""The least number of rows of a generated set: fewer may have one label only, or no test rows."""
 
 
 class Data(NamedTuple):
-    """Rows to learn from and rows to test on, labels -1 and 1; ``strengths`` are pairs of lam and the objective at its
-    optimum, None where that is not known."""
+    """Training rows and test rows, with labels -1 and 1.
+
+    ``strengths`` are pairs of lam and the objective at its optimum, None if that is not known.
+    """
 
     name: str
     X: Any
@@ -51,7 +53,7 @@ class Data(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Minimise mean logistic loss + lam ||w||_1 + rho/2 ||w||^2 over w and, where there is one, the intercept."""
+    """The problem of minimising mean logistic loss + lam ||w||_1 + rho/2 ||w||^2 over w and an optional intercept."""
 
     data: Data
     lam: float
@@ -60,30 +62,30 @@ class Problem(NamedTuple):
 
     @property
     def key(self) -> list[Any]:
-        """What it is, for names of results."""
+        """Return the key of the problem, for names of results."""
         return [self.data.name, self.lam, self.rho, self.intercept]
 
     @property
     def nonzeros(self) -> int:
-        """Entries that a pass reads."""
+        """Return the number of entries that a pass reads."""
         return int(self.data.X.nnz if issparse(self.data.X) else self.data.X.size)
 
     def objective(self, w: np.ndarray, b: float) -> float:
-        """Of a model, over the rows to learn from."""
+        """Return the objective of a model over the training rows."""
         b = b if self.intercept else 0.0
         return metrics.objective(self.data.X, self.data.y, w, b, loss="logistic", lam=self.lam, rho=self.rho)
 
     def test_error(self, w: np.ndarray, b: float) -> float:
-        """The share of test rows whose label is not predicted."""
+        """Return the share of test rows with a wrong prediction."""
         margins = self.data.X_test @ w + (b if self.intercept else 0.0)
         return float(np.mean(np.where(margins > 0.0, 1.0, -1.0) != self.data.y_test))
 
     def part(self, rows: int) -> Problem:
-        """The same on about so many rows, drawn evenly."""
+        """Return the problem on about so many rows, evenly spaced."""
         return self._of(slice(None, None, max(len(self.data.y) // rows, 1)))
 
     def first(self, rows: int) -> Problem:
-        """The same on the first rows."""
+        """Return the problem on the first rows."""
         return self._of(slice(rows))
 
     def _of(self, rows: slice) -> Problem:
@@ -94,12 +96,12 @@ class Problem(NamedTuple):
 
 
 def _rcv1(n: int, d: int, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
-    """Rows like those of RCV1: 73 features with Zipf frequencies, of unit norm."""
+    """Return rows like those of RCV1: 73 features with Zipf frequencies, of unit norm."""
     return text_like(n, d, 73, relevant=min(1000, d // 40), scale=10.0, rng=rng)
 
 
 def _ctr(n: int, d: int, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
-    """39 ones in each row; labels of a sparse logistic model, about one in eight positive."""
+    """Return 39 ones in each row; labels of a sparse logistic model, about one in eight positive."""
     X = zipf_rows(n, d, 39, rng)
     X.data[:] = 1.0
     truth = rng.standard_normal(d) * (rng.random(d) < 0.01)
@@ -107,7 +109,7 @@ def _ctr(n: int, d: int, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
 
 
 def _dense(n: int, d: int, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
-    """Gaussian columns, a fifth of them relevant."""
+    """Return Gaussian columns, a fifth of them relevant."""
     X = rng.standard_normal((n, d))
     return X, _labels(X @ (rng.standard_normal(d) * (rng.random(d) < 0.2)), rng)
 
@@ -119,7 +121,7 @@ def _labels(margins: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 _SHAPES: dict[str, tuple[int, int, Callable[[int, int, np.random.Generator], tuple[Any, np.ndarray]]]] = {
     "rcv1": (47_236, 500, _rcv1), "ctr": (1_000_000, 250, _ctr), "dense": (100, 1, _dense),
 }  # fmt: skip
-"""By name: the usual number of features, the least that rows can be drawn from, and what makes the rows."""
+"""The usual number of features, the least number, and the generator of the rows, by shape."""
 _NAME = re.compile(rf"({'|'.join(_SHAPES)})-(\d+[km]?)(?:x(\d+[km]?))?")
 
 
@@ -129,7 +131,7 @@ def _number(text: str) -> int:
 
 
 def _size(name: str) -> tuple[str, int, int]:
-    """The shape, rows and features that a name asks for; refused where they are too few."""
+    """Return the shape, rows and features of a name; raise if they are too few."""
     shape, rows, features = _NAME.fullmatch(name).groups()  # type: ignore[union-attr]
     usual, least, _ = _SHAPES[shape]
     n, d = _number(rows), _number(features) if features else usual
@@ -140,7 +142,7 @@ def _size(name: str) -> tuple[str, int, int]:
 
 
 def _generated(name: str, keep: bool) -> Data:
-    """A set of a shape, the same whenever it is asked for; a tenth as many rows, at most 20,000, to test on."""
+    """Return the generated set of a name, always the same; a tenth as many rows, at most 20,000, are test rows."""
     shape, n, d = _size(name)
     make = _SHAPES[shape][2]
     place = cache_folder("bench") / f"{shape}-{n}x{d}.npy"
@@ -165,7 +167,7 @@ def _generated(name: str, keep: bool) -> Data:
 
 
 def reference_rows(name: str) -> tuple[csr_matrix, np.ndarray, Any, np.ndarray]:
-    """Rows to learn from, exactly as the 'rows' entry of a reference problem says, and rows to test on."""
+    """Return training rows, exactly as in the 'rows' entry of a reference problem, and test rows."""
     problem = REFERENCE[name]
 
     def loaded(part: str) -> tuple[Any, np.ndarray]:
@@ -193,7 +195,7 @@ def _real(name: str) -> Data:
 
 
 def real() -> list[str]:
-    """The real sets of two classes whose files are there."""
+    """Return the real sets of two classes whose files are available."""
     there = []
     for name in CLASSES:
         try:
@@ -205,8 +207,11 @@ def real() -> list[str]:
 
 
 def names(wanted: list[str] | None, quick: bool) -> tuple[list[str], list[str]]:
-    """The sets to run: those that are named, groups of them (usual, real, all), or the usual and the real ones; and the
-    sets of these groups whose files are missing.  Refuses what cannot be run, before anything is generated."""
+    """Return the sets to run, and the sets of the chosen groups whose files are missing.
+
+    The sets are the named ones and groups (usual, real, all), or by default the usual and the real ones.  Raise for
+    sets that cannot be run, before any is generated.
+    """
     there = real()
     if wanted is None:
         wanted = list(QUICK) if quick else ["usual", "real"]
@@ -234,5 +239,5 @@ def names(wanted: list[str] | None, quick: bool) -> tuple[list[str], list[str]]:
 
 
 def load(name: str, keep: bool = True) -> Data:
-    """A set; generated ones are kept in the user's cache folder."""
+    """Return a set; generated ones are kept in the user's cache folder."""
     return _real(name) if name in REFERENCE else _generated(name, keep)

@@ -1,4 +1,4 @@
-"""The whole benchmark: every set, strength and method; each measurement is on disk as soon as it is taken."""
+"""The whole benchmark: every set, strength and method; each measurement is written to disk at once."""
 
 from __future__ import annotations
 
@@ -19,21 +19,24 @@ from .methods import BARE, ELASTIC, L1, METHODS, NO_INTERCEPT, POLISH, Fit, Meth
 from .sets import Data, Problem
 
 LEVELS = (1e-2, 1e-3)
-"""Relative distances from the optimal objective."""
+"""The relative distances from the optimal objective."""
 ENOUGH = 30.0
-"""A job that has taken so many seconds is not repeated any more."""
+"""The seconds after which a job is not repeated any more."""
 PARTS = ("levels", "memory", "scaling")
 
 NOTHING: dict[str, Any] = {"gap": None, "nonzeros": None, "f1": None, "test_error": None}
-"""The quality of what is no model, or no finite one."""
+"""The quality of a result that is not a finite model."""
 
 Say = Callable[[str], None]
 
 
 class Plan(NamedTuple):
-    """What is to be measured.  ``patience``: a method's ladder is given up when a fit takes so many times as long as
-    our polish, and half a second at least; ``parts``: beside passes; ``absent``: sets that are left out because their
-    files are missing."""
+    """The measurements to make.
+
+    ``patience``: a method's ladder is abandoned when a fit takes so many times as long as our polish, and at least half
+    a second.  ``parts``: measurements besides passes.  ``absent``: sets that are left out because their files are
+    missing.
+    """
 
     sets: Sequence[str]
     methods: Sequence[Method]
@@ -46,7 +49,7 @@ class Plan(NamedTuple):
 
 
 class Anew(Store):
-    """A store that forgets what earlier processes left, but not before there is a first result of its own."""
+    """A store that drops the results of earlier processes, but only when it has a first result of its own."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, is_resumed=False)
@@ -61,7 +64,7 @@ class Anew(Store):
 
 
 def run(plan: Plan, store: Store, say: Say, save: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Measure what is not in the store yet; ``save`` gets the results so far after each problem."""
+    """Measure what is not in the store yet; ``save`` is called with the results so far after each problem."""
     there = [method for method in plan.methods if not method.missing]
     left_out = {method.package: method.missing for method in plan.methods if method.missing}
     left_out |= {name: f"the files of {name} are missing" for name in plan.absent}
@@ -72,7 +75,7 @@ def run(plan: Plan, store: Store, say: Say, save: Callable[[dict[str, Any]], Non
         "begun": measure.now(), "load_before": measure.load(), "left_out": left_out, "problems": [], "scaling": [],
     }  # fmt: skip
     with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore")  # that more passes would help is what is measured here
+        warnings.simplefilter("ignore")  # the effect of more passes is what is measured here
         for name in plan.sets:
             data = sets.load(name)
             for lam, known in data.strengths[: plan.strengths]:
@@ -82,7 +85,7 @@ def run(plan: Plan, store: Store, say: Say, save: Callable[[dict[str, Any]], Non
                     if "levels" not in parts:
                         methods = [method for method in methods if method.streams]
                     if kind != L1 and all(method.ours for method in methods):
-                        continue  # nothing to compare with
+                        continue  # no other method to compare with
                     say(f"{data.name}, lam {lam:.3g}, {kind}")
                     bench = _Bench(plan._replace(parts=parts), store, problem, kind, known if kind == L1 else None, say)
                     results["problems"].append(bench.measured(methods))
@@ -110,7 +113,7 @@ def _reaches(figures: dict[str, Any], level: float) -> bool:
 
 
 class _Bench:
-    """One problem: its optimum, then every method on it."""
+    """The benchmark of one problem: its optimum, then every method on it."""
 
     def __init__(self, plan: Plan, store: Store, problem: Problem, kind: str, known: float | None, say: Say) -> None:
         self.plan, self.store, self.problem, self.kind, self.say = plan, store, problem, kind, say
@@ -120,23 +123,23 @@ class _Bench:
         self.fits: dict[str, Fit] = {}
 
     def once(self, what: list[Any], find: Callable[[], Any]) -> Any:
-        """Of this problem: measured once, whatever interrupts the run."""
+        """Return a measurement of this problem, made once even if the run is interrupted."""
         return self.store.once(name_of(*self.problem.key, *what), find)
 
     def measured(self, methods: Sequence[Method]) -> dict[str, Any]:
-        """All figures of all methods."""
+        """Return all figures of all methods."""
         data = self.problem.data
         self.say(f"  first fits of {len(methods)} methods")
         explored: dict[str, list[dict[str, Any]]] = {}
         failed: dict[str, str] = {}
         patience = np.inf
-        for method in sorted(methods, key=lambda each: each.name != POLISH):  # the others' patience is measured by it
+        for method in sorted(methods, key=lambda each: each.name != POLISH):  # it sets the patience for the others
             try:
                 explored[method.name] = self.once(
                     ["explored", method.name, "levels" in self.plan.parts, self.plan.patience],
                     partial(self.explored, method, patience),
                 )
-            except Exception as error:  # whatever another package may do, the rest is measured
+            except Exception as error:  # a failure of another package must not stop the rest
                 failed[method.name] = f"{type(error).__name__}: {error}".splitlines()[0]
                 self.say(f"  {method.name} failed: {failed[method.name]}")
                 continue
@@ -156,7 +159,7 @@ class _Bench:
         }  # fmt: skip
 
     def fit_of(self, method: Method) -> Fit:
-        """Its fit on the problem; before the first, everything is loaded and compiled on a few rows."""
+        """Return a method's fit on the problem; before the first, all code is loaded and compiled on a few rows."""
         if method.name not in self.fits:
             problem = self.problem.first(method.rows) if method.rows else self.problem
             warm = method.make(problem.part(WARM_ROWS))
@@ -168,7 +171,7 @@ class _Bench:
         return self.fits[method.name]
 
     def explored(self, method: Method, patience: float) -> list[dict[str, Any]]:
-        """Settings from loose to strict, until the strictest level is reached or a fit takes too long."""
+        """Return results of settings from loose to strict, until the strictest level or a fit that takes too long."""
         tried, fit = [], self.fit_of(method)
         for ladder in method.ladders if "levels" in self.plan.parts else [method.ladders[0][:1]]:
             for setting in ladder:
@@ -180,7 +183,7 @@ class _Bench:
         return tried
 
     def quality(self, weights: Weights) -> dict[str, Any]:
-        """Of a model: distance from the optimum, size, support and errors on other rows."""
+        """Return the quality of a model: distance from the optimum, size, support and errors on other rows."""
         w, b = weights
         if not (np.isfinite(w).all() and np.isfinite(b)):
             return NOTHING
@@ -193,7 +196,7 @@ class _Bench:
         }
 
     def chosen(self, method: Method, tried: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        """What is timed: the one pass, and for each level the cheapest setting that reached it."""
+        """Return the settings to time: the one pass, and for each level the cheapest setting that reached it."""
         out = {"pass": tried[0]} if method.streams else {}
         for level in LEVELS if "levels" in self.plan.parts else ():
             good = [each for each in tried if _reaches(each, level)]
@@ -202,11 +205,11 @@ class _Bench:
         return out
 
     def again(self, method: str, setting: Setting) -> measure.Taken:
-        """One more fit."""
+        """Make one more fit and return its times."""
         return measure.taken(partial(self.fit_of(METHODS[method]), setting))
 
     def rounds(self, chosen: dict[str, dict[str, dict[str, Any]]]) -> dict[str, list[measure.Taken]]:
-        """Every job once a round, in an order that changes; what has taken long enough is not repeated again."""
+        """Return the times of all jobs, each once per round, in a changing order; long jobs are not repeated."""
         jobs = {name_of(method, each["setting"]): (method, each["setting"])
                 for method, settings in chosen.items() for each in settings.values()}  # fmt: skip
         times: dict[str, list[measure.Taken]] = {job: [] for job in jobs}
@@ -224,7 +227,7 @@ class _Bench:
         self, method: Method, tried: list[dict[str, Any]], chosen: dict[str, dict[str, Any]],
         times: dict[str, list[measure.Taken]],
     ) -> dict[str, Any]:  # fmt: skip
-        """One line of the table."""
+        """Return one line of the table."""
         out: dict[str, Any] = {
             "method": method.name, "package": method.package, "rows": method.rows, "tried": tried, "pass": None,
             "levels": {},

@@ -32,8 +32,8 @@ class AverageSL(NamedTuple):
     L : float or None
         The scalar metric of the papers.  None: the metric is computed from the data.
     metric : {"auto", "newton", "diagonal", "scalar"}
-        The metric that is computed from the data.  "auto" compares newton, diagonal and scalar on a sample of the
-        stream and keeps the best, guarded by the last iterate.
+        The metric that is computed from the data.  "auto": a guard compares newton, diagonal and scalar on a sample
+        of the stream, with the last iterate as fallback.
     """
 
     alpha: float = 0.5

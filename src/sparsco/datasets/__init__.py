@@ -1,6 +1,6 @@
-"""Data: real sets by name, generated rows, tomography.
+"""Data sets: real sets by name, generated rows, tomography.
 
-``registry`` finds, checks, downloads and loads real sets; ``generators`` and ``tomography`` make their own.
+``registry`` finds, checks, downloads and loads real sets; ``generators`` and ``tomography`` generate data.
 """
 
 from .registry import (

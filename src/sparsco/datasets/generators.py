@@ -1,4 +1,4 @@
-"""Generated data in the shape of real data, for demonstrations, benchmarks and experiments."""
+"""Generated data that resemble real data, for demonstrations, benchmarks and experiments."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from scipy.sparse import csr_matrix, hstack
 def zipf_rows(
     n: int, d: int, k: int, rng: np.random.Generator, exponent: float = 1.0, shift: float = 10.0
 ) -> csr_matrix:
-    """n unit rows of k distinct features out of d, drawn one after the other with probabilities that fall like
-    (rank + shift)^-exponent, ranks from 0 on."""
+    """Return n unit rows of k distinct features out of d.
+
+    The features are drawn one after the other with probabilities proportional to (rank + shift)^-exponent; ranks
+    begin at 0.
+    """
     cumulative = np.cumsum((np.arange(d) + shift) ** -exponent)
     cumulative /= cumulative[-1]
     indices = np.empty((n, k), dtype=np.int32)
@@ -21,7 +24,7 @@ def zipf_rows(
         ordered = np.take_along_axis(drawn, by_feature, axis=1)
         again = np.zeros(drawn.shape, dtype=bool)
         np.put_along_axis(again, by_feature[:, 1:], ordered[:, 1:] == ordered[:, :-1], axis=1)
-        # the first k that had not been drawn before: sampling without replacement
+        # the first k that were not drawn before: sampling without replacement
         first = np.argsort(again, axis=1, kind="stable")[:, :k]
         if np.take_along_axis(again, first, axis=1).any():
             raise ValueError(f"{k} distinct features out of {d} are too many for rows with Zipf frequencies")
@@ -32,8 +35,10 @@ def zipf_rows(
 
 
 def uneven_moments(n: int, d: int, relevant: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Gaussian features whose scales span two powers of ten, and a linear target in a share of them, its weights of
-    norm 1000, plus noise: large weights are often those of small features, so that magnitudes mislead."""
+    """Return Gaussian features whose scales span two powers of ten, and a noisy linear target in a share of them.
+
+    The weights have the L1 norm 1000.  Large weights often belong to small features, so that magnitudes mislead.
+    """
     scale = 10.0 ** rng.uniform(-1.0, 1.0, d)
     truth = rng.standard_normal(d) * (rng.random(d) < relevant) / scale ** rng.uniform(0.0, 1.0, d)
     truth *= 1000.0 / np.abs(truth).sum()
@@ -45,7 +50,7 @@ def uneven_moments(n: int, d: int, relevant: float, rng: np.random.Generator) ->
 def text_like(
     n: int, d: int, k: int, relevant: int, scale: float, rng: np.random.Generator
 ) -> tuple[csr_matrix, np.ndarray]:
-    """Zipf rows with labels -1, +1 from a logistic model on ``relevant`` features, drawn like the rows' own."""
+    """Return Zipf rows with labels -1, +1 from a logistic model on ``relevant`` features, drawn like the rows' own."""
     X = zipf_rows(n, d, k, rng)
     truth = np.zeros(d)
     chosen = zipf_rows(1, d, relevant, rng).indices
@@ -54,7 +59,7 @@ def text_like(
 
 
 def add_probes(*parts: csr_matrix, total: int, rng: np.random.Generator) -> list[csr_matrix]:
-    """The same rows with random probes up to ``total`` columns: copies of columns, the rows of each shuffled anew.
+    """Return the rows with random probes up to ``total`` columns: copies of columns, each with its rows shuffled.
 
     The probes of every part are copies of the same columns, distributed like them and without any information.
     """

@@ -1,14 +1,14 @@
-"""Real data sets by name: what belongs to them, where their files lie, and how they are read, checked and fetched.
+"""Real data sets by name: their files, and how these are found, read, checked and downloaded.
 
-Files are looked for below the folder named by ``SPARSCO_DATA``, then in the user's cache folder (``sparsco/data`` below
-``XDG_CACHE_HOME`` or ``~/.cache``), plain or compressed.  Nothing is downloaded unless asked for by `download`.
+Files are looked up below the folder named by ``SPARSCO_DATA``, then in the user's cache folder (``sparsco/data`` below
+``XDG_CACHE_HOME`` or ``~/.cache``), plain or compressed.  Only `download` downloads.
 
 >>> from sparsco import datasets
 >>> rcv1 = datasets.REGISTRY["rcv1"]
 >>> rcv1.features, rcv1.task, [(part, files[0].path, files[0].rows) for part, files in rcv1.parts.items()]
 (47236, 'binary', [('train', 'rcv1/rcv1_train.binary', 20242), ('test', 'rcv1/rcv1_test.binary', 677399)])
 
-``X, y = datasets.load("rcv1", "train")`` then gives a CSR matrix and the labels.
+``X, y = datasets.load("rcv1", "train")`` then returns a CSR matrix and the labels.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ Progress = Callable[[int, int | None], None]
 
 
 class MissingDataError(FileNotFoundError):
-    """A data set's file lies in none of the folders; the message says which file belongs where."""
+    """The error for a data set whose file is in none of the folders; the message names the file and the folders."""
 
 
 class DownloadError(OSError):
-    """A file could not be fetched; nothing of it was left behind."""
+    """The error for a file that could not be downloaded; no part of it is left behind."""
 
 
 # --- reading files ----------------------------------------------------------------------------------------------------
 
 
 def _opened(path: Path, called: str = "") -> AbstractContextManager[Any]:
-    """The decompressed file; whatever is wrong with its contents becomes a ValueError that names it."""
+    """Return the decompressed file; errors in its contents become a ValueError that names it."""
     from ..streams.files import opened
 
     return opened(path, called)
 
 
 def read_libsvm(paths: Sequence[Path], features: int) -> tuple[csr_matrix, np.ndarray]:
-    """A LIBSVM text file, columns counted from 1; targets from a second file, one a line, where there is one."""
+    """Return the rows of a LIBSVM text file, columns counted from 1; a second file may hold the targets."""
     from ..data.rows import Matrix, stack
-    from ..streams import open_stream  # a second of imports that listing and fetching can do without
+    from ..streams import open_stream  # takes a second to import, which listing and downloading do not need
 
     chunks = list(open_stream(paths[0], "libsvm", zero_based=False))
     d = max((chunk.d for chunk in chunks), default=0)
@@ -71,7 +71,7 @@ def read_libsvm(paths: Sequence[Path], features: int) -> tuple[csr_matrix, np.nd
 
 
 def read_index_lists(paths: Sequence[Path], features: int) -> tuple[csr_matrix, np.ndarray]:
-    """A line for each row with the columns, counted from 1, whose entry is 1; labels in a second file, one a line."""
+    """Return rows from a file with the columns of ones, counted from 1, per line; a second file holds the labels."""
     with _opened(paths[0]) as text:
         rows = [np.array(line.split(), np.int64) - 1 for line in text]
     with _opened(paths[1]) as text:
@@ -81,13 +81,13 @@ def read_index_lists(paths: Sequence[Path], features: int) -> tuple[csr_matrix, 
 
 
 def read_mnist(paths: Sequence[Path], features: int) -> tuple[csr_matrix, np.ndarray]:
-    """Images and labels as idx files, pixels left at 0 to 255."""
+    """Return images and labels from idx files, with pixels from 0 to 255."""
     images, labels = (_read_idx(path, axes) for path, axes in zip(paths, (3, 1), strict=True))
     return csr_matrix(images.reshape(len(images), -1)).astype(np.float64), labels
 
 
 def _read_idx(path: Path, axes: int) -> np.ndarray:
-    """An idx file of bytes: 0, 0, 8 (the type), the number of axes, their lengths (big-endian), the values."""
+    """Return an idx file of bytes: 0, 0, 8 (the type), the number of axes, their lengths (big-endian), the values."""
     with _opened(path) as stream:
         raw = stream.read()
         if raw[:4] != bytes([0, 0, 8, axes]):
@@ -103,10 +103,10 @@ def _read_idx(path: Path, axes: int) -> np.ndarray:
 
 
 class File(NamedTuple):
-    """One file: its place below the data folder, less .gz, .bz2 or .xz, and what must be in it.
+    """One file of a data set: its path below the data folder, without .gz, .bz2 or .xz, and its expected contents.
 
-    ``sha256`` is of the decompressed contents, so that every copy can be checked however it is packed; None where no
-    copy was at hand.  ``span`` are the rows that belong to the part, where two parts share a file.
+    ``sha256`` is that of the decompressed contents, so that every copy can be checked with any compression; None if no
+    copy was available.  ``span`` are the rows that belong to the part, if two parts share a file.
     """
 
     path: str
@@ -117,9 +117,9 @@ class File(NamedTuple):
 
 
 class Dataset(NamedTuple):
-    """A data set: the files of its parts (rows first, then targets where they lie apart) and what they hold.
+    """A data set: the files of its parts (rows first, then separate targets if any) and their contents.
 
-    ``labels`` are those that may occur, none for a regression; ``source`` is the page the data comes from.
+    ``labels`` are those that may occur, none for a regression; ``source`` is the page that the data comes from.
     """
 
     name: str
@@ -132,12 +132,12 @@ class Dataset(NamedTuple):
 
     @property
     def task(self) -> str:
-        """What is to be predicted: "binary", "classes" or "regression"."""
+        """Return the task: "binary", "classes" or "regression"."""
         return "regression" if not self.labels else "binary" if len(self.labels) == 2 else "classes"
 
 
 class Copy(NamedTuple):
-    """A file found or fetched; ``verified`` is False where there is no checksum to compare with."""
+    """A file found or downloaded; ``verified`` is False if there is no checksum to compare with."""
 
     path: Path
     sha256: str
@@ -145,7 +145,7 @@ class Copy(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """One line of `listing`: rows by part, and the folder that holds the files, or "missing"."""
+    """One line of `listing`: rows by part, and the folder of the files, or "missing"."""
 
     name: str
     rows: tuple[int, ...]
@@ -158,7 +158,7 @@ class Listed(NamedTuple):
 
 
 def folders() -> list[Path]:
-    """Where files are looked for, in this order; downloads go to the first."""
+    """Return the folders where files are looked up, in this order; downloads go to the first."""
     given = os.environ.get("SPARSCO_DATA")
     if not given:
         return [cache_folder("data")]
@@ -169,7 +169,7 @@ def folders() -> list[Path]:
 
 
 def find(name: str, part: str | None = None) -> list[Path]:
-    """The paths of a data set's files, of one part or of all; MissingDataError if some are not there."""
+    """Return the paths of a data set's files, of one part or of all; raise MissingDataError if some are missing."""
     found = [(file, _lookup(file, folders())) for file in _files(name, part)]
     missing = [file for file, path in found if path is None]
     if missing:
@@ -178,9 +178,9 @@ def find(name: str, part: str | None = None) -> list[Path]:
 
 
 def load(name: str, part: str = "train") -> tuple[csr_matrix, np.ndarray]:
-    """The rows and targets of one part: -1.0 and 1.0 when binary, whole numbers for classes, numbers for a regression.
+    """Return the rows and targets of one part: -1.0 and 1.0 if binary, whole numbers for classes, else numbers.
 
-    Shape and labels are checked each time, contents only by `verify`, which takes as long as reading.
+    Shape and labels are checked each time, the contents only by `verify`, which takes as long as reading.
     """
     file, paths = _files(name, part)[0], find(name, part)
     dataset = REGISTRY[name]
@@ -201,14 +201,14 @@ def load(name: str, part: str = "train") -> tuple[csr_matrix, np.ndarray]:
 
 
 def mnist_pair(positive: int, negative: int, part: str = "train") -> tuple[csr_matrix, np.ndarray]:
-    """Two digits of MNIST as labels 1.0 and -1.0, pixels in [0, 1], in the file's order."""
+    """Return two digits of MNIST as labels 1.0 and -1.0, with pixels in [0, 1], in the file's order."""
     if positive == negative or not {positive, negative} <= set(range(10)):
         raise ValueError(f"two different digits are needed, not {positive!r} and {negative!r}")
     return two_digits(*load("mnist", part), positive, negative)
 
 
 def two_digits(X: csr_matrix, digit: np.ndarray, positive: int, negative: int) -> tuple[csr_matrix, np.ndarray]:
-    """The rows of two digits, as `mnist_pair` gives them."""
+    """Return the rows of two digits, in the format of `mnist_pair`."""
     chosen = (digit == positive) | (digit == negative)
     X = X[chosen]
     X.data /= 255.0  # X / 255 would multiply by the rounded reciprocal
@@ -216,7 +216,7 @@ def two_digits(X: csr_matrix, digit: np.ndarray, positive: int, negative: int) -
 
 
 def _files(name: str, part: str | None = None) -> list[File]:
-    """The files of one part or of all, each once."""
+    """Return the files of one part or of all, each once."""
     if name not in REGISTRY:
         raise ValueError(f"unknown data set {name!r}; known are {', '.join(REGISTRY)}")
     parts = REGISTRY[name].parts
@@ -227,13 +227,13 @@ def _files(name: str, part: str | None = None) -> list[File]:
 
 
 def _lookup(file: File, places: Sequence[Path]) -> Path | None:
-    """The first copy of a file, the plain one before compressed ones."""
+    """Return the first copy of a file, the plain one before compressed ones, or None."""
     candidates = (place / (file.path + suffix) for place in places for suffix in _PACKED)
     return next((path for path in candidates if path.is_file()), None)
 
 
 def _missing(name: str, files: Sequence[File], places: Sequence[Path]) -> str:
-    """Which files to put where, and how to get them."""
+    """Return the error message for missing files: their names, the folders, and how to get them."""
     if all(file.address for file in files):
         advice = f"run `sparsco datasets download {name}`"
     else:
@@ -246,7 +246,7 @@ def _missing(name: str, files: Sequence[File], places: Sequence[Path]) -> str:
 
 
 def listing() -> list[Listed]:
-    """All data sets known, and where their files lie."""
+    """Return all known data sets, and where their files are."""
     lines = []
     for name, dataset in REGISTRY.items():
         found = {part: [_lookup(file, folders()) for file in files] for part, files in dataset.parts.items()}
@@ -260,7 +260,7 @@ def listing() -> list[Listed]:
 
 
 def verify(name: str, part: str | None = None) -> list[Copy]:
-    """Compare the contents of a data set's files with their checksums; ValueError if one differs."""
+    """Compare the contents of a data set's files with their checksums; raise ValueError if one differs."""
     return [_checked(path, file) for path, file in zip(find(name, part), _files(name, part), strict=True)]
 
 
@@ -271,10 +271,10 @@ def download(
     progress: Progress | None = None,
     part: str | None = None,
 ) -> list[Copy]:
-    """Fetch what is not yet there of a data set; what is there is verified.
+    """Download the missing files of a data set, and verify the others.
 
     ``address`` is the root of another copy of the data folder, in place of the registered addresses.  ``progress`` is
-    called with the bytes received so far of a file and its length, None where the server does not tell.  A file appears
+    called with the bytes received so far of a file and its length, None if the server does not send it.  A file appears
     under its name only when it is complete and its contents have the registered checksum.
     """
     places = [expanded(folder, "folder")] if folder else folders()
@@ -299,7 +299,7 @@ def _checked(path: Path, file: File, called: str = "") -> Copy:
 
 
 def _fetch(file: File, folder: Path, root: str | None, progress: Progress | None) -> Copy:
-    """Receive a file beside its place; it is moved there when it is complete and has the registered checksum."""
+    """Download a file to a temporary name; it is moved to its place if complete and with the registered checksum."""
     target = folder / file.path
     known = [f"{root.rstrip('/')}/{file.path}{suffix}" for suffix in _PACKED] if root else [str(file.address)]
     try:
@@ -317,7 +317,7 @@ def _fetch(file: File, folder: Path, root: str | None, progress: Progress | None
 
 
 def _open_first(addresses: Sequence[str]) -> tuple[str, Any]:
-    """The first of these addresses that exists, and what the server answers there."""
+    """Return the first of these addresses that exists, and the server's answer."""
     *others, last = addresses
     for address in others:
         try:
@@ -356,7 +356,7 @@ _NEWS = "http://qwone.com/~jason/20Newsgroups/"
 _IMDB = "https://ai.stanford.edu/~amaas/data/sentiment/"
 _AMAZON = "https://www.cs.jhu.edu/~mdredze/datasets/sentiment/"
 
-# Of the contents of all files that were at hand, as sha256sum prints them.
+# The checksums of the contents of all available files, as sha256sum prints them.
 _SUMS = """
 b5b3529aee9694a57274c465d6b66fe977db4b4b8b6ab30138e9bc3404e5df9f 20newsgroups/20news_bow.test.libsvm
 001bbd53549fec8fdec648e4e57d577424848e81769e033dc709f9bce65af2d1 20newsgroups/20news_bow.train.libsvm
@@ -400,7 +400,7 @@ _SHA256 = {path: found for found, path in map(str.split, _SUMS.strip().splitline
 
 
 def _file(path: str, rows: int, address: str | None = None, span: slice = slice(None)) -> File:
-    """A file with its checksum; {} in the address stands for its name."""
+    """Return a file with its checksum; {} in the address stands for its name."""
     return File(path, rows, _SHA256.get(path), address and address.format(Path(path).name), span)
 
 

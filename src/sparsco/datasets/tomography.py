@@ -27,7 +27,7 @@ from scipy.special import cosdg, sindg
 
 __all__ = ["fan_beam", "noisy", "parallel_beam", "shepp_logan"]
 
-# Toft's ellipses: intensity in tenths, half axes, centre, tilt in degrees.  In whole numbers what cancels is exactly 0.
+# Toft's ellipses: intensity in tenths, half axes, centre, tilt in degrees.  In whole numbers, sums cancel to exactly 0.
 _ELLIPSES = (
     (10, 0.69, 0.92, 0.0, 0.0, 0.0),
     (-8, 0.6624, 0.874, 0.0, -0.0184, 0.0),
@@ -43,7 +43,7 @@ _ELLIPSES = (
 
 
 def shepp_logan(N: int) -> np.ndarray:
-    """The modified Shepp-Logan phantom (Toft's intensities, 0 to 1) on N x N points that include the square's edges.
+    """Return the modified Shepp-Logan phantom (Toft's intensities, 0 to 1) on N x N points that include the edges.
 
     >>> shepp_logan(5)
     array([[0. , 0. , 0. , 0. , 0. ],
@@ -70,11 +70,11 @@ def fan_beam(
     distance: float = 2.0,
     span: float | None = None,
 ) -> csr_array:
-    """Lengths of the rays of a fan in the pixels: ``len(angles) * rays`` rows, all rays of the first angle first.
+    """Return the lengths of a fan's rays in the pixels: ``len(angles) * rays`` rows, all rays of the first angle first.
 
     At angle a (degrees) the source is at ``distance * N`` from the centre, in direction (-sin a, cos a): above the
-    image at 0, from there counterclockwise.  ``rays`` (N unless given) leave it at equal angles over ``span`` degrees,
-    at angle 0 from left to right; unless given, the span is that of the upper side as seen from the source at 0.
+    image at 0, from there counterclockwise.  ``rays`` (default: N) leave it at equal angles over ``span`` degrees, at
+    angle 0 from left to right.  The default span is that of the upper side as seen from the source at 0.
 
     >>> fan_beam(2, angles=[0], rays=1).toarray()  # along the line between the pixels: counted once
     array([[0., 1., 0., 1.]])
@@ -102,11 +102,11 @@ def parallel_beam(
     rays: int | None = None,
     width: float | None = None,
 ) -> csr_array:
-    """Lengths of parallel rays in the pixels: ``len(angles) * rays`` rows, all rays of the first angle first.
+    """Return the lengths of parallel rays in the pixels: ``len(angles) * rays`` rows, the first angle's rays first.
 
     A ray is the line x cos a + y sin a = s, for each angle a (degrees) and ``rays`` equidistant s from -width/2 to
-    width/2: columns of pixels from left to right at 0, rows from bottom to top at 90.  Unless given, rays are 1 apart,
-    as many as cover the image's diagonal and run through the centres of pixels at 0 and 90 degrees.
+    width/2: columns of pixels from left to right at 0, rows from bottom to top at 90.  By default rays are 1 apart,
+    cover the image's diagonal, and run through the centres of pixels at 0 and 90 degrees.
 
     >>> parallel_beam(2, angles=[0, 45]).toarray().round(3)
     array([[0.   , 0.   , 0.   , 0.   ],
@@ -128,7 +128,7 @@ def parallel_beam(
 
 
 def noisy(y: Any, level: float = 0.05, seed: Any = 0) -> np.ndarray:
-    """y plus Gaussian noise whose Euclidean norm is exactly ``level`` times that of y.
+    """Return y plus Gaussian noise whose Euclidean norm is exactly ``level`` times that of y.
 
     >>> y = np.array([3.0, 4.0])
     >>> round(float(np.linalg.norm(noisy(y, level=0.2, seed=7) - y)), 12)
@@ -145,7 +145,7 @@ def noisy(y: Any, level: float = 0.05, seed: Any = 0) -> np.ndarray:
 
 
 def _lengths(N: int, angle: np.ndarray, offset: np.ndarray) -> csr_array:
-    """The lengths in the pixels of the lines x cos(angle) + y sin(angle) = offset, both broadcast to (angles, rays)."""
+    """Return the lengths in the pixels of the lines x cos(angle) + y sin(angle) = offset, both broadcast."""
     views = [_view(N, *lines) for lines in zip(*np.broadcast_arrays(angle, offset), strict=True)]
     counts, pixels, lengths = (np.concatenate(part) for part in zip(*views, strict=True))
     indptr = np.concatenate([[0], np.cumsum(counts)])
@@ -155,12 +155,12 @@ def _lengths(N: int, angle: np.ndarray, offset: np.ndarray) -> csr_array:
 
 
 def _view(N: int, angle: np.ndarray, offset: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each line how many pixels it meets; of all, one line after the other, the pixels and the lengths in them.
+    """Return the number of pixels that each line meets, and, line by line, the pixels and the lengths in them.
 
     In matrix coordinates, q down and p to the right from the upper left corner, a line is alpha p + beta q = b.  One
-    with |alpha| >= |beta| takes at least as many steps down as sideways: in each row of pixels it has the length
-    1 / |alpha| and crosses at most one grid line, from ``first`` to ``first + 1``.  For others p and q change places.
-    Lines along a grid line belong to the pixel behind it, on the far edge of the square to the one before.
+    with |alpha| >= |beta| makes at least as many steps down as sideways.  In each row of pixels it has the length
+    1 / |alpha| and crosses at most one grid line, from ``first`` to ``first + 1``.  For other lines p and q are
+    exchanged.  A line along a grid line belongs to the pixel after it, on the far edge of the square to the one before.
     """
     alpha, beta = cosdg(angle % 360.0), -sindg(angle % 360.0)
     b = offset + 0.5 * N * (alpha + beta)
@@ -169,7 +169,7 @@ def _view(N: int, angle: np.ndarray, offset: np.ndarray) -> tuple[np.ndarray, np
 
     crossing = (b[:, None] - minor * np.arange(N + 1)) / major
     corner = np.rint(crossing)
-    crossing = np.where(np.abs(crossing - corner) < 1e-14 * N, corner, crossing)  # else rounding would leave slivers
+    crossing = np.where(np.abs(crossing - corner) < 1e-14 * N, corner, crossing)  # rounding would leave tiny lengths
     low = np.minimum(crossing[:, :-1], crossing[:, 1:])
     high = np.maximum(crossing[:, :-1], crossing[:, 1:])
     first = np.where(high == N, N - 1, np.floor(low))
@@ -188,7 +188,7 @@ def _index(largest: int) -> type:
 
 
 def _spread(count: int, width: float) -> np.ndarray:
-    """``count`` equidistant numbers from -width/2 to width/2, exactly symmetric; 0 when there is but one."""
+    """Return ``count`` equidistant numbers from -width/2 to width/2, exactly symmetric; 0 if there is only one."""
     return (np.arange(count) - 0.5 * (count - 1)) * (width / max(count - 1, 1))
 
 

@@ -2,15 +2,15 @@
 
     phi(w, b) = 1/n sum_i a_i loss(<w, x_i> + b, y_i) + rho/2 ||w||^2 + lam sum_j pen_j |w_j|
 
-A pass over all rows gives margins, objective and gradient g of the loss, and so by how much each weight violates its
-optimality condition (the KKT conditions):
+A pass over all rows gives margins, the objective and the gradient g of the loss.  From these follows the violation of
+each weight's optimality condition (the KKT conditions):
 
     |g_j + rho w_j + lam pen_j sign(w_j)|  where w_j is not 0,     max(|g_j| - lam pen_j, 0)  where it is.
 
-The support and the largest violators are the working set; their columns are copied, and the problem in them alone is
-solved by Newton steps: each the minimum of the loss's quadratic model, then a line search.  It ends when no violation
-exceeds tol * lam.  Rows are only ever asked for in passes, so they may lie in files: what stays in memory is a few
-numbers for each row and each feature, and the columns of the working set.
+The support and the largest violators are the working set.  Their columns are copied, and the problem in them alone is
+solved by Newton steps: each is the minimum of the loss's quadratic model, then a line search.  It ends when no
+violation exceeds tol * lam.  Rows are only read in passes, so they may be in files.  Only a few numbers for each row
+and each feature, and the columns of the working set, stay in memory.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from ..losses import curvature, derivative, value
 from ..penalties import ElasticNet, WeightedElasticNet
 
 TOLERANCE = 1e-4
-"""What ``polish=True`` means."""
+"""The tolerance of ``polish=True``."""
 PASSES = 100
 _LEAST_COLUMNS = 100
 _STEPS = 20
 _SWEEPS = 10
-"""Of coordinate descent, for a quadratic model that the next step replaces."""
+"""The sweeps of coordinate descent for a quadratic model that the next step replaces."""
 _LEFT = 0.3
-"""A working set is left when its own violations are down to this share of those of all columns."""
+"""A working set is left when its own violations are at most this share of those of all columns."""
 _KNOWN = 0.01
-"""The same where all violators had been in it before."""
+"""The share that replaces ``_LEFT`` if all violators had been in the working set before."""
 _SLACK = 0.2
-"""A quadratic model is left when its violations are down to this share."""
+"""A quadratic model is left when its violations are at most this share of those at its start."""
 _STALE = 0.1
-"""A step by an old Gram matrix has to bring violations down to this share, or a new one is made."""
+"""A step with an old Gram matrix must reduce violations to this share; otherwise the matrix is computed again."""
 _GRAM_COLUMNS = 1500
 _GRAM_PAIRS = 120
 _MARGINS = 1 << 24
-"""Of models that are solved side by side, which share the reads of the rows: so many at most are in memory."""
+"""The most margins in memory, for models that are solved side by side and share the reads of the rows."""
 _NONZEROS = 1 << 17
-"""Of the rows in memory that are looked at together: about what a cache holds."""
+"""The nonzeros of the rows in memory that are processed together: about what a cache holds."""
 
 
 BY_MODEL = ("objectives", "gaps", "duality_gaps", "working_sets", "steps")
-"""What the report has for each model."""
+"""The fields of the report that have a value for each model."""
 
 
 class Part(NamedTuple):
@@ -64,21 +64,21 @@ class Part(NamedTuple):
 
 
 Rows = Callable[[], Iterable[Part]]
-"""A pass over all rows: the same ones at every call, in the same order."""
+"""A pass over all rows: the same rows at every call, in the same order."""
 
 
 class Polished(NamedTuple):
-    """Models (d, m) and (m,), and for each how far from optimal it may be."""
+    """Models (d, m) and (m,), with bounds on the distance of each from its optimum."""
 
     w: np.ndarray
     b: np.ndarray
     objectives: np.ndarray
     gaps: np.ndarray
-    """Largest violations over lam."""
+    """The largest violations divided by lam."""
     duality_gaps: np.ndarray
-    """Bounds on objective - optimum; NaN where there is none, as for a loss whose conjugate nobody wrote down."""
+    """Bounds on objective - optimum; NaN if there is none, as for a loss without a conjugate."""
     working_sets: list[list[int]]
-    """Their sizes, for each model."""
+    """The sizes of the working sets, for each model."""
     steps: list[int]
     passes: int
 
@@ -87,10 +87,10 @@ def polish(
     rows: Rows, w: np.ndarray, b: np.ndarray, *, loss: Any, penalty: Any, lams: Any = None, intercept: bool = True,
     tol: float = TOLERANCE, passes: int | None = None,
 ) -> Polished:  # fmt: skip
-    """The minimum of phi for each model, from a start w (d, m), b (m,), until violations are at most tol * lam.
+    """Return the minimum of phi for each model, from a start w (d, m), b (m,), until violations are at most tol * lam.
 
-    ``lams``: for each model an L1 weight of its own.  ``passes`` bounds how often the gradient is computed; where it
-    did not suffice ``gaps`` say so.
+    ``lams`` gives each model its own L1 weight.  ``passes`` bounds how often the gradient is computed; if it was too
+    small, ``gaps`` exceed the tolerance.
     """
     own, passes = np.full(len(b), penalty.lam) if lams is None else np.asarray(lams, np.float64), passes or PASSES
     models = [_Model(w[:, q].copy(), float(b[q]), loss, penalty._replace(lam=float(own[q])), intercept)
@@ -119,7 +119,7 @@ def polish(
 
 
 def finish(run: Any, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]], tol: float) -> Answer:
-    """Return the polished answer of a run that has begun; ``rows`` gives rows, y and weights as it learned them."""
+    """Return the polished answer of a run that has begun; ``rows`` yields rows, y and weights as it learned them."""
     answer = run.finish()
     problem, found = run.problem, list[Polished]()
     together = max(1, _MARGINS // max(run.examples, 1))
@@ -149,7 +149,7 @@ def finish(run: Any, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.nd
 
 
 def check_polishable(loss: Any, penalty: Any, conversion: Any) -> None:
-    """Refuse what has no certificate here."""
+    """Raise for a loss, penalty or conversion that has no certificate here."""
     record = penalty.record
     if not loss.curved or loss.couples:
         raise ValueError(
@@ -165,7 +165,7 @@ def check_polishable(loss: Any, penalty: Any, conversion: Any) -> None:
 
 
 def slices(matrix: Matrix, *columns: np.ndarray) -> Iterator[tuple[Any, ...]]:
-    """Rows in memory, and what goes with them, a few at a time; nothing is copied."""
+    """Yield rows in memory, and the columns that belong to them, a few at a time, without copies."""
     rows = max(1, len(matrix) * _NONZEROS // max(int(matrix.indptr[-1] - matrix.indptr[0]), 1))
     for start in range(0, len(matrix), rows):
         here = slice(start, start + rows)
@@ -176,7 +176,7 @@ def slices(matrix: Matrix, *columns: np.ndarray) -> Iterator[tuple[Any, ...]]:
 
 
 class _Model:
-    """One model: where it is, and what the last pass said about it."""
+    """One model of a polish: its weights, and the results of the last pass."""
 
     def __init__(self, w: np.ndarray, b: float, loss: Any, penalty: Any, intercept: bool) -> None:
         self.w, self.b, self.loss, self.penalty, self.intercept = w, b, loss, penalty, intercept
@@ -188,19 +188,19 @@ class _Model:
         self.working_sets: list[int] = []
         self.steps, self.floor, self.creeps = 0, 1e-2, False
         self.f, self.confirmed = np.inf, (np.inf, w, b)
-        """The objective, and where it was lowest in a pass over all rows."""
+        """The objective, and the point where it was lowest in a pass over all rows."""
 
     # ---- a pass ----------------------------------------------------------------------------------------------------
 
     def look(self, part: Part, q: int) -> tuple[np.ndarray, ...]:
-        """Margins, targets and weights of some rows, whose gradient is added to g, not yet divided by n."""
+        """Return margins, targets and weights of some rows, and add their gradient, not yet divided by n, to g."""
         X, y, a = part.matrix, part.targets[:, q], part.weights[:, q]
         p = row_sums.margins(X.indptr, X.indices, X.data, self.w, self.b)
         row_sums.add_gradient(X.indptr, X.indices, X.data, a * derivative(self.loss, p, y), self.g)
         return p, y, a
 
     def looked(self, parts: list[tuple[np.ndarray, ...]]) -> None:
-        """All rows have been."""
+        """Complete a pass over all rows: compute the objective, the gradient and the violations."""
         if not parts:
             raise ValueError("polish has no rows to solve for: all of them are held out, or have a weight of zero.")
         self.p, self.y, a = (np.concatenate(each) for each in zip(*parts, strict=True))
@@ -209,7 +209,7 @@ class _Model:
         self.g /= n
         self.f = self.objective(self.p, self.w)
         best, w, b = self.confirmed
-        if not self.f <= best + 1e-9 * abs(best):  # the rows do not say what their columns did: half of the way back
+        if not self.f <= best + 1e-9 * abs(best):  # the rows contradict their columns: go half of the way back
             self.w, self.b, self.violation = 0.5 * (self.w + w), 0.5 * (self.b + b), np.inf
             return
         self.confirmed = self.f, self.w.copy(), self.b
@@ -218,20 +218,20 @@ class _Model:
         self.violation = max(worst, abs(self.slope_b))
 
     def objective(self, p: np.ndarray, w: np.ndarray, pen: np.ndarray | None = None) -> float:
-        """phi with these margins and weights."""
+        """Return phi with these margins and weights."""
         pen = self.pen if pen is None else pen
         with np.errstate(over="ignore"):
-            loss = (self.share * value(self.loss, p, self.y)).sum()  # a dot would wake the threads of the BLAS
+            loss = (self.share * value(self.loss, p, self.y)).sum()  # a dot product would start the BLAS threads
         return float(loss + (pen * np.abs(w)).sum() + 0.5 * self.rho * np.square(w).sum())
 
     def slopes(self, p: np.ndarray) -> np.ndarray:
-        """Of the mean loss in each row's margin."""
+        """Return the derivatives of the mean loss in each row's margin."""
         return self.share * derivative(self.loss, p, self.y)
 
     def duality_gap(self) -> float:
-        """phi less the dual objective at the slopes, scaled until they are feasible: no less than phi - its minimum.
+        """Return phi less the dual objective at the slopes, scaled to be feasible: at least phi minus its minimum.
 
-        The dual asks that slopes sum to zero where there is an intercept; what is left of their sum counts times b.
+        The dual requires that slopes sum to zero if there is an intercept; the rest of their sum counts times b.
         """
         if self.loss.conjugate is None or not np.isfinite(self.violation):
             return np.nan
@@ -251,7 +251,7 @@ class _Model:
     def choose(self) -> bool:
         """Choose the working set: the support and the largest violators, twice as many columns as the support has.
 
-        Whether some are new; where none is, the columns at hand stay.
+        Return whether some columns are new; if none is, the current columns stay.
         """
         inside = np.flatnonzero(self.w)
         room = max(_LEAST_COLUMNS - inside.size, inside.size)
@@ -266,16 +266,16 @@ class _Model:
         return not self.knows
 
     def places(self) -> np.ndarray:
-        """For each column its number among those chosen, -1 where it is not."""
+        """Return for each column its position among the chosen ones, -1 if it is not chosen."""
         place = np.full(self.w.size, -1, np.int32)
         place[self.chosen] = np.arange(self.chosen.size)
         return place
 
     def solve(self, least: float) -> None:
-        """Newton steps in the columns chosen, until violations are well below those of the last pass.
+        """Make Newton steps in the chosen columns, until violations are well below those of the last pass.
 
-        Where the loss is flat its curvature is raised to a floor, which rises when a step was too long and falls when
-        it was not: a saturated row says nothing about how far the model holds.
+        Where the loss is flat, its curvature is raised to a floor.  The floor rises after a step that was too long and
+        falls otherwise: a saturated row does not indicate how far the model is valid.
         """
         columns = self.columns
         columns.forget()
@@ -306,7 +306,7 @@ class _Model:
             else:
                 break
             self.floor = max(self.floor / 4.0, 1e-12) if length == 1.0 else min(self.floor * 4.0, 1.0)
-            if length < 1.0:  # far away: no work on one quadratic model is worth much
+            if length < 1.0:  # far from the optimum: it is not worth solving one quadratic model exactly
                 columns.creeps, before = False, 0.0
             w, b, p, f = at[:-1], float(at[-1]), p + length * dp, f_at
             self.steps += 1
@@ -316,8 +316,8 @@ class _Model:
 class _Columns:
     """The columns of a working set, and the minimum of a quadratic model in them.
 
-    By sweeps of coordinate descent over the columns; where these creep, because columns are much alike, on the Gram
-    matrix, if that has a size for it.
+    The minimum is found by sweeps of coordinate descent over the columns.  If these converge slowly, because columns
+    are similar, the Gram matrix is used instead, if it is not too large.
     """
 
     def __init__(self, rows: Matrix, creeps: bool) -> None:
@@ -330,15 +330,17 @@ class _Columns:
         self.G: np.ndarray | None = None
 
     def forget(self) -> None:
-        """The Gram matrix of another point is too far off."""
+        """Drop the Gram matrix, which belongs to another point."""
         self.G = None
 
     def minimum(
         self, c: np.ndarray, h: np.ndarray, q: np.ndarray, now: np.ndarray, pen: np.ndarray, rho: float, tol: float,
         intercept: bool,
     ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-        """argmin <q, new - now> + 1/2 (new - now)^T (X^T diag(h) X + rho) (new - now) + sum_j pen_j |new_j|, the last
-        feature the intercept's, and the margins' change."""
+        """Return the minimum of the quadratic model, with the intercept as last feature, and the change of the margins.
+
+        The model is <q, new - now> + 1/2 (new - now)^T (X^T diag(h) X + rho) (new - now) + sum_j pen_j |new_j|.
+        """
         new, k = now.copy(), self.k
         if not (self.creeps and self.fits):
             slopes, D = c.copy(), np.append(np.full(k, rho), 0.0)
@@ -357,7 +359,7 @@ class _Columns:
 
 
 def _look(rows: Rows, models: list[_Model], which: list[_Model]) -> None:
-    """One pass: what every model of ``which`` wants to know."""
+    """Make one pass over the rows for all models of ``which``."""
     numbers = [q for q, model in enumerate(models) if model in which]
     found: dict[int, list[tuple[np.ndarray, ...]]] = {q: [] for q in numbers}
     for q in numbers:
@@ -370,7 +372,7 @@ def _look(rows: Rows, models: list[_Model], which: list[_Model]) -> None:
 
 
 def _copy_columns(rows: Rows, models: list[_Model]) -> None:
-    """Another pass, where models want to have the rows in the columns that they have chosen."""
+    """Copy the chosen columns of these models in another pass over the rows."""
     if not models:
         return
     found: list[list[Matrix]] = [[] for _ in models]

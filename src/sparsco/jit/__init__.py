@@ -1,1 +1,1 @@
-"""Compiled code: the compile pipeline, calls that a record's type decides, the disk cache, lanes, SIMD."""
+"""Compiled code: the compile pipelines, dispatch by a record's type, the disk cache, lanes, SIMD."""

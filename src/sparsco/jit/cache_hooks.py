@@ -1,6 +1,6 @@
 """The parts of numba's internals that the disk cache of kernels uses, with either pipeline.
 
-They are the same from numba 0.61 to 0.68.  Where a later version differs, this module is the place for both ways.
+They are the same from numba 0.61 to 0.68.  If a later version differs, this module is the place for both variants.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from numba.misc.appdirs import AppDirs
 
 
 def key_of(cache: Any, signature: Any, codegen: Any) -> Any:
-    """Return what compiled code depends on: signature, processor, bytecode of the function ``cache._py_func``."""
+    """Return the key of compiled code: signature, processor, bytecode of the function ``cache._py_func``."""
     return FunctionCache._index_key(cache, signature, codegen)
 
 
 def start_runtime(target_context: Any) -> None:
-    """Start what compiled code needs to run, not all that the compiler needs: that takes a fifth of a second."""
+    """Start the runtime of compiled code, not the whole compiler, which takes a fifth of a second."""
     rtsys.initialize(target_context)
 
 

@@ -1,8 +1,9 @@
-"""Records into compiled code: the one mechanism by which a loss or a penalty reaches a kernel.
+"""Dispatch of records in compiled code: the only mechanism by which a loss or a penalty reaches a kernel.
 
-A *part* is a ``NamedTuple`` record whose functions live on its class (``Logistic.derivative``).  A function declared
-with :func:`dispatched` calls the method of the same name: in plain Python at run time, inside a compiled kernel at
-compile time, by the record's type.  The record's values stay run-time data, so a new ``lam`` compiles nothing.
+A *part* is a ``NamedTuple`` record whose functions are on its class (``Logistic.derivative``).  A function declared
+with :func:`dispatched` calls the method of the same name.  In plain Python this happens at run time, inside a compiled
+kernel at compile time, by the record's type.  The record's values stay run-time data, so a new ``lam`` needs no
+compilation.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _ELSE = "every process compiles it anew, which takes seconds; install an older n
 _ANEW = "every process compiles it anew, which takes seconds; set NUMBA_CACHE_DIR to a folder that can be written to."
 
 U = np.uint64
-"""Unsigned index: numba leaves out the test for negative indices, which costs 60% in a sparse kernel."""
+"""The type of unsigned indices: numba then omits the test for negative indices, which costs 60% in a sparse kernel."""
 
 
 def dispatched(stub: Callable[..., Any], *default: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,13 +54,15 @@ def dispatched(stub: Callable[..., Any], *default: Callable[..., Any]) -> Callab
 
 
 def optional(stub: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, where a class that lacks the method means what ``stub`` itself says."""
+    """Make ``stub`` dispatched, and use ``stub`` itself as the default for a class that lacks the method."""
     return dispatched(stub, stub)
 
 
 def constant(stub: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for a number that the class alone decides: kernels know it before they are compiled, and drop branches
-    that never come."""
+    """Make ``stub`` dispatched, for a number that depends on the record's class alone.
+
+    Kernels get the number before they are compiled, and drop the branches that it excludes.
+    """
     call = optional(stub)
     CONSTANTS.add(call)
     return call
@@ -79,19 +82,19 @@ def _is_ours(argument: Any) -> bool:
 
 
 class _Cache:
-    """Compiled code of one function on disk: a file for each signature, in a folder for each version of our sources.
+    """The compiled code of one function on disk: a file per signature, in a folder per version of our sources.
 
-    There is no index that processes could overwrite for each other.  A file is a SHA-256 and what it is of, so that
-    damaged code is never run.  Any trouble with the cache means compiling, with one warning in a process.  numba calls
-    the methods without an underscore, and reads ``cache_path``.
+    There is no index that processes could overwrite for each other.  A file is a SHA-256 and the data it covers, so
+    that damaged code is never run.  Any problem with the cache leads to compilation, with one warning per process.
+    numba calls the methods without an underscore, and reads ``cache_path``.
     """
 
     cache_path = None
     warned: ClassVar[set[str]] = set()
-    """Kinds of trouble that were reported."""
+    """The kinds of problems that were reported."""
 
     def __init__(self, py_func: Any) -> None:
-        from . import cache_hooks  # here, since an unknown numba may lack them
+        from . import cache_hooks  # imported here, since an unknown numba may lack the internals
 
         self._py_func, self.hooks = py_func, cache_hooks
         if not os.path.exists(py_func.__code__.co_filename):
@@ -99,14 +102,14 @@ class _Cache:
         self.folder = Path(_cache_root(cache_hooks.users_folder()), f"{PACKAGE}-{kernels_hash()}")
 
     def place(self, key: Any) -> Path:
-        """Return the path of a signature's file: another for each version of Python and numba, and each pipeline."""
+        """Return the path of a signature's file; it differs for each version of Python and numba, and each pipeline."""
         function, compiler = self._py_func, (sys.version_info[:2], numba.__version__, OPTIONS.pipeline)
         name = f"{function.__module__}.{function.__name__}"
         what = repr((function.__qualname__, function.__code__.co_firstlineno, *compiler, key))
         return self.folder / f"{name}.{hashlib.sha256(what.encode()).hexdigest()[:24]}.nbc"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return what was compiled for a signature, None where there is nothing that can be used."""
+        """Return the compiled code for a signature, or None if there is none that can be used."""
         try:
             self.hooks.start_runtime(target_context)
             key = self.hooks.key_of(self, sig, target_context.codegen())
@@ -125,7 +128,7 @@ class _Cache:
             return self._warn("damaged", f"{path} cannot be used ({error}): it is compiled anew and replaced.")
 
     def save_overload(self, sig: Any, cres: Any) -> None:
-        """Keep what was compiled for a signature, if that is possible."""
+        """Save the compiled code for a signature, if that is possible."""
         try:
             if not self.hooks.can_be_kept(cres):
                 return
@@ -145,7 +148,7 @@ class _Cache:
         """Do nothing."""
 
     def flush(self) -> None:
-        """Do nothing: sources that change have another folder."""
+        """Do nothing: changed sources use another folder."""
 
     def _warn_useless(self, error: Exception) -> None:
         reason = getattr(error, "strerror", None) or error
@@ -167,11 +170,11 @@ def _cache_root(users_folder: str) -> str:
 
 
 def _raised_by_handler(error: BaseException) -> BaseException:
-    """Return what a signal handler raised in a call that ended with a SystemError, the error itself if none did.
+    """Return the exception of a signal handler in a call that ended with a SystemError, or the error itself.
 
-    Arrays that a kernel returns are made by numba's C code, which calls Python.  A signal that came while the kernel
-    ran is handled there, and what its handler raises is not looked for: Ctrl-C becomes the cause of "returned a result
-    with an exception set".
+    Arrays that a kernel returns are made by numba's C code, which calls Python.  A signal that arrived while the kernel
+    ran is handled there, and the exception of its handler is not checked.  Ctrl-C then becomes the cause of "returned a
+    result with an exception set".
     """
     while isinstance(error, SystemError) and error.__cause__ is not None:
         error = error.__cause__
@@ -179,10 +182,10 @@ def _raised_by_handler(error: BaseException) -> BaseException:
 
 
 class Kernel:
-    """A compiled function that is cached on disk, except when a record of the user's takes part.
+    """A compiled function that is cached on disk, except for calls with a record of the user.
 
-    A user's record in the disk cache would be served stale after an edit, and would break every process that cannot
-    import the user's module: such calls go through a twin that is compiled anew in each process.
+    A user's record in the disk cache would be stale after an edit, and would fail in every process that cannot import
+    the user's module.  Such calls use a second version that is compiled again in each process.
     """
 
     plain = False
@@ -193,10 +196,10 @@ class Kernel:
 
     @functools.cached_property
     def cached(self) -> Any:
-        """What is compiled with our own records; made when first needed, as a process needs a few kernels of many."""
+        """Return the version compiled with our own records, on first use: a process needs few kernels of many."""
         is_ours = is_ours_by_module(self.py_func)
         compiled = njit(**OPTIONS.allocating if self.allocates or not is_ours else OPTIONS.kernel)(self.py_func)
-        if is_ours:  # the cache is keyed by our sources, which do not know a user's function
+        if is_ours:  # the cache is keyed by our sources, which do not include a user's function
             try:
                 compiled._cache = _Cache(self.py_func)
             except OSError as error:
@@ -207,7 +210,7 @@ class Kernel:
 
     @functools.cached_property
     def uncached(self) -> Any:
-        """The twin."""
+        """Return the version that is not cached on disk."""
         return njit(**OPTIONS.allocating)(self.py_func)
 
     def __call__(self, *args: Any) -> Any:
@@ -224,7 +227,7 @@ class Kernel:
 
 @contextlib.contextmanager
 def plain_python() -> Iterator[None]:
-    """Inside, every kernel runs as the plain Python it is written in: slow, nothing compiled, the same results."""
+    """Run every kernel inside this context as plain Python: slow, without compilation, with the same results."""
     before, Kernel.plain = Kernel.plain, True
     try:
         yield
@@ -233,19 +236,23 @@ def plain_python() -> Iterator[None]:
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
-    """Compile ``function`` on first use; ``.py_func`` is the same function in plain Python.  Arrays come from outside:
-    code that counts references to them is left out."""
+    """Compile ``function`` on first use; ``.py_func`` is the same function in plain Python.
+
+    All arrays come from outside, so code that counts references to them is omitted.
+    """
     return Kernel(function, allocates=False)
 
 
 def allocating_kernel(function: Callable[..., Any]) -> Kernel:
-    """One that makes arrays itself."""
+    """Compile ``function`` on first use, for a function that allocates arrays."""
     return Kernel(function, allocates=True)
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A helper: itself in plain Python, compiled where a kernel calls it.  It returns no array: it may be
-    called by kernels that count references and by others."""
+    """Return a helper function unchanged, and register it for compilation inside kernels that call it.
+
+    It must not return an array: both kernels that count references and kernels that do not may call it.
+    """
 
     @overload(function, strict=False, jit_options=OPTIONS.inner)
     def _compiled(*args: Any) -> Any:

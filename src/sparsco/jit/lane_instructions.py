@@ -1,7 +1,7 @@
-"""Lanes in compiled code: each function of ``lane_values`` as a few instructions where it is called.
+"""Lanes in compiled code: each function of ``lane_values`` as a few instructions at the place of its call.
 
-Nothing has to be compiled for these functions.  No operation may be fused with another or reordered, so that a lane has
-the same bits whatever runs beside it.
+These functions need no compilation of their own.  No operation may be fused with another or reordered, so that a lane
+has the same bits independent of the lanes beside it.
 """
 
 from __future__ import annotations
@@ -54,8 +54,11 @@ from .lane_values import (
 
 
 def register(function: Any, type_of: Callable[..., Any], emit: Callable[..., Any], *kinds: Any) -> None:
-    """Tell numba: ``type_of(*types)`` is the signature (None: not for us), ``emit(context, builder, sig, values)``
-    the code, for calls whose signature matches ``kinds`` (default: every call)."""
+    """Register a function with numba, for calls whose signature matches ``kinds`` (default: every call).
+
+    ``type_of(*types)`` returns the signature, or None for other types; ``emit(context, builder, sig, values)`` returns
+    the code.
+    """
 
     class Template(AbstractTemplate):
         metadata = {"target": "cpu"}
@@ -68,7 +71,7 @@ def register(function: Any, type_of: Callable[..., Any], emit: Callable[..., Any
 
 
 def _common(*args: Any) -> Any:
-    """The type in which values meet: a Vec if there is one, else float64; None for anything but numbers."""
+    """Return the common type of values: a Vec if there is one, else float64; None if some are not numbers."""
     vecs = [arg for arg in args if isinstance(arg, Vec)]
     kind = vecs[0] if vecs else types.float64
     return kind if all(arg == kind or isinstance(arg, types.Number) for arg in args) else None
@@ -80,7 +83,7 @@ def _vecs(*args: Any) -> Any:
 
 
 def _maps(function: Any, emit: Callable[..., Any], common: Any = _common, *kinds: Any) -> None:
-    """A function from values to a value of their common type."""
+    """Register a function from values to a value of their common type."""
 
     def type_of(*args: Any) -> Any:
         kind = common(*args)
@@ -100,8 +103,10 @@ _maps(operator.neg, lambda builder, a: builder.fneg(a), _vecs, Vec)
 
 
 def _selects(function: Any, symbol: str) -> None:
-    """The one of two for which the comparison with the other holds.  numba's own min and max cost 30 ms of compilation
-    for every type they meet."""
+    """Register a function that returns the operand for which the comparison with the other holds.
+
+    numba's own min and max cost 30 ms of compilation for every type.
+    """
 
     def type_of(a: Any, b: Any) -> Any:
         kind = a if a == b and isinstance(a, types.Integer) else _common(a, b)
@@ -187,7 +192,7 @@ def _emit_lane(context: Any, builder: Any, sig: Any, values: Any) -> Any:
 
 
 def _as_double(builder: Any, kind: Any, value: Any) -> Any:
-    """A number of single lanes as a float64; of others as it is."""
+    """Return a number of float32 lanes as a float64; other numbers unchanged."""
     return builder.fpext(value, REAL[64]) if _is_single(kind) else value
 
 
@@ -206,7 +211,7 @@ def _type_reduced(value: Any) -> Any:
 
 
 def _reduces(function: Any, pair: Callable[..., Any]) -> None:
-    """A function from all lanes to one number, pairs of halves at a time: the order never changes."""
+    """Register a reduction of all lanes to one number, pairs of halves at a time, in a fixed order."""
 
     def emit(context: Any, builder: Any, sig: Any, values: Any) -> Any:
         (value,), index = values, ir.IntType(32)
@@ -243,7 +248,7 @@ def _type_pack(array: Any, at: Any, value: Any, mask: Any) -> Any:
 
 
 _COMPRESSES = binding.get_host_cpu_features().get("avx512vl", False) and binding.llvm_version_info >= (19,)
-"""Whether the machine packs in one instruction, and LLVM has a name for it: that of numba 0.61 has none."""
+"""Whether the machine packs in one instruction and LLVM has a name for it; that of numba 0.61 has none."""
 
 
 def _emit_pack(context: Any, builder: Any, sig: Any, values: Any) -> Any:
@@ -253,7 +258,7 @@ def _emit_pack(context: Any, builder: Any, sig: Any, values: Any) -> Any:
         builder.store(value, start)
         return context.get_dummy_value()
     size = min(sig.args[2].m, 8 if _COMPRESSES else 1)
-    for k in range(0, sig.args[2].m, size):  # what is left out is overwritten by the next
+    for k in range(0, sig.args[2].m, size):  # the next piece overwrites the lanes that are left out
         piece, here = (shuffled(builder, each, each, range(k, k + size)) for each in (value, mask))
         if size > 1:
             kind = ir.FunctionType(piece.type, [piece.type, here.type, piece.type])
@@ -314,7 +319,7 @@ register(gather, _type_gather, _emit_gather)
 
 
 _TOGETHER = 8
-"""Numbers in the largest register."""
+"""The numbers in the largest register."""
 
 
 def _type_fetch(array: Any, at: Any, which: Any) -> Any:
@@ -324,8 +329,10 @@ def _type_fetch(array: Any, at: Any, which: Any) -> Any:
 
 
 def _emit_fetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    """Stretches of all lanes, then fields by lane: neighbours are put together, field by field, and the fields cut in
-    half wherever they would not fit into a register."""
+    """Return the code that loads a stretch for each lane and transposes it to fields by lane.
+
+    Neighbours are joined field by field; the fields are split in half wherever they would not fit into a register.
+    """
     data, at, kind = context.make_array(sig.args[0])(context, builder, values[0]).data, values[1], sig.args[1]
     fields, word = class_of(sig.args[2]).fields, ir.IntType(64)
     if not isinstance(kind, Vec):
@@ -338,7 +345,7 @@ def _emit_fetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     for k in range(kind.m):
         start = builder.gep(data, [builder.extract_element(places, ir.Constant(ir.IntType(32), k))])
         groups.append([(builder.load(builder.bitcast(start, stretch.as_pointer()), align=8), list(fields))])
-    lanes = 1  # in each group, whose vectors hold some fields: where the first lane of each field is
+    lanes = 1  # in each group, whose vectors hold some fields: the position of the first lane of each field
     while len(groups) > 1:
         merged = []
         for low, high in zip(groups[::2], groups[1::2], strict=True):
@@ -358,7 +365,7 @@ def _emit_fetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
 
 
 def shuffled(builder: Any, a: Any, b: Any, order: Sequence[int]) -> Any:
-    """Numbers of two vectors in this order, those of the second counted on from those of the first."""
+    """Return the numbers of two vectors in this order; those of the second are numbered after those of the first."""
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(order)), list(order)))
 
 
@@ -376,7 +383,7 @@ def _value_type(lanes: Any) -> Any:
 
 
 def _is_memory(array: Any, kind: Any) -> bool:
-    """Return whether values of the kind can lie in the array; single lanes, never converted, only in float64."""
+    """Return whether the array can hold values of this kind; float32 lanes, which are not converted, need float64."""
     is_flat = isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"
     return is_flat and isinstance(array.dtype, types.Float) and (array.dtype.bitwidth == 64 or not _is_single(kind))
 
@@ -402,7 +409,7 @@ def _type_store(lanes: Any, array: Any, at: Any, value: Any) -> Any:
 
 
 def _address(context: Any, builder: Any, sig: Any, values: Any, kind: Any) -> tuple[Any, Any, int]:
-    """Pointer to ``array[at]``, the type of what lies there, and its alignment: no more than a number's."""
+    """Return a pointer to ``array[at]``, the type stored there, and its alignment, at most that of one number."""
     array = context.make_array(sig.args[1])(context, builder, values[1])
     stored = REAL[32] if _is_single(kind) else array.data.type.pointee
     align = sig.args[1].dtype.bitwidth // 8
@@ -458,7 +465,7 @@ def _emit_room(context: Any, builder: Any, sig: Any, values: Any) -> Any:
 
 
 def emit_prefetch(builder: Any, pointer: Any, nearness: int = 3) -> None:
-    """Fetch the line at the pointer: to be read, data; into the nearest cache (3) or the one behind it (2)."""
+    """Emit a prefetch of the line at the pointer, for reading, into the first-level (3) or second-level (2) cache."""
     byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
     function = get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
@@ -467,7 +474,7 @@ def emit_prefetch(builder: Any, pointer: Any, nearness: int = 3) -> None:
 
 
 def _type_prefetch(array: Any, at: Any) -> Any:
-    is_row = isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"  # of anything: it is not read
+    is_row = isinstance(array, types.Array) and array.ndim == 1 and array.layout == "C"  # of any type, never read
     return signature(types.none, array, types.uint64) if is_row and isinstance(at, types.Integer) else None
 
 

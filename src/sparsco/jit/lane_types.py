@@ -13,7 +13,7 @@ from numba.extending import lower_cast, models, register_model
 
 
 class Vec(types.Type):
-    """m numbers of 64 or 32 bits; a plain number becomes one, the same in each lane, wherever the two meet."""
+    """The type of m numbers of 64 or 32 bits; a plain number is broadcast to all lanes where the two are combined."""
 
     def __init__(self, m: int, bits: int = 64) -> None:
         self.m, self.bits = m, bits
@@ -27,7 +27,7 @@ class Vec(types.Type):
 
 
 class Mask(types.Type):
-    """What a comparison of :class:`Vec` gives."""
+    """The type of the result of a comparison of :class:`Vec`."""
 
     def __init__(self, m: int, bits: int) -> None:
         self.m, self.bits = m, bits
@@ -56,7 +56,7 @@ def _splat(context: Any, builder: Any, source: Any, target: Any, value: Any) -> 
 
 
 def repeated(builder: Any, value: Any, m: int) -> Any:
-    """The same number in each lane."""
+    """Return a vector with the same number in each lane."""
     one = ir.Constant(ir.VectorType(value.type, 1), ir.Undefined)
     one = builder.insert_element(one, value, ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), m), [0] * m))
@@ -70,7 +70,7 @@ def constant(kind: Any, value: float) -> Any:
 
 
 def bits_of(kind: Any) -> int:
-    """64 or 32, of a number or a vector of them."""
+    """Return 64 or 32, the bits of a number or of the numbers in a vector."""
     return 64 if getattr(kind, "element", kind) == REAL[64] else 32
 
 
@@ -88,8 +88,11 @@ def emit_signed(builder: Any, magnitude: Any, sign: Any) -> Any:
 
 
 class _Exp(NamedTuple):
-    """Constants of an exponential: log 2 in two parts, the first short enough to be multiplied without rounding; bits
-    of the mantissa; terms of the series; beyond which arguments it is infinite or zero."""
+    """The constants of an exponential.
+
+    They are log 2 in two parts, the first short enough to be multiplied without rounding; the bits of the mantissa; the
+    terms of the series; and the arguments beyond which the result is infinite or zero.
+    """
 
     log2: tuple[float, float]
     mantissa: int
@@ -105,10 +108,10 @@ _EXP = {
 
 
 def emit_exp(builder: Any, x: Any) -> Any:
-    """exp(x) = 2^k exp(r) with x = k log 2 + r: within one unit in the last place.
+    """Emit exp(x) = 2^k exp(r) with x = k log 2 + r, accurate to one unit in the last place.
 
-    A library's exp would differ between one lane and several.  exp(r) = 1 + (r + r^2 t(r)) for
-    |r| <= log(2) / 2, where t is a Taylor series, summed by Estrin's scheme since everything waits for it.
+    A library's exp would differ between one lane and several.  exp(r) = 1 + (r + r^2 t(r)) for |r| <= log(2) / 2, where
+    t is a Taylor series.  It is summed by Estrin's scheme, since its latency matters most.
     """
 
     def number(value: float) -> Any:
@@ -143,6 +146,6 @@ def emit_exp(builder: Any, x: Any) -> Any:
         for exponent in (half, builder.sub(whole, half))
     )
     result = builder.fmul(fma(small, first, first), second)
-    # far out k does not fit; NaN passes, as no comparison holds for it
+    # for very large |x|, k does not fit; NaN passes, as no comparison holds for it
     result = builder.select(builder.fcmp_ordered(">", x, number(most)), number(math.inf), result)
     return builder.select(builder.fcmp_ordered("<", x, number(least)), number(0.0), result)

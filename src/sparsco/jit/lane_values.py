@@ -1,12 +1,13 @@
 """Lanes in plain Python: m models side by side in one kernel, written as if there were one.
 
-A value in a kernel is a float64 when there is one model and a vector of m of them when there are several, or of m
-float32 where the lanes are single.  The functions here are the whole vocabulary that kernels, losses and penalties
-use on such values besides ``+ - * / abs``, comparisons, and ``& |`` between those.  In plain Python several lanes are a
-NumPy array; compiled they are one LLVM vector, which the compiler cuts into machine registers.
+A value in a kernel is a float64 for one model, and a vector of m of them for several, or of m float32 where the lanes
+are *single*.  The functions here are all that kernels, losses and penalties use on such values besides
+``+ - * / abs``, comparisons, and ``& |`` between those.  In plain Python several lanes are a NumPy array.  Compiled
+they are one LLVM vector, which the compiler splits into machine registers.
 
-Memory is float64 throughout: single lanes lie two to a number, so that counts and clocks beside them keep their digits.
-A plain number that meets single lanes is rounded first; what leaves them (``lane``, ``total``) is a float64 again.
+Memory is float64 throughout: two single lanes share one number, so that counts and clocks beside them keep their
+digits.  A plain number that is combined with single lanes is rounded first.  Results that leave the lanes (``lane``,
+``total``) are float64 again.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ SINGLE = (
 
 
 def lanes_for(m: int, single: bool = False) -> Any:
-    """The smallest record with at least ``m`` lanes; more models than the widest has are the caller's to cut."""
+    """Return the smallest record with at least ``m`` lanes; the caller splits more models than the widest has."""
     for record in SINGLE if single else WIDTHS:
         if m <= record.m:
             return record()
@@ -58,17 +59,17 @@ def lanes_for(m: int, single: bool = False) -> Any:
 
 
 def width(lanes: Any) -> int:
-    """The number of lanes, a constant of the compiled kernel."""
+    """Return the number of lanes, a constant of the compiled kernel."""
     return type(lanes).m
 
 
 def room(lanes: Any) -> int:
-    """How many float64 a value takes in memory, a constant of the compiled kernel: m, of single lanes half of it."""
+    """Return how many float64 a value takes in memory, a constant of the compiled kernel: m, or m / 2 if single."""
     return type(lanes).m * type(lanes).bits // 64
 
 
 class Singles(np.ndarray):
-    """Single lanes in plain Python: what meets them is rounded to float32 first, as in compiled code."""
+    """Single lanes in plain Python: operands are rounded to float32 first, as in compiled code."""
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         if "out" in options:
@@ -78,23 +79,23 @@ class Singles(np.ndarray):
 
 
 def _like(value: Any, *others: Any) -> Any:
-    """The value as single lanes where one of the others has them, else as float64."""
+    """Return the value as single lanes if one of the others has them, else as float64."""
     is_single = any(isinstance(each, Singles) for each in others)
     return np.asarray(value, np.float32).view(Singles) if is_single else np.asarray(value, np.float64)[()]
 
 
 def packed(lanes: Any, values: np.ndarray) -> np.ndarray:
-    """Numbers, the last axis by lane, as they lie in a kernel's memory."""
+    """Return numbers, by lane in the last axis, in the memory format of a kernel."""
     return values.astype(np.float32).view(np.float64) if type(lanes).bits == 32 else values
 
 
 def unpacked(lanes: Any, memory: np.ndarray) -> np.ndarray:
-    """The same memory, the last axis by lane: a view."""
+    """Return a view of a kernel's memory, by lane in the last axis."""
     return memory.view(np.float32) if type(lanes).bits == 32 else memory
 
 
 def load(lanes: Any, array: np.ndarray, at: Any) -> Any:
-    """The m values that start at ``array[at]``: a copy, whatever is stored there later."""
+    """Return a copy of the m values that start at ``array[at]``."""
     memory = array[at : at + room(lanes)]
     if type(lanes).bits == 32:
         return memory.copy().view(np.float32).view(Singles)
@@ -102,7 +103,7 @@ def load(lanes: Any, array: np.ndarray, at: Any) -> Any:
 
 
 def of_row(lanes: Any, array: np.ndarray, k: Any) -> Any:
-    """Value number k of an array of them; of an array with one column its number k, the same for all lanes."""
+    """Return value number k of an array of values; for an array with one column, its number k in all lanes."""
     if array.ndim == 1:
         return load(lanes, array, k * room(lanes))
     values = np.full(type(lanes).m, array[k, 0])
@@ -115,37 +116,39 @@ def store(lanes: Any, array: np.ndarray, at: Any, value: Any) -> None:
 
 
 def spell(lanes: Any, array: np.ndarray, at: Any, value: Any) -> None:
-    """Write the m values to ``array[at:]`` as float64, one number each, for those who are not kernels."""
+    """Write the m values to ``array[at:]`` as float64, one number each, for code outside kernels."""
     array[at : at + type(lanes).m] = value
 
 
 def prefetch(array: np.ndarray, at: Any) -> None:
-    """Ask for the cache line of ``array[at]``, which will be read soon; nothing else happens."""
+    """Prefetch the cache line of ``array[at]``, which will be read soon, without any other effect."""
 
 
 def prefetch_wide(array: np.ndarray, at: Any) -> None:
-    """The same for a line of a cell that has several: only as near as the second-level cache, since few requests of the
-    first can be under way at a time."""
+    """Prefetch one line of a cell that has several, into the second-level cache only.
+
+    Few requests of the first-level cache can be pending at a time.
+    """
 
 
 def lane(value: Any, k: Any) -> Any:
-    """Lane ``k`` of a value or of a comparison."""
+    """Return lane ``k`` of a value or of a comparison."""
     one = value[k] if isinstance(value, np.ndarray) else value
     return np.float64(one) if isinstance(value, Singles) else one
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
-    """``a`` where the condition holds, ``b`` elsewhere, lane by lane."""
+    """Return ``a`` where the condition holds, ``b`` elsewhere, lane by lane."""
     return _like(np.where(condition, a, b) if isinstance(condition, np.ndarray) else a if condition else b, a, b)
 
 
 def minimum(a: Any, b: Any) -> Any:
-    """The smaller one, lane by lane; ``b`` where they do not compare.  Of two whole numbers a whole number."""
+    """Return the smaller one, lane by lane; ``b`` where they do not compare.  Whole numbers give a whole number."""
     return (a if a < b else b) if _are_whole(a, b) else where(a < b, a, b)
 
 
 def maximum(a: Any, b: Any) -> Any:
-    """The larger one, lane by lane; ``b`` where they do not compare.  Of two whole numbers a whole number."""
+    """Return the larger one, lane by lane; ``b`` where they do not compare.  Whole numbers give a whole number."""
     return (a if a > b else b) if _are_whole(a, b) else where(a > b, a, b)
 
 
@@ -154,24 +157,24 @@ def _are_whole(a: Any, b: Any) -> bool:
 
 
 def exp(a: Any) -> Any:
-    """The exponential, lane by lane; infinity where it is too large, and never a complaint."""
+    """Return the exponential, lane by lane; infinity where it overflows, without a warning."""
     with np.errstate(over="ignore"):
         return np.exp(_like(a, a))
 
 
 def sqrt(a: Any) -> Any:
-    """The square root, lane by lane; NaN below zero, and never a complaint."""
+    """Return the square root, lane by lane; NaN below zero, without a warning."""
     with np.errstate(invalid="ignore"):
         return np.sqrt(_like(a, a))
 
 
 def signed(magnitude: Any, sign: Any) -> Any:
-    """``magnitude`` with the sign of ``sign``, and 0 where ``sign`` is 0."""
+    """Return ``magnitude`` with the sign of ``sign``, and 0 where ``sign`` is 0."""
     return where(sign != 0.0, np.copysign(magnitude, _like(sign, magnitude, sign)), 0.0)
 
 
 def turned(magnitude: Any, sign: Any) -> Any:
-    """``magnitude`` with the sign of ``sign``, a zero's own too: for kernels in which a zero there means nothing."""
+    """Return ``magnitude`` with the sign of ``sign``, also of a zero; for kernels where a zero does not matter."""
     return np.copysign(magnitude, _like(sign, magnitude, sign))
 
 
@@ -179,23 +182,25 @@ LEAST = {64: 1e-300, 32: 1e-30}
 
 
 def least(value: Any) -> Any:
-    """Next to nothing for the value's kind: what is divided by where there is nothing yet, so that it stays finite."""
+    """Return a tiny number of the value's kind, a divisor in place of zero that keeps the quotient finite."""
     return LEAST[32 if isinstance(value, Singles) else 64]
 
 
 def floor(a: Any) -> Any:
-    """The largest whole number that is not above it, lane by lane."""
+    """Return the largest whole number that is not above the value, lane by lane."""
     return np.floor(_like(a, a))
 
 
 def gather(array: np.ndarray, at: Any) -> Any:
-    """The numbers of ``array``, read flat, at whole numbers, lane by lane."""
+    """Return the numbers of ``array``, flattened, at whole-number positions, lane by lane."""
     return _like(array.reshape(-1)[np.asarray(at, np.int64)], at)
 
 
 def fetch(array: np.ndarray, at: Any, which: Any) -> tuple[Any, ...]:
-    """For each lane some of the numbers from ``array[at]`` on: a value for each of the ``fields`` of the record
-    ``which``.  Compiled a lane reads all of them at once, a stretch of 2, 4, 8, ... that must lie in the array."""
+    """Return for each lane some of the numbers from ``array[at]`` on: one value per field of the record ``which``.
+
+    In compiled code a lane reads them all at once, as a stretch of 2, 4, 8, ... numbers that must lie in the array.
+    """
     return tuple(gather(array, at + float(field)) for field in type(which).fields)
 
 
@@ -205,33 +210,35 @@ def anyof(mask: Any) -> Any:
 
 
 def count(mask: Any) -> Any:
-    """In how many lanes the condition holds."""
+    """Return the number of lanes in which the condition holds."""
     return np.uint64(np.count_nonzero(mask))
 
 
 def pack(array: np.ndarray, at: Any, value: Any, mask: Any) -> None:
-    """Write the lanes in which the condition holds to ``array[at:]``, one after the other; there must be room for all,
-    since what follows them may be overwritten."""
+    """Write the lanes in which the condition holds to ``array[at:]``, one after the other.
+
+    The array must have room for all lanes, since the numbers after the written ones may be overwritten.
+    """
     array[at : at + count(mask)] = np.atleast_1d(value)[np.atleast_1d(mask)]
 
 
 def numbered(lanes: Any) -> Any:
-    """0, 1, 2, ..., lane by lane."""
+    """Return 0, 1, 2, ..., lane by lane."""
     return np.arange(type(lanes).m, dtype=np.float64) if type(lanes).m > 1 else 0.0
 
 
 def total(value: Any) -> Any:
-    """The sum over all lanes; of an array over its last axis, which stays."""
+    """Return the sum over all lanes; for an array over its last axis, which stays."""
     return _halved(value, lambda a, b: a + b)
 
 
 def largest(value: Any) -> Any:
-    """The largest of all lanes; of an array over its last axis, which stays."""
+    """Return the largest of all lanes; for an array over its last axis, which stays."""
     return _halved(value, maximum)
 
 
 def _halved(value: Any, pair: Callable[..., Any]) -> Any:
-    """All lanes in one: the lower half with the upper half, then again; the middle one of an odd number waits."""
+    """Return all lanes reduced to one: the lower half with the upper half, repeatedly; an odd middle lane waits."""
     while isinstance(value, np.ndarray) and (m := value.shape[-1]) > 1:
         half = (m + 1) // 2
         paired = pair(value[..., : m - half], value[..., half:])

@@ -1,7 +1,7 @@
-"""Lanes: the vocabulary of values in a kernel, in plain Python and in compiled code.
+"""Lanes: the functions on values in a kernel, in plain Python and in compiled code.
 
 ``lane_values`` holds the functions as plain Python; importing ``lane_instructions`` makes them instructions of compiled
-kernels.  Import them from here, so that both are there.
+kernels.  Import them from this module, so that both are loaded.
 """
 
 from .lane_instructions import emit_prefetch, register, shuffled

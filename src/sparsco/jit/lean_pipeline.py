@@ -1,6 +1,6 @@
-"""The lean pipeline: numba's compiler with fewer passes, no code for calls that never come, no dead branches.
+"""The lean pipeline: numba's compiler with fewer passes, without unused wrappers and without unreachable branches.
 
-It hooks into internals of numba, which may move in any minor version: `pipelines.py` says with which it was tested.
+It uses internals of numba, which may change in any minor version; `pipelines.py` lists the tested versions.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ _CASTS = (np.uint64, bool, int, float)
 
 
 def _example(kind: Any) -> Any:
-    """A record of the type, None in place of its numbers."""
+    """Return a record of the type, with None in place of its numbers."""
     record = class_of(kind)
     return record and record(*map(_example, kind.types))
 
 
 class _Known:
-    """What a function knows before its types are inferred: of a variable its value, else its type, else None."""
+    """The values and types of a function's variables that are known before type inference."""
 
     def __init__(self, function: ir.FunctionIR, args: Any) -> None:
         self.definitions, self.args = function._definitions, args
 
     def definition(self, variable: Any) -> Any:
-        """What it is set to, through plain copies; None where that is not one thing."""
+        """Return the definition of a variable, through plain copies; None if it is not unique."""
         while isinstance(variable, ir.Var):
             found = self.definitions[variable.name]
             variable = found[0] if len(found) == 1 else None
         return variable
 
     def part(self, thing: Any, index: int) -> Any:
-        """Item ``index`` of what is a tuple, as a definition or a type."""
+        """Return item ``index`` of a tuple, as a definition or a type."""
         while isinstance(thing, ir.Expr) and thing.op == "exhaust_iter":
             thing = self.definition(thing.value)
         if isinstance(thing, ir.Expr) and thing.op == "build_tuple":
@@ -62,7 +62,7 @@ class _Known:
         return kind.types[index] if isinstance(kind, types.BaseTuple) else None
 
     def type_of(self, thing: Any) -> Any:
-        """The type of an argument or of a part of one."""
+        """Return the type of an argument or of a part of one, or None."""
         if isinstance(thing, types.Type):
             return thing
         if isinstance(thing, ir.Arg):
@@ -76,7 +76,7 @@ class _Known:
         return None
 
     def value_of(self, thing: Any) -> Any:
-        """A number or a function, where it is known."""
+        """Return the number or function that a definition stands for, if it is known."""
         if isinstance(thing, ir.Const | ir.Global | ir.FreeVar):
             return thing.value
         if not isinstance(thing, ir.Expr):
@@ -94,7 +94,7 @@ class _Known:
         return None
 
     def called(self, function: Any, args: Any) -> Any:
-        """The value of a call."""
+        """Return the value of a call, if it is known."""
         argument = self.definition(args[0]) if len(args) == 1 and callable(function) else None
         if argument is not None and function in CONSTANTS:
             kind = self.type_of(argument)
@@ -103,7 +103,7 @@ class _Known:
         return None if value is None else function(value)
 
     def is_constant(self, thing: Any) -> bool:
-        """Return whether it is a call of a constant of a record that is known."""
+        """Return whether a definition is a call of a constant of a known record."""
         if not isinstance(thing, ir.Expr) or thing.op != "call" or self.value_of(thing) is None:
             return False
         return self.value_of(self.definition(thing.func)) in CONSTANTS
@@ -111,8 +111,10 @@ class _Known:
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _Prune(FunctionPass):
-    """Constants of records are put in, and branches that they decide are taken or dropped, before types are inferred:
-    that is what compilation costs."""
+    """A pass that inserts the constants of records, and decides the branches on them, before type inference.
+
+    Type inference is what compilation costs.
+    """
 
     _name = f"{PACKAGE}_prune"
 
@@ -138,20 +140,20 @@ class _Prune(FunctionPass):
 
 
 class _Manager(PassManager):
-    """Without numba's checks of its passes after each."""
+    """A pass manager without numba's checks after each pass."""
 
     _ENFORCING = False
 
 
 class _KernelLibrary(JITCodeLibrary):
-    """A kernel's code, optimized as a whole: to do that function by function before takes a tenth of the time."""
+    """The code of a kernel, optimized only as a whole: a further pass by function would take a tenth of the time."""
 
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
 
 
 class _LinkedLibrary(_KernelLibrary):
-    """Code that only other code calls: optimized and translated there, where it is inlined, not on its own."""
+    """The code of functions that only other code calls: it is optimized and translated where it is inlined."""
 
     def _optimize_final_module(self) -> None:
         pass
@@ -164,13 +166,16 @@ class _LinkedLibrary(_KernelLibrary):
         return self
 
     def set_env(self, name: str, environment: Any) -> None:
-        """numba asks it of ``codegen``; what is not translated has no address to be told."""
+        """Do nothing: numba calls it on ``codegen``, but code that is not translated has no address."""
 
 
 class _Lean(CompilerBase):
-    """numba's compiler without garbage collections, which find nothing and cost a sixth of its time, and without the
-    passes that our functions have no use for (closures, array expressions, ``with``, literals); a user's have all.
-    IRLegalization is where variables end, and with them references to arrays."""
+    """numba's compiler without garbage collection and without passes that our functions do not need.
+
+    The collections free nothing and cost a sixth of the time.  The passes left out are for closures, array expressions,
+    ``with`` and literals; a user's functions get all passes.  IRLegalization ends the life of variables, and with them
+    of references to arrays.
+    """
 
     passes = [
         TranslateByteCode, FixupArgs, _Prune, GenericRewrites, ReconstructSSA,
@@ -201,14 +206,13 @@ class _Lean(CompilerBase):
 
 
 class _LeanInner(_Lean):
-    """For functions that only kernels call."""
+    """The compiler of functions that only kernels call."""
 
     library = _LinkedLibrary
 
 
 def _first(function: Any, template: Any) -> None:
-    """Let numba try this template of its own first: it asks up to nineteen others whether a sum of two floats is
-    theirs."""
+    """Make numba try this template of its own first: it would try up to nineteen others for a sum of two floats."""
     infer_global(function)(type(template.__name__, (template,), {"metadata": {"target": "cpu"}}))
 
 
@@ -225,5 +229,5 @@ LEAN = Options(
     pipeline="lean",
     kernel=_KERNEL | {"_nrt": False},  # no code that counts references to arrays
     allocating=_KERNEL,
-    inner=_KERNEL | {"no_cpython_wrapper": True, "pipeline_class": _LeanInner},  # nobody calls them from Python or C
+    inner=_KERNEL | {"no_cpython_wrapper": True, "pipeline_class": _LeanInner},  # never called from Python or C
 )

@@ -1,7 +1,7 @@
 """The choice between two pipelines that compile kernels, by the version of numba.
 
-The *lean pipeline* (`lean_pipeline.py`) hooks into numba's internals, and compiles up to twice as fast.  The *stock
-pipeline* is numba's own, with documented options alone.  Both give the same bits.  This module does not import numba.
+The *lean pipeline* (`lean_pipeline.py`) uses numba's internals and compiles up to twice as fast.  The *stock pipeline*
+is numba's own, with documented options only.  Both give the same bits.  This module does not import numba.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KNOWN = (0, 61), (0, 68)
 """The first and the last minor version of numba that passed the tests with the lean pipeline."""
 
 STOCK_VARIABLE = "SPARSCO_STOCK_PIPELINE"
-"""The environment variable that chooses the stock pipeline, whatever the version: set it to 1."""
+"""The environment variable that chooses the stock pipeline for any version: set it to 1."""
 
 CONSTANTS: set[Callable[[Any], int]] = set()
 """Functions of a record that depend on its class alone: the lean pipeline evaluates them before types are inferred."""
@@ -58,26 +58,26 @@ def chosen() -> str:
 
 
 class Options(NamedTuple):
-    """The options of ``njit`` that make a pipeline."""
+    """The options of ``njit`` that define a pipeline."""
 
     pipeline: str
     kernel: dict[str, Any]
-    """For kernels, whose arrays all come from outside."""
+    """The options of kernels whose arrays all come from outside."""
     allocating: dict[str, Any]
-    """For kernels that make arrays."""
+    """The options of kernels that allocate arrays."""
     inner: dict[str, Any]
-    """For functions that only kernels call."""
+    """The options of functions that only kernels call."""
 
 
 DOCUMENTED = {"nogil": True, "error_model": "numpy", "boundscheck": False}
-"""The options that decide what a kernel computes: the same in both pipelines."""
+"""The options that affect the results of a kernel: the same in both pipelines."""
 
 STOCK = Options("stock", DOCUMENTED, DOCUMENTED, DOCUMENTED)
 
 
 @functools.cache
 def options() -> Options:
-    """Return the options of the chosen pipeline; those of numba's own, with a warning, if the hooks do not import."""
+    """Return the options of the chosen pipeline; the stock ones, with a warning, if the lean one cannot be imported."""
     if chosen() == "lean":
         try:
             from .lean_pipeline import LEAN

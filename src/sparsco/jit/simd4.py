@@ -1,9 +1,9 @@
-"""Four features at a time: for kernels that keep a line of up to eight numbers per feature.
+"""Four features at a time, for kernels that keep a line of up to eight numbers per feature.
 
-``fields`` reads four lines and hands out eight vectors, number k of all four features in the k-th; ``put_fields``
+``fields`` reads four lines and returns eight vectors; the k-th holds number k of all four features.  ``put_fields``
 writes them back.  The work in between is then done on four features at once.  Every function reads its four row entries
-at ``array[p:]``, or from ``tail`` where ``in_tail`` holds: a row's last, incomplete block, filled up by the caller.
-``line`` says how many numbers a line has; what a shorter one lacks reads as zero.
+at ``array[p:]``, or from ``tail`` where ``in_tail`` holds.  That is for a row's last, incomplete block, which the
+caller pads.  ``line`` gives the numbers in a line; missing numbers of a shorter line read as zero.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .dispatch import class_of
 from .lanes import EIGHT, Vec, emit_prefetch, register, shuffled, width
 
 LINE = 8
-"""Numbers per feature at most: 64 bytes."""
+"""The largest number of numbers per feature: 64 bytes."""
 
 
 class Three(NamedTuple):
@@ -38,12 +38,12 @@ THREE, FIVE = Three(), Five()
 
 
 def pick(array: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any) -> Any:
-    """Four numbers."""
+    """Return four numbers of an array."""
     return (tail if in_tail else array[p : p + 4]).astype(np.float64)
 
 
 def fields(cell: np.ndarray, indices: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any, line: Any = EIGHT) -> Any:
-    """The eight numbers of four features, as eight vectors; what is not used is not read."""
+    """Return the eight numbers of four features, as eight vectors; unused ones are not read."""
     n = width(line)
     return (*cell.reshape(-1, n)[tail if in_tail else indices[p : p + 4]].T, *np.zeros((LINE - n, 4)))
 
@@ -51,22 +51,24 @@ def fields(cell: np.ndarray, indices: np.ndarray, tail: np.ndarray, p: Any, in_t
 def put_fields(
     cell: np.ndarray, indices: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any, values: Any, line: Any = EIGHT
 ) -> None:
-    """Write the first fields of four features, an even number of them; those that the line lacks are left out."""
+    """Write the first fields of four features, an even number of them; fields that the line lacks are skipped."""
     n = width(line)
     cell.reshape(-1, n)[tail if in_tail else indices[p : p + 4], : len(values)] = np.stack(values[:n], axis=1)
 
 
 def prefetch(cell: np.ndarray, indices: np.ndarray, p: Any, line: Any = EIGHT) -> None:
-    """Ask for the lines of the four features at ``indices[p:]``, which will be read soon."""
+    """Prefetch the lines of the four features at ``indices[p:]``, which will be read soon."""
 
 
 def tails(rows: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Room for the four entries of an incomplete block: their features, their values.  Made outside of kernels, where
-    an array is a third of a second of compilation."""
+    """Return room for the four entries of an incomplete block: their features and their values.
+
+    It is allocated outside kernels, where an array costs a third of a second of compilation.
+    """
     return np.empty(4, rows.indices.dtype), np.empty(4, rows.data.dtype)
 
 
-# --- The same in compiled code ----------------------------------------------------------------------------------------
+# --- The same functions in compiled code ------------------------------------------------------------------------------
 # A pair of fields is one 16-byte piece of a line.  Pieces of features 0, 2 and of 1, 3 side by side are one shuffle
 # away from four times the first and four times the second field: half the shuffles of a transposed 4 x 4 block.
 
@@ -75,18 +77,18 @@ _FIRST, _SECOND = (0, 4, 2, 6), (1, 5, 3, 7)
 
 
 def _row_entries(context: Any, builder: Any, sig: Any, values: Any, k: int) -> Any:
-    """A pointer to the four entries: arguments k.. are array, tail, p, in_tail."""
+    """Return a pointer to the four entries: arguments k.. are array, tail, p, in_tail."""
     array, tail = (context.make_array(sig.args[i])(context, builder, values[i]).data for i in (k, k + 1))
     return builder.select(values[k + 3], tail, builder.gep(array, [values[k + 2]]))
 
 
 def _numbers(sig: Any, k: int) -> int:
-    """Numbers per line: argument k, which may be left out."""
+    """Return the numbers per line, given by the optional argument k."""
     return class_of(sig.args[k]).m if len(sig.args) > k else LINE
 
 
 def _lines(context: Any, builder: Any, sig: Any, values: Any, entries: Any, n: int) -> list[Any]:
-    """Pointers to the lines, of n numbers, of the four features."""
+    """Return pointers to the lines, of n numbers, of the four features."""
     cell, out = context.make_array(sig.args[0])(context, builder, values[0]).data, []
     for k in range(4):
         j = builder.zext(builder.load(builder.gep(entries, [ir.Constant(_WORD, k)])), _WORD)
@@ -99,7 +101,7 @@ def _lane(k: int) -> Any:
 
 
 def _collect(context: Any, builder: Any, places: list[Any]) -> Any:
-    """Four numbers from four places."""
+    """Return four numbers loaded from four pointers."""
     out = ir.Constant(context.get_value_type(Vec(4)), ir.Undefined)
     for k, place in enumerate(places):
         out = builder.insert_element(out, builder.load(place), _lane(k))

@@ -8,7 +8,7 @@ record, see ``rate``, ``kept`` and ``moved``).  A coordinate that is not touched
 so the weight itself needs no catching up; only sums of iterates do.  A coordinate *dies* when its weight reaches zero.
 
 With rho = 0 the sums use Abel summation.  Over the block's first k steps an idle coordinate's iterates add up to
-F_k = eta (|z| Omega_k - lam pen Theta_k), with Omega and Theta the prefix sums of omega and omega t.  A touch therefore
+F_k = eta (|z| Omega_k - lam pen Theta_k).  Omega and Theta are the prefix sums of omega and omega t.  A touch therefore
 adds F of the old (z, eta) minus F of the new one.  A coordinate that died while idle adds F at the step of its death,
 e = ceil(|z| / (lam pen)).  A coordinate that a touch left dead adds nothing: its eta is stored with a minus sign.
 

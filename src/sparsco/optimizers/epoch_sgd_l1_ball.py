@@ -16,8 +16,8 @@ and is dropped when it is reached.
 
 A list is a chain of pages of 31 entries, so that many weights are read at once.
 
-Sums of iterates are Abel sums.  With n iterates and C the sum of their Thetas so far, |v| n - C is added when a weight
-is touched or becomes zero, and is subtracted when it becomes nonzero.
+Sums of iterates are Abel sums.  There are n iterates so far, and C is the sum of their Thetas.  |v| n - C is added when
+a weight is touched or becomes zero, and subtracted when it becomes nonzero.
 """
 
 from __future__ import annotations

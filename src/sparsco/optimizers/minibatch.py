@@ -6,7 +6,7 @@ division of a stream into chunks gives the same bits.  Losses are evaluated on N
 and any number of models is supported.
 
 A mini-batch is one example of FOBOS or RDA.  Its smoothness is the expected smoothness of a mini-batch's mean gradient,
-L_B = L_mean / B + (1 - 1 / B) L_top, with L_top the largest eigenvalue of the loss's Hessian on the pilot rows.
+L_B = L_mean / B + (1 - 1 / B) L_top.  L_top is the largest eigenvalue of the loss's Hessian on the pilot rows.
 """
 
 from __future__ import annotations

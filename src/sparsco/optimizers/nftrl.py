@@ -1,7 +1,7 @@
 """NFTRL, the normalised FTRL-proximal that needs no tuning: invariant to the scale of columns and of targets.
 
-With s_j^2 the mean square of feature j's nonzeros and k the mean over rows of 1 + sum_j x_j^2 / s_j^2,
-r_j = sqrt(k s_j^2 (G_j + delta s_j^2 slope^2)) / (alpha sigma), sigma the scale of margins and slope that of
+The rate is r_j = sqrt(k s_j^2 (G_j + delta s_j^2 slope^2)) / (alpha sigma).  s_j^2 is the mean square of feature j's
+nonzeros, and k the mean over rows of 1 + sum_j x_j^2 / s_j^2.  sigma is the scale of margins, slope that of
 derivatives.
 
 A value whose square exceeds all earlier squares of its feature together makes s jump.  The weight was learned on the

@@ -179,8 +179,8 @@ class HarmonicSGD(NamedTuple):
 
     With t examples learned u = (t + t0) w obeys u <- u - c x / rho - a sgn(u), a = lam pen / rho.  While idle, |u|
     falls by a per step to a rest in [0, a), after floor(|u| / a) steps.  From there u alternates between rest and
-    rest - a (times the old sign), two steps a period; a rest of exactly 0 stays 0.  This holds in exact arithmetic
-    and here: the quotient's floor is exact for the numbers |u| and a.  Where |u| is a multiple of a only up to
+    rest - a (times the old sign), two steps a period; a rest of exactly 0 stays 0.  This holds in exact arithmetic, and
+    also here: the quotient's floor is exact for the numbers |u| and a.  Where |u| is a multiple of a only up to
     rounding, the w of a step-by-step run may rest on the other side of 0, by at most eta lam.
     """
 

@@ -36,8 +36,8 @@ def update_grid(block: Block, r: int) -> None:
     """Update the grid: cells per unit of B, then for each cell's edge the interpolated step at which B reaches it.
 
     The grid is rebuilt as the block grows, because most weights that die do so soon after a touch.  For rows that come
-    one by one it is rebuilt only now and then, but at once where its only B was zero, as before the first pull of
-    truncated gradient.
+    one by one it is rebuilt only now and then.  If its only B was zero, as before the first pull of truncated gradient,
+    it is rebuilt at once.
     """
     B = block.table[: r + 1, 0]
     late = min(block.gridded // 16 + 16, 1024)

@@ -201,12 +201,12 @@ class Penalty(Contract, kind="penalty"):
 
     @property
     def record(penalty: Any) -> Any:
-        """Return the class of the penalty; for a penalty with open strength, the class that it will have."""
+        """The class of the penalty; for a penalty with open strength, the class that it will have."""
         return type(penalty)
 
     @property
     def has_strength(penalty: Any) -> bool:
-        """Return whether the nonsmooth part has a positive strength."""
+        """Whether the nonsmooth part has a positive strength."""
         return penalty.lam > 0.0
 
     @staticmethod
@@ -480,7 +480,7 @@ class Conversion(Contract, kind="conversion"):
 
     @property
     def base(self: Any) -> Any:
-        """Return the conversion itself; for a rounding, the conversion whose answer it changes."""
+        """The conversion itself; for a rounding, the conversion whose answer it changes."""
         return self
 
 

@@ -1,4 +1,4 @@
-"""The papers' tables and figures, rerun: data files in ``papers``, one trial, all trials, verdicts, reports.
+"""Reproduction of the papers' tables and figures: data files in ``papers``, trials, verdicts, reports.
 
 ``sparsco reproduce`` is the command; docs/reproduce.md explains the data files.
 """

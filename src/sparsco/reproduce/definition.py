@@ -1,8 +1,8 @@
-"""A table or a figure as data: what to run, what the paper prints, how close is close, and what is known to differ.
+"""The definition of a table or a figure: its runs, the printed numbers, the tolerances, and known differences.
 
-Every file ``papers/KEY.toml`` defines one experiment.  Its ``[runs]`` say which problems are learned by which methods,
-or ``runs = [KEY, ...]`` takes those of other files: a figure shows the runs of a table.  docs/reproduce.md explains the
-fields.
+Every file ``papers/KEY.toml`` defines one experiment.  Its ``[runs]`` list which problems are learned by which methods.
+``runs = [KEY, ...]`` uses those of other files instead: a figure shows the runs of a table.  docs/reproduce.md explains
+the fields.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ PAPERS = {
     "tpami": "Sparse Learning with Stochastic Composite Optimization (TPAMI 2017)",
 }
 SPECIAL = ("exact", "default")
-"""Methods that are no presets: the exact optimum, and an estimator with everything left at its default."""
+"""Methods that are not presets: the exact optimum, and an estimator with all parameters at their defaults."""
 INGREDIENTS = ("round", "to", "sparsify")
-"""Fields of a method that name another one whose model it is made of."""
+"""Fields of a method that name another method whose model it uses."""
 UNJUDGED = "not judged"
 
 
 class DefinitionError(ValueError):
-    """A file that defines an experiment says something that cannot be done."""
+    """The error for an invalid file that defines an experiment."""
 
 
 class Study(NamedTuple):
-    """Runs: each method on each setting of one problem, for a number of trials."""
+    """The runs of an experiment: each method on each setting of one problem, for a number of trials."""
 
     key: str
     name: str
@@ -46,32 +46,32 @@ class Study(NamedTuple):
     settings: dict[str, dict[str, Any]]
     methods: dict[str, dict[str, Any]]
     examples: int
-    """The length of the stream, where a setting has no own."""
+    """The length of the stream, unless a setting has its own."""
     points: tuple[float, ...]
-    """Shares of the stream after which a model is asked for; the last is 1."""
+    """The shares of the stream after which a model is evaluated; the last is 1."""
     trials: int
     keeps_weights: bool
 
     def at(self, setting: str) -> tuple[int, ...]:
-        """Numbers of examples after which a model is asked for."""
+        """Return the numbers of examples after which a model is evaluated."""
         examples = self.settings[setting].get("examples", self.examples)
         return tuple(max(1, round(share * examples)) for share in self.points)
 
     def fields(self, setting: str) -> dict[str, Any]:
-        """What makes the problem."""
+        """Return the fields that define the problem."""
         own = {name: field for name, field in self.settings[setting].items() if name != "examples"}
         return self.problem | own
 
     def cost(self, setting: str) -> float:
-        """Of one method's trial, in no particular unit."""
+        """Return the cost of one method's trial, in no particular unit."""
         return float(sum(self.at(setting)) * self.problem.get("d", 100))
 
 
 class Claim(NamedTuple):
-    """What a paper says in words, as a comparison of rows: ``row`` lies below (or above) every row of ``than``.
+    """A statement of a paper as a comparison of rows: ``row`` lies below (or above) every row of ``than``.
 
-    ``within`` is the relative difference up to which two rows count as comparable; negative, by how much they must
-    differ at least.
+    ``within`` is the relative difference up to which two rows count as comparable; if negative, its size is the least
+    relative difference.
     """
 
     text: str
@@ -81,12 +81,12 @@ class Claim(NamedTuple):
     relation: str
     within: float
     everywhere: bool
-    """At every point of a curve, not only at the end of the stream."""
+    """Whether it must hold at every point of a curve, not only at the end of the stream."""
     reason: str
 
 
 class Experiment(NamedTuple):
-    """A table or a figure of a paper."""
+    """The definition of a table or a figure of a paper."""
 
     key: str
     title: str
@@ -98,25 +98,25 @@ class Experiment(NamedTuple):
     columns: tuple[str, ...]
     metrics: tuple[str, ...]
     published: dict[str, dict[str, dict[str, float]]]
-    """column -> row -> metric -> what the paper prints."""
+    """The printed numbers of the paper: column -> row -> metric -> number."""
     tolerances: dict[str, dict[str, float]]
     differs: tuple[dict[str, Any], ...]
     claims: tuple[Claim, ...]
     is_judged: bool
-    """Whether cells are: not on other data than the paper's."""
+    """Whether cells are judged: not on data that differ from the paper's."""
     is_quick: bool
     axis: str
-    """What curves are drawn over."""
+    """The horizontal axis of curves."""
 
     def check_data(self) -> None:
-        """MissingDataError where a file is not there."""
+        """Raise MissingDataError if a file is missing."""
         for study in self.studies:
             for setting in study.settings:
                 problems.make(study.fields(setting)).data()
 
     @property
     def extent(self) -> str:
-        """How much was run."""
+        """Return the amount of runs as a sentence."""
         parts = []
         for study in self.studies:
             lengths = sorted({study.at(setting)[-1] for setting in study.settings})
@@ -128,11 +128,11 @@ class Experiment(NamedTuple):
 
     @property
     def paper(self) -> str:
-        """The paper's short name, the first part of the key."""
+        """Return the paper's short name, the first part of the key."""
         return self.key.partition("-")[0]
 
     def reason(self, row: str, column: str, metric: str) -> str:
-        """Why a cell is known to differ; empty where it is not."""
+        """Return the reason why a cell is known to differ; empty if there is none."""
         for entry in self.differs:
             wanted = (("rows", row), ("columns", column), ("metrics", metric))
             if all(value in entry.get(name, [value]) for name, value in wanted):
@@ -141,13 +141,13 @@ class Experiment(NamedTuple):
 
 
 def keys() -> list[str]:
-    """All experiments, tables before figures."""
+    """Return the keys of all experiments, tables before figures."""
     found = [file.name.removesuffix(".toml") for file in files(__package__).joinpath("papers").iterdir()]
     return sorted((key for key in found if "-" in key), key=lambda key: (key.partition("-")[0], "-figure-" in key, key))
 
 
 def chosen(patterns: Sequence[str]) -> list[str]:
-    """Keys by name, by the paper's name ("aaai") or "all"; an unknown one is answered with the nearest."""
+    """Return keys by name, by the paper's name ("aaai") or "all"; raise for an unknown one and suggest the nearest."""
     every, out = keys(), []
     for pattern in patterns:
         matched = [key for key in every if pattern in ("all", key, key.partition("-")[0])]
@@ -162,7 +162,7 @@ def chosen(patterns: Sequence[str]) -> list[str]:
 def load(
     key: str, *, quick: bool = False, trials: int | None = None, pairs: Sequence[tuple[int, int]] = ()
 ) -> Experiment:
-    """Read an experiment.  ``quick``: fewer examples and trials, nothing judged; ``pairs``: of MNIST's digits."""
+    """Return an experiment; ``quick`` uses fewer examples and trials without verdicts, ``pairs`` are MNIST digits."""
     text = _read(key)
     allowed = {
         "title", "kind", "notes", "runs", "rows", "columns", "metrics", "published", "tolerances", "differs", "claims",
@@ -182,7 +182,7 @@ def load(
     studies = tuple(_restricted(study, rows, columns) for study in studies)
     published: dict[str, dict[str, dict[str, float]]] = {}
     printed = text.get("published", {})
-    if isinstance(printed, str):  # another file's
+    if isinstance(printed, str):  # those of another file
         printed = _read(printed)["published"]
     for column, lines in printed.items():
         for row, numbers in lines.items():
@@ -259,12 +259,12 @@ def has_pairs(key: str) -> bool:
 
 
 def all_pairs() -> list[tuple[int, int]]:
-    """The 45 pairs of digits."""
+    """Return the 45 pairs of digits."""
     return list(combinations(range(10), 2))
 
 
 def _restricted(study: Study, rows: Sequence[str], columns: Sequence[str]) -> Study:
-    """Only what an experiment shows is run, and what that is made of."""
+    """Return the study with only the methods and settings that an experiment shows, and the ingredients of these."""
     wanted = set(rows)
     for row in rows:
         method = study.methods.get(row, {})

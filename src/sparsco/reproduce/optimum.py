@@ -1,4 +1,4 @@
-"""The exact optimum of an elastic net on given rows: what the stochastic methods are measured against."""
+"""The exact optimum of an elastic net on given rows, the reference for the stochastic methods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..penalties import WeightedElasticNet
 
 
 def optimum(X: Any, y: np.ndarray, loss: Any, lam: float, rho: float, pen: np.ndarray, tol: float = 1e-8) -> np.ndarray:
-    """argmin_w mean loss(X w, y) + rho/2 ||w||^2 + lam sum_j pen_j |w_j|."""
+    """Return argmin_w mean loss(X w, y) + rho/2 ||w||^2 + lam sum_j pen_j |w_j|."""
     rows, targets, weights = as_matrix(X), np.reshape(y, (-1, 1)).astype(np.float64), np.ones((len(y), 1))
     found = polish(
         lambda: (Part(*part) for part in slices(rows, targets, weights)), np.zeros((rows.d, 1)), np.zeros(1), loss=loss,

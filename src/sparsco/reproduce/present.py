@@ -1,4 +1,4 @@
-"""An experiment's cells as text for a terminal, as an HTML report with plots, and as JSON."""
+"""Presentation of an experiment's cells: text for a terminal, an HTML report with plots, and JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEGEND = (
 
 
 def as_text(experiment: Experiment, cells: Sequence[Cell]) -> str:
-    """Tables for a terminal, one for each column, then what differs and why."""
+    """Return tables for a terminal, one for each column, then the differences and their reasons."""
     reasons = _reasons(cells)
     blocks = [f"{experiment.key}: {experiment.title}", experiment.extent, *experiment.notes, LEGEND]
     for column, lines in _grouped(cells):
@@ -41,7 +41,7 @@ def as_text(experiment: Experiment, cells: Sequence[Cell]) -> str:
 
 
 def tally(cells: Sequence[Cell]) -> str:
-    """How many cells agree and differ, in one line."""
+    """Return how many cells agree and differ, in one line."""
     judged = [cell for cell in cells if cell.verdict in (AGREES, DIFFERS)]
     if not judged:
         return "No cell was judged."
@@ -52,17 +52,17 @@ def tally(cells: Sequence[Cell]) -> str:
 
 
 def unexplained(cells: Sequence[Cell]) -> list[Cell]:
-    """What differs without a reason that the data file gives."""
+    """Return the cells that differ without a reason in the data file."""
     return [cell for cell in cells if cell.verdict == DIFFERS and not cell.reason]
 
 
 def as_json(cells: Sequence[Cell]) -> str:
-    """A list of cells."""
+    """Return the cells as a JSON list."""
     return json.dumps([cell.as_json() for cell in cells], indent=1, ensure_ascii=False) + "\n"
 
 
 def as_blocks(experiment: Experiment, cells: Sequence[Cell], results: Results) -> list[str]:
-    """The parts of a report."""
+    """Return the blocks of a report."""
     reasons = _reasons(cells)
     blocks = [html.heading(f"{experiment.key}: {experiment.title}"), html.text(PAPERS[experiment.paper])]
     blocks += [html.text(experiment.extent)]
@@ -81,7 +81,7 @@ def as_blocks(experiment: Experiment, cells: Sequence[Cell], results: Results) -
 
 
 def write_report(path: str | Path, shown: Sequence[tuple[Experiment, Sequence[Cell], Results]]) -> Path:
-    """One HTML file for one or more experiments."""
+    """Write one HTML file for one or more experiments."""
     title = "sparsco reproduces " + (shown[0][0].key if len(shown) == 1 else f"{len(shown)} tables and figures")
     blocks = [html.text(LEGEND)]
     for experiment, cells, results in shown:
@@ -93,7 +93,7 @@ def write_report(path: str | Path, shown: Sequence[tuple[Experiment, Sequence[Ce
 
 
 def _grouped(cells: Sequence[Cell]) -> list[tuple[str, list[tuple[str, list[Cell]]]]]:
-    """Column -> row -> cells in the order of the metrics."""
+    """Return column -> row -> cells in the order of the metrics."""
     cells = [cell for cell in cells if cell.column != "claim"]
     return [
         (column, [(row, list(found)) for row, found in groupby(lines, key=lambda cell: cell.row)])
@@ -111,7 +111,7 @@ def _reasons(cells: Sequence[Cell]) -> dict[str, int]:
 
 
 def _text(cell: Cell, reasons: dict[str, int]) -> str:
-    """paper | ours ± spread, with a sign for the verdict."""
+    """Return the text of a cell: paper | ours ± spread, with a sign for the verdict."""
     if cell.ours is None and cell.verdict == EXTRA:
         return ""
     ours = "diverged" if cell.verdict in (DIFFERS, DIVERGED) else "–"
@@ -124,7 +124,7 @@ def _text(cell: Cell, reasons: dict[str, int]) -> str:
 
 
 def _number(x: float, like: float | None = None) -> str:
-    """Four digits or more, and small numbers as powers of ten."""
+    """Return a number with four digits or more, small numbers with powers of ten."""
     if x != 0.0 and abs(x) < 1e-3:
         return f"{x:.1e}"
     digits = 4 if abs(like if like is not None else x) < 1000 else 1
@@ -150,7 +150,7 @@ def _plots(experiment: Experiment, cells: Sequence[Cell], results: Results) -> l
 
 
 def _risks(cells: Sequence[Cell]) -> list[str]:
-    """RMSE against features, one figure for each column; rows that differ in what follows the comma are one curve."""
+    """Return plots of RMSE against features, one per column; rows with the same name before the comma are one curve."""
     from matplotlib.figure import Figure
 
     out = []
@@ -168,7 +168,7 @@ def _risks(cells: Sequence[Cell]) -> list[str]:
 
 
 def _curves(experiment: Experiment, cells: Sequence[Cell]) -> list[str]:
-    """One figure for each metric, one panel for each setting."""
+    """Return one figure for each metric, with one panel for each setting."""
     from matplotlib.figure import Figure
 
     out = []
@@ -190,7 +190,7 @@ def _curves(experiment: Experiment, cells: Sequence[Cell]) -> list[str]:
                 axes.fill_between(t, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
             axes.set(title=place, xlabel=experiment.axis, ylabel=metric, xscale="log")
             axes.grid(alpha=0.3)
-            if metric == "Obj":  # far above at first: the range of the second half of the points
+            if metric == "Obj":  # large at first: use the range of the second half of the points
                 late = [mean for line in lines.values() for _, mean, _ in line[len(line) // 2 :]]
                 axes.set_ylim(min(late) - 0.05 * np.ptp(late), max(late) + 0.1 * np.ptp(late))
         for axes in grid[len(panels) :]:
@@ -202,7 +202,7 @@ def _curves(experiment: Experiment, cells: Sequence[Cell]) -> list[str]:
 
 
 def _images(experiment: Experiment, results: Results, picture: Callable[[Any], np.ndarray], caption: str) -> list[str]:
-    """The weights of the first trial as pictures, methods below each other."""
+    """Return the weights of the first trial as pictures, with one row for each method."""
     from matplotlib.figure import Figure
 
     out = []
@@ -227,7 +227,7 @@ def _images(experiment: Experiment, results: Results, picture: Callable[[Any], n
 
 
 def pixels(weights: dict[str, Any] | None) -> np.ndarray:
-    """The weights as a square; one black pixel where training diverged."""
+    """Return the weights as a square; one black pixel if training diverged."""
     if weights is None:
         return np.zeros((1, 1))
     square, side = np.zeros(weights["size"]), round(weights["size"] ** 0.5)
@@ -236,6 +236,6 @@ def pixels(weights: dict[str, Any] | None) -> np.ndarray:
 
 
 def selected(weights: dict[str, Any] | None) -> np.ndarray:
-    """A square of 0 (zero weight), .5 (negative) and 1 (positive)."""
+    """Return a square of 0 (zero weight), .5 (negative) and 1 (positive)."""
     square = pixels(weights)
     return np.where(square == 0.0, 0.0, np.where(square > 0.0, 1.0, 0.5))

@@ -1,7 +1,7 @@
-"""The papers' learning problems: a stream of examples, how a model is measured, and where the exact optimum is.
+"""The papers' learning problems: a stream of examples, the measures of a model, and the exact optimum.
 
-A problem is made of the fields of a data file; PROBLEMS names them.  Rows come in chunks, so that no problem needs to
-fit into memory, and depend on the trial alone.
+A problem is built from the fields of a data file; PROBLEMS lists the names.  Rows come in chunks, so that no problem
+needs to fit into memory, and depend on the trial alone.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .optimum import optimum
 from .selection import Annealing, Selection, checksums
 
 _ENTRIES = 4_000_000
-"""Numbers generated at a time."""
+"""The numbers that are generated at a time."""
 
 
 class Chunk(NamedTuple):
-    """Rows ``order`` of a matrix, to be learned; ``is_repeat_pass`` where they have been seen before."""
+    """The rows ``order`` of a matrix, to be learned; ``again`` if they have been seen before."""
 
     matrix: Matrix
     y: np.ndarray
@@ -41,7 +41,7 @@ class Chunk(NamedTuple):
 
 
 class Synthetic(NamedTuple):
-    """b = <a, w*> + noise with a ~ U(-1, 1)^d and w* = 1 on the first half: the objective has a closed form."""
+    """The problem b = <a, w*> + noise with a ~ U(-1, 1)^d and w* = 1 on the first half; the objective is exact."""
 
     d: int
     lam: float
@@ -57,11 +57,11 @@ class Synthetic(NamedTuple):
 
     @property
     def truth(self) -> np.ndarray:
-        """w*."""
+        """Return w*."""
         return np.where(np.arange(self.d) < self.d // 2, 1.0, 0.0)
 
     def stream(self, trial: int, examples: int) -> Iterator[Chunk]:
-        """The trial's first ``examples`` rows; a chunk is valid until the next one is asked for."""
+        """Yield the trial's first ``examples`` rows; a chunk is valid until the next one is requested."""
         rows = max(1, _ENTRIES // self.d)
         data, indptr = np.empty((rows, self.d)), np.arange(0, rows * self.d + 1, self.d)
         indices = np.tile(np.arange(self.d, dtype=np.uint32), rows)
@@ -78,7 +78,7 @@ class Synthetic(NamedTuple):
             yield Chunk(matrix, y, np.arange(n), False)
 
     def measures(self, w: np.ndarray, trial: int = 0) -> dict[str, float]:
-        """Objective, densities, recovery of the support and l1 norm."""
+        """Return the objective, densities, recovery of the support and L1 norm."""
         loss = np.square(w - self.truth).sum() / 6.0 + self.variance / 2.0
         return {
             "Obj": float(loss + self.rho / 2.0 * w @ w + self.lam * np.abs(w).sum()),
@@ -89,23 +89,23 @@ class Synthetic(NamedTuple):
         }
 
     def data(self) -> list[str]:
-        """Nothing is read."""
+        """Return an empty list: the problem reads no files."""
         return []
 
     def exact(self) -> np.ndarray:
-        """The minimum of the expected objective: each coordinate by itself."""
+        """Return the minimum of the expected objective, which is separable."""
         return np.maximum(1.0 / 3.0 - self.lam, 0.0) / (1.0 / 3.0 + self.rho) * self.truth
 
     def weights(self, w: np.ndarray) -> np.ndarray:
-        """The penalised ones: all."""
+        """Return the penalised weights: all."""
         return w
 
 
 class Classification(NamedTuple):
-    """Logistic regression on a data set, rows shuffled anew for each trial and pass.
+    """Logistic regression on a data set, with rows shuffled for each trial and pass.
 
     As in the papers the intercept is a feature that is always one: in the L2 term, not in the L1 norm.
-    ``unit_columns`` brings every feature into [0, 1] by its largest value.
+    ``unit_columns`` scales every feature to [0, 1] by its largest value.
     """
 
     source: str
@@ -115,7 +115,7 @@ class Classification(NamedTuple):
     swapped: bool = False
     unit_columns: bool = False
     rows: int = 100_000
-    """Of generated data."""
+    """The number of rows of generated data."""
     seed: int = 0
 
     loss = Logistic()
@@ -132,14 +132,14 @@ class Classification(NamedTuple):
         return _loaded(self.source, tuple(self.pair), self.swapped, self.unit_columns, self.rows)
 
     def stream(self, trial: int, examples: int) -> Iterator[Chunk]:
-        """As many passes as it takes, each in an order of its own."""
+        """Yield as many passes as needed, each in its own order."""
         matrix, _, y, _, _ = self._rows()
         for first in range(0, examples, len(y)):
             order = np.random.default_rng([self.seed, trial, first]).permutation(len(y))
             yield Chunk(matrix, y, order[: examples - first], first > 0)
 
     def measures(self, w: np.ndarray, trial: int = 0) -> dict[str, float]:
-        """Objective on all training rows, test error, and densities without the intercept."""
+        """Return the objective on all training rows, the test error, and densities without the intercept."""
         _, X, y, X_test, y_test = self._rows()
         return {
             "Obj": float(value(self.loss, X @ w, y).mean() + self.penalty.strength(w)),
@@ -149,22 +149,24 @@ class Classification(NamedTuple):
         }
 
     def data(self) -> list[str]:
-        """The checksums of what is read; where a file is missing, that is said here."""
+        """Return the checksums of the files that are read; raise if a file is missing."""
         return [] if self.source == GENERATED else checksums(self.source)
 
     def exact(self) -> np.ndarray:
-        """The minimum of the objective on all training rows."""
+        """Return the minimum of the objective on all training rows."""
         _, X, y, _, _ = self._rows()
         return optimum(X, y, self.loss, self.lam, self.rho, self.penalty.pen)
 
     def weights(self, w: np.ndarray) -> np.ndarray:
-        """The penalised ones: all but the intercept."""
+        """Return the penalised weights: all but the intercept."""
         return w[:-1]
 
 
 class Tomography(NamedTuple):
-    """An image from the lengths of rays through its pixels, each measured with an error of 5%; rays are drawn with
-    replacement, and the first iterate is noise."""
+    """The reconstruction of an image from the lengths of rays in its pixels, each measured with an error of 5%.
+
+    Rays are drawn with replacement, and the first iterate is noise.
+    """
 
     N: int
     angles: int = 360
@@ -180,15 +182,15 @@ class Tomography(NamedTuple):
 
     @property
     def largest_row(self) -> float:
-        """The largest squared norm of a row."""
+        """Return the largest squared norm of a row."""
         return _rays(self.N, self.angles)[2]
 
     def initial(self, trial: int) -> tuple[np.ndarray, np.ndarray]:
-        """w_1."""
+        """Return the first iterate w_1."""
         return np.random.default_rng([self.seed, trial, 1]).random((self.d, 1)), np.zeros(1)
 
     def stream(self, trial: int, examples: int) -> Iterator[Chunk]:
-        """Rays in a random order."""
+        """Yield rays in a random order."""
         matrix, measured, _ = _rays(self.N, self.angles)
         error = np.random.default_rng([self.seed, trial, 2]).standard_normal(len(measured))
         y = measured + self.noise * np.abs(measured) * error
@@ -197,7 +199,7 @@ class Tomography(NamedTuple):
             yield Chunk(matrix, y, drawn.integers(len(y), size=min(1 << 16, examples - first)), False)
 
     def measures(self, w: np.ndarray, trial: int = 0) -> dict[str, float]:
-        """The number of weights that count as not zero, and the relative error."""
+        """Return the number of weights that count as nonzero, and the relative error."""
         truth = self.exact()
         return {
             "NNC": float(np.count_nonzero(np.abs(w) > 1e-7)),
@@ -205,15 +207,15 @@ class Tomography(NamedTuple):
         }
 
     def data(self) -> list[str]:
-        """Nothing is read."""
+        """Return an empty list: the problem reads no files."""
         return []
 
     def exact(self) -> np.ndarray:
-        """The true image."""
+        """Return the true image."""
         return _image(self.N)
 
     def weights(self, w: np.ndarray) -> np.ndarray:
-        """All."""
+        """Return the penalised weights: all."""
         return w
 
 
@@ -224,7 +226,7 @@ def _image(N: int) -> np.ndarray:
 
 @functools.cache
 def _rays(N: int, angles: int) -> tuple[Matrix, np.ndarray, float]:
-    """The matrix, what would be measured without error, and the largest squared norm of a row."""
+    """Return the matrix, the measurements without error, and the largest squared norm of a row."""
     matrix = as_matrix(tomography.fan_beam(N, np.arange(angles) * (360.0 / angles)))
     norms = squared_norms(matrix.indptr, matrix.data, np.arange(len(matrix)))
     return matrix, matrix.to_scipy() @ _image(N), float(norms.max())
@@ -233,8 +235,8 @@ def _rays(N: int, angles: int) -> tuple[Matrix, np.ndarray, float]:
 class SVM(NamedTuple):
     """Hinge loss and an L2 term of weight 1/n on four fifths of a data set, tested on the rest; columns in [-1, 1].
 
-    Each trial splits anew and draws rows with replacement.  The steps are mu / (rho t): mu is tuned on the training
-    rows by cross-validation of the last iterate, over powers of two, or fixed.
+    Each trial makes a new split and draws rows with replacement.  The steps are mu / (rho t).  mu is fixed, or tuned on
+    the training rows by cross-validation of the last iterate, over powers of two.
     """
 
     source: str
@@ -257,46 +259,46 @@ class SVM(NamedTuple):
         return ElasticNet(0.0, self.rho)
 
     def mu(self, trial: int) -> float:
-        """By 10 folds of the training rows; with the L2 term in the gradient at most 1, above which steps overshoot."""
+        """Return mu by 10 folds of the training rows; at most 1 with the L2 term in the gradient: no overshoot."""
         return self.fixed_mu or _tuned(self, trial)
 
     def stream(self, trial: int, examples: int) -> Iterator[Chunk]:
-        """Rows drawn with replacement."""
+        """Yield rows drawn with replacement."""
         (X, y), _ = _split(self, trial)
         drawn = np.random.default_rng([self.seed, trial, 1]).integers(len(y), size=examples)
         yield Chunk(as_matrix(X), y, drawn, False)
 
     def measures(self, w: np.ndarray, trial: int = 0) -> dict[str, float]:
-        """The objective on training and on test rows."""
+        """Return the objective on training and on test rows."""
         penalty = 0.5 * self.rho * float(w @ w)
         train, test = (float(value(self.loss, X @ w, y).mean()) + penalty for X, y in _split(self, trial))
         return {"train": train, "test": test}
 
     def data(self) -> list[str]:
-        """The checksums of what is read; where a file is missing, that is said here."""
+        """Return the checksums of the files that are read; raise if a file is missing."""
         return checksums(self.source)
 
     def weights(self, w: np.ndarray) -> np.ndarray:
-        """All."""
+        """Return the penalised weights: all."""
         return w
 
 
 class Ratings(NamedTuple):
-    """Squared loss in an L1 ball; targets are centred.  Of word counts the logarithms are taken, weighed by rarity
-    (idf), and rows brought to norm one.
+    """Squared loss in an L1 ball, with centred targets.
 
-    Step (over the rows' mean squared norm) and first epoch are those of ``grid`` and ``epochs`` that are best after one
-    pass, by cross-validation on two halves of the training rows.
+    Word counts are replaced by their logarithms, weighted by rarity (idf), and rows are scaled to norm one.  The step
+    (over the rows' mean squared norm) and the first epoch are the best of ``grid`` and ``epochs`` after one pass, by
+    cross-validation on two halves of the training rows.
     """
 
     source: str
     radius: float
     grid: tuple[float, ...] = ()
-    """Steps that are tried."""
+    """The steps that are tried."""
     epochs: tuple[int, ...] = ()
-    """First epochs that are tried."""
+    """The first epochs that are tried."""
     rows: int = 0
-    """Of each part, the first ones; 0: all."""
+    """The number of first rows that are used of each part; 0: all."""
     seed: int = 0
 
     loss = Squared()
@@ -313,40 +315,40 @@ class Ratings(NamedTuple):
         return L1Ball(self.radius)
 
     def steps(self, preset: str) -> dict[str, Any]:
-        """What a preset of Epoch-SGD or of SGD in the ball is told, where the data file does not say."""
+        """Return the parameters of a preset of Epoch-SGD or of SGD in the ball that the data file does not give."""
         eta1, T1 = _tuned_ball(self, preset)
         return {"B": self.radius, "eta1": eta1, "T1": T1, "eta": eta1, "paper": True}
 
     def stream(self, trial: int, examples: int) -> Iterator[Chunk]:
-        """As many passes as it takes, each in an order of its own."""
+        """Yield as many passes as needed, each in its own order."""
         matrix, _, y, _, _ = self._parts()
         for first in range(0, examples, len(y)):
             order = np.random.default_rng([self.seed, trial, first]).permutation(len(y))
             yield Chunk(matrix, y, order[: examples - first], first > 0)
 
     def training(self) -> tuple[Any, np.ndarray]:
-        """The training rows."""
+        """Return the training rows and targets."""
         _, X, y, _, _ = self._parts()
         return X, y
 
     def measures(self, w: np.ndarray, trial: int = 0) -> dict[str, float]:
-        """The root mean squared error on the test rows, and the number of features."""
+        """Return the root mean squared error on the test rows, and the number of features."""
         _, _, _, X_test, y_test = self._parts()
         error = float(np.sqrt(np.mean(np.square(X_test @ w - y_test))))
         return {"RMSE": error, "features": float(np.count_nonzero(w))}
 
     def data(self) -> list[str]:
-        """The checksums of what is read; where a file is missing, that is said here."""
+        """Return the checksums of the files that are read; raise if a file is missing."""
         return [] if self.source == UNEVEN else checksums(self.source)
 
     def weights(self, w: np.ndarray) -> np.ndarray:
-        """All."""
+        """Return the penalised weights: all."""
         return w
 
 
 @functools.lru_cache(maxsize=4)
 def _ratings(source: str, rows: int) -> tuple[Matrix, Any, np.ndarray, Any, np.ndarray]:
-    """Training rows for the kernels and for products, their targets; test rows and targets."""
+    """Return training rows for the kernels and for products, their targets; test rows and targets."""
     if source == UNEVEN:
         X, y = uneven_moments(15_000, 500, 0.4, np.random.default_rng(0))
         parts = [(sp.csr_array(X[:10_000]), y[:10_000]), (sp.csr_array(X[10_000:]), y[10_000:])]
@@ -367,7 +369,7 @@ def _unit_rows(X: Any) -> Any:
 
 @functools.lru_cache(maxsize=16)
 def _tuned_ball(problem: Ratings, preset: str) -> tuple[float, int]:
-    """By the mean squared error after one pass over one half of the training rows on the other, both ways."""
+    """Return the step and epoch of least squared error on one half after a pass over the other half, both ways."""
     epochs = problem.epochs if preset == "TwoStage" else problem.epochs[:1]
     matrix, X, y, _, _ = problem._parts()
     norm = float(squared_norms(matrix.indptr, matrix.data, np.arange(len(matrix))).mean())
@@ -393,7 +395,7 @@ def _tuned_ball(problem: Ratings, preset: str) -> tuple[float, int]:
 
 @functools.cache
 def _two_classes(name: str) -> tuple[Any, np.ndarray]:
-    """All rows of the training part; of several labels the first half against the second; columns in [-1, 1]."""
+    """Return all training rows; of several labels the first half against the second; columns in [-1, 1]."""
     X, y = datasets.load(name, "train")
     labels = np.unique(y)
     (X,) = _with_unit_columns(X)
@@ -436,7 +438,7 @@ PROBLEMS = {
 
 
 def make(fields: dict[str, Any]) -> Any:
-    """The problem that a data file names."""
+    """Return the problem that a data file names."""
     given = {name: tuple(field) if isinstance(field, list) else field for name, field in fields.items()}
     return PROBLEMS[given.pop("name")](**given)
 
@@ -448,7 +450,7 @@ def _digits(part: str) -> tuple[Any, np.ndarray]:
 
 @functools.lru_cache(maxsize=5)
 def _loaded(name: str, pair: tuple[int, int], swapped: bool, unit_columns: bool, rows: int) -> tuple:
-    """Training rows for the kernels and for products, their labels; test rows and labels.  The last column is one."""
+    """Return training rows for the kernels and for products, their labels; test rows and labels; last column one."""
     if name == GENERATED:
         X, y = text_like(rows + 20_000, 47_236, 74, relevant=500, scale=40.0, rng=np.random.default_rng(0))
         parts = [(X[:rows], y[:rows]), (X[rows:], y[rows:])]
@@ -466,12 +468,12 @@ def _loaded(name: str, pair: tuple[int, int], swapped: bool, unit_columns: bool,
 
 
 def _with_unit_columns(*parts: Any) -> list[Any]:
-    """Every column over its largest value in any of these."""
+    """Return the matrices with every column divided by its largest value in any of them."""
     largest = np.max([abs(X).max(axis=0).toarray().ravel() for X in parts], axis=0)
     factor = sp.diags_array(1.0 / np.where(largest > 0.0, largest, 1.0))
     return [X @ factor for X in parts]
 
 
 def _with_ones(X: Any) -> Any:
-    """A last column of ones."""
+    """Return the matrix with a last column of ones."""
     return sp.hstack([X, np.ones((X.shape[0], 1))], format="csr")

@@ -1,4 +1,4 @@
-"""All trials of an experiment: what is not on disk yet is computed, by several processes if wanted."""
+"""All trials of an experiment: results that are not on disk are computed, optionally by several processes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .definition import INGREDIENTS, Experiment, Study
 from .trial import Result, measure
 
 Results = dict[tuple[str, str, str], list[Result]]
-"""(study, setting, method) -> the result of each trial."""
+"""The result of each trial, by (study, setting, method)."""
 
 
 class WorkerError(RuntimeError):
-    """A process that computes trials has ended before its time."""
+    """The error for a worker process that ended early."""
 
 
 class Task(NamedTuple):
@@ -45,9 +45,9 @@ class Task(NamedTuple):
 def results_of(
     experiment: Experiment, kept: Stores, workers: Workers, show: Callable[[float, float], None]
 ) -> Results:
-    """Every trial of every setting, those on disk taken from there; ``show`` is told the cost done and to be done.
+    """Return every trial of every setting, from disk if available; ``show`` gets the cost done and the total cost.
 
-    However it ends, what was finished is on disk.  The numbers do not depend on the number of workers.
+    Finished results are on disk, even after an error.  The numbers do not depend on the number of workers.
     """
     stores = [kept.of(study.key) for study in experiment.studies]
     tasks = [task for k, study in enumerate(experiment.studies) for task in _tasks(study, k)]
@@ -66,7 +66,7 @@ def results_of(
 
 
 def _tasks(study: Study, number: int) -> Iterator[Task]:
-    for trial in range(study.trials):  # trials outside: what is there early covers all settings
+    for trial in range(study.trials):  # trials in the outer loop: early results cover all settings
         for setting in study.settings:
             fields, at, keeps = study.fields(setting), study.at(setting), study.keeps_weights
             data = problems.make(fields).data()
@@ -81,12 +81,12 @@ def _tasks(study: Study, number: int) -> Iterator[Task]:
 
 
 def _ingredients(method: dict[str, Any], study: Study) -> list[dict[str, Any]]:
-    """What a rounded model is made of."""
+    """Return the methods that a rounded model is made of."""
     return [study.methods[method[name]] for name in INGREDIENTS if name in method]
 
 
 def _without(task: Task, found: dict[str, Any]) -> Task | None:
-    """The task without what is on disk; None where that is all."""
+    """Return the task without the results on disk; None if all are there."""
     names = {method: name for method, name in task.names.items() if name not in found}
     wanted = {*names, *(task.methods[k][part] for k in names for part in INGREDIENTS if part in task.methods[k])}
     methods = {k: method for k, method in task.methods.items() if k in wanted}
@@ -94,19 +94,19 @@ def _without(task: Task, found: dict[str, Any]) -> Task | None:
 
 
 def _compute(task: Task) -> dict[str, Result]:
-    with threadpool_limits(1):  # the same sums whatever the number of cores
+    with threadpool_limits(1):  # the same sums for any number of cores
         return measure(task.fields, task.methods, task.at, task.trial, task.keeps_weights)
 
 
 class Workers:
-    """Processes that compute tasks; with one job, this process.  To be left by ``with``, however that ends."""
+    """Processes that compute tasks; with one job, this process.  A context manager that ends the processes."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
         self._pool: ProcessPoolExecutor | None = None
 
     def computed(self, tasks: list[Task]) -> Iterator[tuple[Task, dict[str, Result]]]:
-        """Each task with its results, as they come."""
+        """Yield each task with its results, as they arrive."""
         try:
             yield from self._computed(tasks)
         except BrokenProcessPool as error:
@@ -129,7 +129,7 @@ class Workers:
                 yield waiting.pop(future), future.result()
 
     def __enter__(self) -> Workers:
-        """Asked to end by another process, this one takes its workers with it."""
+        """Handle SIGTERM so that the workers end with this process."""
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         return self
@@ -141,13 +141,13 @@ class Workers:
             return
         if kind is not None:
             for process in list((self._pool._processes or {}).values()):
-                process.kill()  # a trial that is under way is given up, not waited for
-        # nor is a message that a worker had half sent
+                process.kill()  # a running trial is abandoned, not awaited
+        # nor is a message that a worker has partly sent
         self._pool.shutdown(wait=kind is None, cancel_futures=True)
 
 
 def _begin_worker(parent: int) -> None:
-    """Ctrl-C is the parent's business; without a parent, however it ended, there is nothing left to do."""
+    """Prepare a worker: it ignores Ctrl-C, which the parent handles, and exits when the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:

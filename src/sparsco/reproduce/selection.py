@@ -1,7 +1,7 @@
-"""Which features online methods select, and how that holds: the tables and figures on stabilized truncated SGD.
+"""Feature selection of online methods and its stability: the tables and figures on stabilized truncated SGD.
 
-Every method is tuned on a hold-out of the training rows over the paper's grids, then learns all of them in the trial's
-order.  Columns are divided by the root mean square of their nonzeros, there is no intercept.
+Every method is tuned on a hold-out of the training rows over the paper's grids.  It then learns all rows in the trial's
+order.  Columns are divided by the root mean square of their nonzeros; there is no intercept.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Constants = dict[str, float]
 
 
 class Selection(NamedTuple):
-    """A data set in two classes and a loss.  ``passes``, ``gammas``, ``pi0s`` are the grids, ``size`` what STS keeps.
+    """A data set in two classes and a loss; ``passes``, ``gammas``, ``pi0s`` are the grids, ``size`` is for STS.
 
-    ``view``: "end" measures the model at the end; "updates" the share of nonzeros along the way; "density" how large a
-    share is selected among the features that occur in so many of 1000 rows.
+    ``size`` is the number of features that STS keeps.  ``view``: "end" measures the model at the end; "updates" the
+    share of nonzeros over time; "density" the share selected among the features that occur in so many of 1000 rows.
     """
 
     source: str
@@ -54,11 +54,11 @@ class Selection(NamedTuple):
     seed: int = 0
 
     def data(self) -> list[str]:
-        """The checksums of what is read; where a file is missing, that is said here."""
+        """Return the checksums of the files that are read; raise if a file is missing."""
         return checksums("mnist" if self.source == PROBES else self.source)
 
     def measured(self, methods: dict[str, dict[str, Any]], at: tuple[int, ...], trial: int) -> dict[str, Any]:
-        """The results of each method."""
+        """Return the results of each method."""
         train, y, test, y_test = prepared(self.source, self.rows)
         order = np.random.default_rng([self.seed, trial, 0]).permutation(len(y))
         train, y = train.take(order), y[order]
@@ -84,14 +84,14 @@ class Selection(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """Weights, and the margins that the model gives rows."""
+    """The weights of a model, and a function for its margins."""
 
     w: np.ndarray
     margins: Callable[[Any], np.ndarray]
 
 
 def judged(learned: Learned, test: Any, y_test: np.ndarray) -> dict[str, Any]:
-    """Test error and share of features selected, in percent, and which."""
+    """Return the test error and the share of selected features, in percent, and the selected features."""
     chosen = np.flatnonzero(learned.w)
     return {
         "TE": [100.0 * _error(learned, test, y_test)],
@@ -110,16 +110,16 @@ def _linear(w: np.ndarray) -> Learned:
 
 
 class Annealing(NamedTuple):
-    """The rejection rate over the share of features left."""
+    """The rejection rate as a function of the share of features left."""
 
     beta0: float = 0.7
 
     def data(self) -> list[str]:
-        """Nothing is read."""
+        """Return an empty list: the problem reads no files."""
         return []
 
     def measured(self, methods: dict[str, dict[str, Any]], at: tuple[int, ...], trial: int) -> dict[str, Any]:
-        """Of each annealing rate the values at some percent."""
+        """Return the values of each annealing rate at some percentages."""
         return {
             name: {"rejection": [float(annealed(d / 100.0, self.beta0, method["gamma"])) for d in at], "time": 0.0}
             for name, method in methods.items()
@@ -133,14 +133,17 @@ PROBES = "mnist-probes"
 
 @functools.cache
 def checksums(name: str) -> list[str]:
-    """Of all files of a set; where one is missing, that is said here."""
+    """Return the checksums of all files of a set; raise if one is missing."""
     return [copy.sha256 for copy in datasets.verify(name)]
 
 
 @functools.lru_cache(maxsize=4)
 def two_classes(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
-    """Training and test rows in two classes: of several the first half against the second, of MNIST 4 against 9 with
-    products of pixels and random probes to 5000 features; where a set has no test rows, 30% drawn at random."""
+    """Return training and test rows in two classes: of several, the first half against the second.
+
+    MNIST is 4 against 9 with products of pixels and random probes, 5000 features.  A set without test rows is split:
+    30% drawn at random are the test rows.
+    """
     if name == PROBES:
         (X, y), (X_test, y_test) = (datasets.mnist_pair(4, 9, part) for part in ("train", "test"))
         rng = np.random.default_rng(0)
@@ -163,7 +166,7 @@ def two_classes(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
 
 @functools.lru_cache(maxsize=4)
 def prepared(name: str, rows: int) -> tuple[Matrix, np.ndarray, Any, np.ndarray]:
-    """The first ``rows`` training rows of a shuffle, and all test rows, scaled by the training columns."""
+    """Return the first ``rows`` training rows of a shuffle, and all test rows, scaled by the training columns."""
     X, y, X_test, y_test = two_classes(name)
     some = np.random.default_rng(0).permutation(len(y))[:rows]
     train = as_matrix(X[some])
@@ -176,7 +179,7 @@ def prepared(name: str, rows: int) -> tuple[Matrix, np.ndarray, Any, np.ndarray]
 
 
 def _online(optimizer: Any, lam: float, step: Any) -> Any:
-    """A learner of several passes whose weights are the last iterate."""
+    """Return a learner of several passes whose weights are the last iterate."""
 
     def learn(problem: Selection, rows: Matrix, y: np.ndarray, passes: int, trial: int, watch: Any = None) -> Any:
         loss = CLASSIFIER_LOSSES[problem.loss]
@@ -194,7 +197,7 @@ def _online(optimizer: Any, lam: float, step: Any) -> Any:
 
 
 def _order(problem: Selection, trial: int, k: int, n: int) -> np.ndarray:
-    """Of the trial's k-th pass."""
+    """Return the order of the trial's k-th pass."""
     return np.random.default_rng([problem.seed, trial, 1, k]).permutation(n)
 
 
@@ -204,7 +207,7 @@ FAMILIES: dict[str, Any] = {
     "rda": ("lam", None, lambda lam: _online(RDA(), lam, None)),
     "fobos": ("lam", None, lambda lam: _online(FOBOS(), lam, InverseSqrt(1.0))),
 }
-"""Of each online method its parameter, the grid (None: the problem's), and the learner."""
+"""The parameter, the grid (None: the problem's) and the learner of each online method."""
 
 
 def _learn_online(
@@ -227,7 +230,7 @@ def _bursts(
 
 
 def _sts(problem: Selection, rows: Matrix, y: np.ndarray, constants: Constants, trial: int) -> Learned:
-    """Ours, with its own preparation on top."""
+    """Return our own method's model, with its own preparation in addition."""
     model = StableSparseClassifier(problem.size, loss=problem.loss, random_state=trial).fit(rows.to_scipy(), y)
     return Learned(model.coef_[0], model.decision_function)
 
@@ -238,7 +241,7 @@ SELECTORS |= {"stabilized": _bursts, "sts": _sts}
 
 @functools.lru_cache(maxsize=256)
 def _tuned(problem: Selection, preset: str) -> Constants:
-    """The constants of least error on 30% of the training rows; of equal ones those with the fewest features."""
+    """Return the constants of least error on 30% of the training rows; of equal ones those with the fewest features."""
     if preset == "sts":
         return {}
     rows, y, _, _ = prepared(problem.source, problem.rows)
@@ -273,7 +276,7 @@ def _tuned(problem: Selection, preset: str) -> Constants:
 def along(
     problem: Selection, preset: str, rows: Matrix, y: np.ndarray, constants: Constants, trial: int, at: tuple[int, ...]
 ) -> list[float]:
-    """The share of nonzeros, in percent, after some numbers of examples."""
+    """Return the share of nonzeros, in percent, after some numbers of examples."""
     counts: dict[int, int] = {}
     if preset == "stabilized":
 
@@ -295,7 +298,7 @@ def along(
 
 
 def by_density(rows: Matrix, w: np.ndarray, at: tuple[int, ...]) -> list[float | None]:
-    """Of the features that occur in more than the last and in at most so many of 1000 rows, the percent selected."""
+    """Return the percentages of selected features by density: in how many of 1000 rows a feature occurs."""
     density = 1000.0 * np.bincount(rows.indices, minlength=rows.d) / len(rows)
     out: list[float | None] = []
     for low, high in itertools.pairwise((0, *at)):

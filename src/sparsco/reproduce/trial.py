@@ -1,4 +1,4 @@
-"""One trial: one stream, learned by every method side by side, each model measured where it is asked for."""
+"""One trial: one stream, learned by every method side by side, with each model measured at the required points."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from ..presets import PRESETS, Preset
 from . import problems
 
 Result = dict[str, Any]
-"""Per metric a number for each point of ``at`` (None: diverged), "time" in seconds and perhaps "weights"."""
+"""Per metric a number for each point of ``at`` (None: diverged), "time" in seconds and optionally "weights"."""
 
 
 def measure(
     fields: dict[str, Any], methods: dict[str, dict[str, Any]], at: tuple[int, ...], trial: int, keeps_weights: bool
 ) -> dict[str, Result]:
-    """The results of each method on the problem of these fields."""
+    """Return the results of each method on the problem of these fields."""
     problem = problems.make(fields)
-    if hasattr(problem, "measured"):  # learns and measures by itself
+    if hasattr(problem, "measured"):  # the problem itself learns and measures
         return problem.measured(methods, at, trial)
     learners: dict[Any, _Learner] = {}
-    """By what is learned: methods that do not know the length of the stream give all their models in one run."""
+    """By composition: methods that do not use the length of the stream give all their models in one run."""
     asked: dict[str, list[list[_Learner]]] = {}
-    """For each point the runs that are asked for their models there: as many as a random choice is drawn."""
+    """For each point the runs that give the models there: one for each draw of a random choice."""
     for name, method in methods.items():
         if _learns(method):
             asked[name] = [[] for _ in at]
@@ -44,7 +44,7 @@ def measure(
                 learners[repr(what), draw].stops.append(T)
                 runs.append(learners[repr(what), draw])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # more passes would help: the papers say how many there are
+        warnings.simplefilter("ignore")  # more passes would help, but the papers fix their number
         _warm_up(problem, fields["name"], methods)
         _learn(problem, list(learners.values()), trial, at[-1])
         models: dict[str, list[np.ndarray | None]] = {}
@@ -68,7 +68,7 @@ def measure(
 
 
 def _models(runs: list[_Learner], T: int) -> np.ndarray | None:
-    """What one run learned, or several of them, one below the other; none where one of them diverged."""
+    """Return the model of one run, or the stacked models of several; None if one of them diverged."""
     models = [run.models.get(T) for run in runs]
     if any(w is None for w in models):
         return None
@@ -76,16 +76,16 @@ def _models(runs: list[_Learner], T: int) -> np.ndarray | None:
 
 
 class _Learner:
-    """A run that is asked for its model at some points, with the time that it took."""
+    """A run that returns its model at some points, with the time that it took."""
 
     def __init__(self, run: Run) -> None:
         self.run, self.stops, self.seconds, self.seen = run, [], 0.0, 0
         self.models: dict[int, np.ndarray] = {}
-        """By number of examples; none after training diverged."""
+        """The models by number of examples; none after training diverged."""
         self.diverged = False
 
     def take(self, chunk: problems.Chunk) -> None:
-        """Learn a chunk, or of it what comes before the last stop."""
+        """Learn a chunk, or its rows before the last stop."""
         done = 0
         while done < len(chunk.order) and self.seen < max(self.stops):
             stop = min(T for T in self.stops if T > self.seen)
@@ -106,17 +106,17 @@ class _Learner:
         return out
 
     def _answer(self, is_last: bool) -> np.ndarray:
-        """The model; only the last one is part of a run's time."""
+        """Return the model; only the last one is part of a run's time."""
         return (self._timed(self.run.finish) if is_last else self.run.finish()).w[:, 0]
 
 
 _WARM = 1500
-"""Examples that are enough to compile everything a method uses, and to begin its windows."""
+"""The examples that are enough to compile all code of a method, and to begin its windows."""
 _warmed: set[str] = set()
 
 
 def _warm_up(problem: Any, kind: str, methods: dict[str, dict[str, Any]]) -> None:
-    """Compile what has not been used by this process, so that no compilation is part of a run's time."""
+    """Compile the code that this process has not used yet, so that no compilation is part of a run's time."""
     fresh = {repr(what): what for what in (_composition(problem, m, _WARM, 0) for m in methods.values() if _learns(m))}
     fresh = {f"{kind} {name}": what for name, what in fresh.items() if f"{kind} {name}" not in _warmed}
     learners = [_Learner(_run(problem, what, 0, 0)) for what in fresh.values()]
@@ -128,7 +128,7 @@ def _warm_up(problem: Any, kind: str, methods: dict[str, dict[str, Any]]) -> Non
 
 
 def _learns(method: dict[str, Any]) -> bool:
-    """Return whether a method has runs of its own."""
+    """Return whether a method has its own runs."""
     return method.get("preset", "exact") != "exact"
 
 
@@ -139,7 +139,7 @@ def _learn(problem: Any, learners: list[_Learner], trial: int, examples: int) ->
 
 
 def _composition(problem: Any, method: dict[str, Any], T: int, trial: int) -> Preset | str:
-    """What learns; a preset that uses the length of the stream, or numbers of the problem, is told them."""
+    """Return the preset of a method, with the length of the stream and numbers of the problem as parameters if used."""
     if method["preset"] == "default":
         return "default"
     make = PRESETS[method["preset"]]
@@ -169,7 +169,7 @@ def _run(problem: Any, what: Preset | str, seed: int, trial: int) -> Run:
 
 
 def _rounded(problem: Any, method: dict[str, Any], models: dict[str, Any], k: int) -> np.ndarray | None:
-    """A model with its small weights set to zero: those below a level, or as many as another model has."""
+    """Return a model with its small weights set to zero: those below a level, or down to another's support size."""
     w = models[method["round"]][k]
     other = models[method["to"]][k] if "to" in method else w
     if w is None or other is None:
@@ -185,7 +185,7 @@ def _rounded(problem: Any, method: dict[str, Any], models: dict[str, Any], k: in
 
 
 def _sparsified(problem: Any, method: dict[str, Any], w: np.ndarray | None, trial: int) -> np.ndarray | None:
-    """Several random draws of a model's features, one below the other; or its largest, as they are or learned anew."""
+    """Return several random draws of a model's features, stacked; or its largest weights, as they are or refitted."""
     if w is None:
         return None
     X, y = problem.training()
@@ -204,12 +204,12 @@ def _measured(problem: Any, models: list[np.ndarray | None], trial: int) -> Resu
 
 
 def _means(problem: Any, models: np.ndarray, trial: int) -> dict[str, float]:
-    """The measures of a model, or their means over several."""
+    """Return the measures of a model, or their means over several."""
     found = [problem.measures(w, trial) for w in models]
     return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
 
 
 def _sparse(w: np.ndarray) -> dict[str, Any]:
-    """A vector as numbers that JSON keeps exactly."""
+    """Return a vector as numbers that JSON keeps exactly."""
     where = np.flatnonzero(w)
     return {"size": w.size, "indices": where.tolist(), "values": w[where].tolist()}

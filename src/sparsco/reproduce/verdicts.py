@@ -1,4 +1,4 @@
-"""Ours beside theirs: every cell of a table, and every claim in words, with its verdict."""
+"""Verdicts: every cell of a table, and every claim in words, compared with the paper."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .trial import Result
 AGREES, DIFFERS, EXTRA, DIVERGED = "agrees", "differs", "extra", "diverged"
 PAPER_TRIALS = 100
 MAY_BE_MISSING = ("time", "Var", "kappa", "selected")
-"""Metrics that do not say of every point that training diverged."""
+"""Metrics that can be missing at a point without a divergence."""
 LEAST_TRIALS = 5
-"""With fewer the spread is hardly known, and no cell is judged."""
+"""The number of trials below which the spread is too uncertain, and no cell is judged."""
 
 
 class Cell(NamedTuple):
-    """One number.  ``paper`` is None where nothing was printed, ``ours`` where training diverged."""
+    """One number of a table; ``paper`` is None if the paper prints none, ``ours`` if training diverged."""
 
     row: str
     column: str
@@ -35,12 +35,12 @@ class Cell(NamedTuple):
     reason: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The fields that are written to a file."""
+        """Return the fields that are written to a file."""
         return {name: x for name, x in self._asdict().items() if name != "reason"}
 
 
 class Point(NamedTuple):
-    """A row of a column at one number of examples, over all trials."""
+    """One row of a column at one number of examples, over all trials."""
 
     column: str
     row: str
@@ -50,7 +50,7 @@ class Point(NamedTuple):
 
 
 def cells(experiment: Experiment, results: Results) -> list[Cell]:
-    """All cells in the order in which they are shown, then the claims; a table has those at the end of the stream."""
+    """Return all cells in the order of display, then the claims; a table has only those at the end of the stream."""
     out, ends = [], []
     for point in points(experiment, results):
         if experiment.kind == "curves" or point.is_last:
@@ -61,7 +61,7 @@ def cells(experiment: Experiment, results: Results) -> list[Cell]:
 
 
 def points(experiment: Experiment, results: Results) -> Iterator[Point]:
-    """Everything that an experiment may show."""
+    """Yield all points that an experiment may show."""
     several = len(experiment.studies) > 1
     for study in experiment.studies:
         for setting in study.settings:
@@ -91,7 +91,7 @@ def _cell(experiment: Experiment, point: Point, metric: str) -> Cell:
 
 
 def _summary(metric: str, k: int, trials: list[Result]) -> tuple[float | None, float | None]:
-    """Mean and standard deviation over trials; of times the least, which no compilation is part of."""
+    """Return mean and standard deviation over trials; for times the minimum, which includes no compilation."""
     if metric == "time":
         seconds = [trial["time"] for trial in trials if "time" in trial]
         return (min(seconds), float(np.std(seconds))) if seconds else (None, None)
@@ -107,7 +107,7 @@ def _summary(metric: str, k: int, trials: list[Result]) -> tuple[float | None, f
 
 
 def _agreement(k: int, trials: list[Result]) -> tuple[float | None, float | None]:
-    """Mean and spread of Cohen's kappa over pairs of trials."""
+    """Return mean and spread of Cohen's kappa over pairs of trials."""
     if len(trials) < 2 or any("features" not in trial for trial in trials):
         return None, None
     masks = np.zeros((len(trials), trials[0]["width"]), bool)
@@ -118,10 +118,10 @@ def _agreement(k: int, trials: list[Result]) -> tuple[float | None, float | None
 
 
 def _is_close(ours: float, spread: float | None, paper: float, tolerance: dict[str, float], trials: int) -> bool:
-    """Within the tolerance, or within three standard errors of the difference of two means.
+    """Return whether ours is within the tolerance, or within three standard errors of the difference of two means.
 
-    The spread is known from few trials: as many standard errors as three are where it is known, by Student's t.
-    ``factor`` is for variances, whose ratio has an F distribution.
+    The spread is estimated from few trials, so the number of standard errors follows from Student's t.  ``factor`` is
+    for variances, whose ratio has an F distribution.
     """
     from scipy.stats import f, norm, t
 
@@ -136,7 +136,7 @@ def _is_close(ours: float, spread: float | None, paper: float, tolerance: dict[s
 
 
 def _judged(experiment: Experiment, claim: Claim, found: list[Cell]) -> Cell:
-    """The share of columns in which a claim holds; it agrees where that is all of them."""
+    """Return the share of columns in which a claim holds, as a cell; it agrees if that is all of them."""
     ours = {(cell.row, cell.column): cell.ours for cell in found if cell.metric == claim.metric}
     sign = {"below": 1.0, "above": -1.0}[claim.relation]
     held = []

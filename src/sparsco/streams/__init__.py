@@ -1,6 +1,6 @@
 """Files, tables and iterators as streams of rows, in constant memory.
 
-`open_stream` takes whatever holds rows; the `Stream` it gives yields `Chunk` after `Chunk`.
+`open_stream` accepts any source of rows; the `Stream` it returns yields `Chunk` after `Chunk`.
 
 >>> import tempfile, pathlib
 >>> from sparsco.streams import open_stream
@@ -98,8 +98,10 @@ def open_stream(
 def convert(
     source: Any, folder: str | os.PathLike[str], format: str | None = None, *, progress: Any = None, **options: Any
 ) -> CacheStream:
-    """Write the rows of a source to a folder as binary blocks, whole or not at all; ``progress`` is called with each
-    chunk."""
+    """Write the rows of a source to a folder as binary blocks, completely or not at all.
+
+    ``progress`` is called with each chunk.
+    """
     stream = source if isinstance(source, Stream) else open_stream(source, format, **options)
     return write_cache(stream, folder, progress)
 
@@ -149,7 +151,7 @@ def can_be_cut(path: str, format: str | None = None) -> bool:
 
 
 def _common_format(paths: list[str]) -> str:
-    """That of the first file, which no other's suffix belies."""
+    """Return the format of the first file; raise if another file's suffix differs."""
     format = _format_of(paths[0])
     for path in paths:
         other = _SUFFIXES.get(plain_suffix(path), format)
@@ -162,7 +164,7 @@ def _common_format(paths: list[str]) -> str:
 
 
 def _format_of(path: str) -> str:
-    """By the suffix, or by the first line."""
+    """Return the format of a file, by its suffix or by its first line."""
     known = _SUFFIXES.get(plain_suffix(path))
     if known:
         return known

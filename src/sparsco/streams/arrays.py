@@ -20,7 +20,7 @@ _EXAMPLES = 1 << 10
 
 
 class ArrayStream(Pieces):
-    """Rows of a dense array or a scipy sparse matrix, with targets and weights of their length."""
+    """A stream of the rows of a dense array or a scipy sparse matrix, with targets and weights of their length."""
 
     format, line = "arrays in memory", "row"
 
@@ -59,7 +59,7 @@ class ArrayStream(Pieces):
 
 
     def _wild(self, start: int) -> str:
-        """The first of these rows with a number that is too large or none; all of them where that cannot be told."""
+        """Return the first of these rows with a number that is too large or not finite; all rows if it is unknown."""
         X = self.X[start : start + _ROWS]
         if X.dtype.kind == "f":
             X = sp.csr_array(X)
@@ -69,8 +69,10 @@ class ArrayStream(Pieces):
 
 
 class NpzStream(ArrayStream):
-    """A matrix written by ``scipy.sparse.save_npz``, or an array ``X``; ``y`` and ``weights`` from the same .npz file
-    where they are not given."""
+    """A stream of a matrix written by ``scipy.sparse.save_npz``, or of an array ``X`` in an .npz file.
+
+    ``y`` and ``weights`` come from the same file if they are not given.
+    """
 
     labels_are = "an .npz file has them in an array y beside X, or beside data, indices, indptr, shape and format"
 
@@ -93,10 +95,10 @@ class NpzStream(ArrayStream):
 
 
 class ExampleStream(Pieces):
-    """Examples (x, y) or (x, y, weight) one at a time, as River's data sets give them.
+    """A stream of examples (x, y) or (x, y, weight), one at a time, as in River's data sets.
 
     x is a dict of values by name (a text ``v`` under ``name`` is the feature ``name=v``), a list of tokens, or a tuple
-    (columns, values).  A function that gives a new iterator at each call can be read more than once, as can a list.
+    (columns, values).  A list, or a function that returns a new iterator at each call, can be read more than once.
     """
 
     format, line = "the iterator", "example"
@@ -170,7 +172,7 @@ class ExampleStream(Pieces):
 
 
 def _entries(x: Any) -> tuple[list[tuple[Any, float]], bool]:
-    """Names or columns and values of an example; whether they are names."""
+    """Return the names or columns and values of an example, and whether they are names."""
     if isinstance(x, Mapping):
         texts = [
             (f"{name}={value}", 1.0) if isinstance(value, str) else (str(name), float(value))

@@ -1,7 +1,8 @@
-"""The binary cache: rows as they are learned from, in blocks that are read as they lie.
+"""The binary cache: rows in the format of learning, in blocks that are read without conversion.
 
 A cache is a folder with ``rows.bin`` (the arrays of one chunk after the other), ``names.json`` and ``manifest.json``:
-what lies where, with checksums, and what the source was.  It is written beside its place and moved there when whole.
+the positions of the arrays with checksums, and the source.  It is written to a temporary folder and moved to its place
+when complete.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ VERSION = 2
 MANIFEST, ROWS, NAMES = "manifest.json", "rows.bin", "names.json"
 _FILES = {MANIFEST, ROWS, NAMES}
 BLOCK_BYTES = 1 << 23
-"""Bytes of values from which on chunks are a block."""
+"""The bytes of values from which on collected chunks become a block."""
 _PAGE = 4096
 _LINE = 64
 _REGIONS, _LANES = 4, 64
-"""Of a checksum."""
+"""The regions and lanes of a checksum."""
 _FIELDS = ("indptr", "indices", "data", "y", "weights", "tags", "tag_ends")
 
 
 class CacheStream(Stream):
-    """The rows of a cache.  Each block's checksum is compared once, when it is first read.
+    """A stream of the rows of a cache.  Each block's checksum is compared once, when the block is first read.
 
-    Its file is open from the beginning: another process may put a new cache in its place, and this one reads on.
-    Blocks are copied, not mapped: a mapped file that somebody cuts off ends the process (SIGBUS).
+    The file stays open from the beginning: if another process replaces the cache, this stream continues with the old
+    one.  Blocks are copied, not mapped: truncation of a mapped file would end the process (SIGBUS).
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -78,18 +79,18 @@ class CacheStream(Stream):
         return self.manifest["identity"]
 
     def is_stale(self) -> bool:
-        """Return whether a file of the source is there and is not what it was."""
+        """Return whether a file of the source exists and has changed."""
         return any(not is_same(file) for file in files_of(self.identity()) if os.path.exists(file["path"]))
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         return self.read(range(0 if start is None else self.find(start) + 1, len(self.blocks)))
 
     def read(self, blocks: Iterable[int]) -> Iterator[Chunk]:
-        """The blocks with these numbers."""
+        """Return the chunks of the blocks with these numbers."""
         return map(self._chunk, blocks)
 
     def find(self, position: Position) -> int:
-        """The block that ends at a position of the source; ValueError if there is none."""
+        """Return the block that ends at a position of the source; raise ValueError if there is none."""
         row = position.get("row")
         for k, block in enumerate(self.blocks):
             if block["position"]["row"] == row and block["position"] == position:
@@ -132,7 +133,7 @@ class CacheStream(Stream):
 
 
 def _is_free(folder: Path) -> bool:
-    """Return whether a cache may be written at ``folder``: nothing is there, or only the files of a cache.
+    """Return whether a cache may be written at ``folder``: it does not exist, or has only the files of a cache.
 
     The folder is looked up once: another process may remove it between two lookups.
     """
@@ -145,7 +146,7 @@ def _is_free(folder: Path) -> bool:
 
 
 class Writer:
-    """Chunks into a cache that appears at its place when ``finish`` is called, whole or not at all."""
+    """A writer of chunks to a cache, which appears at its place on ``finish``, completely or not at all."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(os.path.abspath(folder))
@@ -164,7 +165,7 @@ class Writer:
         self._d, self._rows = 0, 0
 
     def add(self, chunk: Chunk) -> None:
-        """Append a chunk; small ones wait for the next, to be one block with them."""
+        """Append a chunk; small chunks wait to be joined with the next into one block."""
         self._waiting.append(chunk)
         if sum(each.data.nbytes for each in self._waiting) >= BLOCK_BYTES:
             with naming(self.folder):
@@ -207,7 +208,7 @@ class Writer:
         self._d, self._rows = max(self._d, int(chunk.d)), self._rows + chunk.rows
 
     def finish(self, identity: dict[str, Any], names: Mapping[int, str]) -> None:
-        """Write what says where everything lies, make sure that all is on disk, and move the folder to its place."""
+        """Write the manifest, sync all files to disk, and move the folder to its place."""
         with naming(self.folder):
             self._flush()
             _synced(self._file)
@@ -224,14 +225,14 @@ class Writer:
         self._part.put()
 
     def abort(self) -> None:
-        """Leave nothing behind."""
-        with contextlib.suppress(OSError):  # what is not written yet finds the disk full again
+        """Remove everything that was written."""
+        with contextlib.suppress(OSError):  # the disk may be full for the buffered rest, too
             self._file.close()
         self._part.remove()
 
 
 def joined(chunks: list[Chunk]) -> Chunk:
-    """Several chunks as one."""
+    """Return several chunks as one."""
     indptr, indices, data, _ = stack([chunk.matrix for chunk in chunks])
     last = chunks[-1]
     weights, tags = None, None
@@ -254,7 +255,7 @@ class CachedStream(Stream):
         self._cache = self._open()
 
     def _open(self) -> CacheStream | None:
-        """The cache, if it is there, whole, and of this source as it is now."""
+        """Return the cache, if it exists, is complete, and matches the current source; else None."""
         try:
             cache = CacheStream(self.folder)
         except (StreamError, OSError):
@@ -281,7 +282,7 @@ class CachedStream(Stream):
         self.source.recall(names)
 
     def identity(self) -> dict[str, Any]:
-        """Of the rows that the next pass gives: those in the cache, or those of the source as it is now."""
+        """Return the identity of the rows of the next pass: those in the cache, or those of the current source."""
         return self.source.identity() if self._cache is None else self._identity
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
@@ -289,7 +290,7 @@ class CachedStream(Stream):
             if start is not None:
                 try:
                     self._cache.find(start)
-                except ValueError:  # of a pass in other blocks
+                except ValueError:  # the position is from a pass with other blocks
                     return (yield from self.source.chunks(start))
             return (yield from self._cache.chunks(start))
         if start is not None:
@@ -297,15 +298,17 @@ class CachedStream(Stream):
         yield from self._written()
 
     def completed(self, progress: Callable[[Chunk], None]) -> CacheStream | None:
-        """The cache, written now where it is not there, with a call of ``progress`` for each chunk; None where it
-        cannot be written."""
+        """Return the cache, written now if it does not exist; None if it cannot be written.
+
+        ``progress`` is called for each chunk.
+        """
         if self._cache is None:
             for chunk in self._written():
                 progress(chunk)
         return self._cache
 
     def _written(self) -> Iterator[Chunk]:
-        """A pass over the source that writes the cache; if that fails, reading goes on all the same."""
+        """Read the source in a pass that writes the cache; if writing fails, reading continues."""
         writer: Writer | None = None
         try:
             try:
@@ -335,7 +338,7 @@ class CachedStream(Stream):
 def convert(source: Stream, folder: str | os.PathLike[str], progress: Any = None) -> CacheStream:
     """Write a stream's rows to a cache; ``progress`` is called with each chunk.
 
-    A stream without an identity (standard input, an iterator) gives a cache that never grows stale.
+    A stream without an identity (standard input, an iterator) gives a cache that never becomes stale.
     """
     try:
         identity = source.identity()
@@ -355,17 +358,17 @@ def convert(source: Stream, folder: str | os.PathLike[str], progress: Any = None
 
 
 def default_folder(identity: dict[str, Any]) -> Path:
-    """Where the cache of a source lies if nobody said where."""
+    """Return the default folder for the cache of a source."""
     paths = [file["path"] for file in files_of(identity)]
     what = json.dumps([paths, identity["format"], identity["options"]], sort_keys=True)
     return cache_folder("rows") / hashlib.sha256(what.encode()).hexdigest()[:24]
 
 
 def _is_of(cache: CacheStream, source: Stream) -> bool:
-    """Return whether a cache has the rows of a source as it is now.
+    """Return whether a cache has the rows of the current source.
 
-    A source may begin with more names than the cache did, as when reading goes on, if those are the cache's first ones:
-    then both give every name the same column.
+    A source may begin with more names than the cache did, as when reading is resumed.  These must be the first names of
+    the cache: then both assign the same column to every name.
     """
     theirs, ours = cache.identity(), source.identity()
     if theirs == ours:
@@ -384,7 +387,7 @@ def is_cache(path: str) -> bool:
 
 
 def is_same(file: dict[str, Any]) -> bool:
-    """Return whether a file has the size and time noted."""
+    """Return whether a file still has the recorded size and time."""
     stat = os.stat(file["path"])
     return (stat.st_size, stat.st_mtime_ns) == (file["size"], file["mtime_ns"])
 
@@ -412,7 +415,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _sealed(manifest: dict[str, Any]) -> bytes:
-    """The manifest below its own checksum."""
+    """Return the manifest, preceded by its own checksum."""
     body = json.dumps(manifest).encode()
     return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
@@ -432,13 +435,13 @@ def _synced(file: Any) -> None:
 
 @inlined
 def _mixed(h: Any, word: Any) -> Any:
-    """A bijection of both: a change of one word is never lost."""
+    """Return a mix of both that is bijective in each: a change of one word is never lost."""
     h = h ^ word
     return (h << U(29) | h >> U(35)) * U(0x9E3779B97F4A7C15)
 
 
 def checksum(words: np.ndarray) -> int:
-    """64 bits of some words; a change of one word changes its sum, and is lost in mixing with a chance of 2^-64."""
+    """Return a 64-bit checksum of words; the mixing loses a change with probability 2^-64."""
     regions = words[: words.size - words.size % (_REGIONS * _LANES)].reshape(_REGIONS, -1, _LANES)
     sums = np.zeros((2, _REGIONS, _LANES), np.uint64)
     add_up(regions, *sums)
@@ -447,9 +450,9 @@ def checksum(words: np.ndarray) -> int:
 
 @kernel
 def add_up(regions: Any, sums: Any, orders: Any) -> None:
-    """Sums of each region's every so-many-th word, and of these sums, turned on the way, so that the order counts.
+    """Add up each region's words by lane, and rotated sums of these sums, so that the order matters.
 
-    Lanes do not wait for each other, nor do regions for memory: this is as fast as a core reads.
+    Lanes do not depend on each other, and regions hide memory latency: this is as fast as a core can read.
     """
     for i in range(regions.shape[1]):
         for r in range(regions.shape[0]):
@@ -460,7 +463,7 @@ def add_up(regions: Any, sums: Any, orders: Any) -> None:
 
 @kernel
 def mixed_up(words: Any, h: Any) -> Any:
-    """A few words to one."""
+    """Return a few words mixed into one."""
     for k in range(words.size):
         h = _mixed(h, words[k])
     return h ^ (h >> U(32))

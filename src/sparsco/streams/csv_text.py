@@ -1,4 +1,4 @@
-"""CSV and TSV text, through pyarrow."""
+"""Streams of CSV and TSV text, parsed by pyarrow."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from .tabular import MISSING, NUMERIC, Layout, Tabular, listed
 from .text import TextStream
 
 _SAMPLE = 1 << 20
-"""Bytes from which the types of columns are guessed."""
+"""The bytes from which the types of columns are inferred."""
 
 class CsvStream(TextStream, Tabular):
-    """Rows of CSV or TSV text, the options those of tables; ``header=False`` for files without one, whose columns are
-    called 0, 1, 2, ...; ``delimiter`` one character; ``missing_values`` are texts of cells that are missing (by default
-    empty ones, and in place of a number the usual words, such as NA)."""
+    """A stream of the rows of CSV or TSV text; the other options are those of :class:`Tabular`.
+
+    ``header=False`` is for files without a header, whose columns are called 0, 1, 2, ...  ``delimiter`` is one
+    character.  ``missing_values`` are the texts of missing cells; by default empty ones and, in place of a number, the
+    usual words such as NA.
+    """
 
     format, quoted, infers, line = "csv", True, True, "line"
 
@@ -45,7 +48,7 @@ class CsvStream(TextStream, Tabular):
 
     def prepare(self, block: Block) -> None:
         if not hasattr(self, "layout"):
-            if block.file or block.offset > len(block.text):  # reading goes on somewhere inside
+            if block.file or block.offset > len(block.text):  # reading resumes somewhere inside
                 if not self.laid_out():
                     raise ValueError("CSV from standard input cannot be resumed: give files.")
             else:
@@ -82,7 +85,7 @@ class CsvStream(TextStream, Tabular):
         return parsed
 
     def _first_row(self, text: bytes) -> tuple[list[str], int]:
-        """The header's names, and how many bytes it takes."""
+        """Return the header's names, and the number of bytes it takes."""
         stop = text.find(b"\n") + 1
         while text.count(b'"', 0, stop) % 2 and 0 < stop < len(text):
             stop = text.find(b"\n", stop) + 1
@@ -91,7 +94,7 @@ class CsvStream(TextStream, Tabular):
         return names if self.header else [str(k) for k in range(len(names))], stop
 
     def _look(self, block: Block) -> None:
-        """See what the columns are, from the first megabyte."""
+        """Infer the types of the columns from the first megabyte."""
         text = bytes(block.text).replace(b"\r\n", b"\n").removeprefix(b"\xef\xbb\xbf")
         columns, used = self._first_row(text)
         if len(set(columns)) < len(columns):
@@ -101,13 +104,13 @@ class CsvStream(TextStream, Tabular):
         types = dict.fromkeys(columns, self._arrow.string())
         if sample.strip(b"\n"):
             table = self._read(sample, columns)
-            if not isinstance(table, str):  # otherwise the parser will say where
+            if not isinstance(table, str):  # otherwise the parser will report where
                 types = dict(zip(columns, table.schema.types, strict=True))
         self._booleans = {name for name, type in types.items() if type == self._arrow.bool_()}
         self.layout = self.lay_out(types, self.files.name(0))
 
     def _read(self, text: bytes, columns: Sequence[str] = ()) -> Any:
-        """A table of these columns, their types inferred, or of the layout's; what pyarrow says where it cannot."""
+        """Return a table of these columns with inferred types, or of the layout's; the error of pyarrow if it fails."""
         types = None if columns else {name: self._type(name) for name in self.layout.columns}
         try:
             return self._csv.read_csv(
@@ -150,7 +153,7 @@ class CsvStream(TextStream, Tabular):
         return f"it cannot be read as CSV ({shown(sentence.encode())})"
 
     def _line(self, text: bytes, row: int) -> int:
-        """The line on which a row (from 1) begins, within a block."""
+        """Return the line on which a row (from 1) begins, within a block."""
         reader = csv.reader(io.StringIO(text.decode("utf-8", "replace"), newline=""), delimiter=self.delimiter)
         before = 0
         for cells in reader:
@@ -163,10 +166,10 @@ class CsvStream(TextStream, Tabular):
 
 
 def first_line(path: str) -> bytes:
-    """The first line that is not empty or a comment, to see what a file of unknown suffix holds."""
+    """Return the first line that is not empty or a comment, to detect the format of a file of unknown suffix."""
     name = "standard input" if path == STDIN else path
     with opened(path, name) as stream:
-        text = stream.peek(1 << 16) if path == STDIN else stream.read(1 << 16)  # look without taking
+        text = stream.peek(1 << 16) if path == STDIN else stream.read(1 << 16)  # peek does not consume
     check_text(text, name)
     if b"\n" not in text:
         text = text[: text.rfind(b" ") + 1] or text  # the last word may be cut

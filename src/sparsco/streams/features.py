@@ -1,8 +1,8 @@
-"""Names of features to columns: by hashing into a fixed number, or by a vocabulary that grows.
+"""Columns for feature names: by hashing into a fixed number of columns, or by a growing vocabulary.
 
-A column is a function of the name's bytes (UTF-8) alone, wherever the name comes from.  Hashing is scikit-learn's
-``FeatureHasher``, MurmurHash3 with the sign by the hash's own.  A vocabulary tells names apart by 62 bits of two such
-hashes: among a million names two are mistaken for one with a chance of 10^-7.
+A column is a function of the name's bytes (UTF-8) alone, for any source of the name.  Hashing is that of scikit-learn's
+``FeatureHasher``: MurmurHash3, with the sign given by the hash itself.  A vocabulary distinguishes names by 62 bits of
+two such hashes: among a million names, two are confused with a probability of 10^-7.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _SEEN_BITS = 24
 _MANY_MARKS = 1 << 20
 
 NamesOf = Callable[[np.ndarray], list[str]]
-"""The names of the entries with these numbers."""
+"""A function that returns the names of the entries with these numbers."""
 
 
 class Vocabulary:
-    """Columns in the order in which names first appear.  ``frozen``: names that are not known are left out."""
+    """An encoder with columns in the order of first appearance of names; ``frozen`` leaves unknown names out."""
 
     seed = 0
 
@@ -49,21 +49,21 @@ class Vocabulary:
 
     @property
     def names(self) -> Mapping[int, str]:
-        """All names by column."""
+        """Return all names by column."""
         return dict(enumerate(self._names))
 
     def settings(self) -> dict[str, Any]:
-        """What columns depend on."""
+        """Return the options that columns depend on."""
         return {"frozen": self.frozen, "names": self._began}
 
     def recall(self, names: Mapping[int, str]) -> None:
-        """Know the names that an earlier reading had given columns to, those it began with among them."""
+        """Restore the names and columns of an earlier reading, including the names it began with."""
         began, frozen = self._began, self.frozen
         self.__init__([names[column] for column in range(len(names))], frozen)  # type: ignore[misc]
         self._began = began
 
     def cut(self, d: int) -> None:
-        """Forget all but the first d names."""
+        """Drop all but the first d names."""
         if d > len(self._names):
             raise ValueError(
                 f"the position knows {d} names of features and the stream {len(self._names)}: give it those that had "
@@ -74,13 +74,13 @@ class Vocabulary:
             self._columns = self._columns.only(np.arange(d))
 
     def marks(self, longest: int) -> np.ndarray:
-        """Room for a number per column, whatever it holds."""
+        """Return uninitialised room for a number per column."""
         if self._marks.size < len(self):
             self._marks = np.empty(1 << len(self).bit_length(), np.int32)
         return self._marks
 
     def place(self, keys: np.ndarray, names_of: NamesOf) -> tuple[np.ndarray, None]:
-        """Columns of the entries, -1 for those left out."""
+        """Return the columns of the entries, -1 for those left out."""
         keys = (keys & U(_FINGERPRINT)).view(np.int64)
         if self.frozen:
             return self._columns.slots_of(keys), None
@@ -89,13 +89,13 @@ class Vocabulary:
         count = len(self._columns) - before
         if count:
             first, new = np.empty(count, np.int64), np.flatnonzero(columns >= before)[::-1]
-            first[columns[new] - before] = new  # the last assignment stands: the first appearance
+            first[columns[new] - before] = new  # the last assignment wins: the first appearance
             self._names += names_of(first)
         return columns, None
 
 
 class Hashed:
-    """``2 ** bits`` columns; the first name that falls into a column is kept for inspection, of at most MAX_NAMES."""
+    """An encoder with ``2 ** bits`` columns; it keeps the first name of a column for inspection, at most MAX_NAMES."""
 
     frozen = False
 
@@ -114,27 +114,29 @@ class Hashed:
         return 1 << self.bits
 
     def settings(self) -> dict[str, Any]:
-        """What columns depend on."""
+        """Return the options that columns depend on."""
         return {"hash_bits": self.bits, "seed": self.seed, "signed": self.signed}
 
     def recall(self, names: Mapping[int, str]) -> None:
-        """Know the names that an earlier reading had kept."""
+        """Restore the names that an earlier reading had kept."""
         self.names.update(names)
         self._seen[np.fromiter(self.names, np.int64) & (self._seen.size - 1)] = True
 
     def cut(self, d: int) -> None:
-        """Columns do not depend on what was seen."""
+        """Do nothing: columns do not depend on the names seen so far."""
 
     def marks(self, longest: int) -> np.ndarray:
-        """Room for a number per column, whatever it holds.  Of very many columns some share it: so few that a row of
-        the ``longest`` length has some dozens of those."""
+        """Return uninitialised room for a number per column.
+
+        Where there are very many columns, some share it; in a row of the ``longest`` length only some dozens do.
+        """
         size = min(len(self), max(_MANY_MARKS, 1 << (longest * longest >> 6).bit_length()))
         if self._marks.size < size:
             self._marks = np.empty(size, np.int32)
         return self._marks
 
     def place(self, keys: np.ndarray, names_of: NamesOf) -> tuple[np.ndarray, np.ndarray | None]:
-        """Columns of the entries, and the signs of their values."""
+        """Return the columns of the entries, and the signs of their values."""
         columns, signs, new = np.empty(keys.size, np.int64), np.empty(keys.size), np.empty(keys.size, np.int64)
         new = new[: hash_to_columns(keys, len(self), self._seen, columns, signs, new)]
         if new.size and len(self.names) < MAX_NAMES:
@@ -151,7 +153,7 @@ Encoder = Vocabulary | Hashed
 def encoder(
     hash_bits: int | None = None, seed: int = 0, signed: bool = True, names: Any = None, frozen: bool = False
 ) -> Encoder:
-    """Hashing where ``hash_bits`` is given, otherwise a vocabulary that begins with ``names``."""
+    """Return an encoder: hashing if ``hash_bits`` is given, otherwise a vocabulary that begins with ``names``."""
     if isinstance(names, Mapping):
         names = {int(column): name for column, name in names.items()}
     elif names is not None:
@@ -172,7 +174,7 @@ def encoder(
 def rows_of(
     encoder: Encoder, lengths: np.ndarray, keys: np.ndarray, values: np.ndarray, names_of: NamesOf
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """CSR of entries one row behind the other, in their order: repeated features summed, zeros dropped."""
+    """Return the CSR arrays of entries that come row by row: repeated features are summed, zeros dropped."""
     columns, signs = encoder.place(keys, names_of)
     values = values * signs if signs is not None else values
     if encoder.frozen and (columns < 0).any():
@@ -186,17 +188,17 @@ def rows_of(
 
 
 def to_bytes(name: str) -> bytes:
-    """A name as it stood in a file."""
+    """Return the bytes of a name as in a file."""
     return name.encode("utf-8", "surrogateescape")
 
 
 def to_name(raw: bytes) -> str:
-    """The name with these bytes, whatever they are."""
+    """Return the name with these bytes, which may be any."""
     return raw.decode("utf-8", "surrogateescape")
 
 
 def fingerprints(names: Iterable[str], seed: int) -> np.ndarray:
-    """64 bits for each name, the lower half its MurmurHash3 with this seed."""
+    """Return 64 bits for each name; the lower half is its MurmurHash3 with this seed."""
     raw = [to_bytes(name) for name in names]
     ends = np.cumsum(np.fromiter(map(len, raw), np.int64, len(raw)))
     text = np.frombuffer(padded(b"".join(raw) + b"\n"), np.uint8)
@@ -207,7 +209,7 @@ def fingerprints(names: Iterable[str], seed: int) -> np.ndarray:
 
 @inlined
 def _scrambled(k: Any) -> Any:
-    """What four bytes of text contribute to MurmurHash3, whatever the seed."""
+    """Return the contribution of four bytes of text to MurmurHash3, which does not depend on the seed."""
     k = k * U(0xCC9E2D51) & _LOW
     return ((k << U(15) | k >> U(17)) & _LOW) * U(0x1B873593) & _LOW
 
@@ -226,7 +228,7 @@ def _finished(h: Any) -> Any:
 
 @inlined
 def fingerprint(p: Any, n: Any, seed: Any) -> Any:
-    """MurmurHash3 (32 bits, x86) of n bytes, and above it the same with another seed; `PADDING` bytes may follow."""
+    """Return MurmurHash3 (32 bits, x86) of n bytes, and above it that of another seed; it may read `PADDING` more."""
     h, g, end = seed, seed ^ U(_SECOND), p + (U(n) & ~U(3))
     while p < end:
         k = _scrambled(word(p) & _LOW)
@@ -237,7 +239,7 @@ def fingerprint(p: Any, n: Any, seed: Any) -> Any:
 
 @kernel
 def hash_to_columns(keys, d, seen, columns, signs, new):
-    """Columns and signs of keys; the entries whose columns are not marked as seen, and how many these are."""
+    """Write columns and signs of keys, and the entries whose columns were not seen before; return their number."""
     count = 0
     for i in range(keys.size):
         h = np.int64(keys[i] & _LOW)
@@ -252,9 +254,9 @@ def hash_to_columns(keys, d, seen, columns, signs, new):
 
 @kernel
 def merge(lengths, columns, values, marks, indptr, indices, data):
-    """Entries to CSR; ``marks`` tells where a column was put, which is believed if it is there in this row.
+    """Write entries to CSR; ``marks`` holds the position of a column, valid only if the column is there in this row.
 
-    Columns that are ``marks.size`` (a power of two) apart share a mark; where another is there, the row is searched.
+    Columns that are ``marks.size`` (a power of two) apart share a mark; the row is searched if another column is there.
     """
     at, to, mask = 0, 0, U(marks.size) - U(1)
     for i in range(lengths.size):
@@ -287,7 +289,7 @@ def merge(lengths, columns, values, marks, indptr, indices, data):
 
 @kernel
 def hash_all(at, ends, seed, keys):
-    """The fingerprints of texts that lie one behind the other."""
+    """Write the fingerprints of texts that are stored one after the other."""
     start = U(0)
     for i in range(ends.size):
         keys[i] = fingerprint(at + start, ends[i] - np.int64(start), seed)

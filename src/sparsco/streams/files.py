@@ -1,4 +1,4 @@
-"""Files, compressed or not, one or many, or standard input, as blocks of whole lines."""
+"""Blocks of whole lines from one or many files, compressed or not, or from standard input."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from typing import Any, NamedTuple
 from .protocol import StreamError
 
 LONGEST_LINE = 1 << 28
-"""Bytes; a longer line is taken for a file that is no text."""
+"""The largest number of bytes in a line; a longer line means that the file is not text."""
 COMPRESSIONS = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\x00", ".zst": b"\x28\xb5\x2f\xfd"}
-"""Suffixes, and how such files begin: the contents decide."""
+"""The suffixes of compressed files and their first bytes, which decide."""
 DAMAGED = (EOFError, ValueError, OverflowError, OSError, zlib.error, lzma.LZMAError)
 STDIN = "-"
 _AT_ONCE = 1 << 18
-"""Bytes of standard input that are asked for at a time."""
+"""The bytes of standard input that are requested at a time."""
 
 
 PADDING = 64
-"""Bytes behind a text that may be read, whatever they are."""
+"""The bytes after a text that may be read, with any contents."""
 Text = memoryview
-"""Whole lines, which end with a newline, and `PADDING` bytes of memory behind them."""
+"""Whole lines, which end with a newline, followed by `PADDING` bytes of memory."""
 
 
 class Block(NamedTuple):
-    """Some lines of a file."""
+    """Some whole lines of a file."""
 
     text: Text
     file: int
     offset: int
-    """Where the block ends in the decompressed file."""
+    """The end of the block in the decompressed file."""
     read: int
-    """Bytes read of all files so far, as they lie on disk."""
+    """The bytes read so far of all files, as stored on disk."""
     waits: bool = False
-    """Whether the next one is still to be written, by whoever feeds standard input."""
+    """Whether the next block of standard input has not arrived yet."""
 
 
 def paths_of(source: Any) -> list[str]:
-    """The files that a path, a pattern or a list of those means, each there; "-" is standard input."""
+    """Return the existing files of a path, a pattern or a list of those; "-" is standard input."""
     if isinstance(source, str | os.PathLike):
         text = os.fspath(source)
         if text == STDIN or os.path.exists(text):
@@ -71,14 +71,14 @@ def is_paths(source: Any) -> bool:
 
 
 def plain_suffix(path: str) -> str:
-    """A file's suffix in lower case, less that of its compression."""
+    """Return a file's suffix in lower case, without that of its compression."""
     stem, suffix = os.path.splitext(path.lower())
     return os.path.splitext(stem)[1] if suffix in COMPRESSIONS else suffix
 
 
 @contextmanager
 def raw_file(path: str) -> Iterator[Any]:
-    """The file as it lies on disk, buffered."""
+    """Yield the file as stored on disk, buffered."""
     if path == STDIN:
         yield sys.stdin.buffer
     else:
@@ -87,7 +87,7 @@ def raw_file(path: str) -> Iterator[Any]:
 
 
 def decompressed(raw: Any, suffix: str = "") -> Any:
-    """What a buffered file holds: how it is packed is seen at its first bytes, which may not belie its name."""
+    """Return the decompressed contents of a file; its first bytes decide the format, and must agree with the suffix."""
     head = raw.peek(6)[:6]
     kind = next((kind for kind, magic in COMPRESSIONS.items() if head.startswith(magic)), "")
     if suffix in COMPRESSIONS and kind != suffix:
@@ -106,9 +106,9 @@ _MEMBERS: dict[str, Callable[[], Any]] = {".bz2": bz2.BZ2Decompressor, ".xz": lz
 
 
 class _Members(io.RawIOBase):
-    """What bz2 or xz data hold: members one behind the other, and nothing else behind the last.
+    """A reader of bz2 or xz data: members one after the other, and nothing else after the last.
 
-    The standard library's own readers stop in silence at whatever follows the last member.
+    The standard library's own readers silently stop at any data after the last member.
     """
 
     def __init__(self, raw: Any, kind: str) -> None:
@@ -133,7 +133,7 @@ class _Members(io.RawIOBase):
         return len(data)
 
     def _begin_member(self) -> bool:
-        """Go on with the next member; False at the end of the file."""
+        """Continue with the next member; return False at the end of the file."""
         magic, rest = COMPRESSIONS[self._kind], self._member.unused_data
         while True:
             if self._kind == ".xz":
@@ -153,7 +153,7 @@ _input: tuple[Any, Any] = (None, None)
 
 
 def _unpacked_input() -> Any:
-    """What standard input holds, the same at every call: what was only looked at by ``peek`` is still to be read."""
+    """Return the decompressed standard input, the same object at every call, so that peeked bytes are not lost."""
     global _input
     raw = sys.stdin.buffer
     if _input[0] is not raw:
@@ -163,7 +163,7 @@ def _unpacked_input() -> Any:
 
 
 def needed(package: str, what: str) -> Any:
-    """An optional package, or a sentence that says how to get it."""
+    """Return an optional package; raise an ImportError that names it if it is not installed."""
     import importlib
 
     try:
@@ -175,14 +175,14 @@ def needed(package: str, what: str) -> Any:
 
 @contextmanager
 def opened(path: Any, called: str = "") -> Iterator[Any]:
-    """The decompressed file; whatever is wrong with its contents becomes a StreamError that names it."""
+    """Yield the decompressed file; errors in its contents become a StreamError that names it."""
     with _both(os.fspath(path), called) as (_, stream):
         yield stream
 
 
 @contextmanager
 def _both(path: str, called: str) -> Iterator[tuple[Any, Any]]:
-    """The file as it lies on disk, and decompressed."""
+    """Yield the file as stored on disk, and decompressed."""
     try:
         with raw_file(path) as raw:
             yield raw, _unpacked_input() if path == STDIN else decompressed(raw, os.path.splitext(path)[1].lower())
@@ -193,24 +193,26 @@ def _both(path: str, called: str) -> Iterator[tuple[Any, Any]]:
 
 
 def is_of_system(error: Exception) -> bool:
-    """Return whether the operating system raised an error; those of gzip and Arrow about damage have no number."""
+    """Return whether the operating system raised an error; errors of gzip and Arrow on damaged files have no number."""
     return isinstance(error, OSError) and error.errno is not None
 
 
 def files_of(identity: dict[str, Any]) -> list[dict[str, Any]]:
-    """The files, with sizes and times, in what a stream says of itself."""
+    """Return the files, with sizes and times, in the identity of a stream."""
     return identity["source"]
 
 
 def changed(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> StreamError:
-    """The error for files that are not what they were when they were read first."""
+    """Return the error for files that have changed since they were first read."""
     names = ", ".join(file["path"] for file in now if file not in before)
     return StreamError(f"{names} changed between two readings: learn it anew when it changes no more.")
 
 
 class Files:
-    """Some files, read one after the other; of a single one that is not packed perhaps only a ``span`` of bytes, which
-    are whole lines."""
+    """Some files, read one after the other.
+
+    A single file that is not compressed can be limited to a ``span`` of bytes, which are whole lines.
+    """
 
     def __init__(self, paths: Sequence[str], span: tuple[int, int] | None = None) -> None:
         self.paths, self.span = list(paths), span
@@ -219,14 +221,14 @@ class Files:
         self.total = None if None in sizes else sum(size for size in sizes if size)
 
     def identity(self) -> list[dict[str, Any]]:
-        """Names, sizes and times."""
+        """Return names, sizes and times."""
         if not self.repeatable:
             raise ValueError("standard input has no identity: there is no telling whether it changed.")
         stats = [(os.path.abspath(path), os.stat(path)) for path in self.paths]
         return [{"path": path, "size": stat.st_size, "mtime_ns": stat.st_mtime_ns} for path, stat in stats]
 
     def name(self, file: int) -> str:
-        """A file's name for messages."""
+        """Return a file's name for messages."""
         behind = f" behind byte {self.span[0]}" if self.span is not None and self.span[0] else ""
         return "standard input" if self.paths[file] == STDIN else self.paths[file] + behind
 
@@ -234,10 +236,10 @@ class Files:
         self, size: int, file: int = 0, offset: int = 0, quoted: bool = False, spare: list[bytearray] | None = None,
         whole_first: bool = False,
     ) -> Iterator[Block]:  # fmt: skip
-        """Blocks of about ``size`` bytes from an offset in a file on, not cut inside of quotes where ``quoted``.
+        """Yield blocks of about ``size`` bytes from an offset in a file on, not split inside quotes where ``quoted``.
 
-        Those of standard input are what is there, with ``whole_first`` all but the first.  ``spare`` are buffers for
-        texts, to be used again: whoever is done with a block adds its text's there.
+        Blocks of standard input hold what has arrived; with ``whole_first`` this is true for all but the first.
+        ``spare`` holds buffers for reuse: the caller adds the buffer of a block's text when it is done with it.
         """
         spare = [] if spare is None else spare
         before = sum(os.stat(path).st_size for path in self.paths[:file] if path != STDIN)
@@ -258,7 +260,7 @@ class Files:
     def _lines(
         self, stream: Any, size: int, name: str, offset: int, quoted: bool, spare: list[bytearray]
     ) -> Iterator[tuple[Text, int]]:
-        """Texts of whole lines, and where they end."""
+        """Yield texts of whole lines, and their ends."""
         rest = b""
         while True:
             room = len(rest) + size + PADDING
@@ -287,10 +289,10 @@ class Files:
 
 
 class _Awaited:
-    """Standard input, of which as much is read at a time as is there."""
+    """A reader of standard input that reads as much at a time as has arrived."""
 
     waits = False
-    """Whether there was no more."""
+    """Whether no more had arrived at the last read."""
 
     def __init__(self, stream: Any, raw: Any, whole_first: bool) -> None:
         self.stream, self.raw, self.whole = stream, raw, whole_first
@@ -298,7 +300,7 @@ class _Awaited:
     def readinto(self, view: memoryview) -> int:
         done, whole, self.whole = 0, self.whole, False
         while done < len(view):
-            fresh = self.stream.read1(min(len(view) - done, _AT_ONCE))  # readinto1 may wait for more than there is
+            fresh = self.stream.read1(min(len(view) - done, _AT_ONCE))  # readinto1 may wait for more than has arrived
             view[done : done + len(fresh)] = fresh
             done += len(fresh)
             self.waits = not self._has_more()
@@ -309,12 +311,12 @@ class _Awaited:
     def _has_more(self) -> bool:
         try:
             return bool(select.select([self.raw], [], [], 0.0)[0])
-        except (OSError, ValueError, TypeError):  # no pipe, or a system that looks at sockets only
+        except (OSError, ValueError, TypeError):  # not a pipe, or a system where select works on sockets only
             return False
 
 
 def check_text(text: bytes | bytearray, name: str) -> None:
-    """Raise StreamError where a text begins like UTF-16 or UTF-32, or like no text at all."""
+    """Raise StreamError if a text begins like UTF-16 or UTF-32, or is not text at all."""
     if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in text[:2]:
         raise StreamError(
             f"{name} cannot be read: it is not UTF-8 text but begins like UTF-16, or is not text; convert it first, "
@@ -323,7 +325,7 @@ def check_text(text: bytes | bytearray, name: str) -> None:
 
 
 class _Span:
-    """The next so many bytes of a file."""
+    """A reader of the next ``left`` bytes of a file."""
 
     def __init__(self, stream: Any, left: int) -> None:
         self.stream, self.left = stream, left
@@ -335,7 +337,7 @@ class _Span:
 
 
 def spans(path: str, pieces: int) -> list[tuple[int, int]]:
-    """Where to cut a file that is not packed into so many pieces of whole lines, fewer where lines are long."""
+    """Return the spans that split an uncompressed file into so many pieces of whole lines, fewer if lines are long."""
     size, ends = os.stat(path).st_size, [0]
     with open(path, "rb") as raw:
         for k in range(1, pieces):
@@ -354,12 +356,12 @@ def is_packed(path: str) -> bool:
 
 
 def padded(raw: bytes) -> Text:
-    """Lines that lie somewhere else, as a text."""
+    """Return lines from other memory as a text with padding."""
     return memoryview(raw + bytes(PADDING))[: len(raw)]
 
 
 def _told(raw: Any) -> int:
-    """How many bytes have been read of a file on disk, 0 where it does not tell."""
+    """Return the number of bytes read of a file on disk, 0 if it is unknown."""
     try:
         return raw.tell()
     except OSError:
@@ -367,7 +369,7 @@ def _told(raw: Any) -> int:
 
 
 def _skip(stream: Any, offset: int, name: str) -> None:
-    """Go to an offset: by seeking where the file lies open, else by reading."""
+    """Go to an offset: by seeking if possible, else by reading."""
     if not offset:
         return
     try:

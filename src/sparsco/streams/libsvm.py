@@ -1,4 +1,4 @@
-"""LIBSVM / SVMlight text: ``label index:value index:value ... # comment``."""
+"""Streams of LIBSVM / SVMlight text: ``label index:value index:value ... # comment``."""
 
 from __future__ import annotations
 
@@ -53,12 +53,13 @@ _HINTS = (
 
 
 class LibsvmStream(TextStream):
-    """Rows of LIBSVM / SVMlight text.
+    """A stream of the rows of LIBSVM / SVMlight text.
 
-    ``zero_based="auto"`` (as "True") takes an index as it is written for the column: the names in a model are those of
-    the file, and in files that count from 1 column 0 stays empty.  Nothing is detected, since a stream could be refuted
-    by its last line.  ``zero_based=False`` is scikit-learn's and LIBSVM's own: index 1 is column 0, and an index 0 is
-    refused.  ``qid:`` and comments are skipped.  Rows out of order are sorted, a repeated index is refused.
+    With ``zero_based="auto"`` (the same as True) a written index is the column.  The names in a model are then those of
+    the file, and in files that count from 1 column 0 stays empty.  The base is not detected, since the last line of a
+    stream could contradict it.  ``zero_based=False`` is the convention of scikit-learn and LIBSVM: index 1 is column 0,
+    and an index 0 is an error.  ``qid:`` and comments are skipped.  Unsorted rows are sorted; a repeated index is an
+    error.
 
     ``wide=True`` keeps indices up to 2^62, as int64; ``hash_bits`` hashes them, as names of decimal digits.
     """
@@ -116,7 +117,7 @@ class LibsvmStream(TextStream):
 
 
 def _sentence(code: int, text: bytes, at: int, limit: int) -> str:
-    """What is wrong with the token at an offset."""
+    """Return the error message for the token at an offset."""
     stop = at
     while text[stop : stop + 1] not in (b" ", b"\t", b"\n"):
         stop += 1
@@ -131,14 +132,14 @@ def _sentence(code: int, text: bytes, at: int, limit: int) -> str:
 
 
 def shown(token: bytes) -> str:
-    """Text of a file for a message: short, and harmless on a terminal."""
+    """Return text of a file for a message, short and without control characters."""
     text = token[:40].decode("utf-8", "backslashreplace")
     return repr(text) + ("..." if len(token) > 40 else "")
 
 
 @kernel
 def parse_libsvm(at, size, shift, limit, largest, keeps_zeros, indptr, indices, data, y):
-    """All rows of a text that ends with a newline; what was found, and the code and place of the first mistake."""
+    """Parse all rows of a text that ends with a newline; return sizes, and the code and place of the first error."""
     p, end, one = at, at + size, U(1)
     row, entry, width, hard, unordered = 0, 0, U(0), 0, 0
     while p < end:
@@ -162,7 +163,7 @@ def parse_libsvm(at, size, shift, limit, largest, keeps_zeros, indptr, indices, 
         y[U(row)] = value
         p, base, stops, previous = stop, stop + one, stops_of(stop + one), U(0)
         while c != NEWLINE:
-            while c == SPACE or c == TAB:  # what is usual: entries in order, of some digits each
+            while c == SPACE or c == TAB:  # the common case: entries in order, of some digits each
                 first = p + one
                 q, base, stops = next_stop(base, stops)
                 if peek(q) != COLON or q - first - one > U(7):
@@ -227,7 +228,7 @@ def parse_libsvm(at, size, shift, limit, largest, keeps_zeros, indptr, indices, 
 
 @kernel
 def hash_columns(columns, seed, at, digits, keys):
-    """The fingerprints of column numbers, written out in decimal."""
+    """Write the fingerprints of column numbers in decimal notation."""
     for i in range(columns.size):
         left, n = columns[i], 1
         while left >= 10:

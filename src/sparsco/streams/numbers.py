@@ -1,8 +1,8 @@
-"""Decimal text to doubles, correctly rounded: what ``float`` would give, at a fraction of its time.
+"""Decimal text to doubles, correctly rounded: the result of ``float``, at a fraction of its time.
 
 Text is read through addresses, not arrays: a helper with an array argument and a loop costs atomic reference counts at
-every call.  Whoever calls sees to it that the text ends with a newline, which no number contains, and that `PADDING`
-bytes behind it may be read: digits are found and converted many at a time.
+every call.  The caller ensures that the text ends with a newline, which no number contains.  It also ensures that
+`PADDING` bytes after it may be read: digits are found and converted many at a time.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from ..jit.dispatch import OPTIONS, U, inlined, kernel
 from .files import PADDING, Text
 
 GOOD, BAD, HARD = 0, 1, 2
-"""What `number` says: a number was read; there is none; only Python's own ``float`` can tell."""
+"""The results of `number`: a number was read; there is none; only Python's own ``float`` can decide."""
 
 _TENS = 10.0 ** np.arange(23)
-"""The powers of ten that are doubles."""
+"""The powers of ten that are exact doubles."""
 _WHOLE_TENS = 10 ** np.arange(20, dtype=np.uint64)
 _LOWEST, _HIGHEST = -342, 308
-"""Exponents of ten beyond which 19 digits are zero or infinite."""
+"""The exponents of ten beyond which 19 digits are zero or infinite."""
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _BOX, _OFFSET = U(0x7FF8 << 48), U((1 << 48) - 1)
 
 
 def _powers() -> np.ndarray:
-    """The first 128 bits of 5^q for all exponents q, truncated; of reciprocals rounded up.  High word, low word."""
+    """Return the first 128 bits (high word, low word) of 5^q for all q, truncated; for reciprocals rounded up."""
     table = np.empty((_HIGHEST - _LOWEST + 1, 2), np.uint64)
     for q in range(_LOWEST, _HIGHEST + 1):
         power = 5 ** abs(q)
@@ -51,7 +51,7 @@ _FIVES = _powers()
 
 
 def _primitive(result: Any, emit: Callable[[Any, Any], Any]) -> Callable[[Callable[[Any], Any]], Any]:
-    """A function of one word: plain Python as it is written, and compiled to what ``emit`` builds."""
+    """Return a decorator for a function of one word: plain Python as written, compiled to the code of ``emit``."""
 
     @intrinsic
     def built(typing: Any, x: Any) -> Any:
@@ -68,7 +68,7 @@ def _primitive(result: Any, emit: Callable[[Any, Any], Any]) -> Callable[[Callab
 
 
 def always_inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As `inlined`, however long the function is: a call costs as much as a usual number."""
+    """Register a function as `inlined` does, and force inlining: a call costs as much as a usual number."""
 
     @overload(function, strict=False, jit_options=OPTIONS.inner | {"forceinline": True})
     def _compiled(*args: Any) -> Any:
@@ -85,8 +85,10 @@ def _load(kind: Any) -> Callable[[Any, Any], Any]:
 
 
 def _all_but(low: int, count: int = 1) -> Any:
-    """A function that says which of the 64 bytes from an address on are none of low, ..., low + count - 1: a bit for
-    each, the first one lowest."""
+    """Return a function that marks which of the 64 bytes from an address on are none of low, ..., low + count - 1.
+
+    The result has a bit for each byte, the first one lowest.
+    """
 
     def emit(builder: Any, x: Any) -> Any:
         text = builder.sub(_load(_BYTES)(builder, x), ir.Constant(_BYTES, [low] * PADDING))
@@ -105,37 +107,37 @@ no_newlines, no_tabs_or_newlines, no_spaces = _all_but(10), _all_but(9, 2), _all
 
 @_primitive(types.uint8, _load(_BYTE))
 def peek(x: Any) -> Any:
-    """The byte at an address."""
+    """Return the byte at an address."""
     return np.uint8(ctypes.c_uint8.from_address(int(x)).value)
 
 
 @_primitive(types.uint64, _load(_WORD))
 def word(x: Any) -> Any:
-    """The eight bytes from an address on, the first one lowest."""
+    """Return the eight bytes from an address on, the first one lowest."""
     return U(int.from_bytes(ctypes.string_at(int(x), 8), "little"))
 
 
 @_primitive(types.uint64, lambda builder, x: builder.cttz(x, ir.Constant(ir.IntType(1), 0)))
 def lowest(x: Any) -> Any:
-    """The place of the lowest bit that is set, 64 where none is."""
+    """Return the position of the lowest bit that is set, 64 if none is."""
     return U((int(x) & -int(x)).bit_length() - 1 if x else 64)
 
 
 @_primitive(types.uint64, lambda builder, x: builder.ctpop(x))
 def ones(x: Any) -> Any:
-    """How many bits are set."""
+    """Return the number of bits that are set."""
     return U(int(x).bit_count())
 
 
 @_primitive(types.float64, lambda builder, x: builder.bitcast(x, ir.DoubleType()))
 def as_float(x: Any) -> Any:
-    """The double with these 64 bits."""
+    """Return the double with these 64 bits."""
     return struct.unpack("d", struct.pack("Q", int(x)))[0]
 
 
 @inlined
 def high_product(a: Any, b: Any) -> Any:
-    """The upper 64 of the 128 bits of a product."""
+    """Return the upper 64 of the 128 bits of a product."""
     half, low = U(32), U(0xFFFFFFFF)
     a1, a0, b1, b0 = a >> half, a & low, b >> half, b & low
     middle = a1 * b0 + (a0 * b0 >> half)
@@ -144,7 +146,7 @@ def high_product(a: Any, b: Any) -> Any:
 
 @inlined
 def rounded(w: Any, q: Any) -> Any:
-    """w 10^q as a double, and whether that is certain: Lemire's algorithm, w nonzero."""
+    """Return w 10^q as a double, and whether that is certain: Lemire's algorithm, for nonzero w."""
     if q < _LOWEST or q > _HIGHEST:
         return (0.0 if q < 0 else np.inf), GOOD
     zeros, one = U(0), U(1)
@@ -180,7 +182,7 @@ def rounded(w: Any, q: Any) -> Any:
 
 @always_inlined
 def few_digits(p: Any, n: Any) -> Any:
-    """The number that n digits from p on mean, n from 1 to 8: neighbours are joined to pairs, and so on."""
+    """Return the number that n digits from p on denote, n from 1 to 8: neighbours are joined to pairs, and so on."""
     x = (word(p) ^ U(0x3030303030303030)) << (U(64) - U(8) * n & U(63))
     x = x * U(10) + (x >> U(8))
     x = (x & U(0x00FF00FF00FF00FF)) * U(6553601) >> U(16)
@@ -189,7 +191,7 @@ def few_digits(p: Any, n: Any) -> Any:
 
 @inlined
 def digits_behind(w: Any, p: Any) -> Any:
-    """The number w with all digits from p on behind it (modulo 2^64), and where they end."""
+    """Return the number w with all digits from p on appended (modulo 2^64), and their end."""
     n = U(64)
     while n == U(64):
         n = lowest(no_digits(p))
@@ -204,15 +206,15 @@ def digits_behind(w: Any, p: Any) -> Any:
 
 @always_inlined
 def stops_of(p: Any) -> Any:
-    """Which of the 64 bytes from p on are no digits; a minus behind a colon counts as one."""
+    """Return a bit mask of the 64 bytes from p on that are no digits; a minus after a colon counts as a digit."""
     return no_digits(p) & (no_minus(p) | no_colons(p - U(1)))
 
 
 @always_inlined
 def next_stop(base: Any, stops: Any) -> Any:
-    """Where the next stop lies, ``stops`` telling those of the 64 bytes from ``base`` on; what is left.
+    """Return the position of the next stop, and the rest; ``stops`` marks those of the 64 bytes from ``base`` on.
 
-    Where bytes are looked at does not depend on what was found before: a processor does it ahead of the conversions.
+    The addresses that are read do not depend on earlier results, so a processor reads them ahead of the conversions.
     """
     while stops == U(0):
         base += U(64)
@@ -222,7 +224,7 @@ def next_stop(base: Any, stops: Any) -> Any:
 
 @inlined
 def scaled(w: Any, q: Any) -> Any:
-    """w 10^q as a double, and whether that is certain."""
+    """Return w 10^q as a double, and whether that is certain."""
     if w <= U(1 << 53) and q >= -22 and q <= 22:
         value = np.float64(np.int64(w))
         return value / _TENS[U(-q)] if q < 0 else value * _TENS[U(q)], GOOD
@@ -233,9 +235,9 @@ def scaled(w: Any, q: Any) -> Any:
 
 @always_inlined
 def short_number(p: Any, base: Any, stops: Any) -> Any:
-    """As `number`, by `next_stop`, for at most 19 digits, 1 to 8 of them before the point if there is one; else BAD.
+    """Read a number like `number`, by `next_stop`, of at most 19 digits with 1 to 8 before a point; otherwise BAD.
 
-    It stands behind a colon, and whoever calls sees to it that no exponent follows.
+    The number is preceded by a colon, and the caller ensures that no exponent follows.
     """
     stop, base, stops = next_stop(base, stops)
     minus = U(peek(p) == 45)
@@ -263,7 +265,7 @@ def short_number(p: Any, base: Any, stops: Any) -> Any:
 
 @inlined
 def number(p: Any) -> Any:
-    """The number whose text begins at p, where its text ends, and one of GOOD, BAD, HARD."""
+    """Return the number whose text begins at p, the end of its text, and one of GOOD, BAD, HARD."""
     start, c = p, peek(p)
     negative = c == 45
     if c == 45 or c == 43:
@@ -315,7 +317,7 @@ def number(p: Any) -> Any:
 
 @kernel
 def counts(p: Any, size: Any) -> Any:
-    """How many newlines, colons and other blanks a text has."""
+    """Return how many newlines, colons and other blanks a text has."""
     newlines, colons, blanks, end = U(0), U(0), U(0), p + size
     while p < end:
         beyond = U(0) if end - p >= U(64) else U(0xFFFFFFFFFFFFFFFF) << (end - p)
@@ -329,12 +331,12 @@ def counts(p: Any, size: Any) -> Any:
 
 @inlined
 def boxed(offset: Any) -> Any:
-    """NaN with the place of a hard number's text in it, to be read by `unbox` later."""
+    """Return a NaN that holds the position of a hard number's text, to be read by `unbox` later."""
     return as_float(_BOX | (U(offset) + U(1)))
 
 
 def unbox(values: np.ndarray, text: Text) -> None:
-    """Read the hard numbers among ``values`` by Python's ``float``; kernels have seen to it that they are numbers."""
+    """Read the hard numbers among ``values`` by Python's ``float``; kernels have checked that they are numbers."""
     bits, raw = values.view(np.uint64), bytes(text)
     for k in np.flatnonzero(np.isnan(values) & (bits & _OFFSET != 0)):
         found = _NUMBER.match(raw, int(bits[k] & _OFFSET) - 1)

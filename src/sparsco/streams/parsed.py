@@ -1,4 +1,4 @@
-"""Pieces of any source to chunks: rows numbered, names turned into columns, mistakes given their place."""
+"""Chunks from the pieces of any source: rows are numbered, names become columns, errors get their position."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .protocol import Chunk, Position, Stream, StreamError
 
 
 class Parsed(NamedTuple):
-    """Some rows with columns of their entries, or keys of their names; or what is wrong in which line (from 1)."""
+    """Some rows with columns of their entries or keys of their names; or an error and its line (from 1)."""
 
     lines: int
     indptr: np.ndarray
@@ -28,25 +28,25 @@ class Parsed(NamedTuple):
 
     @classmethod
     def none(cls, error: tuple[int, str] | None = None) -> Parsed:
-        """No rows, and perhaps a mistake."""
+        """Return a record without rows, with an optional error."""
         nothing = np.zeros(0)
         return cls(0, np.zeros(1, np.int64), nothing, nothing, nothing, error=error)
 
     @classmethod
     def wrong_row(cls, text: Text, wrong: np.ndarray, sentence: str, comment: bytes = b"\n") -> Parsed:
-        """A mistake in the first of the rows marked as wrong; lines that begin with ``comment`` are none."""
+        """Return an error in the first of the rows marked as wrong; lines that begin with ``comment`` are not rows."""
         lines = enumerate(bytes(text).split(b"\n"), 1)
         rows = [number for number, line in lines if line.strip(b" \t")[:1] not in (b"", comment)]
         return cls.none((rows[int(np.argmax(wrong))], sentence))
 
 
 def any_by_row(indptr: np.ndarray, marked: np.ndarray) -> np.ndarray:
-    """Which rows have an entry that is marked."""
+    """Return which rows have an entry that is marked."""
     return np.diff(np.append(0, np.cumsum(marked))[indptr]) > 0
 
 
 class Piece(NamedTuple):
-    """Parsed rows, where they came from, and where reading goes on (what `Pieces.pieces` asks for)."""
+    """Parsed rows, their source, and the place where reading resumes (the argument of `Pieces.pieces`)."""
 
     parsed: Parsed
     source: str
@@ -55,7 +55,7 @@ class Piece(NamedTuple):
 
 
 class Pieces(Stream):
-    """A stream made of pieces; features are numbered columns where there is no encoder."""
+    """A stream made of pieces; without an encoder, features are numbered columns."""
 
     format = ""
     encoder: Encoder | None = None
@@ -63,15 +63,15 @@ class Pieces(Stream):
     width = 0
 
     def pieces(self, place: Position) -> Iterator[Piece]:
-        """Pieces from a place on, an empty one for the beginning."""
+        """Yield pieces from a place on; an empty place is the beginning."""
         raise NotImplementedError
 
     def settings(self) -> dict[str, Any]:
-        """Options that the rows depend on, beside those of the encoder."""
+        """Return the options that the rows depend on, besides those of the encoder."""
         return {}
 
     def origin(self) -> Any:
-        """What the rows come from, with what tells that it changed."""
+        """Return the source of the rows, with the data that reveal a change."""
         raise ValueError(f"{self.format} have no identity: there is no telling whether they changed.")
 
     @property
@@ -116,7 +116,7 @@ class Pieces(Stream):
                 )
 
     def _placed(self, parsed: Parsed) -> tuple[Any, int]:
-        """CSR arrays and the number of features; called in order, since features may be added."""
+        """Return CSR arrays and the number of features; called in order, since features may be added."""
         indptr, indices, data = parsed.indptr, parsed.indices, parsed.data
         if self.encoder is None:
             self.width = max(self.width, parsed.d)

@@ -1,4 +1,4 @@
-"""What every reader gives: chunks of rows, and the places from which reading goes on."""
+"""The interface of every reader: chunks of rows, and the positions from which reading resumes."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import numpy as np
 from ..data.rows import Matrix
 
 Position = dict[str, Any]
-"""A place between two chunks, opaque, made of what JSON has."""
+"""An opaque position between two chunks, made of JSON types."""
 
 
 class StreamError(ValueError):
-    """The source says something that cannot be read; the message names file and line and says what to do."""
+    """An error in the contents of a source; the message names file and line and the remedy."""
 
 
 class Chunk(NamedTuple):
-    """Some rows of a stream, as CSR: no index twice in a row, ``data`` finite and without zeros.
+    """Some rows of a stream, as CSR: indices are unique in a row, ``data`` is finite and without zeros.
 
-    ``y`` are labels as they stand in the source: float64, or an object array of strings; NaN or None where a row has
-    none.  ``first`` is the number of the first row, from 0.  ``position`` is where reading goes on behind this chunk,
-    and ``read`` how many bytes of the source (as it lies on disk) that is, or rows where it has no bytes.
+    ``y`` are labels as in the source: float64, or an object array of strings; NaN or None where a row has none.
+    ``first`` is the number of the first row, from 0.  ``position`` is where reading resumes after this chunk.  ``read``
+    is the number of bytes of the source (as stored on disk) up to there, or of rows if it has no bytes.
     """
 
     indptr: np.ndarray
     indices: np.ndarray
     data: np.ndarray
     d: int
-    """Features known behind this chunk: more than the largest index."""
+    """The features known after this chunk: more than the largest index."""
     y: np.ndarray
     weights: np.ndarray | None
     tags: list[str] | None
@@ -41,59 +41,61 @@ class Chunk(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many rows."""
+        """Return the number of rows."""
         return len(self.indptr) - 1
 
     @property
     def matrix(self) -> Matrix:
-        """The rows as the engine takes them."""
+        """Return the rows in the format of the engine."""
         return Matrix(self.indptr, self.indices, self.data, self.d)
 
 
 def unlabelled(y: np.ndarray) -> np.ndarray:
-    """Which rows have no label, of a chunk's ``y``."""
+    """Return which rows of a chunk's ``y`` have no label."""
     return np.array([label is None for label in y.tolist()], bool) if y.dtype.kind == "O" else np.isnan(y)
 
 
 class Stream:
-    """Rows from somewhere, in memory that does not depend on how many there are.
+    """Rows of a source, in memory that does not depend on their number.
 
-    ``iter(stream)`` is one pass over all chunks.  Where one chunk ends and the next begins means nothing: only their
-    concatenation does, to the bit.
+    ``iter(stream)`` is one pass over all chunks.  The boundaries of chunks have no meaning: only their concatenation
+    does, to the bit.
     """
 
     repeatable = True
-    """Whether there can be a second pass; standard input and iterators have one."""
+    """Whether there can be a second pass; standard input and iterators have only one."""
     total: int | None = None
-    """What ``Chunk.read`` will be at the end, where that is known."""
+    """The value of ``Chunk.read`` at the end, if it is known."""
     labels_are = ""
-    """Where labels are to be found, for whoever misses them."""
+    """Where labels are found, for error messages."""
     hashed_to: int = 0
-    """How many columns names are hashed to; 0 where they are not."""
+    """The number of columns that names are hashed to; 0 without hashing."""
     label_dtype: np.dtype | None = None
-    """Of labels that came as objects of Python, as soon as one was seen; chunks have numbers as float64."""
+    """The type of labels that came as Python objects, once one was seen; chunks have numbers as float64."""
 
     @property
     def names(self) -> Mapping[int, str]:
-        """Names of features by their index, as far as they are known by now: all in a vocabulary, the first ones with
-        hashing, none where features are numbered columns."""
+        """Return the names of features by their index, as far as they are known by now.
+
+        These are all names in a vocabulary, the first ones with hashing, and none for numbered columns.
+        """
         return {}
 
     def remarks(self) -> list[str]:
-        """What the reader chose where nothing was said, and what is odd, as far as it is known by now."""
+        """Return the reader's own choices of open options, and irregularities, as far as they are known by now."""
         return []
 
     def recall(self, names: Mapping[int, str]) -> None:
-        """Know the ``names`` of an earlier reading of the same source, to go on from one of its positions."""
+        """Restore the ``names`` of an earlier reading of the same source, to resume from one of its positions."""
 
     def identity(self) -> dict[str, Any]:
-        """What the rows depend on, made of what JSON has: files with sizes and times, format, options."""
+        """Return everything that the rows depend on, in JSON types: files with sizes and times, format, options."""
         raise NotImplementedError
 
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
-        """One pass from ``start``, a chunk's ``position`` in this or another process, or from the beginning.
+        """Yield one pass from ``start``, a chunk's ``position`` in this or another process, or from the beginning.
 
-        With a growing vocabulary the stream must know the names that had been seen up to there (``recall``).
+        With a growing vocabulary, the names seen up to there must be restored first (``recall``).
         """
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""Passes in a random order of rows: over sources that fit into memory, and over caches of any size."""
+"""Passes in a random order of rows, over sources that fit into memory and over caches of any size."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from .cache import CachedStream, CacheStream, joined
 from .protocol import Chunk, Position, Stream, StreamError
 
 HELD_BYTES = 1 << 28
-"""Bytes of rows that are held in memory at a time; a cache of more is read in random groups of blocks."""
+"""The bytes of rows that are held in memory at a time; a larger cache is read in random groups of blocks."""
 _SLICE_ROWS, _SLICE_ENTRIES = 1 << 13, 1 << 20
-"""The largest slices in which rows are handed out, which are copies."""
+"""The largest slices in which rows are returned, which are copies."""
 _KEYS = 1 << 40
 
 
 class Shuffled(Stream):
-    """Another stream's rows in a random order, which a seed and the number of the pass determine.
+    """A stream of another stream's rows in a random order, determined by a seed and the number of the pass.
 
     A source whose rows fit into ``HELD_BYTES`` is read into memory and permuted.  A larger cache is read in groups of
-    blocks that are drawn at random, the rows of a group permuted.  The rows of any other source keep their order, since
-    memory is bounded; ``order`` tells which of these it was, as soon as a pass has begun.
+    blocks that are drawn at random, and the rows of a group are permuted.  The rows of any other source keep their
+    order, since memory is bounded.  ``order`` names the case, as soon as a pass has begun.
     """
 
     def __init__(self, source: Stream, seed: int, progress: Callable[[Chunk], None] = lambda chunk: None) -> None:
-        """``progress`` is called with each chunk that is read in advance."""
+        """Wrap a stream; ``progress`` is called with each chunk that is read in advance."""
         self.source, self.seed, self.progress = source, seed, progress
         self.order = ""
         """"shuffled", "shuffled in groups" or "kept"."""
 
     def chunks(self, start: Position | None = None, number: int = 0) -> Iterator[Chunk]:
-        """Pass ``number`` from ``start``, a position that it gave, or from the beginning."""
+        """Yield pass ``number`` from ``start``, a position that it returned, or from the beginning."""
         if start is not None and "shuffled" not in start:
             self.order = "kept"
             return (yield from self.source.chunks(start))
@@ -62,7 +62,7 @@ class Shuffled(Stream):
             yield from self._permuted(rows, np.arange(rows.rows), number, 0, behind)
 
     def _groups(self, cache: CacheStream, number: int, behind: int) -> Iterator[Chunk]:
-        """The rows of a cache, some blocks at a time, without the first ``behind`` of the order."""
+        """Yield the rows of a cache, some blocks at a time, without the first ``behind`` rows of the order."""
         before = 0
         for group in self._drawn(cache, number):
             blocks = [cache.blocks[k] for k in group]
@@ -75,7 +75,7 @@ class Shuffled(Stream):
             before += len(numbers)
 
     def _drawn(self, cache: CacheStream, number: int) -> Iterator[list[int]]:
-        """Groups of blocks that may be held: all of them, or as many as there is room for, drawn at random."""
+        """Yield groups of blocks that fit into memory: all of them, or random groups."""
         arrays = [block["arrays"] for block in cache.blocks]
         sizes = [_bytes(each["data"][1], np.dtype(each["indices"][0]), each["y"][1]) for each in arrays]
         drawn = np.arange(len(sizes))
@@ -96,8 +96,10 @@ class Shuffled(Stream):
     def _permuted(
         self, chunk: Chunk, numbers: np.ndarray, number: int, before: int, done: int, total: int | None = None
     ) -> Iterator[Chunk]:
-        """The rows of a chunk in slices, from row ``done`` of their order on; ``numbers`` are those in the source, of
-        which so many were handed out ``before``."""
+        """Yield the rows of a chunk in slices, from row ``done`` of their order on.
+
+        ``numbers`` are their numbers in the source; ``before`` counts the rows returned before this chunk.
+        """
         order = np.argsort(bits(self.seed, Purpose.SHUFFLE, numbers + _KEYS * number))
         matrix, n, read = chunk.matrix, chunk.rows, chunk.read
         step = int(np.clip(_SLICE_ENTRIES * n // max(len(chunk.data), 1), 1, _SLICE_ROWS))
@@ -112,5 +114,5 @@ class Shuffled(Stream):
 
 
 def _bytes(entries: int, indices: np.dtype, rows: int) -> int:
-    """The size of rows in memory, the same however they are cut into chunks or blocks."""
+    """Return the size of rows in memory, which does not depend on chunks or blocks."""
     return entries * (8 + indices.itemsize) + rows * 24

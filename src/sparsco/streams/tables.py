@@ -1,4 +1,4 @@
-"""Parquet and Arrow files, and tables of pyarrow, pandas and polars, all through pyarrow."""
+"""Streams of Parquet and Arrow files, and of tables of pyarrow, pandas and polars, all through pyarrow."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .protocol import Position, StreamError
 from .tabular import NUMERIC, Tabular
 
 _ROWS = 1 << 13
-"""Rows of a piece."""
+"""The number of rows in a piece."""
 
 class TableStream(Tabular):
-    """Rows of a table in memory: pyarrow's, pandas', polars', or anything with ``__arrow_c_stream__``."""
+    """A stream of the rows of a table in memory: pyarrow, pandas, polars, or any with ``__arrow_c_stream__``."""
 
     format = "tables in memory"
 
@@ -35,7 +35,7 @@ class TableStream(Tabular):
 
 
 class ArrowFileStream(Tabular):
-    """Rows of Parquet or Arrow (Feather, IPC) files."""
+    """A stream of the rows of Parquet or Arrow (Feather, IPC) files."""
 
     def __init__(self, files: Files, *, format: str = "parquet", **options: Any) -> None:
         super().__init__(**options)
@@ -79,19 +79,19 @@ def _open_arrow(path: str) -> _Opened:
     arrow = needed("pyarrow", "Arrow files")
     with open(path, "rb") as raw:
         has_contents = raw.read(6) == b"ARROW1"
-    if not has_contents:  # batches one behind the other: how many there are is seen at the end
+    if not has_contents:  # batches one after the other: their number is known only at the end
         mapped = arrow.ipc.open_stream(arrow.memory_map(path))
         return mapped.schema, sum(batch.num_rows for batch in mapped), _batches(path)
     mapped = arrow.ipc.open_file(arrow.memory_map(path))
     rows = [mapped.get_batch(k).num_rows for k in range(mapped.num_record_batches)]
     starts = np.append(0, np.cumsum(rows)).tolist()
-    reader = arrow.ipc.open_file(arrow.OSFile(path))  # to use a mapped file that is cut off ends the process
+    reader = arrow.ipc.open_file(arrow.OSFile(path))  # not mapped: truncation of a mapped file ends the process
     return reader.schema, starts[-1], ((starts[k], reader.get_batch(k)) for k in range(len(rows)))
 
 
 @contextlib.contextmanager
 def _arrow_errors(sentence: str) -> Iterator[None]:
-    """Raise StreamError with a sentence that names the source, where Arrow finds damaged data."""
+    """Raise StreamError with a sentence that names the source, if Arrow finds damaged data."""
     arrow = needed("pyarrow", "tables")
     try:
         yield
@@ -102,7 +102,7 @@ def _arrow_errors(sentence: str) -> Iterator[None]:
 
 
 def _batches(path: str) -> Iterator[tuple[int, Any]]:
-    """Those of an Arrow IPC stream, with the number of their first row."""
+    """Yield the batches of an Arrow IPC stream, with the number of their first row."""
     arrow, first = needed("pyarrow", "Arrow files"), 0
     for batch in arrow.ipc.open_stream(arrow.OSFile(path)):
         yield first, batch
@@ -122,7 +122,7 @@ def _groups(file: Any) -> Iterator[tuple[int, Any]]:
 def _pieces_of(
     stream: Tabular, parts: Iterator[tuple[int, Any]], offset: int, file: int, before: int, source: str
 ) -> Iterator[Piece]:
-    """Pieces of at most _ROWS rows of a file's parts, from a row on."""
+    """Yield pieces of at most _ROWS rows of a file's parts, from a row on."""
     arrow = needed("pyarrow", "tables")
     with _arrow_errors(f"{source} cannot be read"):
         for first, part in parts:
@@ -144,7 +144,7 @@ def is_table(source: Any) -> bool:
 
 
 def with_roles(table: Any, **columns: Any) -> tuple[Any, dict[str, str]]:
-    """A table with further columns of these roles, those that are not None, and what each is called in it."""
+    """Return a table with added columns of these roles, where not None, and the name of each role's column."""
     arrow, table = needed("pyarrow", "tables"), _as_arrow(table)
     roles = {}
     for role, values in columns.items():

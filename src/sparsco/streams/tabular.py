@@ -1,4 +1,4 @@
-"""Tables as rows: which columns are features, and their cells as numbers and categories.
+"""Rows from tables: the roles of columns, and their cells as numbers and categories.
 
 A numeric column is a feature of its name; a categorical one has a feature ``name=value`` for each of its values.
 """
@@ -18,15 +18,15 @@ from .protocol import StreamError
 
 NUMERIC, CATEGORICAL, IGNORE = "numeric", "categorical", "ignore"
 OTHERS = "*"
-"""In a schema: all columns that it does not name."""
+"""The key of a schema for all columns that it does not name."""
 TARGETS = ("target", "label", "y", "class")
-"""A column of such a name is the target where none is given."""
+"""The names of columns that are the target by default."""
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None")
-"""Cells of text in place of a number that say that there is none."""
+"""The texts that mark a missing number."""
 
 
 class Layout(NamedTuple):
-    """What the columns of a table are: their names, a kind for each feature, and the columns with another role."""
+    """The roles of a table's columns: their names, a kind for each feature, and the columns with another role."""
 
     columns: tuple[str, ...]
     kinds: dict[str, str]
@@ -37,20 +37,20 @@ class Layout(NamedTuple):
 
 
 class Tabular(Pieces):
-    """Rows of tables.
+    """A stream of the rows of tables.
 
-    ``target`` names the column to predict (by default the one called target, label, y or class; None for none),
-    ``weight`` and ``tag`` others with a role.  ``schema`` says for columns by name whether they are "numeric",
-    "categorical" or to "ignore", under "*" for all that it does not name; without that these are what their type, in
-    text their first megabyte, says.  A missing category has no entry; a missing number is refused unless
-    ``missing="zero"``.  ``optional``: "weight" and "tag" where those columns may be absent.
+    ``target`` names the column to predict.  By default it is the one called target, label, y or class; None means no
+    target.  ``weight`` and ``tag`` name other columns with a role.  ``schema`` maps columns to "numeric", "categorical"
+    or "ignore", and "*" to the kind of all others.  Without "*" these follow from their type, in text from their first
+    megabyte.  A missing category has no entry; a missing number is an error unless ``missing="zero"``.  ``optional``
+    lists "weight" and "tag" if those columns may be absent.
     """
 
     layout: Layout
     line = "row"
     labels_are = "target= (--target) names their column"
     no_category: Sequence[str] = ()
-    """Texts that are no category but say that there is none."""
+    """The texts that mark a missing category."""
 
     def __init__(
         self, *, target: str | None = "auto", weight: str | None = None, tag: str | None = None,
@@ -71,11 +71,11 @@ class Tabular(Pieces):
         return {"asked": list(self.asked), "optional": self.optional, "missing": self.missing}
 
     def laid_out(self) -> Layout | None:
-        """What the columns are, also before the first row was asked for; None where that cannot be told."""
+        """Return the layout, also before the first row is read; None if it is not known."""
         return self.layout
 
     def remarks(self) -> list[str]:
-        """The target and the kinds of columns, where they were not told."""
+        """Return remarks on the target and the kinds of columns, if they were not given."""
         layout, (target, _, _, schema) = self.laid_out(), self.asked
         if layout is None:
             return []
@@ -87,7 +87,7 @@ class Tabular(Pieces):
         return found + (["columns: " + ", ".join(kinds)] if kinds else [])
 
     def lay_out(self, types: dict[str, Any], source: str) -> Layout:
-        """Roles and kinds of columns of these Arrow types."""
+        """Return the roles and kinds of columns of these Arrow types."""
         target, weight, tag, schema = self.asked
         if target == "auto":
             found = [name for name in types if name.lower() in TARGETS]
@@ -118,7 +118,7 @@ class Tabular(Pieces):
         return Layout(tuple(types), kinds, target, kind, weight, tag)
 
     def parsed(self, batch: Any, lines: int) -> Parsed:
-        """The rows of a record batch; a mistake is in a row, counted from 1."""
+        """Return the rows of a record batch; an error names a row, counted from 1."""
         n, layout = batch.num_rows, self.layout
         features = [(name, kind) for name, kind in layout.kinds.items() if kind != IGNORE]
         keys = np.empty((n, len(features)), np.uint64)
@@ -167,7 +167,7 @@ class Tabular(Pieces):
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
-    """The first of some names, for a message."""
+    """Return the first of some names, for a message."""
     few = [repr(name[:40])[1:-1] + "..." * (len(name) > 40) for name in names[:most]]
     return ", ".join(few) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
@@ -179,7 +179,7 @@ class _CellError(Exception):
 
 
 def _kind(type: Any) -> str:
-    """What a column of an Arrow type is; "" where it must be told."""
+    """Return the kind of a column of an Arrow type; "" if it must be given."""
     is_ = needed("pyarrow.types", "tables")
     if is_.is_integer(type) or is_.is_floating(type) or is_.is_boolean(type) or is_.is_decimal(type):
         return NUMERIC

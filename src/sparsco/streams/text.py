@@ -1,4 +1,4 @@
-"""Text of one row a line: blocks parsed by several threads, handed out in order."""
+"""Streams of text with one row per line: blocks are parsed by several threads and returned in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCK_BYTES = 1 << 21
 
 
 class TextStream(Pieces):
-    """Files of one row a line; a format is a ``parse`` of blocks, which runs in threads and must not look beyond."""
+    """A stream of files with one row per line; a format implements ``parse`` of one block, which runs in threads."""
 
     quoted = False
     """Whether a newline between quotes does not end a row."""
@@ -35,11 +35,11 @@ class TextStream(Pieces):
         self.repeatable, self.total = files.repeatable, files.total
 
     def parse(self, text: Text, begins: bool) -> Parsed:
-        """The rows of a block of whole lines; whether a file begins with it."""
+        """Return the rows of a block of whole lines; ``begins`` is whether a file begins with it."""
         raise NotImplementedError
 
     def first_wrong(self, text: Text, at: int, sentence: str, may_be_more: bool) -> Parsed:
-        """A mistake at an offset, or an earlier one of those that are seen only when all rows are there."""
+        """Return an error at an offset, or an earlier error that is only found after all rows are parsed."""
         before_it = bytes(text[:at])
         line = before_it.rfind(b"\n") + 1
         if may_be_more and line:
@@ -49,7 +49,7 @@ class TextStream(Pieces):
         return Parsed.none((before_it.count(b"\n") + 1, sentence))
 
     def prepare(self, block: Block) -> None:
-        """Look at the first block of a pass before any is parsed."""
+        """Inspect the first block of a pass before any is parsed."""
 
     def origin(self) -> Any:
         return self.files.identity()
@@ -64,7 +64,7 @@ class TextStream(Pieces):
             block, parsed = ahead.popleft()
             place = {"file": block.file, "offset": block.offset}
             yield Piece(parsed.result(), self.files.name(block.file), place, block.read)
-            if isinstance(block.text.obj, bytearray):  # nobody looks at the text any more
+            if isinstance(block.text.obj, bytearray):  # the text is no longer needed
                 spare.append(block.text.obj)
 
         with ThreadPoolExecutor(self.threads, "sparsco-parse") as pool:

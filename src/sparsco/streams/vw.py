@@ -1,4 +1,4 @@
-"""Vowpal Wabbit's text: ``label importance 'tag |namespace:scale name:value name ... |other ...``."""
+"""Streams of Vowpal Wabbit text: ``label importance 'tag |namespace:scale name:value name ... |other ...``."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _SENTENCES = {
 
 
 class VWStream(TextStream):
-    """Rows of Vowpal Wabbit's text format: namespaces, importance weights, tags.
+    """A stream of the rows of Vowpal Wabbit's text format: namespaces, importance weights, tags.
 
     A feature's name is ``namespace^name``, or the name alone in a namespace without one.  ``quadratic`` are pairs of
     namespaces by their first letters, as VW's ``-q``: ``["ab"]`` adds ``a...^x*b...^y`` for all pairs, ``["::"]`` for
@@ -75,7 +75,7 @@ class VWStream(TextStream):
                 raise ValueError(f"quadratic has {pair.decode()!r}: give two letters, or '::' for all pairs.")
         self.pairs = np.array([list(pair) for pair in pairs], np.uint8).reshape(-1, 2)
         self._initials: set[int] = set()
-        """Of namespaces that were seen, where there are pairs."""
+        """The initials of the namespaces seen, if there are pairs."""
         self._is_read = False
 
     def settings(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class VWStream(TextStream):
         data, scales = np.empty(most), np.empty(0)
         arrays = indptr, where, data, y, weights, tags
         rows, size, hard, scaled, longest, code, place = parse_vw(at, length, LARGEST, scales, *arrays)
-        if hard and scaled and not code:  # numbers that are not known yet cannot be multiplied
+        if hard and scaled and not code:  # numbers that are not read yet cannot be multiplied
             scales = np.empty(most)
             parse_vw(at, length, LARGEST, scales, *arrays)
         if code:
@@ -126,7 +126,7 @@ class VWStream(TextStream):
         self._is_read |= not place
 
     def remarks(self) -> list[str]:
-        """Pairs that were never made, behind a whole pass."""
+        """Return remarks on pairs that never occurred, after a whole pass."""
         found = []
         for pair in self.pairs.tolist() if self._is_read else ():
             absent = sorted({chr(letter) for letter in pair if letter != COLON and letter not in self._initials})
@@ -145,7 +145,7 @@ class VWStream(TextStream):
 
 
 def _huge_scales(text: bytes) -> list[Parsed]:
-    """The first scale that is too large among those which only `float` can read: it may have no feature to show in."""
+    """Return an error for the first too large scale that only `float` can read; it may have no feature to show in."""
     for scale in _SCALE_TEXT.finditer(text):
         if not abs(float(scale[1])) <= LARGEST:
             return [Parsed.none((text.count(b"\n", 0, scale.start()) + 1, "the row has " + BEYOND))]
@@ -153,7 +153,7 @@ def _huge_scales(text: bytes) -> list[Parsed]:
 
 
 def _name(text: Text, where: np.ndarray, entry: int) -> str:
-    """The name of an entry: of the features of a pair, or namespace and name."""
+    """Return the name of an entry: of the features of a pair, or namespace and name."""
     a, b, c, d = where[entry].tolist()
     if b < 0:
         return f"{_name(text, where, a)}*{_name(text, where, c)}"
@@ -170,13 +170,13 @@ def _sentence(code: int, text: bytes, at: int) -> str:
 
 @always_inlined
 def delimiters_of(p: Any) -> Any:
-    """Which of the 64 bytes from p on end a name or a number, a bit for each."""
+    """Return a bit mask of the 64 bytes from p on that end a name or a number."""
     return ~(no_tabs_or_newlines(p) & no_spaces(p) & no_colons(p) & no_bars(p))
 
 
 @always_inlined
 def next_delimiter(base: Any, stops: Any) -> Any:
-    """As `next_stop`."""
+    """Return the position of the next delimiter, and the rest; like `next_stop`."""
     while stops == U(0):
         base += U(64)
         stops = delimiters_of(base)
@@ -185,10 +185,10 @@ def next_delimiter(base: Any, stops: Any) -> Any:
 
 @kernel
 def parse_vw(at, size, largest, scales, indptr, where, data, y, weights, tags):
-    """All rows of a text that ends with a newline; ``where`` has for each entry where namespace and name begin and end.
+    """Parse all rows of a text that ends with a newline; ``where`` gets the ends of each entry's namespace and name.
 
     An entry without a name has -1 - k for the k-th such of its namespace.  Values are multiplied by their namespace's
-    scale, or the scales kept beside them where there is room.
+    scale; if ``scales`` has room, the scales are stored beside them instead.
     """
     p, end, one = at, at + size, U(1)
     row, entry, hard, scaled, longest = 0, 0, 0, False, 0
@@ -242,7 +242,7 @@ def parse_vw(at, size, largest, scales, indptr, where, data, y, weights, tags):
             if peek(tag) == QUOTE:
                 tag += one
             tags[U(row), 0], tags[U(row), 1] = tag - at, tag_end - at
-        # namespaces: what touches a bar is a namespace, all else a feature
+        # namespaces: a word that touches a bar is a namespace, all others are features
         space, space_end, scale, unnamed = p, p, 1.0, 0
         base, stops = p + one, delimiters_of(p + one)
         while c != NEWLINE:
@@ -287,7 +287,7 @@ def parse_vw(at, size, largest, scales, indptr, where, data, y, weights, tags):
 
 @kernel
 def add_pairs(at, pairs, indptr, where, data, writes, longer, more_where, more_data):
-    """Rows with the products of pairs of their features behind them; how long they are, then what they hold."""
+    """Write rows with the products of pairs of their features: first their lengths, then (``writes``) contents."""
     to = 0
     for i in range(indptr.size - 1):
         start, stop = indptr[i], indptr[i + 1]
@@ -318,7 +318,7 @@ def add_pairs(at, pairs, indptr, where, data, writes, longer, more_where, more_d
 
 @kernel
 def hash_names(at, where, seed, scratch_at, scratch, keys):
-    """The fingerprint of every entry's name, put together in ``scratch`` where it does not stand so in the text."""
+    """Write the fingerprint of every entry's name, which is built in ``scratch`` if the text does not contain it."""
     for entry in range(len(where)):
         if where[entry, 0] == where[entry, 1] and where[entry, 2] >= 0:
             keys[entry] = fingerprint(at + U(where[entry, 2]), where[entry, 3] - where[entry, 2], seed)
