@@ -87,7 +87,7 @@ class LinearModel(OneExample, Readable):
             looked_at = matrix.take(checked), y[checked], np.ones(len(checked)) if weights is None else weights[checked]
         for run in state.runs:
             if run.expect(len(learned) * passes):
-                checked = None  # a conversion that was given the length of the stream gets all of it
+                checked = None  # a conversion that was given the length of the stream must get all of its rows
         best, stale, done = np.inf, 0, 0
         progress = Progress(type(self).__name__, len(learned), passes, self.verbose)
 
@@ -226,7 +226,7 @@ class LinearModel(OneExample, Readable):
         if not self._fit.has_iterates:
             return None
         rows = self.find(matrix)
-        features, places = rows.indices.astype(np.int64), np.arange(len(rows.indices))  # each entry its own weight
+        features, places = rows.indices.astype(np.int64), np.arange(len(rows.indices))  # one weight for each entry
         iterates = [run.weights_at(features) for run in self._fit.runs]
         parts = [margins(rows.indptr, places, rows.data, w, b) for w, b in iterates]
         p = np.ascontiguousarray(self.arranged(np.concatenate(parts, 1).T).T)

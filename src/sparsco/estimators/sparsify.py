@@ -192,7 +192,7 @@ def _examples(
     of = "labels" if classes is not None else "numbers" if hasattr(source, "coef_") else "weights"
     loss = named("loss", loss, tables[of])
     if loss.couples and m == 1:
-        loss = CLASSIFIER_LOSSES["logistic"]  # the same model, in one margin
+        loss = CLASSIFIER_LOSSES["logistic"]  # the softmax of two classes, with one margin
     loss.check()
     if len(y) != X.shape[0] or not len(y):
         raise ValueError(f"X has {X.shape[0]} rows and y {len(y)}: they must be as many, and at least one.")
@@ -241,7 +241,7 @@ def _places(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return the index of every label among the classes of the model."""
     try:
         codes = places_among(np.asarray(classes), y)
-    except TypeError:  # numbers against words
+    except TypeError:  # numbers cannot be compared with words
         codes = None
     if codes is None:
         raise ValueError(f"y has labels that are not among the model's classes, {np.asarray(classes).tolist()}.")

@@ -248,7 +248,7 @@ class Training:
         if isinstance(self.classes, str):  # "any"
             self.classes = None
         elif is_new and self.classes is None:
-            if len(distinct) == 2:  # one model in place of one for each
+            if len(distinct) == 2:  # one model in place of one for each class
                 self.classes = distinct.tolist()
                 one, two = (printable(str(label)) for label in self.classes)
                 self.notes.append(f"two classes, {one} and {two}; another would be refused")
@@ -279,7 +279,7 @@ class Training:
         self._warn_of_order()
         self.model.n_iter_ = self.passes
         if getattr(self.model, "polish", False):
-            self.checkpoint()  # to resume here
+            self.checkpoint()  # a run that is interrupted while polishing resumes here
             self.model.polish_on_chunks(self._again)
         self._line()
         self.live.close()
