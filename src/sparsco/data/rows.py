@@ -162,8 +162,8 @@ def check_numbers(data: np.ndarray, name: str) -> None:
 def _inspect(indptr, indices, data, largest, d):
     """Return four counts from one read of the rows.
 
-    They are the rows that neither ascend nor descend, the zeros, the numbers that are too large, and the rows that
-    begin or end outside of d columns.
+    They are the rows that neither ascend nor descend, the zeros, and the numbers that are too large.  The last is the
+    rows that begin or end outside of d columns.
     """
     unordered, zeros, wild, outside, one = 0, 0, 0, 0, U(1)
     for i in range(indptr.size - 1):

@@ -53,7 +53,7 @@ def sparsify_random(
     w: Any, K: int, p: str = "dd", second_moments: Any = None, *, held_out: tuple[Any, Any] | None = None,
     trials: int = 1, loss: Any = None, seed: int = 0,
 ) -> Any:  # fmt: skip
-    """Return randomly sparsified weights: m ~ Multinomial(K, p), w_j m_j / (K p_j); at most K features, unbiased.
+    """Return randomly sparsified weights w_j m_j / (K p_j), with m ~ Multinomial(K, p): at most K features, unbiased.
 
     p = "dd" is in proportion to |w_j| sqrt(E[x_j^2]), which loses least (distribution dependent).  p = "mg" is in
     proportion to |w_j| alone.  Of several ``trials`` the one of least loss on the rows ``held_out`` = (X, y) is kept.

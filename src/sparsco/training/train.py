@@ -1,10 +1,11 @@
-"""Training of a model on a file: rows are evaluated before they are learned, and a run can be interrupted at any time.
+"""Training of a model on a file, with progressive validation and checkpoints.
 
     trained = train("data.svm")
     trained.estimator.predict(X), trained.table
 
-All results depend on the numbers of the rows, never on the chunks of a reader or the time of a checkpoint.  A run that
-was interrupted and resumed gives the same bits as one that was not.
+Rows are evaluated before they are learned, and a run can be interrupted at any time.  All results depend on the numbers
+of the rows, never on the chunks of a reader or the time of a checkpoint.  A run that was interrupted and resumed gives
+the same bits as one that was not.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def train(
 
 
 class Training:
-    """One call of ``train``: its parameters, its position in the data, its figures so far."""
+    """A call of ``train``: its parameters, its position in the data, its figures so far."""
 
     checkpoints: Checkpoints | None
     wrap: Callable[[Any], Any] = staticmethod(lambda estimator: estimator)
