@@ -326,7 +326,7 @@ def add_rows(indptr, indices, data, order, c, cells, first, total):
 
 @kernel
 def add_squared_rows(indptr, indices, data, order, h, cells, first, total):
-    """Add h_k x^2 to columns of ``cells`` for the rows in ``order``, row after row, and h_k to the intercept's total."""
+    """Add h_k x^2 to columns of ``cells`` for the rows in ``order``, row after row, and h_k to the intercept's sum."""
     at, m = U(first), U(h.shape[1])
     for k in range(order.size):
         i = U(order[k])

@@ -120,7 +120,7 @@ class LinearBase:
         raise NotImplementedError
 
     def _new_classes(self, y: np.ndarray) -> list[tuple[int, int]]:
-        """Return the code and the first row of each class that is new in these rows, in the order of their first rows."""
+        """Return the code and the first row of each class that is new in these rows, in the order of first rows."""
         return []
 
     def _add_class(self, code: int) -> None:

@@ -141,12 +141,18 @@ class LinearModel(OneExample, Readable):
         return total
 
     def polish_on(self, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]]) -> None:
-        """Solve for the optimum over all rows, which come in passes as slots, codes and weights; it becomes the model."""
+        """Solve for the optimum over all rows, which becomes the model.
+
+        The rows come in passes, as slots, codes and weights.
+        """
         runs = self._fit.begun()
         self._fit.take(solve(runs, [finish(run, rows, tolerance(self)) for run in runs]), self.arranged)
 
     def polish_on_chunks(self, chunks: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray | None]]]) -> None:
-        """Solve for the optimum over the rows of a reader, which are the rows that were learned; it becomes the model."""
+        """Solve for the optimum over the rows of a reader, which becomes the model.
+
+        The rows are those that were learned.
+        """
 
         def rows() -> Iterator[tuple[Matrix, np.ndarray, np.ndarray]]:
             for matrix, y, weights in chunks():
@@ -314,7 +320,7 @@ class LinearModel(OneExample, Readable):
         return copy.deepcopy(self.twin(self._fit.shell("a model of a path holds no training state")))
 
     def __getstate__(self) -> Any:
-        """Return the model alone after ``fit`` without ``warm_start``; for a stream return all that it needs to go on."""
+        """Return the model alone after ``fit`` without ``warm_start``; for a stream return all it needs to go on."""
         self._flush()
         if self.fit_state.phase is not Phase.BATCH or self.warm_start:
             return super().__getstate__()

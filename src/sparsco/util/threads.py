@@ -14,7 +14,10 @@ from typing import Any, Self
 
 
 class Pool:
-    """A pool whose ``map(name, function, items, *held)`` returns ``function(*item, *held)`` for every item, in order."""
+    """A pool whose ``map(name, function, items, *held)`` returns ``function(*item, *held)`` for every item.
+
+    The results are in the order of the items.
+    """
 
     count = 1
     """The number of tasks that run at a time, as far as it is known."""

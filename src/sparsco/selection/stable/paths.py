@@ -33,7 +33,10 @@ class Examples(NamedTuple):
         return Examples(self.rows.take(order), np.ascontiguousarray(self.targets[:, order]), self.weights[order])
 
     def only(self, columns: np.ndarray) -> Examples:
-        """Return the rows with these columns alone, in ascending order and renumbered; the row arrays are overwritten."""
+        """Return the rows with these columns alone, in ascending order and renumbered.
+
+        The row arrays are overwritten.
+        """
         if len(columns) == self.rows.d:
             return self
         new = np.full(self.rows.d, -1, np.int64)
