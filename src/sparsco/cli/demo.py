@@ -1,7 +1,7 @@
 """A demo on generated data: pairs of optimizer and conversion beside scikit-learn's linear models.
 
 ``python -m sparsco.cli.demo [--out PATH]`` prints a table for a sparse text-like stream and one for scikit-learn's
-bundled digits, and writes the same with plots as one HTML file.  Data, contenders and columns are lists; one loop fits
+bundled digits.  It writes the same with plots as one HTML file.  Data, contenders and columns are lists; one loop fits
 all.
 """
 

@@ -1,5 +1,4 @@
-"""The rows that are evaluated before they are learned: the same rows for every method, chosen by their numbers alone.
-"""
+"""The rows that are evaluated before they are learned: the same for every method, chosen by their numbers alone."""
 
 from __future__ import annotations
 

@@ -41,7 +41,9 @@ def _mix(z: Any) -> Any:
 
 
 def key(seed: int, purpose: int) -> np.ndarray:
-    """Return the key of a seed and a purpose for ``draw``, as one uint64 in an array, whose arithmetic wraps silently.
+    """Return the key of a seed and a purpose for ``draw``.
+
+    It is one uint64 in an array, whose arithmetic wraps silently.
     """
     seeded = _mix(np.array([(seed + 1) * _GOLDEN & _MASK], np.uint64))
     return _mix(seeded + np.uint64((int(purpose) + 1) * _GOLDEN & _MASK))

@@ -162,8 +162,8 @@ def check_numbers(data: np.ndarray, name: str) -> None:
 def _inspect(indptr, indices, data, largest, d):
     """Return four counts from one read of the rows.
 
-    They are the rows that neither ascend nor descend, the zeros, the numbers that are too large, and the rows that
-    begin or end outside of d columns.
+    They are the rows that neither ascend nor descend, the zeros, and the numbers that are too large.  The last is the
+    rows that begin or end outside of d columns.
     """
     unordered, zeros, wild, outside, one = 0, 0, 0, 0, U(1)
     for i in range(indptr.size - 1):
@@ -326,8 +326,7 @@ def add_rows(indptr, indices, data, order, c, cells, first, total):
 
 @kernel
 def add_squared_rows(indptr, indices, data, order, h, cells, first, total):
-    """Add h_k x^2 to columns of ``cells`` for the rows in ``order``, row after row, and h_k to the intercept's total.
-    """
+    """Add h_k x^2 to columns of ``cells`` for the rows in ``order``, row after row, and h_k to the intercept's sum."""
     at, m = U(first), U(h.shape[1])
     for k in range(order.size):
         i = U(order[k])

@@ -217,7 +217,7 @@ def pickled(what: Any) -> bytes:
     """Return any object as bytes, including objects of classes and functions that a script defines."""
     try:
         import cloudpickle
-    except ImportError:  # without Dask, and with a joblib that has its own
+    except ImportError:  # without Dask; joblib has its own copy
         from joblib.externals import cloudpickle
 
     return cloudpickle.dumps(what)

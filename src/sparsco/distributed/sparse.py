@@ -60,8 +60,7 @@ class Sparse:
 
 
 def _union(n: int, *parts: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the numbers below n that are in any part, ascending, and the positions of each part's numbers among them.
-    """
+    """Return the numbers below n that are in any part, ascending, and the positions of each part's numbers in them."""
     present = np.zeros(n, bool)
     for part in parts:
         present[part] = True

@@ -86,7 +86,7 @@ def fit_stream(estimator: Any, parts: list[Partition], names: Any, pool: Here | 
             extra = {} if classes is None or rows else {"classes": classes}
             estimator.partial_fit(X, y, sample_weight=chunk.weights, **extra)
             rows += chunk.rows
-        estimator.convert()  # while there is a pool
+        estimator.convert()  # here, while there is a pool
     return rows
 
 

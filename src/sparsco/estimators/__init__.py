@@ -1,1 +1,1 @@
-"""Linear models behind scikit-learn's contract."""
+"""Linear models as scikit-learn estimators."""

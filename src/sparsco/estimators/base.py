@@ -94,7 +94,7 @@ class LinearBase:
     def encode_next(
         self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return targets as numbers and the rows' weights, for the next rows of a stream."""
+        """Return the targets as numbers and the weights of the rows, for the next rows of a stream."""
         raise NotImplementedError
 
     def targets_of_runs(self) -> list[Any]:
@@ -120,8 +120,7 @@ class LinearBase:
         raise NotImplementedError
 
     def _new_classes(self, y: np.ndarray) -> list[tuple[int, int]]:
-        """Return the code and the first row of each class that is new in these rows, in the order of their first rows.
-        """
+        """Return the code and the first row of each class that is new in these rows, in the order of first rows."""
         return []
 
     def _add_class(self, code: int) -> None:
@@ -198,4 +197,4 @@ class LinearBase:
         return True
 
     def _flush(self) -> None:
-        """Learn the examples that ``learn_one`` noted."""
+        """Learn the examples that ``learn_one`` has queued."""

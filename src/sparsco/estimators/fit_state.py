@@ -26,7 +26,7 @@ FIXED = (
     "loss", "alpha", "l1_ratio", "penalty", "optimizer", "conversion", "step_size", "fit_intercept", "feature_weights",
     "storage", "preset", "budget", "target_excess_risk",
 )  # fmt: skip
-"""Parameters that cannot change while a stream is under way."""
+"""The parameters that cannot change while a stream is under way."""
 NOT_CONVERTED = "not converted yet"
 
 
@@ -34,17 +34,17 @@ class Phase(Enum):
     """The phase of a fit in its life cycle."""
 
     EMPTY = "empty"
-    """The estimator has learned nothing."""
+    """The phase before anything is learned."""
     BATCH = "batch"
-    """``fit`` has learned rows that were all there; a copy keeps the model only, unless ``warm_start`` is set."""
+    """The phase after ``fit``, which had all rows; a copy keeps the model only, unless ``warm_start`` is set."""
     STREAM = "stream"
-    """Rows come in pieces; a copy keeps all that learning needs to go on."""
+    """The phase of a stream, whose rows come in pieces; a copy keeps all that learning needs to go on."""
     FINISHED = "finished"
-    """There is a model and no training state."""
+    """The phase of a model without a training state."""
 
 
 class LifeCycle:
-    """The phase of a fit and its converted model."""
+    """The phase of a fit and its converted model; an estimator owns it."""
 
     def __init__(self, phase: Phase = Phase.EMPTY) -> None:
         """Start in a phase, without a model."""

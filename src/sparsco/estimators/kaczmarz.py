@@ -37,7 +37,7 @@ from .parameters import named
 _CHUNK = 1 << 16
 _ENDED: Any = object()
 _SLOW = 2.0
-"""Seconds after which progress is shown."""
+"""The number of seconds after which progress is shown."""
 
 
 class Solution(NamedTuple):
@@ -122,7 +122,7 @@ def kaczmarz(
     >>> rng = np.random.default_rng(0)
     >>> A, truth = rng.standard_normal((200, 50)), np.zeros(50)
     >>> truth[[3, 7]] = 2.0, -1.0
-    >>> solution = kaczmarz(A, A @ truth, lam=1.0, conversion="last", step="row", iterations=20_000)
+    >>> solution = kaczmarz(A, A @ truth, lam=1.0, conversion="last", iterations=20_000)
     >>> np.flatnonzero(solution.w).tolist()
     [3, 7]
     """

@@ -86,8 +86,13 @@ class LinearModel(OneExample, Readable):
         if checked is not None and passes > 1:
             looked_at = matrix.take(checked), y[checked], np.ones(len(checked)) if weights is None else weights[checked]
         for run in state.runs:
+<<<<<<< HEAD
             if run.set_stream_length(len(learned) * passes):
                 checked = None  # a conversion that was given the length of the stream gets all of it
+=======
+            if run.expect(len(learned) * passes):
+                checked = None  # a conversion that was given the length of the stream must get all of its rows
+>>>>>>> prosea
         best, stale, done = np.inf, 0, 0
         progress = Progress(type(self).__name__, len(learned), passes, self.verbose)
 
@@ -141,13 +146,17 @@ class LinearModel(OneExample, Readable):
         return total
 
     def polish_on(self, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]]) -> None:
-        """Solve for the optimum over all rows, which come in passes as slots, codes and weights; it becomes the model.
+        """Solve for the optimum over all rows, which becomes the model.
+
+        The rows come in passes, as slots, codes and weights.
         """
         runs = self._fit.begun()
         self._fit.take(solve(runs, [finish(run, rows, tolerance(self)) for run in runs]), self.arranged)
 
     def polish_on_chunks(self, chunks: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray | None]]]) -> None:
-        """Solve for the optimum over the rows of a reader, which are the rows that were learned; it becomes the model.
+        """Solve for the optimum over the rows of a reader, which becomes the model.
+
+        The rows are those that were learned.
         """
 
         def rows() -> Iterator[tuple[Matrix, np.ndarray, np.ndarray]]:
@@ -226,7 +235,7 @@ class LinearModel(OneExample, Readable):
         if not self._fit.has_iterates:
             return None
         rows = self.find(matrix)
-        features, places = rows.indices.astype(np.int64), np.arange(len(rows.indices))  # each entry its own weight
+        features, places = rows.indices.astype(np.int64), np.arange(len(rows.indices))  # one weight for each entry
         iterates = [run.weights_at(features) for run in self._fit.runs]
         parts = [margins(rows.indptr, places, rows.data, w, b) for w, b in iterates]
         p = np.ascontiguousarray(self.arranged(np.concatenate(parts, 1).T).T)
@@ -316,8 +325,7 @@ class LinearModel(OneExample, Readable):
         return copy.deepcopy(self.twin(self._fit.shell("a model of a path holds no training state")))
 
     def __getstate__(self) -> Any:
-        """Return the model alone after ``fit`` without ``warm_start``; for a stream return all that it needs to go on.
-        """
+        """Return the model alone after ``fit`` without ``warm_start``; for a stream return all it needs to go on."""
         self._flush()
         if self.fit_state.phase is not Phase.BATCH or self.warm_start:
             return super().__getstate__()

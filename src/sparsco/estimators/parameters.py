@@ -200,19 +200,19 @@ def parts(
     if is_followed(conversion) and _is_auto(optimizer):
         optimizer = "fobos"  # which computes the Bregman differences of its steps
     if _is_auto(optimizer):
-        # nftrl needs no step size, but starts from 0; where slopes have no bound FOBOS' capped steps are safer, if the
-        # loss has a curvature to cap them by
+        # nftrl needs no step size, but starts from 0; if slopes have no bound, the capped steps of FOBOS are safer,
+        # provided that the loss has a curvature to cap them by
         capped = curved and not loss.classifies and loss.smoothness_is_bound
         optimizer = "fobos" if capped or starts_elsewhere or step is not None else "nftrl"
         if not penalty.has_prox:
             optimizer = "batch-rda" if optimizer == "nftrl" else "batch-fobos"
         elif penalty.kind == "grouped" and optimizer == "nftrl":  # one rate for all outputs of a feature
             optimizer = "rda"
-        elif one_by_one and step is None and penalty.kind == "separable":  # features will come at any time
+        elif one_by_one and step is None and penalty.kind == "separable":  # new features may come at any time
             optimizer = OPTIMIZERS["nftrl"](births=True)
     optimizer = named("optimizer", optimizer, _optimizers())
     if _is_auto(conversion) and optimizer.max_models == 1:
-        # mirror descent: no gradient sums, but single iterates; Epoch-SGD: the paper's means
+        # mirror descent has no gradient sums, but single iterates; Epoch-SGD takes the means of the paper
         conversion = conversions.LastEpoch(complete=False) if optimizer.works_in_epochs else "ocmdi"
     if _is_auto(conversion):
         # with births=True the objective of a feature starts at its first appearance: no average over all rows fits that
@@ -368,7 +368,7 @@ def _with_numbers(record: Any) -> Any:
         elif isinstance(value, complex) or (isinstance(value, str) and not isinstance(default, str)):
             what = "a number"
         elif isinstance(value, numbers.Rational) and not isinstance(value, numbers.Integral):
-            found[field] = float(value)  # one number where there may be one for each model
+            found[field] = float(value)  # one number, in a field that may also have one for each model
         if what is not None:
             raise ValueError(f"{kind.__name__}({field}={value!r}): it must be {what}.")
     return record._replace(**found)

@@ -1,4 +1,4 @@
-"""scikit-learn estimators: the two linear models behind scikit-learn's contract."""
+"""The scikit-learn estimators: a sparse classifier and a sparse regression."""
 
 from __future__ import annotations
 

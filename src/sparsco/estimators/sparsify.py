@@ -53,7 +53,7 @@ def sparsify_random(
     w: Any, K: int, p: str = "dd", second_moments: Any = None, *, held_out: tuple[Any, Any] | None = None,
     trials: int = 1, loss: Any = None, seed: int = 0,
 ) -> Any:  # fmt: skip
-    """Return randomly sparsified weights: m ~ Multinomial(K, p), w_j m_j / (K p_j); at most K features, unbiased.
+    """Return randomly sparsified weights w_j m_j / (K p_j), with m ~ Multinomial(K, p): at most K features, unbiased.
 
     p = "dd" is in proportion to |w_j| sqrt(E[x_j^2]), which loses least (distribution dependent).  p = "mg" is in
     proportion to |w_j| alone.  Of several ``trials`` the one of least loss on the rows ``held_out`` = (X, y) is kept.
@@ -192,7 +192,7 @@ def _examples(
     of = "labels" if classes is not None else "numbers" if hasattr(source, "coef_") else "weights"
     loss = named("loss", loss, tables[of])
     if loss.couples and m == 1:
-        loss = CLASSIFIER_LOSSES["logistic"]  # the same model, in one margin
+        loss = CLASSIFIER_LOSSES["logistic"]  # the softmax of two classes, with one margin
     loss.check()
     if len(y) != X.shape[0] or not len(y):
         raise ValueError(f"X has {X.shape[0]} rows and y {len(y)}: they must be as many, and at least one.")
@@ -241,7 +241,7 @@ def _places(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return the index of every label among the classes of the model."""
     try:
         codes = places_among(np.asarray(classes), y)
-    except TypeError:  # numbers against words
+    except TypeError:  # numbers cannot be compared with words
         codes = None
     if codes is None:
         raise ValueError(f"y has labels that are not among the model's classes, {np.asarray(classes).tolist()}.")

@@ -46,7 +46,7 @@ class LinearClassifier(Margins, LinearModel):
         """Return the loss that is learned, as a record; a softmax of two classes is the logistic loss."""
         loss = super().loss_record()
         if isinstance(loss, losses.Multinomial) and len(getattr(self, "classes_", ())) == 2 and not self._fit.is_open:
-            return losses.Logistic()  # the same model, in one margin
+            return losses.Logistic()  # the softmax of two classes, with one margin
         return loss
 
     def _lanes(self, first: int, m: int) -> OneVsRest:
@@ -235,7 +235,7 @@ class LinearClassifier(Margins, LinearModel):
         codes, loss = self.places(y), self.loss_record()
         if p.shape[1] == 1:
             signs = np.where(codes >= 0, np.where(codes == 1, 1.0, -1.0), np.where(p[:, 0] > 0.0, -1.0, 1.0))[:, None]
-            loss = losses.Logistic() if loss.couples else loss  # of a softmax, in one margin
+            loss = losses.Logistic() if loss.couples else loss  # the softmax of two classes, with one margin
         else:
             signs = np.where(np.arange(p.shape[1]) == codes[:, None], 1.0, 0.0 if loss.couples else -1.0)
         return losses.value(loss, p, signs).sum(1)

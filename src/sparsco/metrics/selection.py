@@ -24,7 +24,7 @@ def support(model: Any, level: float = 0.0) -> np.ndarray:
         return model.ravel()
     sparse = hasattr(model, "tocsr")
     w: Any = model.tocsr() if sparse else np.asarray(model)
-    if sparse and not w.has_canonical_format:  # entries that add up
+    if sparse and not w.has_canonical_format:  # duplicate entries are summed
         w = w.copy()
         w.sum_duplicates()
     numbers = w.data if sparse else w

@@ -23,10 +23,10 @@ def risk_vs_features(
 ) -> Any:  # fmt: skip
     """Draw the root mean squared error on the test rows against the number of features, and return the axes.
 
-    There is one curve for each way to have few features.  They are our budgeted model (the largest features, learned
-    anew), the largest features alone, random draws by both distributions (means of ``trials``), and SGD in small L1
-    balls (``radii`` times that of the full model).  It is for regressions of one output.  ``model`` is a fitted model
-    to start from, by default ``SparseRegressor(preset="two-stage")``.
+    There is one curve for each way to have few features.  Two are our budgeted model (the largest features, learned
+    anew) and the largest features alone.  Two are random draws by both distributions (means of ``trials``).  One is SGD
+    in small L1 balls (``radii`` times that of the full model).  It is for regressions of one output.  ``model`` is a
+    fitted model to start from, by default ``SparseRegressor(preset="two-stage")``.
     """
     axes = axes_or_new(axes)
     how = {"sizes": sizes, "model": model, "trials": trials, "radii": radii, "random_state": random_state}

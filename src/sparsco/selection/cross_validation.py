@@ -210,7 +210,7 @@ def _like(whole: Any, d: int) -> Any:
     state = whole.fit_state
     runs = state.begun()
     lams, penalty, at = np.zeros(len(whole.strengths)), runs[0].problem.penalty, 0
-    for run in runs:  # those of further classes repeat the strengths
+    for run in runs:  # the runs of further classes repeat the strengths
         own = run.problem.lams[:: run.targets.base.m]
         lams[at : at + len(own)] = own
         at = (at + len(own)) % len(lams)

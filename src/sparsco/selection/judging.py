@@ -29,7 +29,7 @@ class Judged(NamedTuple):
 
     @classmethod
     def nothing(cls, m: int) -> Judged:
-        """Return the figures of no rows for m strengths."""
+        """Return the figures of zero rows, for m strengths."""
         return cls(0.0, 0, np.zeros(m), np.zeros(m), np.zeros(m))
 
     def __add__(self, other: Any) -> Judged:

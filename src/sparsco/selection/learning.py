@@ -66,7 +66,7 @@ def learner_of(estimator: LinearModel, strengths: Any, dtype: Any, random_state:
     if random_state is not None:
         learner.random_state = random_state
     if not isinstance(learner.random_state, numbers.Integral):
-        learner.random_state = seed_of(learner.random_state)  # the same for all that is learned side by side
+        learner.random_state = seed_of(learner.random_state)  # one seed for all models that are learned side by side
     learner.early_stopping = learner.warm_start = False
     learner.learn_strengths(strengths, in_float32)
     if tolerance(learner) and isinstance(strengths, np.ndarray) and not strengths.all():

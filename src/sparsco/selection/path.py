@@ -51,7 +51,9 @@ class Path:
 
     @property
     def gaps(self) -> np.ndarray:
-        """Return the largest violation of an optimality condition over alpha after ``polish``, by strength; else NaN.
+        """Return the largest violation of an optimality condition over alpha, by strength.
+
+        It is NaN without ``polish``.
         """
         runs = [each.report["converted"] for each in self.solved]
         return np.array([max(max(run.get("polish", {"gaps": [np.nan]})["gaps"]) for run in own) for own in runs])

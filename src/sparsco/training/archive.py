@@ -45,8 +45,7 @@ _DTYPES = frozenset("<f8 <f4 <i8 <i4 <i2 |i1 <u8 <u4 <u2 |u1 |b1".split())
 
 
 class ArchiveError(ValueError):
-    """An error for a file that cannot be read: not from sparsco, of another kind, damaged, or made by a newer version.
-    """
+    """An error for a file that is not from sparsco, of another kind, damaged, or made by a newer version."""
 
 
 def write(path: str | Path, kind: str, content: Any) -> Path:
@@ -77,7 +76,9 @@ def write(path: str | Path, kind: str, content: Any) -> Path:
 
 
 def read(path: str | Path, kind: str) -> Any:
-    """Return the content that ``write`` was given; raise an ArchiveError of one sentence if the file is anything else.
+    """Return the content that ``write`` was given.
+
+    Raise an ArchiveError of one sentence if the file is anything else.
     """
     path = Path(path)
     with open(path, "rb") as file:

@@ -36,7 +36,7 @@ class Checkpoints(NamedTuple):
         """Write a new checkpoint; the older ones move when it is on disk."""
         archive.write(self.newest, "checkpoint", content)
         for older, newer in ((self.previous, self.path), (self.path, self.newest)):
-            with contextlib.suppress(FileNotFoundError):  # the first one; or another run with this name moved it
+            with contextlib.suppress(FileNotFoundError):  # the first checkpoint, or another run with this name moved it
                 newer.replace(older)
 
     def read(self) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def save(
     """
     content = contents(model, names, by_name) | {"extra": extra or {}}
     try:
-        check(content)  # what is written can be read
+        check(content)  # every file that is written can be read
     except ValueError as error:
         raise ValueError(f"the model cannot be saved: {error}") from None
     if training:
@@ -312,7 +312,7 @@ def restored(content: Mapping[str, Any]) -> Any:
     """Return a linear model that predicts as the saved one did; ``content`` is as ``read`` returns it."""
     model, coef = _TASKS[content["task"]](**content["settings"]), content["coef"]
     features, columns, width = _FEATURES[content["features"]](), coef["columns"], content["n_features"]
-    if isinstance(features, Names) or features.seen:  # slots for what has a weight
+    if isinstance(features, Names) or features.seen:  # slots for the features that have a weight
         used = np.unique(columns)
         columns, features = np.searchsorted(used, columns), features.of(used, width, content["names"])
     else:

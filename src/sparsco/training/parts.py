@@ -103,7 +103,9 @@ def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def by_name(stream: Stream) -> bool:
-    """Return whether columns are numbered in the order in which names appeared, so that only the names can be compared.
+    """Return whether columns are numbered in the order in which names appeared.
+
+    If so, only the names mean anything elsewhere.
     """
     if isinstance(stream, CacheStream):
         return bool(stream.names) and "hash_bits" not in stream.identity()["options"]

@@ -73,8 +73,8 @@ def _of_table(
 ) -> dict[str, Any]:
     """Return the options for a table of which only the columns that count must be there.
 
-    These are the columns that features with a nonzero weight come from (all that were learned if names are hashed), the
-    target of labelled rows, and the columns in ``options``.
+    These are the columns that features with a nonzero weight come from; if names are hashed, all columns that were
+    learned.  The target of labelled rows and the columns in ``options`` are added.
     """
     reader = content["extra"]["reader"]
     schema = {name: kind for name, kind in reader["schema"].items() if kind != IGNORE}

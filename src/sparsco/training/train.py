@@ -1,10 +1,11 @@
-"""Training of a model on a file: rows are evaluated before they are learned, and a run can be interrupted at any time.
+"""Training of a model on a file, with progressive validation and checkpoints.
 
     trained = train("data.svm")
     trained.estimator.predict(X), trained.table
 
-All results depend on the numbers of the rows, never on the chunks of a reader or the time of a checkpoint.  A run that
-was interrupted and resumed gives the same bits as one that was not.
+Rows are evaluated before they are learned, and a run can be interrupted at any time.  All results depend on the numbers
+of the rows, never on the chunks of a reader or the time of a checkpoint.  A run that was interrupted and resumed gives
+the same bits as one that was not.
 """
 
 from __future__ import annotations
@@ -157,7 +158,7 @@ def train(
 
 
 class Training:
-    """One call of ``train``: its parameters, its position in the data, its figures so far."""
+    """A call of ``train``: its parameters, its position in the data, its figures so far."""
 
     checkpoints: Checkpoints | None
     wrap: Callable[[Any], Any] = staticmethod(lambda estimator: estimator)
@@ -248,7 +249,7 @@ class Training:
         if isinstance(self.classes, str):  # "any"
             self.classes = None
         elif is_new and self.classes is None:
-            if len(distinct) == 2:  # one model in place of one for each
+            if len(distinct) == 2:  # one model in place of one for each class
                 self.classes = distinct.tolist()
                 one, two = (printable(str(label)) for label in self.classes)
                 self.notes.append(f"two classes, {one} and {two}; another would be refused")
@@ -279,7 +280,7 @@ class Training:
         self._warn_of_order()
         self.model.n_iter_ = self.passes
         if getattr(self.model, "polish", False):
-            self.checkpoint()  # to resume here
+            self.checkpoint()  # a run that is interrupted while polishing resumes here
             self.model.polish_on_chunks(self._again)
         self._line()
         self.live.close()

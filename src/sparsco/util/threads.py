@@ -14,7 +14,9 @@ from typing import Any, Self
 
 
 class Pool:
-    """A pool whose ``map(name, function, items, *held)`` returns ``function(*item, *held)`` for every item, in order.
+    """A pool whose ``map(name, function, items, *held)`` returns ``function(*item, *held)`` for every item.
+
+    The results are in the order of the items.
     """
 
     count = 1

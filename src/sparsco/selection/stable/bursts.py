@@ -1,7 +1,7 @@
 """Stabilized truncated SGD (Ma and Zheng): bursts, informative truncation, purging, annealed gravity.
 
 These are their algorithms 1 to 4, with the misprints resolved as in docs/notation.md.  A burst is K plain SGD steps on
-the stable set and then a pull w_j <- S(w_j, g0 k_j), with k_j the number of its examples that have feature j.
+the stable set and then a pull w_j <- S(w_j, g0 k_j).  Here k_j is the number of its examples that have feature j.
 
 A stage is n_K bursts on each of M paths.  Then features whose weight survived too few of the bursts that they appeared
 in are purged.  The gravity g0 becomes the beta-quantile of |dw_j| / k_j, with beta annealed as the model gets sparse.
@@ -105,8 +105,8 @@ class Bursts:
         self.evidence = np.zeros((q, 3))
         """Three counts for each feature.
 
-        They are the bursts that it appeared in since it was last judged, the bursts that it survived, and the paths on
-        which its weight is not zero.
+        The first is the number of bursts that it appeared in since it was last judged.  The second is the number of
+        bursts that it survived.  The third is the number of paths on which its weight is not zero.
         """
         self.g0, self.beta, self.K, self.examples = 0.0, method.beta0, 0, 0
         self.stages: list[dict[str, Any]] = []

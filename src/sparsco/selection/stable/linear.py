@@ -308,8 +308,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
 
     @property
     def coef_(self) -> np.ndarray:
-        """Return the weights (models, features) of the given columns, or of the prepared ones with ``prepare="rows"``.
-        """
+        """Return the weights (models, features) of the given columns; with ``prepare="rows"`` of the prepared ones."""
         model = self.convert().model
         w = np.zeros((len(model.coef), self.n_features_in_))
         w[:, model.features] = model.coef

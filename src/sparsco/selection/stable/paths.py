@@ -33,7 +33,9 @@ class Examples(NamedTuple):
         return Examples(self.rows.take(order), np.ascontiguousarray(self.targets[:, order]), self.weights[order])
 
     def only(self, columns: np.ndarray) -> Examples:
-        """Return the rows with these columns alone, in ascending order and renumbered; the row arrays are overwritten.
+        """Return the rows with these columns alone, in ascending order and renumbered.
+
+        The row arrays are overwritten.
         """
         if len(columns) == self.rows.d:
             return self
@@ -100,7 +102,7 @@ def run_path(
 def learn(indptr, indices, data, y, weights, steps, order, loss, intercept, cell, bias, t):
     """Run plain SGD over the rows in ``order``, and return the number of steps so far.
 
-    cell holds w and A = sum of t eta c x, so that the mean of the T iterates before a step is w + A/T.
+    cell holds w and A = sum of t eta c x.  The mean of the T iterates before a step is then w + A/T.
     """
     for k in range(order.size):
         i = U(order[k])

@@ -19,7 +19,7 @@ class Repeated(NamedTuple):
     """The agreement of repeated fits: one entry per fit, or per pair of fits."""
 
     kappa: np.ndarray
-    """Cohen's kappa of each pair of selections: 1 for the same features, 0 for what chance gives."""
+    """Cohen's kappa of each pair of selections: 1 for the same features, 0 for agreement by chance."""
     jaccard: np.ndarray
     frequency: np.ndarray
     """The share of fits that select each feature."""

@@ -1,8 +1,9 @@
 """The rows that a stream keeps: all rows while there is room, then fewer features of each, then fewer rows.
 
 A stage of STS only needs rows on its own set.  So when the rows kept have more nonzeros than there is room for, stages
-are run on them, and the features that these purge are dropped, until the rest fits.  At the least number of features a
-uniform sample of the rows is kept.  The result depends on the rows and the seed, not on the cuts of the stream.
+are run on them.  The features that these stages purge are dropped, until the rest fits.  At the least number of
+features a uniform sample of the rows is kept.  The result depends on the rows and the seed, not on the cuts of the
+stream.
 """
 
 from __future__ import annotations

@@ -226,7 +226,9 @@ def own_choices(W: np.ndarray, scale: np.ndarray, k: int) -> tuple[np.ndarray, f
 
 
 class Validated(NamedTuple):
-    """The cross-validated loss of every size (for classifiers the error rate), its standard error, and the chosen size.
+    """The cross-validated loss of every size, its standard error, and the chosen size.
+
+    For classifiers the loss is the error rate.
     """
 
     sizes: np.ndarray
