@@ -86,13 +86,8 @@ class LinearModel(OneExample, Readable):
         if checked is not None and passes > 1:
             looked_at = matrix.take(checked), y[checked], np.ones(len(checked)) if weights is None else weights[checked]
         for run in state.runs:
-<<<<<<< HEAD
             if run.set_stream_length(len(learned) * passes):
-                checked = None  # a conversion that was given the length of the stream gets all of it
-=======
-            if run.expect(len(learned) * passes):
                 checked = None  # a conversion that was given the length of the stream must get all of its rows
->>>>>>> prosea
         best, stale, done = np.inf, 0, 0
         progress = Progress(type(self).__name__, len(learned), passes, self.verbose)
 

@@ -32,7 +32,7 @@ _ENTRIES = 4_000_000
 
 
 class Chunk(NamedTuple):
-    """The rows ``order`` of a matrix, to be learned; ``again`` if they have been seen before."""
+    """The rows ``order`` of a matrix, to be learned; ``is_repeat_pass`` if they have been seen before."""
 
     matrix: Matrix
     y: np.ndarray
