@@ -70,6 +70,7 @@ test-numba: $(OLDEST_STAMP)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 
 bench: $(STAMP)

@@ -57,18 +57,30 @@ class Bar(NamedTuple):
 def ours(X: csr_matrix, y: np.ndarray, optimizer: str, conversion: Any, shuffle: bool = False) -> Callable[[], Any]:
     """One pass of a pair, validation of the input and conversion included."""
     model = SparseClassifier(
-        optimizer=optimizer, conversion=conversion, alpha=ALPHA, max_iter=1, tol=None, early_stopping=False,
-        shuffle=shuffle, random_state=0,
-    )  # fmt: skip
+        optimizer=optimizer,
+        conversion=conversion,
+        alpha=ALPHA,
+        max_iter=1,
+        tol=None,
+        early_stopping=False,
+        shuffle=shuffle,
+        random_state=0,
+    )
     return lambda: model.fit(X, y).coef_
 
 
 def theirs(X: csr_matrix, y: np.ndarray, shuffle: bool = False, average: bool = False) -> Callable[[], Any]:
     """One pass of scikit-learn's L1 SGD."""
     model = SGDClassifier(
-        loss="log_loss", penalty="l1", alpha=ALPHA, max_iter=1, tol=None, shuffle=shuffle, average=average,
+        loss="log_loss",
+        penalty="l1",
+        alpha=ALPHA,
+        max_iter=1,
+        tol=None,
+        shuffle=shuffle,
+        average=average,
         random_state=0,
-    )  # fmt: skip
+    )
     return lambda: model.fit(X, y).coef_
 
 

@@ -157,11 +157,15 @@ def training(folder: Path, svm: Path, text: Path, vw: list[str] | None, repeats:
         print(f"train    {name:26} {seconds:8.2f} s")
     if vw:
         start, their_start = best["sparsco, start"], best["vw, start"]
-        print(f"train    text, process start included: {best['vw'] / best['sparsco, default']:.2f} by default, "
-              f"{best['vw'] / best['sparsco, fobos']:.2f} fobos (goal: at least 2)")  # fmt: skip
+        print(
+            f"train    text, process start included: {best['vw'] / best['sparsco, default']:.2f} by default, "
+            f"{best['vw'] / best['sparsco, fobos']:.2f} fobos (goal: at least 2)"
+        )
         cached = best["vw, cached"] - their_start
-        print(f"train    cached, start excluded: {cached / (best['sparsco, fobos, cached'] - start):.2f} fobos "
-              f"(goal: 5), {cached / (best['sparsco, default, cached'] - start):.2f} by default (1.5)")  # fmt: skip
+        print(
+            f"train    cached, start excluded: {cached / (best['sparsco, fobos, cached'] - start):.2f} fobos "
+            f"(goal: 5), {cached / (best['sparsco, default, cached'] - start):.2f} by default (1.5)"
+        )
 
 
 def passes(folder: Path, svm: Path, repeats: int) -> None:

@@ -60,8 +60,15 @@ def main() -> None:
     bare(*matrix[:3], w, np.arange(10))
 
     def begun(conversion: object) -> Run:
-        run = Run(Squared(), L1(0.0), MirrorDescent(SparseKaczmarz(1.0)), conversion, Constant(0.01), d=COLUMNS,
-                  intercept=False)  # fmt: skip
+        run = Run(
+            Squared(),
+            L1(0.0),
+            MirrorDescent(SparseKaczmarz(1.0)),
+            conversion,
+            Constant(0.01),
+            d=COLUMNS,
+            intercept=False,
+        )
         run.feed(matrix, y, order=np.arange(2000))
         return run
 

@@ -61,9 +61,11 @@ def cluster(workers: int) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL)
-        as local, Client(local) as client,
-    ):  # fmt: skip
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+        ) as local,
+        Client(local) as client,
+    ):
         yield client
 
 
@@ -88,8 +90,11 @@ def kills(rows: int, times: int) -> list[Bar]:
             victim, phase = _Killer(client, np.random.default_rng(number)), number % (rounds + 1)
             alike += same(_fit_and_kill(paths, client, victim, phase), reference)
         killed += victim.killed
-        print(f"run {number + 1}: killed in {'phase two' if phase == rounds else f'round {phase + 1}'}, "
-              f"{alike} of {number + 1} with the same bits", file=sys.stderr)  # fmt: skip
+        print(
+            f"run {number + 1}: killed in {'phase two' if phase == rounds else f'round {phase + 1}'}, "
+            f"{alike} of {number + 1} with the same bits",
+            file=sys.stderr,
+        )
     return [Bar("workers killed", killed, ">=", times), Bar("runs with the same bits", alike, ">=", times)]
 
 
@@ -198,8 +203,11 @@ def speed(rows: int) -> list[Bar]:
     start = time.process_time()
     found = fit(model(), paths)
     whole = time.process_time() - start
-    print(f"{rows:,} rows, {rows * NONZEROS:,} nonzeros: {whole:.2f} s of CPU for both phases, "
-          f"{rows * NONZEROS / whole / 1e6:.0f} million nonzeros a second", file=sys.stderr)  # fmt: skip
+    print(
+        f"{rows:,} rows, {rows * NONZEROS:,} nonzeros: {whole:.2f} s of CPU for both phases, "
+        f"{rows * NONZEROS / whole / 1e6:.0f} million nonzeros a second",
+        file=sys.stderr,
+    )
     one = SparseClassifier(alpha=ALPHA, conversion="optimal-sl", random_state=0)
     start = time.process_time()
     for path in paths:

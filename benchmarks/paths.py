@@ -136,9 +136,11 @@ def thread_bars(X: csr_matrix, y: np.ndarray, few: slice, rounds: int) -> list[B
         return lambda threads: SparsePath(SparseClassifier(**MODEL, n_jobs=threads), alphas=lams).fit(X, y).path_
 
     jobs = {
-        "5 folds, 32 strengths": folds(slice(None)), f"the same, {few.stop} rows": folds(few),
-        "a path of 64 strengths": path(64), "a path of 32 strengths": path(32),
-    }  # fmt: skip
+        "5 folds, 32 strengths": folds(slice(None)),
+        f"the same, {few.stop} rows": folds(few),
+        "a path of 64 strengths": path(64),
+        "a path of 32 strengths": path(32),
+    }
     return [Bar(f"{name}: times faster on two threads", speed_up(job, rounds), ">=", 1.6) for name, job in jobs.items()]
 
 

@@ -98,9 +98,17 @@ def fitted(problem: Problem, **settings: Any) -> Any:
     kind = SparseRegressor if problem.loss == "squared" else SparseClassifier
     strength = problem.lam + problem.rho
     model = kind(
-        loss=problem.loss, alpha=strength, l1_ratio=problem.lam / strength, fit_intercept=problem.intercept, max_iter=1,
-        tol=None, early_stopping=False, shuffle=False, random_state=0, **settings,
-    )  # fmt: skip
+        loss=problem.loss,
+        alpha=strength,
+        l1_ratio=problem.lam / strength,
+        fit_intercept=problem.intercept,
+        max_iter=1,
+        tol=None,
+        early_stopping=False,
+        shuffle=False,
+        random_state=0,
+        **settings,
+    )
     stream = slice(None) if problem.stream is None else problem.stream
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "more passes would help" is what this file measures

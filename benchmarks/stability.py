@@ -119,8 +119,9 @@ def real(names: list[str]) -> None:
             holds += [bar.subsample is None or other >= bar.subsample]
             print(
                 f"  STS {loss:8} k={bar.k}: error {error:.2f}%  kappa {kappa:.3f}  jaccard {jaccard:.3f}  80% samples: "
-                f"kappa {other:.3f}  {seconds:.2f} s of CPU  bar {wanted or '-'}  {verdict(*holds)}", flush=True,
-            )  # fmt: skip
+                f"kappa {other:.3f}  {seconds:.2f} s of CPU  bar {wanted or '-'}  {verdict(*holds)}",
+                flush=True,
+            )
 
 
 def paper(_: list[str]) -> None:
@@ -215,8 +216,11 @@ def on_text(text: Text) -> None:
         jaccard = metrics.pairwise(chosen, metrics.jaccard)
         size, hits = np.mean([mask.sum() for mask in chosen]), np.mean([mask[relevant].sum() for mask in chosen])
         says = "" if bar is None else verdict(jaccard >= bar, error <= most, hits >= found)
-        print(f"{name:46} features {size:5.0f}  true {hits:4.0f}  Jaccard {jaccard:.3f}  error {error:.2f}%  "
-              f"{seconds:.1f} s of CPU  {says}", flush=True)  # fmt: skip
+        print(
+            f"{name:46} features {size:5.0f}  true {hits:4.0f}  Jaccard {jaccard:.3f}  error {error:.2f}%  "
+            f"{seconds:.1f} s of CPU  {says}",
+            flush=True,
+        )
         return error
 
     least = 100.0
@@ -255,16 +259,22 @@ def speed(_: list[str]) -> None:
             ratios.append((time.process_time() - start, first_stage(X, y, model)[0]))
         whole, stage = np.min(ratios, axis=0)
         ratio = whole / stage
-        print(f"{name}: a fit {whole:.2f} s of CPU, {ratio:.2f} times its first stage  "
-              f"{verdict(ratio <= 3.0, name != 'imdb' or whole <= 12.0)}", flush=True)  # fmt: skip
+        print(
+            f"{name}: a fit {whole:.2f} s of CPU, {ratio:.2f} times its first stage  "
+            f"{verdict(ratio <= 3.0, name != 'imdb' or whole <= 12.0)}",
+            flush=True,
+        )
     X, y, *_rest = two_classes("imdb")
     walls: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(15):
         for threads in walls:
             model = StableSparseClassifier(500, random_state=0)
             walls[threads].append(first_stage(X, y, model, threads)[1])
-    print(f"two threads: {min(walls[1]) / min(walls[2]):.2f} times as fast on the paths  "
-          f"{verdict(min(walls[1]) >= 1.6 * min(walls[2]))}", flush=True)  # fmt: skip
+    print(
+        f"two threads: {min(walls[1]) / min(walls[2]):.2f} times as fast on the paths  "
+        f"{verdict(min(walls[1]) >= 1.6 * min(walls[2]))}",
+        flush=True,
+    )
 
 
 def first_stage(X: Any, y: np.ndarray, model: StableSparseClassifier, threads: int = 1) -> tuple[float, float]:

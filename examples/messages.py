@@ -1,6 +1,6 @@
 """Write messages.txt: short messages, one a line, each marked ham or spam, made up from lists of words.
 
-    python examples/messages.py [rows] > messages.txt
+python examples/messages.py [rows] > messages.txt
 """
 
 from __future__ import annotations

@@ -64,16 +64,52 @@ _HOMES = {
     "train": "training.train",
 }
 _MODULES = (
-    "conversions", "datasets", "distributed", "losses", "metrics", "mirrors", "optimizers", "penalties", "plots",
-    "presets", "steps", "streams",
-)  # fmt: skip
+    "conversions",
+    "datasets",
+    "distributed",
+    "losses",
+    "metrics",
+    "mirrors",
+    "optimizers",
+    "penalties",
+    "plots",
+    "presets",
+    "steps",
+    "streams",
+)
 
 __all__ = [
-    "ArchiveError", "DivergenceError", "SparseClassifier", "SparseClassifierCV", "SparsePath", "SparseRegressor",
-    "SparseRegressorCV", "StableSparseClassifier", "StableSparseRegressor", "StreamError", "check_part", "conversions",
-    "datasets", "describe", "distributed", "kaczmarz", "load", "losses", "metrics", "mirrors", "open_stream",
-    "optimizers", "penalties", "plots", "presets", "save", "stability_report", "steps", "streams", "train",
-]  # fmt: skip
+    "ArchiveError",
+    "DivergenceError",
+    "SparseClassifier",
+    "SparseClassifierCV",
+    "SparsePath",
+    "SparseRegressor",
+    "SparseRegressorCV",
+    "StableSparseClassifier",
+    "StableSparseRegressor",
+    "StreamError",
+    "check_part",
+    "conversions",
+    "datasets",
+    "describe",
+    "distributed",
+    "kaczmarz",
+    "load",
+    "losses",
+    "metrics",
+    "mirrors",
+    "open_stream",
+    "optimizers",
+    "penalties",
+    "plots",
+    "presets",
+    "save",
+    "stability_report",
+    "steps",
+    "streams",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

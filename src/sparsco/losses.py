@@ -344,9 +344,21 @@ def _inverse_spread(targets: np.ndarray, weights: np.ndarray) -> float:
 
 
 __all__ = [
-    "CLASSIFIER_LOSSES", "REGRESSOR_LOSSES", "EpsilonInsensitive", "Hinge", "Huber", "Logistic", "Multinomial",
-    "Poisson", "Quantile", "Squared", "SquaredHinge", "curvature", "derivative", "value",
-]  # fmt: skip
+    "CLASSIFIER_LOSSES",
+    "REGRESSOR_LOSSES",
+    "EpsilonInsensitive",
+    "Hinge",
+    "Huber",
+    "Logistic",
+    "Multinomial",
+    "Poisson",
+    "Quantile",
+    "Squared",
+    "SquaredHinge",
+    "curvature",
+    "derivative",
+    "value",
+]
 CLASSIFIER_LOSSES = {
     "logistic": Logistic(),
     "log_loss": Logistic(),

@@ -228,6 +228,17 @@ def _of_norm(w: np.ndarray, p: float) -> np.ndarray:
 
 
 __all__ = [
-    "Euclidean", "PNorm", "SparseKaczmarz", "conjugate", "divergence", "factor", "height", "portion", "power", "primal",
-    "relaxed", "to_dual", "to_primal",
-]  # fmt: skip
+    "Euclidean",
+    "PNorm",
+    "SparseKaczmarz",
+    "conjugate",
+    "divergence",
+    "factor",
+    "height",
+    "portion",
+    "power",
+    "primal",
+    "relaxed",
+    "to_dual",
+    "to_primal",
+]

@@ -43,9 +43,14 @@ def _paper_steps(t0: float | None) -> steps.StronglyConvex:
 
 
 def AlphaSGD(  # noqa: N802
-    alpha: float = 0.5, T: int | None = None, *, paper: bool = False, t0: float | None = None,
-    sign_at_zero: float = 0.0, sweep: bool = False,
-) -> Preset:  # fmt: skip
+    alpha: float = 0.5,
+    T: int | None = None,
+    *,
+    paper: bool = False,
+    t0: float | None = None,
+    sign_at_zero: float = 0.0,
+    sweep: bool = False,
+) -> Preset:
     """Return SGD on subgradients with alpha-suffix averaging, the mean of the last share alpha of the iterates."""
     optimizer = optimizers.SGD(sign_at_zero, sweep)
     return Preset(optimizer, conversions.Suffix(alpha, T), _paper_steps(t0) if paper else None)
@@ -122,9 +127,15 @@ def AdaGradRDA(eta: float | None = None, delta: float | None = None, *, paper: b
 
 
 def AverageSL(  # noqa: N802
-    alpha: float | None = None, T: int | None = None, L: float | None = None, *, paper: bool = False,
-    t0: float | None = None, sign_at_zero: float = 0.0, sweep: bool = False,
-) -> Preset:  # fmt: skip
+    alpha: float | None = None,
+    T: int | None = None,
+    L: float | None = None,
+    *,
+    paper: bool = False,
+    t0: float | None = None,
+    sign_at_zero: float = 0.0,
+    sweep: bool = False,
+) -> Preset:
     """Return sparse learning around the average iterate; ``paper=True``: SGD, alpha = .3, scalar L = 5."""
     if paper:
         conversion = conversions.AverageSL(0.3 if alpha is None else alpha, T, 5.0 if L is None else L)
@@ -133,9 +144,16 @@ def AverageSL(  # noqa: N802
 
 
 def LastSL(  # noqa: N802
-    alpha: float | None = None, T: int | None = None, L: float | None = None, *, paper: bool = False,
-    t0: float | None = None, sign_at_zero: float = 0.0, sweep: bool = False, last_factor: float = 1.0,
-) -> Preset:  # fmt: skip
+    alpha: float | None = None,
+    T: int | None = None,
+    L: float | None = None,
+    *,
+    paper: bool = False,
+    t0: float | None = None,
+    sign_at_zero: float = 0.0,
+    sweep: bool = False,
+    last_factor: float = 1.0,
+) -> Preset:
     """Return sparse learning around the last iterate.
 
     ``paper=True``: SGD, alpha = .3, L = 5; the later paper doubles L.
@@ -151,9 +169,16 @@ def LastSL(  # noqa: N802
 
 
 def OptimalSL(  # noqa: N802
-    alpha: float | None = None, T: int | None = None, L: float | None = None, *, inner: float | None = None,
-    paper: bool = False, t0: float | None = None, sign_at_zero: float = 0.0, sweep: bool = False,
-) -> Preset:  # fmt: skip
+    alpha: float | None = None,
+    T: int | None = None,
+    L: float | None = None,
+    *,
+    inner: float | None = None,
+    paper: bool = False,
+    t0: float | None = None,
+    sign_at_zero: float = 0.0,
+    sweep: bool = False,
+) -> Preset:
     """Return sparse learning from the gradient at a fixed average.
 
     ``paper=True``: SGD, alpha = .3, scalar L = 5, inner = alpha.
@@ -177,9 +202,15 @@ STRATEGIES: dict[str, Callable[[int | None], Any]] = {
 
 
 def Kaczmarz(  # noqa: N802
-    lam: float = 1.0, eps: float = 0.0, strategy: str = "ocmdi", step: float = 0.5, *, largest_row: float = 1.0,
-    T: int | None = None, paper: bool = False,
-) -> Preset:  # fmt: skip
+    lam: float = 1.0,
+    eps: float = 0.0,
+    strategy: str = "ocmdi",
+    step: float = 0.5,
+    *,
+    largest_row: float = 1.0,
+    T: int | None = None,
+    paper: bool = False,
+) -> Preset:
     """Return randomized sparse Kaczmarz; its constant step is ``step`` over the largest squared norm of a row.
 
     ``paper=True``: eps = 1e-8.
@@ -190,9 +221,14 @@ def Kaczmarz(  # noqa: N802
 
 
 def SVM(  # noqa: N802
-    strategy: str = "ocmdi", l2_in: str = "prox", *, rho: float = 1.0, mu: float = 0.5, T: int | None = None,
+    strategy: str = "ocmdi",
+    l2_in: str = "prox",
+    *,
+    rho: float = 1.0,
+    mu: float = 0.5,
+    T: int | None = None,
     paper: bool = False,
-) -> Preset:  # fmt: skip
+) -> Preset:
     """Return FOBOS with steps mu / (rho t) and any choice of iterates, for support vector machines.
 
     The L2 term is in the prox (SPGD) or in the gradient (SGD).
@@ -201,9 +237,13 @@ def SVM(  # noqa: N802
 
 
 def TwoStage(  # noqa: N802
-    B: float | None = None, T1: int | None = None, eta1: float | None = None, rho1: float = math.inf, *,
+    B: float | None = None,
+    T1: int | None = None,
+    eta1: float | None = None,
+    rho1: float = math.inf,
+    *,
     paper: bool = False,
-) -> Preset:  # fmt: skip
+) -> Preset:
     """Return stage one of the two-stage method: Epoch-SGD in the L1 ball of radius B, averaged over the current epoch.
 
     Stage two is an estimator's ``budget``, or the conversion ``Sparsify``.  Its paper tunes T1 and eta1 on a grid and
@@ -233,7 +273,23 @@ _ONE_EPOCH = 1 << 40
 PRESETS = {
     preset.__name__: preset
     for preset in (
-        AlphaSGD, FOBOS, RDA, ORDA, SSG, FTRL, NFTRL, TruncatedGradient, EpochGD, AdaGradFOBOS, AdaGradRDA, AverageSL,
-        LastSL, OptimalSL, Kaczmarz, SVM, TwoStage, BallSGD,
+        AlphaSGD,
+        FOBOS,
+        RDA,
+        ORDA,
+        SSG,
+        FTRL,
+        NFTRL,
+        TruncatedGradient,
+        EpochGD,
+        AdaGradFOBOS,
+        AdaGradRDA,
+        AverageSL,
+        LastSL,
+        OptimalSL,
+        Kaczmarz,
+        SVM,
+        TwoStage,
+        BallSGD,
     )
-}  # fmt: skip
+}

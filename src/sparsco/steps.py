@@ -208,5 +208,3 @@ def check_positive(eta: np.ndarray, t: int) -> None:
     if not np.all(np.isfinite(eta)) or np.any(eta <= 0.0):
         k = int(np.flatnonzero(~(np.isfinite(eta) & (eta > 0.0)))[0])
         raise ValueError(f"the step size at example {t + k + 1} is {eta[k]}; it must be positive and finite.")
-
-

@@ -81,10 +81,18 @@ def test_nothing_private_is_imported():
 
 
 LIBRARIES = {
-    "argparse._SubParsersAction", "os._exit", "sys._getframe", "sys._current_frames", "self._pool._processes",
-    "compiled._cache", "CompileResult._rebuild", "result._reduce", "FunctionCache._index_key", "function._definitions",
+    "argparse._SubParsersAction",
+    "os._exit",
+    "sys._getframe",
+    "sys._current_frames",
+    "self._pool._processes",
+    "compiled._cache",
+    "CompileResult._rebuild",
+    "result._reduce",
+    "FunctionCache._index_key",
+    "function._definitions",
     "self._codegen._data_layout",
-}  # fmt: skip
+}
 """Private names of other libraries that have no public twin: argparse, os, sys, concurrent.futures and numba."""
 RECORDS = {"_replace", "_fields", "_asdict", "_make", "_field_defaults"}
 """What a NamedTuple calls its public methods and attributes."""

@@ -65,7 +65,9 @@ BAD_ROWS = {
     "huge": (with_value(1e200), Y, T, ["X", "huge values", "1e+75"]),
     "huge sum": (
         sp.csr_array((np.array([9e74, 9e74, 1.0]), np.array([1, 1, 0]), np.array([0, 2, 3])), shape=(2, D)),
-        Y[:2], T[:2], ["X", "huge values", "1e+75"],
+        Y[:2],
+        T[:2],
+        ["X", "huge values", "1e+75"],
     ),
     "one dimension": (X[:, 0], Y, T, ["2D array"]),
     "three dimensions": (X[None], Y, T, ["dim 3"]),
@@ -77,7 +79,7 @@ BAD_ROWS = {
     "no sparse rows": (sp.csr_array(X[:0]), Y[:0], T[:0], ["0 sample(s)"]),
     "no columns": (X[:, :0], Y, T, ["0 feature(s)"]),
     "no targets": (X, None, None, ["y", "None"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BAD_ROWS)
@@ -148,9 +150,11 @@ def test_labels_in_a_stream():
     assert_refused(model, lambda m: m.partial_fit(X, Y + 1), ValueError, ["label 2", "not among the classes [0, 1]"])
     assert_refused(model, lambda m: m.partial_fit(X, Y, classes=[0, 1, 2]), ValueError, ["classes differ"])
     assert_refused(
-        SparseClassifier(class_weight="balanced", **SIMPLE), lambda m: m.partial_fit(X, Y, classes=[0, 1]),
-        ValueError, ["class_weight='balanced'", "partial_fit never sees"],
-    )  # fmt: skip
+        SparseClassifier(class_weight="balanced", **SIMPLE),
+        lambda m: m.partial_fit(X, Y, classes=[0, 1]),
+        ValueError,
+        ["class_weight='balanced'", "partial_fit never sees"],
+    )
     warm = SparseClassifier(warm_start=True, **SIMPLE).fit(X, Y)
     assert_refused(warm, lambda m: m.fit(X, Y + 3), ValueError, ["label 3", "not among the classes"])
     model.partial_fit(X[:3], np.ones(3, int), classes=[0, 1])  # a batch with one of the classes is fine

@@ -37,8 +37,12 @@ def test_the_tutorial_runs_as_it_stands(tmp_path):
     for kind, text in blocks:
         if kind == "sh":
             done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", text], cwd=here, env=environment, text=True, capture_output=True,
-            )  # fmt: skip
+                ["bash", "-euo", "pipefail", "-c", text],
+                cwd=here,
+                env=environment,
+                text=True,
+                capture_output=True,
+            )
             assert done.returncode == 0, f"{text}\n{done.stderr}"
             outputs = (done.stderr + done.stdout).splitlines()
             for model in re.findall(r"(\w+)\.model .*test\.vw|inspect (\w+)\.model", text):

@@ -71,8 +71,13 @@ def test_what_is_missing_or_fails_is_said_in_one_line(tmp_path, monkeypatch):
     bad = broken("<b>|no</b>\nmore")
     monkeypatch.setattr(optimum, "METHODS", methods.METHODS | {"skglm": absent})
     said = []
-    plan = suite.Plan(["dense-300x5"], [methods.METHODS["bare pass"], methods.METHODS["sparsco polish"], bad, absent],
-                      1, 1, parts=["levels"])  # fmt: skip
+    plan = suite.Plan(
+        ["dense-300x5"],
+        [methods.METHODS["bare pass"], methods.METHODS["sparsco polish"], bad, absent],
+        1,
+        1,
+        parts=["levels"],
+    )
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     results = suite.run(plan, Store(tmp_path / "x.jsonl", False), said.append, lambda results: None)
     assert said[0] == "left out: no-such-package is not installed"
@@ -113,8 +118,14 @@ def test_wins_and_losses_count_what_was_not_reached():
         return {"method": name, "levels": levels, "pass": None, "rows": None}
 
     def problem(name, ours, theirs):
-        return {"set": name, "lam": 1.0, "kind": methods.L1, "rho": 0.0, "rows": 1,
-                "methods": [line("sparsco polish", ours), line("skglm", theirs)]}  # fmt: skip
+        return {
+            "set": name,
+            "lam": 1.0,
+            "kind": methods.L1,
+            "rho": 0.0,
+            "rows": 1,
+            "methods": [line("sparsco polish", ours), line("skglm", theirs)],
+        }
 
     problems = [problem("a9a", 1.0, 4.0), problem("w8a", 1.0, None), problem("sms", None, 1.0)]
     found = present.ratios(problems, "skglm", "sparsco polish", "0.01")
@@ -132,18 +143,37 @@ def test_memory_is_what_a_job_takes_at_most():
     assert 30.0 < measure.memory_of(job) < 80.0
 
 
-@pytest.mark.parametrize(("arguments", "part"), [
-    (["--sets", "rcv2-20k"], "there is no set 'rcv2-20k'"), (["--sets", "cpusmall"], "is a regression"),
-    (["--methods", "perceptron"], "there is no method 'perceptron'"), (["--patience", "0"], "--patience"),
-    (["--json", "a", "--markdown", "a"], "different files"), (["--from", "pyproject.toml"], "holds no results"),
-    *((["--sets", name], f"the set {name} is too small") for name in (
-        "rcv1-5kx0", "ctr-5kx0", "dense-5kx0", "rcv1-0", "dense-0", "rcv1-1", "ctr-99", "rcv1-1kx499", "ctr-1kx249")),
-    (["--from", "b.json", "--sets", "a9a"], "leave --sets out"), (["--from", "b.json", "--quick"], "leave --quick out"),
-    (["--from", "b.json", "--methods", "skglm", "--skip", "memory"], "leave --methods, --skip out"),
-    (["--from", "b.json", "--rounds", "2", "--resume"], "leave --rounds, --resume out"),
-    (["--from", "b.json", "--strengths", "1"], "leave --strengths out"),
-    (["--from", "b.json", "--patience", "2"], "leave --patience out"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--sets", "rcv2-20k"], "there is no set 'rcv2-20k'"),
+        (["--sets", "cpusmall"], "is a regression"),
+        (["--methods", "perceptron"], "there is no method 'perceptron'"),
+        (["--patience", "0"], "--patience"),
+        (["--json", "a", "--markdown", "a"], "different files"),
+        (["--from", "pyproject.toml"], "holds no results"),
+        *(
+            (["--sets", name], f"the set {name} is too small")
+            for name in (
+                "rcv1-5kx0",
+                "ctr-5kx0",
+                "dense-5kx0",
+                "rcv1-0",
+                "dense-0",
+                "rcv1-1",
+                "ctr-99",
+                "rcv1-1kx499",
+                "ctr-1kx249",
+            )
+        ),
+        (["--from", "b.json", "--sets", "a9a"], "leave --sets out"),
+        (["--from", "b.json", "--quick"], "leave --quick out"),
+        (["--from", "b.json", "--methods", "skglm", "--skip", "memory"], "leave --methods, --skip out"),
+        (["--from", "b.json", "--rounds", "2", "--resume"], "leave --rounds, --resume out"),
+        (["--from", "b.json", "--strengths", "1"], "leave --strengths out"),
+        (["--from", "b.json", "--patience", "2"], "leave --patience out"),
+    ],
+)
 def test_bad_arguments(arguments, part, bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").write_text("[]")

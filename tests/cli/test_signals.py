@@ -89,9 +89,12 @@ def test_an_exception_that_python_ignores_is_raised_again(monkeypatch):
 def test_while_modules_are_loaded(number, code, tmp_path):
     (tmp_path / "x.svm").write_text("1 1:1\n-1 2:1\n" * 500)
     process = subprocess.Popen(
-        [sys.executable, "-m", "sparsco", "train", "x.svm", "--quiet"], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-m", "sparsco", "train", "x.svm", "--quiet"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+    )
     with process.stderr:
         while "llvmlite" not in open(f"/proc/{process.pid}/maps").read():
             time.sleep(0.005)

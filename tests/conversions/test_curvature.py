@@ -27,10 +27,18 @@ def problem(loss, n=4000, d=40, seed=0, rho=0.0, lam=0.02, budget=10**6):
     m = X @ w_bar + b_bar
     c, h = loss.derivative(m, y), loss.curvature(m, y)
     e = Evidence(
-        w_bar + 0.2 * rng.standard_normal(d), 0.0, w_bar, b_bar,
-        X.T @ c / n, c.mean(), np.square(X).T @ h / n, h.mean(), n, n,
+        w_bar + 0.2 * rng.standard_normal(d),
+        0.0,
+        w_bar,
+        b_bar,
+        X.T @ c / n,
+        c.mean(),
+        np.square(X).T @ h / n,
+        h.mean(),
+        n,
+        n,
         loss.smoothness * (np.square(X).sum(1).mean() + 1),
-    )  # fmt: skip
+    )
     sample = offer(Reservoir(seed, 1, budget), X, y[:, None]).sample().lane(0)
     return X, y, e, sample, ElasticNet(lam, rho)
 

@@ -58,8 +58,9 @@ CONVERSIONS = {
 def learn(stream, loss, radius, T1, eta1, rho1=math.inf, conversion=Last(), intercept=True, plain=False, cuts=()):
     X, y, weights = stream
     rule = Halving(T1, eta1, cap=False)
-    run = Run(LOSSES[loss], L1Ball(radius), EpochSGD(T1, eta1, rho1), conversion, rule, d=X.shape[1],
-              intercept=intercept)  # fmt: skip
+    run = Run(
+        LOSSES[loss], L1Ball(radius), EpochSGD(T1, eta1, rho1), conversion, rule, d=X.shape[1], intercept=intercept
+    )
     with plain_python() if plain else nullcontext(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         for rows in np.split(np.arange(len(X)), cuts):
@@ -72,9 +73,19 @@ def dense(stream, loss, radius, T1, eta1, rho1, name, intercept):
     X, y, weights = stream
     n = len(X) if weights is None else np.count_nonzero(weights)
     trace = reference.iterates(
-        X, y, optimizer="epoch-sgd", loss=loss, lam=0.0, rho=0.0, eta=Halving(T1, eta1).sizes(0, n), weights=weights,
-        intercept=intercept, T1=T1, B=radius, rho1=rho1,
-    )  # fmt: skip
+        X,
+        y,
+        optimizer="epoch-sgd",
+        loss=loss,
+        lam=0.0,
+        rho=0.0,
+        eta=Halving(T1, eta1).sizes(0, n),
+        weights=weights,
+        intercept=intercept,
+        T1=T1,
+        B=radius,
+        rho1=rho1,
+    )
     model = {
         "last": lambda: reference.last(trace),
         "last-epoch": lambda: reference.last_epoch(trace, T1),
@@ -232,9 +243,9 @@ def test_the_conversions_of_gradients_know_the_ball():
     """AverageSL's gradient sums: its map with a large L is the average, and it stays in the ball."""
     X, y = rows()
     near, mean = (
-        learn((X, y, None), "squared", 1.5, 100, 0.02, conversion=each) for each in (AverageSL(1.0, 1500, 1e9),
-        conversions.Suffix(1.0, 1500))
-    )  # fmt: skip
+        learn((X, y, None), "squared", 1.5, 100, 0.02, conversion=each)
+        for each in (AverageSL(1.0, 1500, 1e9), conversions.Suffix(1.0, 1500))
+    )
     np.testing.assert_allclose(near.w, mean.w, atol=1e-6)
     assert np.abs(learn((X, y, None), "squared", 1.5, 100, 0.02, conversion=AverageSL(L=5.0)).w).sum() < 1.5 + 1e-9
 
@@ -502,8 +513,10 @@ def test_film_ratings_come_out_as_they_were_first_measured():
     moments = thinning.second_moments(X)
     assert problem.measures(w)["RMSE"] == pytest.approx(2.365, abs=0.03)
     for K, k, mg, dd, top in (
-        (500, 260, 2.529, 2.496, 2.430), (2000, 500, 2.408, 2.403, 2.380), (5000, 800, 2.381, 2.378, 2.371)
-    ):  # fmt: skip
+        (500, 260, 2.529, 2.496, 2.430),
+        (2000, 500, 2.408, 2.403, 2.380),
+        (5000, 800, 2.381, 2.378, 2.371),
+    ):
         means = [
             np.mean([problem.measures(sparsify_random(w, K, p, moments, seed=seed))["RMSE"] for seed in range(20)])
             for p in ("mg", "dd")

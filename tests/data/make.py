@@ -43,15 +43,22 @@ def train_until(source: Path, checkpoint: Path | None, limit: int | None = None,
     """Train the model of the checkpoint, to the end or until a checkpoint is due after ``limit`` rows."""
     from sparsco.estimators.tasks import LinearClassifier
     from sparsco.training.checkpoints import Checkpoints
-    from sparsco.training.train import StoppedError, train
+    from sparsco.training.results import StoppedError
+    from sparsco.training.train import train
 
     checkpoints = None if checkpoint is None else Checkpoints(checkpoint, limit or 1 << 40, None)
     stop = bool if limit is None else checkpoint.exists
     try:
         return train(
-            str(source), LinearClassifier(**SETTINGS), passes=PASSES, shuffle=False, classes=[-1, 1],
-            checkpoints=checkpoints, resume=resume, stop=stop,
-        ).model  # fmt: skip
+            str(source),
+            LinearClassifier(**SETTINGS),
+            passes=PASSES,
+            shuffle=False,
+            classes=[-1, 1],
+            checkpoints=checkpoints,
+            resume=resume,
+            stop=stop,
+        ).model
     except StoppedError:
         return None
 

@@ -171,9 +171,12 @@ def test_reservoirs_of_partitions_join_to_that_of_the_stream(rows, room):
             i = np.arange(start, min(start + 400, b))
             labels = y[i].astype(float)[:, None]
             reservoir.offer(
-                X.indptr[i], X.indptr[i + 1], X.indices.view(np.uint32), X.data,
+                X.indptr[i],
+                X.indptr[i + 1],
+                X.indices.view(np.uint32),
+                X.data,
                 lambda k, labels=labels: (labels[k], np.ones((len(k), 1))),
-            )  # fmt: skip
+            )
         return reservoir
 
     ends = [0, 1, 1500, 1500, 4100, N]
@@ -303,7 +306,7 @@ def test_a_scheduler_without_workers_is_not_waited_for_in_silence(files, monkeyp
             dask.config.set({"sparsco.no-workers-timeout": "600ms"}),
             pytest.warns(UserWarning, match="no workers: waiting"),
             pytest.raises(RuntimeError, match=r"has no workers, and had none for 0.6 s \(sparsco.no-workers-timeout"),
-        ):  # fmt: skip
+        ):
             fit(classifier(), files, own)
         threading.Timer(0.8, cluster.scale, [1]).start()
         with pytest.warns(UserWarning, match="no workers: waiting for one, 600 s at most"):
@@ -604,9 +607,13 @@ def test_the_command(files, client, tmp_path, capsys):
     assert "w0" in there.values() and all(alone.get(column, name) == name for column, name in there.items())
     capsys.readouterr()
     for wrong in (
-        ["--polish"], ["--classes", "any"], ["--save-state"], ["--checkpoint-every", "60s"], ["--no-shuffle"],
+        ["--polish"],
+        ["--classes", "any"],
+        ["--save-state"],
+        ["--checkpoint-every", "60s"],
+        ["--no-shuffle"],
         ["--no-cache"],
-    ):  # fmt: skip
+    ):
         assert main(["train", *files, "-m", str(out), "--dask", address, *wrong]) == 2
         assert f"{wrong[0]}" in capsys.readouterr().err
     assert main(["train", *files, "-m", str(out), "--dask", "local:0"]) == 2
@@ -643,9 +650,11 @@ def test_arguments_that_do_not_count_are_refused(rows, files, name, value):
     from sparsco import SparseClassifierCV, SparsePath, StableSparseClassifier
 
     for model, data in (
-        (SparseClassifierCV(classifier()), rows), (StableSparseClassifier(), rows),
-        (StableSparseClassifier(), files), (SparsePath(classifier()), files),
-    ):  # fmt: skip
+        (SparseClassifierCV(classifier()), rows),
+        (StableSparseClassifier(), rows),
+        (StableSparseClassifier(), files),
+        (SparsePath(classifier()), files),
+    ):
         with pytest.raises(ValueError, match=f"{name}= would not count for a {type(model).__name__}: "):
             fit(model, data, **{name: value})
         if data is rows:
@@ -694,9 +703,10 @@ def test_bad_data_is_named(files, tmp_path, client):
         fit(3, files)
     X, y = np.eye(40), np.tile([1, -1], 20)
     for weights, words in (
-        (np.r_[1.0, -1.0, np.ones(38)], "row 2 has -1"), (np.full(40, np.nan), "row 1 has nan"),
+        (np.r_[1.0, -1.0, np.ones(38)], "row 2 has -1"),
+        (np.full(40, np.nan), "row 1 has nan"),
         (np.zeros(40), "weight 0"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError, match=words):
             fit(classifier(), (X, y, weights), partitions=1)
     with pytest.raises(ValueError, match="no rows"):
@@ -718,17 +728,20 @@ def pairs_of_collections():
     good += [(frame, array.from_array(y, chunks=60))]
     bad = [
         ((frame, frames.from_pandas(series.to_frame(), npartitions=4)), "y has 2 dimensions: give one column"),
-        ((X, both), "y has 2 dimensions"), ((arrays, both), "y has 2 dimensions"),
+        ((X, both), "y has 2 dimensions"),
+        ((arrays, both), "y has 2 dimensions"),
         ((frame, frames.from_pandas(series, npartitions=3)), "X and y have 4 and 3 blocks of rows"),
         ((frame, y), "y is in memory, and how many rows each block of X has is not known"),
-        ((X, labels), "X must be a Dask array"), (labels, "data is a Series"), (arrays, "data is a Array"),
+        ((X, labels), "X must be a Dask array"),
+        (labels, "data is a Series"),
+        (arrays, "data is a Array"),
         ((array.from_array(spoilt, chunks=60), y), "the array, block 2: .*row 11: X has NaN"),
         ((spoilt, y), "rows 120 to 149 of .*row 11: X has NaN"),
         ((frames.from_pandas(table, npartitions=4).assign(c=np.nan), labels), "block 0: the table, row 1: column 'c'"),
         ((arrays, unlabelled), "the array, block 1: row 11 has no label"),
         ([dask.delayed(X), dask.delayed(y)], "the delayed chunks, block 0: it has rows and no targets"),
         (dask.delayed((X, y[:9])), r"the delayed chunks, block 0: X has 240 rows and y the shape \(9,\)"),
-    ]  # fmt: skip
+    ]
     return good, dask.delayed((X, y)), (table, series), bad
 
 
@@ -760,10 +773,12 @@ def test_an_empty_first_partition_does_not_decide_what_columns_are(rows):
     X, y = rows
     parts = [sp.csr_array(X[a : a + 1000]) for a in range(0, 3000, 1000)]
     named = [
-        [({f"f{j}": x for j, x in zip(part.indices[a:b].tolist(), part.data[a:b].tolist(), strict=True)}, label)
-         for a, b, label in zip(part.indptr, part.indptr[1:], y[1000 * k :].tolist(), strict=False)]
+        [
+            ({f"f{j}": x for j, x in zip(part.indices[a:b].tolist(), part.data[a:b].tolist(), strict=True)}, label)
+            for a, b, label in zip(part.indptr, part.indptr[1:], y[1000 * k :].tolist(), strict=False)
+        ]
         for k, part in enumerate(parts)
-    ]  # fmt: skip
+    ]
     first, last = (fit(classifier(), [delayed(each) for each in every]) for every in ([[], *named], [*named, []]))
     whole = fit(classifier(), [delayed(each) for each in named])
     for model in (first, last):  # the tree of sums is another

@@ -192,9 +192,10 @@ def test_a_selection_that_has_not_settled_is_said_to():
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(
-    "model", [SparseClassifier(alpha=0.01, random_state=0), StableSparseClassifier(2, random_state=0)],
+    "model",
+    [SparseClassifier(alpha=0.01, random_state=0), StableSparseClassifier(2, random_state=0)],
     ids=["stream", "stable"],
-)  # fmt: skip
+)
 def test_rows_may_be_overwritten_after_they_were_learned(model, sparse):
     """As a loop does that fills one array again and again; the first 1000 rows are only collected."""
     rng = np.random.default_rng(0)

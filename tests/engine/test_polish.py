@@ -18,7 +18,8 @@ from sparsco.losses import Huber, Logistic, Squared, SquaredHinge, derivative, v
 from sparsco.penalties import ElasticNet
 from sparsco.training.checkpoints import Checkpoints
 from sparsco.training.model_files import load
-from sparsco.training.train import StoppedError, train
+from sparsco.training.results import StoppedError
+from sparsco.training.train import train
 
 
 def rows(n=600, d=200, seed=0, mean=0.0):
@@ -64,9 +65,16 @@ def test_conditions_hold(kind, name, loss, lam, rho, weighted):
         name, alpha=lam + rho, l1_ratio=lam / (lam + rho), polish=1e-8, feature_weights=pen, random_state=0
     ).fit(X, y, sample_weight=weights)
     found = violations(
-        X, y, loss, np.ravel(model.coef_), float(np.ravel(model.intercept_)[0]), lam, rho,
-        1.0 if pen is None else pen, 1.0 if weights is None else weights,
-    )  # fmt: skip
+        X,
+        y,
+        loss,
+        np.ravel(model.coef_),
+        float(np.ravel(model.intercept_)[0]),
+        lam,
+        rho,
+        1.0 if pen is None else pen,
+        1.0 if weights is None else weights,
+    )
     assert found.max() <= 1.01e-8 * lam
     assert model.gap_ == pytest.approx(found.max() / lam, rel=1e-3, abs=1e-12) and model.gap_ <= 1e-8
     assert 0 < model.n_nonzero_ < X.shape[1]
@@ -94,9 +102,9 @@ def test_logistic_loss_equals_saga():
     X, y, _ = rows(n=400, d=60)
     lam = 0.02
     model = SparseClassifier(alpha=lam, polish=1e-9).fit(X, y)
-    theirs = LogisticRegression(
-        C=1.0 / (lam * len(y)), l1_ratio=1.0, solver="saga", tol=1e-10, max_iter=20_000
-    ).fit(X, y)  # fmt: skip
+    theirs = LogisticRegression(C=1.0 / (lam * len(y)), l1_ratio=1.0, solver="saga", tol=1e-10, max_iter=20_000).fit(
+        X, y
+    )
     ours, best = (objective(X, y, Logistic(), m.coef_[0], m.intercept_[0], lam) for m in (model, theirs))
     assert abs(ours - best) <= 1e-8 * best
     np.testing.assert_array_equal(np.flatnonzero(model.coef_), np.flatnonzero(np.abs(theirs.coef_[0]) > 1e-7))
@@ -145,8 +153,9 @@ def test_a_step_that_the_rows_do_not_confirm_is_halved():
     start = np.zeros((matrix.d, 1)), np.zeros(1)
     found = polish(whole, *start, loss=Logistic(), penalty=ElasticNet(0.001), tol=1e-8)
     assert violations(X, y, Logistic(), found.w[:, 0], found.b[0], 0.001).max() <= 1.01e-11
-    unhurt = polish(lambda: iter([Part(matrix, targets, weights)]), *start, loss=Logistic(),
-                    penalty=ElasticNet(0.001), tol=1e-8)  # fmt: skip
+    unhurt = polish(
+        lambda: iter([Part(matrix, targets, weights)]), *start, loss=Logistic(), penalty=ElasticNet(0.001), tol=1e-8
+    )
     assert found.passes > unhurt.passes
 
 
@@ -187,12 +196,18 @@ def test_from_the_command_line(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
-        ({"loss": "hinge"}, "Hinge"), ({"loss": "multinomial"}, "Multinomial"), ({"penalty": "row-group"}, "RowGroup"),
-        ({"penalty": "nonnegative"}, "NonNegative"), ({"l1_ratio": 0.0}, "L1"), ({"early_stopping": True}, "all rows"),
-        ({"polish": -1.0}, "polish=-1.0"), ({"polish": "yes"}, "polish='yes'"), ({"polish": 1}, "polish=1"),
+        ({"loss": "hinge"}, "Hinge"),
+        ({"loss": "multinomial"}, "Multinomial"),
+        ({"penalty": "row-group"}, "RowGroup"),
+        ({"penalty": "nonnegative"}, "NonNegative"),
+        ({"l1_ratio": 0.0}, "L1"),
+        ({"early_stopping": True}, "all rows"),
+        ({"polish": -1.0}, "polish=-1.0"),
+        ({"polish": "yes"}, "polish='yes'"),
+        ({"polish": 1}, "polish=1"),
         ({"alpha": 0.0}, "L1"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(settings, word):
     X, _, p = rows(n=60, d=20)
     with pytest.raises(ValueError, match=word):
@@ -277,10 +292,11 @@ def test_a_path_of_optima_over_a_file(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
-        ({"validation": "progressive"}, "progressive"), ({"passes": 2}, "passes"),
+        ({"validation": "progressive"}, "progressive"),
+        ({"passes": 2}, "passes"),
         ({"alphas": [0.1, 0.0]}, "L1 weight"),
     ],
-)  # fmt: skip
+)
 def test_what_a_path_of_optima_refuses(settings, word):
     X, y, _ = rows(n=100, d=20)
     with pytest.raises(ValueError, match=word):

@@ -97,8 +97,13 @@ def ftrl(X, Y, reg, alpha, beta):
 
 STREAMS = number_of_streams(4)
 REGULARIZERS = [
-    NonNegative(0.05), NonNegative(0.05, 0.1), Tilted(0.05), Tilted(0.05, 0.1), RowGroup(0.1), RowGroup(0.1, 0.1)
-]  # fmt: skip
+    NonNegative(0.05),
+    NonNegative(0.05, 0.1),
+    Tilted(0.05),
+    Tilted(0.05, 0.1),
+    RowGroup(0.1),
+    RowGroup(0.1, 0.1),
+]
 CONVERSIONS = {"last": conversions.Last(), "average": conversions.Average(), "weighted": conversions.Average(2.0)}
 
 
@@ -129,8 +134,9 @@ def test_lazy_is_dense_on_a_lattice(name, reg, conversion, how):
 def test_a_mean_of_nonnegative_weights_is_not_negative(seed):
     """Sums of iterates are differences: one of them came out at -1e-18, and the model was called divergent."""
     X, Y = data(1, 40, seed=seed, on_lattice=True)
-    run = Run(Squared(), REGULARIZERS[0]._replace(lam=0.0625), optimizers.FOBOS(), conversions.Average(),
-              Constant(0.125), d=5)  # fmt: skip
+    run = Run(
+        Squared(), REGULARIZERS[0]._replace(lam=0.0625), optimizers.FOBOS(), conversions.Average(), Constant(0.125), d=5
+    )
     run.feed(as_matrix(X), Y[:, 0])
     assert (run.finish().w >= 0.0).all()
 

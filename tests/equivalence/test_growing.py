@@ -150,8 +150,12 @@ def test_two_classes_found_are_two_classes_declared():
     assert found.predict_proba(X) == pytest.approx(declared.predict_proba(X), rel=1e-12, abs=0.0)
 
 
-TIES = [{"loss": "multinomial"}, {"penalty": "row-group"}, {"penalty": "trace"},
-        {"loss": "multinomial", "penalty": "trace"}]  # fmt: skip
+TIES = [
+    {"loss": "multinomial"},
+    {"penalty": "row-group"},
+    {"penalty": "trace"},
+    {"loss": "multinomial", "penalty": "trace"},
+]
 
 
 @pytest.mark.parametrize("third", [500, 3000])
@@ -692,8 +696,15 @@ def test_many_columns_have_room_by_what_was_seen(conversion, l1_ratio):
     X = sp.random_array((2500, k), density=0.05, rng=rng, format="csr")
     y = (X @ rng.normal(size=k) > 0.0).astype(int)
     wide = sp.csr_array((X.data, columns[X.indices], X.indptr), shape=(len(y), d))
-    settings = {"alpha": 0.001, "conversion": conversion, "l1_ratio": l1_ratio, "random_state": 0, "max_iter": 1,
-                "tol": None, "shuffle": False}  # fmt: skip
+    settings = {
+        "alpha": 0.001,
+        "conversion": conversion,
+        "l1_ratio": l1_ratio,
+        "random_state": 0,
+        "max_iter": 1,
+        "tol": None,
+        "shuffle": False,
+    }
     auto, every = (SparseClassifier(storage=s, **settings).fit(wide, y) for s in ("auto", "all"))
     assert auto.fit_state.runs[0].problem.d <= k and every.fit_state.runs[0].problem.d >= d
     assert auto.coef_.shape == every.coef_.shape == (1, d) and auto.n_nonzero_ > 20
@@ -796,9 +807,7 @@ def test_a_fitted_model_pickles_small():
     columns = rng.integers(0, k, size=(n, 20)) * (d // k)
     X = sp.csr_array((rng.normal(size=20 * n), columns.ravel(), np.arange(0, 20 * n + 1, 20)), shape=(n, d))
     y = X @ np.where(np.arange(d) % (d // k) == 0, 1.0, 0.0)
-    model = SparseRegressor(
-        alpha=1e-4, max_iter=1, optimizer="nftrl", conversion="last", random_state=0
-    ).fit(X, y)  # fmt: skip
+    model = SparseRegressor(alpha=1e-4, max_iter=1, optimizer="nftrl", conversion="last", random_state=0).fit(X, y)
     assert 900 <= model.n_nonzero_ <= 1000
     small = pickle.dumps(model)
     assert len(small) < 100_000

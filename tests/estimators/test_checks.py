@@ -17,12 +17,26 @@ from sparsco.parts.part import Part, kind_of
 from sparsco.selection.stable import bursts, sts
 
 NEEDS = {
-    "Constant": (0.1,), "InverseSqrt": (0.1,), "InverseTime": (1.0,), "WeightedElasticNet": (0.3, 0.2, np.arange(3.0)),
-    "GroupL1": (0.3, np.arange(6) // 2), "SparseGroup": (0.3, np.arange(6) // 2), "L1Ball": (2.0,), "L2Ball": (1.0,),
-    "Box": (-0.5, 0.4), "TraceNorm": (0.3, 0.2), "ElasticNet": (0.3, 0.2), "NonNegative": (0.3, 0.2),
-    "RowGroup": (0.3, 0.2), "SparseKaczmarz": (0.5, 0.1), "PNorm": (1.5,), "Threshold": (0.01,), "TopK": (2,),
-    "Sparsify": (2,), "EpochGD": (100,),
-}  # fmt: skip
+    "Constant": (0.1,),
+    "InverseSqrt": (0.1,),
+    "InverseTime": (1.0,),
+    "WeightedElasticNet": (0.3, 0.2, np.arange(3.0)),
+    "GroupL1": (0.3, np.arange(6) // 2),
+    "SparseGroup": (0.3, np.arange(6) // 2),
+    "L1Ball": (2.0,),
+    "L2Ball": (1.0,),
+    "Box": (-0.5, 0.4),
+    "TraceNorm": (0.3, 0.2),
+    "ElasticNet": (0.3, 0.2),
+    "NonNegative": (0.3, 0.2),
+    "RowGroup": (0.3, 0.2),
+    "SparseKaczmarz": (0.5, 0.1),
+    "PNorm": (1.5,),
+    "Threshold": (0.01,),
+    "TopK": (2,),
+    "Sparsify": (2,),
+    "EpochGD": (100,),
+}
 
 
 def parts():

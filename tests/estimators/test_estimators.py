@@ -66,10 +66,16 @@ PLAIN = [
     (conversion, l1_ratio)
     for l1_ratio in (1.0, 0.5)
     for conversion in (
-        "last", "average", "weighted", "suffix", "random", OptimalSL(L=3.0), LastSL(metric="diagonal"),
+        "last",
+        "average",
+        "weighted",
+        "suffix",
+        "random",
+        OptimalSL(L=3.0),
+        LastSL(metric="diagonal"),
         AverageSL(metric="diagonal"),
     )
-] + [(Threshold(0.01), 1.0), (TopK(2), 1.0)]  # fmt: skip
+] + [(Threshold(0.01), 1.0), (TopK(2), 1.0)]
 
 
 def rows(n, d=8, classes=2, seed=0):
@@ -202,10 +208,18 @@ def forms(X):
     frozen = X.copy()
     frozen.flags.writeable = False
     return {
-        "csr_array": csr, "csr_matrix": sp.csr_matrix(X), "int64": wide, "csc": sp.csc_array(X), "coo": sp.coo_array(X),
-        "stored zeros": stored_zero, "unsorted": backwards, "duplicates": doubled, "fortran": np.asfortranarray(X),
-        "read-only": frozen, "list": X.tolist(),
-    }  # fmt: skip
+        "csr_array": csr,
+        "csr_matrix": sp.csr_matrix(X),
+        "int64": wide,
+        "csc": sp.csc_array(X),
+        "coo": sp.coo_array(X),
+        "stored zeros": stored_zero,
+        "unsorted": backwards,
+        "duplicates": doubled,
+        "fortran": np.asfortranarray(X),
+        "read-only": frozen,
+        "list": X.tolist(),
+    }
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -504,9 +518,15 @@ def test_rounding_records(fitted):
 def test_not_fitted():
     for model in (SparseClassifier(), SparseRegressor()):
         for ask in (
-            lambda m: m.coef_, lambda m: m.report_, lambda m: m.t_, lambda m: m.sparsify(), lambda m: m.densify(),
-            lambda m: m.finalize(), lambda m: m.predict(np.ones((1, 2))), lambda m: m.get_support(),
-        ):  # fmt: skip
+            lambda m: m.coef_,
+            lambda m: m.report_,
+            lambda m: m.t_,
+            lambda m: m.sparsify(),
+            lambda m: m.densify(),
+            lambda m: m.finalize(),
+            lambda m: m.predict(np.ones((1, 2))),
+            lambda m: m.get_support(),
+        ):
             with pytest.raises(NotFittedError, match="not fitted"):
                 ask(model)
 
@@ -514,10 +534,14 @@ def test_not_fitted():
 @pytest.mark.parametrize("n", [150, 1200])
 @pytest.mark.parametrize(
     "settings_",
-    [{}, {"optimizer": "fobos", "conversion": LastSL(L=3.0)}, {"optimizer": "fobos", "conversion": OptimalSL(L=3.0)},
-     {"optimizer": "nftrl", "conversion": "random"}],
+    [
+        {},
+        {"optimizer": "fobos", "conversion": LastSL(L=3.0)},
+        {"optimizer": "fobos", "conversion": OptimalSL(L=3.0)},
+        {"optimizer": "nftrl", "conversion": "random"},
+    ],
     ids=["default", "last-sl", "optimal-sl", "random"],
-)  # fmt: skip
+)
 def test_pickled_in_mid_stream(n, settings_):
     X, y = rows(1500)
     make = SparseClassifier(**ONE_PASS, **settings_)

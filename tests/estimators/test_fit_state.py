@@ -153,9 +153,14 @@ def test_passes_have_orders_of_their_own_and_can_end_early():
     seen = [[], [], []]
     rows = np.arange(10)
     run_passes(
-        rows, 3, lambda order, epoch: seen[epoch].append(order), seed=1, shuffle=True, size=4,
+        rows,
+        3,
+        lambda order, epoch: seen[epoch].append(order),
+        seed=1,
+        shuffle=True,
+        size=4,
         is_done=lambda epoch: epoch == 1,
-    )  # fmt: skip
+    )
     orders = [np.concatenate(parts) for parts in seen[:2]]
     assert [len(part) for part in seen[0]] == [4, 4, 2] and not seen[2]
     assert all(np.array_equal(np.sort(order), rows) for order in orders) and not np.array_equal(*orders)

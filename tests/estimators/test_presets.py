@@ -64,9 +64,13 @@ def measured(key: str, trials: int, folder: Path) -> dict[tuple[str, str, str], 
 
 
 def misses(
-    found: dict[tuple[str, str, str], Any], key: str, expected: dict[tuple[str, str], Any], metrics: tuple[str, ...],
-    roundings: tuple[float, ...], trials: int,
-) -> list[Any]:  # fmt: skip
+    found: dict[tuple[str, str, str], Any],
+    key: str,
+    expected: dict[tuple[str, str], Any],
+    metrics: tuple[str, ...],
+    roundings: tuple[float, ...],
+    trials: int,
+) -> list[Any]:
     """The cells that do not agree."""
     out = []
     for (name, setting), numbers in expected.items():

@@ -25,8 +25,12 @@ def entries(kind, rng, k):
         return np.floor(np.minimum(rng.pareto(0.7, k), 1e6)) + 1.0
     if kind == "lognormal":
         return rng.lognormal(0.0, 4.0, k) * rng.choice([-1.0, 1.0], k)
-    return {"normal": rng.standard_normal, "cauchy": rng.standard_cauchy, "ones": np.ones,
-            "pareto": lambda n: rng.pareto(0.5, n)}[kind](k)  # fmt: skip
+    return {
+        "normal": rng.standard_normal,
+        "cauchy": rng.standard_cauchy,
+        "ones": np.ones,
+        "pareto": lambda n: rng.pareto(0.5, n),
+    }[kind](k)
 
 
 def column_scales(kind, rng, d):

@@ -167,9 +167,12 @@ def test_a_fit_in_a_process_with_a_damaged_cache(tmp_path):
         path.unlink()
         path.write_bytes(bytes(1000))
     found = subprocess.run(
-        [sys.executable, "-c", _FITTING], env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}, capture_output=True,
-        text=True, timeout=300,
-    )  # fmt: skip
+        [sys.executable, "-c", _FITTING],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert found.returncode == 0 and found.stdout.strip() == expected, found.stderr
     assert found.stderr.count("RuntimeWarning:") == 1 and "its checksum is wrong" in found.stderr
     assert any(path.stat().st_size != 1000 for path in damaged)

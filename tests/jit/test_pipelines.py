@@ -21,8 +21,17 @@ from sparsco.jit.pipelines import STOCK_VARIABLE, chosen, is_known, numba_versio
 from sparsco.penalties import L1Ball
 from sparsco.streams import cache, open_stream
 
-VERSIONS = {"0.60.0": False, "0.61.0": True, "0.68.1": True, "0.68.0rc1": True, "0.69.0": False, "1.61.0": False,
-            "0.69.0.dev0+12.gabc": False, "0.610.0": False, "?": False}  # fmt: skip
+VERSIONS = {
+    "0.60.0": False,
+    "0.61.0": True,
+    "0.68.1": True,
+    "0.68.0rc1": True,
+    "0.69.0": False,
+    "1.61.0": False,
+    "0.69.0.dev0+12.gabc": False,
+    "0.610.0": False,
+    "?": False,
+}
 FITS = {
     "fobos": dict(optimizer="fobos", conversion="last"),
     "rda": dict(optimizer="rda", conversion="average-sl", loss="huber"),
@@ -67,9 +76,12 @@ def results():
 def _start(*arguments, **variables):
     """Start a process of Python, with these environment variables."""
     return subprocess.Popen(
-        [sys.executable, *map(str, arguments)], env=os.environ | variables, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [sys.executable, *map(str, arguments)],
+        env=os.environ | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def _end(process):

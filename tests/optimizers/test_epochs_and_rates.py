@@ -69,19 +69,27 @@ def test_last_epoch_is_the_mean_of_the_last_complete_one(n):
     assert any("first epoch, 10 examples" in warning for warning in run.warnings) == (n < 10)
     with plain_python():
         under_way, _ = learn(
-            data, "logistic", optimizers.EpochGD(T1=10), conversions.LastEpoch(complete=False), (0.02, 0.3), None, True,
+            data,
+            "logistic",
+            optimizers.EpochGD(T1=10),
+            conversions.LastEpoch(complete=False),
+            (0.02, 0.3),
+            None,
+            True,
             cuts=(5, 30),
-        )  # fmt: skip
+        )
     assert_same(under_way, reference.epoch_under_way(full, 10), np.abs(full.w).max())
 
 
 @pytest.mark.parametrize(
     "conversion",
     [
-        conversions.LastEpoch(), conversions.LastEpoch(complete=False), conversions.Suffix(),
+        conversions.LastEpoch(),
+        conversions.LastEpoch(complete=False),
+        conversions.Suffix(),
         conversions.AverageSL(L=3.0),
     ],
-)  # fmt: skip
+)
 def test_epochs_longer_than_a_block(conversion, monkeypatch):
     """Settlings inside an epoch, windows that turn in its middle, and pickling between: the same bits for any cut."""
     monkeypatch.setattr("sparsco.optimizers.epoch_gd._LONGEST", 50)

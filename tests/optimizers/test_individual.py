@@ -211,8 +211,9 @@ def test_the_p_norm_step_is_the_minimum_that_it_stands_for(p, seed):
     assert (np.abs(gradient) <= strength + 1e-9)[~alive].all()
     # and a numerical minimiser along every coordinate and many directions finds nothing better
     for direction in [*np.eye(4), *rng.standard_normal((10, 4))]:
-        along = minimize_scalar(lambda s, u=direction: objective(step + s * u), bounds=(-1, 1), method="bounded",
-                                options={"xatol": 1e-12})  # fmt: skip
+        along = minimize_scalar(
+            lambda s, u=direction: objective(step + s * u), bounds=(-1, 1), method="bounded", options={"xatol": 1e-12}
+        )
         assert objective(step) <= along.fun + 1e-12
 
 
@@ -268,9 +269,14 @@ def check(name, seed, n, d, conversion, eta, plain, intercept=True, loss="square
 
 @pytest.mark.parametrize("name", CASES)
 @given(
-    seed=st.integers(0, 10**6), n=st.integers(1, 40), d=st.integers(1, 6), eta=st.sampled_from([0.02, 0.1, 0.25]),
-    intercept=st.booleans(), half=st.booleans(), on_lattice=st.booleans(),
-)  # fmt: skip
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 40),
+    d=st.integers(1, 6),
+    eta=st.sampled_from([0.02, 0.1, 0.25]),
+    intercept=st.booleans(),
+    half=st.booleans(),
+    on_lattice=st.booleans(),
+)
 @settings(max_examples=STREAMS, deadline=None)
 def test_the_choice_is_that_of_storing_every_iterate(name, seed, n, d, eta, intercept, half, on_lattice):
     """At least two cases for each kind of map; SPARSCO_STREAMS=500 makes 1000 streams of them."""
@@ -280,9 +286,12 @@ def test_the_choice_is_that_of_storing_every_iterate(name, seed, n, d, eta, inte
 
 @pytest.mark.parametrize("name", CASES)
 @given(
-    seed=st.integers(0, 10**6), n=st.integers(1, 25), d=st.integers(1, 5), kind=st.sampled_from(["o", "s", "least"]),
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 25),
+    d=st.integers(1, 5),
+    kind=st.sampled_from(["o", "s", "least"]),
     on_lattice=st.booleans(),
-)  # fmt: skip
+)
 @settings(max_examples=15, deadline=None)
 def test_plain_python_makes_the_same_choice(name, seed, n, d, kind, on_lattice):
     conversion = {"o": OCMDI(), "s": SCMDI(T=max(1, n // 2)), "least": SCMDI(T=max(1, n // 3), least=True)}[kind]
@@ -369,9 +378,15 @@ def test_a_starting_point_other_than_zero():
         which, lam, rho, l2_in = CASES[name]
         mirror, dense = MAPS[which]
         run = Run(
-            Squared(), ElasticNet(lam, rho), optimizer_of(mirror, l2_in), OCMDI(), Constant(0.05), d=4, intercept=False,
+            Squared(),
+            ElasticNet(lam, rho),
+            optimizer_of(mirror, l2_in),
+            OCMDI(),
+            Constant(0.05),
+            d=4,
+            intercept=False,
             initial=(start[:, None], np.zeros(1)),
-        )  # fmt: skip
+        )
         answer = learned(run, X, y)
         v = mirrors.to_dual(mirror, start)
         stored = iterates(dense, X, y, slope_squared, np.full(60, 0.05), lam, rho, 1.0, l2_in, False, v)

@@ -16,9 +16,17 @@ from support import reference
 
 # lam, rho, gamma: z that dies, x that outlives it, x on the other side of zero, almost everything at zero
 CASES = [
-    (1e-3, 1e-2, 5.0), (1e-2, 1e-3, 5.0), (3e-3, 1e-1, 50.0), (1e-3, 0.3, 1.0), (3e-5, 1e-4, 300.0), (2e-2, 1e-2, 3.0),
-    (5e-3, 1e-2, 3.0), (1e-3, 0.0, 3.0), (0.0, 0.1, 3.0), (1e-2, 0.0, 0.3),
-]  # fmt: skip
+    (1e-3, 1e-2, 5.0),
+    (1e-2, 1e-3, 5.0),
+    (3e-3, 1e-1, 50.0),
+    (1e-3, 0.3, 1.0),
+    (3e-5, 1e-4, 300.0),
+    (2e-2, 1e-2, 3.0),
+    (5e-3, 1e-2, 3.0),
+    (1e-3, 0.0, 3.0),
+    (0.0, 0.1, 3.0),
+    (1e-2, 0.0, 0.3),
+]
 
 
 def sparse_stream(n, d, density, seed=0):

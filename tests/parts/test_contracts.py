@@ -226,9 +226,12 @@ def test_a_record_with_no_fields_may_be_a_rule():
 
 DECLARED = {name for contract in CONTRACTS.values() for name in contract.entries} | {"_fields", "kept", "at"}
 ELSEWHERE = {
-    ("distributed/fitting.py", "classifies"), ("distributed/fitting.py", "layout"),
-    ("distributed/partitions.py", "columns"), ("streams/csv_text.py", "layout"), ("streams/tables.py", "columns"),
-}  # fmt: skip
+    ("distributed/fitting.py", "classifies"),
+    ("distributed/fitting.py", "layout"),
+    ("distributed/partitions.py", "columns"),
+    ("streams/csv_text.py", "layout"),
+    ("streams/tables.py", "columns"),
+}
 """Attributes of estimators, tables and streams that have the name of a part's."""
 
 

@@ -47,9 +47,16 @@ from support import reference
 D = 6
 GROUPS = np.array([0, 2, 2, 0, 3, 3])
 FIELDS = {
-    "lam": 0.3, "rho": 0.2, "pen": np.array([0.0, 1.0, 2.0, 1.0, 1.0, 0.5]), "groups": GROUPS, "share": 0.4,
-    "sized": True, "radius": 0.8, "low": -0.3, "high": 0.5,
-}  # fmt: skip
+    "lam": 0.3,
+    "rho": 0.2,
+    "pen": np.array([0.0, 1.0, 2.0, 1.0, 1.0, 0.5]),
+    "groups": GROUPS,
+    "share": 0.4,
+    "sized": True,
+    "radius": 0.8,
+    "low": -0.3,
+    "high": 0.5,
+}
 RECORDS = [
     kind(*(FIELDS[field] for field in kind._fields))
     for _, kind in inspect.getmembers(penalties, inspect.isclass)
@@ -67,9 +74,17 @@ def name_of(record):
 def test_discovery():
     found = {name_of(record) for record in RECORDS}
     assert found >= {
-        "ElasticNet", "WeightedElasticNet", "NonNegative", "Box", "RowGroup", "GroupL1", "SparseGroup", "L1Ball",
-        "L2Ball", "TraceNorm",
-    }  # fmt: skip
+        "ElasticNet",
+        "WeightedElasticNet",
+        "NonNegative",
+        "Box",
+        "RowGroup",
+        "GroupL1",
+        "SparseGroup",
+        "L1Ball",
+        "L2Ball",
+        "TraceNorm",
+    }
     for record in RECORDS:
         assert record.kind in ("separable", "grouped", "global") and record.cost and record.lam >= 0.0 <= record.rho
 
@@ -140,8 +155,10 @@ def test_projections_are_feasible_and_idempotent(record, seed, matrix):
         assert np.sum(strength(record, 3.0 * np.ones_like(W))) == np.inf
 
 
-@given(values=st.lists(st.floats(-5.0, 5.0) | st.sampled_from([0.0, 1.0, -1.0]), min_size=1, max_size=12),
-       radius=st.floats(0.01, 8.0))  # fmt: skip
+@given(
+    values=st.lists(st.floats(-5.0, 5.0) | st.sampled_from([0.0, 1.0, -1.0]), min_size=1, max_size=12),
+    radius=st.floats(0.01, 8.0),
+)
 @settings(deadline=None)
 def test_public_projections(values, radius):
     v = np.array(values)
@@ -216,12 +233,16 @@ def test_the_trace_norms_prox_has_the_rank_it_says(shape):
 @pytest.mark.parametrize(
     ("record", "words"),
     [
-        (GroupL1(1.0, np.zeros(3, int)), "6 whole numbers"), (GroupL1(1.0, np.zeros(6)), "whole numbers"),
-        (GroupL1(1.0, np.full(6, -1)), "from 0 on"), (SparseGroup(1.0, GROUPS, 1.5), "share"),
-        (L1Ball(0.0), "positive"), (L2Ball(np.inf), "positive"), (Box(1.0, 0.0), "exceed"),
+        (GroupL1(1.0, np.zeros(3, int)), "6 whole numbers"),
+        (GroupL1(1.0, np.zeros(6)), "whole numbers"),
+        (GroupL1(1.0, np.full(6, -1)), "from 0 on"),
+        (SparseGroup(1.0, GROUPS, 1.5), "share"),
+        (L1Ball(0.0), "positive"),
+        (L2Ball(np.inf), "positive"),
+        (Box(1.0, 0.0), "exceed"),
         (Box(np.zeros(3), 1.0), "6 features"),
     ],
-)  # fmt: skip
+)
 def test_refused_records(record, words):
     with pytest.raises(ValueError, match=words):
         Run(Squared(), record, optimizers.BatchFOBOS(), d=6)
@@ -277,8 +298,9 @@ def stream(n, loss, m=3, seed=0, weighted=False):
 
 def learned(data, loss, record, optimizer, conversion, rule=None, intercept=True, cuts=(), **more):
     X, Y, weights = data
-    run = Run(LOSSES[loss], record, optimizer, conversion, rule, d=D, targets=Values(Y.shape[1]), intercept=intercept,
-              **more)  # fmt: skip
+    run = Run(
+        LOSSES[loss], record, optimizer, conversion, rule, d=D, targets=Values(Y.shape[1]), intercept=intercept, **more
+    )
     for a, b in itertools.pairwise([0, *cuts, len(X)]):
         run.feed(as_matrix(X[a:b]), Y[a:b], None if weights is None else weights[a:b])
     run.begin()
@@ -290,9 +312,15 @@ def learned(data, loss, record, optimizer, conversion, rule=None, intercept=True
 @pytest.mark.parametrize("optimizer", BATCHED)
 @pytest.mark.parametrize("record", RECORDS, ids=name_of)
 @given(
-    seed=st.integers(0, 99), n=st.integers(1, 140), batch=st.sampled_from([1, 3, 16]), loss=st.sampled_from([*LOSSES]),
-    conversion=st.sampled_from([*CONVERSIONS]), weighted=st.booleans(), intercept=st.booleans(), cap=st.booleans(),
-)  # fmt: skip
+    seed=st.integers(0, 99),
+    n=st.integers(1, 140),
+    batch=st.sampled_from([1, 3, 16]),
+    loss=st.sampled_from([*LOSSES]),
+    conversion=st.sampled_from([*CONVERSIONS]),
+    weighted=st.booleans(),
+    intercept=st.booleans(),
+    cap=st.booleans(),
+)
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 def test_mini_batches_equal_the_dense_recursion(
     optimizer, record, seed, n, batch, loss, conversion, weighted, intercept, cap
@@ -341,9 +369,16 @@ def dense(data, loss, record, optimizer, conversion, run, intercept):
         else:
             A = reference.BatchRDA(W, prox, rho, fitted.beta, fitted.gamma, fitted.bias_gamma)
         return reference.matrix_iterates(
-            A, X[rows], Y[rows], weights[rows], loss.derivative, loss.curvature, batch=B, intercept=intercept,
+            A,
+            X[rows],
+            Y[rows],
+            weights[rows],
+            loss.derivative,
+            loss.curvature,
+            batch=B,
+            intercept=intercept,
             limit=limit,
-        )  # fmt: skip
+        )
 
     n = len(X)
     full = trace(np.arange(n))
@@ -390,16 +425,27 @@ def test_compiled_equals_plain_python(optimizer, loss):
     assert np.array_equal(compiled.w != 0.0, plain.w != 0.0)
 
 
-@pytest.mark.parametrize("conversion", [*CONVERSIONS.values(), conversions.AverageSL(), conversions.LastSL(),
-                                        conversions.OptimalSL(), conversions.RandomIterate()], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "conversion",
+    [
+        *CONVERSIONS.values(),
+        conversions.AverageSL(),
+        conversions.LastSL(),
+        conversions.OptimalSL(),
+        conversions.RandomIterate(),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize(
     ("optimizer", "record", "loss"),
     [
-        ("batch-fobos", RowGroup(0.02, 0.05), "logistic"), ("batch-rda", TraceNorm(0.02), "squared"),
-        ("batch-fobos", GroupL1(0.02, GROUPS), "softmax"), ("batch-rda", NonNegative(0.02), "logistic"),
+        ("batch-fobos", RowGroup(0.02, 0.05), "logistic"),
+        ("batch-rda", TraceNorm(0.02), "squared"),
+        ("batch-fobos", GroupL1(0.02, GROUPS), "softmax"),
+        ("batch-rda", NonNegative(0.02), "logistic"),
     ],
     ids=["row-group", "trace", "group-softmax", "nonnegative"],
-)  # fmt: skip
+)
 def test_any_cut_gives_the_same_bits(optimizer, record, loss, conversion):
     X, Y, _ = stream(1300, loss, seed=1)
     whole = None
@@ -497,9 +543,15 @@ def low_rank():
     squared = {"value": lambda P, Y: 0.5 * np.square(P - Y).sum(), "gradient": lambda P, Y: P - Y}
     L = 1.01 * np.linalg.norm(np.c_[X, np.ones(len(X))], 2) ** 2 / len(X)
     W, _, best = optimum(
-        X, Y, prox=lambda W, s: singular_soft(W, lam * s), m=100, L=L, iterations=100,
-        strength_=lambda W: lam * np.linalg.svd(W, compute_uv=False).sum(), **squared,
-    )  # fmt: skip
+        X,
+        Y,
+        prox=lambda W, s: singular_soft(W, lam * s),
+        m=100,
+        L=L,
+        iterations=100,
+        strength_=lambda W: lam * np.linalg.svd(W, compute_uv=False).sum(),
+        **squared,
+    )
 
     def objective(W, b):
         return squared["value"](X @ W + b, Y) / len(X) + lam * np.linalg.svd(W, compute_uv=False).sum()
@@ -532,9 +584,10 @@ GROUPED = np.arange(60) // 5
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "softmax"])
 @pytest.mark.parametrize(
-    "record", [GroupL1(0.06, GROUPED), GroupL1(0.06, GROUPED, 0.02), SparseGroup(0.08, GROUPED, 0.3), RowGroup(0.05)],
+    "record",
+    [GroupL1(0.06, GROUPED), GroupL1(0.06, GROUPED, 0.02), SparseGroup(0.08, GROUPED, 0.3), RowGroup(0.05)],
     ids=["group", "group-l2", "sparse-group", "row-group"],
-)  # fmt: skip
+)
 def test_groups_of_the_optimum(record, loss):
     """The support equals that of the converged optimum, the objective is near."""
     rng = np.random.default_rng(2)
@@ -547,9 +600,16 @@ def test_groups_of_the_optimum(record, loss):
     Y = {"squared": P, "logistic": np.where(P > 0.0, 1.0, -1.0), "softmax": np.eye(m)[P.argmax(1)]}[loss]
     L = part.smoothness * 1.01 * np.linalg.norm(np.c_[X, np.ones(len(X))], 2) ** 2 / len(X)
     W, _, best = optimum(
-        X, Y, lambda P, Y: part.value(P, Y).sum(), part.derivative, lambda W, s: prox_with_l2(record, W, s),
-        lambda W: strength(record, W), L, m, 600,
-    )  # fmt: skip
+        X,
+        Y,
+        lambda P, Y: part.value(P, Y).sum(),
+        part.derivative,
+        lambda W, s: prox_with_l2(record, W, s),
+        lambda W: strength(record, W),
+        L,
+        m,
+        600,
+    )
     for optimizer in BATCHED:
         run = Run(part, record, BATCHED[optimizer](), conversions.AverageSL(), d=60, targets=Values(m))
         for k in range(3):
@@ -562,8 +622,7 @@ def test_groups_of_the_optimum(record, loss):
         assert best - 1e-9 <= found <= best * (1.0 + 1e-3)
 
 
-@pytest.mark.parametrize("record", [NonNegative(0.02), Box(-0.2, 0.3), L1Ball(2.0), L2Ball(1.0)],
-                         ids=name_of)  # fmt: skip
+@pytest.mark.parametrize("record", [NonNegative(0.02), Box(-0.2, 0.3), L1Ball(2.0), L2Ball(1.0)], ids=name_of)
 def test_constraints(record):
     """The model is feasible and near the optimum, shifted columns and all."""
     X, Y, _ = stream(3000, "logistic", seed=4)
@@ -572,9 +631,16 @@ def test_constraints(record):
     part = Logistic()
     L = 0.25 * 1.01 * np.linalg.norm(np.c_[X - mean, np.ones(len(X))], 2) ** 2 / len(X)
     _, _, best = optimum(
-        X - mean, Y, lambda P, Y: part.value(P, Y).sum(), part.derivative, lambda W, s: prox_all(record, W, s),
-        lambda W: np.sum(strength(record, W)), L, 3, 3000,
-    )  # fmt: skip
+        X - mean,
+        Y,
+        lambda P, Y: part.value(P, Y).sum(),
+        part.derivative,
+        lambda W, s: prox_all(record, W, s),
+        lambda W: np.sum(strength(record, W)),
+        L,
+        3,
+        3000,
+    )
     run = Run(part, record, optimizers.BatchRDA(), conversions.AverageSL(), d=D, targets=Values(3))
     for k in range(3):
         run.feed(as_matrix(X), Y, is_repeat_pass=k > 0)
@@ -597,8 +663,9 @@ def test_the_guard_on_a_long_stream():
     assert set(chosen["objectives"]) == {"last", "average", "scalar", "diagonal", "newton", "constant"}
     assert chosen["metric"] not in ("last", "average") and 1 <= answer.w.any(1).sum() <= 8
     assert is_coupled(run.problem)
-    hinge, _ = learned(stream(300, "hinge"), "hinge", RowGroup(0.05, 0.1), optimizers.BatchFOBOS(),
-                       conversions.AverageSL())  # fmt: skip
+    hinge, _ = learned(
+        stream(300, "hinge"), "hinge", RowGroup(0.05, 0.1), optimizers.BatchFOBOS(), conversions.AverageSL()
+    )
     assert set(hinge.report["chosen"][0]["objectives"]) == {"last", "average", "scalar", "constant"}
 
 
@@ -613,10 +680,13 @@ def outputs(n=1500, d=20, m=4, seed=0):
     return X, X @ truth + 0.3 * rng.normal(size=(n, m)) + 1.0
 
 
-@parametrize_with_checks([SparseRegressor(penalty="row-group"), SparseClassifier(penalty="trace")],
+@parametrize_with_checks(
+    [SparseRegressor(penalty="row-group"), SparseClassifier(penalty="trace")],
     expected_failed_checks=lambda e: dict.fromkeys(
         ["check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"],
-        "weights are sizes of steps, not copies of rows"))  # fmt: skip
+        "weights are sizes of steps, not copies of rows",
+    ),
+)
 @pytest.mark.filterwarnings("ignore:no feature was selected:UserWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -40,9 +40,7 @@ def together(X, y, optimizer, conversion, penalty, k, *, weights=None, pen=None,
     """A run of the multinomial loss over k classes."""
     penalty = ElasticNet(*penalty) if pen is None else WeightedElasticNet(*penalty, pen)
     targets = Classes(np.eye(k), np.ones((k, k)))
-    run = Run(
-        Multinomial(), penalty, optimizer, conversion, d=X.shape[1], targets=targets, intercept=intercept, seed=3
-    )
+    run = Run(Multinomial(), penalty, optimizer, conversion, d=X.shape[1], targets=targets, intercept=intercept, seed=3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         for a, b in itertools.pairwise([0, *cuts, len(X)]):
@@ -81,9 +79,17 @@ def test_multinomial_lanes_equal_the_dense_recursion(optimizer, conversion):
         if run.step.cap:
             eta = np.minimum(eta, 1.0 / (0.5 * weights * (np.sum(X**2, axis=1) + float(intercept)) + rho))
     traces = reference.iterates_together(
-        X, np.eye(3)[y.astype(int)], optimizer=name, lam=lam, rho=rho, eta=eta, pen=pen, weights=weights,
-        intercept=intercept, **constants,
-    )  # fmt: skip
+        X,
+        np.eye(3)[y.astype(int)],
+        optimizer=name,
+        lam=lam,
+        rho=rho,
+        eta=eta,
+        pen=pen,
+        weights=weights,
+        intercept=intercept,
+        **constants,
+    )
     for k, full in enumerate(traces):
         rows = X, full.y, weights
         model = converted(conversion, lambda _, full=full: full, rows, "logistic", (lam, rho), pen, intercept)
@@ -131,9 +137,11 @@ def test_gradient_phases_of_coupled_lanes():
     P = X[200:] @ fixed.w + fixed.b
     c, h = reference.derivative("multinomial", P, Y), reference.curvature("multinomial", P, Y)
     for mine, known in (
-        (fixed.g, X[200:].T @ c / 200.0), (fixed.gb, c.mean(0)),
-        (fixed.H, np.square(X[200:]).T @ h / 200.0), (fixed.Hb, h.mean(0)),
-    ):  # fmt: skip
+        (fixed.g, X[200:].T @ c / 200.0),
+        (fixed.gb, c.mean(0)),
+        (fixed.H, np.square(X[200:]).T @ h / 200.0),
+        (fixed.Hb, h.mean(0)),
+    ):
         np.testing.assert_allclose(mine, known, atol=1e-14)
 
 

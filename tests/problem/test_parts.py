@@ -28,9 +28,16 @@ margin = st.floats(-20.0, 20.0)
 
 def test_discovery():
     assert {part.__name__ for part in LOSSES} >= {
-        "Squared", "Huber", "EpsilonInsensitive", "Quantile", "Poisson",
-        "Logistic", "Hinge", "SquaredHinge", "Multinomial",
-    }  # fmt: skip
+        "Squared",
+        "Huber",
+        "EpsilonInsensitive",
+        "Quantile",
+        "Poisson",
+        "Logistic",
+        "Hinge",
+        "SquaredHinge",
+        "Multinomial",
+    }
     assert {type(part).__name__ for part in REGULARIZERS} >= {"ElasticNet", "WeightedElasticNet"}
 
 

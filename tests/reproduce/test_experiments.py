@@ -53,8 +53,9 @@ def test_what_a_file_says_fits_together(key):
     columns = {setting for study in experiment.studies for setting in study.settings}
     assert columns and experiment.rows and experiment.title
     if experiment.kind == "curves":  # numbers are printed for points
-        columns |= {f"{setting}, t={t}" for study in experiment.studies for setting in study.settings
-                    for t in study.at(setting)}  # fmt: skip
+        columns |= {
+            f"{setting}, t={t}" for study in experiment.studies for setting in study.settings for t in study.at(setting)
+        }
     assert set(experiment.published) <= columns
     for lines in experiment.published.values():
         assert set(lines) <= set(experiment.rows)
@@ -248,8 +249,15 @@ def test_a_random_choice_is_drawn_several_times():
         errors = []
         for draw in range(4):
             seed = 2 + 1000 * draw
-            alone = Run(problem.loss, problem.penalty, *what, d=problem.d, intercept=False, seed=seed,
-                        initial=problem.initial(2))  # fmt: skip
+            alone = Run(
+                problem.loss,
+                problem.penalty,
+                *what,
+                d=problem.d,
+                intercept=False,
+                seed=seed,
+                initial=problem.initial(2),
+            )
             for chunk in problem.stream(2, 800):
                 alone.feed(chunk.matrix, chunk.y, order=chunk.order[:T], is_repeat_pass=chunk.is_repeat_pass)
             errors.append(problem.measures(alone.finish().w[:, 0], 2)["error"])
@@ -324,9 +332,10 @@ def test_results_are_named_by_all_that_decides_them():
 
 def cell_of(ours, paper=1.0, metric="Obj", tolerance=None, reason="", trials=None):
     experiment = definition.load("aaai-table-1")._replace(
-        published={"σ²=1": {"FOBOS": {metric: paper}}}, tolerances={metric: tolerance or {}},
+        published={"σ²=1": {"FOBOS": {metric: paper}}},
+        tolerances={metric: tolerance or {}},
         differs=({"rows": ["FOBOS"], "reason": reason},) if reason else (),
-    )  # fmt: skip
+    )
     values = [ours] * 5 if trials is None else trials
     point = verdicts.Point("σ²=1", "FOBOS", 0, True, [{"Obj": [x], "ED": [x], "time": 1.0} for x in values])
     return verdicts._cell(experiment, point, metric)
@@ -359,8 +368,11 @@ def test_the_variance_is_that_of_the_objective():
     assert cell.ours == pytest.approx(0.01) and cell.verdict == "agrees"
     many = [1.0, -1.0] * 5000  # a variance of 1, known to 1.4% on our side and 14% on theirs
     for paper, factor, verdict in (
-        (1.4, 1.1, "agrees"), (1.7, 1.1, "differs"), (2.9, 3.0, "agrees"), (3.1, 3.0, "differs"),
-    ):  # fmt: skip
+        (1.4, 1.1, "agrees"),
+        (1.7, 1.1, "differs"),
+        (2.9, 3.0, "agrees"),
+        (3.1, 3.0, "differs"),
+    ):
         for side in (paper, 1.0 / paper):
             assert cell_of(0.0, metric="Var", paper=side, tolerance={"factor": factor}, trials=many).verdict == verdict
     assert cell_of(0.0, metric="Var", trials=[1.0, 2.0, 3.0, 4.0]).verdict == "not judged"
@@ -543,9 +555,13 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen:
     environment = os.environ | {"XDG_CACHE_HOME": str(folder)}
     return subprocess.Popen(
         [sys.executable, "-m", "sparsco.cli", "reproduce", "aaai-figure-1", "--quick", *arguments],
-        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background ignore Ctrl-C
-    )  # fmt: skip
+    )
 
 
 def wait_for_results(folder: Path, process: subprocess.Popen) -> None:
@@ -660,10 +676,17 @@ def test_a_report_is_drawn_by_a_browser(own_cache):
     keys = ["aaai-table-1", "aaai-figure-2"]
     assert cli.main(["reproduce", *keys, "--quick", "--trials", "2", "--jobs", "1", "--report", str(report)]) == 0
     headless = [
-        browser(), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-        "--disable-component-update", "--disable-sync", f"--user-data-dir={own_cache / 'profile'}",
+        browser(),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        f"--user-data-dir={own_cache / 'profile'}",
         "--window-size=1200,2000",
-    ]  # fmt: skip
+    ]
 
     def drawn(*what: str) -> str:
         return subprocess.run([*headless, *what, report.as_uri()], capture_output=True, text=True, timeout=120).stdout

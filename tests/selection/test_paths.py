@@ -43,14 +43,28 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 LAMS = np.array([0.05, 0.01, 0.001])
 OPTIMIZERS = [
-    optimizers.FOBOS(), optimizers.RDA(), optimizers.NFTRL(), optimizers.FTRL(), optimizers.SGD(), optimizers.ORDA(),
-    optimizers.AdaGradRDA(), optimizers.AdaGradFOBOS(), optimizers.TruncatedGradient(K=3), optimizers.SSG(),
-]  # fmt: skip
+    optimizers.FOBOS(),
+    optimizers.RDA(),
+    optimizers.NFTRL(),
+    optimizers.FTRL(),
+    optimizers.SGD(),
+    optimizers.ORDA(),
+    optimizers.AdaGradRDA(),
+    optimizers.AdaGradFOBOS(),
+    optimizers.TruncatedGradient(K=3),
+    optimizers.SSG(),
+]
 CONVERSIONS = [
-    conversions.Last(), conversions.Average(), conversions.Average(power=3.0), conversions.Suffix(),
-    conversions.RandomIterate(), conversions.AverageSL(metric="diagonal"), conversions.LastSL(metric="diagonal"),
-    conversions.OptimalSL(L=3.0), conversions.TopK(2),
-]  # fmt: skip
+    conversions.Last(),
+    conversions.Average(),
+    conversions.Average(power=3.0),
+    conversions.Suffix(),
+    conversions.RandomIterate(),
+    conversions.AverageSL(metric="diagonal"),
+    conversions.LastSL(metric="diagonal"),
+    conversions.OptimalSL(L=3.0),
+    conversions.TopK(2),
+]
 
 
 def rows(n=70, d=7, seed=0):
@@ -378,8 +392,10 @@ def test_float32_paths_and_folds(data):
     half = SparsePath(SparseClassifier(**MODEL), dtype=np.float32, **settings)
     for part in (slice(0, 1700), slice(1700, 3000)):
         half = pickle.loads(pickle.dumps(half.partial_fit(X[part], y[part], classes=[-1, 1])))
-    for found in (half.path_, SparseClassifierCV(SparseClassifier(**MODEL, shuffle=False), cv=2, dtype="float32",
-                                                 **settings).fit(X, y).path_):  # fmt: skip
+    for found in (
+        half.path_,
+        SparseClassifierCV(SparseClassifier(**MODEL, shuffle=False), cv=2, dtype="float32", **settings).fit(X, y).path_,
+    ):
         assert found.coefs.dtype == np.float64
         assert np.array_equal(found.nonzeros, double.nonzeros)
         np.testing.assert_allclose(found.coefs.toarray(), double.coefs.toarray(), atol=1e-4)

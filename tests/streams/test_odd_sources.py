@@ -23,8 +23,12 @@ def examples(source, **options):
     rows, labels = [], []
     for chunk in stream:
         for start, stop in zip(chunk.indptr[:-1], chunk.indptr[1:], strict=True):
-            rows.append({stream.names.get(int(j), int(j)): float(x) for j, x in
-                         zip(chunk.indices[start:stop], chunk.data[start:stop], strict=True)})  # fmt: skip
+            rows.append(
+                {
+                    stream.names.get(int(j), int(j)): float(x)
+                    for j, x in zip(chunk.indices[start:stop], chunk.data[start:stop], strict=True)
+                }
+            )
         labels += list(chunk.y)
     return rows, labels
 

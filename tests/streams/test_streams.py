@@ -126,8 +126,11 @@ def test_decimals_of_every_length_are_pythons_own_to_the_bit(tmp_path):
     digits = iter(range(0, 60_000, 21))
     words = [
         sign + draw[at : at + whole] + ("." + draw[at + whole : at + whole + places] if places else "")
-        for whole in range(1, 12) for places in range(20) for sign in ("", "-", "+") for at in [next(digits)]
-    ]  # fmt: skip
+        for whole in range(1, 12)
+        for places in range(20)
+        for sign in ("", "-", "+")
+        for at in [next(digits)]
+    ]
     for blank in (" ", "\t", "  "):
         order = rng.permutation(len(words))
         columns = np.cumsum(10 ** rng.integers(0, 7, len(words)))
@@ -270,8 +273,9 @@ def test_pairs_that_are_never_made_are_said(tmp_path):
     assert stream.remarks() == []
     chunks = list(stream)
     assert stream.remarks() == [
-        "no pairs xb: no namespace begins with 'x'", "no pairs xy: no namespace begins with 'x' or 'y'"
-    ]  # fmt: skip
+        "no pairs xb: no namespace begins with 'x'",
+        "no pairs xy: no namespace begins with 'x' or 'y'",
+    ]
     later = open_stream(tmp_path / "x.vw", quadratic=["ab"], names=stream.names)
     list(later.chunks(chunks[0].position))
     assert later.remarks() == []  # who knows what was before
@@ -279,22 +283,78 @@ def test_pairs_that_are_never_made_are_said(tmp_path):
 
 CORPUS = {
     "libsvm": [
-        b"", b"\n", b"#", b"1", b"1 ", b"\xef\xbb\xbf1 1:1", b"1 1:1#x", b"1\t1:1\r\n\r\n2", b"1\r", b"1 1:1\r\r\n",
-        b"1#", b"1 2:1e-45678901234567890 2:3", b"1 3:0 1:1 3:0", b"+.5 0:-0 1:1e-400", b"1 1:" + b"9" * 400, b"\x00",
-        b"1 1:" + b"0" * 400 + b"e9", b"1 1:1e99999999999999999999", b"0 qid:1 qid:2 7:1", b"1 00000000000000000001:1",
-        b"1 1:1e400\n1 x", b"1 9:1 8:1 7:1 8:2", b"1 1 :2", b"1 1: 2", b"BZh", b"--1", b"1 1:+-1", b"1 1:.", b"1 1:e5",
-        b". 1:1", b"1 1:0." + b"0" * 400 + b"7e401", b"1 1:1" + b"0" * 400 + b"e-401",
+        b"",
+        b"\n",
+        b"#",
+        b"1",
+        b"1 ",
+        b"\xef\xbb\xbf1 1:1",
+        b"1 1:1#x",
+        b"1\t1:1\r\n\r\n2",
+        b"1\r",
+        b"1 1:1\r\r\n",
+        b"1#",
+        b"1 2:1e-45678901234567890 2:3",
+        b"1 3:0 1:1 3:0",
+        b"+.5 0:-0 1:1e-400",
+        b"1 1:" + b"9" * 400,
+        b"\x00",
+        b"1 1:" + b"0" * 400 + b"e9",
+        b"1 1:1e99999999999999999999",
+        b"0 qid:1 qid:2 7:1",
+        b"1 00000000000000000001:1",
+        b"1 1:1e400\n1 x",
+        b"1 9:1 8:1 7:1 8:2",
+        b"1 1 :2",
+        b"1 1: 2",
+        b"BZh",
+        b"--1",
+        b"1 1:+-1",
+        b"1 1:.",
+        b"1 1:e5",
+        b". 1:1",
+        b"1 1:0." + b"0" * 400 + b"7e401",
+        b"1 1:1" + b"0" * 400 + b"e-401",
     ],
     "vw": [
-        b"", b"|", b"||", b"1 |", b"| |", b"|:301e752| w", b"|a:2|b:3 x", b"'|", b"'", b"' |", b"1 ''|a", b"x|",
-        b"a b|", b"1 2| y", b"1 |a:2:3 x", b"|a x:1e-400 x:1", b"|:2 x", b"| :1 :1 0 1", b"1 1 0 t| a", b"\t|",
-        b"1 1e-400 | a", b"1 -0 | a", b"| a|b|", b"|a^b c |a b^c", b"|\xff \xfe:2", b"1e400 | a",
-        b"| a:1e76\n1|", b"|a x:1 x:-1",
-        b"1 |a:123456789012345678901e75", b"1 |a:123456789012345678901e75 x:0 | b\n1 x",
+        b"",
+        b"|",
+        b"||",
+        b"1 |",
+        b"| |",
+        b"|:301e752| w",
+        b"|a:2|b:3 x",
+        b"'|",
+        b"'",
+        b"' |",
+        b"1 ''|a",
+        b"x|",
+        b"a b|",
+        b"1 2| y",
+        b"1 |a:2:3 x",
+        b"|a x:1e-400 x:1",
+        b"|:2 x",
+        b"| :1 :1 0 1",
+        b"1 1 0 t| a",
+        b"\t|",
+        b"1 1e-400 | a",
+        b"1 -0 | a",
+        b"| a|b|",
+        b"|a^b c |a b^c",
+        b"|\xff \xfe:2",
+        b"1e400 | a",
+        b"| a:1e76\n1|",
+        b"|a x:1 x:-1",
+        b"1 |a:123456789012345678901e75",
+        b"1 |a:123456789012345678901e75 x:0 | b\n1 x",
         b"1 |:" + b"1" * 25 + b" x\n1 |a:1e76",
-        b"0 |n \x00", b"|a\r\n|b c\r\n", b"1 'a'b | c", b"|a:1e40 x:1e40\n1 x", b"1 |a x:" + b"9" * 30,
+        b"0 |n \x00",
+        b"|a\r\n|b c\r\n",
+        b"1 'a'b | c",
+        b"|a:1e40 x:1e40\n1 x",
+        b"1 |a x:" + b"9" * 30,
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("format", ["libsvm", "vw"])
@@ -491,11 +551,15 @@ def frame():
     n = 500
     return pd.DataFrame(
         {
-            "size": rng.normal(size=n), "count": rng.integers(-3, 4, n), "flag": rng.random(n) < 0.5,
-            "color": rng.choice(["red", "two\nlines", 'qu"o,te', None], n), "y": rng.choice(["yes", "no"], n),
-            "importance": rng.integers(0, 5, n) / 4, "id": [f"row {i}" for i in range(n)],
+            "size": rng.normal(size=n),
+            "count": rng.integers(-3, 4, n),
+            "flag": rng.random(n) < 0.5,
+            "color": rng.choice(["red", "two\nlines", 'qu"o,te', None], n),
+            "y": rng.choice(["yes", "no"], n),
+            "importance": rng.integers(0, 5, n) / 4,
+            "id": [f"row {i}" for i in range(n)],
         }
-    )  # fmt: skip
+    )
 
 
 def dicts_of(frame):

@@ -160,9 +160,18 @@ def dense(stream, loss, name, constants, penalty, rule, intercept, run, pen=None
                 with np.errstate(divide="ignore"):
                     eta = np.minimum(eta, 1.0 / (h_max * weights[rows] * norms + rho))
         return reference.iterates(
-            X[rows], y[rows], optimizer=name, loss=loss, lam=lam, rho=rho, eta=eta, pen=pen, weights=weights[rows],
-            intercept=intercept, **constants,
-        )  # fmt: skip
+            X[rows],
+            y[rows],
+            optimizer=name,
+            loss=loss,
+            lam=lam,
+            rho=rho,
+            eta=eta,
+            pen=pen,
+            weights=weights[rows],
+            intercept=intercept,
+            **constants,
+        )
 
     return trace, (X, y, weights)
 

@@ -965,9 +965,17 @@ class MatrixTrace(NamedTuple):
 
 
 def matrix_iterates(
-    A: Any, X: Array, Y: Array, weights: Array, derivative: Callable, curvature: Callable, *,
-    batch: int, intercept: bool, limit: Callable[[Array], float],
-) -> MatrixTrace:  # fmt: skip
+    A: Any,
+    X: Array,
+    Y: Array,
+    weights: Array,
+    derivative: Callable,
+    curvature: Callable,
+    *,
+    batch: int,
+    intercept: bool,
+    limit: Callable[[Array], float],
+) -> MatrixTrace:
     """One pass of A over the rows; ``limit(rows)`` is the largest step for a mini-batch of these rows."""
     W, b, c, h = [], [], [], []
     for t in range(len(X)):

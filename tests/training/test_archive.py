@@ -77,12 +77,24 @@ def test_names_and_values_of_every_kind(tmp_path):
         model.learn_one(x, round(abs(x["a"])))
     shared = np.arange(3)
     content = {
-        "model": model, "numbers": [1, -1.5, float("nan"), float("-inf"), 0.1 + 0.2, 1e-320, 2**70, True, None],
-        "text": "nul \0, quote \", snow \u2603, lone \udc80", ("tuple", 1): (1, (2.0,)), "slice": slice(2, None),
-        "arrays": [shared, shared, np.zeros((0, 3)), np.ones((2, 3), np.float32).T, np.array(["a", "bc"]),
-                   np.array(["a", 1, None], object), np.array(2.5), np.array([True]), np.arange(3, dtype=">i4")],
+        "model": model,
+        "numbers": [1, -1.5, float("nan"), float("-inf"), 0.1 + 0.2, 1e-320, 2**70, True, None],
+        "text": 'nul \0, quote ", snow \u2603, lone \udc80',
+        ("tuple", 1): (1, (2.0,)),
+        "slice": slice(2, None),
+        "arrays": [
+            shared,
+            shared,
+            np.zeros((0, 3)),
+            np.ones((2, 3), np.float32).T,
+            np.array(["a", "bc"]),
+            np.array(["a", 1, None], object),
+            np.array(2.5),
+            np.array([True]),
+            np.arange(3, dtype=">i4"),
+        ],
         "scalars": [np.float64(1.5), np.uint64(2**63), np.bool_(True), np.int32(-1)],
-    }  # fmt: skip
+    }
     back = archive.read(archive.write(tmp_path / "f", "state", content), "state")
     assert back["model"].coef_.tobytes() == model.coef_.tobytes()
     assert list(back["model"].feature_names_) == ["a", "b", ("c", 1)]
@@ -125,12 +137,21 @@ def forged(path, header):
 @pytest.mark.parametrize(
     "content",
     [
-        {"object": "os.system", "state": []}, {"record": "subprocess.Popen", "fields": []}, {"unknown": 1}, {},
-        {"record": "loss/logistic", "fields": [1]}, {"object": "loss/logistic", "state": []}, {"array": 3},
-        {"record": "losses:Logistic", "fields": []}, {"record": ["loss/logistic"], "fields": []}, {"same": 0},
-        {"object": "loss/none", "state": []}, {"scalar": ["O", 1], "x": 2}, {"dict": [[[1], 2]]},
+        {"object": "os.system", "state": []},
+        {"record": "subprocess.Popen", "fields": []},
+        {"unknown": 1},
+        {},
+        {"record": "loss/logistic", "fields": [1]},
+        {"object": "loss/logistic", "state": []},
+        {"array": 3},
+        {"record": "losses:Logistic", "fields": []},
+        {"record": ["loss/logistic"], "fields": []},
+        {"same": 0},
+        {"object": "loss/none", "state": []},
+        {"scalar": ["O", 1], "x": 2},
+        {"dict": [[[1], 2]]},
     ],
-)  # fmt: skip
+)
 def test_forged_contents_run_nothing(content, tmp_path):
     path = forged(tmp_path / "f", {"kind": "state", "sparsco": "0", "content": content, "arrays": []})
     with pytest.raises(archive.ArchiveError, match="cannot be read"):
@@ -145,10 +166,16 @@ def test_every_stable_name_is_that_of_one_class():
         assert isinstance(kind, type) and names.name_of(kind) == name
 
 
-@pytest.mark.parametrize("kind, table", [
-    ("loss", CLASSIFIER_LOSSES | REGRESSOR_LOSSES), ("penalty", PENALTIES), ("optimizer", OPTIMIZERS),
-    ("conversion", CONVERSIONS), ("step", RULES),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind, table",
+    [
+        ("loss", CLASSIFIER_LOSSES | REGRESSOR_LOSSES),
+        ("penalty", PENALTIES),
+        ("optimizer", OPTIMIZERS),
+        ("conversion", CONVERSIONS),
+        ("step", RULES),
+    ],
+)
 def test_every_part_with_a_short_name_has_a_stable_name(kind, table):
     for part in table.values():
         assert names.name_of(part if isinstance(part, type) else type(part)).split("/")[0] in (kind, "rounding")

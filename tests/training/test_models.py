@@ -164,7 +164,7 @@ def test_what_load_would_refuse_is_refused_by_save(tmp_path):
         (lambda: StableSparseClassifier(), "StableSparseClassifier cannot be saved. Pickle it"),
         (lambda: "model", "str cannot be saved"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_saved_is_told_what_can(make, advice, tmp_path):
     with pytest.raises(ValueError, match=advice):
         save(make(), tmp_path / "m")

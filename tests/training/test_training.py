@@ -30,7 +30,8 @@ from sparsco.streams import StreamError, convert, open_stream
 from sparsco.streams.shuffled import Shuffled
 from sparsco.training import archive, comparison, model_files, scoring
 from sparsco.training.checkpoints import Checkpoints
-from sparsco.training.train import StoppedError, train
+from sparsco.training.results import StoppedError
+from sparsco.training.train import train
 
 
 def write_rows(path, n=3000, d=30, seed=0, labels=("+1", "-1"), regression=False):
@@ -104,8 +105,15 @@ def test_the_order_of_features_in_a_row_means_nothing(tmp_path):
 
 def test_marks():
     assert [next_mark(row) for row in (0, 1, 1024, 1280, 8192, 8448, 16384, 20000)] == [
-        1024, 1024, 1024, 2048, 8192, 16384, 16384, 24576,
-    ]  # fmt: skip
+        1024,
+        1024,
+        1024,
+        2048,
+        8192,
+        16384,
+        16384,
+        24576,
+    ]
 
 
 def test_what_labels_decide(tmp_path):
@@ -125,8 +133,11 @@ def test_what_labels_decide(tmp_path):
 @pytest.mark.parametrize("loss", ["logistic", "multinomial"])
 def test_two_labels_are_one_model_whatever_they_are_called(data, loss):
     """And where more may appear, which takes a model for each, figures mean the same."""
-    rows = [((chunk.indices[a:b], chunk.data[a:b]), y) for chunk in open_stream(data)
-            for a, b, y in zip(chunk.indptr, chunk.indptr[1:], chunk.y.tolist(), strict=False)]  # fmt: skip
+    rows = [
+        ((chunk.indices[a:b], chunk.data[a:b]), y)
+        for chunk in open_stream(data)
+        for a, b, y in zip(chunk.indptr, chunk.indptr[1:], chunk.y.tolist(), strict=False)
+    ]
     given = {"settings": {"alpha": 0.01, "random_state": 0, "loss": loss}}
     numbers, words = train(rows, **given), train([(x, "yes" if y > 0 else "no") for x, y in rows], **given)
     assert words.model.classes_.tolist() == ["no", "yes"] and "two classes, no and yes" in words.notes[1]
@@ -163,8 +174,9 @@ def test_whole_numbers_are_labels_or_quantities(tmp_path):
         "regression: labels are numbers in the first 1000 rows; --task classification takes them for classes",
     )
     assert notes([3, 5, 9]) == (
-        "LinearClassifier", "classification: 3 labels in the first 1000 rows; --task regression takes them for numbers"
-    )  # fmt: skip
+        "LinearClassifier",
+        "classification: 3 labels in the first 1000 rows; --task regression takes them for numbers",
+    )
     assert notes([-1, 1])[1] == "classification: 2 labels in the first 1000 rows"
 
 
@@ -279,8 +291,11 @@ def test_a_file_sorted_by_label_is_learned_in_a_random_order(data, by_label):
 
 def test_an_order_that_is_kept_is_warned_of(data, by_label, monkeypatch):
     given = {"settings": {"random_state": 0, "alpha": 0.01}}
-    rows = [(chunk.indices[a:b], chunk.data[a:b], y) for chunk in open_stream(by_label)
-            for a, b, y in zip(chunk.indptr, chunk.indptr[1:], chunk.y.tolist(), strict=False)]  # fmt: skip
+    rows = [
+        (chunk.indices[a:b], chunk.data[a:b], y)
+        for chunk in open_stream(by_label)
+        for a, b, y in zip(chunk.indptr, chunk.indptr[1:], chunk.y.tolist(), strict=False)
+    ]
     cases = [
         (by_label, {"shuffle": False}, 1 << 28, "--no-shuffle"),
         (iter([((columns, values), y) for columns, values, y in rows]), {}, 1 << 28, "piped in"),
@@ -373,9 +388,10 @@ def test_predictions_and_figures_of_a_stream(data, tmp_path):
     X = np.vstack([chunk.matrix.to_scipy().toarray()[:, :31] for chunk in [next(iter(open_stream(data)))]])
     y = next(iter(open_stream(data))).y.astype(int)
     for kind, expected in (
-        ("label", trained.estimator.predict(X)), ("score", trained.estimator.decision_function(X)),
+        ("label", trained.estimator.predict(X)),
+        ("score", trained.estimator.decision_function(X)),
         ("probability", trained.estimator.predict_proba(X)),
-    ):  # fmt: skip
+    ):
         found = np.concatenate([part for _, part in scoring.predictions(model, stream, kind)])
         np.testing.assert_allclose(found, expected, rtol=1e-12)
     figures = scoring.evaluate(model, stream)
@@ -600,7 +616,7 @@ def test_update_goes_on_where_a_model_stopped(here, capsys):
         (["convert", "data.svm", "."], 2, "is no cache of rows"),
         (["train", "data.svm", "--format", "vw"], 2, "line 1"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_said_in_one_line(here, capsys, arguments, code, sentence):
     before = sorted(path.name for path in here.iterdir())
     assert run(*arguments, *(["--quiet"] if arguments[0] == "train" else [])) == code
@@ -672,10 +688,15 @@ def test_compare_shows_what_few_features_cost(here, capsys):
 def start(folder, *arguments, stdin=None):
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
     return subprocess.Popen(
-        [sys.executable, "-m", "sparsco.cli", *map(str, arguments)], cwd=folder, env=environment,
-        stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-m", "sparsco.cli", *map(str, arguments)],
+        cwd=folder,
+        env=environment,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+    )
 
 
 KILLS = int(os.environ.get("SPARSCO_KILLS", "6"))
@@ -760,10 +781,13 @@ def test_other_commands_say_that_they_were_asked_to_end(tmp_path):
 def test_nothing_that_is_read_is_written_over(here, capsys):
     assert run("train", "data.svm", "-m", "m", "--quiet") == 0
     for arguments in (
-        ["train", "data.svm", "-m", "data.svm"], ["train", "*.svm", "-m", "data.svm"],
-        ["predict", "m", "data.svm", "-o", "data.svm"], ["predict", "m", "data.svm", "-o", "m"],
-        ["inspect", "m", "--html", "m"], ["compare", "data.svm", "--report", "data.svm"],
-    ):  # fmt: skip
+        ["train", "data.svm", "-m", "data.svm"],
+        ["train", "*.svm", "-m", "data.svm"],
+        ["predict", "m", "data.svm", "-o", "data.svm"],
+        ["predict", "m", "data.svm", "-o", "m"],
+        ["inspect", "m", "--html", "m"],
+        ["compare", "data.svm", "--report", "data.svm"],
+    ):
         before = {path.name: path.read_bytes() for path in here.iterdir() if path.is_file()}
         assert run(*arguments) == 2 and "is read as well" in capsys.readouterr().err
         assert {path.name: path.read_bytes() for path in here.iterdir() if path.is_file()} == before
@@ -958,9 +982,14 @@ def test_models_that_do_not_fit_together_are_refused(here, capsys):
     good = model_files.read("m")
     far = good["coef"] | {"columns": good["coef"]["columns"] + 10**6}
     for change in (
-        {"coef": far}, {"coef": good["coef"] | {"ends": np.array([0, 10**6])}}, {"intercept": np.array([])},
-        {"intercept": np.array([np.nan])}, {"n_features": "x"}, {"settings": {"no": 1}}, {"features": "magic"},
-    ):  # fmt: skip
+        {"coef": far},
+        {"coef": good["coef"] | {"ends": np.array([0, 10**6])}},
+        {"intercept": np.array([])},
+        {"intercept": np.array([np.nan])},
+        {"n_features": "x"},
+        {"settings": {"no": 1}},
+        {"features": "magic"},
+    ):
         archive.write("bad", "model", good | change)
         for command in (["predict", "bad", "data.svm"], ["evaluate", "bad", "data.svm"]):
             assert run(*command) == 2, change
@@ -981,12 +1010,19 @@ def test_compare_compiles_before_it_measures(here, monkeypatch):
     given = {"reader": {"cache": here / "rows"}, "settings": {"alpha": 0.01, "random_state": 0}}
     outcomes = comparison.compare("data.svm", methods=["nftrl", "fobos"], strengths=[1.0, 2.0], **given)
     assert [(each.method, each.alpha) for each in outcomes] == [
-        ("nftrl", 0.01), ("nftrl", 0.02), ("fobos", 0.01), ("fobos", 0.02),
-    ]  # fmt: skip
+        ("nftrl", 0.01),
+        ("nftrl", 0.02),
+        ("fobos", 0.01),
+        ("fobos", 0.02),
+    ]
     assert learned == [
-        ("csr_array", "nftrl"), ("str", "nftrl"), ("str", "nftrl"),
-        ("csr_array", "fobos"), ("str", "fobos"), ("str", "fobos"),
-    ]  # fmt: skip
+        ("csr_array", "nftrl"),
+        ("str", "nftrl"),
+        ("str", "nftrl"),
+        ("csr_array", "fobos"),
+        ("str", "fobos"),
+        ("str", "fobos"),
+    ]
 
 
 def test_compare_shows_methods_that_cannot_be(here, capsys):

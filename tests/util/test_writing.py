@@ -214,9 +214,11 @@ def test_every_command_names_the_file_that_does_not_fit(tmp_path, monkeypatch, c
     before = sorted(os.listdir())
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     for name, arguments in {
-        "m": [*learn, "m"], "rows": ["convert", "x.svm", "rows", "--quiet"],
-        "labels": ["predict", "good", "x.svm", "-o", "labels"], "page": ["inspect", "good", "--html", "page"],
-    }.items():  # fmt: skip
+        "m": [*learn, "m"],
+        "rows": ["convert", "x.svm", "rows", "--quiet"],
+        "labels": ["predict", "good", "x.svm", "-o", "labels"],
+        "page": ["inspect", "good", "--html", "page"],
+    }.items():
         capsys.readouterr()
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))  # "File too large" in place of "No space left"
         try:

@@ -78,9 +78,12 @@ def peak_memory(task: dict[str, Any]) -> float:
     root = str(Path(__file__).parents[2])
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
     done = subprocess.run(
-        [sys.executable, "-m", "sparsco.bench.isolated_fit"], input=json.dumps(task), capture_output=True, text=True,
+        [sys.executable, "-m", "sparsco.bench.isolated_fit"],
+        input=json.dumps(task),
+        capture_output=True,
+        text=True,
         env=environment,
-    )  # fmt: skip
+    )
     if done.returncode:
         lines = done.stderr.strip().splitlines()
         raise RuntimeError(lines[-1] if lines else f"a process ended with {done.returncode}")
@@ -125,9 +128,13 @@ def machine() -> dict[str, Any]:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         processor = next(line for line in lines if line.startswith("model name")).partition(":")[2].strip()
     return {
-        "processor": processor, "cores": cores(), "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(), "sparsco": __version__, "threads": "one in each fit, as far as they obey",
-    }  # fmt: skip
+        "processor": processor,
+        "cores": cores(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "sparsco": __version__,
+        "threads": "one in each fit, as far as they obey",
+    }
 
 
 def load() -> float | None:

@@ -140,10 +140,17 @@ def _ours(**parts: Any) -> Callable[[Problem], Fit]:
         def fit(setting: Setting) -> Any:
             polish = {"polish": setting["polish"]} if "polish" in setting else {}
             model = SparseClassifier(
-                alpha=problem.lam + problem.rho, l1_ratio=problem.lam / (problem.lam + problem.rho),
-                fit_intercept=problem.intercept, shuffle=False, random_state=0, early_stopping=False, tol=None,
-                max_iter=int(setting.get("passes", 1)), **({} if polish else parts), **polish,
-            ).fit(*_first(problem, setting))  # fmt: skip
+                alpha=problem.lam + problem.rho,
+                l1_ratio=problem.lam / (problem.lam + problem.rho),
+                fit_intercept=problem.intercept,
+                shuffle=False,
+                random_state=0,
+                early_stopping=False,
+                tol=None,
+                max_iter=int(setting.get("passes", 1)),
+                **({} if polish else parts),
+                **polish,
+            ).fit(*_first(problem, setting))
             model.coef_  # noqa: B018  the conversion happens at the first access
             return model
 
@@ -159,10 +166,17 @@ def _sgd(average: bool = False) -> Callable[[Problem], Fit]:
     def make(problem: Problem) -> Fit:
         def fit(setting: Setting) -> Any:
             return SGDClassifier(
-                loss="log_loss", penalty="elasticnet" if problem.rho else "l1", alpha=problem.lam + problem.rho,
-                l1_ratio=problem.lam / (problem.lam + problem.rho), fit_intercept=problem.intercept, tol=None,
-                max_iter=int(setting.get("passes", 1)), shuffle=False, average=average, random_state=0,
-            ).fit(*_first(problem, setting))  # fmt: skip
+                loss="log_loss",
+                penalty="elasticnet" if problem.rho else "l1",
+                alpha=problem.lam + problem.rho,
+                l1_ratio=problem.lam / (problem.lam + problem.rho),
+                fit_intercept=problem.intercept,
+                tol=None,
+                max_iter=int(setting.get("passes", 1)),
+                shuffle=False,
+                average=average,
+                random_state=0,
+            ).fit(*_first(problem, setting))
 
         return fit
 
@@ -172,8 +186,16 @@ def _sgd(average: bool = False) -> Callable[[Problem], Fit]:
 def _saga(problem: Problem) -> Fit:
     def fit(setting: Setting) -> Any:
         passes = int(setting["passes"])
-        model = l1_logistic("saga", problem.lam, problem.rho, len(problem.data.y), tol=0.0, max_iter=passes,
-                            fit_intercept=problem.intercept, random_state=0)  # fmt: skip
+        model = l1_logistic(
+            "saga",
+            problem.lam,
+            problem.rho,
+            len(problem.data.y),
+            tol=0.0,
+            max_iter=passes,
+            fit_intercept=problem.intercept,
+            random_state=0,
+        )
         return model.fit(problem.data.X, problem.data.y)
 
     return fit
@@ -183,9 +205,17 @@ def _liblinear(problem: Problem) -> Fit:
     """Return fits of liblinear, which penalises the intercept: the larger ``scaling``, the less."""
 
     def fit(setting: Setting) -> Any:
-        model = l1_logistic("liblinear", problem.lam, 0.0, len(problem.data.y), tol=setting["tol"], max_iter=1000,
-                            fit_intercept=problem.intercept, intercept_scaling=setting["scaling"],
-                            random_state=0)  # fmt: skip
+        model = l1_logistic(
+            "liblinear",
+            problem.lam,
+            0.0,
+            len(problem.data.y),
+            tol=setting["tol"],
+            max_iter=1000,
+            fit_intercept=problem.intercept,
+            intercept_scaling=setting["scaling"],
+            random_state=0,
+        )
         return model.fit(problem.data.X, problem.data.y)
 
     return fit
@@ -254,8 +284,10 @@ def _river(ftrl: bool) -> Callable[[Problem], Fit]:
         from river import linear_model, optim
 
         X, labels = csr_matrix(problem.data.X), (problem.data.y > 0).tolist()
-        rows = [dict(zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True))
-                for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]  # fmt: skip
+        rows = [
+            dict(zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True))
+            for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
+        ]
 
         def fit(setting: Setting) -> Any:
             passes = int(setting["passes"])
@@ -363,8 +395,9 @@ _ITERATIONS = _ladder("iterations", PASSES[:8])
 
 
 def _sparsco(name: str, problems: tuple[str, ...] = (L1,), **parts: Any) -> Method:
-    return Method(f"sparsco {name}", _ours(**parts), _coefficients, _ANYWHERE, "sparsco", problems=problems,
-                  streams=True)  # fmt: skip
+    return Method(
+        f"sparsco {name}", _ours(**parts), _coefficients, _ANYWHERE, "sparsco", problems=problems, streams=True
+    )
 
 
 def _no_weights(problem: Problem, model: Any) -> Weights:
@@ -376,28 +409,43 @@ POLISH = "sparsco polish"
 DEFAULT = "sparsco default"
 FOBOS = "sparsco fobos"
 NFTRL = "sparsco nftrl"
-METHODS: dict[str, Method] = {method.name: method for method in (
-    Method(BARE, _bare, _no_weights, _ONE_PASS, "sparsco", problems=_ANY, streams=True),
-    _sparsco("default", _ANY),
-    _sparsco("fobos", (L1, ELASTIC), optimizer="fobos", conversion="last"),
-    _sparsco("nftrl", optimizer="nftrl", conversion="last"),
-    _sparsco("average-sl", optimizer="fobos", conversion="average-sl"),
-    Method(POLISH, _ours(conversion="last"), _coefficients, (_POLISH, _OR_LESS), "sparsco", problems=_ANY),
-    Method("sklearn sgd", _sgd(), _coefficients, _ANYWHERE, "scikit-learn", "sklearn", (L1, ELASTIC), True),
-    Method("sklearn sgd averaged", _sgd(True), _coefficients, _ANYWHERE, "scikit-learn", "sklearn", streams=True),
-    Method("sklearn saga", _saga, _coefficients, _BY_PASSES, "scikit-learn", "sklearn", (L1, ELASTIC), True),
-    Method("sklearn liblinear", _liblinear, _coefficients, _SCALED, "scikit-learn", "sklearn"),
-    Method("vw text", _vw("text"), _read_vw, _ONE_PASS, "vowpalwabbit", streams=True),
-    Method("vw cache", _vw("cache"), _read_vw, _BY_PASSES, "vowpalwabbit", streams=True),
-    Method("vw ftrl", _vw("cache", ftrl=True), _read_vw, _BY_PASSES, "vowpalwabbit", streams=True),
-    Method("river", _river(False), _read_river, _BY_PASSES, "river", streams=True, rows=RIVER_ROWS),
-    Method("river ftrl", _river(True), _read_river, _BY_PASSES, "river", streams=True, rows=RIVER_ROWS),
-    Method("skglm", _skglm, _coefficients, (_ladder("tol", TOLERANCES), _ITERATIONS), "skglm"),
-    Method("celer", _celer, _coefficients, (_ladder("tol", _CELER), _ITERATIONS), "celer", problems=(NO_INTERCEPT,)),
-    *(Method(f"lightning {name}", _lightning(kind), _coefficients, _BY_PASSES, "sklearn-contrib-lightning",
-             "lightning.classification", (NO_INTERCEPT,), True)
-      for name, kind in (("adagrad", "AdaGradClassifier"), ("saga", "SAGAClassifier"), ("cd", "CDClassifier"))),
-)}  # fmt: skip
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method(BARE, _bare, _no_weights, _ONE_PASS, "sparsco", problems=_ANY, streams=True),
+        _sparsco("default", _ANY),
+        _sparsco("fobos", (L1, ELASTIC), optimizer="fobos", conversion="last"),
+        _sparsco("nftrl", optimizer="nftrl", conversion="last"),
+        _sparsco("average-sl", optimizer="fobos", conversion="average-sl"),
+        Method(POLISH, _ours(conversion="last"), _coefficients, (_POLISH, _OR_LESS), "sparsco", problems=_ANY),
+        Method("sklearn sgd", _sgd(), _coefficients, _ANYWHERE, "scikit-learn", "sklearn", (L1, ELASTIC), True),
+        Method("sklearn sgd averaged", _sgd(True), _coefficients, _ANYWHERE, "scikit-learn", "sklearn", streams=True),
+        Method("sklearn saga", _saga, _coefficients, _BY_PASSES, "scikit-learn", "sklearn", (L1, ELASTIC), True),
+        Method("sklearn liblinear", _liblinear, _coefficients, _SCALED, "scikit-learn", "sklearn"),
+        Method("vw text", _vw("text"), _read_vw, _ONE_PASS, "vowpalwabbit", streams=True),
+        Method("vw cache", _vw("cache"), _read_vw, _BY_PASSES, "vowpalwabbit", streams=True),
+        Method("vw ftrl", _vw("cache", ftrl=True), _read_vw, _BY_PASSES, "vowpalwabbit", streams=True),
+        Method("river", _river(False), _read_river, _BY_PASSES, "river", streams=True, rows=RIVER_ROWS),
+        Method("river ftrl", _river(True), _read_river, _BY_PASSES, "river", streams=True, rows=RIVER_ROWS),
+        Method("skglm", _skglm, _coefficients, (_ladder("tol", TOLERANCES), _ITERATIONS), "skglm"),
+        Method(
+            "celer", _celer, _coefficients, (_ladder("tol", _CELER), _ITERATIONS), "celer", problems=(NO_INTERCEPT,)
+        ),
+        *(
+            Method(
+                f"lightning {name}",
+                _lightning(kind),
+                _coefficients,
+                _BY_PASSES,
+                "sklearn-contrib-lightning",
+                "lightning.classification",
+                (NO_INTERCEPT,),
+                True,
+            )
+            for name, kind in (("adagrad", "AdaGradClassifier"), ("saga", "SAGAClassifier"), ("cd", "CDClassifier"))
+        ),
+    )
+}
 
 
 def chosen(wanted: Sequence[str] | None) -> list[Method]:

@@ -25,8 +25,9 @@ LEGEND = (
 BARS: dict[tuple[str, float], tuple[str, float]] = {
     **{(peer, 1e-2): ("share", 1.0) for peer in ("skglm", "celer", "sklearn saga")},
     **{(peer, 1e-3): ("share", 0.9) for peer in ("skglm", "celer", "sklearn saga")},
-    ("sklearn liblinear", 1e-2): ("mean", 1.3), ("sklearn liblinear", 1e-3): ("mean", 1.1),
-}  # fmt: skip
+    ("sklearn liblinear", 1e-2): ("mean", 1.3),
+    ("sklearn liblinear", 1e-3): ("mean", 1.1),
+}
 """The goals of our polish: the share of problems on which it is faster, or the geometric mean of ratios."""
 
 
@@ -185,13 +186,34 @@ def _problem(problem: dict[str, Any]) -> Table:
         if line["rows"] and line["rows"] < problem["rows"]:
             name += f", first {line['rows']:,} rows"
         times = _cell(one["ns_per_nonzero"] / (1e9 * bare / problem["nonzeros"])) if one and bare else "–"
-        rows.append((
-            name, _ms(one and one["cpu"]), _ms(one and one["wall"]), _cell(one and one["ns_per_nonzero"]), times,
-            _cell(shown["gap"]), _cell(shown["nonzeros"]), _cell(shown["f1"]), _cell(shown["test_error"]),
-            *(_ms(levels.get(str(level), {}).get("cpu")) for level in LEVELS), _cell(line["memory"]),
-        ))  # fmt: skip
-    header = ("method", "pass, CPU ms", "clock ms", "ns per nonzero", "times bare", "gap", "nonzeros", "F1",
-              "test error", *(f"to {100 * level:g}%, CPU ms" for level in LEVELS), "memory MB")  # fmt: skip
+        rows.append(
+            (
+                name,
+                _ms(one and one["cpu"]),
+                _ms(one and one["wall"]),
+                _cell(one and one["ns_per_nonzero"]),
+                times,
+                _cell(shown["gap"]),
+                _cell(shown["nonzeros"]),
+                _cell(shown["f1"]),
+                _cell(shown["test_error"]),
+                *(_ms(levels.get(str(level), {}).get("cpu")) for level in LEVELS),
+                _cell(line["memory"]),
+            )
+        )
+    header = (
+        "method",
+        "pass, CPU ms",
+        "clock ms",
+        "ns per nonzero",
+        "times bare",
+        "gap",
+        "nonzeros",
+        "F1",
+        "test error",
+        *(f"to {100 * level:g}%, CPU ms" for level in LEVELS),
+        "memory MB",
+    )
     note = (
         f"{problem['rows']:,} rows, {problem['features']:,} features, {problem['nonzeros']:,} nonzeros. Optimum "
         f"{optimum['objective']:.8g} by {_solvers(optimum)}, off by at most {optimum['off_by_at_most']:.1e} of it; "
@@ -209,28 +231,47 @@ def _scaling(scaling: Sequence[dict[str, Any]]) -> Iterator[Table]:
     for each in scaling:
         if each["axis"] in ("rows", "features"):
             names = list(each["points"][0]["cpu"])
-            rows = [(f"{point['rows']:,} x {point['features']:,}", f"{point['nonzeros']:,}",
-                     *(_ms(point["cpu"][name]) for name in names)) for point in each["points"]]  # fmt: skip
-            yield Table(f"A pass as {each['axis']} grow, CPU ms", ("rows x features", "nonzeros", *names), rows,
-                        f"Load {_cell(each['load'])}.")  # fmt: skip
+            rows = [
+                (
+                    f"{point['rows']:,} x {point['features']:,}",
+                    f"{point['nonzeros']:,}",
+                    *(_ms(point["cpu"][name]) for name in names),
+                )
+                for point in each["points"]
+            ]
+            yield Table(
+                f"A pass as {each['axis']} grow, CPU ms",
+                ("rows x features", "nonzeros", *names),
+                rows,
+                f"Load {_cell(each['load'])}.",
+            )
         elif each["axis"] == "growth" and "over_bare" in each:
-            rows = [(name, _cell(each["growth"][name]), _cell(over), f"≤ {each['bar']}",
-                     "holds" if over <= each["bar"] else "MISSED")
-                    for name, over in each["over_bare"].items()]  # fmt: skip
+            rows = [
+                (
+                    name,
+                    _cell(each["growth"][name]),
+                    _cell(over),
+                    f"≤ {each['bar']}",
+                    "holds" if over <= each["bar"] else "MISSED",
+                )
+                for name, over in each["over_bare"].items()
+            ]
             yield Table(
                 f"Growth of a pass from {each['from']:,} to {each['to']:,} features at the same nonzeros",
-                ("method", "growth", "over the bare pass's", "bar", ""), rows,
+                ("method", "growth", "over the bare pass's", "bar", ""),
+                rows,
                 f"The bare pass grows {_cell(each['growth'][BARE])} times. Fits hold arrays of all features: a part of "
                 "their cost does not depend on the number of rows. Learning alone is what each example adds.",
-            )  # fmt: skip
+            )
         elif each["axis"] == "threads":
             verdict = "holds" if each["faster"] >= each["bar"] else "MISSED"
             yield Table(
-                f"Five folds, 32 strengths, on {each['set']}: threads", ("threads", "clock ms"),
+                f"Five folds, 32 strengths, on {each['set']}: threads",
+                ("threads", "clock ms"),
                 [(k, _ms(taken)) for k, taken in each["wall"].items()],
                 f"{each['faster']:.2f} times faster on two threads (bar: {each['bar']}, {verdict}). "
                 f"Load {_cell(each['load'])}.",
-            )  # fmt: skip
+            )
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -273,8 +314,13 @@ def _plots(results: dict[str, Any]) -> list[str]:
         for line in problem["methods"]:
             points = sorted((each["cpu"], max(each["gap"], 1e-6)) for each in line["tried"] if each["gap"] is not None)
             if points:
-                axes.plot(*zip(*points, strict=True), "o-" if line["package"] == "sparsco" else ".--",
-                          label=line["method"], linewidth=1.0, markersize=4)  # fmt: skip
+                axes.plot(
+                    *zip(*points, strict=True),
+                    "o-" if line["package"] == "sparsco" else ".--",
+                    label=line["method"],
+                    linewidth=1.0,
+                    markersize=4,
+                )
         axes.set(xscale="log", yscale="log", xlabel="CPU seconds", ylabel="relative gap")
         axes.grid(alpha=0.3)
         if axes.lines:

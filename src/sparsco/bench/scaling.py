@@ -23,8 +23,10 @@ GROWTH = 1.3
 LEARNERS = {FOBOS: optimizers.FOBOS(), NFTRL: optimizers.NFTRL()}
 COMPARED = (BARE, FOBOS, NFTRL, DEFAULT, "sklearn sgd")
 ROWS = {True: ("rcv1-1k", "rcv1-2k"), False: ("rcv1-2k", "rcv1-20k", "rcv1-200k")}
-FEATURES = {True: ("rcv1-2kx10k", "rcv1-2kx100k"),
-            False: ("rcv1-100kx10k", "rcv1-100kx100k", "rcv1-100kx1m", "rcv1-100kx10m")}  # fmt: skip
+FEATURES = {
+    True: ("rcv1-2kx10k", "rcv1-2kx100k"),
+    False: ("rcv1-100kx10k", "rcv1-100kx100k", "rcv1-100kx1m", "rcv1-100kx10m"),
+}
 FOLD_ROWS = {True: 2_000, False: 20_000}
 FASTER = 1.6
 """The least speedup on two threads."""
@@ -57,10 +59,15 @@ def _curve(
         for number in range(rounds):
             for name in map(str, rng.permutation(list(jobs))):
                 times[name].append(store.once(name_of("scaling", place, name, number), jobs[name]))
-        points.append({
-            "set": place, "rows": len(problem.data.y), "features": problem.data.X.shape[1],
-            "nonzeros": problem.nonzeros, "cpu": {name: measure.spread(taken) for name, taken in times.items()},
-        })  # fmt: skip
+        points.append(
+            {
+                "set": place,
+                "rows": len(problem.data.y),
+                "features": problem.data.X.shape[1],
+                "nonzeros": problem.nonzeros,
+                "cpu": {name: measure.spread(taken) for name, taken in times.items()},
+            }
+        )
     return {"axis": axis, "points": points, "load": measure.load()}
 
 
@@ -75,8 +82,10 @@ def _jobs(problem: sets.Problem, names: Sequence[str]) -> dict[str, Callable[[],
         return learning(problem.data.X, problem.data.y, LAM, LEARNERS[name], Last())
 
     jobs = {}
-    for label, name, make in [*((name, name, fits) for name in names),
-                              *((f"{name}, learning alone", name, alone) for name in LEARNERS if name in names)]:
+    for label, name, make in [
+        *((name, name, fits) for name in names),
+        *((f"{name}, learning alone", name, alone) for name in LEARNERS if name in names),
+    ]:
         make(name, problem.part(WARM_ROWS))()
         jobs[label] = make(name, problem)
     return jobs
@@ -89,10 +98,13 @@ def _growth(curve: dict[str, Any]) -> dict[str, Any]:
     if BARE not in growth:
         return {"axis": "growth", "growth": growth}
     return {
-        "axis": "growth", "from": curve["points"][0]["features"], "to": curve["points"][-1]["features"],
-        "growth": growth, "over_bare": {name: each / growth[BARE] for name, each in growth.items() if name != BARE},
+        "axis": "growth",
+        "from": curve["points"][0]["features"],
+        "to": curve["points"][-1]["features"],
+        "growth": growth,
+        "over_bare": {name: each / growth[BARE] for name, each in growth.items() if name != BARE},
         "bar": GROWTH,
-    }  # fmt: skip
+    }
 
 
 def _threads(rows: int, rounds: int, store: Store, say: Callable[[str], None]) -> dict[str, Any]:
@@ -102,8 +114,10 @@ def _threads(rows: int, rounds: int, store: Store, say: Callable[[str], None]) -
     say("scaling with threads: five folds, 32 strengths")
     name = f"rcv1-{rows // 1000}k"
     data = sets.load(name)
-    model = SparseClassifierCV(SparseClassifier(optimizer="fobos", conversion="last", shuffle=False, random_state=0),
-                               alphas=LAM * np.geomspace(10.0, 0.1, 32))  # fmt: skip
+    model = SparseClassifierCV(
+        SparseClassifier(optimizer="fobos", conversion="last", shuffle=False, random_state=0),
+        alphas=LAM * np.geomspace(10.0, 0.1, 32),
+    )
     model.fit(data.X[:WARM_ROWS], data.y[:WARM_ROWS])
     times: dict[int, list[float]] = {1: [], 2: []}
     for number in range(rounds):
@@ -113,6 +127,10 @@ def _threads(rows: int, rounds: int, store: Store, say: Callable[[str], None]) -
             taken.append(measure.Taken(*store.once(name_of("threads", name, threads, number), one)).wall)
     faster = min(times[1]) / min(times[2])
     return {
-        "axis": "threads", "set": name, "wall": {str(k): measure.spread(taken) for k, taken in times.items()},
-        "faster": faster, "bar": FASTER, "load": measure.load(),
-    }  # fmt: skip
+        "axis": "threads",
+        "set": name,
+        "wall": {str(k): measure.spread(taken) for k, taken in times.items()},
+        "faster": faster,
+        "bar": FASTER,
+        "load": measure.load(),
+    }

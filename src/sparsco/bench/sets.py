@@ -119,8 +119,10 @@ def _labels(margins: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 _SHAPES: dict[str, tuple[int, int, Callable[[int, int, np.random.Generator], tuple[Any, np.ndarray]]]] = {
-    "rcv1": (47_236, 500, _rcv1), "ctr": (1_000_000, 250, _ctr), "dense": (100, 1, _dense),
-}  # fmt: skip
+    "rcv1": (47_236, 500, _rcv1),
+    "ctr": (1_000_000, 250, _ctr),
+    "dense": (100, 1, _dense),
+}
 """The usual number of features, the least number, and the generator of the rows, by shape."""
 _NAME = re.compile(rf"({'|'.join(_SHAPES)})-(\d+[km]?)(?:x(\d+[km]?))?")
 

@@ -72,8 +72,12 @@ def run(plan: Plan, store: Store, say: Say, save: Callable[[dict[str, Any]], Non
         say(f"left out: {line}")
     results: dict[str, Any] = {
         "machine": measure.machine() | {"versions": versions()},
-        "begun": measure.now(), "load_before": measure.load(), "left_out": left_out, "problems": [], "scaling": [],
-    }  # fmt: skip
+        "begun": measure.now(),
+        "load_before": measure.load(),
+        "left_out": left_out,
+        "problems": [],
+        "scaling": [],
+    }
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")  # the effect of more passes is what is measured here
         for name in plan.sets:
@@ -150,13 +154,21 @@ class _Bench:
         times = self.rounds(chosen)
         listed = [self.figures(method, explored[method.name], chosen[method.name], times) for method in there]
         return {
-            "set": data.name, "kind": self.kind, "lam": self.problem.lam, "rho": self.problem.rho,
-            "intercept": self.problem.intercept, "rows": len(data.y), "features": data.X.shape[1],
+            "set": data.name,
+            "kind": self.kind,
+            "lam": self.problem.lam,
+            "rho": self.problem.rho,
+            "intercept": self.problem.intercept,
+            "rows": len(data.y),
+            "features": data.X.shape[1],
             "nonzeros": self.problem.nonzeros,
             "optimum": {**self.optimum, "support": len(self.optimum["support"])},
-            "methods": listed, "failed": failed, "load": measure.load(),
-            "rounds": self.plan.rounds, "patience": self.plan.patience,
-        }  # fmt: skip
+            "methods": listed,
+            "failed": failed,
+            "load": measure.load(),
+            "rounds": self.plan.rounds,
+            "patience": self.plan.patience,
+        }
 
     def fit_of(self, method: Method) -> Fit:
         """Return a method's fit on the problem; before the first, all code is loaded and compiled on a few rows."""
@@ -210,8 +222,11 @@ class _Bench:
 
     def rounds(self, chosen: dict[str, dict[str, dict[str, Any]]]) -> dict[str, list[measure.Taken]]:
         """Return the times of all jobs, each once per round, in a changing order; long jobs are not repeated."""
-        jobs = {name_of(method, each["setting"]): (method, each["setting"])
-                for method, settings in chosen.items() for each in settings.values()}  # fmt: skip
+        jobs = {
+            name_of(method, each["setting"]): (method, each["setting"])
+            for method, settings in chosen.items()
+            for each in settings.values()
+        }
         times: dict[str, list[measure.Taken]] = {job: [] for job in jobs}
         rng = np.random.default_rng(0)
         for number in range(self.plan.rounds):
@@ -224,18 +239,28 @@ class _Bench:
         return times
 
     def figures(
-        self, method: Method, tried: list[dict[str, Any]], chosen: dict[str, dict[str, Any]],
+        self,
+        method: Method,
+        tried: list[dict[str, Any]],
+        chosen: dict[str, dict[str, Any]],
         times: dict[str, list[measure.Taken]],
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         """Return one line of the table."""
         out: dict[str, Any] = {
-            "method": method.name, "package": method.package, "rows": method.rows, "tried": tried, "pass": None,
+            "method": method.name,
+            "package": method.package,
+            "rows": method.rows,
+            "tried": tried,
+            "pass": None,
             "levels": {},
-        }  # fmt: skip
+        }
         for what, each in chosen.items():
             taken = times[name_of(method.name, each["setting"])]
-            found = {**each, "cpu": measure.spread([t.cpu for t in taken]),
-                     "wall": measure.spread([t.wall for t in taken])}  # fmt: skip
+            found = {
+                **each,
+                "cpu": measure.spread([t.cpu for t in taken]),
+                "wall": measure.spread([t.wall for t in taken]),
+            }
             if what == "pass":
                 nonzeros = self.problem.nonzeros
                 if method.rows:

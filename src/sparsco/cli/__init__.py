@@ -145,9 +145,10 @@ class _Version(argparse.Action):
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="sparsco", description="Exactly sparse linear models by stochastic composite optimization.",
+        prog="sparsco",
+        description="Exactly sparse linear models by stochastic composite optimization.",
         epilog="`sparsco COMMAND --help` shows a worked example.",
-    )  # fmt: skip
+    )
     parser.add_argument("--version", action=_Version, nargs=0, help="show versions and the pipeline, and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for module in (train, path, predict, evaluate, inspect, convert, compare, reproduce, datasets, bench):

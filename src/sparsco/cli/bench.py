@@ -27,21 +27,27 @@ def add(commands: argparse._SubParsersAction) -> None:
     """Add the command to the parser."""
     to = command(commands, "bench", "measure ours and other packages side by side", _EXAMPLE)
     to.add_argument("--quick", action="store_true", help="small sets, two rounds, one strength, no memory")
-    to.add_argument("--sets", nargs="+", metavar="SET",
-                    help="such as rcv1-200k, dense-200k, a9a; usual, real, all (default: usual and real)")  # fmt: skip
+    to.add_argument(
+        "--sets",
+        nargs="+",
+        metavar="SET",
+        help="such as rcv1-200k, dense-200k, a9a; usual, real, all (default: usual and real)",
+    )
     to.add_argument("--methods", nargs="+", metavar="METHOD", help="names or packages (default: all)")
     to.add_argument("--rounds", type=positive, metavar="N", help="(default: 5; quick: 2)")
     to.add_argument("--strengths", type=positive, metavar="N", help="on each set (default: 2; quick: 1)")
-    to.add_argument("--patience", type=float, metavar="X",
-                    help="give others so many times our own time (default: 10; quick: 3)")  # fmt: skip
+    to.add_argument(
+        "--patience", type=float, metavar="X", help="give others so many times our own time (default: 10; quick: 3)"
+    )
     to.add_argument("--skip", nargs="+", choices=("levels", "memory", "scaling"), default=[], help="leave parts out")
     to.add_argument("--list", action="store_true", help="name sets and methods and stop")
     to.add_argument("--json", metavar="FILE", help="write all results there; - is stdout, instead of the tables")
     to.add_argument("--markdown", metavar="FILE", help="write the tables there")
     to.add_argument("--report", metavar="FILE.html", help="write tables and plots as one HTML file")
     to.add_argument("--resume", action="store_true", help="take what an earlier run measured from disk")
-    to.add_argument("--from", dest="source", nargs="+", metavar="FILE",
-                    help="measure nothing: show together what --json wrote")  # fmt: skip
+    to.add_argument(
+        "--from", dest="source", nargs="+", metavar="FILE", help="measure nothing: show together what --json wrote"
+    )
     to.set_defaults(run=_bench)
 
 
@@ -78,12 +84,15 @@ def _bench(given: argparse.Namespace) -> int:
     else:
         named, absent = sets.names(given.sets, given.quick)
         plan = suite.Plan(
-            named, methods.chosen(given.methods),
-            given.rounds or (2 if given.quick else 5), given.strengths or (1 if given.quick else 2),
+            named,
+            methods.chosen(given.methods),
+            given.rounds or (2 if given.quick else 5),
+            given.strengths or (1 if given.quick else 2),
             given.patience or (3.0 if given.quick else 10.0),
             [part for part in suite.PARTS if part not in given.skip and (part != "memory" or not given.quick)],
-            given.quick, absent,
-        )  # fmt: skip
+            given.quick,
+            absent,
+        )
         stores = Stores(cache_folder("bench"), given.resume)
         stores.check()
         store = stores.of("bench-quick" if given.quick else "bench")
@@ -108,8 +117,9 @@ def _together(runs: list[dict[str, Any]]) -> dict[str, Any]:
         "problems": [each for run in runs for each in run["problems"]],
         "scaling": [each for run in runs for each in run["scaling"]],
         "left_out": {name: why for run in runs for name, why in run["left_out"].items() if name not in measured},
-        "ended": last["ended"], "load_after": last["load_after"],
-    }  # fmt: skip
+        "ended": last["ended"],
+        "load_after": last["load_after"],
+    }
 
 
 def _read(path: str) -> dict[str, Any]:

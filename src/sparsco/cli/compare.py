@@ -24,20 +24,28 @@ from .train import add_learning, estimator
 def add(commands: argparse._SubParsersAction) -> None:
     """Add the command to the parser."""
     to = command(
-        commands, "compare", "train several methods on the same files: one table, one plot of error against nonzeros",
+        commands,
+        "compare",
+        "train several methods on the same files: one table, one plot of error against nonzeros",
         "  sparsco compare data.svm --test test.svm --report compared.html\n"
         "  sparsco compare data.svm --methods default fobos rda --strengths 0.1 1 10\n"
         "  sparsco compare data.svm --test test.svm --features 10 30 100 --report few.html\n"
         "\nStrengths are multiples of --alpha, or of the one that is found on the first rows.\n"
         "seconds: to read the rows from a cache, to learn and to convert them; what is compiled is compiled before.\n"
         "exit code: 0 fine, 2 bad argument or input, 3 a file could not be read or written",
-    )  # fmt: skip
+    )
     to.add_argument("data", nargs="+", metavar="DATA", help="files or patterns")
     to.add_argument("--test", metavar="FILE", nargs="+", help="files to judge the models on")
     to.add_argument("--methods", nargs="+", metavar="NAME", help="(default: some usual ones)")
     to.add_argument("--strengths", nargs="+", type=float, default=[0.3, 1.0, 3.0], metavar="X")
-    to.add_argument("--features", nargs="+", type=positive, default=[], metavar="K",
-                    help="also what it costs to have at most so many features (docs/two-stage.md)")  # fmt: skip
+    to.add_argument(
+        "--features",
+        nargs="+",
+        type=positive,
+        default=[],
+        metavar="K",
+        help="also what it costs to have at most so many features (docs/two-stage.md)",
+    )
     to.add_argument("--passes", type=positive, default=1, metavar="N")
     add_order(to)
     add_learning(to)
@@ -71,11 +79,19 @@ def run(given: argparse.Namespace) -> int:
     bar = Bar("compare")
     try:
         outcomes = compare(
-            source_of(given.data), methods=given.methods or USUAL, strengths=given.strengths, test=given.test,
-            passes=given.passes, shuffle=not given.no_shuffle, features=given.features,
-            reader=reading(given) | {"cache": True}, settings=settings, classes=given.classes, model=model,
+            source_of(given.data),
+            methods=given.methods or USUAL,
+            strengths=given.strengths,
+            test=given.test,
+            passes=given.passes,
+            shuffle=not given.no_shuffle,
+            features=given.features,
+            reader=reading(given) | {"cache": True},
+            settings=settings,
+            classes=given.classes,
+            model=model,
             progress=bar.show_late(2.0),
-        )  # fmt: skip
+        )
     finally:
         bar.close()
     print(to_json([outcome._asdict() for outcome in outcomes]) if given.json else as_text(outcomes))

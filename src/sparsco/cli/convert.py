@@ -11,12 +11,14 @@ from .options import FINE, add_reading, command, reading, source_of
 def add(commands: argparse._SubParsersAction) -> None:
     """Add the command to the parser."""
     to = command(
-        commands, "convert", "write rows to a folder of binary blocks, from which training reads many times faster",
+        commands,
+        "convert",
+        "write rows to a folder of binary blocks, from which training reads many times faster",
         "  sparsco convert data.svm.gz rows\n"
         "  sparsco train rows -m model --passes 5\n"
         "\nexit code: 0 fine, 2 bad argument or input, 3 a file could not be read or written; nothing half-written\n"
         "is left",
-    )  # fmt: skip
+    )
     to.add_argument("data", nargs="+", metavar="DATA", help="files, patterns, or - for standard input")
     to.add_argument("folder", metavar="FOLDER", help="where to write it; what is there is replaced when all is written")
     to.add_argument("--quiet", action="store_true", help="no progress on stderr")

@@ -10,13 +10,15 @@ from .options import FINE, command
 def add(commands: argparse._SubParsersAction) -> None:
     """Add the command to the parser."""
     to = command(
-        commands, "datasets", "list, fetch and check the real data sets that experiments use",
+        commands,
+        "datasets",
+        "list, fetch and check the real data sets that experiments use",
         "  sparsco datasets list\n"
         "  SPARSCO_DATA=~/data sparsco datasets download mnist\n"
         "  sparsco datasets verify mnist\n"
         "\nFiles lie below the folder SPARSCO_DATA, else in the user's cache folder.\n"
         "exit code: 0 fine, 2 unknown or missing data, or contents that are not what they should be, 3 not downloaded",
-    )  # fmt: skip
+    )
     to.add_argument("action", choices=("list", "download", "verify"))
     to.add_argument("names", nargs="*", metavar="NAME", help="data sets; needed unless listing")
     to.add_argument("--to", metavar="FOLDER", help="download there instead")

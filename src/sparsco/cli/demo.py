@@ -89,9 +89,14 @@ def ours(optimizer: str, conversion: str) -> Contender:
 
     def make(data: Data, seed: int) -> Any:
         return SparseClassifier(
-            optimizer=optimizer, conversion=conversion, alpha=data.alpha, max_iter=data.passes, tol=None,
-            early_stopping=False, random_state=seed,
-        )  # fmt: skip
+            optimizer=optimizer,
+            conversion=conversion,
+            alpha=data.alpha,
+            max_iter=data.passes,
+            tol=None,
+            early_stopping=False,
+            random_state=seed,
+        )
 
     return Contender(f"{optimizer} / {conversion}", True, make)
 
@@ -101,9 +106,14 @@ def sgd(name: str, average: bool) -> Contender:
 
     def make(data: Data, seed: int) -> Any:
         return SGDClassifier(
-            loss="log_loss", penalty="l1", alpha=data.alpha, average=average, max_iter=data.passes, tol=None,
+            loss="log_loss",
+            penalty="l1",
+            alpha=data.alpha,
+            average=average,
+            max_iter=data.passes,
+            tol=None,
             random_state=seed,
-        )  # fmt: skip
+        )
 
     return Contender(name, False, make)
 
@@ -169,9 +179,14 @@ def measure(contender: Contender, data: Data) -> tuple[Result, Any]:
         supports.append(metrics.support(coef))
     first, second = supports
     result = Result(
-        contender.name, objective(models[0], data), 1.0 - models[0].score(data.X_test, data.y_test), int(first.sum()),
-        metrics.jaccard(first, second), metrics.cohen_kappa(first, second), min(seconds),
-    )  # fmt: skip
+        contender.name,
+        objective(models[0], data),
+        1.0 - models[0].score(data.X_test, data.y_test),
+        int(first.sum()),
+        metrics.jaccard(first, second),
+        metrics.cohen_kappa(first, second),
+        min(seconds),
+    )
     return result, models[0]
 
 

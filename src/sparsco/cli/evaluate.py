@@ -10,11 +10,13 @@ from .options import FINE, add_reading, command, reading, source_of, to_json
 def add(commands: argparse._SubParsersAction) -> None:
     """Add the command to the parser."""
     to = command(
-        commands, "evaluate", "judge a model on labelled rows",
+        commands,
+        "evaluate",
+        "judge a model on labelled rows",
         "  sparsco evaluate spam.model test.svm\n"
         "  sparsco evaluate spam.model test.svm --json\n"
         "\nexit code: 0 fine, 2 bad argument, model or input, 3 a file could not be read",
-    )  # fmt: skip
+    )
     to.add_argument("model", metavar="MODEL")
     to.add_argument("data", nargs="+", metavar="DATA", help="files, patterns, or - for standard input")
     to.add_argument("--json", action="store_true", help="the figures as JSON")

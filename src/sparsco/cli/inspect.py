@@ -12,12 +12,14 @@ from .options import FINE, check_writable, command, positive, to_json
 def add(commands: argparse._SubParsersAction) -> None:
     """Add the command to the parser."""
     to = command(
-        commands, "inspect", "show a model: its features by name, how it was learned, what was chosen",
+        commands,
+        "inspect",
+        "show a model: its features by name, how it was learned, what was chosen",
         "  sparsco inspect spam.model --top 30\n"
         "  sparsco inspect spam.model --html spam.html\n"
         "  sparsco inspect spam.model --json\n"
         "\nexit code: 0 fine, 2 bad argument or model, 3 a file could not be read or written",
-    )  # fmt: skip
+    )
     to.add_argument("model", metavar="MODEL")
     to.add_argument("--top", type=positive, default=20, metavar="N", help="features shown (default: 20; JSON: all)")
     to.add_argument("--json", action="store_true", help="everything as JSON")

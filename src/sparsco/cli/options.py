@@ -21,9 +21,12 @@ FINE, UNEXPECTED, BAD_INPUT, BAD_FILE, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2
 def command(commands: argparse._SubParsersAction, name: str, what: str, example: str) -> argparse.ArgumentParser:
     """Return the parser of a new command, with an example in its help."""
     return commands.add_parser(
-        name, help=what, description=what[0].upper() + what[1:] + ".", epilog="example:\n" + example,
+        name,
+        help=what,
+        description=what[0].upper() + what[1:] + ".",
+        epilog="example:\n" + example,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
 
 
 def check_outputs(cells: str | None, report: str | None) -> None:
@@ -140,8 +143,12 @@ def _checked(record: Any, field: str, value: Any) -> Any:
 
 def add_order(to: argparse.ArgumentParser) -> None:
     """Add the option that keeps rows in their order."""
-    to.add_argument("--no-shuffle", action="store_true", help="learn rows in the order of the files (default: in a "
-                    "random order where they fit into memory or are cached)")  # fmt: skip
+    to.add_argument(
+        "--no-shuffle",
+        action="store_true",
+        help="learn rows in the order of the files (default: in a "
+        "random order where they fit into memory or are cached)",
+    )
 
 
 def add_reading(to: argparse.ArgumentParser) -> None:
@@ -155,11 +162,15 @@ def add_reading(to: argparse.ArgumentParser) -> None:
     group.add_argument("--target", metavar="COLUMN", help="tables: the column to predict; none for none")
     group.add_argument("--weight", metavar="COLUMN", help="tables: weights of rows")
     group.add_argument("--tag", metavar="COLUMN", help="tables: a name for each row")
-    group.add_argument("--schema", action="append", metavar="COLUMN=KIND", default=[],
-                       help="tables: numeric, categorical or ignore")  # fmt: skip
+    group.add_argument(
+        "--schema", action="append", metavar="COLUMN=KIND", default=[], help="tables: numeric, categorical or ignore"
+    )
     group.add_argument("--missing", choices=("refuse", "zero"), help="tables: what a missing number is")
-    group.add_argument("--missing-values", metavar="A,B,...", help="csv: cells that are missing, beside empty ones "
-                       "(default: NA, N/A, NaN, null, None in columns of numbers)")  # fmt: skip
+    group.add_argument(
+        "--missing-values",
+        metavar="A,B,...",
+        help="csv: cells that are missing, beside empty ones (default: NA, N/A, NaN, null, None in columns of numbers)",
+    )
     group.add_argument("--delimiter", metavar="C", help="csv: one character")
     group.add_argument("--no-header", action="store_true", help="csv: columns are called 0, 1, 2, ...")
 

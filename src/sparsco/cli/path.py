@@ -25,18 +25,33 @@ def add(commands: argparse._SubParsersAction) -> None:
     to = command(commands, "path", "learn many strengths of the penalty in one read, and choose one", _EXAMPLE)
     to.add_argument("data", nargs="+", metavar="DATA", help="files, patterns, or - for standard input")
     to.add_argument("--n-alphas", type=positive, default=32, metavar="N", help="how many (default: 32)")
-    to.add_argument("--alpha-min-ratio", type=float, default=1e-3, metavar="R",
-                    help="of the smallest strength to the largest (default: 0.001)")  # fmt: skip
+    to.add_argument(
+        "--alpha-min-ratio",
+        type=float,
+        default=1e-3,
+        metavar="R",
+        help="of the smallest strength to the largest (default: 0.001)",
+    )
     to.add_argument("--alphas", type=_numbers, metavar="X,Y,...", help="the strengths themselves")
-    to.add_argument("--choose", type=_rule, default="min", metavar="RULE",
-                    help="min, 1-se, or at most how many features (default: min)")  # fmt: skip
-    to.add_argument("--hold-out", type=float, metavar="SHARE",
-                    help="judge on rows held out (default: on some rows before they are learned; "
-                    "with --polish a fifth, at most 20,000, is held out)")  # fmt: skip
+    to.add_argument(
+        "--choose",
+        type=_rule,
+        default="min",
+        metavar="RULE",
+        help="min, 1-se, or at most how many features (default: min)",
+    )
+    to.add_argument(
+        "--hold-out",
+        type=float,
+        metavar="SHARE",
+        help="judge on rows held out (default: on some rows before they are learned; "
+        "with --polish a fifth, at most 20,000, is held out)",
+    )
     to.add_argument("--passes", type=positive, default=1, metavar="N", help="over the data (default: 1)")
     add_order(to)
-    to.add_argument("--float32", action="store_true",
-                    help="twice as fast, with --conversion last: five digits in place of fifteen")  # fmt: skip
+    to.add_argument(
+        "--float32", action="store_true", help="twice as fast, with --conversion last: five digits in place of fifteen"
+    )
     to.add_argument("-m", "--model", metavar="FILE", help="where to write the model that is chosen")
     to.add_argument("--report", metavar="FILE.html", help="write table and plots as one HTML file")
     to.add_argument("--json", action="store_true", help="the table as JSON")
@@ -62,11 +77,16 @@ def _path(given: argparse.Namespace) -> int:
     own["validation"] = judged if given.hold_out is None else given.hold_out
     own["dtype"] = "float32" if given.float32 else "float64"
     trained = paths.train_path(
-        given.data[0] if len(given.data) == 1 else given.data, model, path=own, passes=given.passes,
+        given.data[0] if len(given.data) == 1 else given.data,
+        model,
+        path=own,
+        passes=given.passes,
         shuffle=not given.no_shuffle,
-        reader=reader | ({"cache": True} if again and "-" not in given.data else {}), classes=given.classes,
-        settings=settings, live=Live(not given.quiet),
-    )  # fmt: skip
+        reader=reader | ({"cache": True} if again and "-" not in given.data else {}),
+        classes=given.classes,
+        settings=settings,
+        live=Live(not given.quiet),
+    )
     found = trained.model.path_
     if isinstance(given.choose, str) and not found.is_judged:
         print(to_json({"path": found.table(), "notes": trained.notes}) if given.json else paths.as_text(found, None))
@@ -79,9 +99,12 @@ def _path(given: argparse.Namespace) -> int:
     print(to_json(table) if given.json else paths.as_text(found, chosen))
     if given.model:
         model_files.save(
-            found.model(chosen), given.model, names=trained.stream.names, by_name=by_name(trained.stream),
+            found.model(chosen),
+            given.model,
+            names=trained.stream.names,
+            by_name=by_name(trained.stream),
             extra={"reader": reader_of(trained.stream, reader)},
-        )  # fmt: skip
+        )
         print(f"model: {given.model}", file=sys.stderr)
     if given.report:
         page = paths.write_page(given.report, found, chosen, trained.stream.names)

@@ -12,14 +12,16 @@ from .options import FINE, UNEXPECTED, check_outputs, command, positive
 def add(commands: argparse._SubParsersAction) -> None:
     """Add the command to the parser."""
     to = command(
-        commands, "reproduce", "rerun tables and figures of the papers and compare them cell by cell",
+        commands,
+        "reproduce",
+        "rerun tables and figures of the papers and compare them cell by cell",
         "  sparsco reproduce --list\n"
         "  sparsco reproduce aaai-table-1 --trials 40 --report table.html\n"
         "  sparsco reproduce all --quick\n"
         "\nexit code: 0 all cells agree or differ for a reason that is given, 1 one differs for none, 2 bad argument\n"
         "or missing data, 3 a file could not be written, 4 a computation failed, 130 interrupted (what was\n"
         "finished is kept for --resume)",
-    )  # fmt: skip
+    )
     to.add_argument("keys", nargs="*", metavar="KEY", help="tables and figures, a paper's name, or all")
     to.add_argument("--list", action="store_true", help="name all keys and stop")
     to.add_argument("--quick", action="store_true", help="shorter streams and two trials; no cell is judged")

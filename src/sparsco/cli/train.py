@@ -28,9 +28,26 @@ from .options import (
 )
 
 _LEARNING = (
-    "task", "loss", "penalty", "alpha", "l1_ratio", "l1", "l2", "optimizer", "conversion", "step_size", "preset",
-    "budget", "target_excess_risk", "storage", "classes", "class_weight", "no_intercept", "seed", "polish",
-)  # fmt: skip
+    "task",
+    "loss",
+    "penalty",
+    "alpha",
+    "l1_ratio",
+    "l1",
+    "l2",
+    "optimizer",
+    "conversion",
+    "step_size",
+    "preset",
+    "budget",
+    "target_excess_risk",
+    "storage",
+    "classes",
+    "class_weight",
+    "no_intercept",
+    "seed",
+    "polish",
+)
 """The options that a model under way has already decided."""
 
 _EXAMPLE = """  sparsco train data.svm                              chooses what is left open, and says what
@@ -53,20 +70,33 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument("-m", "--model", metavar="FILE", help="where to write it (default: DATA's name with .model)")
     to.add_argument("--test", metavar="FILE", nargs="+", help="files to judge the model on at the end")
     add_learning(to)
-    to.add_argument("--passes", type=positive, metavar="N",
-                    help="over the data (default: 1, with --dask more where files are small); several are read from a "
-                    "cache")  # fmt: skip
+    to.add_argument(
+        "--passes",
+        type=positive,
+        metavar="N",
+        help="over the data (default: 1, with --dask more where files are small); several are read from a cache",
+    )
     add_order(to)
     to.add_argument("--no-cache", action="store_true", help="do not keep the rows for later passes")
     to.add_argument("--update", metavar="MODEL", help="go on with this model, saved with --save-state")
     to.add_argument("--save-state", action="store_true", help="keep all that --update needs in the model file")
-    to.add_argument("--checkpoint-every", type=_interval, metavar="N|TIME",
-                    help="rows, or a time such as 30s, 10m, 2h; 0 for never (default: 60s)")  # fmt: skip
-    to.add_argument("--resume", action="store_true", help="go on from the checkpoint of a run that was cut off; "
-                    "without one, begin anew")  # fmt: skip
+    to.add_argument(
+        "--checkpoint-every",
+        type=_interval,
+        metavar="N|TIME",
+        help="rows, or a time such as 30s, 10m, 2h; 0 for never (default: 60s)",
+    )
+    to.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on from the checkpoint of a run that was cut off; without one, begin anew",
+    )
     to.add_argument("--restart", action="store_true", help="begin anew although there is such a checkpoint")
-    to.add_argument("--dask", metavar="ADDRESS|local:N", help="learn on the workers of a Dask cluster, each file a "
-                    "partition, or by N processes of this machine")  # fmt: skip
+    to.add_argument(
+        "--dask",
+        metavar="ADDRESS|local:N",
+        help="learn on the workers of a Dask cluster, each file a partition, or by N processes of this machine",
+    )
     add_reading(to)
     to.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
     to.add_argument("--quiet", action="store_true", help="no progress on stderr")
@@ -92,12 +122,27 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
         to.set_defaults(budget=None, target_excess_risk=None)
     else:
         group.add_argument("--budget", type=positive, metavar="K", help="at most so many features, learned anew")
-        group.add_argument("--target-excess-risk", type=float, nargs=2, metavar=("EPS", "DELTA"),
-                           help="as few features as lose at most EPS, with probability 1 - DELTA")  # fmt: skip
-    group.add_argument("--polish", type=float, nargs="?", const=True, default=False, metavar="TOL",
-                       help="go on to the exact optimum, to this share of the L1 weight (default: 1e-4)")  # fmt: skip
-    group.add_argument("--storage", choices=("all", "seen"), help="room for all columns, or for those that occur "
-                       "(default: all; with --hash-bits 20 or more seen)")  # fmt: skip
+        group.add_argument(
+            "--target-excess-risk",
+            type=float,
+            nargs=2,
+            metavar=("EPS", "DELTA"),
+            help="as few features as lose at most EPS, with probability 1 - DELTA",
+        )
+    group.add_argument(
+        "--polish",
+        type=float,
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="TOL",
+        help="go on to the exact optimum, to this share of the L1 weight (default: 1e-4)",
+    )
+    group.add_argument(
+        "--storage",
+        choices=("all", "seen"),
+        help="room for all columns, or for those that occur (default: all; with --hash-bits 20 or more seen)",
+    )
     group.add_argument("--classes", type=_labels, metavar="A,B,...", help="all labels there are, or any")
     group.add_argument("--class-weight", type=_class_weight, metavar="LABEL=W,...", help="weights of rows by label")
     group.add_argument("--no-intercept", action="store_true")
@@ -151,8 +196,9 @@ def _train(given: argparse.Namespace) -> int:
     from ..streams import open_stream
     from ..training import model_files
     from ..training.checkpoints import ResumeError
+    from ..training.results import StoppedError
     from ..training.scoring import read_alike
-    from ..training.train import StoppedError, train
+    from ..training.train import train
     from ..util.progress import Live
 
     source = given.data[0] if len(given.data) == 1 else given.data
@@ -173,8 +219,10 @@ def _train(given: argparse.Namespace) -> int:
     if ((given.passes or 1) > 1 or given.polish) and not given.no_cache and source != "-":
         reader["cache"] = True
     if given.test:  # a wrong name raises its error now
-        open_stream(given.test if len(given.test) > 1 else given.test[0],
-                    **{name: option for name, option in reader.items() if name != "cache"})  # fmt: skip
+        open_stream(
+            given.test if len(given.test) > 1 else given.test[0],
+            **{name: option for name, option in reader.items() if name != "cache"},
+        )
     if given.dask is not None:
         with stopping() as asked:
             try:
@@ -188,10 +236,20 @@ def _train(given: argparse.Namespace) -> int:
     with stopping(awaits_input="-" in given.data) as asked:
         try:
             trained = train(
-                source, model, passes=given.passes or 1, shuffle=not given.no_shuffle, reader=reader, names=names,
-                classes=given.classes, settings=settings, resume=given.resume, live=live,
-                checkpoints=checkpoints if is_kept else None, stop=lambda: bool(asked), named=named,
-            )  # fmt: skip
+                source,
+                model,
+                passes=given.passes or 1,
+                shuffle=not given.no_shuffle,
+                reader=reader,
+                names=names,
+                classes=given.classes,
+                settings=settings,
+                resume=given.resume,
+                live=live,
+                checkpoints=checkpoints if is_kept else None,
+                stop=lambda: bool(asked),
+                named=named,
+            )
         except StoppedError as stopped:
             live.close()
             kept = f"{checkpoints.path} is kept, --resume goes on" if checkpoints.exist() else "nothing was kept"
@@ -225,11 +283,18 @@ def _on_dask(
 ) -> Any:
     """Return the model that Dask workers learn, with each file as a partition."""
     from ..distributed.fitting import train
-    from ..training.train import Trained
+    from ..training.results import Trained
 
     with_it = (
-        "update", "save_state", "checkpoint_every", "resume", "restart", "polish", "no_shuffle", "no_cache",
-    )  # fmt: skip
+        "update",
+        "save_state",
+        "checkpoint_every",
+        "resume",
+        "restart",
+        "polish",
+        "no_shuffle",
+        "no_cache",
+    )
     not_there = [f"--{name.replace('_', '-')}" for name in with_it if getattr(given, name)]
     not_there += ["--classes any"] if isinstance(given.classes, str) else []
     if not_there:
@@ -246,9 +311,17 @@ def _on_dask(
         with warnings.catch_warnings():
             warnings.showwarning = say
             found = train(
-                model, given.data, given.dask, reader=reader, classes=given.classes, passes=given.passes,
-                settings=settings, progress=False if given.quiet else None, name_hashed=True, stop=stop,
-            )  # fmt: skip
+                model,
+                given.data,
+                given.dask,
+                reader=reader,
+                classes=given.classes,
+                passes=given.passes,
+                settings=settings,
+                progress=False if given.quiet else None,
+                name_hashed=True,
+                stop=stop,
+            )
     except ImportError as error:
         raise ValueError(str(error)) from error
     rounds = found.model.report_["distributed"]["rounds"]
@@ -277,9 +350,13 @@ def _finished(
 
     def save() -> None:
         model_files.save(
-            trained.model, path, training=given.save_state, names=trained.stream.names,
-            by_name=by_name(trained.stream), extra=extra,
-        )  # fmt: skip
+            trained.model,
+            path,
+            training=given.save_state,
+            names=trained.stream.names,
+            by_name=by_name(trained.stream),
+            extra=extra,
+        )
 
     save()
     written()

@@ -27,6 +27,19 @@ CONVERSIONS = {
 """The conversion for each name that an estimator accepts."""
 
 __all__ = [
-    "CONVERSIONS", "Answer", "Average", "AverageSL", "Last", "LastEpoch", "LastSL", "OCMDI", "OptimalSL",
-    "RandomIterate", "SCMDI", "Sparsify", "Suffix", "Threshold", "TopK",
-]  # fmt: skip
+    "CONVERSIONS",
+    "Answer",
+    "Average",
+    "AverageSL",
+    "Last",
+    "LastEpoch",
+    "LastSL",
+    "OCMDI",
+    "OptimalSL",
+    "RandomIterate",
+    "SCMDI",
+    "Sparsify",
+    "Suffix",
+    "Threshold",
+    "TopK",
+]

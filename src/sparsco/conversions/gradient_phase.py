@@ -52,9 +52,14 @@ class FixedPoint:
     def means(self) -> Means:
         m, n = self.m, max(self.n, 1)
         return Means(
-            self.w[:, :m].copy(), self.b[:m].copy(), self.G[:, :m] / n, self.bias[0, :m] / n,
-            self.H[:, :m] / n, self.bias[1, :m] / n, self.n,
-        )  # fmt: skip
+            self.w[:, :m].copy(),
+            self.b[:m].copy(),
+            self.G[:, :m] / n,
+            self.bias[0, :m] / n,
+            self.H[:, :m] / n,
+            self.bias[1, :m] / n,
+            self.n,
+        )
 
 
 @kernel

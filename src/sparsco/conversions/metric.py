@@ -150,9 +150,7 @@ def _in_columns(rows: SampleRows, place: np.ndarray) -> SampleRows:
     return rows._replace(indptr=indptr, indices=indices, data=data)
 
 
-def _chosen(
-    evidence: Evidence, loss: Any, penalty: Any, sample: Sample, fit_intercept: bool, local: _Local
-) -> Choice:
+def _chosen(evidence: Evidence, loss: Any, penalty: Any, sample: Sample, fit_intercept: bool, local: _Local) -> Choice:
     """Return the guard's choice in columns that have been restricted already."""
     e, args = evidence, (evidence, loss, penalty, sample, fit_intercept)
     models, objectives = {"last": (e.w_last, e.b_last)}, {}
@@ -281,9 +279,7 @@ def scalar(
     return shrunk(e, reg, M, 2.0 * h.sum(), fit_intercept)
 
 
-def diagonal(
-    evidence: Evidence, penalty: Any, fit_intercept: bool, factor: float = 1.0
-) -> tuple[np.ndarray, float]:
+def diagonal(evidence: Evidence, penalty: Any, fit_intercept: bool, factor: float = 1.0) -> tuple[np.ndarray, float]:
     """Return the diagonal candidate S(w_bar - g / M, lam pen / M) with M = (2 H + rho) times ``factor``."""
     e = evidence
     return shrunk(e, penalty, factor * (2.0 * e.H + penalty.rho), factor * 2.0 * e.Hb, fit_intercept)
@@ -367,9 +363,15 @@ def _subproblem(e: Evidence, reg: Any, sample: Sample, local: _Local) -> _Subpro
 
 
 def _minimum_of_model(
-    problem: _Subproblem, R: SampleRows, loss: Any, p: np.ndarray, w: np.ndarray, damping: float, fit_intercept: bool,
+    problem: _Subproblem,
+    R: SampleRows,
+    loss: Any,
+    p: np.ndarray,
+    w: np.ndarray,
+    damping: float,
+    fit_intercept: bool,
     rough: bool,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Return the result of one prox-Newton step: the minimum of the problem's quadratic model at w, with margins p.
 
     The curvature of the loss is multiplied by ``damping``.

@@ -115,7 +115,11 @@ class Reservoir:
         self._fresh = 0  # cost of the rows stored since the limits were last computed
 
     def offer(
-        self, starts: np.ndarray, stops: np.ndarray, indices: np.ndarray, data: np.ndarray,
+        self,
+        starts: np.ndarray,
+        stops: np.ndarray,
+        indices: np.ndarray,
+        data: np.ndarray,
         lanes_of: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     ) -> None:
         """Add the next rows, row i at ``indices[starts[i]:stops[i]]``; rows that are kept are copied.
@@ -208,8 +212,12 @@ class Reservoir:
         table = _Table(*(column[: self._rows].copy() for column in self._table))
         table = table._replace(start=rows.indptr[:-1].copy())
         return self.__dict__ | {
-            "_table": table, "_indices": rows.indices, "_data": rows.data, "_used": len(rows.data), "_shared": False,
-        }  # fmt: skip
+            "_table": table,
+            "_indices": rows.indices,
+            "_data": rows.data,
+            "_used": len(rows.data),
+            "_shared": False,
+        }
 
     def _split(
         self, first: np.ndarray, second: np.ndarray, length: np.ndarray
@@ -219,9 +227,7 @@ class Reservoir:
         in_r, limit_r = _prefix(first, np.arange(n), self._limits[0], cost, self.max_nonzeros, n)
         rest = np.ones(n, bool)
         rest[in_r] = False
-        in_v, limit_v = _prefix(
-            second, np.flatnonzero(rest), self._limits[1], cost, self.max_nonzeros, self.max_guard
-        )
+        in_v, limit_v = _prefix(second, np.flatnonzero(rest), self._limits[1], cost, self.max_nonzeros, self.max_guard)
         return in_r, in_v, (limit_r, limit_v)
 
     def _tighten(self, first: np.ndarray, second: np.ndarray, length: np.ndarray) -> np.ndarray:

@@ -146,7 +146,9 @@ def _kept(run: Any) -> Answer:
     block = run.block
     w = run.optimizer.kept(run.problem, run.state, block)[: run.d, None]
     report = {
-        "iterate": block.iterate, "difference": float(block.number[3]), "threshold": float(block.number[1]),
+        "iterate": block.iterate,
+        "difference": float(block.number[3]),
+        "threshold": float(block.number[1]),
         "differences": _differences(run),
-    }  # fmt: skip
+    }
     return Answer(w, np.array([block.number[2]]), report)

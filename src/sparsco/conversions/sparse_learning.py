@@ -216,10 +216,18 @@ def map_to_sparse(conversion: Any, run: Any, means: Any, w: np.ndarray, b: np.nd
     out_w, out_b, chosen = np.zeros_like(w), b.copy(), []
     for q in range(problem.m):
         evidence = metric.Evidence(
-            last[0][:, q], last[1][q], w[:, q], b[q], means.g[:, q] + rho * (means.w[:, q] - w[:, q]), means.gb[q],
-            None if means.H is None else means.H[:, q], 0.0 if means.H is None else means.Hb[q],
-            means.n, run.t, run.pilot.L_mean,
-        )  # fmt: skip
+            last[0][:, q],
+            last[1][q],
+            w[:, q],
+            b[q],
+            means.g[:, q] + rho * (means.w[:, q] - w[:, q]),
+            means.gb[q],
+            None if means.H is None else means.H[:, q],
+            0.0 if means.H is None else means.Hb[q],
+            means.n,
+            run.t,
+            run.pilot.L_mean,
+        )
         own = problem._replace(penalty=problem.penalty_of(q), lams=None)
         choice = _choice(conversion, own, evidence, sample and sample.lane(q), factor)
         out_w[:, q], out_b[q] = choice.w, choice.b

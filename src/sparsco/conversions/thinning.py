@@ -307,7 +307,11 @@ def _minimum(start: np.ndarray, model: Models, rows: Examples, ridge: float, end
     open_ended = np.full(start.shape[1], np.inf)
     limits = np.array([np.vstack([ends[0], -open_ended]).ravel(), np.vstack([ends[1], open_ended]).ravel()])
     found = minimize(
-        objective, start.ravel(), jac=True, method="L-BFGS-B", bounds=None if np.isinf(limits).all() else limits.T,
+        objective,
+        start.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=None if np.isinf(limits).all() else limits.T,
         options={"maxiter": 200, "maxcor": 20},
-    )  # fmt: skip
+    )
     return found.x.reshape(start.shape)

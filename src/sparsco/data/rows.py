@@ -254,9 +254,13 @@ def squared_norms(indptr, data, order):
 
 
 def margins(
-    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, w: np.ndarray, b: np.ndarray,
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    data: np.ndarray,
+    w: np.ndarray,
+    b: np.ndarray,
     order: np.ndarray | None = None,
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Return <w, x_i> + b for the rows in ``order``, or all rows, and the models of b (m,).
 
     The models are the first columns of w.

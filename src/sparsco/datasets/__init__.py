@@ -20,6 +20,17 @@ from .registry import (
 )
 
 __all__ = [
-    "REGISTRY", "Dataset", "DownloadError", "File", "MissingDataError", "download", "find", "folders", "listing",
-    "load", "mnist_pair", "two_digits", "verify",
-]  # fmt: skip
+    "REGISTRY",
+    "Dataset",
+    "DownloadError",
+    "File",
+    "MissingDataError",
+    "download",
+    "find",
+    "folders",
+    "listing",
+    "load",
+    "mnist_pair",
+    "two_digits",
+    "verify",
+]

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ..training.train import StoppedError
+from ..training.results import StoppedError
 from ..util.notices import warn
 from ..util.threads import Pool, Threads
 
@@ -54,9 +54,14 @@ class Here(Threads):
     """The reference executor: everything runs in this process, on the threads of the estimator's ``n_jobs``."""
 
     def reduce(
-        self, name: str, function: Callable[..., Any], items: Sequence[tuple], *shared: Any, merge: Merge,
+        self,
+        name: str,
+        function: Callable[..., Any],
+        items: Sequence[tuple],
+        *shared: Any,
+        merge: Merge,
         seen: Seen | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Return the results of ``map``, merged into one."""
         done = itertools.count(1)
 
@@ -101,10 +106,16 @@ class OnDask(Pool):
         return self._surely(once)
 
     def reduce(
-        self, name: str, function: Callable[..., Any], items: Sequence[tuple], *shared: Any, merge: Merge,
+        self,
+        name: str,
+        function: Callable[..., Any],
+        items: Sequence[tuple],
+        *shared: Any,
+        merge: Merge,
         seen: Seen | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Return the results of ``map``, merged into one on the workers."""
+
         def once() -> Any:
             leaves = self._leaves(name, function, items, shared)
             merges = functools.partial(self._submit, f"{name}-merge", merge, priority=1)  # soon, to free memory
@@ -118,9 +129,7 @@ class OnDask(Pool):
         columns = [*map(list, zip(*items, strict=True)), *([each] * len(items) for each in shared)]
         return self._submit(name, function, *columns)
 
-    def _submit(
-        self, name: str, function: Callable[..., Any], *arguments: list[Any], priority: int = 0
-    ) -> list[Any]:
+    def _submit(self, name: str, function: Callable[..., Any], *arguments: list[Any], priority: int = 0) -> list[Any]:
         """Submit a task for each place in the lists of arguments, in one message, and return the futures."""
         import dask
         from distributed import Future
@@ -128,9 +137,7 @@ class OnDask(Pool):
         packed = [[each if isinstance(each, Future) else Packed(pickled(each)) for each in part] for part in arguments]
         keys = [f"{name}-{uuid.uuid4().hex}" for _ in arguments[0]]
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            return self.client.map(
-                _call, [function] * len(keys), *packed, key=keys, pure=False, priority=priority
-            )  # fmt: skip
+            return self.client.map(_call, [function] * len(keys), *packed, key=keys, pure=False, priority=priority)
 
     def _await(self, futures: list[Any], look: Callable[[], None] = lambda: None) -> None:
         """Wait until all futures are done, and call ``look`` now and then.
@@ -224,9 +231,7 @@ def pickled(what: Any) -> bytes:
 
 
 @contextmanager
-def executor(
-    client: Any = None, stop: Callable[[], bool] = bool, n_jobs: int | None = None
-) -> Iterator[Here | OnDask]:
+def executor(client: Any = None, stop: Callable[[], bool] = bool, n_jobs: int | None = None) -> Iterator[Here | OnDask]:
     """Yield the executor for ``client``.
 
     ``client`` is a Dask client, the address of a scheduler, or "local:4" for four processes on this machine, which last

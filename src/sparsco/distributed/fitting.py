@@ -102,10 +102,17 @@ def hashed_names(partition: Partition, columns: set[int]) -> dict[int, str]:
 
 
 def fit(
-    estimator: Any, data: Any, client: Any = None, *, reader: Mapping[str, Any] | None = None,
-    partitions: int | None = None, classes: Any = None, passes: int | None = None, round_rows: int | None = None,
+    estimator: Any,
+    data: Any,
+    client: Any = None,
+    *,
+    reader: Mapping[str, Any] | None = None,
+    partitions: int | None = None,
+    classes: Any = None,
+    passes: int | None = None,
+    round_rows: int | None = None,
     progress: bool | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Fit an estimator to data in partitions, and return it.
 
     Parameters
@@ -145,17 +152,33 @@ def fit(
         If an argument would have no effect for this estimator, or if the data or a parameter is not valid.
     """
     return train(
-        estimator, data, client, reader=reader, partitions=partitions, classes=classes, passes=passes,
-        round_rows=round_rows, progress=progress,
-    ).model  # fmt: skip
+        estimator,
+        data,
+        client,
+        reader=reader,
+        partitions=partitions,
+        classes=classes,
+        passes=passes,
+        round_rows=round_rows,
+        progress=progress,
+    ).model
 
 
 def train(
-    estimator: Any, data: Any, client: Any = None, *, reader: Mapping[str, Any] | None = None,
-    partitions: int | None = None, classes: Any = None, passes: int | None = None, round_rows: int | None = None,
-    settings: Mapping[str, Any] | None = None, progress: bool | None = None, name_hashed: bool = False,
+    estimator: Any,
+    data: Any,
+    client: Any = None,
+    *,
+    reader: Mapping[str, Any] | None = None,
+    partitions: int | None = None,
+    classes: Any = None,
+    passes: int | None = None,
+    round_rows: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
+    name_hashed: bool = False,
     stop: Callable[[], bool] = bool,
-) -> Fitted:  # fmt: skip
+) -> Fitted:
     """Fit an estimator as :func:`fit` does, and return the model with the facts of the fit.
 
     Without an estimator the labels decide, and ``settings`` are its parameters.  ``name_hashed`` finds the names of
@@ -279,9 +302,16 @@ def _kind_of(estimator: Any) -> str:
 
 
 def _fit_mixed(
-    model: Any, decided: Training, part: Part, parts: list[Partition], options: Mapping[str, Any],
-    pool: Here | OnDask, passes: int | None, round_rows: int | None, progress: bool | None,
-) -> int:  # fmt: skip
+    model: Any,
+    decided: Training,
+    part: Part,
+    parts: list[Partition],
+    options: Mapping[str, Any],
+    pool: Here | OnDask,
+    passes: int | None,
+    round_rows: int | None,
+    progress: bool | None,
+) -> int:
     """Run both phases over all partitions, and return the number of rows."""
     _check(model, passes)
     with unchanged_on_error(model):

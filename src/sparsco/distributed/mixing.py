@@ -20,13 +20,12 @@ from ..conversions.averaging import Answer, Average, Last, Suffix
 from ..conversions.gradient_phase import FixedPoint
 from ..conversions.reservoir import Reservoir
 from ..conversions.sparse_learning import AverageSL, LastSL, OptimalSL, map_to_sparse
-from ..data.rows import Matrix
 from ..engine.run import Run
-from ..estimators.tasks import places_among
 from ..parts.compatibility import partitions_reason, refuse
 from ..problem.state import Means, Rows
-from ..training.parts import Part, labels
+from ..training.parts import Part
 from .executors import Here, OnDask
+from .messages import Job, Message, Update, merged
 from .partitions import Partition, Place
 from .sparse import Sparse
 
@@ -40,97 +39,6 @@ By default small partitions are read again until they have made that number of s
 mean of the states has made as many steps as one partition.
 """
 _SPARSE_LEARNING = (OptimalSL, AverageSL, LastSL)
-
-
-@dataclass(frozen=True)
-class Job:
-    """The problem to learn: runs without a state, and the estimator that encodes labels."""
-
-    shell: Any
-    runs: tuple[Run, ...]
-    names: Mapping[str, Any]
-    """The options that fix the column of each name of a feature for a reader."""
-
-    def rows(self, part: Part, where: str, row: int) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray]:
-        """Return rows in the form that runs take: matrix, codes, weights, and the numbers of the rows with a weight."""
-        y = part.y
-        if self.shell.classifies:
-            y = labels(y)
-            if not _are_all(self.shell.classes_, y):
-                at = int(np.argmin(np.isin(y, self.shell.classes_)))
-                raise ValueError(
-                    f"{where}, row {row + at + 1} has the label {y[at : at + 1].tolist()[0]!r}, which is none of the "
-                    f"classes {self.shell.classes_.tolist()}: name all of them, classes=."
-                )
-        codes, weights = self.shell.encode_next(y, part.weights, False, None)
-        weights = np.ones(len(codes)) if weights is None else weights
-        return part.matrix, codes, weights, np.flatnonzero(weights)
-
-
-def _are_all(classes: np.ndarray, y: np.ndarray) -> bool:
-    """Return whether all labels are among the classes."""
-    try:
-        return places_among(classes, y) is not None
-    except TypeError:  # words among numbers
-        return False
-
-
-@dataclass(frozen=True)
-class Update:
-    """A change of the state of one run, times the rows behind it, and the sums of its iterates."""
-
-    rows: int
-    cells: Sparse
-    rest: np.ndarray
-    """The change of the intercepts' numbers, the optimizer's scalars and the clock."""
-    sums: Sparse
-    bias_sums: np.ndarray
-
-    def __add__(self, other: Update) -> Update:
-        return Update(
-            self.rows + other.rows, self.cells + other.cells, self.rest + other.rest, self.sums + other.sums,
-            self.bias_sums + other.bias_sums,
-        )  # fmt: skip
-
-    def mean(self) -> Update:
-        """Return the mean change, with clocks as whole numbers and without the sums of iterates."""
-        rest = self.rest / max(self.rows, 1)
-        rest[-1] = np.rint(rest[-1])
-        nothing = Sparse.of(np.zeros((0, self.sums.k)))
-        return Update(1, self.cells / max(self.rows, 1), rest, nothing, 0.0 * self.bias_sums)
-
-
-@dataclass(frozen=True)
-class Message:
-    """The result of partitions after a round: a change for each run, the places to go on from, and the bytes sent."""
-
-    updates: tuple[Update, ...]
-    places: tuple[Place | None, ...] = ()
-    rows: tuple[int, ...] = ()
-    sent: int = 0
-    nonzeros: int = 0
-    entries: int = 0
-    """The number of nonzeros of the rows that were learned."""
-
-    @property
-    def bytes(self) -> int:
-        """Return the size of the updates in bytes."""
-        return sum(u.cells.bytes + u.sums.bytes + u.rest.nbytes + u.bias_sums.nbytes for u in self.updates)
-
-    def __sizeof__(self) -> int:  # Dask uses this
-        return self.bytes
-
-
-def merged(left: Message, right: Message) -> Message:
-    """Return two messages as one; one of them had to be sent to the other."""
-    return Message(
-        tuple(a + b for a, b in zip(left.updates, right.updates, strict=True)), left.places + right.places,
-        left.rows + right.rows, left.sent + right.sent + right.bytes, left.nonzeros + right.nonzeros,
-        left.entries + right.entries,
-    )  # fmt: skip
-
-
-# ---- tasks of the workers --------------------------------------------------------------------------------------------
 
 
 def size(partition: Partition, most: int, names: Mapping[str, Any]) -> int:
@@ -276,8 +184,10 @@ def gradients(
     partition.take(Place(), np.inf, use)
     return Gradients(
         tuple(Sparse.of(np.concatenate([sums.G[:, : sums.m], sums.H[:, : sums.m]], axis=1)) for sums, _ in fixed),
-        tuple(sums.bias[:, : sums.m].copy() for sums, _ in fixed), tuple(reservoirs), counted[0],
-    )  # fmt: skip
+        tuple(sums.bias[:, : sums.m].copy() for sums, _ in fixed),
+        tuple(reservoirs),
+        counted[0],
+    )
 
 
 def summed(left: Gradients, right: Gradients) -> Gradients:
@@ -287,8 +197,9 @@ def summed(left: Gradients, right: Gradients) -> Gradients:
         tuple(a + b for a, b in zip(left.sums, right.sums, strict=True)),
         tuple(a + b for a, b in zip(left.bias, right.bias, strict=True)),
         tuple(None if a is None or b is None else a.joined(b) for a, b in pairs),
-        left.n + right.n, left.sent + right.sent + right.bytes,
-    )  # fmt: skip
+        left.n + right.n,
+        left.sent + right.sent + right.bytes,
+    )
 
 
 # ---- the coordinator -------------------------------------------------------------------------------------------------
@@ -312,9 +223,15 @@ class Mixing:
     """A run of both phases over all partitions."""
 
     def __init__(
-        self, shell: Any, runs: Sequence[Run], partitions: Sequence[Partition], names: Mapping[str, Any],
-        pool: Here | OnDask, first_rows: int | None = None, show: Callable[[str, int, int], None] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        shell: Any,
+        runs: Sequence[Run],
+        partitions: Sequence[Partition],
+        names: Mapping[str, Any],
+        pool: Here | OnDask,
+        first_rows: int | None = None,
+        show: Callable[[str, int, int], None] | None = None,
+    ) -> None:
         self.pool, self.runs, self.first_rows = pool, list(runs), first_rows
         self.conversions = [_allowed(run) for run in self.runs]
         templates = tuple(_template(run) for run in self.runs)
@@ -360,9 +277,14 @@ class Mixing:
         here = [k for k, place in enumerate(places) if place is not None]
         what, items = f"round {len(self.rounds) + 1}", [(self.held[k], places[k], size) for k in here]
         total: Message = self.pool.reduce(
-            "sparsco-learn", learn, items, self.held_job, *self.held_levels, merge=merged,
+            "sparsco-learn",
+            learn,
+            items,
+            self.held_job,
+            *self.held_levels,
+            merge=merged,
             seen=lambda done, of: self.show(what, done, of),
-        )  # fmt: skip
+        )
         for k, place, rows in zip(here, total.places, total.rows, strict=True):
             places[k], self.rows[k] = place, self.rows[k] + rows * counts
         self.entries += total.entries * counts
@@ -371,10 +293,15 @@ class Mixing:
             self.windows, self.opened = [self.windows[1], _Window()], self.learned
         self.windows[1] += _Window(learned, tuple((update.sums, update.bias_sums) for update in total.updates))
         self.learned += learned
-        self.rounds.append({
-            "rows": learned, "partitions": len(here), "nonzeros": total.nonzeros, "up": total.sent + total.bytes,
-            "down": self.fresh * len(here),
-        })  # fmt: skip
+        self.rounds.append(
+            {
+                "rows": learned,
+                "partitions": len(here),
+                "nonzeros": total.nonzeros,
+                "up": total.sent + total.bytes,
+                "down": self.fresh * len(here),
+            }
+        )
         self.fresh = self._push(Message(tuple(update.mean() for update in total.updates))) if learned else 0
         return places
 
@@ -424,18 +351,29 @@ class Mixing:
         firsts = np.cumsum([0, *self.rows[:-1]]).tolist()
         items = list(zip(self.held, firsts, strict=True))
         found: Gradients = self.pool.reduce(
-            "sparsco-gradients", gradients, items, self.held_job, held, budgets, (sum(self.rows), self.entries),
+            "sparsco-gradients",
+            gradients,
+            items,
+            self.held_job,
+            held,
+            budgets,
+            (sum(self.rows), self.entries),
             merge=summed,
             seen=lambda done, of: self.show("phase two", done, of),
-        )  # fmt: skip
+        )
         down = sum(point.w.bytes + point.b.nbytes for point in at) * len(items)
         self.second = {"rows": found.n, "up": found.sent + found.bytes, "down": down}
         return found
 
     def _answer(
-        self, run: Run, k: int, point: tuple[np.ndarray, np.ndarray], mean: tuple[np.ndarray, np.ndarray], n: int,
+        self,
+        run: Run,
+        k: int,
+        point: tuple[np.ndarray, np.ndarray],
+        mean: tuple[np.ndarray, np.ndarray],
+        n: int,
         found: Gradients | None,
-    ) -> Answer:  # fmt: skip
+    ) -> Answer:
         conversion = self.conversions[k]
         if found is not None:
             run.reservoir = found.samples[k]

@@ -164,11 +164,13 @@ def partitions_of(data: Any, reader: Mapping[str, Any] | None = None, count: int
     blocks, name = _blocks_of(data)
     return [
         Partition(
-            f"{name}, blocks {group[0]} to {group[-1]}", tuple(blocks[k] for k in group), reader,
+            f"{name}, blocks {group[0]} to {group[-1]}",
+            tuple(blocks[k] for k in group),
+            reader,
             tuple(f"{name}, block {k}" for k in group),
         )
         for group in _groups(range(len(blocks)), count)
-    ]  # fmt: skip
+    ]
 
 
 def files_in(partitions: Sequence[Partition]) -> list[dict[str, Any]]:

@@ -55,9 +55,7 @@ def fit_path(
     return found[0][1]
 
 
-def _learned(
-    path: LinearPath, classes: Any, passes: int, parts: list[Partition], names: Any
-) -> tuple[Path, int]:
+def _learned(path: LinearPath, classes: Any, passes: int, parts: list[Partition], names: Any) -> tuple[Path, int]:
     """Learn some strengths of a path; return their models and the number of rows."""
     run = Training(path, passes, False, {}, classes, {})
     run.checkpoints, run.stop, run.live, run.stream = None, bool, Live(), Together(parts, names)

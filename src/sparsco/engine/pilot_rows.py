@@ -49,9 +49,14 @@ class PilotRows(NamedTuple):
 
 
 def mean_loss(
-    loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, w: np.ndarray, b: np.ndarray,
+    loss: Any,
+    matrix: Matrix,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    w: np.ndarray,
+    b: np.ndarray,
     order: np.ndarray | None = None,
-) -> float:  # fmt: skip
+) -> float:
     """Return the mean of weight times loss over rows, or over those in ``order``, summed over models.
 
     Targets and weights are those of the rows that count, (n, m).

@@ -84,17 +84,26 @@ class Polished(NamedTuple):
 
 
 def polish(
-    rows: Rows, w: np.ndarray, b: np.ndarray, *, loss: Any, penalty: Any, lams: Any = None, intercept: bool = True,
-    tol: float = TOLERANCE, passes: int | None = None,
-) -> Polished:  # fmt: skip
+    rows: Rows,
+    w: np.ndarray,
+    b: np.ndarray,
+    *,
+    loss: Any,
+    penalty: Any,
+    lams: Any = None,
+    intercept: bool = True,
+    tol: float = TOLERANCE,
+    passes: int | None = None,
+) -> Polished:
     """Return the minimum of phi for each model, from a start w (d, m), b (m,), until violations are at most tol * lam.
 
     ``lams`` gives each model its own L1 weight.  ``passes`` bounds how often the gradient is computed; if it was too
     small, ``gaps`` exceed the tolerance.
     """
     own, passes = np.full(len(b), penalty.lam) if lams is None else np.asarray(lams, np.float64), passes or PASSES
-    models = [_Model(w[:, q].copy(), float(b[q]), loss, penalty._replace(lam=float(own[q])), intercept)
-              for q in range(len(b))]  # fmt: skip
+    models = [
+        _Model(w[:, q].copy(), float(b[q]), loss, penalty._replace(lam=float(own[q])), intercept) for q in range(len(b))
+    ]
     done, open_models = 0, models
     while open_models and done < passes:
         _look(rows, models, open_models)
@@ -130,10 +139,18 @@ def finish(run: Any, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.nd
             for matrix, y, weights in rows():
                 yield Part(matrix, *(lanes[:, some] for lanes in run.lanes_of(y, weights)))
 
-        found.append(polish(
-            parts, answer.w[:, some], answer.b[some], loss=problem.loss, penalty=problem.penalty,
-            lams=None if problem.lams is None else problem.lams[some], intercept=problem.intercept, tol=tol,
-        ))  # fmt: skip
+        found.append(
+            polish(
+                parts,
+                answer.w[:, some],
+                answer.b[some],
+                loss=problem.loss,
+                penalty=problem.penalty,
+                lams=None if problem.lams is None else problem.lams[some],
+                intercept=problem.intercept,
+                tol=tol,
+            )
+        )
     worst, passes = max(each.gaps.max() for each in found), sum(each.passes for each in found)
     if worst > tol:
         run.warn(
@@ -334,9 +351,16 @@ class _Columns:
         self.G = None
 
     def minimum(
-        self, c: np.ndarray, h: np.ndarray, q: np.ndarray, now: np.ndarray, pen: np.ndarray, rho: float, tol: float,
+        self,
+        c: np.ndarray,
+        h: np.ndarray,
+        q: np.ndarray,
+        now: np.ndarray,
+        pen: np.ndarray,
+        rho: float,
+        tol: float,
         intercept: bool,
-    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the minimum of the quadratic model, with the intercept as last feature, and the change of the margins.
 
         The model is <q, new - now> + 1/2 (new - now)^T (X^T diag(h) X + rho) (new - now) + sum_j pen_j |new_j|.

@@ -56,10 +56,21 @@ class Run:
     """Iterates that a conversion keeps: (examples, weights, intercepts)."""
 
     def __init__(
-        self, loss: Any, penalty: Any, optimizer: Any, conversion: Any = _LAST, step: Any = None, *,
-        d: int, targets: Any = None, intercept: bool = True, seed: int = 0,
-        initial: tuple[np.ndarray, np.ndarray] | None = None, lams: Any = None, single: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        loss: Any,
+        penalty: Any,
+        optimizer: Any,
+        conversion: Any = _LAST,
+        step: Any = None,
+        *,
+        d: int,
+        targets: Any = None,
+        intercept: bool = True,
+        seed: int = 0,
+        initial: tuple[np.ndarray, np.ndarray] | None = None,
+        lams: Any = None,
+        single: bool = False,
+    ) -> None:
         """Check the parts and make a run that has seen nothing.
 
         ``lams``: a strength of the L1 term for each of several copies of the models, in place of the penalty's;
@@ -100,9 +111,13 @@ class Run:
     # ---- rows in -------------------------------------------------------------------------------------------------
 
     def feed(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, order: np.ndarray | None = None,
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None = None,
+        order: np.ndarray | None = None,
         is_repeat_pass: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Learn the rows in ``order`` (all, in theirs, by default); the first 1000 are kept back as the pilot.
 
         ``is_repeat_pass`` says that these rows have been seen before: a further pass, of which nothing is sampled.
@@ -357,9 +372,16 @@ class Run:
         """Return a run for a class that first appears now: the same method and constants, nothing learned."""
         problem, (optimizer, step) = self.problem, self._asked
         run = Run(
-            problem.loss, problem.penalty, optimizer, self.rounding or self.conversion, step, d=self.d,
-            targets=targets, intercept=problem.intercept, seed=self.seed,
-        )  # fmt: skip
+            problem.loss,
+            problem.penalty,
+            optimizer,
+            self.rounding or self.conversion,
+            step,
+            d=self.d,
+            targets=targets,
+            intercept=problem.intercept,
+            seed=self.seed,
+        )
         run.late, run.told = True, self.told
         run._resolve(*self.pilot_rows[:3])
         return run
@@ -428,9 +450,12 @@ class Run:
     ) -> None:
         """Offer rows to a reservoir."""
         reservoir.offer(
-            matrix.indptr[order], matrix.indptr[order + 1], matrix.indices, matrix.data,
+            matrix.indptr[order],
+            matrix.indptr[order + 1],
+            matrix.indices,
+            matrix.data,
             lambda kept: self.lanes_of(y[order[kept]], weights[order[kept]]),
-        )  # fmt: skip
+        )
 
     def end_like(self, full: Run, seen: int) -> None:
         """Get ready to ``finish`` as ``full`` would, after so many examples."""

@@ -27,15 +27,33 @@ class LinearBase:
     _fit: FitState
 
     def __init__(
-        self, loss: Any = "squared", *, alpha: Any = "auto", l1_ratio: float = 1.0, penalty: Any = "elasticnet",
+        self,
+        loss: Any = "squared",
+        *,
+        alpha: Any = "auto",
+        l1_ratio: float = 1.0,
+        penalty: Any = "elasticnet",
         optimizer: Any = "auto",
-        conversion: Any = "auto", step_size: Any = "auto", max_iter: int = 5, tol: float | None = 1e-3,
-        n_iter_no_change: int = 1, early_stopping: bool = False, validation_fraction: float = 0.1,
-        shuffle: bool = True, random_state: Any = None, fit_intercept: bool = True,
-        feature_weights: Any = None, storage: str = "auto", preset: Any = None, budget: int | None = None,
-        target_excess_risk: tuple[float, float] | None = None, warm_start: bool = False, n_jobs: int | None = None,
-        verbose: int = 0, polish: bool | float = False,
-    ) -> None:  # fmt: skip
+        conversion: Any = "auto",
+        step_size: Any = "auto",
+        max_iter: int = 5,
+        tol: float | None = 1e-3,
+        n_iter_no_change: int = 1,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        shuffle: bool = True,
+        random_state: Any = None,
+        fit_intercept: bool = True,
+        feature_weights: Any = None,
+        storage: str = "auto",
+        preset: Any = None,
+        budget: int | None = None,
+        target_excess_risk: tuple[float, float] | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        polish: bool | float = False,
+    ) -> None:
         self.loss = loss
         self.alpha = alpha
         self.l1_ratio = l1_ratio

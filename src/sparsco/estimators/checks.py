@@ -150,9 +150,10 @@ def _lazy_is_dense(record: Any, loss: Any, reg: Any) -> None:
             answer = _learned(data, loss, reg, FOBOS(), conversion, Constant(0.05))
         gap = np.abs(answer.w[:, 0] - w).max()
         must(
-            gap <= 1e-10 * max(1.0, np.abs(w).max()), record,
+            gap <= 1e-10 * max(1.0, np.abs(w).max()),
+            record,
             f"{type(conversion).__name__} of FOBOS' lazy kernel and of the plain recursion differ by {gap:.2g}.",
-        )  # fmt: skip
+        )
 
 
 def _compiled_is_plain(record: Any, loss: Any, reg: Any) -> None:
@@ -164,9 +165,10 @@ def _compiled_is_plain(record: Any, loss: Any, reg: Any) -> None:
             slow = _learned(data, loss, reg, optimizer, Average(), step)
         gap = np.abs(fast.w - slow.w).max()
         must(
-            gap <= 1e-10 * max(1.0, np.abs(slow.w).max()), record,
+            gap <= 1e-10 * max(1.0, np.abs(slow.w).max()),
+            record,
             f"compiled, {type(optimizer).__name__} gives other weights than in plain Python, by {gap:.2g}.",
-        )  # fmt: skip
+        )
 
 
 # ---- step rules, conversions, optimizers -----------------------------------------------------------------------------
@@ -238,10 +240,11 @@ def _conversion_fields(conversion: Any) -> None:
     sums = conversion.watch(Logistic()).tracks()
     must(sums in range(4), conversion, f"watch(loss) tracks {sums} sums; it must be 0 to 3.")
     must(
-        conversion.needs_gradient_sums == (sums > 1 and not conversion.chooses_single_iterate), conversion,
+        conversion.needs_gradient_sums == (sums > 1 and not conversion.chooses_single_iterate),
+        conversion,
         f"needs_gradient_sums = {conversion.needs_gradient_sums}, and watch(loss) tracks {sums} sums, of which the "
         "second is that of gradients.",
-    )  # fmt: skip
+    )
     told = conversion.for_length(_LONG)
     must(kind_of(told) == "conversion", conversion, "for_length(n) gives no conversion.")
     run = Run(Logistic(), _REG, _optimizer_for(conversion), told, d=3)
@@ -339,9 +342,12 @@ def _mirror_map(mirror: Any) -> None:
 
 
 _OF_FORM = {
-    "absolute": _REG, "separable": NonNegative(0.05, 0.1), "grouped": RowGroup(0.05, 0.1), "l1-ball": L1Ball(1.0),
+    "absolute": _REG,
+    "separable": NonNegative(0.05, 0.1),
+    "grouped": RowGroup(0.05, 0.1),
+    "l1-ball": L1Ball(1.0),
     "whole": L2Ball(1.0),
-}  # fmt: skip
+}
 _EPOCHS = EpochGD(T1=100)
 _CHECKS: dict[str, dict[str, Callable[[Any], None]]] = {
     "loss": {

@@ -94,9 +94,10 @@ def loss_convex(loss: Any) -> None:
         k = int(np.argmin(np.diff(c)))
         must(np.isfinite(c), loss, f"its derivative is not finite somewhere between margins -12 and 12, target {y}.")
         must(
-            np.diff(c) >= -1e-12 * np.abs(c).max(), loss,
+            np.diff(c) >= -1e-12 * np.abs(c).max(),
+            loss,
             f"its derivative falls between margins {_P[k]:.4g} and {_P[k + 1]:.4g} (target {y}): it is not convex.",
-        )  # fmt: skip
+        )
 
 
 def loss_derivative(loss: Any) -> None:
@@ -110,18 +111,20 @@ def loss_derivative(loss: Any) -> None:
         wrong = (c < left - slack) | (c > right + slack)
         k = int(np.argmax(wrong))
         must(
-            ~wrong, loss,
+            ~wrong,
+            loss,
             f"at margin {_P[k]:.4g} and target {y} its derivative {c[k]:.6g} is not the slope of its value, which lies "
             f"between {left[k]:.6g} and {right[k]:.6g}.",
-        )  # fmt: skip
+        )
         if loss.conjugate is not None:
             gap = np.abs(loss.conjugate(c, at) - (c * _P - here))
             k = int(np.argmax(gap > 1e-9 * np.maximum(1.0, np.abs(here))))
             must(
-                gap <= 1e-9 * np.maximum(1.0, np.abs(here)), loss,
+                gap <= 1e-9 * np.maximum(1.0, np.abs(here)),
+                loss,
                 f"conjugate(c, y) at the slope c of margin {_P[k]:.4g} and target {y} is not c p - value(p, y), by "
                 f"{gap[k]:.2g}.",
-            )  # fmt: skip
+            )
 
 
 def loss_curvature(loss: Any) -> None:
@@ -134,10 +137,11 @@ def loss_curvature(loss: Any) -> None:
         must(not loss.curved or np.any(bend > 0.0), loss, "it says curved = True but its curvature is 0 everywhere.")
         k = int(np.argmax(bend))
         must(
-            not loss.smoothness_is_bound or np.all(bend <= loss.smoothness * (1.0 + 1e-12)), loss,
+            not loss.smoothness_is_bound or np.all(bend <= loss.smoothness * (1.0 + 1e-12)),
+            loss,
             f"its curvature is {bend[k]:.6g} at margin {_P[k]:.4g}, above its smoothness {loss.smoothness}: raise "
             "it, or declare smoothness_is_bound = False.",
-        )  # fmt: skip
+        )
         if loss.curved:
             near, far = (
                 (derivative(loss, _P + s, at) - derivative(loss, _P - s, at)) / (2.0 * s) for s in (h, 2.0 * h)
@@ -145,10 +149,11 @@ def loss_curvature(loss: Any) -> None:
             smooth = np.abs(near - far) <= 1e-5 * np.maximum(1.0, np.abs(near))
             k = int(np.argmax(np.where(smooth, np.abs(bend - near), 0.0)))
             must(
-                np.abs(bend - near)[smooth] <= 1e-4 * np.maximum(1.0, np.abs(near))[smooth], loss,
+                np.abs(bend - near)[smooth] <= 1e-4 * np.maximum(1.0, np.abs(near))[smooth],
+                loss,
                 f"at margin {_P[k]:.4g} and target {y} its curvature {bend[k]:.6g} is not the slope of its derivative, "
                 f"{near[k]:.6g}.",
-            )  # fmt: skip
+            )
 
 
 def loss_gradient(loss: Any) -> None:
@@ -167,13 +172,15 @@ def loss_gradient(loss: Any) -> None:
         slopes = np.array([(total(step) - total(-step)) / (2.0 * h) for step in steps])
         bends = np.array([(derivative(loss, p + s, y) - derivative(loss, p - s, y))[j] for j, s in enumerate(steps)])
         must(
-            np.abs(derivative(loss, p, y) - slopes) <= 1e-6, loss,
+            np.abs(derivative(loss, p, y) - slopes) <= 1e-6,
+            loss,
             f"at margins {p.round(3)} its derivatives {derivative(loss, p, y)} are not its value's slopes {slopes}.",
-        )  # fmt: skip
+        )
         must(
-            np.abs(curvature(loss, p, y) - bends / (2.0 * h)) <= 1e-6, loss,
+            np.abs(curvature(loss, p, y) - bends / (2.0 * h)) <= 1e-6,
+            loss,
             f"at margins {p.round(3)} its curvatures are not the slopes of its derivatives.",
-        )  # fmt: skip
+        )
 
 
 @kernel
@@ -197,9 +204,10 @@ def loss_compiled(loss: Any) -> None:
         with plain_python():
             slopes(loss, lanes_for(m), p, y, *slow)
         must(
-            np.abs(fast - slow) <= 1e-12 * np.maximum(1.0, np.abs(slow)), loss,
+            np.abs(fast - slow) <= 1e-12 * np.maximum(1.0, np.abs(slow)),
+            loss,
             f"compiled for {m} models at once it gives other numbers than in plain Python.",
-        )  # fmt: skip
+        )
 
 
 # ---- penalties ----------------------------------------------------------------------------------------------------
@@ -258,10 +266,11 @@ def penalty_prox(reg: Any) -> None:
                 own = 0.5 * (u - v) ** 2 + s * (float(strength(reg, point)) - 0.5 * reg.rho * u * u) / weight
                 others = 0.5 * np.square(grid - v) + np.where(np.isfinite(r), s * r / weight, np.inf)
                 must(
-                    own <= others.min() + 1e-9, reg,
+                    own <= others.min() + 1e-9,
+                    reg,
                     f"prox({v}, {s}) = {u:.6g} does not minimise (u - v)^2 / 2 + s r(u), with r as strength() has it: "
                     f"u = {grid[int(np.argmin(others))]:.4g} is better.",
-                )  # fmt: skip
+                )
 
 
 def penalty_idle(reg: Any) -> None:
@@ -272,10 +281,11 @@ def penalty_idle(reg: Any) -> None:
         for k in range(1, 12):
             steps = prox(reg, steps, s)
             must(
-                np.abs(prox(reg, v, k * s) - steps) <= 1e-12, reg,
+                np.abs(prox(reg, v, k * s) - steps) <= 1e-12,
+                reg,
                 f"{k} idle steps prox(., {s}) are not prox(., {k} x {s}): no lazy kernel can use it; give it a "
                 "prox_all instead, and choose a mini-batch optimizer.",
-            )  # fmt: skip
+            )
 
 
 def penalty_falls(reg: Any) -> None:
@@ -285,10 +295,11 @@ def penalty_falls(reg: Any) -> None:
         expected = np.maximum(np.abs(v) - s * falls(reg, v), 0.0)
         k = int(np.argmax(np.abs(np.abs(prox(reg, v, s)) - expected)))
         must(
-            np.abs(np.abs(prox(reg, v, s)) - expected) <= 1e-12, reg,
+            np.abs(np.abs(prox(reg, v, s)) - expected) <= 1e-12,
+            reg,
             f"prox({v[k]:.4g}, {s}) = {prox(reg, v, s)[k]:.6g} should have the size max(|v| - s falls(v), 0), which is "
             f"{expected[k]:.6g}: give its class falls(penalty, v), 1 where it is not there.",
-        )  # fmt: skip
+        )
 
 
 def whole_prox(reg: Any) -> None:
@@ -304,6 +315,7 @@ def whole_prox(reg: Any) -> None:
 
         others = [prox_all(reg, best + h * rng.normal(size=V.shape), 0.0) for h in (1e-4, 1e-2, 1.0) for _ in range(20)]
         must(
-            [total(best) <= total(other) + 1e-9 for other in [*others, 0.9 * best, 0.0 * best]], reg,
+            [total(best) <= total(other) + 1e-9 for other in [*others, 0.9 * best, 0.0 * best]],
+            reg,
             f"prox_all(V, {s}) does not minimise ||U - V||^2 / 2 + s r(U), with r as strength() has it.",
-        )  # fmt: skip
+        )

@@ -23,9 +23,20 @@ from ..util.threads import Threads
 from .converted import Solved, solve
 
 FIXED = (
-    "loss", "alpha", "l1_ratio", "penalty", "optimizer", "conversion", "step_size", "fit_intercept", "feature_weights",
-    "storage", "preset", "budget", "target_excess_risk",
-)  # fmt: skip
+    "loss",
+    "alpha",
+    "l1_ratio",
+    "penalty",
+    "optimizer",
+    "conversion",
+    "step_size",
+    "fit_intercept",
+    "feature_weights",
+    "storage",
+    "preset",
+    "budget",
+    "target_excess_risk",
+)
 """The parameters that cannot change while a stream is under way."""
 NOT_CONVERTED = "not converted yet"
 
@@ -168,9 +179,14 @@ class FitState(LifeCycle):
         return [name for name in FIXED if _fingerprint(getattr(estimator, name)) != self.settings[name]]
 
     def feed(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, is_repeat_pass: bool,
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        order: np.ndarray,
+        is_repeat_pass: bool,
         n_jobs: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Learn rows, whose columns are slots, in an order; ``is_repeat_pass`` is True for a further pass."""
         weights = np.ones(len(matrix)) if weights is None else weights
         self.model = None

@@ -145,8 +145,17 @@ def kaczmarz(
     if largest == 0.0:
         raise ValueError("all rows of A that were looked at are zero: there is nothing to solve.")
     size = Constant(1e300, cap=True) if step == "row" else Constant(float(step) / largest, cap=False)
-    run = Run(Squared(), L1(0.0), MirrorDescent(mirror), record, size, d=d, intercept=False, seed=seed,
-              initial=None if start is None else (_vector(start, d), np.zeros(1)))  # fmt: skip
+    run = Run(
+        Squared(),
+        L1(0.0),
+        MirrorDescent(mirror),
+        record,
+        size,
+        d=d,
+        intercept=False,
+        seed=seed,
+        initial=None if start is None else (_vector(start, d), np.zeros(1)),
+    )
     if chunk.total is not None:
         run.set_stream_length(chunk.total)
     bar, done, residual, converged = Bar("kaczmarz"), 0, np.inf, False
@@ -274,4 +283,3 @@ def _check(step: Any, iterations: Any, tol: Any) -> None:
         raise ValueError(f"iterations={iterations!r}: it must be a whole number of at least 1.")
     if tol is not None and not (isinstance(tol, numbers.Real) and tol >= 0.0):
         raise ValueError(f"tol={tol!r}: it must be a number of at least 0.")
-

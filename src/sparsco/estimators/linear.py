@@ -57,9 +57,14 @@ class LinearModel(OneExample, Readable):
             self.polish_on(lambda: slices(learned, codes[rows], every[rows]))
 
     def begin_rows(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, goes_on: bool = False,
-        init: Any = (None, None), phase: Phase = Phase.BATCH,
-    ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:  # fmt: skip
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        goes_on: bool = False,
+        init: Any = (None, None),
+        phase: Phase = Phase.BATCH,
+    ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
         """Make the runs for rows that are all there; return the rows with slots, the codes and the weights."""
         codes, weights = self.encode_all(y, weights, goes_on)
         check_some_weight(weights)
@@ -108,9 +113,15 @@ class LinearModel(OneExample, Readable):
             return stale >= self.n_iter_no_change
 
         run_passes(
-            learned, passes, learn, seed=state.runs[0].seed, shuffle=self.shuffle, first=self.n_iter_, size=_SLICE,
+            learned,
+            passes,
+            learn,
+            seed=state.runs[0].seed,
+            shuffle=self.shuffle,
+            first=self.n_iter_,
+            size=_SLICE,
             is_done=is_done,
-        )  # fmt: skip
+        )
         progress.close()
 
     def _rows_to_check(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -164,9 +175,16 @@ class LinearModel(OneExample, Readable):
     # ---- a stream --------------------------------------------------------------------------------------------------
 
     def take_rows(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, *, classes: Any = None,
-        order: np.ndarray | None = None, is_repeat_pass: bool = False, columns: int = 0,
-    ) -> Self:  # fmt: skip
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None = None,
+        *,
+        classes: Any = None,
+        order: np.ndarray | None = None,
+        is_repeat_pass: bool = False,
+        columns: int = 0,
+    ) -> Self:
         """Learn the next rows of a stream from a reader, which has checked them: ``partial_fit`` without the checks.
 
         ``order`` selects and orders the rows; ``is_repeat_pass`` is True in a further pass.  ``columns`` is the number
@@ -191,9 +209,15 @@ class LinearModel(OneExample, Readable):
         return first
 
     def _learn_next(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any,
-        is_repeat_pass: bool = False, order: np.ndarray | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        first: bool,
+        classes: Any,
+        is_repeat_pass: bool = False,
+        order: np.ndarray | None = None,
+    ) -> None:
         y, weights = self.encode_next(y, weights, first, classes)
         matrix = self.place(matrix)
         if first:
@@ -208,9 +232,13 @@ class LinearModel(OneExample, Readable):
         self.n_iter_ = 1
 
     def _learn_rows(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, is_repeat_pass: bool = False,
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        is_repeat_pass: bool = False,
         order: np.ndarray | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Learn the next rows of the stream, which may bring new features and classes."""
         state = self._fit
         state.go_on(Phase.STREAM)

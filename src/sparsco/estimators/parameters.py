@@ -107,8 +107,11 @@ def check_parameters(model: Any) -> None:
     polish = model.polish
     is_tolerance = is_number(polish) and not isinstance(polish, numbers.Integral) and polish > 0.0
     must("polish", isinstance(polish, bool | np.bool_) or is_tolerance, "True, False or a tolerance, a float above 0")
-    must("n_jobs", model.n_jobs is None or (isinstance(model.n_jobs, numbers.Integral) and model.n_jobs != 0),
-         "None or a whole number of threads (-1: as many as there are cores)")  # fmt: skip
+    must(
+        "n_jobs",
+        model.n_jobs is None or (isinstance(model.n_jobs, numbers.Integral) and model.n_jobs != 0),
+        "None or a whole number of threads (-1: as many as there are cores)",
+    )
     if tolerance(model) and model.early_stopping:
         raise ValueError("polish solves for all rows, of which early_stopping=True holds some back: choose one.")
     must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
@@ -264,10 +267,22 @@ def new_runs(
         first += targets.m
         own = None if init is None else (init[0][:, part], init[1][part])
         runs += [
-            Run(loss, penalty, optimizer, conversion, step, d=d, targets=targets,
-                intercept=bool(model.fit_intercept), seed=seed, initial=own, lams=lams, single=model.in_float32)
+            Run(
+                loss,
+                penalty,
+                optimizer,
+                conversion,
+                step,
+                d=d,
+                targets=targets,
+                intercept=bool(model.fit_intercept),
+                seed=seed,
+                initial=own,
+                lams=lams,
+                single=model.in_float32,
+            )
             for lams in _strengths(model.strengths, targets.m, model.n_jobs)
-        ]  # fmt: skip
+        ]
     return runs
 
 
@@ -312,9 +327,13 @@ def starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarra
 
 
 _KINDS = {
-    "loss": ("loss",), "penalty": ("penalty",), "optimizer": ("optimizer",), "conversion": ("conversion", "rounding"),
-    "step_size": ("step rule",), "method": ("selection method",),
-}  # fmt: skip
+    "loss": ("loss",),
+    "penalty": ("penalty",),
+    "optimizer": ("optimizer",),
+    "conversion": ("conversion", "rounding"),
+    "step_size": ("step rule",),
+    "method": ("selection method",),
+}
 """The kinds of parts that each parameter takes."""
 
 

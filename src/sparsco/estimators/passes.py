@@ -20,9 +20,16 @@ def order_of_pass(rows: np.ndarray, seed: int, shuffle: bool, number: int) -> np
 
 
 def run_passes(
-    rows: np.ndarray, count: int, learn: Callable[[np.ndarray, int], None], *, seed: int, shuffle: bool, first: int = 0,
-    size: int = 1 << 18, is_done: Callable[[int], bool] = lambda epoch: False,
-) -> None:  # fmt: skip
+    rows: np.ndarray,
+    count: int,
+    learn: Callable[[np.ndarray, int], None],
+    *,
+    seed: int,
+    shuffle: bool,
+    first: int = 0,
+    size: int = 1 << 18,
+    is_done: Callable[[int], bool] = lambda epoch: False,
+) -> None:
     """Learn rows in passes, until there were ``count`` passes or ``is_done`` returns True after a pass.
 
     ``learn`` gets the next few rows and the number of the pass, from 0.  ``first`` is the number of the first pass

@@ -29,9 +29,12 @@ from .tasks import LinearClassifier, LinearRegressor
 from .views import Viewed
 
 _NAMES_IN_SKLEARN = {
-    "C": "alpha = 1 / (C * number of rows)", "solver": "optimizer=, or polish=True for the exact optimum",
-    "learning_rate": "step_size=", "eta0": "step_size=", "average": 'conversion="average"',
-}  # fmt: skip
+    "C": "alpha = 1 / (C * number of rows)",
+    "solver": "optimizer=, or polish=True for the exact optimum",
+    "learning_rate": "step_size=",
+    "eta0": "step_size=",
+    "average": 'conversion="average"',
+}
 """The parameters of scikit-learn's linear models that have other names here, and the parameters to pass instead."""
 
 
@@ -70,9 +73,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
     It validates rows and targets, and names features, as scikit-learn does.
     """
 
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, coef_init: Any = None, intercept_init: Any = None
-    ) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, coef_init: Any = None, intercept_init: Any = None) -> Self:
         """Learn from rows X and targets y, in up to ``max_iter`` passes, and return the estimator.
 
         Parameters
@@ -151,9 +152,16 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
                 self._widen(X)
         # as_matrix and check_numbers check that numbers are finite, together with their size
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=[np.float64, np.float32],
-            ensure_all_finite=False, reset=reset, multi_output=self._takes_columns,
-        )  # fmt: skip
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            reset=reset,
+            multi_output=self._takes_columns,
+        )
         weights = None
         if sample_weight is not None:
             weights = checked_weights(sample_weight, X, may_be_zero=grows)

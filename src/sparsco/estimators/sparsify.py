@@ -38,7 +38,7 @@ from ..conversions.thinning import (
     root_moments,
     sampling_shares,
     second_moments,
-)  # fmt: skip
+)
 from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, Squared
 from ..penalties import ElasticNet
 from ..util.validation import check_count
@@ -50,9 +50,16 @@ SMALL_BALLS = (0.05, 0.2, 0.5)
 
 
 def sparsify_random(
-    w: Any, K: int, p: str = "dd", second_moments: Any = None, *, held_out: tuple[Any, Any] | None = None,
-    trials: int = 1, loss: Any = None, seed: int = 0,
-) -> Any:  # fmt: skip
+    w: Any,
+    K: int,
+    p: str = "dd",
+    second_moments: Any = None,
+    *,
+    held_out: tuple[Any, Any] | None = None,
+    trials: int = 1,
+    loss: Any = None,
+    seed: int = 0,
+) -> Any:
     """Return randomly sparsified weights w_j m_j / (K p_j), with m ~ Multinomial(K, p): at most K features, unbiased.
 
     p = "dd" is in proportion to |w_j| sqrt(E[x_j^2]), which loses least (distribution dependent).  p = "mg" is in
@@ -174,9 +181,7 @@ def _read(w: Any) -> Models:
     return Models(W, b, report.get("loss"), penalty, bool(getattr(w, "fit_intercept", True)))
 
 
-def _examples(
-    source: Any, model: Models, X: Any, y: Any, loss: Any, weights: Any = None
-) -> tuple[Models, Examples]:
+def _examples(source: Any, model: Models, X: Any, y: Any, loss: Any, weights: Any = None) -> tuple[Models, Examples]:
     """Return the model with its loss, or with the loss given, and the rows in the form that it learns from.
 
     Labels become +1 and -1 (1 and 0 for a softmax) by the classes of the model; numbers become one column for each

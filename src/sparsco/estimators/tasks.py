@@ -24,22 +24,60 @@ class LinearClassifier(Margins, LinearModel):
     classifies = True
 
     def __init__(
-        self, loss: Any = "logistic", *, alpha: Any = "auto", l1_ratio: float = 1.0, penalty: Any = "elasticnet",
-        optimizer: Any = "auto", conversion: Any = "auto", step_size: Any = "auto", max_iter: int = 5,
-        tol: float | None = 1e-3, n_iter_no_change: int = 1, early_stopping: bool = False,
-        validation_fraction: float = 0.1, shuffle: bool = True, random_state: Any = None, fit_intercept: bool = True,
-        class_weight: Any = None, feature_weights: Any = None, storage: str = "auto", preset: Any = None,
-        budget: int | None = None, target_excess_risk: tuple[float, float] | None = None, warm_start: bool = False,
-        n_jobs: int | None = None, verbose: int = 0, polish: bool | float = False,
-    ) -> None:  # fmt: skip
+        self,
+        loss: Any = "logistic",
+        *,
+        alpha: Any = "auto",
+        l1_ratio: float = 1.0,
+        penalty: Any = "elasticnet",
+        optimizer: Any = "auto",
+        conversion: Any = "auto",
+        step_size: Any = "auto",
+        max_iter: int = 5,
+        tol: float | None = 1e-3,
+        n_iter_no_change: int = 1,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        shuffle: bool = True,
+        random_state: Any = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        feature_weights: Any = None,
+        storage: str = "auto",
+        preset: Any = None,
+        budget: int | None = None,
+        target_excess_risk: tuple[float, float] | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        polish: bool | float = False,
+    ) -> None:
         super().__init__(
-            loss, alpha=alpha, l1_ratio=l1_ratio, penalty=penalty, optimizer=optimizer, conversion=conversion,
-            step_size=step_size, max_iter=max_iter, tol=tol, n_iter_no_change=n_iter_no_change,
-            early_stopping=early_stopping, validation_fraction=validation_fraction, shuffle=shuffle,
-            random_state=random_state, fit_intercept=fit_intercept, feature_weights=feature_weights, storage=storage,
-            preset=preset, budget=budget, target_excess_risk=target_excess_risk, warm_start=warm_start, n_jobs=n_jobs,
-            verbose=verbose, polish=polish,
-        )  # fmt: skip
+            loss,
+            alpha=alpha,
+            l1_ratio=l1_ratio,
+            penalty=penalty,
+            optimizer=optimizer,
+            conversion=conversion,
+            step_size=step_size,
+            max_iter=max_iter,
+            tol=tol,
+            n_iter_no_change=n_iter_no_change,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            shuffle=shuffle,
+            random_state=random_state,
+            fit_intercept=fit_intercept,
+            feature_weights=feature_weights,
+            storage=storage,
+            preset=preset,
+            budget=budget,
+            target_excess_risk=target_excess_risk,
+            warm_start=warm_start,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            polish=polish,
+        )
         self.class_weight = class_weight
 
     def loss_record(self) -> Any:
@@ -256,6 +294,7 @@ class LinearClassifier(Margins, LinearModel):
         converted model.  After ``fit`` and ``finalize`` the two are the same.
         """
         return self.labels_of(self._margins_one(x)[None]).tolist()[0]
+
 
 class LinearRegressor(LinearModel):
     """A linear model for numbers, in one column or several."""

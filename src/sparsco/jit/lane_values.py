@@ -46,8 +46,14 @@ SingleHundredTwentyEight = _record("SingleHundredTwentyEight", 128, 32)
 
 WIDTHS = (One, Two, Four, Eight, Sixteen, ThirtyTwo, SixtyFour, HundredTwentyEight)
 SINGLE = (
-    SingleTwo, SingleFour, SingleEight, SingleSixteen, SingleThirtyTwo, SingleSixtyFour, SingleHundredTwentyEight,
-)  # fmt: skip
+    SingleTwo,
+    SingleFour,
+    SingleEight,
+    SingleSixteen,
+    SingleThirtyTwo,
+    SingleSixtyFour,
+    SingleHundredTwentyEight,
+)
 
 
 def lanes_for(m: int, single: bool = False) -> Any:

@@ -178,9 +178,17 @@ class _Lean(CompilerBase):
     """
 
     passes = [
-        TranslateByteCode, FixupArgs, _Prune, GenericRewrites, ReconstructSSA,
-        NopythonTypeInference, PreLowerStripPhis, IRLegalization, NativeLowering, NoPythonBackend,
-    ]  # fmt: skip
+        TranslateByteCode,
+        FixupArgs,
+        _Prune,
+        GenericRewrites,
+        ReconstructSSA,
+        NopythonTypeInference,
+        PreLowerStripPhis,
+        IRLegalization,
+        NativeLowering,
+        NoPythonBackend,
+    ]
 
     library: type[JITCodeLibrary] = _KernelLibrary
 
@@ -217,9 +225,13 @@ def _first(function: Any, template: Any) -> None:
 
 
 for _template, _names in {
-    GetItemBuffer: "getitem", SetItemBuffer: "setitem", BinOp: "add sub mul iadd isub imul",
-    BinOpTrueDiv: "truediv itruediv", OrderedCmpOp: "lt le gt ge", UnorderedCmpOp: "eq ne",
-}.items():  # fmt: skip
+    GetItemBuffer: "getitem",
+    SetItemBuffer: "setitem",
+    BinOp: "add sub mul iadd isub imul",
+    BinOpTrueDiv: "truediv itruediv",
+    OrderedCmpOp: "lt le gt ge",
+    UnorderedCmpOp: "eq ne",
+}.items():
     for _name in _names.split():
         _first(getattr(operator, _name), _template)
 

@@ -86,6 +86,7 @@ def options() -> Options:
         except ImportError as error:
             warn(
                 f"numba {numba_version()} lacks what the lean pipeline needs ({error}): kernels compile slowly; "
-                "reinstall numba, or install another version of it.", RuntimeWarning,
-            )  # fmt: skip
+                "reinstall numba, or install another version of it.",
+                RuntimeWarning,
+            )
     return STOCK

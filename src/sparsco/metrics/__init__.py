@@ -23,6 +23,15 @@ from .selection import (
 )
 
 __all__ = [
-    "cohen_kappa", "exact_density", "jaccard", "kappa_of_sizes", "objective", "objective_gap", "pairwise", "support",
-    "support_recovery", "truncated_density", "variance_over_runs",
-]  # fmt: skip
+    "cohen_kappa",
+    "exact_density",
+    "jaccard",
+    "kappa_of_sizes",
+    "objective",
+    "objective_gap",
+    "pairwise",
+    "support",
+    "support_recovery",
+    "truncated_density",
+    "variance_over_runs",
+]

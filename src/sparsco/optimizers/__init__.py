@@ -33,6 +33,20 @@ OPTIMIZERS = {
 }
 
 __all__ = [
-    "AdaGradFOBOS", "AdaGradRDA", "BatchFOBOS", "BatchRDA", "EpochGD", "EpochSGD", "FOBOS", "FTRL", "MirrorDescent",
-    "NFTRL", "OPTIMIZERS", "ORDA", "RDA", "SGD", "SSG", "TruncatedGradient",
-]  # fmt: skip
+    "AdaGradFOBOS",
+    "AdaGradRDA",
+    "BatchFOBOS",
+    "BatchRDA",
+    "EpochGD",
+    "EpochSGD",
+    "FOBOS",
+    "FTRL",
+    "MirrorDescent",
+    "NFTRL",
+    "OPTIMIZERS",
+    "ORDA",
+    "RDA",
+    "SGD",
+    "SSG",
+    "TruncatedGradient",
+]

@@ -42,7 +42,7 @@ from .adaptive_rules import (
     drifts,
     ridged,
     shrunk,
-)  # fmt: skip
+)
 
 
 def idle_of(optimizer: Any, problem: Problem) -> Any:
@@ -141,9 +141,16 @@ def per_lane(problem: Problem, value: Any, rest: float) -> np.ndarray:
 
 
 def make_schedule(
-    optimizer: Any, problem: Problem, block: Block, t: int, omega: np.ndarray, rule: Any, gains: Any, floors: Any,
+    optimizer: Any,
+    problem: Problem,
+    block: Block,
+    t: int,
+    omega: np.ndarray,
+    rule: Any,
+    gains: Any,
+    floors: Any,
     centres: Any,
-) -> Schedule:  # fmt: skip
+) -> Schedule:
     """Return the arrays for the next ``len(omega)`` steps."""
     n, first = len(omega), t - block.start
     if problem.sums:

@@ -47,7 +47,7 @@ from .adaptive_rules import (
     shrunk,
     stretch,
     sum_to_death,
-)  # fmt: skip
+)
 
 
 @kernel
@@ -61,8 +61,12 @@ def learn(rows, order, schedule, method, state):
     touch = two + U(births(ages))
     own = touch + U(ridged(idle))
     stride = own + (U(3) + sums) * m
-    lam, gain, floor, b0 = (load(lanes, lams, U(0)), load(lanes, gains, U(0)), load(lanes, floors, U(0)),
-                            load(lanes, centres, U(0)))  # fmt: skip
+    lam, gain, floor, b0 = (
+        load(lanes, lams, U(0)),
+        load(lanes, gains, U(0)),
+        load(lanes, floors, U(0)),
+        load(lanes, centres, U(0)),
+    )
     b, z_b = load(lanes, bias, U(0)), load(lanes, bias, m)
     G_b, r_b, K = load(lanes, bias, m + m), load(lanes, bias, m + m + m), clock[0]
     for k in range(order.size):

@@ -207,8 +207,6 @@ def shrunk(penalty, z, level):
     return -prox(penalty, -z, level)
 
 
-
-
 @inlined
 def sum_to_death(table, z, eta, shrink, start, r):
     """Return F at the step of death of a coordinate that died before row r; the iterates have -z's sign."""

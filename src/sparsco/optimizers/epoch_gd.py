@@ -197,9 +197,7 @@ def begin_epoch(layout: EpochLayout, problem: Problem, state: State, t: int) -> 
     state.clock[0] = t
 
 
-def epoch_mean(
-    optimizer: Any, problem: Problem, state: State, block: Block, t: int
-) -> tuple[np.ndarray, np.ndarray]:
+def epoch_mean(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean iterate of the current epoch after t examples; at an epoch's end, of the epoch that ends."""
     state, block = state.copy(), copy.deepcopy(block)
     optimizer.settle(problem, state, block, t)

@@ -237,9 +237,19 @@ class EpochSGD(NamedTuple):
         block.full = block.full or t + len(eta) == end
         bias_eta = eta if problem.intercept else 0.0 * eta
         queue = Queue(
-            eta, bias_eta, block.end, block.pages, block.free, block.place, _unit(problem.penalty.radius),
-            self._near(state, 1e-9), _FARTHEST * problem.penalty.radius, block.loose, block.size, block.gone,
-        )  # fmt: skip
+            eta,
+            bias_eta,
+            block.end,
+            block.pages,
+            block.free,
+            block.place,
+            _unit(problem.penalty.radius),
+            self._near(state, 1e-9),
+            _FARTHEST * problem.penalty.radius,
+            block.loose,
+            block.size,
+            block.gone,
+        )
         project = functools.partial(self.project, problem, state, block)
         return Schedule(np.ones(len(eta)), queue, project, block.more_pages)
 

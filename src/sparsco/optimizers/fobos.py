@@ -204,9 +204,14 @@ def iterate(layout: Layout, problem: Problem, state: State, block: Block, t: int
 
 
 def make_schedule(
-    problem: Problem, block: Block, t: int, eta: np.ndarray, omega: np.ndarray, shrinkage: np.ndarray,
+    problem: Problem,
+    block: Block,
+    t: int,
+    eta: np.ndarray,
+    omega: np.ndarray,
+    shrinkage: np.ndarray,
     decay: np.ndarray | None = None,
-) -> Schedule:  # fmt: skip
+) -> Schedule:
     """Return the arrays for the next ``len(eta)`` steps, or for fewer where P would become too small to divide by.
 
     ``shrinkage`` is the threshold of each step over lam pen, which is eta for FOBOS.  ``decay`` is the factor of an L2
@@ -225,9 +230,7 @@ def make_schedule(
     if problem.sums:
         update_grid(block, first + n)
     b_eta = eta if problem.intercept else 0.0 * eta
-    return Schedule(
-        b_eta[:n], tau[:n], fall[:n], omega[:n], block.table, block.grid, first, block.noted, block.level
-    )  # fmt: skip
+    return Schedule(b_eta[:n], tau[:n], fall[:n], omega[:n], block.table, block.grid, first, block.noted, block.level)
 
 
 @kernel

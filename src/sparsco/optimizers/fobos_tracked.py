@@ -115,9 +115,7 @@ class FollowedFOBOS(NamedTuple):
         tau = eta[:n] / (P[:n] if in_prox else P[1 : n + 1])
         b_eta = eta[:n] if problem.intercept else 0.0 * eta[:n]
         follow = block.arrays(problem, n)
-        return Schedule(
-            b_eta, tau, omega[:n], P[: n + 1], block.key, block.who, block.size, follow, block.level
-        )  # fmt: skip
+        return Schedule(b_eta, tau, omega[:n], P[: n + 1], block.key, block.who, block.size, follow, block.level)
 
     def _compact(self, problem: Problem, state: State, block: HeapBlock) -> None:
         """Drop stale entries once they are most of the heap."""

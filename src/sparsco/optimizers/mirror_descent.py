@@ -28,7 +28,7 @@ from ..mirrors import (
     relaxed,
     to_dual,
     to_primal,
-)  # fmt: skip
+)
 from ..parts.contracts import Optimizer, part
 from ..penalties import NonNegative, feature_weight, prox
 from ..problem.state import Block, Layout, Problem, State, follows, tracks

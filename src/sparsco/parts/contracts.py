@@ -25,15 +25,10 @@ from typing import Any
 import numpy as np
 
 from ..jit.dispatch import dispatched, optional
-from .part import NEVER, Contract, default, kind_of, part, required, required_function, required_unless
+from .part import NEVER, Contract, default, required, required_function, required_unless
+from .part import kind_of as kind_of
+from .part import part as part
 from .run_view import RunView
-
-__all__ = [
-    "FORMS", "SAMPLE_NONZEROS", "Conversion", "Loss", "Mirror", "Optimizer", "Penalty", "Rounding", "SelectionMethod",
-    "StepRule", "kind_of", "part",
-]  # fmt: skip
-
-# ---- losses ----------------------------------------------------------------------------------------------------------
 
 
 class Loss(Contract, kind="loss"):
@@ -46,14 +41,16 @@ class Loss(Contract, kind="loss"):
     smoothness = required("number", "A bound on the curvature, or without one the scale by which steps are chosen.")
     curved = required("bool", "Whether there is a curvature that a metric can be built from.")
     smoothness_is_bound = default(
-        "bool", True,
+        "bool",
+        True,
         'Whether the curvature never exceeds smoothness; where not, the estimators\' "auto" takes NFTRL.',
-    )  # fmt: skip
+    )
     couples = default(
-        "bool", False,
+        "bool",
+        False,
         "Whether the lanes of an example are tied (arrays: along the last axis).  Then a target is 1 for the example's "
         "class, 0 for other classes and -1 in lanes without a model; values add up over lanes.",
-    )  # fmt: skip
+    )
 
     @required_function
     def value(loss: Any, p: Any, y: Any) -> Any:
@@ -96,19 +93,19 @@ class Loss(Contract, kind="loss"):
         return p
 
     probabilities = default(
-        "function or None", None,
+        "function or None",
+        None,
         "probabilities(p): those of each class at margins p (n, models). None: a classifier has no predict_proba.",
-    )  # fmt: skip
+    )
     conjugate = default(
-        "function or None", None,
+        "function or None",
+        None,
         "conjugate(c, y): sup_p c p - loss(p, y) at slopes c. None: polish reports no duality gap.",
-    )  # fmt: skip
+    )
 
 
 value, derivative, curvature = dispatched(Loss.value), dispatched(Loss.derivative), dispatched(Loss.curvature)
 
-
-# ---- penalties -------------------------------------------------------------------------------------------------------
 
 FORMS = ("absolute", "separable", "grouped", "l1-ball", "whole")
 """The forms of a penalty that optimizers distinguish.
@@ -128,9 +125,10 @@ class Penalty(Contract, kind="penalty"):
     lam = required("number", "The strength of r, at least 0; 0 for a constraint.", unless="strength_is_open")
     rho = required("number", "The strength of the L2 term, at least 0.", unless="strength_is_open")
     kind = default(
-        "text", "separable",
+        "text",
+        "separable",
         "How r ties weights together: separable, grouped (features or outputs) or global (all weights).",
-    )  # fmt: skip
+    )
     form = default("text", "", "What optimizers know it by: absolute, separable, grouped, l1-ball or whole. Derived.")
     cost = default("text", "", "What a prox takes, for messages. Derived.")
     pen = default("array or None", None, "The relative weight of each feature. None: all weigh 1.")
@@ -138,10 +136,11 @@ class Penalty(Contract, kind="penalty"):
     strength_is_open = default("bool", False, "Whether it is a penalty to be, whose at(lam_max) gives the penalty.")
     suggested_batch = default("count or None", None, "Examples in a mini-batch. None: the optimizer's own number.")
     dual_norm = default(
-        "function or None", None,
+        "function or None",
+        None,
         "dual_norm(G), without the record: the least lam at which w = 0 is optimal for the gradient G (d, m) there. "
         "None: no strength can be chosen by the data.",
-    )  # fmt: skip
+    )
 
     @required_unless("strength_is_open")
     def strength(penalty: Any, w: np.ndarray) -> Any:
@@ -233,9 +232,6 @@ prox, strength = dispatched(Penalty.prox), dispatched(Penalty.strength)
 falls, stepped, feature_weight = optional(Penalty.falls), optional(Penalty.stepped), optional(Penalty.feature_weight)
 
 
-# ---- mirror maps -----------------------------------------------------------------------------------------------------
-
-
 class Mirror(Contract, kind="mirror map"):
     """A mirror map Psi: the geometry of a step.  An optimizer keeps the dual variable v = grad Psi(w)."""
 
@@ -292,9 +288,6 @@ power, portion = optional(Mirror.power), optional(Mirror.portion)
 factor, height = optional(Mirror.factor), optional(Mirror.height)
 
 
-# ---- step rules ------------------------------------------------------------------------------------------------------
-
-
 class StepRule(Contract, kind="step rule"):
     """A step-size rule, in plain NumPy."""
 
@@ -310,18 +303,16 @@ class StepRule(Contract, kind="step rule"):
         return self
 
 
-# ---- optimizers ------------------------------------------------------------------------------------------------------
-
-
 class Optimizer(Contract, kind="optimizer"):
     """An update rule: a layout of the state, a kernel, and the arrays that depend on time alone."""
 
     uses_steps = required("bool", "Whether it takes steps of a step rule; otherwise it finds its own.")
     layout = required("record", "The Layout: numbers per feature and per lane.", unless="chooses_form")
     learn = required(
-        "function", "learn(rows, order, schedule, method, state): one step per row, the state changed in place.",
+        "function",
+        "learn(rows, order, schedule, method, state): one step per row, the state changed in place.",
         unless="chooses_form",
-    )  # fmt: skip
+    )
     chooses_form = default(
         "bool", False, "Whether resolve returns another optimizer that learns; then no kernel is needed here."
     )
@@ -347,20 +338,20 @@ class Optimizer(Contract, kind="optimizer"):
     births = default("bool", False, "Whether lam and rho count for a feature from its first appearance on.")
     l2_in = default("text", "prox", "Where the L2 term is: in the prox or in the gradient.")
     weights_at = default(
-        "function or None", None,
+        "function or None",
+        None,
         "weights_at(problem, state, block, t, features): the iterate at some features, (features, m), and the "
         "intercepts. None: only all weights can be read.",
-    )  # fmt: skip
+    )
     next_epoch = default(
-        "function or None", None,
+        "function or None",
+        None,
         "next_epoch(t): the number of examples at which the epoch under way after t ends. None: there are no epochs.",
-    )  # fmt: skip
+    )
     mirror = default("record or None", None, "The mirror map of its steps, of a form that compares iterates.")
 
     @required_unless("chooses_form")
-    def schedule(
-        self: Any, problem: Any, state: Any, block: Any, t: int, eta: np.ndarray, omega: np.ndarray
-    ) -> Any:
+    def schedule(self: Any, problem: Any, state: Any, block: Any, t: int, eta: np.ndarray, omega: np.ndarray) -> Any:
         """Return the arrays by time for the next len(omega) examples, or for fewer; the record has a field omega."""
         raise NotImplementedError
 
@@ -425,8 +416,6 @@ class Optimizer(Contract, kind="optimizer"):
     def averaged(self: Any, problem: Any, state: Any, t: int = 0) -> None:
         """Turn a settled state into numbers whose mean over partitions is a state, and back. By default no change."""
 
-
-# ---- conversions and roundings ---------------------------------------------------------------------------------------
 
 SAMPLE_NONZEROS = 1_000_000
 """The default number of nonzeros of the rows that a conversion or a rounding samples."""
@@ -502,15 +491,3 @@ class Rounding(Contract, kind="rounding"):
 
     def suits(self: Any, penalty: Any, d: int) -> None:
         """Raise a ValueError for a penalty whose structure few features would undo. By default all are supported."""
-
-
-class SelectionMethod(Contract, kind="selection method"):
-    """A method of stable selection, the ``method`` of StableSparseClassifier and StableSparseRegressor."""
-
-    paths = required("number", "How many models are learned side by side.")
-    passes = required("count or None", "Passes over the rows. None: by the number of rows.")
-
-    @required_function
-    def check(self: Any) -> None:
-        """Raise a ValueError for invalid constants."""
-        raise NotImplementedError

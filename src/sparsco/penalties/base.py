@@ -82,11 +82,25 @@ def soft(v: Any, s: Any) -> Any:
     """Return the soft threshold S(v, s) = sign(v) max(|v| - s, 0) of arrays."""
     return np.sign(v) * np.maximum(np.abs(v) - s, 0.0)
 
+
 def half_square(penalty: Any, W: np.ndarray) -> float:
     return 0.5 * penalty.rho * float(np.square(W).sum())
 
 
 __all__ = [
-    "beside", "bounds", "checked", "falls", "half_square", "is_of_fixed_width", "feature_weight", "l2_terms", "prox",
-    "prox_all", "prox_with_l2", "restricted", "soft", "stepped", "strength",
-]  # fmt: skip
+    "beside",
+    "bounds",
+    "checked",
+    "falls",
+    "half_square",
+    "is_of_fixed_width",
+    "feature_weight",
+    "l2_terms",
+    "prox",
+    "prox_all",
+    "prox_with_l2",
+    "restricted",
+    "soft",
+    "stepped",
+    "strength",
+]

@@ -51,6 +51,7 @@ class Box(NamedTuple):
     def _bounds(penalty, W):
         return (b if np.ndim(b) == 0 else beside(np.asarray(b), W) for b in penalty[:2])
 
+
 @part(Penalty, radius="of the ball; None: the norm of a ridge regression on the first rows")
 class L1Ball(NamedTuple):
     """The L1 ball constraint ||W||_1 <= radius over all weights together, plus (rho / 2) ||W||^2.
@@ -112,6 +113,7 @@ class L2Ball(NamedTuple):
 
     def strength(penalty, W):
         return _inside(penalty, W, np.linalg.norm(W))
+
 
 def _check_radius(penalty: Any) -> None:
     if not 0.0 < penalty.radius < np.inf:

@@ -162,6 +162,7 @@ class SparseGroup(NamedTuple):
     def coarsened(penalty, M):
         return penalty._group.coarsened(M)
 
+
 @part(Penalty)
 class TraceNorm(NamedTuple):
     """The trace norm lam ||W||_* + (rho / 2) ||W||^2, ||W||_* the sum of W's singular values: W gets low rank.
@@ -198,6 +199,7 @@ class TraceNorm(NamedTuple):
     def dual_norm(G):
         """Return the least lam at which W = 0 is optimal for the gradient G there."""
         return float(np.linalg.norm(G, 2)) if G.size else 0.0
+
 
 def _norms(W: np.ndarray) -> np.ndarray:
     """Return the norm of each row, in a shape that broadcasts with W."""

@@ -104,6 +104,7 @@ class NonNegative(NamedTuple):
         """Return the least lam at which w = 0 is optimal for the gradient G there."""
         return float((-G).max(initial=0.0))
 
+
 def elastic_net(alpha: float, l1_ratio: float, pen: np.ndarray | None = None) -> ElasticNet | WeightedElasticNet:
     """Return alpha (l1_ratio ||w||_1 + (1 - l1_ratio) / 2 ||w||^2), in scikit-learn's convention."""
     lam, rho = float(alpha) * l1_ratio, float(alpha) * (1.0 - l1_ratio)

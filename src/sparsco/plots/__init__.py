@@ -9,6 +9,12 @@ from .risk import Curves, draw, risk_vs_features, risks
 from .selections import selection_frequencies
 
 __all__ = [
-    "Curves", "coefficient_path", "draw", "error_vs_nonzeros", "risk_vs_features", "risks", "selection_frequencies",
+    "Curves",
+    "coefficient_path",
+    "draw",
+    "error_vs_nonzeros",
+    "risk_vs_features",
+    "risks",
+    "selection_frequencies",
     "selection_stability",
-]  # fmt: skip
+]

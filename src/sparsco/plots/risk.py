@@ -18,9 +18,18 @@ Curves = dict[str, list[tuple[float, float]]]
 
 
 def risk_vs_features(
-    X: Any, y: Any, X_test: Any, y_test: Any, *, sizes: Iterable[int] = (10, 30, 100, 300, 1000), model: Any = None,
-    trials: int = 20, radii: Sequence[float] = sparsify.SMALL_BALLS, axes: Any = None, random_state: int = 0,
-) -> Any:  # fmt: skip
+    X: Any,
+    y: Any,
+    X_test: Any,
+    y_test: Any,
+    *,
+    sizes: Iterable[int] = (10, 30, 100, 300, 1000),
+    model: Any = None,
+    trials: int = 20,
+    radii: Sequence[float] = sparsify.SMALL_BALLS,
+    axes: Any = None,
+    random_state: int = 0,
+) -> Any:
     """Draw the root mean squared error on the test rows against the number of features, and return the axes.
 
     There is one curve for each way to have few features.  Two are our budgeted model (the largest features, learned
@@ -35,9 +44,17 @@ def risk_vs_features(
 
 
 def risks(
-    X: Any, y: Any, X_test: Any, y_test: Any, *, sizes: Iterable[int] = (10, 30, 100, 300, 1000), model: Any = None,
-    trials: int = 20, radii: Sequence[float] = sparsify.SMALL_BALLS, random_state: int = 0,
-) -> Curves:  # fmt: skip
+    X: Any,
+    y: Any,
+    X_test: Any,
+    y_test: Any,
+    *,
+    sizes: Iterable[int] = (10, 30, 100, 300, 1000),
+    model: Any = None,
+    trials: int = 20,
+    radii: Sequence[float] = sparsify.SMALL_BALLS,
+    random_state: int = 0,
+) -> Curves:
     """Return the curves that :func:`risk_vs_features` draws."""
     from ..estimators.sklearn import SparseRegressor
     from ..presets import BallSGD

@@ -165,9 +165,20 @@ def load(
     """Return an experiment; ``quick`` uses fewer examples and trials without verdicts, ``pairs`` are MNIST digits."""
     text = _read(key)
     allowed = {
-        "title", "kind", "notes", "runs", "rows", "columns", "metrics", "published", "tolerances", "differs", "claims",
-        "judged", "axis",
-    }  # fmt: skip
+        "title",
+        "kind",
+        "notes",
+        "runs",
+        "rows",
+        "columns",
+        "metrics",
+        "published",
+        "tolerances",
+        "differs",
+        "claims",
+        "judged",
+        "axis",
+    }
     _only(key, text, allowed)
     sources = [key] if isinstance(text["runs"], dict) else text["runs"]
     studies = tuple(_study(source, _read(source)["runs"], quick, trials, pairs) for source in sources)
@@ -191,16 +202,35 @@ def load(
             cells = zip(text["metrics"], numbers, strict=True)
             published.setdefault(column, {})[row] = {metric: x for metric, x in cells if x != "-"}
     claims = tuple(
-        Claim(each["text"], each["metric"], each["row"], tuple(each["than"]), each.get("relation", "below"),
-              float(each.get("within", 0.0)), bool(each.get("everywhere", False)), each.get("reason", ""))
+        Claim(
+            each["text"],
+            each["metric"],
+            each["row"],
+            tuple(each["than"]),
+            each.get("relation", "below"),
+            float(each.get("within", 0.0)),
+            bool(each.get("everywhere", False)),
+            each.get("reason", ""),
+        )
         for each in text.get("claims", ())
-    )  # fmt: skip
+    )
     return Experiment(
-        key, text["title"], text["kind"], tuple(text.get("notes", ())), studies, rows, columns,
-        tuple(text["metrics"]), published, text.get("tolerances", {}),
-        tuple(text.get("differs", ())), claims, bool(text.get("judged", True)) and not quick, quick,
+        key,
+        text["title"],
+        text["kind"],
+        tuple(text.get("notes", ())),
+        studies,
+        rows,
+        columns,
+        tuple(text["metrics"]),
+        published,
+        text.get("tolerances", {}),
+        tuple(text.get("differs", ())),
+        claims,
+        bool(text.get("judged", True)) and not quick,
+        quick,
         text.get("axis", "examples"),
-    )  # fmt: skip
+    )
 
 
 def _read(key: str) -> dict[str, Any]:
@@ -238,9 +268,16 @@ def _study(key: str, runs: dict[str, Any], quick: bool, trials: int | None, pair
     for name, method in runs["methods"].items():
         _check_method(f"{key}: method {name!r}", method, runs["methods"])
     return Study(
-        key, runs.get("name", ""), problem, settings, methods, examples,
-        tuple(runs.get("points", [1.0])), trials or count, bool(runs.get("keep_weights", False)),
-    )  # fmt: skip
+        key,
+        runs.get("name", ""),
+        problem,
+        settings,
+        methods,
+        examples,
+        tuple(runs.get("points", [1.0])),
+        trials or count,
+        bool(runs.get("keep_weights", False)),
+    )
 
 
 def _with_pairs(

@@ -15,9 +15,14 @@ def optimum(X: Any, y: np.ndarray, loss: Any, lam: float, rho: float, pen: np.nd
     """Return argmin_w mean loss(X w, y) + rho/2 ||w||^2 + lam sum_j pen_j |w_j|."""
     rows, targets, weights = as_matrix(X), np.reshape(y, (-1, 1)).astype(np.float64), np.ones((len(y), 1))
     found = polish(
-        lambda: (Part(*part) for part in slices(rows, targets, weights)), np.zeros((rows.d, 1)), np.zeros(1), loss=loss,
-        penalty=WeightedElasticNet(lam, rho, pen), intercept=False, tol=tol,
-    )  # fmt: skip
+        lambda: (Part(*part) for part in slices(rows, targets, weights)),
+        np.zeros((rows.d, 1)),
+        np.zeros(1),
+        loss=loss,
+        penalty=WeightedElasticNet(lam, rho, pen),
+        intercept=False,
+        tol=tol,
+    )
     if found.gaps[0] > tol:
         raise ArithmeticError(f"the exact optimum was not found: the largest violation is {found.gaps[0]:.2g} lam.")
     return found.w[:, 0]

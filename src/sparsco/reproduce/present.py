@@ -141,8 +141,12 @@ def _plots(experiment: Experiment, cells: Sequence[Cell], results: Results) -> l
     if experiment.kind == "features":
         return _risks(cells)
     if experiment.kind == "images":
-        return _images(experiment, results, selected, "First trial: white where a weight is positive, grey where it is "
-                       "negative, black where it is zero.")  # fmt: skip
+        return _images(
+            experiment,
+            results,
+            selected,
+            "First trial: white where a weight is positive, grey where it is negative, black where it is zero.",
+        )
     drawn = _curves(experiment, cells)
     if experiment.studies[0].keeps_weights:
         drawn += _images(experiment, results, pixels, "First trial: the weights as pixels, black is 0 and white is 1.")

@@ -432,9 +432,14 @@ def _tuned(problem: SVM, trial: int) -> float:
 
 GENERATED, UNEVEN = "generated-rcv1", "generated-moments"
 PROBLEMS = {
-    "synthetic": Synthetic, "classification": Classification, "tomography": Tomography, "svm": SVM, "ratings": Ratings,
-    "selection": Selection, "annealing": Annealing,
-}  # fmt: skip
+    "synthetic": Synthetic,
+    "classification": Classification,
+    "tomography": Tomography,
+    "svm": SVM,
+    "ratings": Ratings,
+    "selection": Selection,
+    "annealing": Annealing,
+}
 
 
 def make(fields: dict[str, Any]) -> Any:

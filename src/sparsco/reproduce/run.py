@@ -42,9 +42,7 @@ class Task(NamedTuple):
     cost: float
 
 
-def results_of(
-    experiment: Experiment, kept: Stores, workers: Workers, show: Callable[[float, float], None]
-) -> Results:
+def results_of(experiment: Experiment, kept: Stores, workers: Workers, show: Callable[[float, float], None]) -> Results:
     """Return every trial of every setting, from disk if available; ``show`` gets the cost done and the total cost.
 
     Finished results are on disk, even after an error.  The numbers do not depend on the number of workers.

@@ -287,8 +287,16 @@ def along(
         _bursts(problem, rows, y, constants | {"passes": float(passes)}, trial, watch)
     else:
         loss, (name, _, _) = CLASSIFIER_LOSSES[problem.loss], FAMILIES[preset]
-        run = Run(loss, L1(constants[name] / STEP), TruncatedGradient(BURST), Last(), Constant(STEP), d=rows.d,
-                  intercept=False, seed=trial)  # fmt: skip
+        run = Run(
+            loss,
+            L1(constants[name] / STEP),
+            TruncatedGradient(BURST),
+            Last(),
+            Constant(STEP),
+            d=rows.d,
+            intercept=False,
+            seed=trial,
+        )
         drawn = np.concatenate([_order(problem, trial, k, len(y)) for k in range(-(-at[-1] // len(y)))])
         for first, stop in itertools.pairwise((0, *at)):
             run.feed(rows, y, order=drawn[first:stop], is_repeat_pass=first > 0)

@@ -46,10 +46,19 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
     path_: Path
 
     def __init__(
-        self, estimator: Any = None, *, alphas: Any = None, n_alphas: int = 32, alpha_min_ratio: float = 1e-3,
-        cv: Any = 5, choose: Any = "min", passes: int = 1, dtype: Any = "float64", random_state: Any = None,
+        self,
+        estimator: Any = None,
+        *,
+        alphas: Any = None,
+        n_alphas: int = 32,
+        alpha_min_ratio: float = 1e-3,
+        cv: Any = 5,
+        choose: Any = "min",
+        passes: int = 1,
+        dtype: Any = "float64",
+        random_state: Any = None,
         n_jobs: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.estimator = estimator
         self.alphas = alphas
         self.n_alphas = n_alphas
@@ -151,8 +160,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
 
     @property
     def gap_(self) -> float:
-        """Return the largest violation of an optimality condition of the chosen model after ``polish``; NaN without it.
-        """
+        """Return the largest violation of an optimality condition by the polished model; NaN without ``polish``."""
         check_is_fitted(self)
         return self.best_estimator_.gap_
 
@@ -378,5 +386,3 @@ class SparseRegressorCV(RegressorMixin, CrossValidated):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-

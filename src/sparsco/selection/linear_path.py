@@ -39,9 +39,17 @@ class LinearPath:
     """The slice of the strengths that are learned here."""
 
     def __init__(
-        self, estimator: Any = None, *, alphas: Any = None, n_alphas: int = 32, alpha_min_ratio: float = 1e-3,
-        choose: Any = "min", validation: Any = "auto", passes: int = 1, dtype: Any = "float64",
-    ) -> None:  # fmt: skip
+        self,
+        estimator: Any = None,
+        *,
+        alphas: Any = None,
+        n_alphas: int = 32,
+        alpha_min_ratio: float = 1e-3,
+        choose: Any = "min",
+        validation: Any = "auto",
+        passes: int = 1,
+        dtype: Any = "float64",
+    ) -> None:
         self.estimator = estimator
         self.alphas = alphas
         self.n_alphas = n_alphas
@@ -54,9 +62,16 @@ class LinearPath:
     # ---- learning --------------------------------------------------------------------------------------------------
 
     def take_rows(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None, *, classes: Any = None,
-        order: np.ndarray | None = None, is_repeat_pass: bool = False, columns: int = 0,
-    ) -> Self:  # fmt: skip
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None = None,
+        *,
+        classes: Any = None,
+        order: np.ndarray | None = None,
+        is_repeat_pass: bool = False,
+        columns: int = 0,
+    ) -> Self:
         """Learn the rows of a reader, which calls :meth:`judge` itself."""
         rows = np.arange(len(matrix)) if order is None else order
         with unchanged_on_error(self):
@@ -67,9 +82,15 @@ class LinearPath:
         return self
 
     def _take(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, is_repeat_pass: bool,
-        classes: Any, columns: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        order: np.ndarray,
+        is_repeat_pass: bool,
+        classes: Any,
+        columns: int = 0,
+    ) -> None:
         learner = self._fit.learner
         if learner.classifies and not learner.fit_state.is_fitted and classes is None:
             raise ValueError("a path needs all classes at its beginning: name them, classes=.")

@@ -26,9 +26,12 @@ class Path:
     """
 
     def __init__(
-        self, shell: LinearModel, solved: list[Solved], judged: tuple[np.ndarray, np.ndarray, np.ndarray],
+        self,
+        shell: LinearModel,
+        solved: list[Solved],
+        judged: tuple[np.ndarray, np.ndarray, np.ndarray],
         stability: np.ndarray | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.shell, self.solved, self.stability = shell, solved, stability
         self.alphas = np.array([each.report["lam"] for each in solved])
         self.rho = float(solved[0].report["rho"])
@@ -134,9 +137,12 @@ class Path:
     def table(self) -> list[dict[str, float]]:
         """Return a dict for each strength: the columns of a table."""
         columns = {
-            "alpha": self.alphas, "nonzeros": self.nonzeros, "loss": self.losses, "spread": self.spreads,
+            "alpha": self.alphas,
+            "nonzeros": self.nonzeros,
+            "loss": self.losses,
+            "spread": self.spreads,
             "error": self.errors,
-        }  # fmt: skip
+        }
         gaps = self.gaps
         columns |= {} if np.isnan(gaps).all() else {"gap": gaps}
         return [{name: values[k].item() for name, values in columns.items()} for k in range(len(self))]

@@ -1,7 +1,7 @@
 """A path as a scikit-learn estimator.
 
-    path = SparsePath(SparseClassifier(), choose="1-se").fit(X, y)
-    path.path_.nonzeros, path.path_.losses, path.model_
+path = SparsePath(SparseClassifier(), choose="1-se").fit(X, y)
+path.path_.nonzeros, path.path_.losses, path.model_
 """
 
 from __future__ import annotations
@@ -105,8 +105,7 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
 
         def learn(order: np.ndarray, epoch: int) -> None:
             pieces = [
-                (Unseen.of(learner, to_judge), rows)
-                for to_judge, rows in self._fit.pieces(*given, order, epoch > 0)
+                (Unseen.of(learner, to_judge), rows) for to_judge, rows in self._fit.pieces(*given, order, epoch > 0)
             ]
             learned.extend(rows for _, rows in pieces)
             found = Threads(learner.n_jobs).map_in_turns("strengths", _learn_side, sides, pieces, taken, epoch > 0)
@@ -117,9 +116,13 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
             return False
 
         run_passes(
-            counted_rows(len(given[1]), given[2]), self.passes, learn, seed=learner.fit_state.runs[0].seed,
-            shuffle=learner.shuffle, is_done=is_done,
-        )  # fmt: skip
+            counted_rows(len(given[1]), given[2]),
+            self.passes,
+            learn,
+            seed=learner.fit_state.runs[0].seed,
+            shuffle=learner.shuffle,
+            is_done=is_done,
+        )
         return np.sort(np.concatenate(learned))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -209,9 +212,11 @@ def _sides(learner: LinearModel) -> list[LinearModel]:
 
 
 def _learn_side(
-    side: Any, pieces: list[tuple[Unseen | None, np.ndarray]], taken: tuple[Matrix, np.ndarray, np.ndarray],
+    side: Any,
+    pieces: list[tuple[Unseen | None, np.ndarray]],
+    taken: tuple[Matrix, np.ndarray, np.ndarray],
     is_repeat_pass: bool,
-) -> Judged:  # fmt: skip
+) -> Judged:
     """Learn some strengths; return their figures on the rows that are evaluated before they are learned."""
     before = []
     for unseen, rows in pieces:

@@ -33,10 +33,20 @@ from .vw import VWStream
 __all__ = ["CacheStream", "CachedStream", "Chunk", "Position", "Stream", "StreamError", "convert", "open_stream"]
 
 _SUFFIXES = {
-    ".svm": "libsvm", ".libsvm": "libsvm", ".svmlight": "libsvm", ".vw": "vw", ".csv": "csv", ".tsv": "tsv",
-    ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
+    ".svm": "libsvm",
+    ".libsvm": "libsvm",
+    ".svmlight": "libsvm",
+    ".vw": "vw",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
     ".npz": "npz",
-}  # fmt: skip
+}
 _FORMATS: dict[str, Callable[..., Stream]] = {
     "libsvm": LibsvmStream,
     "vw": VWStream,

@@ -57,7 +57,6 @@ class ArrayStream(Pieces):
             parsed = Parsed(len(y), matrix.indptr, matrix.indices, matrix.data, y, weights, d=matrix.d)
             yield Piece(parsed, self.format, {"offset": end}, end)
 
-
     def _wild(self, start: int) -> str:
         """Return the first of these rows with a number that is too large or not finite; all rows if it is unknown."""
         X = self.X[start : start + _ROWS]
@@ -104,9 +103,15 @@ class ExampleStream(Pieces):
     format, line = "the iterator", "example"
 
     def __init__(
-        self, source: Iterable[Any] | Callable[[], Iterable[Any]], *, hash_bits: int | None = None, seed: int = 0,
-        signed: bool = True, names: Any = None, frozen: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        source: Iterable[Any] | Callable[[], Iterable[Any]],
+        *,
+        hash_bits: int | None = None,
+        seed: int = 0,
+        signed: bool = True,
+        names: Any = None,
+        frozen: bool = False,
+    ) -> None:
         self.source = source
         self.repeatable = callable(source) or not isinstance(source, Iterator)
         self.total = len(source) if isinstance(source, Collection) else None

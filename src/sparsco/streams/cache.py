@@ -127,9 +127,17 @@ class CacheStream(Stream):
             text, ends = held["tags"].tobytes(), [0, *held["tag_ends"].tolist()]
             tags = [text[a:b].decode("utf-8", "surrogateescape") for a, b in zip(ends, ends[1:], strict=False)]
         return Chunk(
-            held["indptr"], held["indices"], held["data"], block["d"], y, held.get("weights"), tags,
-            block["first"], block["position"], block["read"],
-        )  # fmt: skip
+            held["indptr"],
+            held["indices"],
+            held["data"],
+            block["d"],
+            y,
+            held.get("weights"),
+            tags,
+            block["first"],
+            block["position"],
+            block["read"],
+        )
 
 
 def _is_free(folder: Path) -> bool:
@@ -199,11 +207,16 @@ class Writer:
         self._file.write(bytes(padding))
         self._blocks.append(
             {
-                "at": self._blocks[-1]["end"] if self._blocks else 0, "size": size, "arrays": places,
-                "sum": checksum(np.frombuffer(raw_block, np.uint64)), "d": int(chunk.d),
-                "first": int(chunk.first), "position": chunk.position, "read": int(chunk.read),
+                "at": self._blocks[-1]["end"] if self._blocks else 0,
+                "size": size,
+                "arrays": places,
+                "sum": checksum(np.frombuffer(raw_block, np.uint64)),
+                "d": int(chunk.d),
+                "first": int(chunk.first),
+                "position": chunk.position,
+                "read": int(chunk.read),
             }
-        )  # fmt: skip
+        )
         self._blocks[-1]["end"] = self._blocks[-1]["at"] + size + padding
         self._d, self._rows = max(self._d, int(chunk.d)), self._rows + chunk.rows
 
@@ -214,10 +227,17 @@ class Writer:
             _synced(self._file)
         text = json.dumps(dict(names)).encode()
         manifest = {
-            "format": "sparsco-rows", "version": VERSION, "byteorder": sys.byteorder, "identity": identity,
-            "rows": self._rows, "d": self._d, "labels": list(self._labels), "blocks": self._blocks,
-            "size": self._blocks[-1]["end"] if self._blocks else 0, "names": hashlib.sha256(text).hexdigest(),
-        }  # fmt: skip
+            "format": "sparsco-rows",
+            "version": VERSION,
+            "byteorder": sys.byteorder,
+            "identity": identity,
+            "rows": self._rows,
+            "d": self._d,
+            "labels": list(self._labels),
+            "blocks": self._blocks,
+            "size": self._blocks[-1]["end"] if self._blocks else 0,
+            "names": hashlib.sha256(text).hexdigest(),
+        }
         for name, raw in ((NAMES, text), (MANIFEST, _sealed(manifest))):
             with naming(self.folder), open(self._part.path / name, "wb") as file:
                 file.write(raw)

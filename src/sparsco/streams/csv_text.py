@@ -18,6 +18,7 @@ from .text import TextStream
 _SAMPLE = 1 << 20
 """The bytes from which the types of columns are inferred."""
 
+
 class CsvStream(TextStream, Tabular):
     """A stream of the rows of CSV or TSV text; the other options are those of :class:`Tabular`.
 
@@ -29,9 +30,16 @@ class CsvStream(TextStream, Tabular):
     format, quoted, infers, line = "csv", True, True, "line"
 
     def __init__(
-        self, files: Files, *, delimiter: str = ",", header: bool = True, missing_values: Sequence[str] | None = None,
-        block_bytes: int = 1 << 21, threads: int | None = None, **options: Any,
-    ) -> None:  # fmt: skip
+        self,
+        files: Files,
+        *,
+        delimiter: str = ",",
+        header: bool = True,
+        missing_values: Sequence[str] | None = None,
+        block_bytes: int = 1 << 21,
+        threads: int | None = None,
+        **options: Any,
+    ) -> None:
         TextStream.__init__(self, files, block_bytes=max(block_bytes, _SAMPLE), threads=threads)
         Tabular.__init__(self, **options)
         if len(delimiter) != 1:
@@ -43,8 +51,10 @@ class CsvStream(TextStream, Tabular):
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {
-            "delimiter": self.delimiter, "header": self.header, "missing_values": [self.no_number, self.no_category],
-        }  # fmt: skip
+            "delimiter": self.delimiter,
+            "header": self.header,
+            "missing_values": [self.no_number, self.no_category],
+        }
 
     def prepare(self, block: Block) -> None:
         if not hasattr(self, "layout"):
@@ -120,10 +130,12 @@ class CsvStream(TextStream, Tabular):
                 ),
                 parse_options=self._csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                 convert_options=self._csv.ConvertOptions(
-                    column_types=types, null_values=self.no_number,
-                    true_values=["true", "True", "TRUE"], false_values=["false", "False", "FALSE"],
+                    column_types=types,
+                    null_values=self.no_number,
+                    true_values=["true", "True", "TRUE"],
+                    false_values=["false", "False", "FALSE"],
                 ),
-            )  # fmt: skip
+            )
         except self._arrow.ArrowInvalid as error:
             return str(error)
 

@@ -233,9 +233,14 @@ class Files:
         return "standard input" if self.paths[file] == STDIN else self.paths[file] + behind
 
     def blocks(
-        self, size: int, file: int = 0, offset: int = 0, quoted: bool = False, spare: list[bytearray] | None = None,
+        self,
+        size: int,
+        file: int = 0,
+        offset: int = 0,
+        quoted: bool = False,
+        spare: list[bytearray] | None = None,
         whole_first: bool = False,
-    ) -> Iterator[Block]:  # fmt: skip
+    ) -> Iterator[Block]:
         """Yield blocks of about ``size`` bytes from an offset in a file on, not split inside quotes where ``quoted``.
 
         Blocks of standard input hold what has arrived; with ``whole_first`` this is true for all but the first.

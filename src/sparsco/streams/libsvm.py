@@ -67,9 +67,17 @@ class LibsvmStream(TextStream):
     format = "libsvm"
 
     def __init__(
-        self, files: Any, *, zero_based: bool | str = "auto", wide: bool = False, hash_bits: int | None = None,
-        seed: int = 0, signed: bool = True, names: Any = None, **options: Any,
-    ) -> None:  # fmt: skip
+        self,
+        files: Any,
+        *,
+        zero_based: bool | str = "auto",
+        wide: bool = False,
+        hash_bits: int | None = None,
+        seed: int = 0,
+        signed: bool = True,
+        names: Any = None,
+        **options: Any,
+    ) -> None:
         super().__init__(files, **options)
         if zero_based not in (True, False, "auto"):
             raise ValueError(f"zero_based must be True, False or 'auto', not {zero_based!r}.")

@@ -111,9 +111,7 @@ class Pieces(Stream):
                 (indptr, indices, data), d = self._placed(parsed)
                 first, row = row, row + len(parsed.y)
                 position = {"place": place, "row": row, "line": line, "d": d}
-                yield Chunk(
-                    indptr, indices, data, d, parsed.y, parsed.weights, parsed.tags, first, position, read
-                )
+                yield Chunk(indptr, indices, data, d, parsed.y, parsed.weights, parsed.tags, first, position, read)
 
     def _placed(self, parsed: Parsed) -> tuple[Any, int]:
         """Return CSR arrays and the number of features; called in order, since features may be added."""

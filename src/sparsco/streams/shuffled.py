@@ -108,9 +108,18 @@ class Shuffled(Stream):
             behind = before + first + len(rows)
             indptr, indices, data, d = matrix.take(rows)
             yield Chunk(
-                indptr, indices, data, d, chunk.y[rows], None if chunk.weights is None else chunk.weights[rows], None,
-                before + first, {"shuffled": behind}, read * behind // (total or n), numbers[rows],
-            )  # fmt: skip
+                indptr,
+                indices,
+                data,
+                d,
+                chunk.y[rows],
+                None if chunk.weights is None else chunk.weights[rows],
+                None,
+                before + first,
+                {"shuffled": behind},
+                read * behind // (total or n),
+                numbers[rows],
+            )
 
 
 def _bytes(entries: int, indices: np.dtype, rows: int) -> int:

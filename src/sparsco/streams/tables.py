@@ -16,6 +16,7 @@ from .tabular import NUMERIC, Tabular
 _ROWS = 1 << 13
 """The number of rows in a piece."""
 
+
 class TableStream(Tabular):
     """A stream of the rows of a table in memory: pyarrow, pandas, polars, or any with ``__arrow_c_stream__``."""
 

@@ -53,10 +53,20 @@ class Tabular(Pieces):
     """The texts that mark a missing category."""
 
     def __init__(
-        self, *, target: str | None = "auto", weight: str | None = None, tag: str | None = None,
-        schema: Mapping[str, str] | None = None, optional: Sequence[str] = (), missing: str = "refuse",
-        hash_bits: int | None = None, seed: int = 0, signed: bool = True, names: Any = None, frozen: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        target: str | None = "auto",
+        weight: str | None = None,
+        tag: str | None = None,
+        schema: Mapping[str, str] | None = None,
+        optional: Sequence[str] = (),
+        missing: str = "refuse",
+        hash_bits: int | None = None,
+        seed: int = 0,
+        signed: bool = True,
+        names: Any = None,
+        frozen: bool = False,
+    ) -> None:
         if missing not in ("refuse", "zero"):
             raise ValueError(f"missing must be 'refuse' or 'zero', not {missing!r}.")
         for name, kind in (schema or {}).items():

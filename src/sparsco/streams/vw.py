@@ -63,9 +63,17 @@ class VWStream(TextStream):
     format = "vw"
 
     def __init__(
-        self, files: Any, *, quadratic: Sequence[str] = (), hash_bits: int | None = None, seed: int = 0,
-        signed: bool = True, names: Any = None, frozen: bool = False, **options: Any,
-    ) -> None:  # fmt: skip
+        self,
+        files: Any,
+        *,
+        quadratic: Sequence[str] = (),
+        hash_bits: int | None = None,
+        seed: int = 0,
+        signed: bool = True,
+        names: Any = None,
+        frozen: bool = False,
+        **options: Any,
+    ) -> None:
         super().__init__(files, **options)
         self.encoder = encoder(hash_bits, seed, signed, names, frozen)
         self.seed = self.encoder.seed
@@ -116,10 +124,15 @@ class VWStream(TextStream):
         scratch = np.empty(2 * longest + PADDING, np.uint8)
         hash_names(at, where, U(self.seed), U(scratch.ctypes.data), scratch, keys)
         return Parsed(
-            lines, indptr, keys, data, y, weights,
+            lines,
+            indptr,
+            keys,
+            data,
+            y,
+            weights,
             [to_name(bytes(text[start:stop])) for start, stop in tags.tolist()] if tags.any() else None,
             names_of=lambda entries: [_name(text, where, entry) for entry in entries.tolist()],
-        )  # fmt: skip
+        )
 
     def pieces(self, place: Position) -> Iterator[Piece]:
         yield from super().pieces(place)

@@ -54,9 +54,11 @@ def write(path: str | Path, kind: str, content: Any) -> Path:
     tree = encoder.encode(content)
     arrays = [[array.dtype.str, list(array.shape)] for array in encoder.arrays]
     header = json.dumps(
-        {"kind": kind, "sparsco": __version__, "content": tree, "arrays": arrays}, allow_nan=False,
-        separators=(",", ":"), ensure_ascii=False,
-    ).encode("utf-8", "surrogatepass")  # fmt: skip
+        {"kind": kind, "sparsco": __version__, "content": tree, "arrays": arrays},
+        allow_nan=False,
+        separators=(",", ":"),
+        ensure_ascii=False,
+    ).encode("utf-8", "surrogatepass")
     digest = hashlib.sha256()
     with replacing(path) as file:
 

@@ -19,7 +19,8 @@ from ..streams import CachedStream, open_stream
 from ..util import html as html
 from . import model_files, scoring
 from .parts import Part, by_name, reader_of
-from .train import Trained, train
+from .results import Trained
+from .train import train
 
 METHODS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -56,11 +57,20 @@ class Outcome(NamedTuple):
 
 
 def compare(
-    source: Any, *, methods: Sequence[str] = USUAL, strengths: Sequence[float] = (0.3, 1.0, 3.0), test: Any = None,
-    passes: int = 1, shuffle: bool = True, features: Sequence[int] = (), reader: Mapping[str, Any] | None = None,
-    settings: Mapping[str, Any] | None = None, classes: Any = None, model: Any = None,
+    source: Any,
+    *,
+    methods: Sequence[str] = USUAL,
+    strengths: Sequence[float] = (0.3, 1.0, 3.0),
+    test: Any = None,
+    passes: int = 1,
+    shuffle: bool = True,
+    features: Sequence[int] = (),
+    reader: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    classes: Any = None,
+    model: Any = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> list[Outcome]:  # fmt: skip
+) -> list[Outcome]:
     """Train every method with every strength, and return the outcomes.
 
     A strength is a multiple of ``alpha``, which is given in ``settings`` or found by a first run.  ``features`` are
@@ -74,8 +84,9 @@ def compare(
     alpha, outcomes = given.pop("alpha", None), []
     few, compiled = _first_rows(source, options), set[str]()
     if alpha is None:
-        first = train(source, _like(model, given), passes=1, shuffle=shuffle, reader=options, settings=given,
-                      classes=classes)  # fmt: skip
+        first = train(
+            source, _like(model, given), passes=1, shuffle=shuffle, reader=options, settings=given, classes=classes
+        )
         alpha = first.model.report_["lam"] + first.model.report_["rho"]
     total = len(methods) * len(strengths) + bool(features) * (1 + 4 * len(features) + len(SMALL_BALLS))
 
@@ -134,17 +145,29 @@ def _like(model: Any, settings: dict[str, Any]) -> Any:
 
 
 def _outcome(
-    method: str, settings: dict[str, Any], source: Any, test: Any, passes: int, shuffle: bool, reader: dict[str, Any],
-    classes: Any, model: Any,
-) -> tuple[Outcome, Trained | None]:  # fmt: skip
+    method: str,
+    settings: dict[str, Any],
+    source: Any,
+    test: Any,
+    passes: int,
+    shuffle: bool,
+    reader: dict[str, Any],
+    classes: Any,
+    model: Any,
+) -> tuple[Outcome, Trained | None]:
     alpha, began = settings.get("alpha"), time.monotonic()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             trained = train(
-                source, _like(model, settings), passes=passes, shuffle=shuffle, reader=reader, settings=settings,
+                source,
+                _like(model, settings),
+                passes=passes,
+                shuffle=shuffle,
+                reader=reader,
+                settings=settings,
                 classes=classes,
-            )  # fmt: skip
+            )
             nonzeros = trained.model.n_selected_
     except DivergenceError:
         return Outcome(method, alpha, None, None, None, None, "diverged"), None
@@ -166,9 +189,12 @@ def as_text(outcomes: Sequence[Outcome]) -> str:
     lines = [f"{'method':20} {'alpha':>10} {'nonzeros':>10} {'progressive':>12} {'test':>10} {'seconds':>8}"]
     for each in outcomes:
         cells = [
-            f"{_cell(each.alpha, '.3g'):>10}", f"{_cell(each.nonzeros, ','):>10}", f"{_cell(each.progressive):>12}",
-            f"{_cell(each.test):>10}", f"{_cell(each.seconds, '.1f'):>8}",
-        ]  # fmt: skip
+            f"{_cell(each.alpha, '.3g'):>10}",
+            f"{_cell(each.nonzeros, ','):>10}",
+            f"{_cell(each.progressive):>12}",
+            f"{_cell(each.test):>10}",
+            f"{_cell(each.seconds, '.1f'):>8}",
+        ]
         lines.append(f"{each.method:20} " + " ".join(cells) + (f"  {each.note}" if each.note else ""))
     return "\n".join(lines)
 

@@ -241,9 +241,12 @@ def _conversion_pairs(conversion: Any) -> Iterator[str]:
 
 
 _PAIRS: dict[str, Callable[[Any], Iterable[str]]] = {
-    "loss": _loss_pairs, "penalty": _penalty_pairs, "optimizer": _optimizer_pairs, "conversion": _conversion_pairs,
+    "loss": _loss_pairs,
+    "penalty": _penalty_pairs,
+    "optimizer": _optimizer_pairs,
+    "conversion": _conversion_pairs,
     "rounding": _conversion_pairs,
-}  # fmt: skip
+}
 
 
 def is_polished(loss: Any, penalty: Any) -> bool:
@@ -278,27 +281,46 @@ def _lines() -> Iterator[str]:
     yield ""
     yield from _table(
         ["optimizer", *(record.__name__ for record in records["penalty"])],
-        [[name, *(_mark(penalty_reason(kind(), each)) for each in records["penalty"])]
-         for name, kind in OPTIMIZERS.items()],
-    )  # fmt: skip
+        [
+            [name, *(_mark(penalty_reason(kind(), each)) for each in records["penalty"])]
+            for name, kind in OPTIMIZERS.items()
+        ],
+    )
     yield from _table(
         ["optimizer", *(record.__name__ for record in records["conversion"])],
-        [[name, *(_mark(conversion_reason(kind(), each())) for each in records["conversion"])]
-         for name, kind in OPTIMIZERS.items()],
-    )  # fmt: skip
+        [
+            [name, *(_mark(conversion_reason(kind(), each())) for each in records["conversion"])]
+            for name, kind in OPTIMIZERS.items()
+        ],
+    )
     yield "`sgd` compares iterates (SCMDI, OCMDI) where there is no L1 term. `mirror-descent` with a map other than"
     yield "`Euclidean()` sums no gradients (AverageSL, LastSL) and learns one model at a time."
     yield ""
     yield from _table(
-        ["optimizer", "step rule", "models in a run", "float32 paths", "starts at coef_init", "partitions", "L2 term",
-         "an example costs"],
+        [
+            "optimizer",
+            "step rule",
+            "models in a run",
+            "float32 paths",
+            "starts at coef_init",
+            "partitions",
+            "L2 term",
+            "an example costs",
+        ],
         [_facts(name, kind()) for name, kind in OPTIMIZERS.items()],
-    )  # fmt: skip
+    )
     yield from _table(
-        ["loss", "targets", *(f"metric {metric}" for metric in METRICS), "polish", "duality gap", "predict_proba",
-         "ties models"],
+        [
+            "loss",
+            "targets",
+            *(f"metric {metric}" for metric in METRICS),
+            "polish",
+            "duality gap",
+            "predict_proba",
+            "ties models",
+        ],
         [_loss_facts(kind()) for kind in records["loss"]],
-    )  # fmt: skip
+    )
     yield "## What each kind of part has"
     for contract in CONTRACTS.values():
         yield from _contract_lines(contract)
@@ -318,9 +340,11 @@ def _contract_lines(contract: type[Contract]) -> Iterator[str]:
     entries = sorted(contract.entries.items(), key=lambda item: not item[1].required)
     yield from _table(
         ["it has", "", "default", "meaning"],
-        [[f"`{_call(name, entry)}`", entry.what, _default(entry), " ".join(entry.doc.split())]
-         for name, entry in entries],
-    )  # fmt: skip
+        [
+            [f"`{_call(name, entry)}`", entry.what, _default(entry), " ".join(entry.doc.split())]
+            for name, entry in entries
+        ],
+    )
 
 
 def _call(name: str, entry: Attribute) -> str:
@@ -337,20 +361,27 @@ def _default(entry: Attribute) -> str:
 def _facts(name: str, optimizer: Any) -> list[str]:
     loss, last = CLASSIFIER_LOSSES["logistic"], conversions.Last()
     return [
-        name, _yes(optimizer.uses_steps), "any" if optimizer.max_models is None else str(optimizer.max_models),
-        _mark(single_reason(loss, optimizer, last)), _yes(optimizer.starts_anywhere),
-        _mark(partitions_reason(optimizer)), optimizer.l2_term,
+        name,
+        _yes(optimizer.uses_steps),
+        "any" if optimizer.max_models is None else str(optimizer.max_models),
+        _mark(single_reason(loss, optimizer, last)),
+        _yes(optimizer.starts_anywhere),
+        _mark(partitions_reason(optimizer)),
+        optimizer.l2_term,
         "O(nonzeros)" if not optimizer.is_dense else "O(features)" + " a mini-batch" * optimizer.is_minibatch,
-    ]  # fmt: skip
+    ]
 
 
 def _loss_facts(loss: Any) -> list[str]:
     return [
-        type(loss).__name__, "labels" if loss.classifies else "numbers",
+        type(loss).__name__,
+        "labels" if loss.classifies else "numbers",
         *(_mark(metric_reason(loss, conversions.AverageSL(metric=metric))) for metric in METRICS),
-        _yes(is_polished(loss, penalties.ElasticNet(0.1))), _yes(loss.conjugate is not None),
-        _yes(loss.probabilities is not None), _yes(loss.couples),
-    ]  # fmt: skip
+        _yes(is_polished(loss, penalties.ElasticNet(0.1))),
+        _yes(loss.conjugate is not None),
+        _yes(loss.probabilities is not None),
+        _yes(loss.couples),
+    ]
 
 
 def _mark(reason: str | None) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from ..parts.part import is_record
 from ..util import html as html
 from ..util.progress import duration, printable
-from .train import Trained
+from .results import Trained
 
 _CHOSEN = ("optimizer", "conversion", "penalty", "step_size")
 
@@ -31,13 +31,17 @@ def summary(trained: Trained) -> dict[str, Any]:
     is_classifier = hasattr(model, "classes_")
     found: dict[str, Any] = {
         "task": "classification" if is_classifier else "regression",
-        "rows": trained.rows, "passes": int(model.n_iter_), "seconds": round(trained.seconds, 3),
-        "features": int(model.n_features_in_), "nonzeros": int(model.n_nonzero_),
+        "rows": trained.rows,
+        "passes": int(model.n_iter_),
+        "seconds": round(trained.seconds, 3),
+        "features": int(model.n_features_in_),
+        "nonzeros": int(model.n_nonzero_),
         "selected": model.n_selected_,
         "chosen": {name: _spelled(report[name]) for name in _CHOSEN if report.get(name) is not None},
-        "notes": trained.notes, "warnings": [*trained.warnings, *report["warnings"]],
+        "notes": trained.notes,
+        "warnings": [*trained.warnings, *report["warnings"]],
         "table": [line._asdict() for line in trained.table],
-    }  # fmt: skip
+    }
     if is_classifier:
         found["classes"] = model.classes_.tolist()
     if trained.table:
@@ -124,13 +128,17 @@ def _outputs(content: Mapping[str, Any]) -> list[str]:
 def description(content: Mapping[str, Any], top: int | None = None) -> dict[str, Any]:
     """Return a model file as a dict of numbers and words that JSON can hold."""
     described = {
-        "task": content["task"], "features": content["n_features"],
-        "selected": len(np.unique(content["coef"]["columns"])), "nonzeros": content["summary"]["nonzeros"],
+        "task": content["task"],
+        "features": content["n_features"],
+        "selected": len(np.unique(content["coef"]["columns"])),
+        "nonzeros": content["summary"]["nonzeros"],
         "loss": str(content["loss"]),
         "intercept": dict(zip(_outputs(content), content["intercept"].tolist(), strict=True)),
-        "examples": content["summary"]["examples"], "sparsco": content["summary"]["sparsco"],
-        "has_training_state": "training" in content, "top": features(content, top),
-    }  # fmt: skip
+        "examples": content["summary"]["examples"],
+        "sparsco": content["summary"]["sparsco"],
+        "has_training_state": "training" in content,
+        "top": features(content, top),
+    }
     return described | {name: value for name, value in content["extra"].items() if name in ("training", "reader")}
 
 

@@ -43,9 +43,14 @@ _PLAIN = (bool, int, float, str, type(None), np.generic, np.ndarray, list, tuple
 
 
 def save(
-    model: LinearModel, path: str | Path, *, training: bool = False, names: Mapping[int, str] | None = None,
-    by_name: bool = False, extra: dict[str, Any] | None = None,
-) -> Path:  # fmt: skip
+    model: LinearModel,
+    path: str | Path,
+    *,
+    training: bool = False,
+    names: Mapping[int, str] | None = None,
+    by_name: bool = False,
+    extra: dict[str, Any] | None = None,
+) -> Path:
     """Write a fitted model to a file, and return the path.
 
     Parameters
@@ -157,9 +162,7 @@ def going_on(content: dict[str, Any], path: str | Path) -> Any:
     return state["model"]
 
 
-def contents(
-    model: LinearModel, names: Mapping[int, str] | None = None, by_name: bool = False
-) -> dict[str, Any]:
+def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name: bool = False) -> dict[str, Any]:
     """Return the fields of the file format for a model."""
     _refuse_others(model)
     solved = model.convert()
@@ -183,7 +186,8 @@ def contents(
         "features": kind,
         "n_features": width,
         "coef": {
-            "data": coef.data.astype(np.float64), "columns": np.asarray(columns, np.int64),
+            "data": coef.data.astype(np.float64),
+            "columns": np.asarray(columns, np.int64),
             "ends": coef.indptr.astype(np.int64),
         },
         "intercept": np.asarray(solved.intercept, np.float64),
@@ -194,10 +198,14 @@ def contents(
         "loss": model.loss_record(),
         "settings": {name: value for name, value in model.settings().items() if name != "random_state"},
         "summary": {
-            "examples": int(solved.t), "passes": int(model.n_iter_), "nonzeros": int(coef.count_nonzero()),
-            "history": solved.history, "report": _described(solved.report), "sparsco": __version__,
+            "examples": int(solved.t),
+            "passes": int(model.n_iter_),
+            "nonzeros": int(coef.count_nonzero()),
+            "history": solved.history,
+            "report": _described(solved.report),
+            "sparsco": __version__,
         },
-    }  # fmt: skip
+    }
 
 
 def _refuse_others(model: Any) -> None:
@@ -320,9 +328,12 @@ def restored(content: Mapping[str, Any]) -> Any:
     shape = len(coef["ends"]) - 1, features.room
     summary = content["summary"]
     solved = Solved(
-        sp.csr_array((coef["data"], columns, coef["ends"]), shape=shape), content["intercept"], summary["examples"],
-        summary["history"], summary["report"],
-    )  # fmt: skip
+        sp.csr_array((coef["data"], columns, coef["ends"]), shape=shape),
+        content["intercept"],
+        summary["examples"],
+        summary["history"],
+        summary["report"],
+    )
     why = "the training state was not saved, or not loaded, with this model"
     model.finish_with(solved, why, features, content["outputs"])
     model.n_features_in_, model.n_iter_ = features.width, summary["passes"]
@@ -342,9 +353,12 @@ def environment() -> dict[str, str]:
 
     features = binding.get_host_cpu_features()
     return {
-        "sparsco": f"{__version__} ({results_hash()})", "numba": numba.__version__, "numpy": np.__version__,
-        "python": platform.python_version(), "CPU": f"{binding.get_host_cpu_name()} {features.flatten()}",
-    }  # fmt: skip
+        "sparsco": f"{__version__} ({results_hash()})",
+        "numba": numba.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "CPU": f"{binding.get_host_cpu_name()} {features.flatten()}",
+    }
 
 
 def differences(then: dict[str, str]) -> list[str]:

@@ -13,23 +13,35 @@ from ..selection.path import Path
 from ..streams import open_stream
 from ..util import html
 from ..util.progress import Live
-from .train import Trained, Training
+from .results import Trained
+from .train import Training
 
 
 def train_path(
-    source: Any, model: Any = None, *, path: Mapping[str, Any] | None = None, passes: int = 1,
-    shuffle: bool = True, reader: Mapping[str, Any] | None = None, classes: Any = None,
-    settings: Mapping[str, Any] | None = None, live: Any = None,
-) -> Trained:  # fmt: skip
+    source: Any,
+    model: Any = None,
+    *,
+    path: Mapping[str, Any] | None = None,
+    passes: int = 1,
+    shuffle: bool = True,
+    reader: Mapping[str, Any] | None = None,
+    classes: Any = None,
+    settings: Mapping[str, Any] | None = None,
+    live: Any = None,
+) -> Trained:
     """Train a path on a source as :func:`sparsco.train` does; the ``model`` of the result is the path.
 
     ``model`` is an estimator or None, ``path`` are the parameters of :class:`sparsco.SparsePath`.
     """
     own = {**(path or {}), "passes": passes}
     training = Training(
-        None if model is None else LinearPath(model, **own), passes, shuffle, dict(reader or {}), classes,
+        None if model is None else LinearPath(model, **own),
+        passes,
+        shuffle,
+        dict(reader or {}),
+        classes,
         dict(settings or {}),
-    )  # fmt: skip
+    )
     training.wrap = lambda estimator: LinearPath(estimator, **own)
     training.checkpoints, training.stop, training.live = None, bool, live or Live()
     training.stream = open_stream(source, **training.reader)
@@ -68,6 +80,7 @@ def _plots(path: Path, chosen: float | None) -> list[str]:
     from matplotlib.figure import Figure
 
     from .. import plots
+
     drawn = {
         "Weights of the features, by the strength of the penalty.": plots.coefficient_path,
         "Loss on rows that were not learned against the number of features.": plots.error_vs_nonzeros,

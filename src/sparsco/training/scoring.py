@@ -23,9 +23,7 @@ _MOST_SCORES = 1 << 25
 """The number of rows up to which the area under the curve is computed, since all scores are stored for it."""
 
 
-def opened_for(
-    content: Mapping[str, Any], source: Any, labelled: bool = True, **options: Any
-) -> tuple[Any, Stream]:
+def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, **options: Any) -> tuple[Any, Stream]:
     """Return the model in a file, and a stream whose features are the columns of the model.
 
     The stream is read with the options of the training.  A table needs only the columns with a nonzero weight, and the

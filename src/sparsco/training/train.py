@@ -15,8 +15,8 @@ import hashlib
 import numbers
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -34,58 +34,28 @@ from ..util.progress import Live, printable
 from . import model_files
 from .checkpoints import Checkpoints, ResumeError
 from .parts import Part, are_classes, by_name, first_classes, labels
+from .results import Line, StoppedError, Trained
 
 _PIECE = 1 << 15
 """The number of rows learned between two checks of the clock."""
 
 
-class StoppedError(Exception):
-    """An error for a run that ``stop`` ended; a checkpoint was written if there is a place for one."""
-
-
-class Line(NamedTuple):
-    """A line of the table of progressive validation, for rows that had not been learned when they were evaluated."""
-
-    rows: int
-    loss: float
-    """The mean loss of the rows evaluated since the line before."""
-    mean_loss: float
-    """The mean loss of all rows evaluated so far."""
-    mistake: float
-    """The share of wrong labels, or the root mean squared error, since the line before."""
-    mean_mistake: float
-    nonzeros: int
-    """The number of features that have a nonzero weight in at least one model."""
-
-
-class Trained(NamedTuple):
-    """The result of a training run: the model, its stream, the table of validation, notes and warnings."""
-
-    model: Any
-    stream: Stream
-    table: list[Line]
-    rows: int
-    """The number of rows of a pass."""
-    seconds: float
-    notes: list[str]
-    """The choices that were made for parameters that were left open."""
-    warnings: Sequence[str] = ()
-    """The problems of the data or of the run."""
-
-    @property
-    def estimator(self) -> Any:
-        """Return the model as a scikit-learn estimator."""
-        from ..estimators.sklearn import as_estimator
-
-        return as_estimator(self.model)
-
-
 def train(
-    source: Any, model: Any = None, *, passes: int = 1, shuffle: bool = True, reader: Mapping[str, Any] | None = None,
-    classes: Any = None, settings: Mapping[str, Any] | None = None, names: Mapping[int, str] | None = None,
-    checkpoints: Checkpoints | None = None, resume: bool = False, stop: Callable[[], bool] = bool,
-    live: Live | None = None, named: bool | None = None,
-) -> Trained:  # fmt: skip
+    source: Any,
+    model: Any = None,
+    *,
+    passes: int = 1,
+    shuffle: bool = True,
+    reader: Mapping[str, Any] | None = None,
+    classes: Any = None,
+    settings: Mapping[str, Any] | None = None,
+    names: Mapping[int, str] | None = None,
+    checkpoints: Checkpoints | None = None,
+    resume: bool = False,
+    stop: Callable[[], bool] = bool,
+    live: Live | None = None,
+    named: bool | None = None,
+) -> Trained:
     """Train a model on the rows of a file, a table or any other source of :func:`sparsco.open_stream`.
 
     Parameters
@@ -481,14 +451,25 @@ class Training:
         """Write the state of the run as a checkpoint."""
         if self.checkpoints is None or not self.stream.repeatable:
             return
-        self.checkpoints.write({
-            "asked": self.asked, "identity": self.identity or self._identity(),
-            "environment": model_files.environment(), "names": dict(self.stream.names),
-            "model": self.model, "classes": self.classes, "epoch": self.epoch,
-            "row": self.row, "rows": self.rows, "behind": self.behind, "judged": self.judged,
-            "drift": self.drift, "seconds": self._elapsed(), "table": [tuple(line) for line in self.table],
-            "notes": self.notes,
-        })  # fmt: skip
+        self.checkpoints.write(
+            {
+                "asked": self.asked,
+                "identity": self.identity or self._identity(),
+                "environment": model_files.environment(),
+                "names": dict(self.stream.names),
+                "model": self.model,
+                "classes": self.classes,
+                "epoch": self.epoch,
+                "row": self.row,
+                "rows": self.rows,
+                "behind": self.behind,
+                "judged": self.judged,
+                "drift": self.drift,
+                "seconds": self._elapsed(),
+                "table": [tuple(line) for line in self.table],
+                "notes": self.notes,
+            }
+        )
         self.kept = time.monotonic(), self._learned()
 
     def _learned(self) -> int:

@@ -10,8 +10,14 @@ import warnings
 from types import FrameType
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_BETWEEN = (f"{os.sep}concurrent{os.sep}futures{os.sep}", f"{os.sep}threading.py", f"{os.sep}contextlib.py",
-            f"{os.sep}sklearn{os.sep}", f"{os.sep}joblib{os.sep}", f"{os.sep}numba{os.sep}")  # fmt: skip
+_BETWEEN = (
+    f"{os.sep}concurrent{os.sep}futures{os.sep}",
+    f"{os.sep}threading.py",
+    f"{os.sep}contextlib.py",
+    f"{os.sep}sklearn{os.sep}",
+    f"{os.sep}joblib{os.sep}",
+    f"{os.sep}numba{os.sep}",
+)
 """The code that may be between the user's frame and ours."""
 
 
@@ -26,9 +32,13 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
         return
     known = frame.f_globals
     warnings.warn_explicit(
-        message, category, frame.f_code.co_filename, frame.f_lineno, known.get("__name__"),
+        message,
+        category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        known.get("__name__"),
         known.setdefault("__warningregistry__", {}),
-    )  # fmt: skip
+    )
 
 
 def cause(message: str) -> str:

@@ -13,18 +13,42 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
 COMPILED = (
-    "jit", "data", "parts/contracts.py", "losses.py", "penalties", "mirrors.py", "problem", "optimizers",
-    "conversions/reservoir.py", "conversions/coordinate_descent.py", "conversions/gradient_phase.py",
-    "streams/numbers.py", "streams/features.py", "streams/libsvm.py", "streams/vw.py", "streams/cache.py",
-    "selection/stable/paths.py", "selection/stable/bursts.py", "selection/stable/scaling.py",
+    "jit",
+    "data",
+    "parts/contracts.py",
+    "losses.py",
+    "penalties",
+    "mirrors.py",
+    "problem",
+    "optimizers",
+    "conversions/reservoir.py",
+    "conversions/coordinate_descent.py",
+    "conversions/gradient_phase.py",
+    "streams/numbers.py",
+    "streams/features.py",
+    "streams/libsvm.py",
+    "streams/vw.py",
+    "streams/cache.py",
+    "selection/stable/paths.py",
+    "selection/stable/bursts.py",
+    "selection/stable/scaling.py",
     "estimators/checks_of_values.py",
-)  # fmt: skip
+)
 """The files and folders with functions that are compiled; a test compares this list with the compiled functions."""
 SHOWN = (
-    "cli", "plots", "util/html.py", "util/progress.py", "util/notices.py", "training/inspection.py",
-    "training/descriptions.py", "training/paths.py", "bench/present.py", "reproduce/present.py",
-    "reproduce/verdicts.py", "estimators/views.py",
-)  # fmt: skip
+    "cli",
+    "plots",
+    "util/html.py",
+    "util/progress.py",
+    "util/notices.py",
+    "training/inspection.py",
+    "training/descriptions.py",
+    "training/paths.py",
+    "bench/present.py",
+    "reproduce/present.py",
+    "reproduce/verdicts.py",
+    "estimators/views.py",
+)
 """The files and folders that only show computed results."""
 
 

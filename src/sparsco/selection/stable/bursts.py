@@ -19,8 +19,9 @@ from ...data.randomness import Purpose, key
 from ...data.rows import Matrix
 from ...jit.dispatch import U, kernel
 from ...losses import derivative
-from ...parts.contracts import SelectionMethod, part
+from ...parts.part import part
 from ...util.threads import Pool
+from .method import SelectionMethod
 from .paths import Examples, shuffle
 
 MANY_ROWS = 10_000
@@ -151,10 +152,18 @@ class Bursts:
     def _stage(self, rows: Examples, model: int, drawn: list[np.ndarray], threads: Pool) -> list[Any]:
         """Run the bursts of all paths; return for each path the features touched, |dw| / k of each, and their fates."""
         paths: list[_Path] = [
-            _Path(rows, model, drawn[path], self.W[path], self.b[path : path + 1], self.kept, self.k[path],
-                  self.before[path])
+            _Path(
+                rows,
+                model,
+                drawn[path],
+                self.W[path],
+                self.b[path : path + 1],
+                self.kept,
+                self.k[path],
+                self.before[path],
+            )
             for path in range(len(drawn))
-        ]  # fmt: skip
+        ]
         columns: list[Any] = [slice(None)] * len(paths)
         if not threads.shares_memory:  # send only what a path needs: its rows and their features
             paths, columns = (list(part) for part in zip(*(path.alone() for path in paths), strict=True))
@@ -185,10 +194,15 @@ class Bursts:
         self.evidence[judged, :2], self.evidence[purged, 2] = 0.0, 0.0
         self.stages.append(
             {
-                "examples": self.examples, "size": self.size, "nonzeros": self.nonzeros, "gravity": self.g0,
-                "rejection": float(self.beta), "purged": len(purged), "burst": self.K,
+                "examples": self.examples,
+                "size": self.size,
+                "nonzeros": self.nonzeros,
+                "gravity": self.g0,
+                "rejection": float(self.beta),
+                "purged": len(purged),
+                "burst": self.K,
             }
-        )  # fmt: skip
+        )
         density = self.nonzeros / self.p
         self.beta = annealed(density, self.method.beta0, self.method.gamma)
         place = min(int(self.beta * len(ratios)), len(ratios) - 1)
@@ -241,18 +255,46 @@ def _run_paths(paths: list[_Path], constants: tuple[int, float, float, Any, bool
         room = int(np.diff(examples.rows.indptr)[order].sum())
         features, ratios, fates = np.empty(room, np.uint32), np.empty(room), np.empty((room, 2), np.int8)
         count = burst(
-            *examples.rows[:3], examples.targets[model], examples.weights, order, *constants, w, b, kept, k, before,
-            features, ratios, fates,
-        )  # fmt: skip
+            *examples.rows[:3],
+            examples.targets[model],
+            examples.weights,
+            order,
+            *constants,
+            w,
+            b,
+            kept,
+            k,
+            before,
+            features,
+            ratios,
+            fates,
+        )
         found.append((w, b, features[:count], ratios[:count], fates[:count]))
     return found
 
 
 @kernel
 def burst(
-    indptr, indices, data, y, weights, order, K, eta, g0, loss, intercept, w, bias, kept, k, before, features, ratios,
+    indptr,
+    indices,
+    data,
+    y,
+    weights,
+    order,
+    K,
+    eta,
+    g0,
+    loss,
+    intercept,
+    w,
+    bias,
+    kept,
+    k,
+    before,
+    features,
+    ratios,
     fates,
-):  # fmt: skip
+):
     """Run bursts of K examples of ``order``, each followed by w_j <- S(w_j, g0 k_j); return the number of notes.
 
     There is a note for every burst and every feature in it.  A note has three numbers: |w_j - its value at the burst's

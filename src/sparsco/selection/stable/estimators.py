@@ -58,13 +58,26 @@ class StableSparseClassifier(MarginClassifier, StableLinearModel):
     known_losses = {name: loss for name, loss in CLASSIFIER_LOSSES.items() if not loss.couples}
 
     def __init__(
-        self, n_features: Any = "auto", *, loss: Any = "logistic", method: Any = "sts", prepare: Any = "auto",
-        fit_intercept: bool = True, class_weight: Any = None, n_jobs: int | None = None, random_state: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        n_features: Any = "auto",
+        *,
+        loss: Any = "logistic",
+        method: Any = "sts",
+        prepare: Any = "auto",
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
         super().__init__(
-            n_features, loss=loss, method=method, prepare=prepare, fit_intercept=fit_intercept, n_jobs=n_jobs,
+            n_features,
+            loss=loss,
+            method=method,
+            prepare=prepare,
+            fit_intercept=fit_intercept,
+            n_jobs=n_jobs,
             random_state=random_state,
-        )  # fmt: skip
+        )
         self.class_weight = class_weight
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

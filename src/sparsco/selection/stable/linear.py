@@ -86,9 +86,16 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
     _fit: StableState
 
     def __init__(
-        self, n_features: Any = "auto", *, loss: Any = "squared", method: Any = "sts", prepare: Any = "auto",
-        fit_intercept: bool = True, n_jobs: int | None = None, random_state: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        n_features: Any = "auto",
+        *,
+        loss: Any = "squared",
+        method: Any = "sts",
+        prepare: Any = "auto",
+        fit_intercept: bool = True,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
         self.n_features = n_features
         self.loss = loss
         self.method = method
@@ -156,9 +163,16 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any, reset: bool, may_be_zero: bool = False
     ) -> tuple[Matrix, np.ndarray, np.ndarray]:
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=[np.float64, np.float32],
-            ensure_all_finite=False, reset=reset, multi_output=self._takes_columns,
-        )  # fmt: skip
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            accept_large_sparse=True,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            reset=reset,
+            multi_output=self._takes_columns,
+        )
         weights = np.ones(len(y))
         if sample_weight is not None:
             weights = checked_weights(sample_weight, X, may_be_zero)
@@ -249,10 +263,15 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         for stage in path[:-1] or path:
             probabilities[stage.features] = stage.chosen
         stages = [
-            {"size": len(stage.features), "step": stage.step, "gravity": 0.0, "rejection": 1.0 - following / size,
-             "kappa": stage.kappa}
+            {
+                "size": len(stage.features),
+                "step": stage.step,
+                "gravity": 0.0,
+                "rejection": 1.0 - following / size,
+                "kappa": stage.kappa,
+            }
             for stage, size, following in zip(path, sizes, [*sizes[1:], sizes[-1]], strict=True)
-        ]  # fmt: skip
+        ]
         return Answer(path[-1], path, stages, probabilities, validated)
 
     def _burst(self, kept: Kept, threads: Pool) -> Answer:

@@ -83,9 +83,17 @@ def step_sizes(examples: Examples, mean_square: float, loss: Any, factor: float)
 
 
 def run_path(
-    examples: Examples, model: int, order: np.ndarray, steps: np.ndarray, loss: Any, b: float, intercept: bool,
-    passes: int, seed: int, first: int,
-) -> tuple[np.ndarray, float]:  # fmt: skip
+    examples: Examples,
+    model: int,
+    order: np.ndarray,
+    steps: np.ndarray,
+    loss: Any,
+    b: float,
+    intercept: bool,
+    passes: int,
+    seed: int,
+    first: int,
+) -> tuple[np.ndarray, float]:
     """Return the mean of all iterates of some shuffled passes, started from zero (and b)."""
     cell, bias, t = np.zeros((examples.rows.d, 2)), np.array([b, 0.0]), 0
     order, random = order.astype(np.uint32), key(seed, Purpose.PATH)[0]

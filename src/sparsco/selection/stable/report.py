@@ -53,9 +53,16 @@ class StabilityReport(NamedTuple):
 
 
 def stability_report(
-    estimator: Any, X: Any, y: Any, n_permutations: int = 10, *, subsample: float = 0.8, test: Any = 0.25,
-    n_jobs: int | None = None, random_state: int = 0,
-) -> StabilityReport:  # fmt: skip
+    estimator: Any,
+    X: Any,
+    y: Any,
+    n_permutations: int = 10,
+    *,
+    subsample: float = 0.8,
+    test: Any = 0.25,
+    n_jobs: int | None = None,
+    random_state: int = 0,
+) -> StabilityReport:
     """Return how stable the selection of an estimator is, from fits on shuffled rows and on random shares of the rows.
 
     Parameters

@@ -17,9 +17,10 @@ import numpy as np
 from ...data.randomness import Purpose, bits
 from ...data.rows import Matrix, margins
 from ...losses import value
-from ...parts.contracts import SelectionMethod, part
+from ...parts.part import part
 from ...util.notices import warn
 from ...util.threads import Pool
+from .method import SelectionMethod
 from .paths import Examples, rows_of_paths, run_path, starting_intercepts, step_sizes, sum_squares
 
 FEW_ROWS = 200
@@ -176,8 +177,9 @@ def run_stage(
     steps = step_sizes(examples, squares.sum() / n, loss, factor)
     items = [
         (model, halves[path], float(start[model]) * intercept, (s * M + path) * passes)
-        for path in range(M) for model in range(m)
-    ]  # fmt: skip
+        for path in range(M)
+        for model in range(m)
+    ]
     held = threads.hold(_Shared(examples, steps, loss, intercept, passes, seed))
     found = threads.map("sparsco-path", _run_path, items, held)
     W, B = np.array([w for w, _ in found]).reshape(M, m, q), np.array([b for _, b in found]).reshape(M, m)

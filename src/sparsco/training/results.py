@@ -1,0 +1,49 @@
+"""The outcome of a training run: the model, its progress table, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..streams import Stream
+
+
+class StoppedError(Exception):
+    """An error for a run that ``stop`` ended; a checkpoint was written if there is a place for one."""
+
+
+class Line(NamedTuple):
+    """A line of the table of progressive validation, for rows that had not been learned when they were evaluated."""
+
+    rows: int
+    loss: float
+    """The mean loss of the rows evaluated since the line before."""
+    mean_loss: float
+    """The mean loss of all rows evaluated so far."""
+    mistake: float
+    """The share of wrong labels, or the root mean squared error, since the line before."""
+    mean_mistake: float
+    nonzeros: int
+    """The number of features that have a nonzero weight in at least one model."""
+
+
+class Trained(NamedTuple):
+    """The result of a training run: the model, its stream, the table of validation, notes and warnings."""
+
+    model: Any
+    stream: Stream
+    table: list[Line]
+    rows: int
+    """The number of rows of a pass."""
+    seconds: float
+    notes: list[str]
+    """The choices that were made for parameters that were left open."""
+    warnings: Sequence[str] = ()
+    """The problems of the data or of the run."""
+
+    @property
+    def estimator(self) -> Any:
+        """Return the model as a scikit-learn estimator."""
+        from ..estimators.sklearn import as_estimator
+
+        return as_estimator(self.model)
