@@ -1,4 +1,4 @@
-"""Write the files that tests/test_kept_files.py reads: a model, a checkpoint and a row cache of this version.
+"""Write the files that tests/training/test_kept_files.py reads: a model, a checkpoint and a row cache of this version.
 
     python tests/data/make.py
 
