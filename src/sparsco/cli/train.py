@@ -210,7 +210,7 @@ def _train(given: argparse.Namespace) -> int:
         if given_too:
             raise ValueError(f"--update goes on as the model began: leave out {', '.join(given_too)}.")
         content = model_files.read(given.update)
-        model, settings = model_files.going_on(content, given.update), {}
+        model, settings = model_files.going_on(content, given.update), dict[str, Any]()
         reader, names = read_alike(content, reader), content["extra"].get("names")
         named = content["features"] == "names"
         given.save_state |= path.resolve() == Path(given.update).resolve()  # the model can still be updated afterwards
@@ -304,7 +304,7 @@ def _on_dask(
         )
     reader.pop("cache", None)
 
-    def say(message: Any, *_: Any) -> None:
+    def say(message: Warning | str, *_: Any, **__: Any) -> None:
         print(f"sparsco: {message}", file=sys.stderr)
 
     try:

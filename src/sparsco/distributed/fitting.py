@@ -342,9 +342,10 @@ def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition
             "it was made of, or convert them with hash_bits."
         )
     if first.by_name:  # columns must mean the same everywhere
-        every = [first.columns]
         if first.columns is None:
-            every = pool.map("sparsco-names", names, [(part,) for part in parts])
+            every: list[list[str]] = pool.map("sparsco-names", names, [(part,) for part in parts])
+        else:
+            every = [first.columns]
         known = dict(enumerate(dict.fromkeys(name for each in every for name in each)))
         options = {"names": known, "frozen": True}
     rows = list[Part]()

@@ -328,8 +328,8 @@ def _joint_blocks(X: Any, y: Any, weights: Any = None) -> list[bytes]:
 
 def _sizes(part: Any) -> tuple[int, ...] | None:
     """Return the number of rows of each block; None if it is not known, as for a dataframe."""
-    sizes = part.chunks[0] if hasattr(part, "chunks") else (np.nan,)
-    return None if np.isnan(sizes).any() else sizes
+    sizes: tuple[int, ...] | None = part.chunks[0] if hasattr(part, "chunks") else None
+    return None if sizes is None or np.isnan(sizes).any() else sizes
 
 
 def _pickled(*parts: Any) -> bytes:

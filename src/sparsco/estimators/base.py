@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..problem.targets import Targets
 from .converted import Solved
 from .fit_state import FitState, Phase
 from .parameters import most_models, named
@@ -25,6 +26,9 @@ class LinearBase:
     _strengths: Any = None
     _in_float32 = False
     _fit: FitState
+    n_features_in_: int
+    n_iter_: int
+    feature_names_in_: np.ndarray
 
     def __init__(
         self,
@@ -115,7 +119,7 @@ class LinearBase:
         """Return the targets as numbers and the weights of the rows, for the next rows of a stream."""
         raise NotImplementedError
 
-    def targets_of_runs(self) -> list[Any]:
+    def targets_of_runs(self) -> list[Targets]:
         """Return the targets of each run."""
         raise NotImplementedError
 

@@ -331,5 +331,5 @@ def _fingerprint(value: Any) -> Any:
     The repr of a long array leaves out the middle.
     """
     if isinstance(value, np.ndarray):
-        return value.shape, str(value.dtype), zlib.crc32(np.ascontiguousarray(value).view(np.uint8))
+        return value.shape, str(value.dtype), zlib.crc32(np.ascontiguousarray(value).view(np.uint8).data)
     return (type(value), *map(_fingerprint, value)) if isinstance(value, tuple) else repr(value)

@@ -279,7 +279,7 @@ def _check(step: Any, iterations: Any, tol: Any) -> None:
     is_number = isinstance(step, numbers.Real) and not isinstance(step, bool) and 0.0 < float(step) < np.inf
     if not (is_number or step == "row"):
         raise ValueError(f"step={step!r}: it must be a positive number, at most 2 to converge, or 'row'.")
-    if iterations is not None and (not isinstance(iterations, numbers.Integral) or iterations < 1):
+    if iterations is not None and (not isinstance(iterations, numbers.Integral) or int(iterations) < 1):
         raise ValueError(f"iterations={iterations!r}: it must be a whole number of at least 1.")
-    if tol is not None and not (isinstance(tol, numbers.Real) and tol >= 0.0):
+    if tol is not None and not (isinstance(tol, numbers.Real) and float(tol) >= 0.0):
         raise ValueError(f"tol={tol!r}: it must be a number of at least 0.")

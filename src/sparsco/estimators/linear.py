@@ -45,7 +45,12 @@ class LinearModel(OneExample, Readable):
     # ---- all rows at once ------------------------------------------------------------------------------------------
 
     def fit_rows(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, goes_on: bool = False, init: Any = (None, None)
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        goes_on: bool = False,
+        init: tuple[Any, Any] = (None, None),
     ) -> None:
         """Learn rows that are all there, in passes; ``init`` are weights and intercepts to start from."""
         placed, codes, weights = self.begin_rows(matrix, y, weights, goes_on, init)
@@ -62,7 +67,7 @@ class LinearModel(OneExample, Readable):
         y: np.ndarray,
         weights: np.ndarray | None,
         goes_on: bool = False,
-        init: Any = (None, None),
+        init: tuple[Any, Any] = (None, None),
         phase: Phase = Phase.BATCH,
     ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
         """Make the runs for rows that are all there; return the rows with slots, the codes and the weights."""

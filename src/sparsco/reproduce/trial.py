@@ -69,8 +69,8 @@ def measure(
 
 def _models(runs: list[_Learner], T: int) -> np.ndarray | None:
     """Return the model of one run, or the stacked models of several; None if one of them diverged."""
-    models = [run.models.get(T) for run in runs]
-    if any(w is None for w in models):
+    models = [run.models[T] for run in runs if T in run.models]
+    if len(models) < len(runs):
         return None
     return models[0] if len(models) == 1 else np.stack(models)
 
@@ -79,7 +79,7 @@ class _Learner:
     """A run that returns its model at some points, with the time that it took."""
 
     def __init__(self, run: Run) -> None:
-        self.run, self.stops, self.seconds, self.seen = run, [], 0.0, 0
+        self.run, self.stops, self.seconds, self.seen = run, list[int](), 0.0, 0
         self.models: dict[int, np.ndarray] = {}
         """The models by number of examples; none after training diverged."""
         self.diverged = False

@@ -122,9 +122,9 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         """Return the fold of each row: dealt at random within each class, or as ``cv`` gives it."""
         n, cv = len(codes), 5 if self.cv is None else self.cv
         if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):
-            if cv < 2:
+            if int(cv) < 2:
                 raise ValueError(f"cv={cv!r}: it must be at least 2 folds, or the number of each row's fold.")
-            if n < cv:
+            if n < int(cv):
                 raise ValueError(f"cv={cv} folds need as many rows, and there are fewer: n_samples = {n}.")
             order = np.lexsort((uniform(seed, Purpose.FOLD, np.arange(n)), codes))
             fold = np.empty(n, np.int64)

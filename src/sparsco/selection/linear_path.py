@@ -127,7 +127,7 @@ class LinearPath:
             return 0.0
         if given == "auto":
             return _SHARE
-        if not (isinstance(given, numbers.Real) and 0.0 < given < 1.0):
+        if not (isinstance(given, numbers.Real) and 0.0 < float(given) < 1.0):
             raise ValueError(f"validation={given!r}: it must be 'auto', 'progressive' or a share between 0 and 1.")
         return float(given)
 

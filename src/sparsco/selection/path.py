@@ -150,6 +150,6 @@ class Path:
 
 def check_rule(rule: Any) -> None:
     """Raise a ValueError if a rule is not "min", "1-se" or a number of features."""
-    is_count = isinstance(rule, numbers.Integral) and not isinstance(rule, bool) and rule >= 0
+    is_count = isinstance(rule, numbers.Integral) and not isinstance(rule, bool) and int(rule) >= 0
     if not (is_count or (isinstance(rule, str) and rule in RULES)):
         raise ValueError(f"choose={rule!r}: it must be 'min', '1-se' or a whole number of features.")

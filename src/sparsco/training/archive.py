@@ -71,7 +71,7 @@ def write(path: str | Path, kind: str, content: Any) -> Path:
         at = _HEAD.size + len(header)
         for array in encoder.arrays:
             put(bytes(-at % 64))
-            put(memoryview(np.ascontiguousarray(array)).cast("B") if array.size else b"")
+            put(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
             at += -at % 64 + array.nbytes
         file.write(digest.digest())
     return Path(path)
@@ -153,7 +153,7 @@ def _array(file: IO[bytes], at: int, dtype: np.dtype, shape: tuple[int, ...]) ->
     flat = aligned_zeros(size) if dtype == np.float64 else np.zeros(size, dtype)
     if size:
         file.seek(at)
-        file.readinto(memoryview(flat).cast("B"))  # type: ignore[attr-defined]
+        file.readinto(flat.data.cast("B"))  # type: ignore[attr-defined]
     return flat.reshape(shape)
 
 

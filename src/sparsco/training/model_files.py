@@ -193,7 +193,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
         "intercept": np.asarray(solved.intercept, np.float64),
         "names": {column: every[column] for column in used.tolist() if column in every},
         "column_names": None if kind == "names" else getattr(model, "feature_names_in_", None),
-        "classes": model.classes_ if is_classifier else None,
+        "classes": model.classes_ if isinstance(model, LinearClassifier) else None,
         "outputs": None if is_classifier else model.fit_state.outputs,
         "loss": model.loss_record(),
         "settings": {name: value for name, value in model.settings().items() if name != "random_state"},
@@ -265,7 +265,7 @@ def check(content: Mapping[str, Any]) -> None:
     model = _TASKS[content["task"]](**content["settings"])
     check_parameters(model)
     for loss in (model.loss_record(), content["loss"]):
-        _must(isinstance(loss, tuple) and (model.classifies or not loss.classifies), "its loss is for another task")
+        _must(is_record(loss) and (model.classifies or not loss.classifies), "its loss is for another task")
     summary, extra = content["summary"], content["extra"]
     for name in ("examples", "passes", "nonzeros"):
         _must(type(summary[name]) is int and 0 <= summary[name] < 1 << 62, f"its number of {name} is impossible")

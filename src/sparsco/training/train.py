@@ -149,8 +149,8 @@ class Training:
             asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items()), under_way))
         self.asked = hashlib.sha256(asked.encode()).hexdigest()
         """A hash of the parameters, to compare with that in a checkpoint."""
-        self.seed = settings.get("random_state")
-        self.seed = self.seed if isinstance(self.seed, int) else 0
+        seed = settings.get("random_state")
+        self.seed = seed if isinstance(seed, int) else 0
         self.epoch, self.row = 0, 0
         """The number of the pass, from 0, and the number of its rows that have been learned."""
         self.behind: tuple[Any, int] = (None, 0)
@@ -159,8 +159,10 @@ class Training:
         """The weight, losses and mistakes of evaluated rows: since the last line of the table, and of all."""
         self.drift: Drift | None = None
         """The dependence of labels and features on the number of a row."""
-        self.order, self.identity = "", None
-        """The order in which rows are read, and the identity of the source at the beginning."""
+        self.order = ""
+        """The order in which rows are read."""
+        self.identity: Any = None
+        """The identity of the source at the beginning."""
         self.table: list[Line] = []
         self.notes: list[str] = []
         self.warnings: list[str] = []
