@@ -18,9 +18,10 @@ from ..estimators.linear import LinearModel
 from ..selection.linear_path import LinearPath
 from ..streams.cache import CacheStream
 from ..streams.files import changed
-from ..streams.tabular import CATEGORICAL, IGNORE
+from ..streams.tabular import CATEGORICAL, IGNORE, Tabular
 from ..training.parts import Part, by_name, first_classes, labels, reader_of
 from ..training.train import Training
+from ..util.attributes import stored
 from ..util.progress import Bar
 from .executors import Here, OnDask, executor
 from .mixing import Mixing
@@ -72,7 +73,8 @@ def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
             break
     told = stream if told is None else told  # whether examples have names is known only after they are read
     part, reader = Part.joined(found) if found else None, reader_of(told, partition.reader)
-    kinds = getattr(getattr(told, "layout", None), "kinds", {"": CATEGORICAL})
+    layout = told.known_layout if isinstance(told, Tabular) else None
+    kinds = {"": CATEGORICAL} if layout is None else layout.kinds
     columns = None if CATEGORICAL in kinds.values() else [name for name, each in kinds.items() if each != IGNORE]
     named = by_name(told)
     hashed = bool(told.names) and not named
@@ -188,7 +190,8 @@ def train(
     for name, number in (("passes", passes), ("round_rows", round_rows)):
         if number is not None and (not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1):
             raise ValueError(f"{name}={number!r}: it must be a whole number of at least 1.")
-    began, kind, threads = time.monotonic(), _kind_of(estimator), getattr(estimator, "n_jobs", None)
+    began, kind = time.monotonic(), _kind_of(estimator)
+    threads = None if estimator is None or kind == "path" else estimator.n_jobs
     if kind == "folds" and not is_in_memory(data):
         raise ValueError("cross-validation deals all rows out to folds: give (X, y) that are in memory.")
     is_whole = kind == "folds" or (kind == "stable" and is_in_memory(data))
@@ -199,14 +202,14 @@ def train(
             rows = fit_whole(estimator, data, pool)
         return Fitted(estimator, [], {}, rows, time.monotonic() - began, [])
     _refuse_idle(estimator, kind, given)
-    if classes is not None and estimator is not None and not _classifies(estimator):
+    if classes is not None and estimator is not None and not estimator.classifies:
         raise ValueError(f"classes= would not count for a {type(estimator).__name__}: it learns numbers.")
     parts, notes, model = partitions_of(data, reader, partitions), [], estimator
     files = files_in(parts)
     with executor(client, stop, threads) as pool:
         parts, part, options, told = _opened(parts, pool)
         if kind == "stable":
-            named = None if not _classifies(model) else first_classes(part.y) if classes is None else classes
+            named = None if not model.classifies else first_classes(part.y) if classes is None else classes
             rows = fit_stream(model, parts, options, pool, named)
         else:
             decided = Training(model, 1, False, dict(reader or {}), classes, dict(settings or {}))
@@ -241,11 +244,6 @@ def _refuse_idle(estimator: Any, kind: str, given: Mapping[str, Any]) -> None:
         raise ValueError(f"{named} would not count for a {type(estimator).__name__}: {why}.")
 
 
-def _classifies(estimator: Any) -> bool:
-    """Return whether an estimator learns labels; stable estimators have no attribute for it."""
-    return getattr(estimator, "classifies", hasattr(estimator, "class_weight"))
-
-
 def _shell(model: Any, kind: str) -> Any:
     """Return the model that has the labels and features."""
     return model.path_.shell if kind == "path" else model
@@ -256,7 +254,8 @@ def _keep_names(model: Any, told: Head, options: Mapping[str, Any]) -> None:
 
     Columns get names as those of a dataframe after ``fit``, other features as those of dicts after ``learn_one``.
     """
-    vars(model).pop("feature_names_in_", None)
+    if stored(model, "feature_names_in_") is not None:
+        del model.feature_names_in_
     if "names" not in options:
         return
     every = list(options["names"].values())
@@ -269,7 +268,7 @@ def _keep_names(model: Any, told: Head, options: Mapping[str, Any]) -> None:
 def _keep_labels(model: Any, told: Head, classes: Any) -> None:
     """Set the type of the classes to that of the labels, or of the given classes, as after ``fit``."""
     dtype = told.label_dtype if classes is None else np.asarray(classes).dtype
-    if hasattr(model, "classes_") and dtype is not None:
+    if model.classifies and dtype is not None:
         model.classes_ = model.classes_.astype(str if dtype.kind == "U" else dtype)
 
 

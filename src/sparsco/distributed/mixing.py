@@ -111,7 +111,7 @@ def _numbers(run: Run) -> tuple[np.ndarray, np.ndarray]:
     run.optimizer.averaged(problem, state)
     shared, lanes, bias = layout.views(problem, state)
     own = lanes[:, : layout.lane, : problem.m].reshape(problem.d, -1)
-    rest = bias[: layout.bias, : problem.m].ravel(), state.clock, [getattr(run, "t", 0)]
+    rest = bias[: layout.bias, : problem.m].ravel(), state.clock, [run.t]
     return np.concatenate([shared, own], axis=1), np.concatenate(rest)
 
 

@@ -28,6 +28,7 @@ from ..penalties import checked
 from ..problem.state import Means, Nothing, Problem, Rows, check_room
 from ..problem.targets import Repeated, Targets, Values
 from ..steps import Pilot, check_positive
+from ..util.attributes import add_attributes, attributes, replace_attributes
 from ..util.notices import cause, warn
 from ..util.threads import aside
 from .grid import strength_of_lanes
@@ -401,17 +402,16 @@ class Run:
 
     def before_pilot(self) -> dict[str, Any]:
         """Return all there is to put back when something goes wrong while rows are still collected."""
-        return vars(self) | {"_buffer": list(self._buffer), "history": [], "warnings": list(self.warnings)}
+        return attributes(self) | {"_buffer": list(self._buffer), "history": [], "warnings": list(self.warnings)}
 
     def go_back(self, before: dict[str, Any]) -> None:
         """Put back what ``before_pilot`` returned."""
-        vars(self).clear()
-        vars(self).update(before)
+        replace_attributes(self, before)
 
     def twin(self) -> Run:
         """Return a copy that has collected the same rows, and collects further ones for itself."""
         twin = copy.copy(self)
-        vars(twin).update(self.before_pilot())
+        add_attributes(twin, self.before_pilot())
         return twin
 
     def trained_copy(self) -> Run:

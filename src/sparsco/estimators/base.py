@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..problem.targets import Targets
+from ..util.attributes import stored
 from .converted import Solved
 from .fit_state import FitState, Phase
 from .parameters import most_models, named
@@ -176,7 +177,17 @@ class LinearBase:
     @property
     def fit_state(self) -> FitState:
         """Return the state of the fit; an empty state before the first fit."""
-        return vars(self).get("_fit") or FitState()
+        return stored(self, "_fit") or FitState()
+
+    @property
+    def column_names(self) -> np.ndarray | None:
+        """Return ``feature_names_in_``, the names of the columns of a table; None if they have no names."""
+        return stored(self, "feature_names_in_")
+
+    @property
+    def has_classes(self) -> bool:
+        """Return whether there are ``classes_``."""
+        return False
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.fit_state.is_fitted

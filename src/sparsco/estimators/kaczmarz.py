@@ -17,7 +17,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Iterator
 from itertools import islice, zip_longest
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -131,9 +131,9 @@ def kaczmarz(
     _check(step, iterations, tol)
     record = named("conversion", conversion, CONVERSIONS)
     seed = _seed(random_state)
-    if hasattr(A, "__next__") or (isinstance(A, list | tuple) and n_features is not None):
+    if isinstance(A, Iterator) or (isinstance(A, list | tuple) and n_features is not None):
         chunks: Any = _in_order(iter(A), iter(y), iterations, n_features)
-    elif isinstance(A, Matrix | list | tuple) or sp.issparse(A) or hasattr(A, "__array__"):
+    elif isinstance(A, Matrix | list | tuple) or sp.issparse(A) or isinstance(A, ArrayLike):
         chunks = _drawn(A, y, iterations, seed, every_pass=tol is not None)
     else:
         raise ValueError(f"A is {type(A).__name__}: it must be a matrix, an array or an iterator of rows.")
@@ -186,6 +186,13 @@ def kaczmarz(
     if step != "row":
         report["step"] = float(step) / largest
     return Solution(w, done, _residual(last, w) if not converged else residual, converged, report)
+
+
+@runtime_checkable
+class ArrayLike(Protocol):
+    """An object of any package that makes an array of itself."""
+
+    def __array__(self) -> np.ndarray: ...
 
 
 class _Chunk(NamedTuple):

@@ -19,6 +19,7 @@ from ..data.rows import Matrix, margins
 from ..data.slots import Columns, Names, SeenColumns
 from ..engine.polish import finish, slices
 from ..penalties import strength
+from ..util.attributes import add_attributes, attributes
 from ..util.progress import Progress
 from .converted import Solved, solve
 from .fit_state import FitState, Phase, unchanged_on_error
@@ -343,7 +344,7 @@ class LinearModel(OneExample, Readable):
         ``kind`` and ``state`` replace its class and its state, if given.
         """
         other = object.__new__(kind or type(self))
-        vars(other).update(vars(self))
+        add_attributes(other, attributes(self))
         if state is not None:
             other._fit = state
         return other
@@ -367,7 +368,7 @@ class LinearModel(OneExample, Readable):
     def __deepcopy__(self, memo: dict) -> Self:
         twin = object.__new__(type(self))
         memo[id(self)] = twin
-        vars(twin).update(copy.deepcopy(vars(self), memo))
+        add_attributes(twin, copy.deepcopy(attributes(self), memo))
         return twin
 
 

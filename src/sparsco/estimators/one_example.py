@@ -8,6 +8,7 @@ import numpy as np
 
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names
+from ..util.attributes import stored
 from .base import LinearBase
 from .fit_state import FitState, Phase, unchanged_on_error
 from .parameters import check_parameters, refuse_polish
@@ -42,7 +43,7 @@ class OneExample(LinearBase):
         In a stream that begins here ``conversion="auto"`` means the iterate itself, and ``optimizer="auto"`` means
         ``NFTRL(births=True)``: the objective of a feature starts at its first appearance.
         """
-        state = self.__dict__.get("_fit")
+        state = stored(self, "_fit")
         if state is None or state.noted is None:
             with unchanged_on_error(self):
                 self._begin_noting(x)

@@ -12,6 +12,7 @@ from ..data.rows import LARGEST
 from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
 from ..parts.compatibility import models_reason, refuse
 from ..problem.targets import Classes, OneVsRest, Targets, Values
+from ..util.attributes import stored
 from .linear import LinearModel
 from .margins import Margins
 from .parameters import most_models
@@ -80,10 +81,20 @@ class LinearClassifier(Margins, LinearModel):
         )
         self.class_weight = class_weight
 
+    @property
+    def has_classes(self) -> bool:
+        """Return whether there are ``classes_``."""
+        return stored(self, "classes_") is not None
+
     def loss_record(self) -> Any:
         """Return the loss that is learned, as a record; a softmax of two classes is the logistic loss."""
         loss = super().loss_record()
-        if isinstance(loss, losses.Multinomial) and len(getattr(self, "classes_", ())) == 2 and not self._fit.is_open:
+        if (
+            isinstance(loss, losses.Multinomial)
+            and self.has_classes
+            and len(self.classes_) == 2
+            and not self._fit.is_open
+        ):
             return losses.Logistic()  # the softmax of two classes, with one margin
         return loss
 

@@ -77,7 +77,7 @@ class Path:
     @property
     def feature_names(self) -> np.ndarray | None:
         """Return the names of the columns; None if they have none."""
-        return getattr(self.shell, "feature_names_in_", None)
+        return self.shell.column_names
 
     @classmethod
     def beside(cls, parts: list[Path]) -> Path:

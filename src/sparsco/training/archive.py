@@ -34,6 +34,7 @@ import scipy.sparse as sp
 from .. import __version__
 from ..problem.state import aligned_zeros
 from ..util.atomic_files import replacing
+from ..util.attributes import Restored, add_attributes
 from .names import class_of, name_of
 
 FORMAT = 1
@@ -267,8 +268,8 @@ class _Decoder:
         made = object.__new__(kind)
         self._objects.append(made)
         state = {key: self.decode(value) for key, value in x["state"]}
-        if "__setstate__" in vars(kind):
+        if isinstance(made, Restored):
             made.__setstate__(state)
         else:
-            vars(made).update(state)
+            add_attributes(made, state)
         return made

@@ -217,7 +217,7 @@ class Training:
             other = "regression takes them for numbers" if is_task else "classification takes them for classes"
             is_clear = distinct.dtype.kind != "i" or len(distinct) <= 2
             self.notes.append(f"{what} in the first {len(y)} rows" + ("" if is_clear else f"; --task {other}"))
-        is_new = self.model.classifies and not hasattr(self.model, "classes_")
+        is_new = self.model.classifies and not self.model.has_classes
         if isinstance(self.classes, str):  # "any"
             self.classes = None
         elif is_new and self.classes is None:
@@ -233,7 +233,7 @@ class Training:
 
     def whole(self) -> Trained:
         """Run from the current position to the end, and return the result."""
-        polish = self.settings.get("polish", getattr(self.model, "polish", False))
+        polish = self.settings.get("polish", False if self.model is None else self.model.polish)
         if (self.passes > 1 or polish) and not self.stream.repeatable:
             raise ValueError(
                 "standard input and iterators can be read once only: set passes to 1 and polish to False, or give a "
@@ -251,7 +251,7 @@ class Training:
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
         self._warn_of_order()
         self.model.n_iter_ = self.passes
-        if getattr(self.model, "polish", False):
+        if self.model.polish:
             self.checkpoint()  # a run that is interrupted while polishing resumes here
             self.model.polish_on_chunks(self._again)
         self._line()
