@@ -187,16 +187,13 @@ def train(
     hashed features that have a nonzero weight, for which some rows are read once more.  ``stop`` is called while
     workers are awaited; if it returns True, a StoppedError is raised.
     """
-    for name, number in (("passes", passes), ("round_rows", round_rows)):
-        if number is not None and (not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1):
-            raise ValueError(f"{name}={number!r}: it must be a whole number of at least 1.")
+    _check_counts(passes=passes, round_rows=round_rows)
     began, kind = time.monotonic(), _kind_of(estimator)
     threads = None if estimator is None or kind == "path" else estimator.n_jobs
     if kind == "folds" and not is_in_memory(data):
         raise ValueError("cross-validation deals all rows out to folds: give (X, y) that are in memory.")
-    is_whole = kind == "folds" or (kind == "stable" and is_in_memory(data))
     given = {"passes": passes, "round_rows": round_rows, "partitions": partitions, "progress": progress or None}
-    if is_whole:
+    if kind == "folds" or (kind == "stable" and is_in_memory(data)):
         _refuse_idle(estimator, "whole", given | {"reader": reader, "classes": classes})
         with executor(client, n_jobs=threads) as pool:
             rows = fit_whole(estimator, data, pool)
@@ -229,6 +226,12 @@ def train(
         raise changed(files, now)
     parts = [each.read_with(options) for each in parts]
     return Fitted(model, parts, known, rows, time.monotonic() - began, notes)
+
+
+def _check_counts(**counts: Any) -> None:
+    for name, number in counts.items():
+        if number is not None and (not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1):
+            raise ValueError(f"{name}={number!r}: it must be a whole number of at least 1.")
 
 
 def _refuse_idle(estimator: Any, kind: str, given: Mapping[str, Any]) -> None:
