@@ -56,13 +56,14 @@ class Columns:
 
     def note(self, x: Any) -> None:
         """Queue one example; it is in the next matrix of ``drain``."""
-        if type(x) is tuple and len(x) == 2 and type(x[0]) is type(x[1]) is np.ndarray:
+        if type(x) is tuple and len(x) == 2:
             columns, values = x
-            usual = columns.dtype is _INT and values.dtype is _FLOAT and columns.ndim == values.ndim == 1
-            if usual and fits(columns, values, self._limit, _LIMIT):  # one check of all numbers, in compiled code
-                self._columns.append(columns.copy())
-                self._values.append(values.copy())
-                return
+            if type(columns) is type(values) is np.ndarray and columns.dtype is _INT and values.dtype is _FLOAT:
+                # one check of all numbers, in compiled code
+                if columns.ndim == values.ndim == 1 and fits(columns, values, self._limit, _LIMIT):
+                    self._columns.append(columns.copy())
+                    self._values.append(values.copy())
+                    return
         columns, values = self._pair(x)  # converts other types, or raises an error
         self._columns.append(columns)
         self._values.append(values)

@@ -14,6 +14,9 @@ from .fit_state import FitState, Phase
 from .parameters import most_models, named
 from .views import refuse_in_view
 
+_EMPTY = FitState()
+"""The state of a model before its first fit; it is never changed."""
+
 
 class LinearBase:
     """A linear model: its parameters, the hooks of its task, and the state of its fit."""
@@ -26,7 +29,7 @@ class LinearBase:
     """True if all classes must be named at the beginning of a stream."""
     _strengths: Any = None
     _in_float32 = False
-    _fit: FitState
+    _fit: FitState = _EMPTY
     n_features_in_: int
     n_iter_: int
     feature_names_in_: np.ndarray
@@ -177,7 +180,7 @@ class LinearBase:
     @property
     def fit_state(self) -> FitState:
         """Return the state of the fit; an empty state before the first fit."""
-        return stored(self, "_fit") or FitState()
+        return FitState() if self._fit is _EMPTY else self._fit
 
     @property
     def column_names(self) -> np.ndarray | None:

@@ -8,7 +8,6 @@ import numpy as np
 
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names
-from ..util.attributes import stored
 from .base import LinearBase
 from .fit_state import FitState, Phase, unchanged_on_error
 from .parameters import check_parameters, refuse_polish
@@ -43,8 +42,8 @@ class OneExample(LinearBase):
         In a stream that begins here ``conversion="auto"`` means the iterate itself, and ``optimizer="auto"`` means
         ``NFTRL(births=True)``: the objective of a feature starts at its first appearance.
         """
-        state = stored(self, "_fit")
-        if state is None or state.noted is None:
+        state = self._fit
+        if state.noted is None:
             with unchanged_on_error(self):
                 self._begin_noting(x)
                 self._note(x, y)

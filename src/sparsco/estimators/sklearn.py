@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 
 from ..data.rows import Matrix, as_matrix, check_numbers
 from ..data.slots import Columns, SeenColumns
-from ..util.attributes import shape_of
+from ..util.attributes import shape_of, stored
 from .fit_state import unchanged_on_error
 from .linear import LinearModel
 from .margins import Margins
@@ -136,7 +136,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
 
     def _note(self, x: Any, y: Any) -> None:
         super()._note(x, y)
-        names = self.column_names
+        names = stored(self, "feature_names_in_")  # for every example: faster than the property
         if names is not None:
             width = 1 + max(map(int, x[0]), default=-1)
             if width > len(names):
