@@ -9,6 +9,7 @@ import numpy as np
 from ..losses import Logistic, value
 from ..solver.columns import ByColumn, by_column
 from ..solver.elastic_net import Examples
+from ..solver.smoothing import smooth
 from ..solver.units import column_sums, units_of
 
 
@@ -24,7 +25,12 @@ class Task(NamedTuple):
     """The number of each row in its stream, by which random draws are made."""
     units: np.ndarray
     loss: Any
+    """The loss by which models are judged."""
+    smooth_loss: Any
+    """The loss that is minimised: the same one, or its smooth twin."""
     intercept: bool
+    couples: bool = False
+    """Whether the models are classes of one softmax; each is judged as a logistic loss against the rest."""
 
     @property
     def n(self) -> int:
@@ -61,7 +67,15 @@ class Task(NamedTuple):
     def examples(self, rows: np.ndarray, model: int) -> Examples:
         """Return the targets and weights of a model for some rows."""
         targets, weights = (np.ascontiguousarray(each[rows, model]) for each in (self.targets, self.weights))
-        return Examples(targets, weights, self.loss)
+        return Examples(targets, weights, self.smooth_loss)
+
+    def strata(self) -> list[np.ndarray]:
+        """Return the labels by which rows are dealt into folds; none for numbers."""
+        return [self.targets.argmax(1) == q for q in self.order()] if self.loss.classifies else []
+
+    def order(self) -> np.ndarray:
+        """Return the models in the order of their first examples, which does not depend on how classes are numbered."""
+        return np.argsort(self.targets.argmax(0), kind="stable")
 
     def losses(self, rows: np.ndarray, model: int, p: np.ndarray) -> np.ndarray:
         """Return weight times loss of some rows at margins p."""
@@ -75,18 +89,26 @@ def entries_of(indptr: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
 
 
-def task_of(
-    rows: Any, d: int, loss: Any, intercept: bool, standardize: bool, targets: np.ndarray, weights: np.ndarray
-) -> tuple[Task, np.ndarray]:
-    """Return the task of some rows of a stream with d columns, and the columns that occur in them."""
-    counts, sums, squares = column_sums(rows.indices, rows.data, d)
+def task_of(rows: Any, targets: np.ndarray, weights: np.ndarray, problem: Any, standardize: bool) -> tuple[Task, np.ndarray]:
+    """Return the task of sampled rows of a stream, and the columns that occur in them.
+
+    ``targets`` and ``weights`` are those of every model, (n, m).  ``problem`` has the loss, the penalty's weights of
+    the features, the number of features, and whether there is an intercept.
+    """
+    counts, sums, squares = column_sums(rows.indices, rows.data, problem.d)
     columns = np.flatnonzero(counts)
-    place = np.zeros(d, np.uint32)
+    place = np.zeros(problem.d, np.uint32)
     place[columns] = np.arange(len(columns), dtype=np.uint32)
-    units = units_of(counts[columns], sums[columns], squares[columns], len(rows.numbers))
-    if not standardize:
-        units = np.ones(len(columns))
-    if loss.couples:  # candidates are judged class by class; the softmax is solved for the chosen one
+    units = np.ones(len(columns))
+    if standardize:
+        units = units_of(counts[columns], sums[columns], squares[columns], len(rows.numbers))
+    if problem.penalty.pen is not None:
+        units = units * problem.penalty.pen[columns]
+    loss, couples = problem.loss, problem.loss.couples
+    if couples:
         loss, targets = Logistic(), np.where(targets > 0.0, 1.0, -1.0)
-    task = Task(rows.indptr, place[rows.indices], rows.data, targets, weights, rows.numbers, units, loss, intercept)
+    found = place[rows.indices]
+    task = Task(
+        rows.indptr, found, rows.data, targets, weights, rows.numbers, units, loss, smooth(loss), problem.intercept, couples
+    )
     return task, columns

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from .candidates import Candidate, Judged
+from .candidates import EMPTY, Candidate, Judged
 
-BALANCED_ERRORS, BALANCED_SHARE = 0.5, 0.01
-
-
-def paired_errors(judged: Judged, best: int) -> np.ndarray:
-    """Return the standard error of each candidate's loss, minus that of the best."""
-    difference = judged.losses - judged.losses[best]
-    return difference.std(1) / np.sqrt(judged.losses.shape[1])
+RULES = ("balanced", "min", "1-se")
+ERRORS, SHARE = 0.5, 0.01
+"""How far from the least loss a "balanced" choice may be: in standard errors, and as a share of the loss."""
 
 
-def choose(judged: Judged, rule: str | int) -> Candidate:
+def choose(judged: Judged, rule: str) -> Candidate:
     """Return the candidate that the rule chooses.
 
     "min": the least loss.  "balanced": the fewest features with a loss within half a standard error of the least, and
-    within 1% of it.  "1-se": the fewest features within one standard error.  A number: the least loss with at most so
-    many features.
+    within 1% of it.  "1-se": the fewest features within one standard error.  Errors are those of the difference between
+    the losses of two candidates on the same rows.  The model without features is only chosen if its loss is the least.
     """
     means = judged.losses.mean(1)
     best = int(means.argmin())
-    if rule == "min":
+    if rule == "min" or judged.candidates[best] == EMPTY:
         return judged.candidates[best]
-    if isinstance(rule, str):
-        errors = paired_errors(judged, best)
-        slack = errors if rule == "1-se" else np.minimum(BALANCED_ERRORS * errors, BALANCED_SHARE * abs(means[best]))
-        allowed = np.flatnonzero(means <= means[best] + slack)
-        return judged.candidates[allowed[np.lexsort((means[allowed], judged.sizes[allowed]))[0]]]
-    allowed = np.flatnonzero(judged.sizes <= rule)
-    return judged.candidates[allowed[means[allowed].argmin()]]
+    errors = (judged.losses - judged.losses[best]).std(1) / np.sqrt(judged.losses.shape[1])
+    slack = errors if rule == "1-se" else np.minimum(ERRORS * errors, SHARE * abs(means[best]))
+    allowed = [k for k in np.flatnonzero(means <= means[best] + slack) if judged.candidates[k] != EMPTY]
+    return judged.candidates[min(allowed, key=lambda k: (judged.features[k], means[k]))]
+
+
+def choose_size(judged: Judged, most: int) -> int:
+    """Return the size of least loss, of at most ``most`` features; 0 if no model of a size is better than none."""
+    means = {size: float(losses.mean()) for size, losses in judged.sizes.items() if size <= most}
+    means[0] = float(judged.losses[judged.candidates.index(EMPTY)].mean())
+    return min(means, key=lambda size: (means[size], size))

@@ -1,45 +1,54 @@
-"""Models of given sizes: few features of a path of pure L1, learned again.
+"""Models of given sizes: few features of a solution, learned again.
 
-Going down along the strengths, the first solution with at least k features gives the model of size k: its k features of
-largest |weight| times unit, learned again with an L2 term.
+The model of size k has the k features of largest |weight| times unit in the first solution along the strengths that
+has so many, learned again with an L2 term.  The solutions are those of pure L1 for sizes up to a tenth of the rows.  For
+larger sizes they are those of an elastic net, which ranks correlated features better.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ..solver.elastic_net import ROUGH, ElasticNetSolver
+from ..solver.elastic_net import ElasticNetSolver
 
-SIZES = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50, 70, 100, 150, 200, 300, 400, 500, 700, 1000, 1500, 2000, 3000)
-STEP = 10.0**0.2
-"""The ratio of neighbouring strengths."""
-RIDGES = (1e-3, 1e-1)
-"""The L2 terms of a refit, as shares of the strength that selected the features."""
-_DEEPEST = 1e-4
+SIZES = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50, 70, 100, 150, 200, 300, 400, 500, 700, 1000)
+ROWS_PER_FEATURE = 10
+RIDGE = 0.1
+"""The L2 term of a refit, as a share of the strength that selected the features."""
 
 
 class Sized(NamedTuple):
-    """A model with ``size`` features: its L2 term, and weights and intercept of each model."""
+    """A model with ``size`` features: weights and intercept of each of its models."""
 
     size: int
-    ridge: float
     fits: list[tuple[np.ndarray, float]]
 
 
-def sized(solvers: list[ElasticNetSolver], lam_max: float, most: int, ridges: tuple[float, ...]) -> Iterator[Sized]:
-    """Yield models of growing size, up to ``most`` features; the solvers start at the models without features."""
-    wanted = [size for size in SIZES if size <= most]
-    lam = lam_max
-    while wanted and lam > _DEEPEST * lam_max:
-        lam /= STEP
-        scores = np.max([np.abs(solver.solve(lam, 1.0, ROUGH)[0]) * solver.units for solver in solvers], axis=0)
-        used = np.flatnonzero(scores)
-        ranked = used[np.argsort(-scores[used], kind="stable")]
-        while wanted and wanted[0] <= len(ranked):
-            size = wanted.pop(0)
-            kept = np.sort(ranked[:size])
-            for ridge in ridges:
-                yield Sized(size, ridge, [solver.refit(kept, ridge * lam) for solver in solvers])
+def sizes_up_to(most: int) -> list[int]:
+    """Return the sizes of the models that are kept: a few of each magnitude, and the largest one."""
+    return sorted({size for size in SIZES if size < most} | {min(most, SIZES[-1])})
+
+
+def sizes_by_mixture(sizes: Sequence[int], mixtures: Sequence[float], rows: int) -> list[list[int]]:
+    """Return the sizes that each mixture gives: small ones the first, others the last."""
+    small = [size for size in sizes if size * ROWS_PER_FEATURE <= rows]
+    if len(mixtures) == 1:
+        return [list(sizes)]
+    return [small, *([] for _ in mixtures[2:]), [size for size in sizes if size not in small]]
+
+
+def sized(solvers: list[ElasticNetSolver], lam: float, l1_ratio: float, wanted: list[int]) -> Iterator[Sized]:
+    """Yield models of the wanted sizes that the present solutions reach, and take these sizes off the list."""
+    scores = np.max([np.abs(solver.w) * solver.units for solver in solvers], axis=0)
+    used = np.flatnonzero(scores)
+    if not wanted or wanted[0] > len(used):
+        return
+    ranked = used[np.argsort(-scores[used], kind="stable")]
+    ridge = RIDGE * lam * (1.0 if l1_ratio == 1.0 else 1.0 - l1_ratio)
+    while wanted and wanted[0] <= len(ranked):
+        size = wanted.pop(0)
+        kept = np.sort(ranked[:size])
+        yield Sized(size, [solver.refit(kept, ridge) for solver in solvers])

@@ -79,6 +79,8 @@ class Run:
         """
         _check_parts(loss, penalty, optimizer, conversion, step)
         self.conversion, self.rounding = conversion.base, conversion if conversion.is_rounding else None
+        self.keeps_given_targets = self.conversion.joins_runs
+        """Whether a sample keeps y as it is given, from which the targets of all runs are made."""
         self.targets: Targets = targets or Values()
         self.lams = lams
         if lams is not None:
@@ -174,7 +176,8 @@ class Run:
             refuse(start_reason(self.optimizer))
             self.optimizer.place(self.problem, self.state, *self.initial)
         nonzeros = self.sample_nonzeros(self.conversion)
-        self.reservoir = Reservoir(self.seed, self.problem.m, nonzeros) if nonzeros else None
+        lanes = self.targets_to_keep(y[:1], weights[:1])[0].shape[1]
+        self.reservoir = Reservoir(self.seed, lanes, nonzeros) if nonzeros else None
         self.windows = Windows()
         self.overwritten: Overwritten | None = None
         """What the last row overwrote, for conversions that ask for the iterate before it."""
@@ -188,8 +191,17 @@ class Run:
         targets, scaled = (part.reshape(len(y), self.problem.width)[:, : self.problem.m] for part in encoded)
         return targets, scaled
 
+    def targets_to_keep(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return what a sample keeps of these rows: targets and weights by model, or y as given, (n, columns of y)."""
+        if not self.keeps_given_targets:
+            return self.lanes_of(y, weights)
+        columns = y[:, None] if y.ndim == 1 else y
+        return columns, np.repeat(weights[:, None], columns.shape[1], 1)
+
     def sample_nonzeros(self, conversion: Any) -> int:
         """Return how large a sample of rows this conversion and the rounding need; 0 for none."""
+        if conversion.joins_runs and self.targets.first > 0:
+            return 0  # the first run has the sample of all runs
         asking = conversion if self.rounding is None else self.rounding
         return asking.sample_nonzeros if conversion.needs_sample or asking.needs_sample else 0
 
@@ -272,7 +284,10 @@ class Run:
         """Return the converted model; the run itself is left as it is."""
         if self.pilot is None:
             return self.trained_copy().finish()
-        answer = self.conversion.finish(self)
+        return self.checked(self.conversion.finish(self))
+
+    def checked(self, answer: Answer) -> Answer:
+        """Return the answer, rounded where there is a rounding; raise a DivergenceError for one that is useless."""
         w, b = answer.w, answer.b
         with np.errstate(over="ignore", invalid="ignore"):
             is_finite = np.isfinite(w.sum()) and np.isfinite(b.sum())
@@ -431,6 +446,7 @@ class Run:
             raise ValueError(
                 f"{type(self.optimizer).__name__} with these settings sums iterates densely: choose 'nftrl'."
             )
+        fresh.keeps_given_targets = self.keeps_given_targets
         for name in ("state", "block", "pilot_rows"):
             setattr(fresh, name, None)
         return fresh
@@ -455,7 +471,7 @@ class Run:
             matrix.indptr[order + 1],
             matrix.indices,
             matrix.data,
-            lambda kept: self.lanes_of(y[order[kept]], weights[order[kept]]),
+            lambda kept: self.targets_to_keep(y[order[kept]], weights[order[kept]]),
         )
 
     def end_like(self, full: Run, seen: int) -> None:
@@ -484,3 +500,11 @@ def _for_one_feature(penalty: Any) -> Any:
         return penalty
     fields = zip(penalty._fields, penalty, strict=True)
     return penalty._replace(**{name: value[:1] for name, value in fields if np.ndim(value) == 1})
+
+
+def finish_runs(runs: list[Run]) -> list[Answer]:
+    """Return the converted models of all runs of a model, which have begun: phase two."""
+    conversion = runs[0].conversion
+    if not conversion.joins_runs:
+        return [run.finish() for run in runs]
+    return [run.checked(answer) for run, answer in zip(runs, conversion.finish_runs(runs), strict=True)]

@@ -39,7 +39,7 @@ class LinearBase:
         loss: Any = "squared",
         *,
         alpha: Any = "auto",
-        l1_ratio: float = 1.0,
+        l1_ratio: Any = "auto",
         penalty: Any = "elasticnet",
         optimizer: Any = "auto",
         conversion: Any = "auto",
@@ -52,6 +52,9 @@ class LinearBase:
         shuffle: bool = True,
         random_state: Any = None,
         fit_intercept: bool = True,
+        standardize: Any = "auto",
+        relaxed: Any = "auto",
+        choose: Any = "balanced",
         feature_weights: Any = None,
         storage: str = "auto",
         preset: Any = None,
@@ -77,6 +80,9 @@ class LinearBase:
         self.shuffle = shuffle
         self.random_state = random_state
         self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.relaxed = relaxed
+        self.choose = choose
         self.feature_weights = feature_weights
         self.storage = storage
         self.preset = preset
@@ -108,6 +114,12 @@ class LinearBase:
     def in_float32(self) -> bool:
         """Return whether the strengths of a path are learned in float32."""
         return self._in_float32
+
+    @property
+    def is_automatic(self) -> bool:
+        """Return whether phase two of the fit under way chooses the strength, or solves in units of the columns."""
+        runs = self.fit_state.runs
+        return bool(runs) and runs[0].conversion.joins_runs
 
     # ---- hooks that the classifier and the regressor implement -----------------------------------------------------
 

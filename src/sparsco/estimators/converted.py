@@ -8,7 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..conversions.averaging import Answer
-from ..engine.run import Run
+from ..conversions.choose import SizedModel
+from ..engine.run import Run, finish_runs
+from ..penalties import ElasticNet
 
 
 class Solved(NamedTuple):
@@ -19,6 +21,8 @@ class Solved(NamedTuple):
     t: int
     history: list[dict[str, float]]
     report: dict[str, Any]
+    sizes: tuple[SizedModel, ...] = ()
+    """Models with fewer features, of an automatic choice."""
 
 
 def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
@@ -26,10 +30,11 @@ def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
 
     The runs must have begun.  ``answers`` replaces the answers of the runs, if given.
     """
-    answers = answers or [run.finish() for run in runs]
+    answers = answers or finish_runs(runs)
     first = runs[0]
     w = np.concatenate([answer.w for answer in answers], axis=1)
-    if first.examples and not w.any():
+    choice = answers[0].report.get("choice")
+    if first.examples and not w.any() and choice is None:
         first.warn("no feature was selected: lower alpha, or give more examples.")
     ends = [run.history_point(answer.w, answer.b) for run, answer in zip(runs, answers, strict=True)]
     looks = [*zip(*(run.history for run in runs if not run.late), strict=True), ends]
@@ -41,8 +46,16 @@ def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
             {"t": p[0]["t"], "objective": sum(q["objective"] for q in p), "nonzeros": sum(q["nonzeros"] for q in p)}
             for p in looks
         ],
-        described(runs, first.problem.penalty) | {"converted": [answer.report for answer in answers]},
+        described(runs, first.problem.penalty if choice is None else _penalty_of(choice))
+        | {"converted": [answer.report for answer in answers]},
+        tuple(answers[0].sizes),
     )
+
+
+def _penalty_of(choice: dict[str, Any]) -> ElasticNet:
+    """Return the penalty that was chosen; none of a model whose size was chosen."""
+    alpha, l1_ratio = choice["alpha"] or 0.0, choice["l1_ratio"] or 0.0
+    return ElasticNet(alpha * l1_ratio, alpha * (1.0 - l1_ratio))
 
 
 def described(runs: list[Run], penalty: Any) -> dict[str, Any]:

@@ -32,6 +32,9 @@ FIXED = (
     "conversion",
     "step_size",
     "fit_intercept",
+    "standardize",
+    "relaxed",
+    "choose",
     "feature_weights",
     "storage",
     "preset",
@@ -261,7 +264,12 @@ class FitState(LifeCycle, Restored):
 
     def take(self, model: Solved, arranged: Callable[[Any], Any]) -> None:
         """Set the model; its weights come in the order of the runs."""
-        self.model = model._replace(coef=arranged(model.coef), intercept=arranged(model.intercept))
+        sizes = (
+            each._replace(coef=sp.csr_array(arranged(each.coef)), intercept=arranged(each.intercept))
+            for each in model.sizes
+        )
+        coef, intercept = arranged(model.coef), arranged(model.intercept)
+        self.model = model._replace(coef=coef, intercept=intercept, sizes=tuple(sizes))
 
     def take_weights(self, coef: Any, intercept: Any, features: Any) -> None:
         """Replace the weights of a finished model, and its features."""

@@ -92,8 +92,9 @@ class LinearModel(OneExample, Readable):
 
     def _passes(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
         """Learn the rows in passes until the objective no longer falls."""
-        state, passes = self._fit, 1 if tolerance(self) else self.max_iter
-        learned, checked = self._rows_to_check(counted_rows(len(matrix), weights))
+        state, rows = self._fit, counted_rows(len(matrix), weights)
+        passes = 1 if tolerance(self) or self.is_automatic else self.max_iter
+        learned, checked = (rows, None) if self.is_automatic else self._rows_to_check(rows)
         if checked is not None and passes > 1:
             looked_at = matrix.take(checked), y[checked], np.ones(len(checked)) if weights is None else weights[checked]
         for run in state.runs:
@@ -123,7 +124,7 @@ class LinearModel(OneExample, Readable):
             passes,
             learn,
             seed=state.runs[0].seed,
-            shuffle=self.shuffle,
+            shuffle=self.shuffle and not self.is_automatic,
             first=self.n_iter_,
             size=_SLICE,
             is_done=is_done,

@@ -432,6 +432,12 @@ class Conversion(Contract, kind="conversion"):
     needs_sample = default("bool", False, "Whether it needs a sample of the rows.")
     sample_nonzeros = default("number", SAMPLE_NONZEROS, "How large that sample may be.")
     keeps_before_last = default("bool", False, "Whether it asks for the iterate before the last example.")
+    joins_runs = default(
+        "bool",
+        False,
+        "Whether all runs of a model are converted together by finish_runs; the first run then has the sample, with the "
+        "targets as they are given.",
+    )
     metric = default("text or None", None, "The metric of the map to a sparse vector. None: there is no such map.")
     L = default("number or None", None, "The scalar metric. None: it comes from the data.")
     last_factor = default("number", 1.0, "The factor of the metric.")
@@ -445,6 +451,10 @@ class Conversion(Contract, kind="conversion"):
     def finish(self: Any, run: RunView) -> Any:
         """Return the Answer: weights (d, m), intercepts (m,) and a report; the run is only read."""
         raise NotImplementedError
+
+    def finish_runs(self: Any, runs: list[RunView]) -> list[Any]:
+        """Return the answers of all runs of a model. By default each run has its own."""
+        return [run.finish() for run in runs]
 
     def check(self: Any) -> None:
         """Raise a ValueError for invalid constants. By default all are valid."""

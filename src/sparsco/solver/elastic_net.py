@@ -23,8 +23,6 @@ _SWEEPS = 100
 _INNER = 0.03
 """A sweep that changes the model by at most this share of the first one ends a prox-Newton step."""
 _MOST_DAMPING = 1e4
-_STALE = 0.02
-"""A step that lowers the objective by more than this share went so far that a Gram matrix is computed again."""
 _VIOLATION = 1.02
 """A column that was left out may have a gradient of this times its penalty."""
 
@@ -76,15 +74,23 @@ class ElasticNetSolver:
             self._newton(none.astype(float), none.astype(float), none, Accuracy(1e-9, 50))
         self._differentiate()
 
-    def continue_with(self, examples: Examples) -> None:
-        """Replace the examples; the weights stay where they are."""
-        self.p = self.p - self.examples.offset + examples.offset
-        self.examples, self._last_pen = examples, None
+    def take(self, examples: Examples) -> None:
+        """Replace the examples, and go back to the model without features."""
+        self.examples = examples
+        self.restart()
+
+    def start_at(self, examples: Examples, w: np.ndarray, b: float) -> None:
+        """Replace the examples, and go to these weights and this intercept."""
+        self.examples, self.w, self.b, self._last_pen = examples, w.copy(), b, None
+        self.p = np.full(self.X.n, b)
+        add_columns(self.X.first, self.X.rows, self.X.x, self.w, self.p)
+        self.p += examples.offset
         self._differentiate()
 
     def strength_of_nothing(self) -> float:
         """Return the smallest lam l1 at which no feature is selected; only valid after ``restart``."""
-        slopes = np.abs(self.g[self.has_entries]) / self.units[self.has_entries]
+        penalised = self.has_entries & (self.units > 0.0)
+        slopes = np.abs(self.g[penalised]) / self.units[penalised]
         return float(slopes.max(initial=0.0))
 
     def solve(self, lam: float, l1_ratio: float, accuracy: Accuracy = FINE) -> tuple[np.ndarray, float]:
@@ -167,7 +173,7 @@ class ElasticNetSolver:
                 continue
             fall, f, damping = f - reached, reached, max(1.0, damping / 4.0)
             self.p, self.b = p, self.b + db
-            self._accepted(fall, f)
+            self._accepted()
             if fall <= accuracy.tolerance * abs(f):
                 break
 
@@ -175,8 +181,8 @@ class ElasticNetSolver:
         """Return whether the model had an old curvature, which is computed again for the next step."""
         return False
 
-    def _accepted(self, fall: float, f: float) -> None:
-        """Note that a step lowered the objective f by ``fall``."""
+    def _accepted(self) -> None:
+        """Note that a step lowered the objective."""
 
     def _model_minimum(
         self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, damping: float, least: float
@@ -206,7 +212,8 @@ class Gram(NamedTuple):
 class DenseSolver(ElasticNetSolver):
     """Solutions of elastic nets for few columns with many entries: steps by the Gram matrix of the columns.
 
-    A Gram matrix of a nearby point serves as long as steps with it lower the objective.
+    A Gram matrix of another point serves, scaled by the sum of the curvatures, as long as that sum has not changed by
+    more than a factor of two and steps lower the objective.
     """
 
     def __init__(self, X: ByColumn, examples: Examples, units: np.ndarray, intercept: bool = True) -> None:
@@ -215,11 +222,11 @@ class DenseSolver(ElasticNetSolver):
         self._is_fresh = False
         super().__init__(X, examples, units, intercept)
 
-    def continue_with(self, examples: Examples) -> None:
-        """Replace the examples; the weights stay where they are."""
-        if not isinstance(examples.loss, Squared):
+    def take(self, examples: Examples) -> None:
+        """Replace the examples, and go back to the model without features."""
+        if not (isinstance(examples.loss, Squared) and np.array_equal(examples.weights, self.examples.weights)):
             self._gram = None
-        super().continue_with(examples)
+        super().take(examples)
 
     def _strong(self, pen: np.ndarray) -> np.ndarray:
         return np.flatnonzero(self.has_entries)
@@ -240,17 +247,20 @@ class DenseSolver(ElasticNetSolver):
         if not len(chosen):
             db = -float(c.sum()) / (damping * float(h.sum()))
             return self.p + db, db
-        if self._gram is None:
+        now = float(h.sum())
+        if self._gram is None or not 0.5 < now / self._gram.total < 2.0:
             self._gram, self._is_fresh = self._gram_at(h), True
         G, mean, total = self._gram if len(chosen) == self.X.d else self._gram.at(chosen)
+        scale = damping * now / total
+        G, mean, total = scale * G, scale * mean, scale * total
         D = self.dense if len(chosen) == self.X.d else self.dense[:, chosen]
         w, q, db = self.w[chosen], c @ D + ridge[chosen] * self.w[chosen], 0.0
         if self.intercept:
-            db = -float(c.sum()) / (damping * total)
-            q += damping * db * mean
-        A, new = damping * G, w.copy()
-        A[np.diag_indices_from(A)] += ridge[chosen]
-        descend_gram(A, q, new, pen[chosen], 1e-4, least, 2 * _SWEEPS)
+            db = -float(c.sum()) / total
+            q += db * mean
+        new = w.copy()
+        G[np.diag_indices_from(G)] += ridge[chosen]
+        descend_gram(G, q, new, pen[chosen], 1e-4, least, 2 * _SWEEPS)
         if self.intercept:
             db -= float(mean @ (new - w)) / total
         self.w[chosen] = new
@@ -262,10 +272,8 @@ class DenseSolver(ElasticNetSolver):
         self._gram = None
         return True
 
-    def _accepted(self, fall: float, f: float) -> None:
+    def _accepted(self) -> None:
         self._is_fresh = isinstance(self.examples.loss, Squared)
-        if fall > _STALE * abs(f) and not isinstance(self.examples.loss, Squared):
-            self._gram = None
 
     def _gram_at(self, h: np.ndarray) -> Gram:
         """Return the second derivatives for these curvatures of the rows.

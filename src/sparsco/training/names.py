@@ -40,6 +40,9 @@ mirror/euclidean              mirrors:Euclidean
 mirror/sparse-kaczmarz        mirrors:SparseKaczmarz
 mirror/p-norm                 mirrors:PNorm
 
+conversion/choose             conversions.choose:Choose
+choice/strength               choice.fitting:Strength
+
 step/strongly-convex          steps:StronglyConvex
 step/convex                   steps:Convex
 step/halving                  steps:Halving
