@@ -91,9 +91,7 @@ def splits_of(task: Task, seed: int) -> list[Split]:
     return splits
 
 
-def judge(
-    task: Task, seed: int, mixtures: Sequence[float], relaxes: bool = True, sizes: Sequence[int] = ()
-) -> Judged:
+def judge(task: Task, seed: int, mixtures: Sequence[float], relaxes: bool = True, sizes: Sequence[int] = ()) -> Judged:
     """Return the losses of all candidates, and of models of these sizes.
 
     The first split fixes how far down the strengths go.  A candidate counts that was judged on all splits.

@@ -89,7 +89,9 @@ def entries_of(indptr: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
 
 
-def task_of(rows: Any, targets: np.ndarray, weights: np.ndarray, problem: Any, standardize: bool) -> tuple[Task, np.ndarray]:
+def task_of(
+    rows: Any, targets: np.ndarray, weights: np.ndarray, problem: Any, standardize: bool
+) -> tuple[Task, np.ndarray]:
     """Return the task of sampled rows of a stream, and the columns that occur in them.
 
     ``targets`` and ``weights`` are those of every model, (n, m).  ``problem`` has the loss, the penalty's weights of
@@ -107,8 +109,5 @@ def task_of(rows: Any, targets: np.ndarray, weights: np.ndarray, problem: Any, s
     loss, couples = problem.loss, problem.loss.couples
     if couples:
         loss, targets = Logistic(), np.where(targets > 0.0, 1.0, -1.0)
-    found = place[rows.indices]
-    task = Task(
-        rows.indptr, found, rows.data, targets, weights, rows.numbers, units, loss, smooth(loss), problem.intercept, couples
-    )
-    return task, columns
+    csr, losses = (rows.indptr, place[rows.indices], rows.data), (loss, smooth(loss))
+    return Task(*csr, targets, weights, rows.numbers, units, *losses, problem.intercept, couples), columns

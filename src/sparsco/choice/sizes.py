@@ -1,8 +1,8 @@
 """Models of given sizes: few features of a solution, learned again.
 
 The model of size k has the k features of largest |weight| times unit in the first solution along the strengths that
-has so many, learned again with an L2 term.  The solutions are those of pure L1 for sizes up to a tenth of the rows.  For
-larger sizes they are those of an elastic net, which ranks correlated features better.
+has so many, learned again with an L2 term.  The solutions are those of pure L1 for sizes up to a tenth of the rows.
+For larger sizes they are those of an elastic net, which ranks correlated features better.
 """
 
 from __future__ import annotations

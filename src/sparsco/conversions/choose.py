@@ -18,6 +18,7 @@ from ..choice.problem import Task, task_of
 from ..choice.rule import RULES, choose, choose_size
 from ..choice.sizes import sizes_up_to
 from ..parts.contracts import Conversion, part
+from ..penalties import ElasticNet, elastic_net
 from ..problem.state import Nothing
 from .averaging import Answer
 
@@ -83,6 +84,18 @@ class Choose(NamedTuple):
 
     def finish(self, run: Any) -> Answer:
         return self.finish_runs([run])[0]
+
+    def penalty(self, answer: Answer) -> ElasticNet:
+        """Return the penalty of an answer, in the units of the columns."""
+        choice = answer.report["choice"]
+        return elastic_net(choice["alpha"], choice["l1_ratio"], None)
+
+    def units(self, run: Any) -> np.ndarray:
+        """Return the unit of each feature of a run; 1 for one that is not in its sample."""
+        rows, units = run.sample().R, np.ones(run.d)
+        task, columns = task_of(rows, rows.targets, rows.weights, run.problem._replace(d=run.d), self.standardize)
+        units[columns] = task.units
+        return units
 
     def finish_runs(self, runs: list[Any]) -> list[Answer]:
         """Return the answers of all runs of a model, of which the first run has the sample."""
@@ -185,9 +198,7 @@ def _warnings(task: Task, judged: Judged, candidate: Candidate) -> list[str]:
     """Return what a user should know about a choice."""
     found = []
     if task.n < FEW_ROWS:
-        found.append(
-            f"alpha='auto' was chosen on {task.n} rows, which is a guess: give more rows, or pass alpha=."
-        )
+        found.append(f"alpha='auto' was chosen on {task.n} rows, which is a guess: give more rows, or pass alpha=.")
     if judged.at_edge and candidate != EMPTY:
         found.append(
             "alpha='auto': the loss on held-out rows still fell at the smallest strength of the grid; pass a smaller "

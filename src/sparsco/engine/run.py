@@ -176,8 +176,7 @@ class Run:
             refuse(start_reason(self.optimizer))
             self.optimizer.place(self.problem, self.state, *self.initial)
         nonzeros = self.sample_nonzeros(self.conversion)
-        lanes = self.targets_to_keep(y[:1], weights[:1])[0].shape[1]
-        self.reservoir = Reservoir(self.seed, lanes, nonzeros) if nonzeros else None
+        self.reservoir = Reservoir(self.seed, self.columns_to_keep, nonzeros) if nonzeros else None
         self.windows = Windows()
         self.overwritten: Overwritten | None = None
         """What the last row overwrote, for conversions that ask for the iterate before it."""
@@ -190,6 +189,11 @@ class Run:
         encoded = self.targets.encode(y, weights, self.problem.width)
         targets, scaled = (part.reshape(len(y), self.problem.width)[:, : self.problem.m] for part in encoded)
         return targets, scaled
+
+    @property
+    def columns_to_keep(self) -> int:
+        """Return how many targets a sample keeps of a row."""
+        return self.targets.columns_of_y if self.keeps_given_targets else self.problem.m
 
     def targets_to_keep(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return what a sample keeps of these rows: targets and weights by model, or y as given, (n, columns of y)."""

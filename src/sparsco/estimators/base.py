@@ -180,6 +180,10 @@ class LinearBase:
         """Return the error of each row of margins: 0 or 1 for a label, the squared distance for a number."""
         raise NotImplementedError
 
+    def output_names(self) -> list[str]:
+        """Return a name for each row of ``coef_``: the label that a positive weight speaks for, or an output."""
+        raise NotImplementedError
+
     def _begin_labels(self, anew: bool) -> None:
         """Prepare the encoding of single targets by ``_target``."""
 

@@ -11,6 +11,7 @@ from ..conversions.averaging import Answer
 from ..conversions.choose import SizedModel
 from ..engine.run import Run, finish_runs
 from ..penalties import ElasticNet
+from ..solver.units import column_sums
 
 
 class Solved(NamedTuple):
@@ -23,6 +24,31 @@ class Solved(NamedTuple):
     report: dict[str, Any]
     sizes: tuple[SizedModel, ...] = ()
     """Models with fewer features, of an automatic choice."""
+    columns: sp.csr_array | None = None
+    """The standard deviation and the share of nonzeros, (2, features), of features with a weight; None: not known."""
+
+    def at(self, features: np.ndarray) -> Solved:
+        """Return the model restricted to some features, which include all that have a weight."""
+        sizes = tuple(each._replace(coef=sp.csr_array(each.coef[:, features])) for each in self.sizes)
+        columns = None if self.columns is None else sp.csr_array(self.columns[:, features])
+        return self._replace(coef=sp.csr_array(self.coef[:, features]), sizes=sizes, columns=columns)
+
+    def with_columns_of(self, run: Run) -> Solved:
+        """Return the model with the spreads of its features in the rows that a run keeps: its sample, or its pilot."""
+        sample = run.sample()
+        matrix = run.pilot_rows.matrix if sample is None else sample.R
+        n = len(matrix.indptr) - 1
+        counts, sums, squares = (total / max(n, 1) for total in column_sums(matrix.indices, matrix.data, run.d))
+        spread = np.sqrt(np.maximum(squares - np.square(sums), 0.0))
+        used = self.used
+        wide = np.zeros((2, run.d))
+        wide[:, used] = spread[used], counts[used]
+        return self._replace(columns=sp.csr_array(wide))
+
+    @property
+    def used(self) -> np.ndarray:
+        """Return the features that have a weight in the model, or in one of fewer features."""
+        return np.unique(np.concatenate([self.coef.indices, *(each.coef.indices for each in self.sizes)]))
 
 
 def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
@@ -49,7 +75,7 @@ def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
         described(runs, first.problem.penalty if choice is None else _penalty_of(choice))
         | {"converted": [answer.report for answer in answers]},
         tuple(answers[0].sizes),
-    )
+    ).with_columns_of(first)
 
 
 def _penalty_of(choice: dict[str, Any]) -> ElasticNet:

@@ -289,10 +289,10 @@ class FitState(LifeCycle, Restored):
         model, features = self.model, self.features
         assert model is not None
         if features.seen:
-            used = np.unique(model.coef.indices)
+            used = model.used
             if not used.size and isinstance(features, SeenColumns):
                 used = np.zeros(1, np.int64)  # a model needs at least one feature
-            self.features, model = features.only(used), model._replace(coef=sp.csr_array(model.coef[:, used]))
+            self.features, model = features.only(used), model.at(used)
         self.finish_with(model, why)
 
     # ---- copies ----------------------------------------------------------------------------------------------------

@@ -253,6 +253,10 @@ def parts(
             "partial_fit."
         )
     if is_automatic(model, starts_elsewhere):
+        if tolerance(model):
+            check_polishable(loss, ElasticNet(1.0), conversions.Last())
+            if model.budget is not None:
+                raise ValueError("polish would undo budget, which keeps few features: choose one of the two.")
         return loss, OPTIMIZERS["nftrl"](), _choice(model), None
     curved = ratio_of(model) < 1.0 and model.alpha != 0.0
     if isinstance(asked(model, "penalty"), tuple):

@@ -305,6 +305,11 @@ class LinearClassifier(Margins, LinearModel):
         """Return 1 for each row whose label is not predicted, else 0."""
         return (self.labels_of(p) != y).astype(np.float64)
 
+    def output_names(self) -> list[str]:
+        """Return the label that a positive weight speaks for, for each row of ``coef_``."""
+        labels = [str(label) for label in self.classes_.tolist()]
+        return labels[-1:] if len(self.convert().intercept) == 1 else labels
+
     def predict_one(self, x: Any) -> Any:
         """Return the most likely label of one example, given as to ``learn_one``.
 
@@ -321,6 +326,11 @@ class LinearRegressor(LinearModel):
 
     _takes_columns = True
     _outputs: int | None
+
+    def output_names(self) -> list[str]:
+        """Return a name for each row of ``coef_``."""
+        n = len(self.convert().intercept)
+        return ["prediction"] if n == 1 else [f"output {k}" for k in range(n)]
 
     def targets_of_runs(self) -> list[Targets]:
         """Return the targets of each run."""

@@ -435,8 +435,8 @@ class Conversion(Contract, kind="conversion"):
     joins_runs = default(
         "bool",
         False,
-        "Whether all runs of a model are converted together by finish_runs; the first run then has the sample, with the "
-        "targets as they are given.",
+        "Whether all runs of a model are converted together by finish_runs.  The first run then has the sample, with "
+        "the targets as they are given.",
     )
     metric = default("text or None", None, "The metric of the map to a sparse vector. None: there is no such map.")
     L = default("number or None", None, "The scalar metric. None: it comes from the data.")

@@ -31,7 +31,7 @@ class ByColumn(NamedTuple):
 
 @allocating_kernel
 def _by_column(indptr, indices, data, order, place, d):
-    """Return the entries of the rows in ``order`` by column; column j is stored as place[j], if that is not negative."""
+    """Return the entries of the rows in ``order`` by column; column j becomes place[j], if that is not negative."""
     first = np.zeros(d + 1, np.int64)
     for i in order:
         for p in range(U(indptr[i]), U(indptr[i + 1])):

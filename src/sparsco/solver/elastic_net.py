@@ -191,9 +191,7 @@ class ElasticNetSolver:
         c, h = self._slopes(self.p, damping)
         first, rows, x, _ = self.X
         least = least / max(len(chosen), 1)
-        db, u = descend(
-            first, rows, x, c, h, self.w, pen, ridge, chosen, _INNER, least, _SWEEPS, self.intercept, False
-        )
+        db, u = descend(first, rows, x, c, h, self.w, pen, ridge, chosen, _INNER, least, _SWEEPS, self.intercept, False)
         return self.p + (u - c) / h + db, db
 
 

@@ -57,7 +57,9 @@ class SmoothQuantile(NamedTuple):
     q: float
     width: float
 
-    smoothness = SmoothHinge.smoothness
+    @property
+    def smoothness(self) -> float:
+        return 1.0 / self.width
 
     def value(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         return self.q * (y - p) + _ramp(p - y, self.width)
@@ -75,7 +77,9 @@ class SmoothEpsilonInsensitive(NamedTuple):
     epsilon: float
     width: float
 
-    smoothness = SmoothHinge.smoothness
+    @property
+    def smoothness(self) -> float:
+        return 1.0 / self.width
 
     def value(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         return _ramp(p - y - self.epsilon, self.width) + _ramp(y - p - self.epsilon, self.width)
