@@ -71,7 +71,7 @@ def test_what_is_required_is_named(kind):
 
 
 def test_a_penalty_needs_one_of_two_functions():
-    with pytest.raises(TypeError, match="neither prox"):
+    with pytest.raises(TypeError, match="define prox"):
         part(Penalty)(type("Half", (tuple,), {"_fields": (), "lam": 1.0, "rho": 0.0, "strength": lambda self, w: 0.0}))
 
 
