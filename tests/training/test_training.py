@@ -777,7 +777,7 @@ def test_other_commands_say_that_they_were_asked_to_end(tmp_path):
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == 143 and said.strip() == "sparsco: asked to end" and not list(tmp_path.glob("*rows*"))
+    assert process.returncode == 143 and said.strip() == "sparsco: terminated" and not list(tmp_path.glob("*rows*"))
 
 
 def test_nothing_that_is_read_is_written_over(here, capsys):

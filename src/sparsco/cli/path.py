@@ -50,9 +50,8 @@ def add(commands: argparse._SubParsersAction) -> None:
         "--hold-out",
         type=float,
         metavar="SHARE",
-        help="validate on this share of the rows, held out (default: validate on some rows before they are "
-        "learned; with "
-        "--polish: hold out a fifth, at most 20,000 rows)",
+        help="hold out this share of the rows for validation (default: validate on some rows before they are learned; "
+        "with --polish: a fifth, at most 20,000 rows)",
     )
     to.add_argument("--passes", type=positive, default=1, metavar="N", help="passes over the data (default: 1)")
     add_order(to)

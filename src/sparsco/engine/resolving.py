@@ -109,7 +109,7 @@ def _largest_strength(problem: Problem, rows: PilotRows, every: tuple[np.ndarray
     if largest <= 1e-9 * guess and (pen is None or pen.any()):
         warn(
             f"alpha='auto' is a guess: the first {len(matrix)} rows have equal targets, are empty or have no related "
-            "feature; shuffle the rows, or pass a number."
+            "feature; shuffle them, or pass a number."
         )
         largest = guess
     return largest

@@ -400,7 +400,7 @@ class Training:
                 label = labels(y[at : at + 1]).tolist()[0]
                 raise ValueError(
                     f"row {numbers[at] + 1} has the label {label!r}, which is not one of the classes {self.classes}: "
-                    "name all classes (--classes), or 'any' (--classes any) to let them appear."
+                    "name all classes (--classes), or accept new ones (--classes any)."
                 )
 
     def _judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
