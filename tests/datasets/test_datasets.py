@@ -138,7 +138,7 @@ def test_the_cache_folder_comes_second_and_plain_files_before_packed_ones(tiny, 
         (b"1 1:1\n-1 2:1 3\n1\n", "line 2: '3' is not a feature"),
         (b"1 1:one\n-1\n1\n", "line 1: '1:one' has no number"),
         (b"1 99999999999999999999999:1\n-1\n1\n", "line 1: .* has an index beyond"),
-        (b"<html>\n-1\n1\n", "line 1: '<html>' is no label"),
+        (b"<html>\n-1\n1\n", "line 1: '<html>' is not a label"),
         (b"1 1:nan\n-1\n1\n", "line 1: '1:nan' is not finite"),
         (b"inf 1:1\n-1\n1\n", "line 1: 'inf' is not finite"),
         (b"1 1:1\n0 2:1\n1\n", "holds the label 0, expected -1, 1"),
@@ -201,7 +201,7 @@ def test_missing_data_says_what_belongs_where(folder, tmp_path):
     )
     with pytest.raises(FileNotFoundError, match=f"a9a/a9a.libsvm .*no direct download.*{REGISTRY['a9a'].source}"):
         datasets.load("a9a")
-    with pytest.raises(ValueError, match="unknown data set 'nist'; known are mnist, rcv1"):
+    with pytest.raises(ValueError, match="unknown data set 'nist': choose from mnist, rcv1"):
         datasets.load("nist")
     with pytest.raises(ValueError, match="w8a has no part 'test', only train"):
         datasets.load("w8a", "test")

@@ -198,7 +198,7 @@ def test_indices_as_written_or_counted_from_one(tmp_path):
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("spam 1:2", "'spam' is no label"),
+        ("spam 1:2", "'spam' is not a label"),
         ("1,2 1:2", "a list of labels"),
         ("1:2 2:3", "the row has no label, it begins with '1:2'"),
         ("1 -1:2", "'-1:2' has a negative index"),

@@ -956,7 +956,7 @@ def test_labels_that_the_model_does_not_know_are_refused(here, capsys):
         capsys.readouterr()
         assert run("evaluate", "m", f"{name}.svm") == 2
         said = capsys.readouterr()
-        assert f"row {row} has the label {label}" in said.err and "classes [-1, 1]" in said.err and not said.out
+        assert f"row {row} has the label {label}" in said.err and "model, [-1, 1]" in said.err and not said.out
     assert run("train", "data.svm", "-m", "n", "--quiet", "--test", "zeros.svm") == 2 and (here / "n").exists()
 
 

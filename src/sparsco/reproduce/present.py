@@ -18,8 +18,9 @@ from .verdicts import AGREES, DIFFERS, DIVERGED, EXTRA, Cell
 
 _SIGNS = {AGREES: "=", DIFFERS: "≠", UNJUDGED: "·", DIVERGED: "!"}
 LEGEND = (
-    "Each cell: paper | ours ± standard deviation over trials. Signs: = agrees, ≠ differs, · not judged. Without a sign "
-    "the paper has no such row. time: seconds per run, the minimum over trials. The machines of the papers are unknown."
+    "Each cell: paper | ours ± standard deviation over trials. Signs: = agrees, ≠ differs, · not judged. Without a "
+    "sign the paper has no such row. time: seconds per run, the minimum over trials. The machines of the "
+    "papers are unknown."
 )
 
 
