@@ -112,16 +112,14 @@ class Choose(NamedTuple):
         for message in outcome.warnings:
             first.warn(message)
 
-        def wide(found: Fit) -> Fit:
-            w = np.zeros((first.d, task.m))
-            w[columns] = found.w
-            return Fit(np.hstack([w, -w]), np.append(found.b, -found.b)) if mirrored else Fit(w, found.b)
+        def wide(found: Fit) -> tuple[sp.csr_array, np.ndarray]:
+            w = sp.csr_array(found.w.T)
+            w = sp.csr_array((w.data, columns[w.indices], w.indptr), shape=(task.m, first.d))
+            return (sp.vstack([w, -w], "csr"), np.append(found.b, -found.b)) if mirrored else (w, found.b)
 
-        sizes = [
-            SizedModel(size, loss, error, sp.csr_array(wide(found).w.T), wide(found).b)
-            for size, loss, error, found in outcome.sizes
-        ]
-        (w, b), answers, at = wide(outcome.found), list[Answer](), 0
+        sizes = [SizedModel(size, loss, error, *wide(found)) for size, loss, error, found in outcome.sizes]
+        coef, b = wide(outcome.found)
+        w, answers, at = coef.T.toarray(), list[Answer](), 0
         for run in runs:
             part = slice(at, at + run.problem.m)
             answers.append(Answer(w[:, part], b[part], {} if at else {"choice": outcome.report}, () if at else sizes))

@@ -144,7 +144,8 @@ def finish_polished(
 
     def scaled() -> Iterator[tuple[Matrix, np.ndarray, np.ndarray]]:
         for matrix, y, weights in rows():
-            yield matrix._replace(data=matrix.data / units[matrix.indices]), y, weights
+            data = matrix.data / units[matrix.indices]
+            yield Matrix(matrix.indptr, matrix.indices, data, matrix.d), y, weights
 
     found = []
     for run, answer in zip(runs, answers, strict=True):

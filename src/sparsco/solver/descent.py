@@ -11,30 +11,25 @@ centred with the weights h, without a dense column in memory.
 
 from __future__ import annotations
 
-import numpy as np
-
-from ..jit.dispatch import U, allocating_kernel, kernel
+from ..jit.dispatch import U, kernel
 
 
-@allocating_kernel
-def descend(first, rows, x, c, h, w, pen, ridge, chosen, share, least, max_sweeps, has_intercept, checks_all):
-    """Minimise the model over the columns ``chosen``; w is changed in place.
+@kernel
+def descend(first, rows, x, u, h, w, pen, ridge, chosen, curve, mean, active, share, least, max_sweeps, has_intercept):
+    """Minimise the model over the columns ``chosen``, with w changed in place; return db.
 
-    A sweep that changes the model by at most ``share`` of the first sweep, or by ``least``, is the last one.  Sweeps
-    after the first cover the nonzero weights; ``checks_all`` adds a final sweep over all columns.
-
-    Return db, and u with u_i = c_i + h_i <dw, x_i>.
+    u begins as c, and u_i becomes c_i + h_i <dw, x_i>.  ``curve``, ``mean`` and ``active`` are scratch arrays with a
+    number for each chosen column.  A sweep that changes the model by at most ``share`` of the first sweep, or by
+    ``least``, is the last one.  Sweeps after the first cover the nonzero weights only.
     """
     total_h, db = 0.0, 0.0
-    u = c.copy()
     if has_intercept:
         total_c = 0.0
         for i in range(h.size):
             total_h += h[i]
-            total_c += c[i]
+            total_c += u[i]
         db = -total_c / total_h
     k = chosen.size
-    curve, mean, active = np.empty(k), np.zeros(k), np.arange(k)
     for a in range(k):
         j = U(chosen[a])
         s, m = 0.0, 0.0
@@ -42,12 +37,12 @@ def descend(first, rows, x, c, h, w, pen, ridge, chosen, share, least, max_sweep
             hx = x[p] * h[rows[p]]
             m += hx
             s += x[p] * hx
-        curve[a] = s
+        curve[a], mean[a], active[a] = s, 0.0, a
         if has_intercept:
             mean[a] = m
             curve[a] = max(s - m * m / total_h, 1e-9 * s)
         curve[a] += ridge[j]
-    count, full, at_first = k, True, 0.0
+    count, at_first = k, 0.0
     for sweep in range(max_sweeps):
         worst, left = 0.0, 0
         for e in range(count):
@@ -80,15 +75,9 @@ def descend(first, rows, x, c, h, w, pen, ridge, chosen, share, least, max_sweep
         if sweep == 0:
             at_first = worst
         count = left
-        if worst > max(share * at_first, least):
-            full = False
-        elif full or not checks_all:
+        if worst <= max(share * at_first, least):
             break
-        else:
-            full, count = True, k
-            for a in range(k):
-                active[a] = a
-    return db, u
+    return db
 
 
 @kernel

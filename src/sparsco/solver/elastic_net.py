@@ -154,7 +154,8 @@ class ElasticNetSolver:
         """
 
         def objective(p: np.ndarray, w: np.ndarray) -> float:
-            return float(self.examples.losses(p).sum()) / self.n + float(pen @ np.abs(w) + 0.5 * (ridge @ np.square(w)))
+            penalty = (pen * np.abs(w)).sum() + 0.5 * (ridge * np.square(w)).sum()  # without BLAS and its threads
+            return float(self.examples.losses(p).sum() / self.n + penalty)
 
         full_pen, full_ridge = np.zeros(self.X.d), np.zeros(self.X.d)
         full_pen[chosen], full_ridge[chosen] = pen, ridge
@@ -190,8 +191,10 @@ class ElasticNetSolver:
         """Change w to the minimum of the quadratic model; return the new margins and the change of the intercept."""
         c, h = self._slopes(self.p, damping)
         first, rows, x, _ = self.X
-        least = least / max(len(chosen), 1)
-        db, u = descend(first, rows, x, c, h, self.w, pen, ridge, chosen, _INNER, least, _SWEEPS, self.intercept, False)
+        k, u = len(chosen), c.copy()
+        scratch = np.empty(k), np.empty(k), np.empty(k, np.int64)
+        least = least / max(k, 1)
+        db = descend(first, rows, x, u, h, self.w, pen, ridge, chosen, *scratch, _INNER, least, _SWEEPS, self.intercept)
         return self.p + (u - c) / h + db, db
 
 
