@@ -50,7 +50,7 @@ class Accuracy(NamedTuple):
     """How often columns may be added that the strong rule left out."""
 
 
-ROUGH, FINE = Accuracy(1e-2, 4, 2), Accuracy()
+ROUGH, REFIT, FINE = Accuracy(1e-2, 4, 2), Accuracy(1e-3, 8), Accuracy()
 
 
 class ElasticNetSolver:
@@ -108,7 +108,7 @@ class ElasticNetSolver:
         self._last_pen = pen
         return self.w, self.b
 
-    def refit(self, chosen: np.ndarray, ridge: float) -> tuple[np.ndarray, float]:
+    def refit(self, chosen: np.ndarray, ridge: float, accuracy: Accuracy = REFIT) -> tuple[np.ndarray, float]:
         """Return the weights of some columns, learned again with an L2 term only.
 
         The start of the next ``solve`` does not change.
@@ -121,7 +121,7 @@ class ElasticNetSolver:
             self.p = self.p.copy()
             add_columns(self.X.first, self.X.rows, self.X.x, -left_out, self.p)
         self.w = kept
-        self._newton(np.zeros(len(chosen)), ridge * np.square(self.units[chosen]), chosen, Accuracy(1e-3, 8))
+        self._newton(np.zeros(len(chosen)), ridge * np.square(self.units[chosen]), chosen, accuracy)
         found = self.w, self.b
         self.w, self.b, self.p = before
         return found
