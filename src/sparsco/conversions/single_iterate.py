@@ -15,7 +15,7 @@ from ..mirrors import divergence
 from ..optimizers.iterate_tracking import REMEMBERED
 from ..parts.contracts import Conversion, part
 from ..parts.part import NEVER
-from ..problem.state import Followed
+from ..problem.state import Tracked
 from .averaging import Answer
 
 
@@ -26,7 +26,7 @@ class OCMDI(NamedTuple):
     chooses_single_iterate = True
 
     def watch(self, loss: Any) -> Any:
-        return Followed()
+        return Tracked()
 
     def begin(self, run: Any) -> None:
         run.open_window()

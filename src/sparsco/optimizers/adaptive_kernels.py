@@ -10,30 +10,29 @@ from ..data.rows import ask_for_row
 from ..jit.dispatch import U, kernel
 from ..jit.lanes import (
     FOUR,
-    anyof,
+    any_lane,
     lane,
-    least,
+    lane_indices,
     load,
+    load_row,
     maximum,
     minimum,
-    numbered,
-    of_row,
+    n_float64,
     prefetch_wide,
-    room,
     signed,
-    spell,
     sqrt,
     store,
+    store_float64,
+    tiny,
     where,
     width,
 )
-from ..jit.simd4 import fields, pick, prefetch, put_fields
+from ..jit.simd4 import load_entries, load_fields, prefetch_lines, store_fields
 from ..losses import curvature, derivative
-from ..penalties import falls, feature_weight, prox
-from ..problem.state import tracks
+from ..penalties import feature_weight, prox, shrink_rate
+from ..problem.state import n_sums
 from .adaptive_rules import (
     age,
-    births,
     clock_of,
     damping,
     drifted,
@@ -42,6 +41,7 @@ from .adaptive_rules import (
     landed,
     moved,
     normalises,
+    per_feature_clock,
     rate,
     ridged,
     shrunk,
@@ -57,8 +57,8 @@ def learn(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     rule, idle, ages, omega, table, origin, first, gains, floors, centres, intercept, dead, scale = schedule
     cell, bias, clock = state
-    m, sums, one, two = U(room(lanes)), U(tracks(watch)), U(1), U(2)
-    touch = two + U(births(ages))
+    m, sums, one, two = U(n_float64(lanes)), U(n_sums(watch)), U(1), U(2)
+    touch = two + U(per_feature_clock(ages))
     own = touch + U(ridged(idle))
     stride = own + (U(3) + sums) * m
     lam, gain, floor, b0 = (
@@ -84,13 +84,13 @@ def learn(rows, order, schedule, method, state):
             f, shrink = at + own, lam * feature_weight(reg, j)
             narrowed = 1.0
             if normalises(rule) == 1:
-                before_x, q, count = cell[at], maximum(least(x), cell[at] + x * x), cell[at + one] + 1.0
+                before_x, q, count = cell[at], maximum(tiny(x), cell[at] + x * x), cell[at + one] + 1.0
                 cell[at], cell[at + one] = q, count
                 seen += x * x * (count / q)
                 scale[p - begin] = math.sqrt(q / count)
                 if (x * x > before_x) & (before_x > 0.0):
                     narrowed = math.sqrt(before_x / (count - 1.0) * (count / q))
-            if births(ages) == 1:
+            if per_feature_clock(ages) == 1:
                 if cell[at + two] == 0.0:
                     cell[at + two] = t + 1.0
             now = age(ages, t, cell, at)
@@ -98,7 +98,7 @@ def learn(rows, order, schedule, method, state):
                 a = age(ages, maximum(origin, cell[at + touch]), cell, at)
                 for lane_ in range(m):
                     zq, own_eta = cell[f + lane_], cell[f + m + lane_]
-                    own_shrink = lams[lane_] * feature_weight(reg, j) * falls(reg, -zq)
+                    own_shrink = lams[lane_] * feature_weight(reg, j) * shrink_rate(reg, -zq)
                     if zq != 0.0:
                         if sums > 0:
                             total = stretch(idle, zq, own_eta, own_shrink, a, now + 1.0)
@@ -110,7 +110,7 @@ def learn(rows, order, schedule, method, state):
             if normalises(rule) == 1:
                 if narrowed < 1.0:  # the scale jumped: a lower eta from now on, the old eta in the sum so far
                     if (sums > 0) & (ridged(idle) == 0):
-                        h, fall = f + m + m + m, shrink * falls(reg, -v)
+                        h, fall = f + m + m + m, shrink * shrink_rate(reg, -v)
                         total = Omega * v + signed(fall * before, v)
                         store(lanes, cell, h, load(lanes, cell, h) - (1.0 - narrowed) * eta * total)
                     eta = where(v != 0.0, narrowed * eta, eta)
@@ -118,7 +118,7 @@ def learn(rows, order, schedule, method, state):
             s = s - v * damping(idle, now, eta) * eta * x
             if (sums > 0) & (ridged(idle) == 0):
                 dead[n] = j
-                n += U(anyof((eta > 0.0) & (v == 0.0)))
+                n += U(any_lane((eta > 0.0) & (v == 0.0)))
         if (sums > 0) & (ridged(idle) == 0):
             for h in range(n):
                 j = U(dead[h])
@@ -126,11 +126,11 @@ def learn(rows, order, schedule, method, state):
                 f, now, then = at + own, age(ages, t, cell, at), age(ages, origin, cell, at)
                 for lane_ in range(m):
                     z, eta = cell[f + lane_], cell[f + m + lane_]
-                    own_shrink = lams[lane_] * feature_weight(reg, j) * falls(reg, -z)
+                    own_shrink = lams[lane_] * feature_weight(reg, j) * shrink_rate(reg, -z)
                     if (eta > 0.0) & (abs(z) <= own_shrink * now):
                         total = sum_to_death(table, z, eta, own_shrink, then, r)
                         cell[f + m + m + m + lane_] -= math.copysign(total, z)
-        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
+        y, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
         margin = s + b
         c = weight * derivative(loss, margin, y)
         og, curve, nonzeros = omega[k] * c, 0.0 * b, 1.0
@@ -153,7 +153,7 @@ def learn(rows, order, schedule, method, state):
             pull = v * damping(idle, now, eta)  # -r w
             w, g = 0.0 - pull * eta, c * x
             G = load(lanes, cell, f + m + m) + g * g
-            new_r = maximum(rate(rule, G, scale[p - begin], nonzeros, gain, floor), least(G))
+            new_r = maximum(rate(rule, G, scale[p - begin], nonzeros, gain, floor), tiny(G))
             new_eta = 1.0 / new_r
             new_z = landed(idle, reg, moved(rule, kept(rule, z, pull), g, new_r * w, level), new_eta, shrink)
             if (ridged(idle) == 1) & ((sums > 0) | (drifts(idle) == 1)):
@@ -162,7 +162,7 @@ def learn(rows, order, schedule, method, state):
                 if ridged(idle) == 0:
                     h = f + m + m + m
                     new_v = shrunk(reg, new_z, shrink * (now + 1.0))
-                    old_fall, new_fall = shrink * falls(reg, -v), shrink * falls(reg, -new_v)
+                    old_fall, new_fall = shrink * shrink_rate(reg, -v), shrink * shrink_rate(reg, -new_v)
                     change = Omega * (w + new_v * new_eta) - (
                         signed(old_fall * before * eta, v) - signed(new_fall * after * new_eta, new_v)
                     )
@@ -184,7 +184,7 @@ def learn(rows, order, schedule, method, state):
         if sums > 2:
             store(lanes, bias, U(6) * m, load(lanes, bias, U(6) * m) + curve)
         G_b = G_b + c * c
-        new_r = maximum(rate(rule, G_b, 1.0, nonzeros, gain, floor), least(G_b))
+        new_r = maximum(rate(rule, G_b, 1.0, nonzeros, gain, floor), tiny(G_b))
         z_b = moved(rule, kept(rule, z_b, r_b * (b0 - b)), c, new_r * (b - b0), 0.0)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     store(lanes, bias, U(0), b)
@@ -195,7 +195,7 @@ def learn(rows, order, schedule, method, state):
 
 
 @kernel
-def learn_lines(rows, order, schedule, method, state, tail, tail_x):
+def learn_simd(rows, order, schedule, method, state, tail, tail_x):
     """Make the steps of :func:`learn` for one model with rho = 0, four features at a time.
 
     A cell is q, n, z, eta, G and the sums.  A row's last block is padded by repeating its last entry.  The first loop
@@ -206,10 +206,10 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
     loss, reg, _, watch, lams = method
     rule, _, _, omega, table, origin, first, gains, floors, centres, intercept, _, space = schedule
     cell, bias, clock = state
-    sums, one, four, size = U(tracks(watch)), U(1), U(4), U(40)
+    sums, one, four, size = U(n_sums(watch)), U(1), U(4), U(40)
     lam, gain, floor, b0 = lams[0], gains[0], floors[0], centres[0]
     b, z_b, G_b, r_b, K = bias[0], bias[1], bias[2], bias[3], clock[0]
-    number = numbered(FOUR)
+    number = lane_indices(FOUR)
     zero = 0.0 * number
     for k in range(order.size):
         ask_for_row(indptr, indices, data, order, k)
@@ -230,19 +230,19 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
         s, seen, left, level = zero, zero, float(stop - begin), lam * t
         for block in range(blocks):
             p, in_tail, o = begin + block * four, block == full, block * size
-            x = pick(data, tail_x, p, in_tail)
-            q, n, z, eta, G, A, g, h = fields(cell, indices, tail, p, in_tail)
+            x = load_entries(data, tail_x, p, in_tail)
+            q, n, z, eta, G, A, g, h = load_fields(cell, indices, tail, p, in_tail)
             v = prox(reg, z, level)
             w = zero - v * eta
             x_once = where(number < left, x, 0.0)
             if normalises(rule) == 1:
                 before_x, before_n = q, n
-                q, n = maximum(q + x * x, least(x)), n + 1.0
+                q, n = maximum(q + x * x, tiny(x)), n + 1.0
                 inverse = 1.0 / (q * n)  # one division for n / q and q / n
                 seen = seen + x_once * x_once * (n * (n * inverse))
                 store(FOUR, space, o + U(20), sqrt(q * (q * inverse)))
                 jumped = (x * x > before_x) & (before_x > 0.0)
-                if anyof(jumped):  # a lower eta from now on, the old eta in the sum so far
+                if any_lane(jumped):  # a lower eta from now on, the old eta in the sum so far
                     narrowed = where(jumped, sqrt(before_x * (n * (n * inverse)) / maximum(before_n, 1.0)), 1.0)
                     if sums > 0:
                         A = A + (1.0 - narrowed) * (Omega * w + signed(eta * before, w))
@@ -258,7 +258,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
                 store(FOUR, space, o + U(24), eta)
                 store(FOUR, space, o + U(28), A)
                 died = (eta > 0.0) & (v == 0.0)
-                if anyof(died):
+                if any_lane(died):
                     for f in range(four):
                         if lane(died, f):
                             level_z = lane(z, f)
@@ -281,13 +281,13 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
         for block in range(blocks):
             p, in_tail, o = begin + block * four, block == full, block * size
             if indices.size >= 4:  # prefetch the next row's lines
-                prefetch(cell, indices, minimum(coming + block * four, last))
-            x, w = pick(data, tail_x, p, in_tail), load(FOUR, space, o + U(4))
+                prefetch_lines(cell, indices, minimum(coming + block * four, last))
+            x, w = load_entries(data, tail_x, p, in_tail), load(FOUR, space, o + U(4))
             cx, rms = x * c, zero
             G = load(FOUR, space, o + U(8)) + cx * cx
             if normalises(rule) == 1:
                 rms = load(FOUR, space, o + U(20))
-            new_r = maximum(rate(rule, G, rms, nonzeros, gain, floor), least(G))
+            new_r = maximum(rate(rule, G, rms, nonzeros, gain, floor), tiny(G))
             z, eta = moved(rule, load(FOUR, space, o), cx, new_r * w, level), 1.0 / new_r
             q, n = load(FOUR, space, o + U(12)), load(FOUR, space, o + U(16))
             if sums > 0:
@@ -300,9 +300,9 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
                     g = load(FOUR, space, o + U(32)) + x * og
                 if sums > 2:
                     h = load(FOUR, space, o + U(36)) + x * x * curve
-                put_fields(cell, indices, tail, p, in_tail, (q, n, z, eta, G, A, g, h))
+                store_fields(cell, indices, tail, p, in_tail, (q, n, z, eta, G, A, g, h))
             else:
-                put_fields(cell, indices, tail, p, in_tail, (q, n, z, eta, G, zero))
+                store_fields(cell, indices, tail, p, in_tail, (q, n, z, eta, G, zero))
         if sums > 0:
             bias[4] += omega[k] * b
         if sums > 1:
@@ -310,7 +310,7 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
         if sums > 2:
             bias[6] += curve
         G_b += c * c
-        new_r = maximum(least(G_b), rate(rule, G_b, 1.0, nonzeros, gain, floor))
+        new_r = maximum(tiny(G_b), rate(rule, G_b, 1.0, nonzeros, gain, floor))
         z_b = moved(rule, kept(rule, z_b, r_b * (b0 - b)), c, new_r * (b - b0), 0.0)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     bias[0], bias[1], bias[2], bias[3] = b, z_b, G_b, r_b
@@ -322,14 +322,14 @@ def read(features, t, stride, idle, ages, method, state, out):
     """Write the iterate at these features at clock t into ``out``, where z does not drift."""
     _, reg, lanes, _, lams = method
     cell = state.cell
-    m, step, lam = U(room(lanes)), U(stride), load(lanes, lams, U(0))
-    own = U(2) + U(births(ages)) + U(ridged(idle))
+    m, step, lam = U(n_float64(lanes)), U(stride), load(lanes, lams, U(0))
+    own = U(2) + U(per_feature_clock(ages)) + U(ridged(idle))
     for k in range(features.size):
         j = U(features[k])
         at = j * step
         now, eta = age(ages, t, cell, at), abs(load(lanes, cell, at + own + m))
         v = shrunk(reg, load(lanes, cell, at + own), lam * feature_weight(reg, j) * clock_of(idle, now))
-        spell(lanes, out, U(k) * U(width(lanes)), 0.0 - v * damping(idle, now, eta) * eta)
+        store_float64(lanes, out, U(k) * U(width(lanes)), 0.0 - v * damping(idle, now, eta) * eta)
 
 
 @kernel
@@ -337,8 +337,8 @@ def settle_all(table, origin, t, stride, idle, ages, method, state):
     """Close the sums at clock t for every coordinate; the sign of eta marks whether it is alive."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
-    m, sums, two, step = U(room(lanes)), U(tracks(watch)), U(2), U(stride)
-    touch, end = two + U(births(ages)), float(t)
+    m, sums, two, step = U(n_float64(lanes)), U(n_sums(watch)), U(2), U(stride)
+    touch, end = two + U(per_feature_clock(ages)), float(t)
     own, r = touch + U(ridged(idle)), U(int(end - origin))
     for j in range(U(cell.size) // step):
         at, pen = j * step, feature_weight(reg, j)
@@ -346,7 +346,7 @@ def settle_all(table, origin, t, stride, idle, ages, method, state):
         for lane_ in range(m):
             f = at + own + lane_
             z, eta = cell[f], cell[f + m]
-            shrink = lams[lane_] * pen * falls(reg, -z)
+            shrink = lams[lane_] * pen * shrink_rate(reg, -z)
             alive = abs(z) > shrink * now
             if z != 0.0:
                 total = 0.0

@@ -82,7 +82,7 @@ def stretch(idle: Any, z: Any, eta: Any, shrink: Any, a: Any, b: Any) -> Any:
 
 
 @constant
-def births(ages: Any) -> int:
+def per_feature_clock(ages: Any) -> int:
     """Return whether coordinates have ages of their own."""
     raise NotImplementedError
 
@@ -94,19 +94,19 @@ def age(ages: Any, t: Any, cell: Any, at: Any) -> Any:
 
 
 class FromStart(NamedTuple):
-    """Ages without births: all examples count for every coordinate."""
+    """One clock for all coordinates: all examples count."""
 
-    def births(ages) -> int:  # noqa: N805
+    def per_feature_clock(ages) -> int:  # noqa: N805
         return 0
 
     def age(ages, t, cell, at):  # noqa: N805
         return t
 
 
-class FromBirth(NamedTuple):
-    """Ages from birth: only the examples from a coordinate's first appearance on count for it."""
+class FromFirstSeen(NamedTuple):
+    """A clock per coordinate: only the examples from its first appearance on count for it."""
 
-    def births(ages) -> int:  # noqa: N805
+    def per_feature_clock(ages) -> int:  # noqa: N805
         return 1
 
     def age(ages, t, cell, at):  # noqa: N805

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..parts.contracts import Optimizer, part
-from ..problem.state import Block, Layout, Problem, State, aligned_zeros, tracks
+from ..problem.state import Block, Layout, Problem, State, aligned_zeros, n_sums
 from ..steps import Halving
 from . import fobos
 from .fobos import FOBOS
@@ -30,10 +30,10 @@ class InEpochs(NamedTuple):
 
     watch: Any
 
-    def tracks(watch) -> int:  # noqa: N805
-        return tracks(watch.watch) if tracks(watch.watch) > 0 else 1
+    def n_sums(watch) -> int:  # noqa: N805
+        return n_sums(watch.watch) if n_sums(watch.watch) > 0 else 1
 
-    def spare(watch) -> int:  # noqa: N805
+    def spare_fields(watch) -> int:  # noqa: N805
         return 1
 
 

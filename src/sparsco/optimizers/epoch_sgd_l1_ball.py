@@ -36,7 +36,7 @@ from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
 from ..parts.projections import l1_ball, l1_ball_near
 from ..penalties import L1Ball
-from ..problem.state import Block, Layout, Problem, State, tracks
+from ..problem.state import Block, Layout, Problem, State, n_sums
 from ..steps import Halving
 from .epoch_gd import EpochLayout, InEpochs, begin_epoch, check_epochs, ends_epoch, with_steps
 
@@ -405,7 +405,7 @@ def learn_ball(rows, order, queue, method, state):
     loss, reg, _, watch, _ = method
     eta, bias_eta, end, pages, free, place, unit, near, far, loose, size, gone = queue
     cell, bias, clock = state
-    sums, is_near, leaves = U(tracks(watch)), near < np.inf, False
+    sums, is_near, leaves = U(n_sums(watch)), near < np.inf, False
     one, two, page = U(1), U(2), U(_PAGE)
     first = one + U(is_near)  # where the sums begin in a cell
     stride, radius, b, learned = first + sums + one, reg.radius, bias[0], 0

@@ -18,30 +18,30 @@ from ..jit.lanes import (
     EIGHT,
     FOUR,
     TWO,
-    anyof,
-    count,
+    any_lane,
+    compress_store,
+    count_lanes,
     lane,
+    lane_indices,
     load,
+    load_row,
     maximum,
     minimum,
-    numbered,
-    of_row,
-    pack,
+    n_float64,
     prefetch_wide,
-    room,
     signed,
-    spell,
     store,
+    store_float64,
     where,
     width,
 )
-from ..jit.simd4 import FIVE, THREE, tails
+from ..jit.simd4 import FIVE, THREE, tail_scratch
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..parts.contracts import Optimizer, part
-from ..penalties import ElasticNet, falls, feature_weight, prox, stepped
-from ..problem.state import TOGETHER, Block, Layout, Problem, State, spare, tracks
-from .fobos_simd import learn_lines
+from ..penalties import ElasticNet, feature_weight, prox, prox_step, shrink_rate
+from ..problem.state import TOGETHER, Block, Layout, Problem, State, n_sums, spare_fields
+from .fobos_simd import learn_simd
 from .zero_crossings import until_death, update_grid
 
 _NONE = 1e-100
@@ -73,13 +73,13 @@ class Schedule(NamedTuple):
 
 
 class Learn:
-    """The dispatcher of the kernels: ``learn_lines`` for one model with the elastic net, otherwise ``learn``."""
+    """The dispatcher of the kernels: ``learn_simd`` for one model with the elastic net, otherwise ``learn``."""
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        is_line = width(method.lanes) == 1 and not spare(method.watch)
+        is_line = width(method.lanes) == 1 and not spare_fields(method.watch)
         if is_line and type(method.penalty) is ElasticNet:
-            size = (TWO, THREE, FOUR, FIVE)[tracks(method.watch)]
-            learn_lines(rows, order, schedule, method, state, size, *tails(rows))
+            size = (TWO, THREE, FOUR, FIVE)[n_sums(method.watch)]
+            learn_simd(rows, order, schedule, method, state, size, *tail_scratch(rows))
         else:
             learn(rows, order, schedule, method, state)
 
@@ -90,13 +90,13 @@ class Learn:
 
     @property
     def cached(self) -> Any:
-        """Return the compiled versions of ``learn_lines``."""
-        return learn_lines.cached
+        """Return the compiled versions of ``learn_simd``."""
+        return learn_simd.cached
 
     @property
     def uncached(self) -> Any:
-        """Return the compiled versions of ``learn_lines`` with records of the user."""
-        return learn_lines.uncached
+        """Return the compiled versions of ``learn_simd`` with records of the user."""
+        return learn_simd.uncached
 
 
 def start(optimizer: Any, problem: Problem) -> tuple[State, Block]:
@@ -123,7 +123,7 @@ class FOBOS(NamedTuple):
     uses_steps = True
     supported_penalties = ("absolute", "separable", "grouped")
     supports_float32 = True
-    follows_iterates = True
+    can_track_iterates = True
     starts_anywhere = True
     can_be_averaged = True
 
@@ -151,14 +151,14 @@ class FOBOS(NamedTuple):
         """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
         settle_block(problem, state, block, t)
 
-    def following(self, problem: Problem) -> Any:
+    def tracking_form(self, problem: Problem) -> Any:
         """Return the form of the optimizer that computes the Bregman difference of each step."""
-        from .fobos_tracked import FollowedFOBOS
+        from .fobos_tracked import TrackedFOBOS
         from .mirror_descent import SweptDescent
 
         in_prox = self.l2_in == "prox" or problem.penalty.rho == 0.0
         is_swept = in_prox and not problem.penalty.is_absolute
-        return SweptDescent(Euclidean()) if is_swept else FollowedFOBOS(self.l2_in)
+        return SweptDescent(Euclidean()) if is_swept else TrackedFOBOS(self.l2_in)
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the iterate after t examples."""
@@ -260,8 +260,8 @@ def learn(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     eta, tau, fall, omega, table, grid, first, dead, level = schedule
     cell, bias, _ = state
-    m, sums, one, eight = U(room(lanes)), U(tracks(watch)), U(1), U(8)
-    stride = one + (one + sums + U(spare(watch))) * m
+    m, sums, one, eight = U(n_float64(lanes)), U(n_sums(watch)), U(1), U(8)
+    stride = one + (one + sums + U(spare_fields(watch))) * m
     size = m + U(TOGETHER)  # at the end of ``level``: the dead, the shrinkage of each step, B at death with v's sign
     who, sink, deaths = U(level.size) - size, U(level.size) - size - size, U(level.size) - U(3) * size
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
@@ -277,7 +277,7 @@ def learn(rows, order, schedule, method, state):
             v = load(lanes, cell, at + one)
             if sums > 0:
                 dead[n] = j
-                n += U(anyof((abs(v) <= idle * falls(reg, v)) & (v != 0.0)))
+                n += U(any_lane((abs(v) <= idle * shrink_rate(reg, v)) & (v != 0.0)))
             v = prox(reg, v, idle)
             if sums > 0:
                 store(lanes, level, (p - start) * m, v)
@@ -287,12 +287,14 @@ def learn(rows, order, schedule, method, state):
             for h in range(n):
                 at = U(dead[h]) * stride
                 v = load(lanes, cell, at + one)
-                shrink = lam * feature_weight(reg, U(dead[h])) * falls(reg, v)
+                shrink = lam * feature_weight(reg, U(dead[h])) * shrink_rate(reg, v)
                 died = (v != 0.0) & (abs(v) <= shrink * (B - cell[at]))
-                pack(level, deaths + packed, signed(abs(v) * (1.0 / maximum(shrink, _NONE)) + cell[at], v), died)
-                pack(level, sink + packed, shrink, died)
-                pack(level, who + packed, numbered(lanes) + float(at + one + m), died)
-                packed += count(died)
+                compress_store(
+                    level, deaths + packed, signed(abs(v) * (1.0 / maximum(shrink, _NONE)) + cell[at], v), died
+                )
+                compress_store(level, sink + packed, shrink, died)
+                compress_store(level, who + packed, lane_indices(lanes) + float(at + one + m), died)
+                packed += count_lanes(died)
                 if (packed < most) & (h + one < n):
                     continue
                 store(EIGHT, level, deaths + packed, 0.5 * table[one, 0])  # pad with entries that add nothing
@@ -304,7 +306,7 @@ def learn(rows, order, schedule, method, state):
                     for f in range(eight):
                         cell[U(level[who + q + f])] += lane(gone, f)
                 packed = U(0)
-        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
+        y, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
         margin = P * s + b
         g = weight * derivative(loss, margin, y)
         c, og, step = tau[k] * g, omega[k] * g, fall[k]
@@ -327,12 +329,12 @@ def learn(rows, order, schedule, method, state):
                 cell[at] = B1
             else:
                 v = load(lanes, cell, at + one)
-                u = stepped(reg, v, pen * (B - cell[at]), c * data[p])
+                u = prox_step(reg, v, pen * (B - cell[at]), c * data[p])
                 cell[at] = B  # the step's own prox is part of the next idle stretch
             store(lanes, cell, at + one, u)
             if sums > 0:
                 f = at + one + m
-                sinking = signed(pen * before * falls(reg, v), v) - signed(pen * after * falls(reg, u), u)
+                sinking = signed(pen * before * shrink_rate(reg, v), v) - signed(pen * after * shrink_rate(reg, u), u)
                 moved = (v - u) * SP + sinking
                 store(lanes, cell, f, load(lanes, cell, f) + moved)
             if sums > 1:
@@ -355,13 +357,13 @@ def learn(rows, order, schedule, method, state):
 def read(features, B, P, method, state, out):
     """Write the iterate at these features into ``out``: P S(v, lam pen (B - B at the last touch))."""
     _, reg, lanes, watch, lams = method
-    m, one = U(room(lanes)), U(1)
-    stride, lam = one + (one + U(tracks(watch)) + U(spare(watch))) * m, load(lanes, lams, U(0))
+    m, one = U(n_float64(lanes)), U(1)
+    stride, lam = one + (one + U(n_sums(watch)) + U(spare_fields(watch))) * m, load(lanes, lams, U(0))
     for k in range(features.size):
         j = U(features[k])
         at = j * stride
         idle = lam * (feature_weight(reg, j) * (B - state.cell[at]))
-        spell(lanes, out, U(k) * U(width(lanes)), P * prox(reg, load(lanes, state.cell, at + one), idle))
+        store_float64(lanes, out, U(k) * U(width(lanes)), P * prox(reg, load(lanes, state.cell, at + one), idle))
 
 
 @kernel
@@ -369,14 +371,14 @@ def settle(table, grid, steps, method, state):
     """Close the sums after so many steps for every coordinate and write v = w, B = 0 into its cell."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
-    m, sums, one = U(room(lanes)), U(tracks(watch)), U(1)
-    stride, r = one + (one + sums + U(spare(watch))) * m, U(steps)
+    m, sums, one = U(n_float64(lanes)), U(n_sums(watch)), U(1)
+    stride, r = one + (one + sums + U(spare_fields(watch))) * m, U(steps)
     B, P, lam = table[r, 0], table[r, 3], load(lanes, lams, U(0))
     for j in range(U(cell.size) // stride):
         at, pen = j * stride, feature_weight(reg, j)
         now = load(lanes, cell, at + one)
-        if (sums > 0) & (r > 0) & anyof(now != 0.0):  # as in ``learn``, and those that are alive
-            shrink, f = lam * pen * falls(reg, now), at + one + m
+        if (sums > 0) & (r > 0) & any_lane(now != 0.0):  # as in ``learn``, and those that are alive
+            shrink, f = lam * pen * shrink_rate(reg, now), at + one + m
             died = (now != 0.0) & (abs(now) <= shrink * (B - cell[at]))
             x = where(died, abs(now) * (1.0 / maximum(shrink, _NONE)) + cell[at], 0.5 * table[one, 0])
             alive = (abs(now) + shrink * cell[at]) * table[r, 1] - shrink * table[r, 2]

@@ -8,16 +8,28 @@ from __future__ import annotations
 
 from ..data.rows import ask_for_row
 from ..jit.dispatch import U, kernel
-from ..jit.lanes import FOUR, count, lane, load, maximum, minimum, numbered, pack, signed, store, where
-from ..jit.simd4 import fields, pick, prefetch, put_fields
+from ..jit.lanes import (
+    FOUR,
+    compress_store,
+    count_lanes,
+    lane,
+    lane_indices,
+    load,
+    maximum,
+    minimum,
+    signed,
+    store,
+    where,
+)
+from ..jit.simd4 import load_entries, load_fields, prefetch_lines, store_fields
 from ..losses import curvature, derivative
 from ..penalties import prox
-from ..problem.state import tracks
+from ..problem.state import n_sums
 from .zero_crossings import until_death
 
 
 @kernel
-def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
+def learn_simd(rows, order, schedule, method, state, line, tail, tail_x):
     """Make FOBOS steps over the rows in ``order``; ``line`` is how many numbers a feature has (B, v, the sums).
 
     ``space`` has four quarters: every entry's v; B at which the dead died; their entries; every entry's sum if dead.
@@ -28,10 +40,10 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
     loss, reg, _, watch, lams = method
     eta, tau, fall, omega, table, grid, first, _, space = schedule
     cell, bias, _ = state
-    sums, one, two, four = U(tracks(watch)), U(1), U(2), U(4)
+    sums, one, two, four = U(n_sums(watch)), U(1), U(2), U(4)
     lam, b = lams[0], bias[0]
     per_lam = 1.0 / maximum(1e-300, lam)
-    size, number = U(space.size) >> two, numbered(FOUR)
+    size, number = U(space.size) >> two, lane_indices(FOUR)
     level, whose, fallen, zero = size, two * size, two * size + size, 0.0 * number
     for k in range(order.size):
         ask_for_row(indptr, indices, data, order, k)
@@ -47,18 +59,18 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
         s, left, n = zero, float(stop - begin), U(0)
         for block in range(blocks):  # catch up, inner product; list the coordinates that died while idle
             o, in_tail = block * four, block == full
-            now = fields(cell, indices, tail, begin + o, in_tail, line)
+            now = load_fields(cell, indices, tail, begin + o, in_tail, line)
             touched, old = now[0], now[1]
             v = prox(reg, old, lam * (B - touched))
-            s = s + v * where(number < left, pick(data, tail_x, begin + o, in_tail), 0.0)
+            s = s + v * where(number < left, load_entries(data, tail_x, begin + o, in_tail), 0.0)
             left -= 4.0
             store(FOUR, space, o, v)
             if sums > 0:
                 store(FOUR, space, fallen + o, zero)
                 died = (v == 0.0) & (old != 0.0)
-                pack(space, level + n, signed(abs(old) * per_lam + touched, old), died)
-                pack(space, whose + n, number + float(o), died)
-                n += count(died)
+                compress_store(space, level + n, signed(abs(old) * per_lam + touched, old), died)
+                compress_store(space, whose + n, number + float(o), died)
+                n += count_lanes(died)
         if sums > 0:
             if n > U(0):  # pad the last four of the dead with an entry whose sum is never read
                 store(FOUR, space, level + n, zero + 0.5 * table[one, 0])
@@ -79,15 +91,15 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
         for block in range(blocks):  # step, prox, running sums
             o, in_tail = block * four, block == full
             if indices.size >= 4:  # prefetch the next row's lines
-                prefetch(cell, indices, minimum(coming + o, last), line)
-            x, v, A, G, H = pick(data, tail_x, begin + o, in_tail), load(FOUR, space, o), zero, zero, zero
+                prefetch_lines(cell, indices, minimum(coming + o, last), line)
+            x, v, A, G, H = load_entries(data, tail_x, begin + o, in_tail), load(FOUR, space, o), zero, zero, zero
             u = prox(reg, v - x * c, shrink)
             if sums > 0:
-                now = fields(cell, indices, tail, begin + o, in_tail, line)
+                now = load_fields(cell, indices, tail, begin + o, in_tail, line)
                 A = now[2] + load(FOUR, space, fallen + o)
                 A = A + ((v - u) * SP1 + (signed(before, v) - signed(after, u)))
                 G, H = now[3] + x * og, now[4] + x * curve * x
-            put_fields(cell, indices, tail, begin + o, in_tail, (zero + B1, u, A, G, H, zero), line)
+            store_fields(cell, indices, tail, begin + o, in_tail, (zero + B1, u, A, G, H, zero), line)
         if sums > 0:
             bias[1] += omega[k] * b
         if sums > 1:

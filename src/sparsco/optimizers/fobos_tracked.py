@@ -18,9 +18,9 @@ from ..losses import derivative
 from ..mirrors import Euclidean
 from ..parts.contracts import Optimizer, part
 from ..penalties import feature_weight, prox
-from ..problem.state import Block, Layout, Problem, State, follows, tracks
+from ..problem.state import Block, Layout, Problem, State, n_sums, tracks_iterates
 from .fobos import FOBOS, gradient_decay
-from .iterate_tracking import Follow, FollowingBlock
+from .iterate_tracking import Tracking, TrackingBlock
 from .mirror_descent import StaticDescent
 
 _TINY = 1e-4
@@ -44,12 +44,12 @@ class Schedule(NamedTuple):
     key: np.ndarray
     who: np.ndarray
     size: np.ndarray
-    follow: Follow
+    follow: Tracking
     level: np.ndarray
 
 
-class HeapBlock(FollowingBlock):
-    """The block of FollowedFOBOS, which owns a heap of (B at which a coordinate dies, feature)."""
+class HeapBlock(TrackingBlock):
+    """The block of TrackedFOBOS, which owns a heap of (B at which a coordinate dies, feature)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class HeapBlock(FollowingBlock):
 
 
 @part(Optimizer)
-class FollowedFOBOS(NamedTuple):
+class TrackedFOBOS(NamedTuple):
     """FOBOS that tracks single iterates; the L2 term is in the prox or in the gradient."""
 
     l2_in: str = "prox"
@@ -76,13 +76,13 @@ class FollowedFOBOS(NamedTuple):
     uses_steps = True
     max_models = 1
     sums_gradients = False
-    follows_iterates = True
+    can_track_iterates = True
     starts_anywhere = True
     mirror = Euclidean()
 
     @property
     def learn(self):
-        return learn_followed
+        return learn_tracked
 
     def check(self, problem: Problem) -> None:
         """Raise for parameters or a problem that the optimizer does not support."""
@@ -170,7 +170,7 @@ class FollowedFOBOS(NamedTuple):
         k = problem.method.lams[0] * problem.penalty.feature_weights(problem.d)
         alive = np.flatnonzero(v)
         v, k = v[alive], k[alive]
-        w_bar = lanes[alive, 2, 0] if follows(problem.watch) else 0.0 * v
+        w_bar = lanes[alive, 2, 0] if tracks_iterates(problem.watch) else 0.0 * v
         sign = np.sign(v)
         parts = (v * v, k * np.abs(v), k * k, w_bar * v, w_bar * k * sign)
         state.clock[3:8] = [part.sum() for part in parts]
@@ -214,14 +214,14 @@ def _weight(B_last: np.ndarray, v: np.ndarray, k: np.ndarray, B: float) -> np.nd
 
 
 @kernel
-def learn_followed(rows, order, schedule, method, state):
+def learn_tracked(rows, order, schedule, method, state):
     """Make FOBOS steps over the rows in ``order``, with the sum of iterates and, if tracked, Bregman differences."""
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, lams = method
     eta, tau, omega, decay, key, who, size, follow, level = schedule
     number, count, item, old, kept, differences = follow
     cell, bias, clock = state
-    sums, one, two = U(tracks(watch)), U(1), U(2)
+    sums, one, two = U(n_sums(watch)), U(1), U(2)
     stride, lam, b = two + sums, lams[0], bias[0]
     B, SP, SPB = clock[0], clock[1], clock[2]
     T2, T1, N, X, X0 = clock[3], clock[4], clock[5], clock[6], clock[7]
@@ -243,7 +243,7 @@ def learn_followed(rows, order, schedule, method, state):
         g = weights[r] * derivative(loss, P * s + b, targets[r])
         c, after_B, first, difference = step * g, B + step, U(0), 0.0
         add2, add1, addN, addX, addX0 = 0.0, 0.0, 0.0, 0.0, 0.0
-        if follows(watch) > 0:
+        if tracks_iterates(watch) > 0:
             if U(count[0]) + (stop - start) + alive > U(item.size):  # no room at the log's end: move it to the front
                 base = U(count[4])
                 for e in range(U(count[0]) - base):
@@ -286,7 +286,7 @@ def learn_followed(rows, order, schedule, method, state):
                 if u != 0.0:
                     through = (abs(u) + k * after_B) * SP - k * SPB
                     cell[at + two] -= through if u > 0.0 else -through
-            if follows(watch) > 0:
+            if tracks_iterates(watch) > 0:
                 item[logged], old[logged + logged], old[logged + logged + one] = j, last, raw
                 logged += one
                 if was:
@@ -333,7 +333,7 @@ def learn_followed(rows, order, schedule, method, state):
                 alive -= one
                 if sums > 0:
                     cell[at + two] += sign * ((abs(raw) + k * last) * SP - k * SPB)
-                if follows(watch) > 0:
+                if tracks_iterates(watch) > 0:
                     item[logged], old[logged + logged], old[logged + logged + one] = j, last, raw
                     logged += one
                     w, w_bar = sign * v, cell[at + stride - one]
@@ -343,7 +343,7 @@ def learn_followed(rows, order, schedule, method, state):
         if sums > 0:
             bias[1] += omega[r] * b
         after = b - eta[r] * g
-        if follows(watch) > 0:  # all others fall by k step
+        if tracks_iterates(watch) > 0:  # all others fall by k step
             fallen, left = T2 - step * (2.0 * T1 - step * N), X - step * X0
             difference += 0.5 * (P * P * T2 - after_P * after_P * fallen) + (after_P * left - P * X)
             T2, T1, N, X, X0 = fallen + add2, T1 - step * N + add1, N + addN, left + addX, X0 + addX0

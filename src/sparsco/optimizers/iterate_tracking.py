@@ -17,7 +17,7 @@ REMEMBERED = 1000
 """The number of differences, of the last examples, in a report."""
 
 
-class Follow(NamedTuple):
+class Tracking(NamedTuple):
     """The tracking arrays that kernels share; a block owns them.
 
     ``number``: 0 the intercept of w_bar, 1 the threshold; of the iterate that is kept 2 its intercept, 3 its
@@ -35,7 +35,7 @@ class Follow(NamedTuple):
     difference: np.ndarray
 
 
-class FollowingBlock(Block):
+class TrackingBlock(Block):
     """A block with the arrays for tracking iterates; comparisons start with ``follow``."""
 
     def __init__(self, columns: int = 1) -> None:
@@ -55,7 +55,7 @@ class FollowingBlock(Block):
         """Return the number of the iterate that is kept; 0 for none."""
         return int(self.count[1])
 
-    def arrays(self, problem: Problem, steps: int) -> Follow:
+    def arrays(self, problem: Problem, steps: int) -> Tracking:
         """Return the tracking arrays for the next steps, grown to the current number of features."""
         d = problem.d
         if len(self.kept) < d:
@@ -65,7 +65,7 @@ class FollowingBlock(Block):
             self.item = np.append(self.item, np.zeros(room - len(self.item), np.uint32))
             self.old = np.append(self.old, np.zeros(2 * room - len(self.old)))
         self.differences = np.append(self.differences[-REMEMBERED:], np.zeros(steps))
-        return Follow(self.number, self.count, self.item, self.old, self.kept, self.differences[-steps:])
+        return Tracking(self.number, self.count, self.item, self.old, self.kept, self.differences[-steps:])
 
     def undone(self, cells: np.ndarray) -> np.ndarray:
         """Return the cells (d, 2) as of the kept iterate, with the overwritten values restored."""

@@ -31,9 +31,9 @@ from ..mirrors import (
 )
 from ..parts.contracts import Optimizer, part
 from ..penalties import NonNegative, feature_weight, prox
-from ..problem.state import Block, Layout, Problem, State, follows, tracks
+from ..problem.state import Block, Layout, Problem, State, n_sums, tracks_iterates
 from .fobos import FOBOS
-from .iterate_tracking import Follow, FollowingBlock
+from .iterate_tracking import Tracking, TrackingBlock
 
 
 @part(Optimizer, mirror="the map: Euclidean(), PNorm(p) or SparseKaczmarz(lam, eps)")
@@ -51,7 +51,7 @@ class MirrorDescent(NamedTuple):
     uses_steps = True
     chooses_form = True
     supported_penalties = ("absolute", "separable")
-    follows_iterates = True
+    can_track_iterates = True
     starts_anywhere = True
 
     @property
@@ -92,7 +92,7 @@ class StaticSchedule(NamedTuple):
     bias_eta: np.ndarray
     omega: np.ndarray
     mirror: Any
-    follow: Follow
+    follow: Tracking
 
 
 @part(Optimizer)
@@ -105,7 +105,7 @@ class StaticDescent(NamedTuple):
     uses_steps = True
     max_models = 1
     sums_gradients = False
-    follows_iterates = True
+    can_track_iterates = True
     starts_anywhere = True
 
     @property
@@ -113,7 +113,7 @@ class StaticDescent(NamedTuple):
         return learn_static
 
     def start(self, problem: Problem) -> tuple[State, Block]:
-        return self.layout.new_state(problem), FollowingBlock()
+        return self.layout.new_state(problem), TrackingBlock()
 
     def place(self, problem: Problem, state: State, w: np.ndarray, b: np.ndarray) -> None:
         """Start from w (d, m) and b (m,) instead of zero."""
@@ -123,14 +123,14 @@ class StaticDescent(NamedTuple):
             bias[0, 0] = b[0]
 
     def schedule(
-        self, problem: Problem, state: State, block: FollowingBlock, t: int, eta: np.ndarray, omega: np.ndarray
+        self, problem: Problem, state: State, block: TrackingBlock, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> StaticSchedule:
         """Return the arrays for the next ``len(eta)`` steps."""
         bias_eta = eta if problem.intercept else 0.0 * eta
         block.start = t
         return StaticSchedule(eta, bias_eta, omega, cast(self.mirror.compiled()), block.arrays(problem, len(eta)))
 
-    def settle(self, problem: Problem, state: State, block: FollowingBlock, t: int) -> None:
+    def settle(self, problem: Problem, state: State, block: TrackingBlock, t: int) -> None:
         """Add each coordinate's value since its last touch to its sum, and restart the count."""
         if problem.sums:
             _, lanes, _ = self.layout.views(problem, state)
@@ -138,21 +138,21 @@ class StaticDescent(NamedTuple):
         state.clock[0] = 0.0
         block.start = t
 
-    def weights(self, problem: Problem, state: State, block: FollowingBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
+    def weights(self, problem: Problem, state: State, block: TrackingBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the iterate after t examples."""
         _, lanes, bias = self.layout.views(problem, state)
         return primal(self.mirror, lanes[:, 0, :1]), bias[0, :1].copy()
 
-    def dual(self, problem: Problem, state: State, block: FollowingBlock, t: int) -> np.ndarray:
+    def dual(self, problem: Problem, state: State, block: TrackingBlock, t: int) -> np.ndarray:
         """Return the dual variable v after t examples."""
         return self.layout.views(problem, state)[1][:, 0, 0]
 
-    def kept(self, problem: Problem, state: State, block: FollowingBlock) -> np.ndarray:
+    def kept(self, problem: Problem, state: State, block: TrackingBlock) -> np.ndarray:
         """Return the weights of the iterate that was kept."""
         v = self.dual(problem, state, block, 0)
         return primal(self.mirror, block.kept[: len(v)] if block.count[2] else block.undone(np.stack([v, v], 1))[:, 0])
 
-    def compare(self, problem: Problem, state: State, block: FollowingBlock, w_bar: np.ndarray) -> None:
+    def compare(self, problem: Problem, state: State, block: TrackingBlock, w_bar: np.ndarray) -> None:
         """Set the point that iterates are compared with."""
         sums, _ = self.layout.sums(problem, state)
         sums[: len(w_bar), 1, 0], sums[len(w_bar) :, 1, 0] = w_bar, 0.0
@@ -166,7 +166,7 @@ def learn_static(rows, order, schedule, method, state):
     eta, bias_eta, omega, mirror, follow = schedule
     number, count, item, old, kept, differences = follow
     cell, bias, clock = state
-    sums, one = U(tracks(watch)), U(1)
+    sums, one = U(n_sums(watch)), U(1)
     stride, b, total = one + sums, bias[0], clock[0]
     for k in range(order.size):
         ask_for_row(indptr, indices, data, order, k)
@@ -178,7 +178,7 @@ def learn_static(rows, order, schedule, method, state):
         c = weights[k] * derivative(loss, margin, targets[k])
         total += omega[k]
         first, difference = U(0), 0.0
-        if follows(watch) > 0:
+        if tracks_iterates(watch) > 0:
             if U(count[0]) + (stop - start) > U(item.size):  # no room at the log's end: move it to the front
                 base = U(count[4])
                 for e in range(U(count[0]) - base):
@@ -200,14 +200,14 @@ def learn_static(rows, order, schedule, method, state):
             cell[at] = u
             if sums > 0:
                 cell[at + one] += (primal(mirror, v) - primal(mirror, u)) * total
-            if follows(watch) > 0:
+            if tracks_iterates(watch) > 0:
                 entry = first + p - start
                 item[entry], old[entry + entry] = j, v
                 difference += conjugate(mirror, v) - conjugate(mirror, u) + cell[at + U(2)] * (u - v)
         if sums > 0:
             bias[1] += omega[k] * b
         after = b - bias_eta[k] * c
-        if follows(watch) > 0:
+        if tracks_iterates(watch) > 0:
             difference += 0.5 * (b * b - after * after) + number[0] * (after - b)
             differences[k] = difference
             if difference <= number[1]:  # w_t is kept: only the values that this row overwrote are logged
@@ -238,10 +238,10 @@ class SweptSchedule(NamedTuple):
     mirror: Any
     active: np.ndarray
     number_active: np.ndarray
-    follow: Follow
+    follow: Tracking
 
 
-class SweptBlock(FollowingBlock):
+class SweptBlock(TrackingBlock):
     """The block of SweptDescent, which owns the list of features whose v is nonzero."""
 
     def __init__(self) -> None:
@@ -264,7 +264,7 @@ class SweptDescent(NamedTuple):
     supported_penalties = ("absolute", "separable")
     max_models = 1
     sums_gradients = False
-    follows_iterates = True
+    can_track_iterates = True
     starts_anywhere = True
 
     @property
@@ -341,7 +341,7 @@ def learn_swept(rows, order, schedule, method, state):
     eta, bias_eta, omega, mirror, active, number_active, follow = schedule
     number, count, item, _, kept, differences = follow
     cell, bias, clock = state
-    sums, one, two = U(tracks(watch)), U(1), U(2)
+    sums, one, two = U(n_sums(watch)), U(1), U(2)
     stride, b, n = U(3) + sums, bias[0], U(number_active[0])
     scale, level = clock[0], clock[1]
     for k in range(order.size):
@@ -371,7 +371,7 @@ def learn_swept(rows, order, schedule, method, state):
             j = U(active[alive])
             at = j * stride
             u = relaxed(mirror, prox(reg, cell[at], eta[k] * (lams[0] * feature_weight(reg, j))), eta[k] * reg.rho)
-            if follows(watch) > 0:
+            if tracks_iterates(watch) > 0:
                 difference += cell[at + U(4)] * (u - cell[at + two])
             cell[at] = u
             largest = max(largest, abs(u))
@@ -390,7 +390,7 @@ def learn_swept(rows, order, schedule, method, state):
         if n > U(0):
             scale, level = factor(mirror, largest, total), height(mirror, largest, total)
         after = b - bias_eta[k] * c
-        if follows(watch) > 0:
+        if tracks_iterates(watch) > 0:
             difference += 0.5 * (b * b - after * after) + number[0] * (after - b) - level
             differences[k] = difference
             if difference <= number[1]:  # w_t is kept, as v before this step

@@ -30,11 +30,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit.dispatch import U, kernel
-from ..jit.lanes import anyof, load, minimum, of_row, prefetch, store, turned, where, width
+from ..jit.lanes import any_lane, copysign, load, load_row, minimum, prefetch, store, where, width
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
 from ..penalties import feature_weight, prox
-from ..problem.state import Block, Layout, Problem, State, tracks
+from ..problem.state import Block, Layout, Problem, State, n_sums
 from .orda_idle import DAMP, PE, PF, PI, PL, RATE, SCALE, THETA, ZW, E, F, L, P, W, Z, level_of, lifted, mode_of, walk
 
 _SHORTEST, _LONGEST = 64, 1 << 18
@@ -210,7 +210,7 @@ def learn(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     omega, bias_rate, gain, table, first, origin, slow, point = schedule
     cell, bias, _ = state
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
     stride, clock = one + (U(3) + sums) * m, float(origin)
     lam, x_b, u_b = load(lanes, lams, U(0)), load(lanes, bias, U(0)), load(lanes, bias, m)
     for k in range(order.size):
@@ -225,11 +225,11 @@ def learn(rows, order, schedule, method, state):
             at, shrink = j * stride + one, lam * feature_weight(reg, j)
             u, A, mode = load(lanes, cell, at), load(lanes, cell, at + m), load(lanes, cell, at + m + m)
             z = prox(reg, u, shrink * weight_sum)
-            h = A - turned(shrink * sunk, mode)
+            h = A - copysign(shrink * sunk, mode)
             h = h + where(abs(mode) > 1.0, lifted(up, down, u, shrink), 0.0)
             left = (abs(mode) > 1.0) & ((z == 0.0) | ((mode * u < 0.0) & (h * mode <= 0.0)))
             slow[n] = p - begin
-            n += U(anyof(left)) if sums == 0 else one
+            n += U(any_lane(left)) if sums == 0 else one
             x = where(h * mode > 0.0, h * rise, 0.0)
             store(lanes, point, (p - begin) * m, (1.0 - theta) * x + z * (theta * scale))
         for o in range(n):
@@ -249,7 +249,7 @@ def learn(rows, order, schedule, method, state):
         margin = b
         for p in range(begin, stop):
             margin = margin + load(lanes, point, (p - begin) * m) * data[p]
-        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
+        y, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
         c = weight * derivative(loss, margin, y)
         oc, step, pull, curve = omega[k] * c, c * rate, c * gain[k], 0.0 * c
         if sums > 2:
@@ -291,7 +291,7 @@ def read(table, steps, origin, method, state, out):
     """Write x of every coordinate after so many steps of the block into ``out``."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
     stride, r, clock = one + (U(3) + sums) * m, U(steps), float(origin)
     for j in range(U(cell.size) // stride):
         at, pen = j * stride, feature_weight(reg, j)
@@ -306,7 +306,7 @@ def settle(table, steps, origin, method, state):
     """Close the sums after so many steps and rewrite every cell for a block that starts here."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
     stride, r, clock = one + (U(3) + sums) * m, U(steps), float(origin)
     weight_sum, lead, rate = table[r, W], table[r, SCALE] * table[r, THETA], table[r, RATE]
     for j in range(U(cell.size) // stride):
@@ -370,7 +370,7 @@ def learn_split(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     omega, bias_rate, gain, table, rho = schedule
     cell, bias, _ = state
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
     stride = (U(2) + sums) * m
     d = U(cell.size) // stride
     lam, x_b, u_b = load(lanes, lams, U(0)), load(lanes, bias, U(0)), load(lanes, bias, m)
@@ -389,7 +389,7 @@ def learn_split(rows, order, schedule, method, state):
         margin = b
         for p in range(begin, stop):
             margin = margin + load(lanes, cell, U(indices[p]) * stride) * data[p]
-        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
+        y, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
         c = weight * derivative(loss, margin, y)
         oc, curve = omega[k] * c, 0.0 * c
         if sums > 2:

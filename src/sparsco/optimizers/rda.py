@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit.dispatch import U, inlined, kernel
-from ..jit.lanes import anyof, lane, load, maximum, minimum, of_row, prefetch, store, where, width
+from ..jit.lanes import any_lane, lane, load, load_row, maximum, minimum, prefetch, store, where, width
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
-from ..penalties import falls, feature_weight, prox
-from ..problem.state import Block, Layout, Problem, State, tracks
+from ..penalties import feature_weight, prox, shrink_rate
+from ..problem.state import Block, Layout, Problem, State, n_sums
 
 
 class Schedule(NamedTuple):
@@ -206,7 +206,7 @@ def learn(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     qs, bias_qs, omega, table, origin, first, e, dead = schedule
     cell, bias, _ = state
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
     last = (one + sums) * m
     stride = last + m if sums > 0 else m
     lam, z_b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
@@ -222,19 +222,19 @@ def learn(rows, order, schedule, method, state):
             z = load(lanes, cell, at)
             if sums > 0:
                 dead[n] = j
-                speed = falls(reg, z)
-                n += U(anyof((abs(z) <= tau * pen * speed) & (abs(z) > load(lanes, cell, at + last) * speed)))
+                speed = shrink_rate(reg, z)
+                n += U(any_lane((abs(z) <= tau * pen * speed) & (abs(z) > load(lanes, cell, at + last) * speed)))
             s = s + prox(reg, z, tau * pen) * data[p]
         for h in range(n):  # the iterates of the dead, summed up to the step at which each reached zero
             at = U(dead[h]) * stride
-            speed, weight_of = falls(reg, load(lanes, cell, at)), feature_weight(reg, U(dead[h]))
+            speed, weight_of = shrink_rate(reg, load(lanes, cell, at)), feature_weight(reg, U(dead[h]))
             for q in range(m):
                 size, pen = abs(cell[at + q]), weight_of * lane(speed, q)
                 if (size <= _threshold(lams[q], e, t) * pen) & (size > cell[at + last + q] * lane(speed, q)):
                     f = U(maximum(_death(size, lams[q], e, pen, t) - origin, 0.0))
                     total = size * table[f, 0] - (lams[q] * table[f, 1] + e * table[f, 2]) * pen
                     cell[at + m + q] += math.copysign(total, cell[at + q])
-        y, weight, b = of_row(lanes, targets, k), of_row(lanes, weights, k), bias_qs[k] * z_b
+        y, weight, b = load_row(lanes, targets, k), load_row(lanes, weights, k), bias_qs[k] * z_b
         margin = qs[k] * s + b
         c = weight * derivative(loss, margin, y)
         oc, curve = omega[k] * c, 0.0 * c
@@ -253,7 +253,7 @@ def learn(rows, order, schedule, method, state):
             if sums > 0:  # the cells are larger then: prefetch the next row's
                 prefetch(cell, U(indices[minimum(p + coming, U(indices.size) - one)]) * stride)
                 f = at + m
-                before, after = pen * falls(reg, z), pen * falls(reg, u)
+                before, after = pen * shrink_rate(reg, z), pen * shrink_rate(reg, u)
                 moved = _prefix(z, tau * before, Q, R * before) - _prefix(u, next_tau * after, Q, R * after)
                 store(lanes, cell, f, load(lanes, cell, f) + moved)
                 store(lanes, cell, at + last, next_tau * pen)
@@ -278,12 +278,12 @@ def settle(table, origin, clock, e, method, state):
     """Close the sums after ``clock`` examples for every coordinate; z itself needs no settling."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
     last, t = (one + sums) * m, 1.0 * clock
     stride = last + m
     for j in range(U(cell.size) // stride):
         at = j * stride
-        speed, weight_of = falls(reg, load(lanes, cell, at)), feature_weight(reg, j)
+        speed, weight_of = shrink_rate(reg, load(lanes, cell, at)), feature_weight(reg, j)
         for q in range(m):
             size, pen = abs(cell[at + q]), weight_of * lane(speed, q)
             if size > cell[at + last + q] * lane(speed, q):

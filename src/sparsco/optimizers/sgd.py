@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit.dispatch import U, inlined, kernel
-from ..jit.lanes import load, maximum, minimum, of_row, signed, store, where, width
+from ..jit.lanes import load, load_row, maximum, minimum, signed, store, where, width
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
 from ..penalties import feature_weight
-from ..problem.state import Block, Layout, Problem, State, tracks
+from ..problem.state import Block, Layout, Problem, State, n_sums
 from ..steps import InverseTime, StronglyConvex
 from .fobos import FOBOS
 
@@ -43,7 +43,7 @@ class SGD(NamedTuple):
 
     uses_steps = True
     chooses_form = True
-    follows_iterates = True  # without an L1 term, as FOBOS
+    can_track_iterates = True  # without an L1 term, as FOBOS
     starts_anywhere = True
 
     def check(self, problem: Problem) -> None:
@@ -114,7 +114,7 @@ def learn_dense(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     etas, bias_etas, omega, rho, sign_at_zero = schedule
     cell, bias, _ = state
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
     stride = (one + sums) * m
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
@@ -123,7 +123,7 @@ def learn_dense(rows, order, schedule, method, state):
         margin = b
         for p in range(start, stop):
             margin = margin + load(lanes, cell, U(indices[p]) * stride) * data[p]
-        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
+        y, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
         c = weight * derivative(loss, margin, y)
         oc, curve = omega[k] * c, 0.0 * c
         if sums > 2:
@@ -286,7 +286,7 @@ def learn_harmonic(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     bias_eta, omega, table, origin, first, rho, t0 = schedule
     cell, bias, _ = state
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
     stride = one + (one + sums) * m
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
@@ -306,7 +306,7 @@ def learn_harmonic(rows, order, schedule, method, state):
                         cell[at + one + m + q] += total if u > 0.0 else -total
                     cell[at + one + q] = now if u > 0.0 else -now
             s = s + load(lanes, cell, at + one) * data[p]
-        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
+        y, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
         margin = s / (t + t0) + b if t + t0 > 0.0 else b
         g = weight * derivative(loss, margin, y)
         c, og, curve = g / rho, omega[k] * g, 0.0 * g
@@ -339,7 +339,7 @@ def settle_harmonic(table, origin, clock, rho, method, state):
     """Close the sums after ``clock`` examples for every coordinate; u itself stays as of its last touch."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
     stride, rows = one + (one + sums) * m, U(clock - origin)
     for j in range(U(cell.size) // stride):
         at, pen = j * stride, feature_weight(reg, j)

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit.dispatch import U, inlined, kernel
-from ..jit.lanes import load, maximum, minimum, of_row, store, where, width
+from ..jit.lanes import load, load_row, maximum, minimum, store, where, width
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
 from ..penalties import feature_weight, prox
-from ..problem.state import Block, Layout, Problem, State, tracks
+from ..problem.state import Block, Layout, Problem, State, n_sums
 from .orda import check_constants, constants, growing
 
 
@@ -109,7 +109,7 @@ def learn(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     omega, Ls, L_biases, rho, intercept = schedule
     cell, bias, clock = state
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
     stride = (U(3) + sums) * m
     d = U(cell.size) // stride
     lam, x_b, z_b = load(lanes, lams, U(0)), load(lanes, bias, U(0)), load(lanes, bias, m)
@@ -133,7 +133,7 @@ def learn(rows, order, schedule, method, state):
         margin = b
         for p in range(begin, stop):
             margin = margin + load(lanes, cell, U(indices[p]) * stride) * data[p]
-        target, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
+        target, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
         c = weight * derivative(loss, margin, target)
         oc, curve = omega[k] * c, 0.0 * c
         if sums > 2:

@@ -16,7 +16,7 @@ import numpy as np
 from ..jit.dispatch import kernel
 from ..jit.lanes import where
 from ..parts.contracts import Optimizer, Penalty, part
-from ..penalties import falls, feature_weight, prox, strength
+from ..penalties import feature_weight, prox, shrink_rate, strength
 from ..problem.state import Block, Layout, Problem, State
 from . import fobos
 from .fobos import FOBOS
@@ -32,8 +32,8 @@ class Truncating(NamedTuple):
     def prox(penalty, v, s):  # noqa: N805
         return where(abs(v) <= penalty.theta, prox(penalty.base, v, s), v)
 
-    def falls(penalty, v):  # noqa: N805
-        return where(abs(v) <= penalty.theta, 0.0 * v + falls(penalty.base, v), 0.0 * v)
+    def shrink_rate(penalty, v):  # noqa: N805
+        return where(abs(v) <= penalty.theta, 0.0 * v + shrink_rate(penalty.base, v), 0.0 * v)
 
     def strength(penalty, w):  # noqa: N805
         return strength(penalty.base, w)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit.dispatch import inlined
-from ..jit.lanes import anyof, fetch, floor, gather, maximum, minimum, where
+from ..jit.lanes import any_lane, floor, gather, gather_fields, maximum, minimum, where
 from ..problem.state import Block
 
 _CELLS = 4096
@@ -58,15 +58,15 @@ def until_death(table, grid, r, x):
     """
     last, place = grid.size - 3.0, x * grid[0]
     k = minimum(floor(place), last)
-    low, high = fetch(grid, k + 1.0, _PAIR)
+    low, high = gather_fields(grid, k + 1.0, _PAIR)
     z = minimum(floor(low + (high - low) * (place - k)), r - 1.0)
-    B, B1, SP, SPB = fetch(table, z * 4.0, _AROUND)
-    if anyof((B >= x) | (B1 < x)):  # bisect
+    B, B1, SP, SPB = gather_fields(table, z * 4.0, _AROUND)
+    if any_lane((B >= x) | (B1 < x)):  # bisect
         z = minimum(maximum(floor(low) - 1.0, 0.0), r - 1.0)
         far = where(place < last, minimum(floor(high) + 2.0, r), r)
-        while anyof(far - z > 1.0):
+        while any_lane(far - z > 1.0):
             mid = floor(0.5 * (z + far))
             reached = gather(table, mid * 4.0) >= x
             z, far = where(reached, z, mid), where(reached, mid, far)
-        B, B1, SP, SPB = fetch(table, z * 4.0, _AROUND)
+        B, B1, SP, SPB = gather_fields(table, z * 4.0, _AROUND)
     return maximum(x * SP - SPB, 0.0)
