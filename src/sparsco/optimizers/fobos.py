@@ -42,6 +42,7 @@ from ..parts.contracts import Optimizer, part
 from ..penalties import ElasticNet, feature_weight, prox, prox_step, shrink_rate
 from ..problem.state import TOGETHER, Block, Layout, Problem, State, n_sums, spare_fields
 from .fobos_simd import learn_simd
+from .running_sums import add_gradient, add_intercept
 from .zero_crossings import until_death, update_grid
 
 _NONE = 1e-100
@@ -337,18 +338,8 @@ def learn(rows, order, schedule, method, state):
                 sinking = signed(pen * before * shrink_rate(reg, v), v) - signed(pen * after * shrink_rate(reg, u), u)
                 moved = (v - u) * SP + sinking
                 store(lanes, cell, f, load(lanes, cell, f) + moved)
-            if sums > 1:
-                f = at + one + m + m
-                store(lanes, cell, f, load(lanes, cell, f) + og * data[p])
-            if sums > 2:
-                f = at + one + m + m + m
-                store(lanes, cell, f, load(lanes, cell, f) + curve * data[p] * data[p])
-        if sums > 0:
-            store(lanes, bias, m, load(lanes, bias, m) + omega[k] * b)
-        if sums > 1:
-            store(lanes, bias, m + m, load(lanes, bias, m + m) + og)
-        if sums > 2:
-            store(lanes, bias, m + m + m, load(lanes, bias, m + m + m) + curve)
+            add_gradient(watch, lanes, cell, at + one + m, og * data[p], curve * data[p] * data[p])
+        add_intercept(watch, lanes, bias, m, omega[k] * b, og, curve)
         b = b - eta[k] * g
     store(lanes, bias, U(0), b)
 

@@ -36,6 +36,7 @@ from ..parts.contracts import Optimizer, part
 from ..penalties import feature_weight, prox
 from ..problem.state import Block, Layout, Problem, State, n_sums
 from .orda_idle import DAMP, PE, PF, PI, PL, RATE, SCALE, THETA, ZW, E, F, L, P, W, Z, level_of, lifted, mode_of, walk
+from .running_sums import add_gradient, add_intercept
 
 _SHORTEST, _LONGEST = 64, 1 << 18
 """The number of rows in the first block, and the limit for later ones, which are as long as all before them.
@@ -269,18 +270,8 @@ def learn(rows, order, schedule, method, state):
             store(lanes, cell, at, u)
             store(lanes, cell, at + m, level_of(over_pi, next_sunk, next_up, next_down, u, x, mode, shrink))
             store(lanes, cell, at + m + m, mode)
-            if sums > 1:
-                g = at + U(4) * m
-                store(lanes, cell, g, load(lanes, cell, g) + oc * data[p])
-            if sums > 2:
-                g = at + U(5) * m
-                store(lanes, cell, g, load(lanes, cell, g) + curve * data[p] * data[p])
-        if sums > 0:
-            store(lanes, bias, m + m, load(lanes, bias, m + m) + omega[k] * b)
-        if sums > 1:
-            store(lanes, bias, U(3) * m, load(lanes, bias, U(3) * m) + oc)
-        if sums > 2:
-            store(lanes, bias, U(4) * m, load(lanes, bias, U(4) * m) + curve)
+            add_gradient(watch, lanes, cell, at + U(3) * m, oc * data[p], curve * data[p] * data[p])
+        add_intercept(watch, lanes, bias, m + m, omega[k] * b, oc, curve)
         x_b, u_b = b - c * bias_rate[k], u_b - pull
     store(lanes, bias, U(0), x_b)
     store(lanes, bias, m, u_b)
@@ -397,12 +388,7 @@ def learn_split(rows, order, schedule, method, state):
         for p in range(begin, stop):  # the loss's part of the gradient: into u, and into x by way of y
             at = U(indices[p]) * stride
             store(lanes, cell, at + m, load(lanes, cell, at + m) - c * gain[k] * data[p])
-            if sums > 1:
-                g = at + U(3) * m
-                store(lanes, cell, g, load(lanes, cell, g) + oc * data[p])
-            if sums > 2:
-                g = at + U(4) * m
-                store(lanes, cell, g, load(lanes, cell, g) + curve * data[p] * data[p])
+            add_gradient(watch, lanes, cell, at + m + m, oc * data[p], curve * data[p] * data[p])
         for j in range(d):
             at = j * stride
             y = load(lanes, cell, at)
@@ -415,12 +401,7 @@ def learn_split(rows, order, schedule, method, state):
             at = j * stride
             x = prox(reg, load(lanes, cell, at), lam * (feature_weight(reg, j) * rate)) * table[r, DAMP]
             store(lanes, cell, at, x)
-        if sums > 0:
-            store(lanes, bias, m + m, load(lanes, bias, m + m) + omega[k] * b)
-        if sums > 1:
-            store(lanes, bias, U(3) * m, load(lanes, bias, U(3) * m) + oc)
-        if sums > 2:
-            store(lanes, bias, U(4) * m, load(lanes, bias, U(4) * m) + curve)
+        add_intercept(watch, lanes, bias, m + m, omega[k] * b, oc, curve)
         x_b, u_b = b - c * bias_rate[k], u_b - c * gain[k]
     store(lanes, bias, U(0), x_b)
     store(lanes, bias, m, u_b)

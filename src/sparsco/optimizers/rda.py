@@ -23,6 +23,7 @@ from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
 from ..penalties import feature_weight, prox, shrink_rate
 from ..problem.state import Block, Layout, Problem, State, n_sums
+from .running_sums import add_gradient, add_intercept
 
 
 class Schedule(NamedTuple):
@@ -257,18 +258,8 @@ def learn(rows, order, schedule, method, state):
                 moved = _prefix(z, tau * before, Q, R * before) - _prefix(u, next_tau * after, Q, R * after)
                 store(lanes, cell, f, load(lanes, cell, f) + moved)
                 store(lanes, cell, at + last, next_tau * pen)
-            if sums > 1:
-                f = at + m + m
-                store(lanes, cell, f, load(lanes, cell, f) + oc * data[p])
-            if sums > 2:
-                f = at + m + m + m
-                store(lanes, cell, f, load(lanes, cell, f) + curve * data[p] * data[p])
-        if sums > 0:
-            store(lanes, bias, m, load(lanes, bias, m) + omega[k] * b)
-        if sums > 1:
-            store(lanes, bias, m + m, load(lanes, bias, m + m) + oc)
-        if sums > 2:
-            store(lanes, bias, m + m + m, load(lanes, bias, m + m + m) + curve)
+            add_gradient(watch, lanes, cell, at + m, oc * data[p], curve * data[p] * data[p])
+        add_intercept(watch, lanes, bias, m, omega[k] * b, oc, curve)
         z_b = z_b - c
     store(lanes, bias, U(0), z_b)
 

@@ -20,6 +20,7 @@ from ..penalties import feature_weight
 from ..problem.state import Block, Layout, Problem, State, n_sums
 from ..steps import InverseTime, StronglyConvex
 from .fobos import FOBOS
+from .running_sums import add_gradient, add_intercept
 
 
 @part(
@@ -137,18 +138,8 @@ def learn_dense(rows, order, schedule, method, state):
         for p in range(start, stop):  # the loss's part
             at = U(indices[p]) * stride
             store(lanes, cell, at, load(lanes, cell, at) - eta * c * data[p])
-            if sums > 1:
-                f = at + m + m
-                store(lanes, cell, f, load(lanes, cell, f) + oc * data[p])
-            if sums > 2:
-                f = at + m + m + m
-                store(lanes, cell, f, load(lanes, cell, f) + curve * data[p] * data[p])
-        if sums > 0:
-            store(lanes, bias, m, load(lanes, bias, m) + omega[k] * b)
-        if sums > 1:
-            store(lanes, bias, m + m, load(lanes, bias, m + m) + oc)
-        if sums > 2:
-            store(lanes, bias, m + m + m, load(lanes, bias, m + m + m) + curve)
+            add_gradient(watch, lanes, cell, at + m, oc * data[p], curve * data[p] * data[p])
+        add_intercept(watch, lanes, bias, m, omega[k] * b, oc, curve)
         b = b - bias_etas[k] * c
     store(lanes, bias, U(0), b)
 
@@ -318,18 +309,8 @@ def learn_harmonic(rows, order, schedule, method, state):
             u = load(lanes, cell, at + one)
             store(lanes, cell, at + one, u - c * data[p] - signed(_fall(lam, feature_weight(reg, j), rho), u))
             cell[at] = t + 1.0
-            if sums > 1:
-                f = at + one + m + m
-                store(lanes, cell, f, load(lanes, cell, f) + og * data[p])
-            if sums > 2:
-                f = at + one + m + m + m
-                store(lanes, cell, f, load(lanes, cell, f) + curve * data[p] * data[p])
-        if sums > 0:
-            store(lanes, bias, m, load(lanes, bias, m) + omega[k] * b)
-        if sums > 1:
-            store(lanes, bias, m + m, load(lanes, bias, m + m) + og)
-        if sums > 2:
-            store(lanes, bias, m + m + m, load(lanes, bias, m + m + m) + curve)
+            add_gradient(watch, lanes, cell, at + one + m, og * data[p], curve * data[p] * data[p])
+        add_intercept(watch, lanes, bias, m, omega[k] * b, og, curve)
         b = b - bias_eta[k] * g
     store(lanes, bias, U(0), b)
 

@@ -26,6 +26,7 @@ from ..parts.contracts import Optimizer, part
 from ..penalties import feature_weight, prox
 from ..problem.state import Block, Layout, Problem, State, n_sums
 from .orda import check_constants, constants, growing
+from .running_sums import add_gradient, add_intercept
 
 
 class Schedule(NamedTuple):
@@ -141,12 +142,7 @@ def learn(rows, order, schedule, method, state):
         for p in range(begin, stop):
             at = U(indices[p]) * stride
             store(lanes, cell, at + m + m, c * data[p])
-            if sums > 1:
-                g = at + U(4) * m
-                store(lanes, cell, g, load(lanes, cell, g) + oc * data[p])
-            if sums > 2:
-                g = at + U(5) * m
-                store(lanes, cell, g, load(lanes, cell, g) + curve * data[p] * data[p])
+            add_gradient(watch, lanes, cell, at + U(3) * m, oc * data[p], curve * data[p] * data[p])
         for j in range(d):
             at, tau = j * stride, lam * (feature_weight(reg, j) / L)
             y, slope = load(lanes, cell, at), load(lanes, cell, at + m + m)
@@ -157,12 +153,7 @@ def learn(rows, order, schedule, method, state):
             store(lanes, cell, at, x)
             store(lanes, cell, at + m, load(lanes, cell, at + m) * keep - mapping * share)
             store(lanes, cell, at + m + m, 0.0 * x)
-        if sums > 0:
-            store(lanes, bias, m + m, load(lanes, bias, m + m) + omega[k] * b)
-        if sums > 1:
-            store(lanes, bias, U(3) * m, load(lanes, bias, U(3) * m) + oc)
-        if sums > 2:
-            store(lanes, bias, U(4) * m, load(lanes, bias, U(4) * m) + curve)
+        add_intercept(watch, lanes, bias, m + m, omega[k] * b, oc, curve)
         x_b, z_b = b - c * (intercept / L_b), z_b - c * (intercept / (alpha_b * L_b))
         gamma, gamma_b = after, (1.0 - alpha_b) * gamma_b
     store(lanes, bias, U(0), x_b)
