@@ -15,8 +15,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.core.typing import signature
 
-from .dispatch import class_of
-from .lanes import EIGHT, Vec, emit_prefetch, register, shuffled, width
+from .dispatch import U, class_of, inlined
+from .lanes import EIGHT, Vec, emit_prefetch, lane, minimum, register, shuffled, width
 
 LINE = 8
 """The largest number of numbers per feature: 64 bytes."""
@@ -68,6 +68,20 @@ def tail_scratch(rows: Any) -> tuple[np.ndarray, np.ndarray]:
     It is allocated outside kernels, where an array costs a third of a second of compilation.
     """
     return np.empty(4, rows.indices.dtype), np.empty(4, rows.data.dtype)
+
+
+@inlined
+def pad_tail(indices, data, first, stop, tail, tail_x):
+    """Copy the entries of an incomplete block, those from ``first`` up to ``stop``, and repeat the last one."""
+    for f in range(U(4)):
+        p = minimum(first + f, stop - U(1))
+        tail[f], tail_x[f] = indices[p], data[p]
+
+
+@inlined
+def sum_of_four(v):
+    """Return the sum of four numbers, neighbours first."""
+    return (lane(v, 0) + lane(v, 1)) + (lane(v, 2) + lane(v, 3))
 
 
 # --- The same functions in compiled code ------------------------------------------------------------------------------

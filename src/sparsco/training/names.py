@@ -100,7 +100,7 @@ state/layout                  problem.state:Layout
 state/state                   problem.state:State
 state/block                   problem.state:Block
 state/ball-block              optimizers.epoch_sgd_l1_ball:BallBlock
-state/ball-queue              optimizers.epoch_sgd_l1_ball:Queue
+state/ball-queue              optimizers.l1_ball_kernels:Queue
 state/following-block         optimizers.iterate_tracking:TrackingBlock
 state/follow                  optimizers.iterate_tracking:Tracking
 state/heap-block              optimizers.fobos_tracked:HeapBlock
