@@ -25,6 +25,9 @@ from ..penalties import feature_weight, prox, shrink_rate
 from ..problem.state import Block, Layout, Problem, State, n_sums
 from .running_sums import add_gradient, add_intercept
 
+COL_Q, COL_R, COL_E = range(3)
+"""The columns of the table."""
+
 
 class Schedule(NamedTuple):
     """The arguments of the kernel for the next steps.
@@ -208,7 +211,7 @@ def learn(rows, order, schedule, method, state):
     qs, bias_qs, omega, table, origin, first, e, dead = schedule
     cell, bias, _ = state
     m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
-    last = (one + sums) * m
+    last = (one + sums) * m  # a cell is z, the sums, and the threshold at the last touch
     stride = last + m if sums > 0 else m
     lam, z_b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
@@ -233,7 +236,7 @@ def learn(rows, order, schedule, method, state):
                 size, pen = abs(cell[at + q]), weight_of * lane(speed, q)
                 if (size <= _threshold(lams[q], e, t) * pen) & (size > cell[at + last + q] * lane(speed, q)):
                     f = U(maximum(_death(size, lams[q], e, pen, t) - origin, 0.0))
-                    total = size * table[f, 0] - (lams[q] * table[f, 1] + e * table[f, 2]) * pen
+                    total = size * table[f, COL_Q] - (lams[q] * table[f, COL_R] + e * table[f, COL_E]) * pen
                     cell[at + m + q] += math.copysign(total, cell[at + q])
         y, weight, b = load_row(lanes, targets, k), load_row(lanes, weights, k), bias_qs[k] * z_b
         margin = qs[k] * s + b
@@ -243,7 +246,7 @@ def learn(rows, order, schedule, method, state):
             curve = weight * curvature(loss, margin, y)
         Q, R, next_tau = 0.0, 0.0 * lam, tau
         if sums > 0:
-            Q, R = table[r + one, 0], lam * table[r + one, 1] + e * table[r + one, 2]
+            Q, R = table[r + one, COL_Q], lam * table[r + one, COL_R] + e * table[r + one, COL_E]
             next_tau = _threshold(lam, e, t + 1.0)
         for p in range(start, stop):  # step, running sums
             j = U(indices[p])
@@ -282,6 +285,6 @@ def settle(table, origin, clock, e, method, state):
                 if size <= _threshold(lams[q], e, t) * pen:
                     s = _death(size, lams[q], e, pen, t)
                 f = U(maximum(s - origin, 0.0))
-                total = size * table[f, 0] - (lams[q] * table[f, 1] + e * table[f, 2]) * pen
+                total = size * table[f, COL_Q] - (lams[q] * table[f, COL_R] + e * table[f, COL_E]) * pen
                 cell[at + m + q] += math.copysign(total, cell[at + q])
             cell[at + last + q] = _threshold(lams[q], e, t) * weight_of

@@ -28,6 +28,11 @@ from ..problem.state import Block, Layout, Problem, State, n_sums
 from .orda import check_constants, constants, growing
 from .running_sums import add_gradient, add_intercept
 
+GAMMA, GAMMA_BIAS = range(2)
+"""The entries of the clock: gamma of the weights and of the intercept."""
+X, Z, GRADIENT, SUMS = U(0), U(1), U(2), U(3)
+"""The fields of a cell: x (temporarily y), z, the example's gradient (temporary), and the sums."""
+
 
 class Schedule(NamedTuple):
     """The arguments of the kernel: per row its weight in the average, and L_k of the weights and of the intercept.
@@ -111,10 +116,10 @@ def learn(rows, order, schedule, method, state):
     omega, Ls, L_biases, rho, intercept = schedule
     cell, bias, clock = state
     m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
-    stride = (U(3) + sums) * m
+    stride = (SUMS + sums) * m
     d = U(cell.size) // stride
     lam, x_b, z_b = load(lanes, lams, U(0)), load(lanes, bias, U(0)), load(lanes, bias, m)
-    gamma, gamma_b = clock[0], clock[1]
+    gamma, gamma_b = clock[GAMMA], clock[GAMMA_BIAS]
     for k in range(order.size):
         i, L, L_b = U(order[k]), Ls[k], L_biases[k]
         begin, stop = U(indptr[i]), U(indptr[i + one])
@@ -124,16 +129,16 @@ def learn(rows, order, schedule, method, state):
         keep, share = (1.0 - alpha) * gamma / after, alpha / after
         for j in range(d):  # y in place of x
             at = j * stride
-            x = load(lanes, cell, at)
-            y = x + (load(lanes, cell, at + m) - x) * to_z
-            store(lanes, cell, at, y)
+            x = load(lanes, cell, at + X)
+            y = x + (load(lanes, cell, at + Z * m) - x) * to_z
+            store(lanes, cell, at + X, y)
             if sums > 0:
-                g = at + U(3) * m
+                g = at + SUMS * m
                 store(lanes, cell, g, load(lanes, cell, g) + omega[k] * y)
         b = x_b + (z_b - x_b) * alpha_b
         margin = b
         for p in range(begin, stop):
-            margin = margin + load(lanes, cell, U(indices[p]) * stride) * data[p]
+            margin = margin + load(lanes, cell, U(indices[p]) * stride + X) * data[p]
         target, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
         c = weight * derivative(loss, margin, target)
         oc, curve = omega[k] * c, 0.0 * c
@@ -141,21 +146,21 @@ def learn(rows, order, schedule, method, state):
             curve = weight * curvature(loss, margin, target)
         for p in range(begin, stop):
             at = U(indices[p]) * stride
-            store(lanes, cell, at + m + m, c * data[p])
-            add_gradient(watch, lanes, cell, at + U(3) * m, oc * data[p], curve * data[p] * data[p])
+            store(lanes, cell, at + GRADIENT * m, c * data[p])
+            add_gradient(watch, lanes, cell, at + SUMS * m, oc * data[p], curve * data[p] * data[p])
         for j in range(d):
             at, tau = j * stride, lam * (feature_weight(reg, j) / L)
-            y, slope = load(lanes, cell, at), load(lanes, cell, at + m + m)
+            y, slope = load(lanes, cell, at + X), load(lanes, cell, at + GRADIENT * m)
             v = y * (1.0 - rho / L) - slope / L
             x = prox(reg, v, tau)
             # L (y - x) - rho y: as a difference it would lose digits in proportion to k
             mapping = where(x == 0.0, y * (L - rho), slope + minimum(maximum(v, -tau), tau) * L)
-            store(lanes, cell, at, x)
-            store(lanes, cell, at + m, load(lanes, cell, at + m) * keep - mapping * share)
-            store(lanes, cell, at + m + m, 0.0 * x)
+            store(lanes, cell, at + X, x)
+            store(lanes, cell, at + Z * m, load(lanes, cell, at + Z * m) * keep - mapping * share)
+            store(lanes, cell, at + GRADIENT * m, 0.0 * x)
         add_intercept(watch, lanes, bias, m + m, omega[k] * b, oc, curve)
         x_b, z_b = b - c * (intercept / L_b), z_b - c * (intercept / (alpha_b * L_b))
         gamma, gamma_b = after, (1.0 - alpha_b) * gamma_b
     store(lanes, bias, U(0), x_b)
     store(lanes, bias, m, z_b)
-    clock[0], clock[1] = gamma, gamma_b
+    clock[GAMMA], clock[GAMMA_BIAS] = gamma, gamma_b

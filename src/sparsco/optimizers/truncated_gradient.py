@@ -21,6 +21,9 @@ from ..problem.state import Block, Layout, Problem, State
 from . import fobos
 from .fobos import FOBOS
 
+WAITING = 0
+"""The entry of the clock: the sum of the steps since the last pull."""
+
 
 @part(Penalty)
 class Truncating(NamedTuple):
@@ -98,10 +101,10 @@ class TruncatedGradient(NamedTuple):
     ) -> fobos.Schedule:
         """Return the arrays for the next ``len(eta)`` steps, or for fewer; the clock sums the steps since a pull."""
         pulls, waiting = np.empty(len(eta)), np.empty(len(eta))
-        collect(eta, t, int(self.K), state.clock[0], pulls, waiting)
+        collect(eta, t, int(self.K), state.clock[WAITING], pulls, waiting)
         schedule = fobos.make_schedule(problem, block, t, eta, omega, pulls)
         if len(schedule.omega):
-            state.clock[0] = waiting[len(schedule.omega) - 1]
+            state.clock[WAITING] = waiting[len(schedule.omega) - 1]
         return schedule
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
