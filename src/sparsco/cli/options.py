@@ -117,8 +117,8 @@ def _records() -> dict[str, Any]:
     from .. import conversions, losses, mirrors, optimizers, penalties, steps
 
     modules = (losses, penalties, optimizers, conversions, steps, mirrors)
-    found = {name: value for module in modules for name, value in vars(module).items() if not name.startswith("_")}
-    return {name: value for name, value in found.items() if isinstance(value, type) and issubclass(value, tuple)}
+    found = {name: kind for module in modules for name, kind in inspect.getmembers(module, inspect.isclass)}
+    return {name: kind for name, kind in found.items() if issubclass(kind, tuple) and not name.startswith("_")}
 
 
 def _checked(record: Any, field: str, value: Any) -> Any:

@@ -194,25 +194,17 @@ def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 
 def _train(given: argparse.Namespace) -> int:
     from ..streams import open_stream
-    from ..training import model_files
     from ..training.checkpoints import ResumeError
     from ..training.results import StoppedError
-    from ..training.scoring import read_alike
     from ..training.train import train
     from ..util.progress import Live
 
     source = given.data[0] if len(given.data) == 1 else given.data
     path = Path(given.model or given.update or _default_name(given.data[0]))
     check_writable(path, *given.data, *(given.test or ()))
-    reader, names, named = reading(given), None, None
+    reader, names, named, settings = reading(given), None, None, dict[str, Any]()
     if given.update:
-        given_too = [f"--{name.replace('_', '-')}" for name in _LEARNING if getattr(given, name) not in (None, False)]
-        if given_too:
-            raise ValueError(f"--update goes on as the model began: leave out {', '.join(given_too)}.")
-        content = model_files.read(given.update)
-        model, settings = model_files.going_on(content, given.update), {}
-        reader, names = read_alike(content, reader), content["extra"].get("names")
-        named = content["features"] == "names"
+        model, reader, names, named = _to_update(given, reader)
         given.save_state |= path.resolve() == Path(given.update).resolve()  # the model can still be updated afterwards
     else:
         model, settings = estimator(given)
@@ -224,13 +216,7 @@ def _train(given: argparse.Namespace) -> int:
             **{name: option for name, option in reader.items() if name != "cache"},
         )
     if given.dask is not None:
-        with stopping() as asked:
-            try:
-                trained = _on_dask(given, model, settings, reader, lambda: bool(asked))
-            except StoppedError as stopped:
-                print(f"sparsco: {stopped}; nothing was kept.", file=sys.stderr)
-                return INTERRUPTED if asked[0] == signal.SIGINT else TERMINATED
-        return _finished(given, trained, reader, path, lambda: None)
+        return _train_on_dask(given, model, settings, reader, path)
     checkpoints, is_kept = _checkpoints(given, path)
     live = Live(not given.quiet)
     with stopping(awaits_input="-" in given.data) as asked:
@@ -261,6 +247,38 @@ def _train(given: argparse.Namespace) -> int:
                 print(f"sparsco: the last checkpoint, {checkpoints.path}, is kept: --resume goes on.", file=sys.stderr)
             raise
     return _finished(given, trained, reader, path, checkpoints.remove)
+
+
+def _to_update(
+    given: argparse.Namespace, reader: dict[str, Any]
+) -> tuple[Any, dict[str, Any], dict[int, str] | None, bool]:
+    """Return the model of ``--update``, how its data was read, the names of features, and whether they are features.
+
+    Raise a ValueError for options that a stream under way cannot change.
+    """
+    from ..training import model_files
+    from ..training.scoring import read_alike
+
+    given_too = [f"--{name.replace('_', '-')}" for name in _LEARNING if getattr(given, name) not in (None, False)]
+    if given_too:
+        raise ValueError(f"--update goes on as the model began: leave out {', '.join(given_too)}.")
+    content = model_files.read(given.update)
+    model = model_files.going_on(content, given.update)
+    return model, read_alike(content, reader), content["extra"].get("names"), content["features"] == "names"
+
+
+def _train_on_dask(
+    given: argparse.Namespace, model: Any, settings: dict[str, Any], reader: dict[str, Any], path: Path
+) -> int:
+    from ..training.results import StoppedError
+
+    with stopping() as asked:
+        try:
+            trained = _on_dask(given, model, settings, reader, lambda: bool(asked))
+        except StoppedError as stopped:
+            print(f"sparsco: {stopped}; nothing was kept.", file=sys.stderr)
+            return INTERRUPTED if asked[0] == signal.SIGINT else TERMINATED
+    return _finished(given, trained, reader, path, lambda: None)
 
 
 def _checkpoints(given: argparse.Namespace, path: Path) -> tuple[Any, bool]:
@@ -304,7 +322,7 @@ def _on_dask(
         )
     reader.pop("cache", None)
 
-    def say(message: Any, *_: Any) -> None:
+    def say(message: Warning | str, *_: Any, **__: Any) -> None:
         print(f"sparsco: {message}", file=sys.stderr)
 
     try:

@@ -11,12 +11,13 @@ import itertools
 import logging
 import pickle
 import signal
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from ..training.results import StoppedError
 from ..util.notices import warn
@@ -230,6 +231,15 @@ def pickled(what: Any) -> bytes:
     return cloudpickle.dumps(what)
 
 
+@runtime_checkable
+class Client(Protocol):
+    """A client of a Dask cluster."""
+
+    def submit(self, *arguments: Any, **named: Any) -> Any: ...
+
+    def scheduler_info(self) -> dict[str, Any]: ...
+
+
 @contextmanager
 def executor(client: Any = None, stop: Callable[[], bool] = bool, n_jobs: int | None = None) -> Iterator[Here | OnDask]:
     """Yield the executor for ``client``.
@@ -241,7 +251,7 @@ def executor(client: Any = None, stop: Callable[[], bool] = bool, n_jobs: int | 
     if client is None:
         yield Here(n_jobs)
     elif not isinstance(client, str):
-        if not hasattr(client, "submit") or not hasattr(client, "scheduler_info"):
+        if not isinstance(client, Client):
             raise ValueError(
                 f"client={client!r}: it must be a dask.distributed Client, an address such as 'tcp://host:8786', "
                 "'local:4', or None for this process."
@@ -294,7 +304,7 @@ def _deaf() -> Iterator[None]:
 
     The process that started them ends them.  A Ctrl-C that comes meanwhile is handled at the end.
     """
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
+    if sys.platform == "win32":
         yield
         return
     from multiprocessing.resource_tracker import ensure_running

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from ..streams.files import STDIN, Files, is_paths, paths_of, spans
 from ..streams.protocol import unlabelled
 from ..streams.tables import is_table, with_roles
 from ..training.parts import Part
+from ..util.attributes import by_position, shape_of
 from .executors import pickled
 
 MOST = 64
@@ -116,7 +118,7 @@ def _stream_of(block: Any, reader: Mapping[str, Any]) -> Stream:
     block = pickle.loads(block)()
     if is_array(block):
         raise StreamError("it has rows and no targets: give (X, y).")
-    if not (isinstance(block, tuple) and len(block) in (2, 3) and hasattr(block[0], "shape")):
+    if not (isinstance(block, tuple) and len(block) in (2, 3) and shape_of(block[0])):
         return open_stream(block, **reader)
     X, *others = block
     for name, part in zip(("y", "weights"), others, strict=False):
@@ -221,6 +223,8 @@ def _blocks_of(data: Any) -> tuple[list[bytes], str]:
         "delayed chunks, or (X, y) in memory"
     )
     try:
+        from dask.array import Array
+        from dask.bag import Bag
         from dask.base import is_dask_collection
         from dask.delayed import Delayed
     except ImportError:
@@ -229,10 +233,10 @@ def _blocks_of(data: Any) -> tuple[list[bytes], str]:
     data = [data] if isinstance(data, Delayed) else data
     if isinstance(data, tuple) and len(data) in (2, 3) and any(is_dask_collection(part) for part in data):
         if not isinstance(data[0], Delayed):
-            return _joint_blocks(*data), "the array" if hasattr(data[0], "numblocks") else "the dataframe"
-    elif is_dask_collection(data) and hasattr(data, "to_delayed") and not hasattr(data, "ndim"):
+            return _joint_blocks(*data), "the array" if isinstance(data[0], Array) else "the dataframe"
+    elif isinstance(data, Bag):
         return [_pickled(part) for part in data.to_delayed()], "the bag"
-    elif is_dask_collection(data) and hasattr(data, "to_delayed") and data.ndim == 2 and hasattr(data, "columns"):
+    elif _is_dask_frame(data):
         return [_pickled(part) for part in data.to_delayed()], "the dataframe"
     if isinstance(data, list | tuple) and data and all(isinstance(part, Delayed) for part in data):
         return [_pickled(part) for part in data], "the delayed chunks"
@@ -266,7 +270,7 @@ def _slices(data: tuple, count: int, reader: Mapping[str, Any]) -> list[Partitio
         _check_column(name, part.ndim)
         if len(part) != len(rows):
             raise ValueError(f"data=(X, y): X has {len(rows)} rows and {name} {len(part)}.")
-    X = sp.csr_array(X) if sp.issparse(X) else getattr(X, "iloc", X)
+    X = sp.csr_array(X) if sp.issparse(X) else by_position(X)
     parts = []
     for group in _groups(rows, count):
         cuts = [slice(a, min(a + _BLOCK_ROWS, group.stop)) for a in range(group.start, group.stop, _BLOCK_ROWS)]
@@ -293,12 +297,12 @@ class _Given:
 
 def _joint_blocks(X: Any, y: Any, weights: Any = None) -> list[bytes]:
     """Return X, y and weights of each block of rows together; y and weights may be in memory."""
-    from dask.array import from_array
+    from dask.array import Array, from_array
     from dask.base import is_dask_collection
 
-    if not is_dask_collection(X) or getattr(X, "ndim", 0) != 2:
+    if not (_is_dask_frame(X) or (isinstance(X, Array) and X.ndim == 2)):
         raise ValueError("data=(X, y): beside a Dask collection X must be a Dask array (rows, columns) or dataframe.")
-    if hasattr(X, "rechunk") and X.numblocks[1] > 1:
+    if isinstance(X, Array) and X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     sizes, columns = _sizes(X), [X]
     for name, part in (("y", y), ("weights", weights)):
@@ -328,8 +332,15 @@ def _joint_blocks(X: Any, y: Any, weights: Any = None) -> list[bytes]:
 
 def _sizes(part: Any) -> tuple[int, ...] | None:
     """Return the number of rows of each block; None if it is not known, as for a dataframe."""
-    sizes = part.chunks[0] if hasattr(part, "chunks") else (np.nan,)
-    return None if np.isnan(sizes).any() else sizes
+    from dask.array import Array
+
+    return part.chunks[0] if isinstance(part, Array) and not np.isnan(part.chunks[0]).any() else None
+
+
+def _is_dask_frame(data: Any) -> bool:
+    """Return whether data is a dataframe of Dask; where one exists, its module has been imported."""
+    frames = sys.modules.get("dask.dataframe")
+    return frames is not None and isinstance(data, frames.DataFrame)
 
 
 def _pickled(*parts: Any) -> bytes:

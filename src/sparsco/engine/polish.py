@@ -295,6 +295,7 @@ class _Model:
         falls otherwise: a saturated row does not indicate how far the model is valid.
         """
         columns = self.columns
+        assert columns is not None  # ``_copy_columns`` came first
         columns.forget()
         tol = max((_KNOWN if self.knows else _LEFT) * self.violation, least)
         w, b, p, f = self.w[self.chosen], self.b, self.p, self.f
@@ -373,7 +374,8 @@ class _Columns:
             moved = h > 0.0
             return new, np.divide(slopes - c, h, out=np.zeros_like(h), where=moved)
         if self.G is None:
-            self.G = (dense_gram if self.dense else coordinate_descent.gram)(*self.csr, h, k)
+            start, columns, x = self.csr
+            self.G = (dense_gram if self.dense else coordinate_descent.gram)(start, columns, x, h, k)
             self.G[np.arange(k), np.arange(k)] += rho
         if intercept:
             descend_beside_intercept(self.G, q, new, pen, 0.1 * tol)

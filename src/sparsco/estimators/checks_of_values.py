@@ -184,7 +184,7 @@ def loss_gradient(loss: Any) -> None:
 
 
 @kernel
-def slopes(loss, lanes, p, y, c, h):
+def slopes(loss: Any, lanes: Any, p: np.ndarray, y: np.ndarray, c: np.ndarray, h: np.ndarray) -> None:
     """Store the derivatives and the curvatures of two examples in c and h."""
     width = c.size // 2
     for k in range(2):

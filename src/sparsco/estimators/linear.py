@@ -19,6 +19,7 @@ from ..data.rows import Matrix, margins
 from ..data.slots import Columns, Names, SeenColumns
 from ..engine.polish import finish, slices
 from ..penalties import strength
+from ..util.attributes import add_attributes, attributes
 from ..util.progress import Progress
 from .converted import Solved, solve
 from .fit_state import FitState, Phase, unchanged_on_error
@@ -45,7 +46,12 @@ class LinearModel(OneExample, Readable):
     # ---- all rows at once ------------------------------------------------------------------------------------------
 
     def fit_rows(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, goes_on: bool = False, init: Any = (None, None)
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        goes_on: bool = False,
+        init: tuple[Any, Any] = (None, None),
     ) -> None:
         """Learn rows that are all there, in passes; ``init`` are weights and intercepts to start from."""
         placed, codes, weights = self.begin_rows(matrix, y, weights, goes_on, init)
@@ -62,7 +68,7 @@ class LinearModel(OneExample, Readable):
         y: np.ndarray,
         weights: np.ndarray | None,
         goes_on: bool = False,
-        init: Any = (None, None),
+        init: tuple[Any, Any] = (None, None),
         phase: Phase = Phase.BATCH,
     ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
         """Make the runs for rows that are all there; return the rows with slots, the codes and the weights."""
@@ -338,7 +344,7 @@ class LinearModel(OneExample, Readable):
         ``kind`` and ``state`` replace its class and its state, if given.
         """
         other = object.__new__(kind or type(self))
-        vars(other).update(vars(self))
+        add_attributes(other, attributes(self))
         if state is not None:
             other._fit = state
         return other
@@ -362,7 +368,7 @@ class LinearModel(OneExample, Readable):
     def __deepcopy__(self, memo: dict) -> Self:
         twin = object.__new__(type(self))
         memo[id(self)] = twin
-        vars(twin).update(copy.deepcopy(vars(self), memo))
+        add_attributes(twin, copy.deepcopy(attributes(self), memo))
         return twin
 
 

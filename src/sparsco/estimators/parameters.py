@@ -144,7 +144,7 @@ def most_models(model: Any) -> int | None:
 def is_followed(conversion: Any) -> bool:
     """Return whether a conversion, given as a record or by its name, chooses a single iterate."""
     known = CONVERSIONS.get(conversion) if isinstance(conversion, str) else conversion
-    return kind_of(known) == "conversion" and known.chooses_single_iterate
+    return known is not None and kind_of(known) == "conversion" and known.chooses_single_iterate
 
 
 def _is_auto(given: Any) -> bool:
@@ -248,7 +248,7 @@ def _step(model: Any) -> Any:
             return rule()
         raise ValueError(f"step_size={size!r} needs its constant: pass sparsco.steps.{rule.__name__}(...).")
     if isinstance(size, numbers.Real):
-        if not (is_number(size) and size > 0.0):
+        if not (is_number(size) and float(size) > 0.0):
             raise ValueError(f"step_size={size!r}: a constant step must be a positive number.")
         return steps.Constant(float(size))
     return named("step_size", size, steps.RULES)

@@ -6,6 +6,8 @@ from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
+from ..util.attributes import attributes
+
 _viewing = ContextVar("viewing", default=False)
 
 
@@ -31,7 +33,9 @@ class Viewed:
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
         """Return the stored attributes as scikit-learn lists them; properties are left out."""
-        stored = SimpleNamespace(**{name: value for name, value in vars(self).items() if not name.startswith("_")})
+        stored = SimpleNamespace(
+            **{name: value for name, value in attributes(self).items() if not name.startswith("_")}
+        )
         shown = super()._get_fitted_attr_html.__func__(stored, doc_link)  # type: ignore[misc]
         shown.estimator_class = type(self)
         return shown

@@ -69,7 +69,7 @@ def _is_number(value: Any) -> bool:
 TYPES: dict[str, Callable[[Any], bool]] = {
     "bool": lambda value: isinstance(value, bool | np.bool_),
     "number": _is_number,
-    "count or None": lambda value: value is None or (isinstance(value, int | np.integer) and value >= 1),
+    "count or None": lambda value: value is None or (isinstance(value, int | np.integer) and int(value) >= 1),
     "number or None": lambda value: value is None or _is_number(value),
     "text": lambda value: isinstance(value, str),
     "text or None": lambda value: value is None or isinstance(value, str),

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import mmap
 import os
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from ..jit.dispatch import cast, constant, kernel
 from ..jit.lanes import WIDTHS, lanes_for, n_float64, packed, unpacked, width
 from ..penalties import restricted, strength
+from ..util.attributes import attributes
 
 
 class Rows(NamedTuple):
@@ -91,7 +93,7 @@ class Block:
             self.noted, self.level = np.zeros(entries, np.uint32), aligned_zeros(entries * numbers + more)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"noted": self.noted[:0], "level": self.level[:0]}
+        return attributes(self) | {"noted": self.noted[:0], "level": self.level[:0]}
 
     def reserve(self, rows: int) -> np.ndarray:
         """Return the table with room for ``rows`` rows; it grows by doubling and keeps its contents."""
@@ -295,10 +297,10 @@ def move(sums, out):
 @functools.cache
 def _memory() -> int:
     """Return the bytes of this machine's memory; a very large number where the system does not report it."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 1 << 62
+    if sys.platform != "win32":
+        with contextlib.suppress(ValueError, OSError):
+            return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return 1 << 62
 
 
 def check_room(
@@ -316,7 +318,7 @@ def aligned_zeros(size: int) -> np.ndarray:
     of a pass.  Whether it does depends on earlier allocations.
     """
     check_room(size)
-    if size * 8 >= _HUGE // 2 and hasattr(mmap, "MADV_HUGEPAGE"):
+    if size * 8 >= _HUGE // 2 and sys.platform == "linux":
         pages = mmap.mmap(-1, -(-size * 8 // _HUGE) * _HUGE + _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         with contextlib.suppress(OSError):
             pages.madvise(mmap.MADV_HUGEPAGE)

@@ -159,27 +159,16 @@ def chosen(patterns: Sequence[str]) -> list[str]:
     return out
 
 
+_FIELDS = set("title kind notes runs rows columns metrics published tolerances differs claims judged axis".split())
+"""The fields of a data file."""
+
+
 def load(
     key: str, *, quick: bool = False, trials: int | None = None, pairs: Sequence[tuple[int, int]] = ()
 ) -> Experiment:
     """Return an experiment; ``quick`` uses fewer examples and trials without verdicts, ``pairs`` are MNIST digits."""
     text = _read(key)
-    allowed = {
-        "title",
-        "kind",
-        "notes",
-        "runs",
-        "rows",
-        "columns",
-        "metrics",
-        "published",
-        "tolerances",
-        "differs",
-        "claims",
-        "judged",
-        "axis",
-    }
-    _only(key, text, allowed)
+    _only(key, text, _FIELDS)
     sources = [key] if isinstance(text["runs"], dict) else text["runs"]
     studies = tuple(_study(source, _read(source)["runs"], quick, trials, pairs) for source in sources)
     methods = [name for study in studies for name in study.methods]
@@ -191,6 +180,27 @@ def load(
         if row not in methods:
             raise DefinitionError(f"{key}: the row {row!r} is none of the methods that are run.")
     studies = tuple(_restricted(study, rows, columns) for study in studies)
+    return Experiment(
+        key,
+        text["title"],
+        text["kind"],
+        tuple(text.get("notes", ())),
+        studies,
+        rows,
+        columns,
+        tuple(text["metrics"]),
+        _published(key, text),
+        text.get("tolerances", {}),
+        tuple(text.get("differs", ())),
+        tuple(_claim(each) for each in text.get("claims", ())),
+        bool(text.get("judged", True)) and not quick,
+        quick,
+        text.get("axis", "examples"),
+    )
+
+
+def _published(key: str, text: dict[str, Any]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the published numbers by column, row and metric."""
     published: dict[str, dict[str, dict[str, float]]] = {}
     printed = text.get("published", {})
     if isinstance(printed, str):  # those of another file
@@ -201,35 +211,19 @@ def load(
                 raise DefinitionError(f"{key}: published {column!r}, {row!r} must have a number for each metric.")
             cells = zip(text["metrics"], numbers, strict=True)
             published.setdefault(column, {})[row] = {metric: x for metric, x in cells if x != "-"}
-    claims = tuple(
-        Claim(
-            each["text"],
-            each["metric"],
-            each["row"],
-            tuple(each["than"]),
-            each.get("relation", "below"),
-            float(each.get("within", 0.0)),
-            bool(each.get("everywhere", False)),
-            each.get("reason", ""),
-        )
-        for each in text.get("claims", ())
-    )
-    return Experiment(
-        key,
-        text["title"],
-        text["kind"],
-        tuple(text.get("notes", ())),
-        studies,
-        rows,
-        columns,
-        tuple(text["metrics"]),
-        published,
-        text.get("tolerances", {}),
-        tuple(text.get("differs", ())),
-        claims,
-        bool(text.get("judged", True)) and not quick,
-        quick,
-        text.get("axis", "examples"),
+    return published
+
+
+def _claim(given: dict[str, Any]) -> Claim:
+    return Claim(
+        given["text"],
+        given["metric"],
+        given["row"],
+        tuple(given["than"]),
+        given.get("relation", "below"),
+        float(given.get("within", 0.0)),
+        bool(given.get("everywhere", False)),
+        given.get("reason", ""),
     )
 
 

@@ -97,7 +97,7 @@ def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]
     """Return the models of each strength."""
     parts: list[list[tuple[Any, np.ndarray, Any]]] = [[] for _ in range(len(learner.strengths))]
     k, lams, runs = 0, np.zeros(len(parts)), [run for run, _ in ends]
-    weights = [(answer.w, run.targets.base.m) for run, answer in ends]
+    weights = [(answer.w, run.targets.m // run.targets.copies) for run, answer in ends]
     coefs = Threads(learner.n_jobs).map("by lane", _by_lane, weights)
     for (run, answer), (_, models), coef_by_lane in zip(ends, weights, coefs, strict=True):
         for copy_, coef in enumerate(coef_by_lane):
@@ -134,7 +134,7 @@ def strength_of_lanes(learner: LinearModel) -> np.ndarray:
     """Return the number of the strength of each lane, the lanes of all runs one after the other."""
     numbers, k = [], 0
     for run in learner.fit_state.runs:
-        numbers.append(k + np.arange(run.targets.m) // run.targets.base.m)
+        numbers.append(k + np.arange(run.targets.m) // (run.targets.m // run.targets.copies))
         k = (k + run.targets.copies) % len(learner.strengths)
     return np.concatenate(numbers)
 

@@ -20,6 +20,7 @@ from ..estimators.fit_state import Phase, unchanged_on_error
 from ..estimators.linear import LinearModel
 from ..estimators.tasks import LinearClassifier
 from ..estimators.views import refuse_in_view
+from ..util.attributes import add_attributes, attributes, stored
 from .judging import Rows
 from .learning import USELESS_PASSES, check_count, finished, learner_of, strengths_of
 from .path import Path, check_rule
@@ -127,7 +128,7 @@ class LinearPath:
             return 0.0
         if given == "auto":
             return _SHARE
-        if not (isinstance(given, numbers.Real) and 0.0 < given < 1.0):
+        if not (isinstance(given, numbers.Real) and 0.0 < float(given) < 1.0):
             raise ValueError(f"validation={given!r}: it must be 'auto', 'progressive' or a share between 0 and 1.")
         return float(given)
 
@@ -169,6 +170,11 @@ class LinearPath:
         return self.estimator is None or self.estimator.classifies
 
     @property
+    def has_classes(self) -> bool:
+        """Return whether the classes are fixed."""
+        return self.classifies and self.fit_state.is_fitted
+
+    @property
     def polish(self) -> bool | float:
         """Return the estimator's ``polish``: whether every model is to be the optimum over the rows."""
         return False if self.estimator is None else self.estimator.polish
@@ -183,7 +189,7 @@ class LinearPath:
     @property
     def fit_state(self) -> PathState:
         """Return the state of the fit; an empty state before the first fit."""
-        return vars(self).get("_fit") or PathState()
+        return stored(self, "_fit") or PathState()
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.fit_state.is_fitted
@@ -217,7 +223,7 @@ class LinearPath:
             return super().__getstate__()
         self.convert()
         twin = object.__new__(type(self))
-        vars(twin).update(vars(self) | {"_fit": self._fit.finished()})
+        add_attributes(twin, attributes(self) | {"_fit": self._fit.finished()})
         return super(LinearPath, twin).__getstate__()
 
     # ---- the outcome -----------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ class Path:
     @property
     def feature_names(self) -> np.ndarray | None:
         """Return the names of the columns; None if they have none."""
-        return getattr(self.shell, "feature_names_in_", None)
+        return self.shell.column_names
 
     @classmethod
     def beside(cls, parts: list[Path]) -> Path:
@@ -150,6 +150,6 @@ class Path:
 
 def check_rule(rule: Any) -> None:
     """Raise a ValueError if a rule is not "min", "1-se" or a number of features."""
-    is_count = isinstance(rule, numbers.Integral) and not isinstance(rule, bool) and rule >= 0
+    is_count = isinstance(rule, numbers.Integral) and not isinstance(rule, bool) and int(rule) >= 0
     if not (is_count or (isinstance(rule, str) and rule in RULES)):
         raise ValueError(f"choose={rule!r}: it must be 'min', '1-se' or a whole number of features.")

@@ -158,7 +158,7 @@ def _unpacked_input() -> Any:
     raw = sys.stdin.buffer
     if _input[0] is not raw:
         stream = decompressed(raw)
-        _input = raw, stream if hasattr(stream, "peek") else io.BufferedReader(stream)
+        _input = raw, stream if isinstance(stream, io.BufferedReader | gzip.GzipFile) else io.BufferedReader(stream)
     return _input[1]
 
 
@@ -259,7 +259,8 @@ class Files:
                 elif self.paths[number] == STDIN:
                     stream = _Awaited(stream, raw, whole_first)
                 for text, end in self._lines(stream, size, self.name(number), start, quoted, spare):
-                    yield Block(text, number, end, before + _told(raw), getattr(stream, "waits", False))
+                    waits = isinstance(stream, _Awaited) and stream.waits
+                    yield Block(text, number, end, before + _told(raw), waits)
                 before += _told(raw)
 
     def _lines(
@@ -384,7 +385,7 @@ def _skip(stream: Any, offset: int, name: str) -> None:
         return
     except StreamError:
         raise
-    except (OSError, AttributeError, ValueError):
+    except (OSError, ValueError):
         pass
     left = offset
     while left:

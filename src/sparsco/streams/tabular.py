@@ -46,7 +46,8 @@ class Tabular(Pieces):
     lists "weight" and "tag" if those columns may be absent.
     """
 
-    layout: Layout
+    known_layout: Layout | None = None
+    """The layout; None while it is not known."""
     line = "row"
     labels_are = "target= (--target) names their column"
     no_category: Sequence[str] = ()
@@ -80,9 +81,15 @@ class Tabular(Pieces):
     def settings(self) -> dict[str, Any]:
         return {"asked": list(self.asked), "optional": self.optional, "missing": self.missing}
 
+    @property
+    def layout(self) -> Layout:
+        """Return the layout, which the first rows have decided."""
+        assert self.known_layout is not None
+        return self.known_layout
+
     def laid_out(self) -> Layout | None:
         """Return the layout, also before the first row is read; None if it is not known."""
-        return self.layout
+        return self.known_layout
 
     def remarks(self) -> list[str]:
         """Return remarks on the target and the kinds of columns, if they were not given."""

@@ -34,6 +34,7 @@ import scipy.sparse as sp
 from .. import __version__
 from ..problem.state import aligned_zeros
 from ..util.atomic_files import replacing
+from ..util.attributes import Restored, add_attributes
 from .names import class_of, name_of
 
 FORMAT = 1
@@ -71,7 +72,7 @@ def write(path: str | Path, kind: str, content: Any) -> Path:
         at = _HEAD.size + len(header)
         for array in encoder.arrays:
             put(bytes(-at % 64))
-            put(memoryview(np.ascontiguousarray(array)).cast("B") if array.size else b"")
+            put(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
             at += -at % 64 + array.nbytes
         file.write(digest.digest())
     return Path(path)
@@ -153,7 +154,7 @@ def _array(file: IO[bytes], at: int, dtype: np.dtype, shape: tuple[int, ...]) ->
     flat = aligned_zeros(size) if dtype == np.float64 else np.zeros(size, dtype)
     if size:
         file.seek(at)
-        file.readinto(memoryview(flat).cast("B"))  # type: ignore[attr-defined]
+        file.readinto(flat.data.cast("B"))  # type: ignore[attr-defined]
     return flat.reshape(shape)
 
 
@@ -267,8 +268,8 @@ class _Decoder:
         made = object.__new__(kind)
         self._objects.append(made)
         state = {key: self.decode(value) for key, value in x["state"]}
-        if "__setstate__" in vars(kind):
+        if isinstance(made, Restored):
             made.__setstate__(state)
         else:
-            vars(made).update(state)
+            add_attributes(made, state)
         return made

@@ -32,6 +32,7 @@ from ..estimators.linear import LinearModel
 from ..estimators.parameters import check_parameters
 from ..estimators.tasks import LinearClassifier, LinearRegressor
 from ..parts.part import is_record
+from ..util.attributes import stored
 from ..util.notices import warn
 from . import archive
 
@@ -172,8 +173,8 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
     every: Any = names or {}
     if isinstance(features, Names):
         every = dict(enumerate(features.names))
-    elif names is None and hasattr(model, "feature_names_in_"):
-        every = dict(enumerate(model.feature_names_in_.tolist()))
+    elif names is None and model.column_names is not None:
+        every = dict(enumerate(model.column_names.tolist()))
     kind, width = next(name for name, kind in _FEATURES.items() if type(features) is kind), int(model.n_features_in_)
     if by_name or kind == "names":
         unnamed = [column for column in used.tolist() if column not in every]
@@ -192,8 +193,8 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
         },
         "intercept": np.asarray(solved.intercept, np.float64),
         "names": {column: every[column] for column in used.tolist() if column in every},
-        "column_names": None if kind == "names" else getattr(model, "feature_names_in_", None),
-        "classes": model.classes_ if is_classifier else None,
+        "column_names": None if kind == "names" else model.column_names,
+        "classes": model.classes_ if isinstance(model, LinearClassifier) else None,
         "outputs": None if is_classifier else model.fit_state.outputs,
         "loss": model.loss_record(),
         "settings": {name: value for name, value in model.settings().items() if name != "random_state"},
@@ -212,23 +213,32 @@ def _refuse_others(model: Any) -> None:
     """Raise a ValueError if the model cannot be saved; the message names what can be saved in its place."""
     kind = "None" if model is None else type(model).__name__
     if not isinstance(model, LinearModel):
-        hint = "Pickle it, or save a SparseClassifier or SparseRegressor."
-        if model is None:
-            hint = "Give a fitted SparseClassifier or SparseRegressor."
-        elif hasattr(type(model), "model_"):
-            hint = "Save its model_."
-        elif hasattr(model, "best_estimator_"):
-            hint = "Save its best_estimator_."
-        elif hasattr(model, "cv"):
-            hint = "Fit it, and save its best_estimator_."
-        elif hasattr(model, "steps"):
-            hint = "Save its last step, pipeline[-1], and give it rows that the others transformed; or pickle it."
-        raise ValueError(f"{kind} cannot be saved. {hint}")
+        raise ValueError(f"{kind} cannot be saved. {_instead_of(model)}")
     own = set(model.settings()) - set(inspect.signature(_TASKS[_task(model)]).parameters)
     if own:
         raise ValueError(
             f"{kind} cannot be saved, as it has parameters of its own ({', '.join(sorted(own))}). Pickle it."
         )
+
+
+def _instead_of(model: Any) -> str:
+    """Return what can be saved in place of a model of another kind, as a sentence."""
+    from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+    from sklearn.pipeline import Pipeline
+
+    from ..selection.cross_validation import CrossValidated
+    from ..selection.linear_path import LinearPath
+
+    if model is None:
+        return "Give a fitted SparseClassifier or SparseRegressor."
+    if isinstance(model, LinearPath):
+        return "Save its model_."
+    if isinstance(model, CrossValidated | GridSearchCV | RandomizedSearchCV):
+        is_fitted = stored(model, "best_estimator_") is not None
+        return "Save its best_estimator_." if is_fitted else "Fit it, and save its best_estimator_."
+    if isinstance(model, Pipeline):
+        return "Save its last step, pipeline[-1], and give it rows that the others transformed; or pickle it."
+    return "Pickle it, or save a SparseClassifier or SparseRegressor."
 
 
 def _task(model: LinearModel) -> str:
@@ -265,7 +275,7 @@ def check(content: Mapping[str, Any]) -> None:
     model = _TASKS[content["task"]](**content["settings"])
     check_parameters(model)
     for loss in (model.loss_record(), content["loss"]):
-        _must(isinstance(loss, tuple) and (model.classifies or not loss.classifies), "its loss is for another task")
+        _must(is_record(loss) and (model.classifies or not loss.classifies), "its loss is for another task")
     summary, extra = content["summary"], content["extra"]
     for name in ("examples", "passes", "nonzeros"):
         _must(type(summary[name]) is int and 0 <= summary[name] < 1 << 62, f"its number of {name} is impossible")

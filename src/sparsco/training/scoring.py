@@ -123,7 +123,6 @@ class _Renamed(Stream):
 
 def predictions(model: Any, stream: Stream, kind: str = "label") -> Iterator[tuple[Chunk, np.ndarray]]:
     """Yield each chunk with its labels (numbers for a regression), scores or probabilities."""
-    classifies = hasattr(model, "classes_")
     _check_kind(model, kind)
     for chunk in stream:
         p = model.margins_of(chunk.matrix)
@@ -132,7 +131,7 @@ def predictions(model: Any, stream: Stream, kind: str = "label") -> Iterator[tup
         elif kind == "score":
             yield chunk, p[:, 0] if p.shape[1] == 1 else p
         else:
-            yield chunk, model.labels_of(p) if classifies else model.predictions_of(p)
+            yield chunk, model.labels_of(p) if model.classifies else model.predictions_of(p)
 
 
 def _check_kind(model: Any, kind: str) -> None:
@@ -151,7 +150,7 @@ def lines(model: Any, stream: Stream, kind: str = "label", digits: int = 6) -> I
     _check_kind(model, kind)
     several = kind == "probability" or (kind == "score" and len(model.intercept_) > 1)
     if several:
-        names = model.classes_.tolist() if hasattr(model, "classes_") else range(len(model.intercept_))
+        names = model.classes_.tolist() if model.classifies else range(len(model.intercept_))
         yield "\t".join(printable(str(name)) for name in names) + "\n"
     for chunk, found in predictions(model, stream, kind):
         rows, form = found.tolist(), "" if kind == "label" else f".{digits}g"
@@ -170,7 +169,7 @@ def evaluate(model: Any, stream: Stream) -> dict[str, float]:
     For a classifier they are the share of wrong labels, the loss and, for two classes, the area under the curve.  For a
     regression they are the root mean squared and the mean absolute error, and the share of variance explained.
     """
-    total = _Classified(model) if hasattr(model, "classes_") else _Measured(model)
+    total = _Classified(model) if model.classifies else _Measured(model)
     rows = 0
     for chunk in stream:
         missing = unlabelled(chunk.y)

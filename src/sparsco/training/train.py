@@ -149,8 +149,8 @@ class Training:
             asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items()), under_way))
         self.asked = hashlib.sha256(asked.encode()).hexdigest()
         """A hash of the parameters, to compare with that in a checkpoint."""
-        self.seed = settings.get("random_state")
-        self.seed = self.seed if isinstance(self.seed, int) else 0
+        seed = settings.get("random_state")
+        self.seed = seed if isinstance(seed, int) else 0
         self.epoch, self.row = 0, 0
         """The number of the pass, from 0, and the number of its rows that have been learned."""
         self.behind: tuple[Any, int] = (None, 0)
@@ -159,8 +159,10 @@ class Training:
         """The weight, losses and mistakes of evaluated rows: since the last line of the table, and of all."""
         self.drift: Drift | None = None
         """The dependence of labels and features on the number of a row."""
-        self.order, self.identity = "", None
-        """The order in which rows are read, and the identity of the source at the beginning."""
+        self.order = ""
+        """The order in which rows are read."""
+        self.identity: Any = None
+        """The identity of the source at the beginning."""
         self.table: list[Line] = []
         self.notes: list[str] = []
         self.warnings: list[str] = []
@@ -215,7 +217,7 @@ class Training:
             other = "regression takes them for numbers" if is_task else "classification takes them for classes"
             is_clear = distinct.dtype.kind != "i" or len(distinct) <= 2
             self.notes.append(f"{what} in the first {len(y)} rows" + ("" if is_clear else f"; --task {other}"))
-        is_new = self.model.classifies and not hasattr(self.model, "classes_")
+        is_new = self.model.classifies and not self.model.has_classes
         if isinstance(self.classes, str):  # "any"
             self.classes = None
         elif is_new and self.classes is None:
@@ -231,7 +233,7 @@ class Training:
 
     def whole(self) -> Trained:
         """Run from the current position to the end, and return the result."""
-        polish = self.settings.get("polish", getattr(self.model, "polish", False))
+        polish = self.settings.get("polish", False if self.model is None else self.model.polish)
         if (self.passes > 1 or polish) and not self.stream.repeatable:
             raise ValueError(
                 "standard input and iterators can be read once only: set passes to 1 and polish to False, or give a "
@@ -249,7 +251,7 @@ class Training:
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
         self._warn_of_order()
         self.model.n_iter_ = self.passes
-        if getattr(self.model, "polish", False):
+        if self.model.polish:
             self.checkpoint()  # a run that is interrupted while polishing resumes here
             self.model.polish_on_chunks(self._again)
         self._line()

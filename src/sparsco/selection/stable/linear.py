@@ -23,6 +23,7 @@ from ...estimators.parameters import named
 from ...estimators.sklearn import checked_weights
 from ...estimators.views import Viewed, refuse_in_view
 from ...jit.dispatch import cast
+from ...util.attributes import stored
 from ...util.notices import warn
 from ...util.threads import Pool, pool_of
 from ...util.validation import is_count, is_number
@@ -82,6 +83,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
     """The base of the stable classifier and the stable regressor."""
 
     known_losses: dict[str, Any]
+    classifies = False
     _takes_columns = False
     _fit: StableState
 
@@ -310,7 +312,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
     @property
     def fit_state(self) -> StableState:
         """Return the state of the fit; an empty state before the first fit."""
-        return vars(self).get("_fit") or StableState()
+        return stored(self, "_fit") or StableState()
 
     def convert(self) -> Answer:
         """Learn the model from the rows of a stream, if that is not done yet, and return it.

@@ -51,7 +51,7 @@ class STS(NamedTuple):
         """Raise a ValueError for a constant out of its range."""
         for name in ("paths", "passes", "memory"):
             count = getattr(self, name)
-            if not (count is None and name == "passes" or isinstance(count, numbers.Integral) and count >= 1):
+            if not (count is None and name == "passes" or isinstance(count, numbers.Integral) and int(count) >= 1):
                 raise ValueError(f"STS({name}={count!r}): it must be a whole number, at least 1.")
         if not 0.0 < self.keep < 1.0:
             raise ValueError(f"STS(keep={self.keep!r}): the share to keep must lie between 0 and 1, both excluded.")
