@@ -153,7 +153,7 @@ def test_memory_is_what_a_job_takes_at_most():
         (["--methods", "perceptron"], "there is no method 'perceptron'"),
         (["--patience", "0"], "--patience"),
         (["--json", "a", "--markdown", "a"], "different files"),
-        (["--from", "pyproject.toml"], "holds no results"),
+        (["--from", "pyproject.toml"], "does not hold results"),
         *(
             (["--sets", name], f"the set {name} is too small")
             for name in (
@@ -274,7 +274,7 @@ def test_help_ends_with_an_example_and_exit_codes(capsys):
     with pytest.raises(SystemExit):
         cli.main(["bench", "--help"])
     _, _, end = capsys.readouterr().out.partition("\nexample:\n")
-    assert "sparsco bench --quick" in end and "half a minute" in end and "\nexit code: 0 fine, 2 " in end
+    assert "sparsco bench --quick" in end and "half a minute" in end and "\nexit code:\n    0  success\n" in end
 
 
 def test_the_list_names_everything(bench):

@@ -166,7 +166,7 @@ def test_what_is_wrong_is_named(part, says):
 
 @pytest.mark.parametrize("thing", [3, sparsco.losses.Logistic, (1.0, 2.0)])
 def test_no_part(thing):
-    with pytest.raises(TypeError, match="is no part"):
+    with pytest.raises(TypeError, match="is not a part"):
         check_part(thing)
 
 

@@ -49,7 +49,7 @@ def _code_of(error: BaseException) -> int:
         error = KeyboardInterrupt()
     if isinstance(error, KeyboardInterrupt):
         number = _asked[-1] if _asked else signal.SIGINT
-        return _complain(str(error) or ("interrupted" if number == signal.SIGINT else "asked to end"), 128 + number)
+        return _complain(str(error) or ("interrupted" if number == signal.SIGINT else "terminated"), 128 + number)
     if isinstance(error, BrokenPipeError):  # the reader of our output has ended, e.g. `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE

@@ -100,7 +100,10 @@ class SCMDI(NamedTuple):
     def finish(self, run: Any) -> Answer:
         if run.block.iterate:
             return _kept(run)
-        run.warn(f"SCMDI chooses among iterates from the {self.T}th on; {run.t} examples gave none: the last is taken.")
+        run.warn(
+            f"SCMDI chooses among iterates from the {self.T}th on; {run.t} examples gave none: the last "
+            "iterate is used."
+        )
         return Answer(*run.weights(), {"differences": _differences(run)})
 
 

@@ -172,7 +172,7 @@ class OnDask(Pool):
         patience = parse_timedelta(dask.config.get(PATIENCE, "10 minutes"))
         alone = f"the Dask scheduler at {self.client.scheduler.address} has no workers"
         if seconds > patience:
-            raise RuntimeError(f"{alone}, and had none for {patience:g} s ({PATIENCE} in Dask's configuration).")
+            raise RuntimeError(f"{alone}, and none joined within {patience:g} s ({PATIENCE} in Dask's configuration).")
         if seconds > SILENT and not said:
             warn(f"{alone}: waiting for one, {patience:g} s at most.")
         return seconds > SILENT
@@ -196,8 +196,8 @@ class OnDask(Pool):
                 lost = error
             except (CancelledError, ClosedClientError, CommClosedError) as error:
                 why = (str(error).splitlines() or [""])[0].rstrip(":")
-                raise RuntimeError(f"the Dask scheduler, or the client, has gone: {why}.") from error
-        raise RuntimeError(f"workers were lost again and again, perhaps for lack of memory: {lost}") from lost
+                raise RuntimeError(f"the Dask scheduler or the client was closed: {why}.") from error
+        raise RuntimeError(f"workers were lost repeatedly, perhaps for lack of memory: {lost}") from lost
 
 
 @dataclass(frozen=True)

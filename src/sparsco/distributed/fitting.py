@@ -191,7 +191,7 @@ def train(
     began, kind = time.monotonic(), _kind_of(estimator)
     threads = None if estimator is None or kind == "path" else estimator.n_jobs
     if kind == "folds" and not is_in_memory(data):
-        raise ValueError("cross-validation deals all rows out to folds: give (X, y) that are in memory.")
+        raise ValueError("cross-validation assigns all rows to folds: give (X, y) in memory.")
     given = {"passes": passes, "round_rows": round_rows, "partitions": partitions, "progress": progress or None}
     if kind == "folds" or (kind == "stable" and is_in_memory(data)):
         _refuse_idle(estimator, "whole", given | {"reader": reader, "classes": classes})
@@ -200,7 +200,7 @@ def train(
         return Fitted(estimator, [], {}, rows, time.monotonic() - began, [])
     _refuse_idle(estimator, kind, given)
     if classes is not None and estimator is not None and not estimator.classifies:
-        raise ValueError(f"classes= would not count for a {type(estimator).__name__}: it learns numbers.")
+        raise ValueError(f"classes= cannot be used with a {type(estimator).__name__}: it learns numbers.")
     parts, notes, model = partitions_of(data, reader, partitions), [], estimator
     files = files_in(parts)
     with executor(client, stop, threads) as pool:
@@ -244,7 +244,7 @@ def _refuse_idle(estimator: Any, kind: str, given: Mapping[str, Any]) -> None:
             "whole": "it learns (X, y) as its own fit does",
         }[kind]
         named = ", ".join(f"{name}=" for name in idle)
-        raise ValueError(f"{named} would not count for a {type(estimator).__name__}: {why}.")
+        raise ValueError(f"{named} cannot be used with a {type(estimator).__name__}: {why}.")
 
 
 def _shell(model: Any, kind: str) -> Any:
@@ -340,8 +340,8 @@ def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition
     parts, options = [replace(part, reader=first.reader) for part in parts], {}
     if first.by_name and first.kind == CacheStream.__name__:
         raise ValueError(
-            f"{where.name} is a cache of named features, which have other columns in every cache: give the files that "
-            "it was made of, or convert them with hash_bits."
+            f"{where.name} is a cache of named features, whose columns differ between caches: give the "
+            "source files, or convert them with hash_bits."
         )
     if first.by_name:  # columns must mean the same everywhere
         if first.columns is None:
@@ -362,14 +362,18 @@ def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition
 def _check(model: Any, passes: int | None) -> None:
     """Raise a ValueError for parameters that are not supported for data in partitions."""
     if model.strengths is not None:
-        raise ValueError("several strengths are learned by SparsePath: give that.")
+        raise ValueError("several strengths need a SparsePath: give one.")
     default = {name: each.default for name, each in inspect.signature(type(model).__init__).parameters.items()}
     counted = "the rows are read as often as passes= says"
     for name, fine, why in (
-        ("storage", model.storage != "seen", "'seen' numbers features as they appear, in each partition others: hash"),
-        ("early_stopping", not model.early_stopping, "rows are read once, not held back"),
+        (
+            "storage",
+            model.storage != "seen",
+            "'seen' numbers features by appearance, which differs between partitions: hash",
+        ),
+        ("early_stopping", not model.early_stopping, "rows are read once, and none are held out"),
         ("polish", model.polish is False, "it needs all rows on one machine"),
-        ("warm_start", not model.warm_start, "a model over partitions begins anew"),
+        ("warm_start", not model.warm_start, "a model over partitions starts from the beginning"),
         ("max_iter", model.max_iter in (default["max_iter"], passes), counted),
         ("tol", model.tol in (default["tol"], None), counted),
         ("n_iter_no_change", model.n_iter_no_change == default["n_iter_no_change"], counted),
@@ -382,7 +386,9 @@ def _begun(model: Any, decided: Training, part: Part) -> list[Run]:
     """Return runs whose constants and classes are computed from the first rows."""
     classes, y = decided.classes, part.y
     if part.weights is not None and not part.weights.any():
-        raise ValueError(f"the first {part.rows} rows have weight 0: they decide steps and classes, and must count.")
+        raise ValueError(
+            f"the first {part.rows} rows have weight 0: they decide steps and classes, and need a positive weight."
+        )
     if model.classifies:
         y = labels(y)
         if classes is None:

@@ -414,7 +414,7 @@ def _allowed(run: Run) -> Any:
     if isinstance(conversion, Last | Suffix | OptimalSL | LastSL) or conversion == Average():
         return conversion
     raise ValueError(
-        f"{type(conversion).__name__} means single iterates of one stream, which partitions do not have: choose "
+        f"{type(conversion).__name__} needs single iterates of one stream, which partitions do not have: choose "
         "conversion='optimal-sl', 'last-sl', 'suffix', 'average' or 'last'."
     )
 

@@ -156,7 +156,9 @@ def partitions_of(data: Any, reader: Mapping[str, Any] | None = None, count: int
     if count is not None and (not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1):
         raise ValueError(f"partitions={count!r}: it must be a whole number of at least 1, or None.")
     if reader.pop("cache", None):
-        raise ValueError("reader={'cache': ...}: every worker would write it; convert the files once and name those.")
+        raise ValueError(
+            "reader={'cache': ...}: every worker would write it; convert the files once and give the cache."
+        )
     if is_paths(data):
         paths = [os.path.abspath(path) for path in paths_of(data) if path != STDIN or _refuse_stdin()]
         pieces = [piece for path in paths for piece in _pieces(path, reader, len(paths), count)]
@@ -206,7 +208,7 @@ def _files_of(group: Sequence[Any]) -> list[Any]:
 
 
 def _refuse_stdin() -> bool:
-    raise ValueError("standard input can be read by nobody else: give files.")
+    raise ValueError("standard input cannot be read by other processes: give files.")
 
 
 def _groups(items: Any, count: int | None) -> list[Any]:
@@ -313,8 +315,9 @@ def _joint_blocks(X: Any, y: Any, weights: Any = None) -> list[bytes]:
         if isinstance(part, np.ndarray):
             if sizes is None:
                 raise ValueError(
-                    f"{name} is in memory, and how many rows each block of X has is not known: give {name} as a Dask "
-                    "collection of the same blocks, or X as an array after X.compute_chunk_sizes()."
+                    f"{name} is in memory, but the block sizes of X are unknown: give {name} as a Dask "
+                    "collection of the "
+                    "same blocks, or call X.compute_chunk_sizes()."
                 )
             part = from_array(part, chunks=len(part))
         own = _sizes(part)

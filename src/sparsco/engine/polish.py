@@ -170,13 +170,13 @@ def check_polishable(loss: Any, penalty: Any, conversion: Any) -> None:
     record = penalty.record
     if not loss.curved or loss.couples:
         raise ValueError(
-            f"polish needs a loss of one margin with a curvature (logistic, squared-hinge, squared, huber), which "
-            f"{type(loss).__name__} is not."
+            f"polish needs a loss of one margin with a curvature, not {type(loss).__name__}: choose logistic, "
+            "squared-hinge, squared or huber."
         )
     if record not in (ElasticNet, WeightedElasticNet):
-        raise ValueError(f"polish is for the elastic net, and {record.__name__} is another penalty: leave it False.")
+        raise ValueError(f"polish supports only the elastic net, not {record.__name__}: leave polish at False.")
     if not penalty.has_strength:
-        raise ValueError("polish measures by the L1 weight, which is 0 here: raise alpha or l1_ratio.")
+        raise ValueError("polish needs an L1 weight above 0: raise alpha or l1_ratio.")
     if conversion.is_rounding:
         raise ValueError(f"polish would undo {type(conversion).__name__}: choose one of the two.")
 

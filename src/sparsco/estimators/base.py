@@ -222,13 +222,13 @@ class LinearBase:
         """
         state = self.fit_state
         if state.phase is Phase.FINISHED:
-            raise ValueError(f"{state.ended}: this model cannot go on; fit a clone of it anew.")
+            raise ValueError(f"{state.ended}: this model cannot continue; fit a clone of it.")
         if not state.is_training:
             return False
         changed = state.changed(self)
         if changed:
             raise ValueError(
-                f"{', '.join(changed)} changed since this stream began: set it back, or fit a clone of the model anew."
+                f"{', '.join(changed)} changed since this stream began: set it back, or fit a clone of the model."
             )
         return True
 

@@ -75,7 +75,7 @@ def loss_fields(loss: Any) -> None:
     for name, function in (("value", value), ("derivative", derivative), ("curvature", curvature)):
         check_shape(loss, f"{name}(p, y) of arrays (5, 3)", function(loss, p, y), (5, 3))
     resolved = loss.resolve(y, np.ones_like(y))
-    must(kind_of(resolved) == "loss", loss, "resolve(targets, weights) gives no loss.")
+    must(kind_of(resolved) == "loss", loss, "resolve(targets, weights) does not return a loss.")
     must(resolved.smoothness > 0.0, loss, f"after resolve smoothness = {resolved.smoothness}; it must be above 0.")
     for part in loss.units(np.array([1.0, 2.0]), np.array([0.5, 1.0])):
         check_shape(loss, "each of the three that units(mean, std) gives of 2 targets", part, (2,))
@@ -134,7 +134,7 @@ def loss_curvature(loss: Any) -> None:
         at = np.full(_P.shape, y)
         bend = curvature(loss, _P, at)
         must(bend >= 0.0, loss, "its curvature is negative somewhere.")
-        must(not loss.curved or np.any(bend > 0.0), loss, "it says curved = True but its curvature is 0 everywhere.")
+        must(not loss.curved or np.any(bend > 0.0), loss, "curved = True, but its curvature is 0 everywhere.")
         k = int(np.argmax(bend))
         must(
             not loss.smoothness_is_bound or np.all(bend <= loss.smoothness * (1.0 + 1e-12)),
@@ -283,8 +283,8 @@ def penalty_idle(reg: Any) -> None:
             must(
                 np.abs(prox(reg, v, k * s) - steps) <= 1e-12,
                 reg,
-                f"{k} idle steps prox(., {s}) are not prox(., {k} x {s}): no lazy kernel can use it; give it a "
-                "prox_all instead, and choose a mini-batch optimizer.",
+                f"{k} idle steps prox(., {s}) are not prox(., {k} x {s}): lazy kernels cannot use it; "
+                "define prox_all instead, and choose a mini-batch optimizer.",
             )
 
 
@@ -298,7 +298,7 @@ def penalty_shrink_rate(reg: Any) -> None:
             np.abs(np.abs(prox(reg, v, s)) - expected) <= 1e-12,
             reg,
             f"prox({v[k]:.4g}, {s}) = {prox(reg, v, s)[k]:.6g} should have the size max(|v| - s shrink_rate(v), 0), "
-            f"which is {expected[k]:.6g}: give its class shrink_rate(penalty, v), 1 where it is not there.",
+            f"which is {expected[k]:.6g}: define shrink_rate(penalty, v), which is 1 by default.",
         )
 
 

@@ -77,7 +77,9 @@ class LinearModel(OneExample, Readable):
         placed = self.place(matrix)
         if goes_on:
             if any(part is not None for part in init):
-                raise ValueError("coef_init and intercept_init mean nothing where warm_start goes on: leave them.")
+                raise ValueError(
+                    "coef_init and intercept_init have no effect where warm_start continues: leave them out."
+                )
             self._fit = self._fit.clone(copy.deepcopy(self._fit.runs))
             self._fit.grow(placed.d)
             self._fit.go_on(phase)
@@ -210,7 +212,7 @@ class LinearModel(OneExample, Readable):
         if first:
             check_parameters(self)
         if self.early_stopping:
-            raise ValueError(f"early_stopping=True needs all rows at once, which {what} never sees.")
+            raise ValueError(f"early_stopping=True needs all rows at once, which {what} does not get.")
         self._flush()
         return first
 
@@ -331,7 +333,7 @@ class LinearModel(OneExample, Readable):
     def with_weights(self, coef: Any, intercept: Any) -> Self:
         """Return a copy with these weights, in the shapes of ``coef_`` and ``intercept_``; it learns no further."""
         if self.fit_state.has_names:
-            raise ValueError("with_weights has a number for every column, and the features of this model have names.")
+            raise ValueError("with_weights needs one number per column, but the features of this model have names.")
         twin, features = copy.deepcopy(self), Columns()
         twin.drop_training("with_weights() left the training state behind")
         features.width = self.n_features_in_

@@ -122,8 +122,8 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         """Extend the stream to the columns of X, of which there are more than before."""
         if self.feature_weights is not None:
             raise ValueError(
-                f"X has {X.shape[1]} columns and feature_weights {self.n_features_in_} numbers: a stream that grows "
-                "has no weights."
+                f"X has {X.shape[1]} columns and feature_weights {self.n_features_in_} numbers: a growing "
+                "stream cannot have feature_weights."
             )
         names, before = _get_feature_names(X), self.column_names
         if before is not None:
@@ -231,8 +231,8 @@ def checked_weights(sample_weight: Any, X: Any, may_be_zero: bool) -> np.ndarray
 def _nameless(columns: int, named: int) -> str:
     """Return the error message for columns without names that follow columns with names."""
     return (
-        f"there are {columns} columns without names, and this stream began with {named} columns that have names: new "
-        "columns need names, so pass a data frame to partial_fit."
+        f"X has {columns} columns without names, but this stream began with {named} columns that have names: pass a "
+        "data frame to partial_fit."
     )
 
 

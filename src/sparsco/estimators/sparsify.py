@@ -69,7 +69,7 @@ def sparsify_random(
     check_count("K", K)
     check_count("trials", trials)
     if trials > 1 and held_out is None:
-        raise ValueError("sparsify_random: the best of several trials needs held_out=(X, y) to judge them by.")
+        raise ValueError("sparsify_random: the best of several trials needs held_out=(X, y) to compare them.")
     model, rows = _read(w), None
     if held_out is not None:
         model, rows = _examples(w, model, *held_out, loss)
@@ -221,7 +221,7 @@ def _examples(source: Any, model: Models, X: Any, y: Any, loss: Any, weights: An
         loss = CLASSIFIER_LOSSES["logistic"]  # the softmax of two classes, with one margin
     loss.check()
     if len(y) != X.shape[0] or not len(y):
-        raise ValueError(f"X has {X.shape[0]} rows and y {len(y)}: they must be as many, and at least one.")
+        raise ValueError(f"X has {X.shape[0]} rows and y {len(y)}: give the same number of both, at least one.")
     if of == "numbers" and loss.classifies:
         raise ValueError(f"loss={type(loss).__name__} is for labels, and this model predicts numbers.")
     if classes is None and not loss.classifies:
@@ -259,7 +259,7 @@ def _usual(source: Any, model: Models, X: Any) -> Any:
         warnings.simplefilter("ignore")
         told = np.asarray(source.predict(few)).reshape(len(few), -1) if hasattr(source, "predict") else None
     if told is not None and not np.allclose(told, few @ model.W + model.b, rtol=1e-5):
-        raise ValueError(f"a {type(source).__name__} predicts something else than <w, x> + b: pass loss=, its own.")
+        raise ValueError(f"a {type(source).__name__} does not predict <w, x> + b: pass its own loss as loss=.")
     return Squared()
 
 

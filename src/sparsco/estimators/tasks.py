@@ -157,7 +157,8 @@ class LinearClassifier(Margins, LinearModel):
     def _refuse_balanced(self, method: str) -> None:
         if isinstance(self.class_weight, str):
             raise ValueError(
-                f"class_weight={self.class_weight!r} needs all labels at once, which {method} never sees: pass a dict."
+                f"class_weight={self.class_weight!r} needs all labels at once, which {method} does not "
+                "get: pass a dict."
             )
 
     def _target(self, y: Any) -> float:
@@ -396,8 +397,8 @@ class LinearRegressor(LinearModel):
 
 def _unknown(label: Any, classes: np.ndarray) -> str:
     return (
-        f"y has the label {label!r}, which is not among the classes {classes.tolist()}: a stream whose first "
-        "partial_fit has no classes= may find new ones at any time."
+        f"y has the label {label!r}, which is not among the classes {classes.tolist()}: leave classes= out "
+        "of the first partial_fit to accept new classes."
     )
 
 

@@ -14,7 +14,7 @@ _viewing = ContextVar("viewing", default=False)
 def refuse_in_view(model: Any) -> None:
     """Raise a RuntimeError if a view would make a model learn or convert."""
     if _viewing.get():
-        raise RuntimeError(f"this {type(model).__name__} is not converted yet, and a view starts nothing.")
+        raise RuntimeError(f"this {type(model).__name__} is not converted yet: call convert() first.")
 
 
 class Viewed:

@@ -106,7 +106,7 @@ class TrackedFOBOS(NamedTuple):
         FOBOS(self.l2_in).check(problem)
         if not problem.penalty.is_absolute:
             name = type(problem.penalty).__name__
-            raise ValueError(f"iterates under {name} cannot be followed: choose the L1 norm, an L2 term or both.")
+            raise ValueError(f"iterates under {name} cannot be tracked: choose the L1 norm, an L2 term or both.")
 
     def start(self, problem: Problem) -> tuple[State, Block]:
         return self.layout.new_state(problem), HeapBlock()

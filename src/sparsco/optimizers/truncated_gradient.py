@@ -87,7 +87,9 @@ class TruncatedGradient(NamedTuple):
         if not isinstance(self.K, numbers.Integral) or self.K < 1:
             raise ValueError(f"TruncatedGradient(K={self.K!r}): K is a whole number of examples, at least 1.")
         if not self.theta > 0.0:
-            raise ValueError(f"TruncatedGradient(theta={self.theta!r}): theta must be above 0, or inf to spare none.")
+            raise ValueError(
+                f"TruncatedGradient(theta={self.theta!r}): theta must be above 0, or inf to shrink all weights."
+            )
         if self.theta < math.inf and problem.penalty.rho > 0.0:
             raise ValueError(
                 f"TruncatedGradient(theta={self.theta!r}) needs a problem without L2 term: choose theta=inf or "

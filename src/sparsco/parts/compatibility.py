@@ -27,7 +27,7 @@ def models_reason(optimizer: Any, m: int) -> str | None:
     if not optimizer.works_on_whole_arrays and m > WIDTHS[-1].m:
         return (
             f"{type(optimizer).__name__} learns at most {WIDTHS[-1].m} models that are tied together, not {m}: choose "
-            "optimizer='batch-fobos', or for classes loss='logistic', which learns each against the rest."
+            "optimizer='batch-fobos', or loss='logistic' for one model per class."
         )
     return None
 
@@ -49,8 +49,8 @@ def conversion_reason(optimizer: Any, conversion: Any) -> str | None:
         )
     if base.chooses_single_iterate and not optimizer.can_track_iterates:
         return (
-            f"{name} does not tell its steps' Bregman differences: single iterates can be chosen with "
-            "optimizer='fobos', 'sgd' without L1 term, or mirror descent."
+            f"{name} does not provide the Bregman differences of its steps: choose optimizer='fobos', "
+            "'sgd' without an L1 term, or mirror descent."
         )
     if base.needs_gradient_sums and not optimizer.sums_gradients:
         return f"{name} has no exact gradient sums with {type(base).__name__}."
@@ -63,7 +63,8 @@ def metric_reason(loss: Any, conversion: Any) -> str | None:
     if base.metric in (None, "auto") or base.L is not None or loss.curved:
         return None
     return (
-        f"metric={base.metric!r} needs a loss with curvature, which {type(loss).__name__} has not: leave the metric at "
+        f"metric={base.metric!r} needs a loss with curvature, which {type(loss).__name__} does not have: "
+        "leave the metric at "
         "'auto' or give L."
     )
 

@@ -129,11 +129,13 @@ class Penalty(Contract, kind="penalty"):
         "separable",
         "How r ties weights together: separable, grouped (features or outputs) or global (all weights).",
     )
-    form = default("text", "", "What optimizers know it by: absolute, separable, grouped, l1-ball or whole. Derived.")
+    form = default(
+        "text", "", "The form that optimizers check: absolute, separable, grouped, l1-ball or whole. Derived."
+    )
     cost = default("text", "", "What a prox takes, for messages. Derived.")
     pen = default("array or None", None, "The relative weight of each feature. None: all weigh 1.")
     open_fields = default("names", (), "Fields that may be None until resolve fills them in.")
-    strength_is_open = default("bool", False, "Whether it is a penalty to be, whose at(lam_max) gives the penalty.")
+    strength_is_open = default("bool", False, "Whether it is a placeholder, whose at(lam_max) returns the penalty.")
     suggested_batch = default("count or None", None, "Examples in a mini-batch. None: the optimizer's own number.")
     dual_norm = default(
         "function or None",
@@ -216,8 +218,8 @@ class Penalty(Contract, kind="penalty"):
         cls.has_prox = cls.prox is not Penalty.prox
         if not cls.has_prox and cls.prox_all is Penalty.prox_all:
             raise TypeError(
-                f"{cls.__name__} is marked as a penalty and has neither prox(self, v, s), of one feature's weights, "
-                "nor prox_all(self, W, s), of whole arrays."
+                f"{cls.__name__} is marked as a penalty: define prox(self, v, s) for one feature's weights or "
+                "prox_all(self, W, s) for whole arrays."
             )
         cls.is_absolute = cls.has_prox and cls.shrink_rate is Penalty.shrink_rate
         if cls.has_prox:
@@ -321,7 +323,7 @@ class Optimizer(Contract, kind="optimizer"):
         "bool", False, "Whether resolve returns another optimizer that learns; then no kernel is needed here."
     )
     columns = default("number", 1, "Columns of the block's table of prefix sums.")
-    supported_penalties = default("names", ("absolute",), "The forms of penalties that its kernels know.")
+    supported_penalties = default("names", ("absolute",), "The forms of penalties that its kernels support.")
     works_on_whole_arrays = default(
         "bool", False, "Whether it works on whole arrays by prox_all: any penalty, any number of models."
     )
@@ -435,7 +437,7 @@ class Conversion(Contract, kind="conversion"):
     needs_gradient_sums = default("bool", False, "Whether it sums gradients.")
     needs_sample = default("bool", False, "Whether it needs a sample of the rows.")
     sample_nonzeros = default("number", SAMPLE_NONZEROS, "How large that sample may be.")
-    keeps_before_last = default("bool", False, "Whether it asks for the iterate before the last example.")
+    keeps_before_last = default("bool", False, "Whether it needs the iterate before the last example.")
     metric = default("text or None", None, "The metric of the map to a sparse vector. None: there is no such map.")
     L = default("number or None", None, "The scalar metric. None: it comes from the data.")
     last_factor = default("number", 1.0, "The factor of the metric.")

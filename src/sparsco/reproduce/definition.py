@@ -178,7 +178,7 @@ def load(
         columns += tuple(name for study in studies for name in study.settings if ":" in name)
     for row in rows:
         if row not in methods:
-            raise DefinitionError(f"{key}: the row {row!r} is none of the methods that are run.")
+            raise DefinitionError(f"{key}: the row {row!r} is not one of the methods that are run.")
     studies = tuple(_restricted(study, rows, columns) for study in studies)
     return Experiment(
         key,
@@ -310,7 +310,7 @@ def _check_method(where: str, method: dict[str, Any], others: dict[str, Any]) ->
         _only(where, method, {"round", "to", "level"} if "round" in method else {"sparsify", "how", "K", "draws"})
         for name in INGREDIENTS:
             if name in method and "preset" not in others.get(method[name], {}):
-                raise DefinitionError(f"{where}: {method[name]!r} is no other method with a preset.")
+                raise DefinitionError(f"{where}: {method[name]!r} is not another method with a preset.")
         return
     preset = method.get("preset")
     if preset in SELECTORS or preset == "annealed":
@@ -321,4 +321,4 @@ def _check_method(where: str, method: dict[str, Any], others: dict[str, Any]) ->
         of_problem = {"T", "largest_row", "rho", "l2_in", "mu"}
         _only(where, method, {"preset", "draws", *inspect.signature(PRESETS[preset]).parameters} - of_problem)
     else:
-        raise DefinitionError(f"{where}: preset {preset!r} is none of {', '.join([*SPECIAL, *PRESETS])}.")
+        raise DefinitionError(f"{where}: preset {preset!r} is not one of {', '.join([*SPECIAL, *PRESETS])}.")

@@ -155,7 +155,9 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         self.fold_losses_ = figures[:, 0]
         judged_folds = figures[~np.isnan(figures[:, 0]).all(1)]  # some may have rows of weight 0 only
         if len(judged_folds) < 2:
-            raise ValueError("fewer than two folds have rows with a weight: give other folds, or fewer rows weight 0.")
+            raise ValueError(
+                "fewer than two folds have rows with a weight: give other folds, or a positive weight to more rows."
+            )
         spread = judged_folds[:, 0].std(0, ddof=1) / np.sqrt(len(judged_folds))
         summary = judged_folds[:, 0].mean(0), spread, judged_folds[:, 2].mean(0)
         stability = _stability([selected for selected, _ in folds], strength_of_lanes(whole), whole.n_features_in_)
@@ -298,7 +300,7 @@ def _numbered(splitter: Any, codes: np.ndarray) -> np.ndarray:
         fold[test] = k
         times[test] += 1
     if not np.all(times == 1):
-        raise ValueError(f"cv={splitter!r} does not have every row in one test fold: give a splitter that does.")
+        raise ValueError(f"cv={splitter!r} does not put every row into one test fold: give a splitter that does.")
     return fold
 
 

@@ -62,7 +62,7 @@ def learner_of(estimator: LinearModel, strengths: Any, dtype: Any, random_state:
     """Return a new estimator with the same parameters, to learn these strengths in float64 or float32."""
     learner, in_float32 = type(estimator)(**estimator.settings()), is_single(dtype)
     if learner.budget is not None or learner.target_excess_risk is not None:
-        raise ValueError("budget and target_excess_risk say how many features remain, and so does a path: leave them.")
+        raise ValueError("a path sets the number of features itself: leave budget and target_excess_risk at None.")
     if random_state is not None:
         learner.random_state = random_state
     if not isinstance(learner.random_state, numbers.Integral):
@@ -70,7 +70,7 @@ def learner_of(estimator: LinearModel, strengths: Any, dtype: Any, random_state:
     learner.early_stopping = learner.warm_start = False
     learner.learn_strengths(strengths, in_float32)
     if tolerance(learner) and isinstance(strengths, np.ndarray) and not strengths.all():
-        raise ValueError("polish measures by the L1 weight, which is 0 for one of alphas: leave it out.")
+        raise ValueError("polish needs an L1 weight above 0, and one of alphas is 0: leave it out.")
     return learner
 
 

@@ -105,7 +105,7 @@ class LinearPath:
         check_rule(self.choose)
         check_count("passes", self.passes)
         if self.passes > 1 and self.validation not in ("auto", "progressive"):
-            raise ValueError("passes > 1 would learn the rows held out: use validation='progressive', no share.")
+            raise ValueError("passes > 1 would learn the rows held out: use validation='progressive'.")
         estimator = LinearClassifier() if self.estimator is None else self.estimator
         if not isinstance(estimator, LinearModel):
             raise ValueError(f"estimator={estimator!r}: it must be a SparseClassifier or SparseRegressor.")
@@ -120,7 +120,9 @@ class LinearPath:
         given = self.validation
         if self.polish:
             if given == "progressive":
-                raise ValueError("validation='progressive' judges iterates, which polish replaces: hold a share out.")
+                raise ValueError(
+                    "validation='progressive' scores iterates, which polish replaces: hold a share of the rows out."
+                )
             if self.passes > 1:
                 raise ValueError(USELESS_PASSES)
             given = _SHARE if given == "auto" else given

@@ -97,7 +97,7 @@ class Path:
         near = np.flatnonzero(np.isclose(self.alphas, float(alpha), rtol=1e-6, atol=0.0))
         if not near.size:
             nearest = float(self.alphas[np.abs(self.alphas - alpha).argmin()])
-            raise ValueError(f"alpha={float(alpha)!r} is none of the path's strengths; the nearest is {nearest!r}.")
+            raise ValueError(f"alpha={float(alpha)!r} is not one of the path's strengths; the nearest is {nearest!r}.")
         return as_estimator(self._at(int(near[0])))
 
     def _at(self, k: int) -> LinearModel:
@@ -124,8 +124,8 @@ class Path:
         if not self.is_judged:
             if isinstance(rule, str):
                 raise ValueError(
-                    f"choose={rule!r} needs rows that were not learned, and none were judged: give more rows, or "
-                    "choose a number of features; of a SparsePath hold rows out (validation=0.2)."
+                    f"choose={rule!r} needs validation rows, and there are none: give more rows, hold rows "
+                    "out (SparsePath: validation=0.2), or choose a number of features."
                 )
             return float(self.alphas[allowed].min())
         losses = np.where(allowed & np.isfinite(self.losses), self.losses, np.inf)

@@ -154,14 +154,14 @@ class CsvStream(TextStream, Tabular):
         if found:
             name = columns[int(found[1])]
             return (
-                f"column {name!r} has {shown(found[2].encode())}, which is no number: repair it, name it among "
+                f"column {name!r} has {shown(found[2].encode())}, which is not a number: repair it, name it among "
                 f"missing_values (--missing-values), or give schema={{{name!r}: 'categorical'}} (--schema "
                 f"{name}=categorical)"
             )
         found = re.search(r"Expected (\d+) columns, got (\d+)", sentence)
         if found:
             cells = f"the row has {found[2]} cells, the others have {found[1]}"
-            return f"{cells}: repair it, or see if delimiter (--delimiter) is right"
+            return f"{cells}: repair it, or check delimiter (--delimiter)"
         return f"it cannot be read as CSV ({shown(sentence.encode())})"
 
     def _line(self, text: bytes, row: int) -> int:

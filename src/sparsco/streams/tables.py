@@ -168,6 +168,6 @@ def _as_arrow(table: Any) -> Any:
         with contextlib.suppress(TypeError, arrow.ArrowInvalid):
             return arrow.table(table)
     raise ValueError(
-        f"source is a {type(table).__name__}, and a table is wanted: give a DataFrame, the target in a column (of a "
-        "Series what to_frame() gives, of a LazyFrame what collect() gives)."
+        f"source is a {type(table).__name__}, not a table: give a DataFrame with the target in a column "
+        "(Series: to_frame(), LazyFrame: collect())."
     )

@@ -88,11 +88,11 @@ def read(path: str | Path, kind: str) -> Any:
         size = os.fstat(file.fileno()).st_size
         head = file.read(_HEAD.size)
         if len(head) < _HEAD.size or head[:8] != _MAGIC:
-            raise ArchiveError(f"{path} is not a file of sparsco's: it does not begin like one.")
+            raise ArchiveError(f"{path} is not a sparsco file: its header is missing.")
         _, version, length = _HEAD.unpack(head)
         if version != FORMAT:
             raise ArchiveError(f"{path} has format {version}, and this version of sparsco reads format {FORMAT}.")
-        damaged = ArchiveError(f"{path} is damaged: its length or checksum is not what it should be; use another copy.")
+        damaged = ArchiveError(f"{path} is damaged: its length or checksum is wrong; use another copy.")
         if _HEAD.size + length + _DIGEST > size:
             raise damaged
         header_bytes = file.read(length)
@@ -109,7 +109,7 @@ def read(path: str | Path, kind: str) -> Any:
         if at + _DIGEST != size or _digest(file, at) != _tail(file, at):
             raise damaged
         if header.get("kind") != kind:
-            raise ArchiveError(f"{path} is a {header.get('kind')} of sparsco's, not a {kind}.")
+            raise ArchiveError(f"{path} is a {header.get('kind')} of sparsco, not a {kind}.")
         loaded = [_array(file, place, *array) for place, array in zip(places, arrays, strict=True)]
     try:
         return _Decoder(loaded).decode(header["content"])

@@ -86,7 +86,7 @@ def describe(part: Any) -> Description:
     if not isinstance(record, Part):
         if is_record(part):
             raise TypeError(how_to_mark(part, *CONTRACTS))
-        raise TypeError(f"{part!r} is no part: give a record, its class, or a name such as 'nftrl'.")
+        raise TypeError(f"{part!r} is not a part: give a record, its class, or a name such as 'nftrl'.")
     return Description("\n".join(_part_lines(part, record)))
 
 
@@ -284,7 +284,7 @@ def _lines() -> Iterator[str]:
     yield "# Parts"
     yield ""
     yield "These tables are printed by `python -m sparsco.training.descriptions`. `sparsco.describe('nftrl')` shows a"
-    yield "part in words, and [your own parts](your-own-parts.md) tells how to write one."
+    yield "part in words, and [your own parts](your-own-parts.md) shows how to write one."
     yield ""
     yield "## What works with what"
     yield ""

@@ -150,7 +150,8 @@ def name_of(kind: type) -> str:
     name = _names().get(f"{module}:{kind.__qualname__}") if package == _PACKAGE else None
     if name is None:
         raise ValueError(
-            f"{kind.__module__}.{kind.__qualname__} is not a part of sparsco: what has it can be pickled, not saved."
+            f"{kind.__module__}.{kind.__qualname__} is not a part of sparsco: an object that holds it can "
+            "be pickled, but not saved."
         )
     return name
 

@@ -35,7 +35,9 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
     if isinstance(source, str | os.PathLike) and is_cache(os.fspath(source)):
         stream: Stream = open_stream(source)
         if stream.identity()["options"].get("hash_bits") != reader.get("hash_bits") or (names and not stream.names):
-            raise ValueError(f"{source} holds features of another kind than the model's: convert it with its options.")
+            raise ValueError(
+                f"{source} holds features of another kind than the model: convert it with the options of the model."
+            )
         if names is None and by_name(stream):
             raise ValueError(f"{source} has names of features, and those of the model are numbered columns.")
         return model, stream if names is None else _Renamed(stream, names)
@@ -136,7 +138,7 @@ def predictions(model: Any, stream: Stream, kind: str = "label") -> Iterator[tup
 
 def _check_kind(model: Any, kind: str) -> None:
     if kind not in KINDS:
-        raise ValueError(f"{kind!r} is no kind of prediction: choose {', '.join(KINDS)}.")
+        raise ValueError(f"{kind!r} is not a kind of prediction: choose {', '.join(KINDS)}.")
     if kind == "probability" and model.loss_record().probabilities is None:
         raise ValueError("this model has no probabilities: it needs a classifier with logistic or multinomial loss.")
 
@@ -216,8 +218,8 @@ class _Classified:
         if (codes < 0).any():
             at = int((codes < 0).argmax())
             raise ValueError(
-                f"row {first + at + 1} has the label {y[at : at + 1].tolist()[0]!r}, which is none of the model's "
-                f"classes {classes.tolist()}: write labels as they were in training, or leave out such rows."
+                f"row {first + at + 1} has the label {y[at : at + 1].tolist()[0]!r}, which is not a class "
+                f"of the model, {classes.tolist()}: write labels as in training, or leave such rows out."
             )
         wrong, self.rows = model.labels_of(p) != y, self.rows + len(y)
         self.sums += [(weights * x).sum() for x in (np.ones(len(y)), wrong, model.row_losses(p, y))]

@@ -180,16 +180,16 @@ class Training:
         if self.checkpoints is None:
             raise ValueError("resume=True needs checkpoints= to resume from.")
         if not self.stream.repeatable:
-            raise ValueError("standard input and iterators cannot be resumed: nobody could tell whether they changed.")
+            raise ValueError("standard input and iterators cannot be resumed: a change in them cannot be detected.")
         path = self.checkpoints.path
         if not self.checkpoints.exist():
-            warn(f"there is no checkpoint {path} to resume from: training begins anew.")
+            warn(f"there is no checkpoint {path} to resume from: training starts from the beginning.")
             return
         content = self.checkpoints.read()
         if content["asked"] != self.asked:
             raise ResumeError(f"{path} belongs to a run with other settings: repeat those, or do not resume.")
         if content["identity"] != self._identity():
-            raise ResumeError(f"the data changed since {path} was written: train anew, without resuming.")
+            raise ResumeError(f"the data changed since {path} was written: train again, without resuming.")
         for sentence in model_files.differences(content["environment"]):
             warn(f"{path} was written with {sentence}: the model may differ in the last bits.")
         self.stream.recall(content["names"])
@@ -273,11 +273,11 @@ class Training:
         else:
             advice = (
                 f"the rows take more than {HELD_BYTES >> 20} MB and are learned in their order; shuffle the lines "
-                "(shuf), or train on what `sparsco convert` makes of the source, which is read in a random order"
+                "(shuf), or train on the output of `sparsco convert`"
             )
         self.warnings.append(
-            f"{found}: the first rows, which decide the settings, are not like the others, and figures of rows judged "
-            f"before they were learned mean little; {advice}."
+            f"{found}: the first rows, which decide the settings, differ from the others, and progressive "
+            f"validation is unreliable; {advice}."
         )
         warn(self.warnings[-1])
 
@@ -401,8 +401,8 @@ class Training:
                 at = int(unknown.argmax())
                 label = labels(y[at : at + 1]).tolist()[0]
                 raise ValueError(
-                    f"row {numbers[at] + 1} has the label {label!r}, which is none of the classes {self.classes}: "
-                    "name all classes (--classes), or 'any' (--classes any) to let them appear."
+                    f"row {numbers[at] + 1} has the label {label!r}, which is not one of the classes {self.classes}: "
+                    "name all classes (--classes), or accept new ones (--classes any)."
                 )
 
     def _judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:

@@ -69,7 +69,7 @@ def check_place(path: Path) -> None:
     if stat.S_ISDIR(mode):
         raise ValueError(f"{path} is a folder: name a file in it.")
     if not stat.S_ISREG(mode):
-        raise ValueError(f"{path} is there and is no regular file: name another.")
+        raise ValueError(f"{path} exists and is not a regular file: name another file.")
 
 
 def write_text(path: str | Path, text: str) -> Path:

@@ -17,7 +17,9 @@ def expanded(path: str | Path, setting: str) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError:
-        raise OSError(f"{path} cannot be found, as there is no such home folder: set {setting} to another.") from None
+        raise OSError(
+            f"{path} cannot be found, because the home folder does not exist: set {setting} to another folder."
+        ) from None
 
 
 def cores() -> int:

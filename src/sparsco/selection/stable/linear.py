@@ -203,7 +203,9 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         self._fit.preparation.add(matrix)
         examples = Examples(self._fit.preparation.applied(matrix), np.ascontiguousarray(self._targets(y)), weights)
         if len(examples.targets) != len(self._fit.running):
-            raise ValueError("y has a new class, which method='paper' cannot learn later: name classes= at first.")
+            raise ValueError(
+                "y has a new class, which method='paper' cannot add later: give classes= in the first call."
+            )
         with pool_of(self) as threads:
             for model, run in enumerate(self._fit.running):
                 run.learn(examples, model, 1, threads)
@@ -248,7 +250,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         if not (np.all(np.isfinite(answer.model.coef)) and np.all(np.isfinite(answer.model.intercept))):
             raise DivergenceError("training diverged: scale the targets, or choose a loss that is less steep.")
         if not answer.model.coef.any():
-            warn("no feature was selected: every feature was purged, or none has anything to say.")
+            warn("no feature was selected: every feature was purged, or none is informative.")
         return answer
 
     def _staged(self, kept: Kept, threads: Pool) -> Answer:

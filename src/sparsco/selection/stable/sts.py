@@ -246,12 +246,9 @@ def choose_size(examples: Examples, columns: np.ndarray, plan: Plan, threads: Po
     """
     n = examples.n
     if n < 2:
-        raise ValueError("n_features='auto' needs two rows at least and there is one sample only: give a number.")
+        raise ValueError("n_features='auto' needs at least two rows, and there is only one sample: give a number.")
     if n < FEW_ROWS:
-        warn(
-            f"n_features='auto' chooses by cross-validation, which {n} rows are few for (fewer than {FEW_ROWS}): give "
-            "a number."
-        )
+        warn(f"n_features='auto' uses cross-validation, and {n} rows are few (fewer than {FEW_ROWS}): give a number.")
     sizes = sizes_of_stages(len(columns), plan.method.keep, 1)
     fewer = plan.method._replace(paths=min(8, int(plan.method.paths)))
     folds = min(5, n)
