@@ -246,7 +246,7 @@ BAD_PARAMETERS = [
     ({"step_size": Constant(None)}, ["Constant(eta=None)", "finite number"]),
     ({"step_size": InverseSqrt(1j)}, ["InverseSqrt(c=1j)", "finite number"]),
     ({"optimizer": NFTRL(delta=None)}, ["NFTRL(delta=None)", "finite number"]),
-    ({"optimizer": NFTRL(births="yes")}, ["NFTRL(births='yes')", "True or False"]),
+    ({"optimizer": NFTRL(per_feature_clock="yes")}, ["NFTRL(per_feature_clock='yes')", "True or False"]),
     ({"optimizer": BatchFOBOS(np.inf)}, ["BatchFOBOS(batch=inf)", "whole number"]),
     ({"optimizer": BatchFOBOS(2.5)}, ["BatchFOBOS(batch=2.5)", "whole number"]),
     ({"penalty": "l1", "l1_ratio": 0.5}, ["penalty='l1' with l1_ratio=0.5", "penalty='elasticnet'"]),

@@ -151,7 +151,7 @@ class Greedy(conversions.Last):
         (Bent(), "not the slope of its derivative"),
         (HalfSoft(0.3, 0.2), "does not minimise"),
         (Hard(0.3, 0.2), "prox"),
-        (Slow(0.3, 0.2), "falls"),
+        (Slow(0.3, 0.2), "shrink_rate"),
         (Restarting(0.1), "do not add up"),
         (Negative(0.1), "positive"),
         (Greedy(), "changes what is learned"),

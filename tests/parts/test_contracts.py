@@ -83,7 +83,7 @@ def test_a_line_about_no_field_is_refused():
 class Priced(penalties.ElasticNet):
     """What follows from the body follows from a subclass's, too."""
 
-    def falls(penalty, v):
+    def shrink_rate(penalty, v):
         return 2.0
 
 

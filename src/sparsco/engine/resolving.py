@@ -128,7 +128,7 @@ def _optimizer(problem: Problem, optimizer: Any, pilot: Pilot, step: Any, conver
     optimizer = optimizer.resolve(problem, pilot, step)
     refuse(conversion_reason(optimizer, conversion))
     if conversion.chooses_single_iterate:
-        optimizer = optimizer.following(problem)
+        optimizer = optimizer.tracking_form(problem)
         optimizer.check(problem)
     refuse(tied_models_reason(optimizer, problem.m))
     return optimizer

@@ -40,10 +40,10 @@ from .checks_of_values import (
     loss_gradient,
     must,
     n_features,
-    penalty_falls,
     penalty_fields,
     penalty_idle,
     penalty_prox,
+    penalty_shrink_rate,
     whole_prox,
 )
 
@@ -238,7 +238,7 @@ def _conversion_fields(conversion: Any) -> None:
     check_contract(conversion)
     conversion.check()
     must(conversion.base is conversion, conversion, "base is another one: mark a rounding with @part(Rounding).")
-    sums = conversion.watch(Logistic()).tracks()
+    sums = conversion.watch(Logistic()).n_sums()
     must(sums in range(4), conversion, f"watch(loss) tracks {sums} sums; it must be 0 to 3.")
     must(
         conversion.needs_gradient_sums == (sums > 1 and not conversion.chooses_single_iterate),
@@ -365,7 +365,7 @@ _CHECKS: dict[str, dict[str, Callable[[Any], None]]] = {
         "fields": penalty_fields,
         "prox": penalty_prox,
         "idle steps": penalty_idle,
-        "falls": penalty_falls,
+        "shrink rate": penalty_shrink_rate,
         "learned as written": lambda reg: _lazy_is_dense(reg, Logistic(), reg),
         "compiled kernels": lambda reg: _compiled_is_plain(reg, Logistic(), reg),
     },

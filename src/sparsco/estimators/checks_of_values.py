@@ -12,7 +12,7 @@ from ..jit.lanes import lanes_for, load, store
 from ..losses import curvature, derivative, value
 from ..parts.contracts import FORMS
 from ..parts.part import CONTRACTS, TYPES, kind_of
-from ..penalties import falls, feature_weight, prox, prox_all, strength
+from ..penalties import feature_weight, prox, prox_all, shrink_rate, strength
 
 KINDS = ("separable", "grouped", "global")
 """The weights that a penalty couples: single weights, groups of weights, or all weights."""
@@ -288,17 +288,17 @@ def penalty_idle(reg: Any) -> None:
             )
 
 
-def penalty_falls(reg: Any) -> None:
-    """Check that |prox(v, s)| is max(|v| - s falls(v), 0)."""
+def penalty_shrink_rate(reg: Any) -> None:
+    """Check that |prox(v, s)| is max(|v| - s shrink_rate(v), 0)."""
     v = np.linspace(-4.0, 4.0, 81)
     for s in (0.01, 0.3):
-        expected = np.maximum(np.abs(v) - s * falls(reg, v), 0.0)
+        expected = np.maximum(np.abs(v) - s * shrink_rate(reg, v), 0.0)
         k = int(np.argmax(np.abs(np.abs(prox(reg, v, s)) - expected)))
         must(
             np.abs(np.abs(prox(reg, v, s)) - expected) <= 1e-12,
             reg,
-            f"prox({v[k]:.4g}, {s}) = {prox(reg, v, s)[k]:.6g} should have the size max(|v| - s falls(v), 0), which is "
-            f"{expected[k]:.6g}: define falls(penalty, v), which is 1 by default.",
+            f"prox({v[k]:.4g}, {s}) = {prox(reg, v, s)[k]:.6g} should have the size max(|v| - s shrink_rate(v), 0), "
+            f"which is {expected[k]:.6g}: define shrink_rate(penalty, v), which is 1 by default.",
         )
 
 

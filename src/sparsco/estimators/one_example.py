@@ -40,7 +40,7 @@ class OneExample(LinearBase):
         declared all classes.
 
         In a stream that begins here ``conversion="auto"`` means the iterate itself, and ``optimizer="auto"`` means
-        ``NFTRL(births=True)``: the objective of a feature starts at its first appearance.
+        ``NFTRL(per_feature_clock=True)``: the objective of a feature starts at its first appearance.
         """
         state = self._fit
         if state.noted is None:

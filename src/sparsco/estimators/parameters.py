@@ -272,14 +272,14 @@ def parts(
         elif penalty.kind == "grouped" and optimizer == "nftrl":  # one rate for all outputs of a feature
             optimizer = "rda"
         elif one_by_one and step is None and penalty.kind == "separable":  # new features may come at any time
-            optimizer = OPTIMIZERS["nftrl"](births=True)
+            optimizer = OPTIMIZERS["nftrl"](per_feature_clock=True)
     optimizer = named("optimizer", optimizer, _optimizers())
     if _is_auto(conversion) and optimizer.max_models == 1:
         # mirror descent has no gradient sums, but single iterates; Epoch-SGD takes the means of the paper
         conversion = conversions.LastEpoch(complete=False) if optimizer.works_in_epochs else "ocmdi"
     if _is_auto(conversion):
-        # with births=True the objective of a feature starts at its first appearance: no average over all rows fits that
-        average = (loss.curved or curved) and not optimizer.births
+        # the objective of a feature may start at its first appearance: no average over all rows fits that
+        average = (loss.curved or curved) and not optimizer.per_feature_clock
         average = average and not tolerance(model)  # polishing needs a start, not a sparse answer
         conversion = "average-sl" if average else "last"
     if step is not None and not optimizer.uses_steps:

@@ -47,7 +47,7 @@ def conversion_reason(optimizer: Any, conversion: Any) -> str | None:
             f"{type(base).__name__} needs an optimizer that works in epochs, such as 'epoch-gd', and {name} has none: "
             "choose conversion='suffix' for the mean of late iterates."
         )
-    if base.chooses_single_iterate and not optimizer.follows_iterates:
+    if base.chooses_single_iterate and not optimizer.can_track_iterates:
         return (
             f"{name} does not provide the Bregman differences of its steps: choose optimizer='fobos', "
             "'sgd' without an L1 term, or mirror descent."
@@ -99,7 +99,7 @@ def strengths_reason(loss: Any, penalty: Any, optimizer: Any, conversion: Any, s
 
 def single_reason(loss: Any, optimizer: Any, conversion: Any) -> str | None:
     """Return why lanes cannot be float32, or None."""
-    if optimizer.supports_float32 and not conversion.base.watch(loss).tracks():
+    if optimizer.supports_float32 and not conversion.base.watch(loss).n_sums():
         return None
     return (
         "dtype='float32' is for the last iterates (conversion='last') of fobos, nftrl and ftrl, not for "
@@ -109,9 +109,9 @@ def single_reason(loss: Any, optimizer: Any, conversion: Any) -> str | None:
 
 def partitions_reason(optimizer: Any) -> str | None:
     """Return why the states of several partitions cannot be averaged, or None."""
-    if optimizer.can_be_averaged and not optimizer.births:
+    if optimizer.can_be_averaged and not optimizer.per_feature_clock:
         return None
-    name = type(optimizer).__name__ + ("(births=True)" if optimizer.births else "")
+    name = type(optimizer).__name__ + ("(per_feature_clock=True)" if optimizer.per_feature_clock else "")
     return (
         f"{name} has a state that cannot be averaged over partitions: choose optimizer='nftrl', 'ftrl', 'fobos', "
         "'rda', 'adagrad-fobos' or 'adagrad-rda'."

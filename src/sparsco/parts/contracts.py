@@ -159,14 +159,14 @@ class Penalty(Contract, kind="penalty"):
         """
         raise NotImplementedError
 
-    def falls(penalty: Any, v: Any) -> Any:
-        """Return the rate at which the prox shrinks v: |prox(v, s)| = max(|v| - s falls(v), 0).
+    def shrink_rate(penalty: Any, v: Any) -> Any:
+        """Return the rate at which the prox shrinks v: |prox(v, s)| = max(|v| - s shrink_rate(v), 0).
 
         By default 1, as for the absolute value.
         """
         return 1.0
 
-    def stepped(penalty: Any, v: Any, s: Any, g: Any) -> Any:
+    def prox_step(penalty: Any, v: Any, s: Any, g: Any) -> Any:
         """Return prox(v, s) - g, in float32 preferably with one rounding of v. By default with two roundings."""
         return prox(penalty, v, s) - g
 
@@ -221,7 +221,7 @@ class Penalty(Contract, kind="penalty"):
                 f"{cls.__name__} is marked as a penalty: define prox(self, v, s) for one feature's weights or "
                 "prox_all(self, W, s) for whole arrays."
             )
-        cls.is_absolute = cls.has_prox and cls.falls is Penalty.falls
+        cls.is_absolute = cls.has_prox and cls.shrink_rate is Penalty.shrink_rate
         if cls.has_prox:
             cls.form = "absolute" if cls.is_absolute else cls.kind
         elif cls.form not in FORMS[3:]:
@@ -231,7 +231,11 @@ class Penalty(Contract, kind="penalty"):
 
 
 prox, strength = dispatched(Penalty.prox), dispatched(Penalty.strength)
-falls, stepped, feature_weight = optional(Penalty.falls), optional(Penalty.stepped), optional(Penalty.feature_weight)
+shrink_rate, prox_step, feature_weight = (
+    optional(Penalty.shrink_rate),
+    optional(Penalty.prox_step),
+    optional(Penalty.feature_weight),
+)
 
 
 class Mirror(Contract, kind="mirror map"):
@@ -332,12 +336,12 @@ class Optimizer(Contract, kind="optimizer"):
     needs_curvature = default("bool", False, "Whether resolve needs the largest curvature on the first rows.")
     l2_term = default("text", "optional", 'Whether rho > 0 is "optional", "required" or "excluded".')
     sums_gradients = default("bool", True, "Whether its kernel sums gradients, which average-sl and last-sl need.")
-    follows_iterates = default("bool", False, "Whether one of its forms compares iterates, for scmdi and ocmdi.")
+    can_track_iterates = default("bool", False, "Whether one of its forms compares iterates, for scmdi and ocmdi.")
     works_in_epochs = default("bool", False, "Whether it has epochs, which next_epoch(t) ends.")
     starts_anywhere = default("bool", False, "Whether place can begin at given weights (coef_init).")
     can_be_averaged = default("bool", False, "Whether a mean over settled states of several partitions is a state.")
     is_dense = default("bool", False, "Whether every example costs O(features).")
-    births = default("bool", False, "Whether lam and rho count for a feature from its first appearance on.")
+    per_feature_clock = default("bool", False, "Whether lam and rho count for a feature from its first appearance on.")
     l2_in = default("text", "prox", "Where the L2 term is: in the prox or in the gradient.")
     weights_at = default(
         "function or None",
@@ -384,7 +388,7 @@ class Optimizer(Contract, kind="optimizer"):
         """Return the record with open constants filled in from the first rows. By default the record itself."""
         return self
 
-    def following(self: Any, problem: Any) -> Any:
+    def tracking_form(self: Any, problem: Any) -> Any:
         """Return the form that tracks iterates; it has dual, kept, compare and mirror. By default the record."""
         return self
 
@@ -393,7 +397,7 @@ class Optimizer(Contract, kind="optimizer"):
 
         By default where gradients are summed, or only iterates.
         """
-        return self.sums_gradients or problem.sums <= 1 or problem.is_followed
+        return self.sums_gradients or problem.sums <= 1 or problem.tracks_iterates
 
     def start(self: Any, problem: Any) -> tuple[Any, Any]:
         """Return the initial state and its block. By default zeros."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit.dispatch import cast, constant, kernel
-from ..jit.lanes import WIDTHS, lanes_for, packed, room, unpacked, width
+from ..jit.lanes import WIDTHS, lanes_for, n_float64, packed, unpacked, width
 from ..penalties import restricted, strength
 from ..util.attributes import attributes
 
@@ -89,8 +89,8 @@ class Block:
         """
         numbers, more = max(width, 10), 3 * (width + TOGETHER)
         if len(self.noted) < longest + 8 or len(self.level) < (longest + 8) * numbers + more:
-            room = 2 * longest + 8
-            self.noted, self.level = np.zeros(room, np.uint32), aligned_zeros(room * numbers + more)
+            entries = 2 * longest + 8
+            self.noted, self.level = np.zeros(entries, np.uint32), aligned_zeros(entries * numbers + more)
 
     def __getstate__(self) -> dict[str, Any]:
         return attributes(self) | {"noted": self.noted[:0], "level": self.level[:0]}
@@ -129,9 +129,9 @@ class Problem(NamedTuple):
         return self.m if self.lanes is None else width(self.lanes)
 
     @property
-    def room(self) -> int:
+    def n_float64(self) -> int:
         """Return the number of float64 numbers that a value of all lanes takes in memory."""
-        return self.m if self.lanes is None else room(self.lanes)
+        return self.m if self.lanes is None else n_float64(self.lanes)
 
     @property
     def kind(self) -> Any:
@@ -148,12 +148,12 @@ class Problem(NamedTuple):
 
     @property
     def sums(self) -> int:
-        return tracks(self.watch)
+        return n_sums(self.watch)
 
     @property
-    def is_followed(self) -> bool:
+    def tracks_iterates(self) -> bool:
         """Return whether each iterate is compared with a point."""
-        return bool(follows(self.watch))
+        return bool(tracks_iterates(self.watch))
 
     def at(self, features: Any) -> Problem:
         """Return the problem restricted to some features, an array or a slice; for separable penalties."""
@@ -208,13 +208,13 @@ class Layout(NamedTuple):
 
     def stride(self, problem: Problem) -> int:
         """Return the numbers per feature."""
-        return self.shared + (self.lane + problem.sums) * problem.room
+        return self.shared + (self.lane + problem.sums) * problem.n_float64
 
     def new_state(self, problem: Problem) -> State:
         """Return a state of zeros, aligned to cache lines."""
         return State(
             aligned_zeros(problem.d * self.stride(problem)),
-            aligned_zeros((self.bias + problem.sums) * problem.room),
+            aligned_zeros((self.bias + problem.sums) * problem.n_float64),
             np.zeros(self.clock),
         )
 
@@ -352,19 +352,19 @@ def widened(array: np.ndarray, m: int, rest: float = 0.0) -> np.ndarray:
 
 
 @constant
-def tracks(watch: Any) -> int:
+def n_sums(watch: Any) -> int:
     """Return how many sums a kernel keeps: 0 none, 1 iterates, 2 also gradients, 3 also curvatures."""
     raise NotImplementedError
 
 
 @constant
-def spare(watch: Any) -> int:
+def spare_fields(watch: Any) -> int:
     """Return how many numbers per lane at a cell's end are not used by kernels."""
     return 0
 
 
 @constant
-def follows(watch: Any) -> int:
+def tracks_iterates(watch: Any) -> int:
     """Return whether a kernel tests at each step whether to keep its iterate."""
     return 0
 
@@ -372,36 +372,36 @@ def follows(watch: Any) -> int:
 class Nothing(NamedTuple):
     """A watch of the iterate alone, without sums."""
 
-    def tracks(watch) -> int:  # noqa: N805
+    def n_sums(watch) -> int:  # noqa: N805
         return 0
 
 
 class Iterates(NamedTuple):
     """A watch of the sum of omega_t w_t."""
 
-    def tracks(watch) -> int:  # noqa: N805
+    def n_sums(watch) -> int:  # noqa: N805
         return 1
 
 
-class Followed(NamedTuple):
+class Tracked(NamedTuple):
     """A watch of the sum of omega_t w_t; a second field holds the point that every step is compared with."""
 
-    def tracks(watch) -> int:  # noqa: N805
+    def n_sums(watch) -> int:  # noqa: N805
         return 2
 
-    def follows(watch) -> int:  # noqa: N805
+    def tracks_iterates(watch) -> int:  # noqa: N805
         return 1
 
 
 class Gradients(NamedTuple):
     """A watch of the sums of omega_t w_t and omega_t c_t x_t."""
 
-    def tracks(watch) -> int:  # noqa: N805
+    def n_sums(watch) -> int:  # noqa: N805
         return 2
 
 
 class Curvatures(NamedTuple):
     """A watch of the sums of omega_t w_t and omega_t c_t x_t, and of h_t x_t^2 over all rows, unweighted."""
 
-    def tracks(watch) -> int:  # noqa: N805
+    def n_sums(watch) -> int:  # noqa: N805
         return 3
