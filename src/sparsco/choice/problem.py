@@ -71,7 +71,11 @@ class Task(NamedTuple):
 
     def strata(self) -> list[np.ndarray]:
         """Return the labels by which rows are dealt into folds; none for numbers."""
-        return [self.targets.argmax(1) == q for q in self.order()] if self.loss.classifies else []
+        if not self.loss.classifies:
+            return []
+        if self.m == 1:
+            return [self.targets[:, 0] == self.targets[0, 0]]
+        return [self.targets.argmax(1) == q for q in self.order()]
 
     def order(self) -> np.ndarray:
         """Return the models in the order of their first examples, which does not depend on how classes are numbered."""

@@ -50,7 +50,7 @@ class Accuracy(NamedTuple):
     """How often columns may be added that the strong rule left out."""
 
 
-ROUGH, REFIT, FINE = Accuracy(1e-2, 4, 2), Accuracy(1e-3, 8), Accuracy()
+ROUGH, REFIT, FINE = Accuracy(1e-2, 4, 2), Accuracy(1e-3, 8), Accuracy(1e-4, 20)
 
 
 class ElasticNetSolver:
