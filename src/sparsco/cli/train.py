@@ -35,6 +35,9 @@ _LEARNING = (
     "l1_ratio",
     "l1",
     "l2",
+    "standardize",
+    "relaxed",
+    "rule",
     "optimizer",
     "conversion",
     "step_size",
@@ -50,7 +53,8 @@ _LEARNING = (
 )
 """The options that a model under way has already decided."""
 
-_EXAMPLE = """  sparsco train data.svm                              defaults for everything; the report shows them
+_EXAMPLE = """  sparsco train data.svm                              strength and size chosen from the data; the report shows them
+  sparsco train data.svm --budget 50                  the best model with at most 50 features
   sparsco train data.svm.gz -m spam.model --test test.svm --alpha 1e-3 --l1-ratio 0.9
   sparsco train 'logs/part-*.vw' -m clicks.model --hash-bits 22 -q ui --checkpoint-every 10m
   sparsco train table.csv --target price --task regression --passes 3
@@ -123,9 +127,25 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
     group.add_argument(
         "--alpha",
         type=float,
-        help="strength of the penalty (default: 5%% of the smallest strength that selects nothing)",
+        help="strength of the penalty (default: chosen on held-out rows)",
     )
-    group.add_argument("--l1-ratio", type=float, metavar="R", help="share of the L1 term, from 0 to 1 (default: 1)")
+    group.add_argument(
+        "--l1-ratio",
+        type=float,
+        metavar="R",
+        help="share of the L1 term, from 0 to 1 (default: chosen on held-out rows; 1 if --alpha is given)",
+    )
+    yes_or_no = argparse.BooleanOptionalAction
+    group.add_argument(
+        "--standardize",
+        action=yes_or_no,
+        help="penalise each column in units of its spread (default: yes, unless --alpha is given)",
+    )
+    group.add_argument(
+        "--relaxed",
+        action=yes_or_no,
+        help="fit the selected features again without the L1 term (default: chosen on held-out rows)",
+    )
     group.add_argument("--l1", type=float, metavar="LAM", help="strength of the L1 term, instead of --alpha")
     group.add_argument("--l2", type=float, metavar="RHO", help="strength of the L2 term, instead of --alpha")
     group.add_argument("--optimizer", help="auto, nftrl, ftrl, fobos, rda, sgd, orda, truncated-gradient, ...")
@@ -137,9 +157,15 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
         "--preset", metavar="NAME", help="a published method by name, such as two-stage (docs/two-stage.md)"
     )
     if is_path:
-        to.set_defaults(budget=None, target_excess_risk=None)
+        to.set_defaults(budget=None, target_excess_risk=None, rule=None)
     else:
-        group.add_argument("--budget", type=positive, metavar="K", help="keep at most K features and fit them again")
+        group.add_argument(
+            "--choose",
+            dest="rule",
+            choices=("balanced", "min", "1-se"),
+            help="the rule that chooses the strength: balanced (default), min (least loss) or 1-se (fewer features)",
+        )
+        group.add_argument("--budget", type=positive, metavar="K", help="the best model with at most K features")
         group.add_argument(
             "--target-excess-risk",
             type=float,
@@ -175,8 +201,11 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
 def learning(given: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters of an estimator that were given."""
     names = ("loss", "penalty", "alpha", "l1_ratio", "optimizer", "conversion", "step_size", "preset", "budget")
+    names += ("standardize", "relaxed", "rule")
     settings = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
+    rule = settings.pop("rule", None)
     settings |= {name: part(name, value) for name, value in settings.items() if isinstance(value, str)}
+    settings |= {} if rule is None else {"choose": rule}
     if given.l1 is not None or given.l2 is not None:
         if given.alpha is not None or given.l1_ratio is not None:
             raise ValueError("--l1 and --l2 take the place of --alpha and --l1-ratio: give one or the other.")
@@ -284,7 +313,11 @@ def _to_update(
     from ..training import model_files
     from ..training.scoring import read_alike
 
-    given_too = [f"--{name.replace('_', '-')}" for name in _LEARNING if getattr(given, name) not in (None, False)]
+    given_too = [
+        f"--{name.replace('_', '-').replace('rule', 'choose')}"
+        for name in _LEARNING
+        if getattr(given, name) not in (None, False)
+    ]
     if given_too:
         raise ValueError(f"--update continues with the settings of the model: leave out {', '.join(given_too)}.")
     content = model_files.read(given.update)
