@@ -53,7 +53,7 @@ _LEARNING = (
 )
 """The options that a model under way has already decided."""
 
-_EXAMPLE = """  sparsco train data.svm                              strength and size chosen from the data; the report shows them
+_EXAMPLE = """  sparsco train data.svm                              strength and mixture chosen from the data
   sparsco train data.svm --budget 50                  the best model with at most 50 features
   sparsco train data.svm.gz -m spam.model --test test.svm --alpha 1e-3 --l1-ratio 0.9
   sparsco train 'logs/part-*.vw' -m clicks.model --hash-bits 22 -q ui --checkpoint-every 10m
@@ -200,8 +200,8 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
 
 def learning(given: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters of an estimator that were given."""
-    names = ("loss", "penalty", "alpha", "l1_ratio", "optimizer", "conversion", "step_size", "preset", "budget")
-    names += ("standardize", "relaxed", "rule")
+    names = ["loss", "penalty", "alpha", "l1_ratio", "optimizer", "conversion", "step_size", "preset", "budget"]
+    names += ["standardize", "relaxed", "rule"]
     settings = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     rule = settings.pop("rule", None)
     settings |= {name: part(name, value) for name, value in settings.items() if isinstance(value, str)}
@@ -313,16 +313,17 @@ def _to_update(
     from ..training import model_files
     from ..training.scoring import read_alike
 
-    given_too = [
-        f"--{name.replace('_', '-').replace('rule', 'choose')}"
-        for name in _LEARNING
-        if getattr(given, name) not in (None, False)
-    ]
+    given_too = [_option(name) for name in _LEARNING if getattr(given, name) not in (None, False)]
     if given_too:
         raise ValueError(f"--update continues with the settings of the model: leave out {', '.join(given_too)}.")
     content = model_files.read(given.update)
     model = model_files.going_on(content, given.update)
     return model, read_alike(content, reader), content["extra"].get("names"), content["features"] == "names"
+
+
+def _option(name: str) -> str:
+    """Return the option that sets an attribute."""
+    return "--" + {"rule": "choose"}.get(name, name.replace("_", "-"))
 
 
 def _train_on_dask(
