@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .candidates import EMPTY, Candidate, Judged
+from .candidates import EMPTY, FEW_ROWS, Candidate, Judged
 
 RULES = ("balanced", "min", "1-se")
 ERRORS, SHARE = 0.5, 0.01
@@ -16,15 +16,17 @@ def choose(judged: Judged, rule: str) -> Candidate:
 
     "min": the least loss.  "balanced": the fewest features with a loss within half a standard error of the least, and
     within 1% of it.  "1-se": the fewest features within one standard error.  Errors are those of the difference between
-    the losses of two candidates on the same rows.  The model without features is only chosen if its loss is the least.
+    the losses of two candidates on the same rows.  Of few rows the model without features is only chosen if its loss is
+    the least.
     """
     means = judged.losses.mean(1)
     best = int(means.argmin())
     if rule == "min" or judged.candidates[best] == EMPTY:
         return judged.candidates[best]
     errors = (judged.losses - judged.losses[best]).std(1) / np.sqrt(judged.losses.shape[1])
+    is_small = judged.learned_rows < FEW_ROWS
     slack = errors if rule == "1-se" else np.minimum(ERRORS * errors, SHARE * abs(means[best]))
-    allowed = [k for k in np.flatnonzero(means <= means[best] + slack) if judged.candidates[k] != EMPTY]
+    allowed = [k for k in np.flatnonzero(means <= means[best] + slack) if not is_small or judged.candidates[k] != EMPTY]
     return judged.candidates[min(allowed, key=lambda k: (judged.features[k], means[k]))]
 
 

@@ -164,6 +164,11 @@ def check_parameters(model: Any) -> None:
         model.n_jobs is None or (isinstance(model.n_jobs, numbers.Integral) and model.n_jobs != 0),
         "None or a whole number of threads (-1: as many as there are cores)",
     )
+    if model.early_stopping and is_automatic(model):
+        raise ValueError(
+            "early_stopping=True ends passes over the rows, and the automatic choice of alpha makes none: pass alpha=, "
+            "or leave it False."
+        )
     if tolerance(model) and model.early_stopping:
         raise ValueError("polish needs all rows, and early_stopping=True holds some out: choose one of the two.")
     must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
