@@ -71,7 +71,7 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
     _add_rest(group)
 
 
-def _add_method(group: argparse._ArgumentGroup) -> None:
+def _add_method(group: Any) -> None:
     """Add the options of the method: optimizer, conversion, steps."""
     group.add_argument("--optimizer", help="auto, nftrl, ftrl, fobos, rda, sgd, orda, truncated-gradient, ...")
     group.add_argument("--conversion", help="auto, last, average, suffix, average-sl, optimal-sl, last-sl, ocmdi, ...")
@@ -83,7 +83,7 @@ def _add_method(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_rest(group: argparse._ArgumentGroup) -> None:
+def _add_rest(group: Any) -> None:
     """Add the options of memory, labels and random choices."""
     group.add_argument(
         "--storage",
