@@ -42,8 +42,8 @@ from .epoch_gd import EpochLayout, InEpochs, begin_epoch, check_epochs, ends_epo
 
 _LONGEST = 1 << 14
 """The number of steps after which the cells are settled and Theta restarts from 0: sums lose digits as it grows."""
-_FARTHEST = 2.0**20
-"""The limit of Theta plus the norm before a projection, in radii: both cost |v| and W digits of precision."""
+_FARTHEST = 2.0**12
+"""The limit of Theta plus the norm before a projection, in radii: both cost |v|, W and the sums digits of precision."""
 _BITS, _LISTS, _PAGE = 28, 16 * 14, 32
 _EPOCH, _THETA, _COUNT, _C, _W, _N, _W2, _X, _X0, _CC = range(10)
 """The entries of the clock: the epoch's start; Theta, n, C; W, N; then sums for the distance from the epoch's start c.
@@ -160,7 +160,7 @@ class EpochSGD(NamedTuple):
     rho1 : float
         The distance within which the iterates of the first epoch stay from its start; in epoch k it is
         rho1 / sqrt(2)^(k - 1).  The paper's theory requires a finite distance, but it can exclude the optimum.  Steps
-        that would leave this ball cost O(features), as do steps a million times as long as the radius.
+        that would leave this ball cost O(features), as do steps of four thousand radii.
     """
 
     T1: int | None = None
@@ -286,7 +286,9 @@ class EpochSGD(NamedTuple):
         self._close(problem, state)
         _, lanes, _ = self.layout.views(problem, state)
         v, radius = lanes[:, 0, 0], problem.penalty.radius
-        if self.rho1 < math.inf:
+        if not np.isfinite(v).all():
+            lanes[:, 0, 0] = math.nan  # the run has diverged, and says so
+        elif self.rho1 < math.inf:
             near = math.sqrt(self._near(state, 0.0))
             lanes[:, 0, 0] = l1_ball_near(v, radius, lanes[:, 1, 0], near, tol=0.0)
         else:
@@ -418,16 +420,25 @@ def learn_ball(rows, order, queue, method, state):
         start, stop = U(indptr[i]), U(indptr[i + one])
         if U(free[0]) <= U(end.size) + (stop - start) // (page - one):
             break
-        margin = b
+        margin, length = b, 0.0
         for p in range(start, stop):
             v = cell[U(indices[p]) * stride]
             margin += math.copysign(maximum(abs(v) - theta, 0.0), v) * data[p]
+            length += abs(data[p])
         g = weights[k] * derivative(loss, margin, targets[k])
         c, m, curve = eta[k] * g, U(0), 0.0
         if sums > 2:
             curve = weights[k] * curvature(loss, margin, targets[k])
         n += 1.0
         C += theta
+        leaves = not theta + W + abs(c) * length <= far
+        if leaves:  # sums would lose their digits to a step this long: complete them before it, with Theta = 0
+            for j in range(U(cell.size) // stride):
+                at = j * stride
+                v, u = cell[at], abs(cell[at])
+                cell[at + first] += where(u > theta, math.copysign(u * n - C, v), 0.0)
+                cell[at] = where(u > theta, math.copysign(u - theta, v), 0.0)
+            theta, n, C = 0.0, 0.0, 0.0
         for p in range(start, stop):  # gradient step; weights that were zero or need a lower list leave the queue
             j = U(indices[p])
             at = j * stride
@@ -459,7 +470,7 @@ def learn_ball(rows, order, queue, method, state):
         if sums > 2:
             bias[3] += curve
         b -= bias_eta[k] * g
-        leaves = (theta + W > far) | (is_near & (W2 - 2.0 * X + clock[9] > near))
+        leaves = leaves | (is_near & (W2 - 2.0 * X + clock[9] > near))
         if (W > radius) & (not leaves):
             tau, falling, dead = theta, True, U(0)
             while falling & (N > 0.0):  # weights of at most tau leave, which raises tau; rounding must not lower it
