@@ -30,7 +30,7 @@ from support.strategies import Stream, streams
 @pytest.mark.parametrize("conversion", CONVERSIONS)
 @pytest.mark.parametrize(("optimizer", "kind"), PRODUCT)
 @given(data=st.data())
-@settings(max_examples=number_of_streams(5), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=number_of_streams(3), deadline=None, suppress_health_check=list(HealthCheck))
 def test_plain_python_equals_dense(optimizer, conversion, kind, data):
     """Every optimizer x conversion x penalty; loss, step rule, feature weights and stream are hypothesis' choice."""
     loss = data.draw(st.sampled_from(sorted(LOSSES)))
