@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .jit.dispatch import inlined
-from .jit.lanes import exp, largest, maximum, minimum, signed, total, where
+from .jit.lanes import exp, max_lane, maximum, minimum, signed, sum_lanes, where
 from .parts.contracts import Loss, curvature, derivative, part, value
 
 
@@ -302,8 +302,8 @@ class Multinomial(NamedTuple):
 
     def value(loss, p, y):  # noqa: N805
         q = where(y < 0.0, -np.inf, p)
-        top = largest(q)
-        return maximum(y, 0.0) * (top + np.log(total(exp(q - top))) - p)
+        top = max_lane(q)
+        return maximum(y, 0.0) * (top + np.log(sum_lanes(exp(q - top))) - p)
 
     def derivative(loss, p, y):  # noqa: N805
         return _softmax(p, y) - maximum(y, 0.0)
@@ -321,8 +321,8 @@ class Multinomial(NamedTuple):
 def _softmax(p, y):
     """Return exp(p_k) / sum_k exp(p_k), and 0 in lanes without a model."""
     q = where(y < 0.0, -np.inf, p)
-    e = exp(q - largest(q))
-    return e / total(e)
+    e = exp(q - max_lane(q))
+    return e / sum_lanes(e)
 
 
 def _check_scale(loss: Any) -> None:

@@ -180,6 +180,59 @@ def decorators(node):
         yield each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "")
 
 
+MOST_PROBES = 25
+MOST_LINES = {"module": 500, "function": 60, "kernel": 100}
+
+
+def probes(tree):
+    """Yield the line of each question whether an object has an attribute, and of each look at all it has.
+
+    These are hasattr, getattr of a constant name, vars, __dict__ and the handling of an AttributeError.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            is_constant = len(node.args) > 1 and isinstance(node.args[1], ast.Constant)
+            if node.func.id in ("hasattr", "vars") or (node.func.id == "getattr" and is_constant):
+                yield node.lineno
+        elif isinstance(node, ast.Attribute) and node.attr == "__dict__":
+            yield node.lineno
+        elif isinstance(node, ast.ExceptHandler) and node.type is not None:
+            if "AttributeError" in {each.id for each in ast.walk(node.type) if isinstance(each, ast.Name)}:
+                yield node.lineno
+
+
+def test_few_attributes_are_probed():
+    """What an object has is declared; foreign objects are probed in one place for each kind."""
+    found = [f"{file}:{line}" for file in FILES for line in probes(TREES[file])]
+    assert len(found) <= MOST_PROBES, found
+
+
+def test_probes_are_found():
+    probing = "hasattr(a, b)\ngetattr(a, 'b')\nvars(a)\na.__dict__\ntry: a\nexcept (OSError, AttributeError): b"
+    assert sorted(probes(ast.parse(probing))) == [1, 2, 3, 4, 6]
+    assert not list(probes(ast.parse("getattr(a, b), setattr(a, 'b', c), a.b\ntry: a\nexcept ValueError: b")))
+
+
+def lines_of(function):
+    """Return the number of lines of a function without its docstring."""
+    lines, first = function.end_lineno - function.lineno + 1, function.body[0]
+    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return lines - (first.end_lineno - first.lineno + 1 if is_text else 0)
+
+
+def test_modules_and_functions_are_short():
+    wrong = []
+    for file in FILES:
+        lines = len((ROOT / file).read_text().splitlines())
+        wrong += [f"{file} has {lines} lines"] if lines > MOST_LINES["module"] else []
+        for node in ast.walk(TREES[file]):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                kind = "kernel" if COMPILING & set(decorators(node)) else "function"
+                if lines_of(node) > MOST_LINES[kind]:
+                    wrong.append(f"{file}:{node.lineno} the {kind} {node.name} has {lines_of(node)} lines")
+    assert not wrong, wrong
+
+
 def test_the_hash_of_compiled_code_covers_it():
     """What a compiled function refers to is in a file that is hashed, too; so is the function itself."""
     seen = 0

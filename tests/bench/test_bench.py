@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from sparsco import cli
-from sparsco.bench import measure, methods, optimum, present, sets, suite
+from sparsco.bench import kernel_only, measure, methods, optimum, present, sets, suite
+from sparsco.conversions import Last
+from sparsco.optimizers import FOBOS
 from sparsco.util.result_store import Store
 
 EMPTY = {"machine": {}, "problems": [], "scaling": [], "left_out": {}, "ended": "", "load_after": 0.0}
@@ -151,7 +153,7 @@ def test_memory_is_what_a_job_takes_at_most():
         (["--methods", "perceptron"], "there is no method 'perceptron'"),
         (["--patience", "0"], "--patience"),
         (["--json", "a", "--markdown", "a"], "different files"),
-        (["--from", "pyproject.toml"], "holds no results"),
+        (["--from", "pyproject.toml"], "does not hold results"),
         *(
             (["--sets", name], f"the set {name} is too small")
             for name in (
@@ -272,9 +274,16 @@ def test_help_ends_with_an_example_and_exit_codes(capsys):
     with pytest.raises(SystemExit):
         cli.main(["bench", "--help"])
     _, _, end = capsys.readouterr().out.partition("\nexample:\n")
-    assert "sparsco bench --quick" in end and "half a minute" in end and "\nexit code: 0 fine, 2 " in end
+    assert "sparsco bench --quick" in end and "half a minute" in end and "\nexit code:\n    0  success\n" in end
 
 
 def test_the_list_names_everything(bench):
     code, said = bench("--list")
     assert code == 0 and "rcv1-200k" in said.out and "sklearn sgd averaged" in said.out
+
+
+def test_the_cost_of_learning_alone_is_metered():
+    """A meter that is lost between `prepared` and `resolve` measures nothing."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((1500, 5)), np.where(rng.random(1500) < 0.5, 1.0, -1.0)
+    assert kernel_only.learning(X, y, 0.01, FOBOS(), Last())() > 0.0

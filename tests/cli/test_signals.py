@@ -60,7 +60,7 @@ def test_an_error_of_the_system_itself_stays(monkeypatch):
         kernel(1.0)
 
 
-@pytest.mark.parametrize(("number", "words"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "asked to end")])
+@pytest.mark.parametrize(("number", "words"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
 def test_whatever_a_library_makes_of_it_the_code_is_the_signals(number, words, monkeypatch, capsys):
     monkeypatch.setattr(cli, "_asked", [number])
 

@@ -542,7 +542,7 @@ def check_functions():
         (lambda: sparsify.keep_largest(SparseRegressor(), 2), "after fit"),
         (lambda: sparsify.keep_largest(SparseRegressor, 2), "after fit"),
         (lambda: sparsify.keep_largest([1.0, np.nan], 1), "must be finite"),
-        (lambda: sparsify.refit(PoissonRegressor().fit(X, counts), X, counts), "pass loss="),
+        (lambda: sparsify.refit(PoissonRegressor().fit(X, counts), X, counts), "as loss="),
         (lambda: sparsify.refit(ridge, X, Y[:, 0], "hubr"), "did you mean 'huber'"),
         (lambda: sparsify.refit(ridge, X, Y[:, 0], "logistic"), "not known"),
         (lambda: sparsify.refit(ridge, X[:9], Y[:, 0]), "X has 9 rows and y 300"),
@@ -571,7 +571,7 @@ def test_projections_take_lists_and_refuse_nonsense():
         (lambda: projections.simplex([1.0], 0.0), "cannot sum to"),
         (lambda: projections.l2_ball([1.0], -1.0), "at least 0"),
         (lambda: projections.l1_ball([1.0], -1.0), "at least 0"),
-        (lambda: projections.l1_ball_near([1.0], 1.0, [0.0, 0.0], 1.0), "give them the same"),
+        (lambda: projections.l1_ball_near([1.0], 1.0, [0.0, 0.0], 1.0), "give both the same"),
         (lambda: projections.box([1.0], 2.0, 1.0), "may exceed"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -647,7 +647,7 @@ def test_refusals():
         ({"budget": 2, "penalty": Box(0.5, 1.0)}, "does not allow the zeros"),
         ({"budget": 2, "target_excess_risk": (1.0, 0.1)}, "leave one at None"),
         ({"target_excess_risk": (1.0, 2.0)}, "target_excess_risk="),
-        ({"budget": 2, "conversion": conversions.TopK(3)}, "decides itself"),
+        ({"budget": 2, "conversion": conversions.TopK(3)}, "sets the number of features itself"),
         ({"preset": "two-stage", "alpha": 0.1}, "its own strength"),
         ({"optimizer": "epoch-sgd"}, "penalty=sparsco.penalties.L1Ball"),
         ({"optimizer": "epoch-sgd", "penalty": L1Ball(1.0, 0.1)}, "without an L2 term"),

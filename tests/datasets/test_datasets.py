@@ -129,19 +129,19 @@ def test_the_cache_folder_comes_second_and_plain_files_before_packed_ones(tiny, 
 @pytest.mark.parametrize(
     ("contents", "sentence"),
     [
-        (b"1 1:1\n-1 2:1\n", "holds 2 rows of 4 features, expected were 3 rows of 4 features"),
+        (b"1 1:1\n-1 2:1\n", "holds 2 rows of 4 features, expected 3 rows of 4 features"),
         (TINY + b"1 1:1\n", "holds 4 rows of 4 features"),
         (b"", "holds 0 rows"),
-        (b"1 1:1\n-1 5:1\n1\n", "has a feature 5, expected were 4 features"),
+        (b"1 1:1\n-1 5:1\n1\n", "has a feature 5, expected 4 features"),
         (b"1 0:1\n-1 2:1\n1\n", "line 1: '0:1' has the index 0"),
         (b"1 2:1 2:1\n-1\n1\n", "line 1: '2:1' repeats an index"),
-        (b"1 1:1\n-1 2:1 3\n1\n", "line 2: '3' is no feature"),
+        (b"1 1:1\n-1 2:1 3\n1\n", "line 2: '3' is not a feature"),
         (b"1 1:one\n-1\n1\n", "line 1: '1:one' has no number"),
         (b"1 99999999999999999999999:1\n-1\n1\n", "line 1: .* has an index beyond"),
-        (b"<html>\n-1\n1\n", "line 1: '<html>' is no label"),
+        (b"<html>\n-1\n1\n", "line 1: '<html>' is not a label"),
         (b"1 1:nan\n-1\n1\n", "line 1: '1:nan' is not finite"),
         (b"inf 1:1\n-1\n1\n", "line 1: 'inf' is not finite"),
-        (b"1 1:1\n0 2:1\n1\n", "holds the label 0, expected were -1, 1"),
+        (b"1 1:1\n0 2:1\n1\n", "holds the label 0, expected -1, 1"),
         (b"1 1:1\n0.5 2:1\n1\n", "holds the label 0.5"),
     ],
 )
@@ -153,11 +153,13 @@ def test_bad_text_is_refused_by_name(tiny, contents, sentence):
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
-@pytest.mark.parametrize("damage", ["cut", "flipped", "not packed", "empty"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "not compressed", "empty"])
 def test_damaged_compression_is_refused_by_name(tiny, suffix, damage):
     packed = bytearray(PACKERS[suffix](TINY))
     packed[len(packed) // 2] ^= 0xFF
-    contents = {"cut": PACKERS[suffix](TINY)[:-9], "flipped": bytes(packed), "not packed": TINY, "empty": b""}[damage]
+    contents = {"cut": PACKERS[suffix](TINY)[:-9], "flipped": bytes(packed), "not compressed": TINY, "empty": b""}[
+        damage
+    ]
     path = put(tiny, "tiny/tiny.txt" + suffix, contents)
     for use in (datasets.load, datasets.verify):
         with pytest.raises(ValueError) as caught:
@@ -199,7 +201,7 @@ def test_missing_data_says_what_belongs_where(folder, tmp_path):
     )
     with pytest.raises(FileNotFoundError, match=f"a9a/a9a.libsvm .*no direct download.*{REGISTRY['a9a'].source}"):
         datasets.load("a9a")
-    with pytest.raises(ValueError, match="unknown data set 'nist'; known are mnist, rcv1"):
+    with pytest.raises(ValueError, match="unknown data set 'nist': choose from mnist, rcv1"):
         datasets.load("nist")
     with pytest.raises(ValueError, match="w8a has no part 'test', only train"):
         datasets.load("w8a", "test")

@@ -118,7 +118,7 @@ def test_feature_weights_do_not_grow():
     X, y, _ = staircase(100, 4)
     model = SparseRegressor(feature_weights=np.ones(3)).partial_fit(X[:, :3], y)
     before = pickle.dumps(model)
-    with pytest.raises(ValueError, match="a stream that grows has no weights"):
+    with pytest.raises(ValueError, match="a growing stream cannot have feature_weights"):
         model.partial_fit(X, y)
     assert pickle.dumps(model) == before
     with pytest.raises(ValueError, match="storage='seen'"):
@@ -192,7 +192,7 @@ def test_more_classes_than_lanes():
 def test_labels_that_cannot_come():
     X, y = three_classes(200)
     closed = SparseClassifier().partial_fit(X, y, classes=["ham", "spam", "eggs"])
-    with pytest.raises(ValueError, match="not among the classes .* has no classes="):
+    with pytest.raises(ValueError, match="not among the classes .* leave classes= out"):
         closed.partial_fit(X[:1], ["beans"])
     with pytest.raises(ValueError, match="not among the classes"):
         closed.learn_one(as_pair(X[0]), "beans")
@@ -240,7 +240,7 @@ TIED = {
     "rda": optimizers.RDA(0.5, 0.3, 0.0, 0.3),
     "ftrl": optimizers.FTRL(alpha=0.3),
     "nftrl": NFTRL(),
-    "nftrl-births": NFTRL(births=True),
+    "nftrl-own-clock": NFTRL(per_feature_clock=True),
     "adagrad-fobos": optimizers.AdaGradFOBOS(0.5, 0.5, 0.0),
     "adagrad-rda": optimizers.AdaGradRDA(0.5, 0.5, 0.0),
     "truncated": optimizers.TruncatedGradient(K=5),
@@ -349,7 +349,7 @@ def test_late_classes_one_example_at_a_time(ties):
     X, y, _ = words()
     settings = {"random_state": 0, "conversion": "last", "alpha": 0.01, **ties}
     if "penalty" not in ties:
-        settings["optimizer"] = NFTRL(births=True)
+        settings["optimizer"] = NFTRL(per_feature_clock=True)
     rows = SparseClassifier(**settings).partial_fit(X, y)
     ones, named = SparseClassifier(**settings), SparseClassifier(**settings)
     for row, label in zip(X, y, strict=True):
@@ -443,7 +443,7 @@ def test_hinges_in_row_groups_take_late_classes():
 def test_one_at_a_time_is_partial_fit(n):
     """The same optimizer on the same rows: the same iterate, however the features are named and stored."""
     X, y, _ = staircase(n)
-    settings = {"alpha": 0.003, "optimizer": NFTRL(births=True), "random_state": 0}
+    settings = {"alpha": 0.003, "optimizer": NFTRL(per_feature_clock=True), "random_state": 0}
     rows = SparseClassifier(**settings).partial_fit(X, y, classes=[0, 1])
     pairs, seen, named = (SparseClassifier(random_state=0, alpha=0.003, storage=s) for s in ("all", "seen", "all"))
     for row, label in zip(X, y, strict=True):
@@ -456,7 +456,7 @@ def test_one_at_a_time_is_partial_fit(n):
     assert np.array_equal(seen.coef_.data, rows.coef_[rows.coef_ != 0.0])
     places = [int(name[1:]) for name in named.feature_names_]
     np.testing.assert_allclose(named.coef_, rows.coef_[:, places], rtol=1e-9, atol=1e-12)
-    assert type(named.report_["conversion"]).__name__ == "Last" and named.report_["optimizer"].births
+    assert type(named.report_["conversion"]).__name__ == "Last" and named.report_["optimizer"].per_feature_clock
     for row in X[:20]:
         label = rows.predict(row[None])[0]
         assert pairs.predict_one(as_pair(row)) == label == named.predict_one(as_dict(row) | {"unknown": 5.0})
@@ -538,7 +538,7 @@ def test_learn_one_goes_on_with_any_stream():
     assert fitted.t_ == 1500
 
 
-# ---- births ----------------------------------------------------------------------------------------------------------
+# ---- a clock per feature ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.01])
@@ -565,10 +565,10 @@ def test_a_late_feature_learns_like_a_new_one(rho):
             out.append(run.weights()[0][1, 0])
         return np.array(out)
 
-    fresh = weights(NFTRL(births=True), before=False)
-    np.testing.assert_allclose(weights(NFTRL(births=True), before=True), fresh, rtol=0.03)
+    fresh = weights(NFTRL(per_feature_clock=True), before=False)
+    np.testing.assert_allclose(weights(NFTRL(per_feature_clock=True), before=True), fresh, rtol=0.03)
     assert fresh[-1] > 0.5
-    assert not weights(NFTRL(), before=True).any()  # what births are for
+    assert not weights(NFTRL(), before=True).any()  # what its own clock is for
     np.testing.assert_allclose(weights(NFTRL(), before=False), fresh, rtol=1e-12)  # here from the start: no difference
 
 

@@ -1,7 +1,8 @@
 """Rows of integers, signs and halves make ties: every lazy kernel, compiled, against the dense recursion on them.
 
 ``SPARSCO_STREAMS=10000`` runs as many streams for each kernel.  The L1 ball (``test_two_stage``), other penalties than
-the absolute value (``test_falls``) and individual iterates (``test_individual``) have theirs beside the recursions.
+the absolute value (``test_shrink_rates``) and individual iterates (``test_individual``) have theirs beside their
+recursions.
 """
 
 from __future__ import annotations

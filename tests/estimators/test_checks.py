@@ -151,7 +151,7 @@ class Greedy(conversions.Last):
         (Bent(), "not the slope of its derivative"),
         (HalfSoft(0.3, 0.2), "does not minimise"),
         (Hard(0.3, 0.2), "prox"),
-        (Slow(0.3, 0.2), "falls"),
+        (Slow(0.3, 0.2), "shrink_rate"),
         (Restarting(0.1), "do not add up"),
         (Negative(0.1), "positive"),
         (Greedy(), "changes what is learned"),
@@ -166,7 +166,7 @@ def test_what_is_wrong_is_named(part, says):
 
 @pytest.mark.parametrize("thing", [3, sparsco.losses.Logistic, (1.0, 2.0)])
 def test_no_part(thing):
-    with pytest.raises(TypeError, match="is no part"):
+    with pytest.raises(TypeError, match="is not a part"):
         check_part(thing)
 
 

@@ -602,7 +602,7 @@ def test_early_stopping_holds_rows_back():
     learned = model.t_ / model.n_iter_
     assert 0.75 * 1500 < learned < 0.85 * 1500 and learned == int(learned)
     assert model.n_iter_ < 30 and model.score(X, y) > 0.8
-    with pytest.raises(ValueError, match="partial_fit never sees"):
+    with pytest.raises(ValueError, match="partial_fit does not get"):
         model.partial_fit(X, y)
 
 

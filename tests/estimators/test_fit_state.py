@@ -40,7 +40,7 @@ def test_the_phases_of_an_estimator():
     assert model.fit(X, Y).fit_state.phase is Phase.BATCH
     assert model.partial_fit(X, Y).fit_state.phase is Phase.STREAM
     assert model.finalize().fit_state.phase is Phase.FINISHED and not model.fit_state.is_training
-    with pytest.raises(ValueError, match="finalize.. dropped the training state: this model cannot go on"):
+    with pytest.raises(ValueError, match="finalize.. dropped the training state: this model cannot continue"):
         model.partial_fit(X, Y)
     assert model.fit(X, Y).fit_state.phase is Phase.BATCH
 

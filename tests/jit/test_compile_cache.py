@@ -75,7 +75,7 @@ def test_every_damage_to_a_file_means_compiling_once(folder):
         _Cache.warned.clear()
         path.write_bytes(damage)
         again = fresh()
-        with one_warning(str(path), "compiled anew"):
+        with one_warning(str(path), "compiled again"):
             assert int(again(*ARGUMENTS)) == EXPECTED and compiled(again) == 1
         later = fresh()
         assert int(later(*ARGUMENTS)) == EXPECTED and compiled(later) == 0  # it was replaced
@@ -133,7 +133,7 @@ def test_without_a_home_there_is_no_folder_called_tilde(folder, homeless, tmp_pa
         assert [int(fresh()(*ARGUMENTS)) for _ in range(2)] == [EXPECTED] * 2
     (tmp_path / "x.svm").write_text("1 1:1\n-1 2:1\n")
     for ask in (lambda: folders.cache_folder("data"), datasets.folders, lambda: open_stream("x.svm", cache=True)):
-        with pytest.raises(OSError, match="no such home folder: set XDG_CACHE_HOME"):
+        with pytest.raises(OSError, match="the home folder does not exist: set XDG_CACHE_HOME"):
             ask()
     monkeypatch.setenv("SPARSCO_DATA", str(tmp_path))
     assert datasets.folders() == [tmp_path]

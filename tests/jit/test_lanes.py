@@ -20,30 +20,30 @@ from sparsco.jit.lanes import (
     SINGLE,
     WIDTHS,
     One,
-    anyof,
-    count,
+    any_lane,
+    compress_store,
+    copysign,
+    count_lanes,
     exp,
-    fetch,
     floor,
     gather,
+    gather_fields,
     lane,
+    lane_indices,
     lanes_for,
-    largest,
-    least,
     load,
+    load_row,
+    max_lane,
     maximum,
     minimum,
-    numbered,
-    of_row,
-    pack,
+    n_float64,
     packed,
-    room,
     signed,
-    spell,
     sqrt,
     store,
-    total,
-    turned,
+    store_float64,
+    sum_lanes,
+    tiny,
     unpacked,
     where,
     width,
@@ -75,8 +75,8 @@ def _same(left: np.ndarray, right: np.ndarray) -> bool:
 
 
 NAMES = (
-    "add sub mul div axpy neg abs min max where_lt where_number signed turned sqrt where_le where_gt where_ge where_eq "
-    "where_ne and or any lane lane_of_mask integers single iadd phi rounded total largest exp"
+    "add sub mul div axpy neg abs min max where_lt where_number signed copysign sqrt where_le where_gt where_ge "
+    "where_eq where_ne and or any lane lane_of_mask integers single iadd phi rounded total largest exp"
 ).split()
 
 
@@ -113,7 +113,7 @@ def everything(lanes, a, b, single, out):
         f += U(a.size)
         store(lanes, out, f, signed(x, y))
         f += U(a.size)
-        store(lanes, out, f, turned(x, y))
+        store(lanes, out, f, copysign(x, y))
         f += U(a.size)
         store(lanes, out, f, sqrt(x))
         f += U(a.size)
@@ -131,7 +131,7 @@ def everything(lanes, a, b, single, out):
         f += U(a.size)
         store(lanes, out, f, where((x < y) | (y > 0.0), 1.0, 0.0))
         f += U(a.size)
-        store(lanes, out, f, where(anyof((x > y) & (y > 3.0)), x, 7.0))
+        store(lanes, out, f, where(any_lane((x > y) & (y > 3.0)), x, 7.0))
         f += U(a.size)
         store(lanes, out, f, 0.0 * x + lane(y, m - one))
         f += U(a.size)
@@ -156,9 +156,9 @@ def everything(lanes, a, b, single, out):
         store(lanes, single, at, load(lanes, single, at) + x)
         store(lanes, out, f, load(lanes, single, at))
         f += U(a.size)
-        store(lanes, out, f, 0.0 * y + total(x))
+        store(lanes, out, f, 0.0 * y + sum_lanes(x))
         f += U(a.size)
-        store(lanes, out, f, 0.0 * y + largest(x))
+        store(lanes, out, f, 0.0 * y + max_lane(x))
         f += U(a.size)
         store(lanes, out, f, exp(x))
 
@@ -211,7 +211,7 @@ def test_plain_python_against_numpy(one):
             "abs": np.abs(a),
             "where_number": np.where(a < 1.0, 1.0, 0.0 * b),
             "signed": np.where(b != 0.0, np.copysign(a, b), 0.0),
-            "turned": np.copysign(a, b),
+            "copysign": np.copysign(a, b),
             "sqrt": np.sqrt(a),
             "where_ne": (a != b) * 1.0,
             "and": ((a < b) & (b > 0.0)) * 1.0,
@@ -230,7 +230,7 @@ def test_plain_python_against_numpy(one):
 
 @kernel
 def exponential(lanes, a, out):
-    m = U(room(lanes))
+    m = U(n_float64(lanes))
     for i in range(U(a.size) // m):
         store(lanes, out, U(i) * m, exp(load(lanes, a, U(i) * m)))
 
@@ -254,12 +254,12 @@ def test_exp_is_within_one_unit_in_the_last_place():
 
 
 def test_exp_at_the_edges():
-    largest = 709.782712893384  # the last one below infinity
+    highest = 709.782712893384  # the last one below infinity
     assert _same(
-        _exp([math.nan, math.inf, -math.inf, 0.0, -0.0, np.nextafter(largest, 800), 1e308, -745.2, -1e308, 5e-324]),
+        _exp([math.nan, math.inf, -math.inf, 0.0, -0.0, np.nextafter(highest, 800), 1e308, -745.2, -1e308, 5e-324]),
         np.array([math.nan, math.inf, 0.0, 1.0, 1.0, math.inf, math.inf, 0.0, 0.0, 1.0]),
     )
-    assert np.isfinite(_exp([largest])).all()
+    assert np.isfinite(_exp([highest])).all()
     tiny = np.linspace(-745, -709, 1000)
     assert (abs(_exp(tiny) - np.exp(tiny)) <= 5e-324).all()
 
@@ -305,9 +305,9 @@ def test_losses_and_prox_on_lanes(loss):
 @pytest.mark.parametrize("m", [1, 2, 3, 5, 8, 13])
 def test_reductions_of_arrays(m):
     a = np.random.default_rng(m).normal(size=(7, m))
-    np.testing.assert_allclose(total(a), a.sum(1, keepdims=True), rtol=1e-13)
-    assert np.array_equal(largest(a), a.max(1, keepdims=True))
-    assert total(2.5) == largest(2.5) == 2.5
+    np.testing.assert_allclose(sum_lanes(a), a.sum(1, keepdims=True), rtol=1e-13)
+    assert np.array_equal(max_lane(a), a.max(1, keepdims=True))
+    assert sum_lanes(2.5) == max_lane(2.5) == 2.5
 
 
 def test_a_loaded_value_is_not_a_view():
@@ -366,14 +366,14 @@ def test_what_is_not_flat_is_refused():
 # ---- lanes of float32 ------------------------------------------------------------------------------------------------
 
 SINGLE_NAMES = (
-    "add sub mul div neg abs min max where numbers signed sqrt floor and lane total largest least gather exp".split()
+    "add sub mul div neg abs min max where numbers signed sqrt floor and lane total largest tiny gather exp".split()
 )
 
 
 @kernel
 def single(lanes, a, b, table, out):
     """One row of ``out`` for each name; a number that meets lanes is rounded first."""
-    m, number, size = U(room(lanes)), 0.1, U(a.size)
+    m, number, size = U(n_float64(lanes)), 0.1, U(a.size)
     for i in range(size // m):
         at = U(i) * m
         x, y, f = load(lanes, a, at), load(lanes, b, at), at
@@ -407,11 +407,11 @@ def single(lanes, a, b, table, out):
         f += size
         store(lanes, out, f, 0.0 * x + lane(y, 1) * number)
         f += size
-        store(lanes, out, f, 0.0 * x + total(y))
+        store(lanes, out, f, 0.0 * x + sum_lanes(y))
         f += size
-        store(lanes, out, f, 0.0 * x + largest(y))
+        store(lanes, out, f, 0.0 * x + max_lane(y))
         f += size
-        store(lanes, out, f, x / least(x))
+        store(lanes, out, f, x / tiny(x))
         f += size
         store(lanes, out, f, gather(table, minimum(abs(floor(y)), 2.0)))
         f += size
@@ -429,7 +429,7 @@ def _single(function, record) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("record", [SINGLE[0](), SINGLE[3]()], ids=lambda record: type(record).__name__)
 def test_single_lanes_are_plain_python(record):
     compiled, plain = _single(single.uncached, record), _single(single.py_func, record)
-    assert room(record) == width(record) // 2
+    assert n_float64(record) == width(record) // 2
     for name in SINGLE_NAMES[:-1]:
         assert compiled[name].dtype == np.float32
         assert _same(compiled[name], plain[name]), name
@@ -459,8 +459,8 @@ class Some(NamedTuple):
 
 @kernel
 def fetched(lanes, array, places, which, out):
-    a, b, c, d = fetch(array, load(lanes, places, U(0)), which)
-    m = U(room(lanes))
+    a, b, c, d = gather_fields(array, load(lanes, places, U(0)), which)
+    m = U(n_float64(lanes))
     store(lanes, out, U(0), a)
     store(lanes, out, m, b)
     store(lanes, out, m + m, c)
@@ -481,8 +481,8 @@ def test_fields_of_stretches(m):
 
 @kernel
 def copied(lanes, a, column, out):
-    for k in range(U(a.size) // U(room(lanes))):
-        spell(lanes, out, U(k) * U(width(lanes)), of_row(lanes, a, k) + of_row(lanes, column, k))
+    for k in range(U(a.size) // U(n_float64(lanes))):
+        store_float64(lanes, out, U(k) * U(width(lanes)), load_row(lanes, a, k) + load_row(lanes, column, k))
 
 
 @pytest.mark.parametrize("record", [lanes_for(4), SINGLE[1]()], ids=lambda record: type(record).__name__)
@@ -505,24 +505,24 @@ def test_float32_memory_is_refused():
         first.uncached(SINGLE[0](), np.zeros(4, np.float32))
 
 
-def _packed(lanes, a, out, rest):
+def _compressed(lanes, a, out, rest):
     v = load(lanes, a, U(0))
-    pack(out, U(3), v, v > 0.0)
-    rest[0] = float(count(v > 0.0))
-    store(lanes, rest, U(1), numbered(lanes) + 5.0)
+    compress_store(out, U(3), v, v > 0.0)
+    rest[0] = float(count_lanes(v > 0.0))
+    store(lanes, rest, U(1), lane_indices(lanes) + 5.0)
 
 
 @pytest.mark.parametrize("compresses", [False, True])
 @pytest.mark.parametrize("record", WIDTHS)
-def test_packing_writes_the_lanes_in_question_and_no_further_than_all(record, compresses, monkeypatch):
+def test_compressing_writes_the_lanes_in_question_and_no_further_than_all(record, compresses, monkeypatch):
     monkeypatch.setattr(lane_instructions, "_COMPRESSES", compresses and lane_instructions._COMPRESSES)
-    compiled, m = kernel(_packed).uncached, record.m
+    compiled, m = kernel(_compressed).uncached, record.m
     cases = [np.ones(m), -np.ones(m), *np.random.default_rng(0).normal(size=(6, m))]
     for a in cases:
         out, rest = np.full(m + 7, 7.0), np.zeros(m + 1)
         plain, plain_rest = out.copy(), rest.copy()
         compiled(record(), a, out, rest)
-        _packed(record(), a, plain, plain_rest)
+        _compressed(record(), a, plain, plain_rest)
         n = np.count_nonzero(a > 0.0)
         assert rest[0] == n and _same(rest, plain_rest)
         assert _same(out[: 3 + n], plain[: 3 + n]) and _same(out[3 : 3 + n], a[a > 0.0])

@@ -166,7 +166,7 @@ def test_internals_of_numba_that_moved_cost_time_alone(tmp_path):
     assert out.split() == ["stock", str(expected)]
     lean, disk = [line for line in err.splitlines() if "RuntimeWarning" in line]
     assert "'OrderedCmpOp'" in lean and "kernels compile slowly" in lean
-    assert "'AppDirs'" in disk and "compiles it anew" in disk and not list(tmp_path.iterdir())
+    assert "'AppDirs'" in disk and "compiles it again" in disk and not list(tmp_path.iterdir())
 
 
 if __name__ == "__main__":

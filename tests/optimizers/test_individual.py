@@ -310,13 +310,13 @@ def test_a_kept_iterate_survives_a_full_log(monkeypatch):
     """Few features and a long wait: the log fills, the iterate is written out, and is still the right one."""
     from sparsco.optimizers import iterate_tracking
 
-    arrays = iterate_tracking.FollowingBlock.arrays
+    arrays = iterate_tracking.TrackingBlock.arrays
 
     def short(block, problem, steps):
         found = arrays(block, problem, steps)
         return found._replace(item=found.item[: 4 * problem.d], old=found.old[: 8 * problem.d])
 
-    monkeypatch.setattr(iterate_tracking.FollowingBlock, "arrays", short)
+    monkeypatch.setattr(iterate_tracking.TrackingBlock, "arrays", short)
     for name in CASES:
         check(name, 5, 60, 4, SCMDI(T=3, least=True), Constant(0.1), False)
         check(name, 6, 60, 4, SCMDI(T=3, least=True), Constant(0.1), True)
@@ -484,9 +484,9 @@ def test_the_kaczmarz_step_is_the_minimum_that_it_stands_for(eps, least, seed):
         (MirrorDescent(SparseKaczmarz(-1.0)), L1(0.0), Last(), "at least 0"),
         (MirrorDescent(PNorm(1.0)), L1(0.1), Last(), "p must be above 1"),
         (MirrorDescent("euclidean"), L1(0.1), Last(), "choose Euclidean()"),
-        (RDA(), L1(0.1), OCMDI(), "RDA does not tell"),
-        (SGD(), ElasticNet(0.1, 0.1), OCMDI(), "does not tell"),
-        (FOBOS("gradient"), NonNegative(0.1, 0.1), OCMDI(), "cannot be followed"),
+        (RDA(), L1(0.1), OCMDI(), "RDA does not provide"),
+        (SGD(), ElasticNet(0.1, 0.1), OCMDI(), "does not provide"),
+        (FOBOS("gradient"), NonNegative(0.1, 0.1), OCMDI(), "cannot be tracked"),
         (FOBOS(), RowGroup(0.1), OCMDI(), "no closed form with RowGroup"),
         (FOBOS(), L1(0.1), SCMDI(), "needs the length of the stream"),
         (FOBOS(), L1(0.1), SCMDI(T=0), "at least 1"),
@@ -522,7 +522,7 @@ def test_what_is_left_open_is_chosen_to_fit():
     norm = SparseRegressor(alpha=0.05, optimizer=MirrorDescent(PNorm(1.3))).fit(X, y)
     assert isinstance(norm.report_["conversion"], OCMDI)
     followed = SparseClassifier(alpha=0.01, conversion="ocmdi", random_state=0).fit(X, y > 0.0)
-    assert type(followed.report_["optimizer"]).__name__ == "FollowedFOBOS" and followed.score(X, y > 0.0) > 0.8
+    assert type(followed.report_["optimizer"]).__name__ == "TrackedFOBOS" and followed.score(X, y > 0.0) > 0.8
 
 
 def test_a_fit_tells_scmdi_how_many_examples_there_will_be():

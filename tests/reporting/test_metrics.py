@@ -185,9 +185,9 @@ def test_objective_with_sample_weights():
 
 
 def test_objective_refuses_what_does_not_fit():
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="inconsistent shapes"):
         objective(X, [1.0, 1.0], [1.0, -1.0], loss="squared")
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="inconsistent shapes"):
         objective(X, [1.0, 1.0, 1.0], [1.0], loss="squared")
     with pytest.raises(ValueError, match="Unknown loss 'cubic'"):
         objective(X, [1.0, 1.0, 1.0], [1.0, 1.0], loss="cubic")

@@ -82,7 +82,7 @@ def test_rows_beyond_the_papers_stand_in_every_table_of_results():
     ("change", "sentence"),
     [
         ({"titel": "?"}, "no field 'titel'"),
-        ({"rows": ["Newton"]}, "row 'Newton' is none of the methods"),
+        ({"rows": ["Newton"]}, "row 'Newton' is not one of the methods"),
         ({"published": {"σ²=1": {"FOBOS": [1.0]}}}, "must have a number for each metric"),
     ],
 )
@@ -96,10 +96,10 @@ def test_a_wrong_definition_is_answered_with_a_sentence(monkeypatch, change, sen
 @pytest.mark.parametrize(
     ("method", "sentence"),
     [
-        ({"preset": "Newton"}, "preset 'Newton' is none of"),
+        ({"preset": "Newton"}, "preset 'Newton' is not one of"),
         ({"preset": "FOBOS", "L": 5.0}, "no field 'L'"),
         ({"preset": "exact", "L": 5.0}, "no field 'L'"),
-        ({"round": "nothing", "level": 1e-6}, "'nothing' is no other method"),
+        ({"round": "nothing", "level": 1e-6}, "'nothing' is not another method"),
     ],
 )
 def test_a_wrong_method_is_answered_with_a_sentence(monkeypatch, method, sentence):
@@ -475,8 +475,8 @@ def test_a_cell_that_differs_for_no_reason_is_an_exit_code(own_cache, monkeypatc
         (["reproduce", "aaai-table-1", "--pairs", "2,3"], "no pairs of digits"),
         (["reproduce", "aaai-table-1", "--report", "no/such/folder/x.html"], "there is no folder"),
         (["reproduce", "aaai-table-1", "--report", "."], "is a folder"),
-        (["reproduce", "aaai-table-1", "--report", ""], "need the name of a file"),
-        (["reproduce", "aaai-table-1", "--report", "-"], "need the name of a file"),
+        (["reproduce", "aaai-table-1", "--report", ""], "need a file name"),
+        (["reproduce", "aaai-table-1", "--report", "-"], "need a file name"),
         (["reproduce", "aaai-table-1", "--report", "x", "--json", "x"], "the same file"),
         (["datasets", "verify", "mnist", "--to", "x"], "are for downloads"),
         (["datasets", "download"], "name the data sets"),

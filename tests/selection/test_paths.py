@@ -258,7 +258,7 @@ def test_models_are_the_estimators(data):
         np.testing.assert_allclose(path.model(lam).predict_proba(X), alone.predict_proba(X), atol=1e-9)
     assert path.coefs.shape == (60, 2)
     assert path.nonzeros.tolist() == np.diff(path.coefs.indptr).tolist()
-    with pytest.raises(ValueError, match="none of the path's strengths; the nearest is"):
+    with pytest.raises(ValueError, match="not one of the path's strengths; the nearest is"):
         path.model(1.0)
 
 
@@ -320,7 +320,7 @@ def test_a_copy_of_a_fitted_path_does_not_begin_anew(data):
     X, y = data
     path = SparsePath(SparseClassifier(**MODEL), n_alphas=2).fit(X, y)
     for twin in (copy.deepcopy(path), pickle.loads(pickle.dumps(path))):
-        with pytest.raises(ValueError, match="has its models only and cannot go on"):
+        with pytest.raises(ValueError, match="has only its models and cannot continue"):
             twin.partial_fit(X, y, classes=[-1, 1])
         assert np.array_equal(twin.path_.losses, path.path_.losses)
         assert twin.fit(X, y).alpha_ == path.alpha_
@@ -348,7 +348,7 @@ def test_choices():
     assert found.choose(1) == 0.1
     found.losses = np.full(4, np.nan)
     assert found.choose(10) == 0.1
-    with pytest.raises(ValueError, match="none were judged"):
+    with pytest.raises(ValueError, match="needs validation rows"):
         found.choose("min")
 
 
@@ -468,7 +468,7 @@ def test_folds_are_fits_without_their_rows(data):
     by_number = SparseClassifierCV(template, n_alphas=2, alpha_min_ratio=0.05, cv=np.arange(3000) // 1000).fit(X, y)
     assert np.array_equal(by_splitter.fold_losses_, by_number.fold_losses_)
     assert SparseClassifierCV(template, n_alphas=2, cv=None).fit(X, y).fold_losses_.shape == (5, 2)
-    with pytest.raises(ValueError, match="does not have every row in one test fold"):
+    with pytest.raises(ValueError, match="does not put every row into one test fold"):
         SparseClassifierCV(template, cv=ShuffleSplit(3)).fit(X, y)
     no_weight = np.where(fold == 0, 0.0, 1.0)
     unweighted = SparseClassifierCV(template, n_alphas=2, alpha_min_ratio=0.05, cv=fold)
@@ -523,14 +523,14 @@ def test_files_and_the_command(data, tmp_path, capsys, monkeypatch):
     assert main(["path", str(short), "--n-alphas", "2", *method, "--quiet"]) == 2
     said = capsys.readouterr()
     assert said.out.count("\n") == 3
-    assert "none were judged: give more rows, in a random order, --hold-out 0.2" in said.err
+    assert "there are none: give more rows in a random order, --hold-out 0.2" in said.err
     assert main(["path", str(short), "--n-alphas", "2", *method, "--hold-out", "0.2"]) == 0
     assert not pyplot.get_fignums()  # a report leaves no figure open
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert main(["path", str(file), "--n-alphas", "2", *method, "--report", str(report), "--quiet"]) == 0
     assert "No plots: matplotlib is not installed" in report.read_text()
     capsys.readouterr()
-    assert main(["path", str(file), "-m", str(file)]) == 2 and "is read as well" in capsys.readouterr().err
+    assert main(["path", str(file), "-m", str(file)]) == 2 and "is an input" in capsys.readouterr().err
 
 
 def test_cross_validated_classifiers_have_probabilities_where_their_loss_has(data):

@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:no feature was selected:UserWarning"),
     pytest.mark.filterwarnings("ignore:overflow encountered in scalar:RuntimeWarning"),  # plain Python draws
     pytest.mark.filterwarnings("ignore:No features were selected:UserWarning"),
-    pytest.mark.filterwarnings("ignore:n_features='auto' chooses by cross-validation:UserWarning"),
+    pytest.mark.filterwarnings("ignore:n_features='auto' uses cross-validation:UserWarning"),
 ]
 
 FEW = STS(paths=2)
@@ -191,7 +191,7 @@ def test_auto_finds_about_as_many_as_matter():
     assert 4 <= model.n_nonzero_ <= 40
     validated = model.validation_path_
     assert validated["chosen"] == model.n_nonzero_ and validated["errors"].min() < 0.2
-    with pytest.warns(UserWarning, match="which 60 rows are few for"):
+    with pytest.warns(UserWarning, match="60 rows are few"):
         StableSparseClassifier(random_state=0, method=FEW).fit(X[:60], y[:60])
 
 

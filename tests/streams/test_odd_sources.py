@@ -85,7 +85,7 @@ def test_what_cannot_be_categories_names_its_column():
 def test_text_of_other_encodings_is_refused_by_name(tmp_path, encoding, suffix):
     path = tmp_path / f"rows{suffix}"
     path.write_bytes("1 y\n1 1:2\n".encode(encoding))
-    with pytest.raises(StreamError, match=f"rows{suffix} cannot be read: it is not UTF-8 text"):
+    with pytest.raises(StreamError, match=f"rows{suffix} cannot be read: it looks like UTF-16 or binary data"):
         examples(path, **({"target": "y"} if suffix in (".csv", ".tsv") else {}))
 
 

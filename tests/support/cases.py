@@ -17,7 +17,7 @@ from sparsco import conversions, losses, optimizers, steps
 from sparsco.data.rows import as_matrix
 from sparsco.engine.run import DivergenceError, Run
 from sparsco.penalties import ElasticNet, WeightedElasticNet
-from sparsco.problem.state import Iterates, tracks
+from sparsco.problem.state import Iterates, n_sums
 from support import LONG, reference
 from support.strategies import Stream
 
@@ -64,8 +64,12 @@ OPTIMIZERS = {
     "orda": ("orda", optimizers.ORDA(), {}),
     "orda-split": ("orda", optimizers.ORDA(split=True), {"split": True}),
     "ssg": ("ssg", optimizers.SSG(), {}),
-    "ftrl-births": ("ftrl", optimizers.FTRL(0.3, 1.0, births=True), {"alpha": 0.3, "beta": 1.0, "births": True}),
-    "nftrl-births": ("nftrl", optimizers.NFTRL(births=True), {"births": True}),
+    "ftrl-own-clock": (
+        "ftrl",
+        optimizers.FTRL(0.3, 1.0, per_feature_clock=True),
+        {"alpha": 0.3, "beta": 1.0, "per_feature_clock": True},
+    ),
+    "nftrl-own-clock": ("nftrl", optimizers.NFTRL(per_feature_clock=True), {"per_feature_clock": True}),
 }
 
 STEPPING = ("fobos", "sgd", "truncated-gradient", "epoch-gd")
@@ -368,8 +372,8 @@ def covering():
     for i, optimizer in enumerate(OPTIMIZERS):
         for j, conversion in enumerate(CONVERSIONS):
             watched = CONVERSIONS[conversion](10).watch(LOSSES["squared"]) if conversion not in ROUNDED else Iterates()
-            loss = losses_[around[i % 4][tracks(watched)]]
-            penalty = ("l1", "elastic-net")[(i + i // 4 + tracks(watched)) % 2]
+            loss = losses_[around[i % 4][n_sums(watched)]]
+            penalty = ("l1", "elastic-net")[(i + i // 4 + n_sums(watched)) % 2]
             if not sensible(optimizer, "auto", penalty):
                 penalty = "elastic-net" if penalty == "l1" else "l1"
             yield optimizer, conversion, loss, penalty, False, (i + j) % 2 == 0

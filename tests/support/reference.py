@@ -315,14 +315,14 @@ class RDA:
 
 
 class Ages:
-    """How many examples count for each feature: all, or with births those from its first appearance on."""
+    """How many examples count for each feature: all, or with clocks of their own those from its first appearance on."""
 
-    def __init__(self, d: int, births: bool):
-        self.births, self.t, self.ages = births, 0, np.zeros(d)
+    def __init__(self, d: int, per_feature_clock: bool):
+        self.per_feature_clock, self.t, self.ages = per_feature_clock, 0, np.zeros(d)
         self.seen = np.zeros(d, bool)
 
     def so_far(self) -> Array:
-        return self.ages if self.births else np.full(len(self.ages), float(self.t))
+        return self.ages if self.per_feature_clock else np.full(len(self.ages), float(self.t))
 
     def step(self, x: Array) -> Array:
         self.t += 1
@@ -334,8 +334,8 @@ class Ages:
 class FTRL:
     """FTRL-proximal: dual averaging with AdaGrad rates per coordinate; the intercept is a feature with x = 1."""
 
-    def __init__(self, problem: Problem, alpha: float, beta: float, births: bool = False):
-        self.ages = Ages(problem.d, births)
+    def __init__(self, problem: Problem, alpha: float, beta: float, per_feature_clock: bool = False):
+        self.ages = Ages(problem.d, per_feature_clock)
         self.p, self.alpha, self.beta = problem, alpha, beta
         self.w, self.b = np.zeros(problem.d), 0.0
         self.n, self.z, self.n_b, self.z_b = np.zeros(problem.d), np.zeros(problem.d), 0.0, 0.0
@@ -367,9 +367,9 @@ class NFTRL:
         b0: float = 0.0,
         delta: float = 1.0,
         slope: float | None = None,
-        births: bool = False,
+        per_feature_clock: bool = False,
     ):
-        self.ages = Ages(problem.d, births)
+        self.ages = Ages(problem.d, per_feature_clock)
         self.p, self.alpha, self.sigma, self.delta = problem, alpha, sigma, delta
         self.slope = sigma if slope is None else slope
         self.b0 = b0 if problem.intercept else 0.0

@@ -195,13 +195,13 @@ def test_forged_sizes_allocate_nothing(tmp_path):
 
 def test_other_kinds_and_versions_are_named(tmp_path):
     path = archive.write(tmp_path / "f", "model", {})
-    with pytest.raises(archive.ArchiveError, match="is a model of sparsco's, not a checkpoint"):
+    with pytest.raises(archive.ArchiveError, match="is a model of sparsco, not a checkpoint"):
         archive.read(path, "checkpoint")
     path.write_bytes(b"sparsco\n" + struct.pack("<I", 2) + bytes(50))
     with pytest.raises(archive.ArchiveError, match="has format 2"):
         archive.read(path, "model")
     path.write_bytes(b"1 3:4\n")
-    with pytest.raises(archive.ArchiveError, match="is not a file of sparsco's"):
+    with pytest.raises(archive.ArchiveError, match="is not a sparsco file"):
         archive.read(path, "model")
     with pytest.raises(FileNotFoundError):
         archive.read(tmp_path / "none", "model")

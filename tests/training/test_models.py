@@ -138,12 +138,12 @@ class Renamed(SparseClassifier):
 
 
 def test_what_load_would_refuse_is_refused_by_save(tmp_path):
-    with pytest.raises(ValueError, match=r"Extended cannot be saved, as it has parameters of its own \(colour\)"):
+    with pytest.raises(ValueError, match=r"Extended cannot be saved, because it has additional parameters \(colour\)"):
         save(Extended().fit(X, SIGNS), tmp_path / "m")
     fitted = SparseClassifier(alpha=0.02).fit(X, SIGNS)
     with pytest.raises(ValueError, match="column . has a weight and no name"):
         save(fitted, tmp_path / "m", names={}, by_name=True)
-    with pytest.raises(ValueError, match="cannot be saved: not every feature has a name of its own"):
+    with pytest.raises(ValueError, match="cannot be saved: its feature names are missing or repeated"):
         save(fitted, tmp_path / "m", names=dict.fromkeys(range(8), "same"), by_name=True)
     with pytest.raises(ValueError, match="cannot be saved: alpha=-1: it must be"):
         save(copy.copy(fitted).set_params(alpha=-1), tmp_path / "m")
@@ -248,7 +248,7 @@ def test_any_field_changed_is_refused_or_gives_a_model_that_predicts(name, monke
             try:
                 model = load("m")
             except archive.ArchiveError as error:
-                assert str(error).startswith("m is no model that sparsco wrote: ") and str(error).endswith(".")
+                assert str(error).startswith("m is not a model that sparsco wrote: ") and str(error).endswith(".")
                 refused += 1
                 continue
             read += 1

@@ -142,7 +142,7 @@ def test_two_labels_are_one_model_whatever_they_are_called(data, loss):
     numbers, words = train(rows, **given), train([(x, "yes" if y > 0 else "no") for x, y in rows], **given)
     assert words.model.classes_.tolist() == ["no", "yes"] and "two classes, no and yes" in words.notes[1]
     assert words.table == numbers.table and bits(words.model) == bits(numbers.model)
-    with pytest.raises(ValueError, match="'maybe', which is none of the classes .*--classes any"):
+    with pytest.raises(ValueError, match="'maybe', which is not one of the classes .*--classes any"):
         train([*((x, str(y)) for x, y in rows), (rows[0][0], "maybe")], **given, shuffle=False)
     either = train(rows, **given, classes="any")
     found = scoring.evaluate(either.model, open_stream(data))
@@ -184,7 +184,7 @@ def test_bad_rows_are_named(tmp_path):
     path = tmp_path / "x.svm"
     lines = [f"{k % 2} 1:{k % 7}\n" for k in range(1200)]
     path.write_text("".join(lines) + "2 1:1\n")
-    with pytest.raises(ValueError, match=r"row 1201 has the label 2, which is none of the classes \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"row 1201 has the label 2, which is not one of the classes \[0, 1\]"):
         train(path, shuffle=False)
     assert train(path, classes="any").model.classes_.tolist() == [0, 1, 2]
     path.write_text("".join(lines) + "1 1:x\n")
@@ -238,7 +238,7 @@ def test_checkpoints_have_two_generations(tmp_path):
     damaged = bytearray(kept.path.read_bytes())
     damaged[-1] ^= 1
     kept.path.write_bytes(damaged)
-    with pytest.warns(UserWarning, match="is damaged.*The one before it is taken"):
+    with pytest.warns(UserWarning, match="is damaged.*The checkpoint before it is used"):
         assert kept.read() == {"n": 1}
     kept.path.unlink()
     assert kept.read() == {"n": 1}
@@ -250,7 +250,9 @@ def test_checkpoints_have_two_generations(tmp_path):
 def test_without_a_checkpoint_a_resumed_run_begins_anew(here):
     given = ["train", "data.svm", "--quiet", "--alpha", "0.01"]
     assert run(*given, "-m", "plain") == 0
-    with pytest.warns(UserWarning, match="no checkpoint m.checkpoint to resume from: training begins anew"):
+    with pytest.warns(
+        UserWarning, match="no checkpoint m.checkpoint to resume from: training starts from the beginning"
+    ):
         assert run(*given, "-m", "m", "--resume") == 0
     assert bits(load("m")) == bits(load("plain"))
 
@@ -370,7 +372,7 @@ def test_a_file_that_changes_between_passes_is_not_learned(data, tmp_path, shuff
         return False
 
     settings = {"alpha": 0.05, "random_state": 0, "polish": polish}
-    with pytest.raises(StreamError, match="x.svm changed between two readings"):
+    with pytest.raises(StreamError, match="x.svm changed between two reads"):
         train(source, passes=passes, settings=settings, shuffle=shuffle, stop=append)
     assert len(asked) >= 9
     asked.clear()
@@ -482,7 +484,7 @@ def test_a_budget_and_a_preset(here, capsys):
     assert run("train", "data.svm", "-m", "m", "--target-excess-risk", "0.1", "0.5", "--quiet") == 0
     assert 1 <= load("m").n_nonzero_ < 31 and load("m").target_excess_risk == (0.1, 0.5)
     assert run("train", "data.svm", "-m", "m", "--target-excess-risk", "0", "0.5", "--quiet") == 2
-    assert "target_excess_risk=(0.0, 0.5): it is a pair (eps, delta)" in capsys.readouterr().err
+    assert "target_excess_risk=(0.0, 0.5): give a pair (eps, delta)" in capsys.readouterr().err
     assert run("train", "data.svm", "-m", "m", "--preset", "two-stage", "--task", "regression", "--quiet") == 0
     assert "EpochSGD" in capsys.readouterr().out
     assert run("train", "data.svm", "-m", "m", "--preset", "three-stage", "--quiet") == 2
@@ -535,7 +537,7 @@ def test_a_run_with_other_groups_is_not_resumed(here, capsys):
     np.savetxt(here / "g.txt", groups[::-1])
     assert run(*arguments, "--resume") == 2
     said = capsys.readouterr().err
-    assert "other settings" in said and "goes on" not in said
+    assert "other settings" in said and "continues" not in said
     np.savetxt(here / "g.txt", groups)
     assert run(*arguments, "--resume") == 0
     resumed = bits(load("m"))
@@ -599,21 +601,21 @@ def test_update_goes_on_where_a_model_stopped(here, capsys):
         (["train", "data.svm", "--optimizer", "FTLR(1.0)"], 2, "there is no FTLR in sparsco, perhaps FTRL is meant"),
         (["train", "data.svm", "--loss", "Huber(delta=1)"], 2, "Huber takes epsilon"),
         (["train", "data.svm", "--loss", "Huber(1"], 2, "not written as in Python"),
-        (["train", "data.svm", "--loss", "L1Ball(1)"], 2, "it is no loss"),
-        (["train", "data.svm", "--loss", "Huber([1, 2])"], 2, "epsilon=[1, 2] is to be a number"),
-        (["train", "data.svm", "--penalty", "L1Ball(True)"], 2, "radius=True is to be a number"),
+        (["train", "data.svm", "--loss", "L1Ball(1)"], 2, "it cannot be used as the loss"),
+        (["train", "data.svm", "--loss", "Huber([1, 2])"], 2, "epsilon=[1, 2] must be a number"),
+        (["train", "data.svm", "--penalty", "L1Ball(True)"], 2, "radius=True must be a number"),
         (["train", "data.svm", "--penalty", "GroupL1(1, groups.txt)"], 2, "a file's name in quotes"),
-        (["compare", "data.svm", "--penalty", "L1Ball(1)"], 2, "has a strength of its own"),
+        (["compare", "data.svm", "--penalty", "L1Ball(1)"], 2, "has its own strength"),
         (["train", "data.svm", "--loss", "Huber(open('x'))"], 2, "there is no open in sparsco"),
         (["train", "data.svm", "--penalty", "GroupL1(1, 'none.txt')"], 2, "none.txt"),
-        (["train", "data.svm", "--penalty", "GroupL1(1, 'data.svm')"], 2, "data.svm is to have numbers only"),
+        (["train", "data.svm", "--penalty", "GroupL1(1, 'data.svm')"], 2, "data.svm must contain numbers only"),
         (["train", "data.svm", "--test", "none.svm"], 2, "none.svm"),
         (["train", "data.svm", "--resume", "--checkpoint-every", "0"], 2, "leave one of them out"),
         (["train", "data.svm", "--alpha", "nan"], 2, "alpha"),
-        (["predict", "data.svm", "data.svm"], 2, "is not a file of sparsco's"),
+        (["predict", "data.svm", "data.svm"], 2, "is not a sparsco file"),
         (["predict", "none", "data.svm"], 2, "none"),
-        (["inspect", "data.svm"], 2, "is not a file of sparsco's"),
-        (["convert", "data.svm", "."], 2, "is no cache of rows"),
+        (["inspect", "data.svm"], 2, "is not a sparsco file"),
+        (["convert", "data.svm", "."], 2, "is not a cache of rows"),
         (["train", "data.svm", "--format", "vw"], 2, "line 1"),
     ],
 )
@@ -632,7 +634,7 @@ def test_a_run_that_was_cut_off_is_not_lost(here, capsys):
     with pytest.raises(StoppedError):
         train("data.svm", settings=settings, checkpoints=Checkpoints(checkpoint, 500, None), stop=lambda: True)
     assert run("train", "data.svm", "--quiet") == 2
-    assert "--resume goes on from there, --restart begins anew" in capsys.readouterr().err
+    assert "--resume continues it, --restart starts from the beginning" in capsys.readouterr().err
     assert run("train", "data.svm", "--quiet", "--resume") == 0 and not checkpoint.exists()
     assert bits(load("data.model")) == bits(load("whole"))
 
@@ -649,7 +651,7 @@ def test_a_full_disk_ends_the_run_and_leaves_the_checkpoint_before(here, capsys,
     monkeypatch.setattr(archive, "write", full)
     assert run("train", "data.svm", "--quiet", "--checkpoint-every", "1000") == 3
     err = capsys.readouterr().err
-    assert "No space left on device" in err and "--resume goes on" in err and not (here / "data.model").exists()
+    assert "No space left on device" in err and "--resume continues" in err and not (here / "data.model").exists()
     monkeypatch.undo()
     monkeypatch.chdir(here)
     assert run("train", "data.svm", "--quiet", "--checkpoint-every", "1000", "--resume") == 0
@@ -747,7 +749,7 @@ def test_asked_to_end_it_ends_with_a_checkpoint(tmp_path, number, code):
     process.send_signal(number)
     _, error = process.communicate(timeout=120)
     assert process.returncode == code, error
-    assert "--resume goes on" in error and (tmp_path / "m.checkpoint").exists() and not (tmp_path / "m").exists()
+    assert "--resume continues" in error and (tmp_path / "m.checkpoint").exists() and not (tmp_path / "m").exists()
 
 
 @pytest.mark.skipif(not Path("/proc/self/syscall").exists() or platform.machine() != "x86_64", reason="looks at /proc")
@@ -775,7 +777,7 @@ def test_other_commands_say_that_they_were_asked_to_end(tmp_path):
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == 143 and said.strip() == "sparsco: asked to end" and not list(tmp_path.glob("*rows*"))
+    assert process.returncode == 143 and said.strip() == "sparsco: terminated" and not list(tmp_path.glob("*rows*"))
 
 
 def test_nothing_that_is_read_is_written_over(here, capsys):
@@ -789,11 +791,11 @@ def test_nothing_that_is_read_is_written_over(here, capsys):
         ["compare", "data.svm", "--report", "data.svm"],
     ):
         before = {path.name: path.read_bytes() for path in here.iterdir() if path.is_file()}
-        assert run(*arguments) == 2 and "is read as well" in capsys.readouterr().err
+        assert run(*arguments) == 2 and "is an input" in capsys.readouterr().err
         assert {path.name: path.read_bytes() for path in here.iterdir() if path.is_file()} == before
     os.mkfifo(here / "pipe")
     assert run("train", "data.svm", "-m", "pipe", "--quiet") == 2
-    assert "no regular file" in capsys.readouterr().err and (here / "pipe").is_fifo()
+    assert "not a regular file" in capsys.readouterr().err and (here / "pipe").is_fifo()
 
 
 def test_a_table_is_read_as_the_one_before(here, capsys):
@@ -870,7 +872,11 @@ def test_features_of_another_kind_are_refused(here, capsys):
         ("numbered", "d.vw", "d.vw has names of features, and those of the model are numbered columns."),
         ("named", "data.svm", "the features of the model are names, and those of data.svm numbered columns."),
         ("numbered", "rows", "rows has names of features, and those of the model are numbered columns."),
-        ("named", "plain", "plain holds features of another kind than the model's: convert it with its options."),
+        (
+            "named",
+            "plain",
+            "plain holds features of another kind than the model: convert it with the options of the model.",
+        ),
     ):
         assert run("evaluate", model, source) == 2
         assert capsys.readouterr().err == f"sparsco: {sentence}\n"
@@ -950,7 +956,7 @@ def test_labels_that_the_model_does_not_know_are_refused(here, capsys):
         capsys.readouterr()
         assert run("evaluate", "m", f"{name}.svm") == 2
         said = capsys.readouterr()
-        assert f"row {row} has the label {label}" in said.err and "classes [-1, 1]" in said.err and not said.out
+        assert f"row {row} has the label {label}" in said.err and "model, [-1, 1]" in said.err and not said.out
     assert run("train", "data.svm", "-m", "n", "--quiet", "--test", "zeros.svm") == 2 and (here / "n").exists()
 
 

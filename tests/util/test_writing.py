@@ -140,7 +140,7 @@ def test_caches_are_written_by_several_at_once(tmp_path, monkeypatch):
         assert sum(chunk.rows for chunk in reader.chunks()) == 3000
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter").write_text("dear")
-    with pytest.raises(ValueError, match="mine exists and is no cache of rows"):
+    with pytest.raises(ValueError, match="mine exists and is not a cache of rows"):
         convert(tmp_path / "x.svm", tmp_path / "mine")
     assert (tmp_path / "mine" / "letter").read_text() == "dear"
 

@@ -26,6 +26,8 @@ class Metered:
         attribute = getattr(self.optimizer, name)
         if name == "resolve":
             return lambda *args: Metered(attribute(*args), self.meter)
+        if name == "prepared":
+            return self._prepared
         if name not in ("learn", "schedule", "settle"):
             return attribute
 
@@ -36,6 +38,11 @@ class Metered:
             return result
 
         return metered
+
+    def _prepared(self, *args: Any) -> tuple[Metered, Any]:
+        """Return the prepared optimizer, metered as well, and its pilot."""
+        optimizer, pilot = self.optimizer.prepared(*args)
+        return Metered(optimizer, self.meter), pilot
 
 
 def learning(

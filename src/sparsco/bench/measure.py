@@ -139,7 +139,7 @@ def machine() -> dict[str, Any]:
 
 def load() -> float | None:
     """Return the load average of the last minute."""
-    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+    return None if sys.platform == "win32" else round(os.getloadavg()[0], 2)
 
 
 def now() -> str:

@@ -138,7 +138,7 @@ def _ours(**parts: Any) -> Callable[[Problem], Fit]:
 
     def make(problem: Problem) -> Fit:
         def fit(setting: Setting) -> Any:
-            polish = {"polish": setting["polish"]} if "polish" in setting else {}
+            polish: dict[str, Any] = {"polish": setting["polish"]} if "polish" in setting else {}
             model = SparseClassifier(
                 alpha=problem.lam + problem.rho,
                 l1_ratio=problem.lam / (problem.lam + problem.rho),

@@ -14,13 +14,14 @@ from .sets import REFERENCE
 from .suite import LEVELS
 
 LEGEND = (
-    "Times are milliseconds of CPU time, the least of all rounds (median, most); the clock's are beside them. A pass "
-    "reads every row once, in the rows' order, from memory (vw: from a file) and ends with a model. gap: how far the "
-    "objective is above the optimum, relative; F1: of the features selected, against those of the optimum. To 1% and "
-    "to 0.1%: of a method's settings, loose to strict, the cheapest whose result is as near, its whole fit; – is not "
-    "reached before a fit took so many times as long as our polish as `patience` says. Memory: what a fit takes beyond "
-    "the rows, in MB, in a process of its own. skglm, celer and lightning's coordinate descent get their matrix by "
-    "columns, River its dicts, and vw its files for nothing."
+    "Times are milliseconds of CPU time: the minimum of all rounds (median, maximum). Wall-clock times are beside "
+    "them. A pass reads every row once, in the order of the rows, and ends with a model. It reads from "
+    "memory (vw: from "
+    "a file). gap: the relative distance of the objective from the optimum. F1: the selected features against those of "
+    "the optimum. To 1% and to 0.1%: the whole fit of the cheapest setting, from loose to strict, that comes as near. "
+    "A dash: not reached before a fit took `patience` times as long as our polish. Memory: MB that a fit takes beyond "
+    "the rows, in a separate process. The time to prepare the input is not counted. The input is a matrix by columns "
+    "for skglm, celer and lightning's coordinate descent, dicts for River, files for vw."
 )
 BARS: dict[tuple[str, float], tuple[str, float]] = {
     **{(peer, 1e-2): ("share", 1.0) for peer in ("skglm", "celer", "sklearn saga")},

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import errno
 import gc
+import io
 import os
 import signal
 import sys
@@ -27,7 +28,7 @@ from .options import BAD_FILE, BAD_INPUT, FAILED, FINE, INTERRUPTED, TERMINATED
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters
     parser = _parser()
     parsed = parser.parse_args(arguments)
@@ -48,7 +49,7 @@ def _code_of(error: BaseException) -> int:
         error = KeyboardInterrupt()
     if isinstance(error, KeyboardInterrupt):
         number = _asked[-1] if _asked else signal.SIGINT
-        return _complain(str(error) or ("interrupted" if number == signal.SIGINT else "asked to end"), 128 + number)
+        return _complain(str(error) or ("interrupted" if number == signal.SIGINT else "terminated"), 128 + number)
     if isinstance(error, BrokenPipeError):  # the reader of our output has ended, e.g. `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
@@ -114,7 +115,7 @@ def _end(number: int, frame: Any) -> None:
 
 def _end_again(unraised: Any) -> None:
     """Raise the interrupt once more if Python ignored it, as in a callback of its import system."""
-    if not (isinstance(unraised.exc_value, _EndedError) and hasattr(signal, "setitimer")):
+    if sys.platform == "win32" or not isinstance(unraised.exc_value, _EndedError):
         return sys.__unraisablehook__(unraised)
     signal.signal(signal.SIGALRM, lambda _, frame: _end(_asked[-1], frame))
     signal.setitimer(signal.ITIMER_REAL, 0.001)  # when this has returned

@@ -13,40 +13,61 @@ from .options import FINE, check_writable, command, positive, to_json
 _EXAMPLE = """  sparsco bench --quick                                    small sets, half a minute
   sparsco bench --sets rcv1-20k --methods scikit-learn skglm --report bench.html
   sparsco bench --json bench.json --markdown bench.md --resume
-  sparsco bench --from bench.json --report bench.html      the same results once more
+  sparsco bench --from bench.json --report bench.html      show saved results again
 
-Packages that are not installed are left out: vowpalwabbit, river, skglm, celer, sklearn-contrib-lightning.  So are
-real sets that are not found through SPARSCO_DATA, where none is asked for by name.
-exit code: 0 fine, 2 bad argument or missing data, 3 a file could not be written, 130 interrupted (what was measured
-is kept for --resume)"""
+Packages that are not installed are left out: vowpalwabbit, river, skglm, celer, sklearn-contrib-lightning.
+Real sets that are not in SPARSCO_DATA are left out, unless they are named.
+
+exit code:
+    0  success
+    2  bad argument or missing data
+    3  a file could not be written
+  130  interrupted (Ctrl-C); finished measurements are kept for --resume"""
 _MEASURING = ("quick", "sets", "methods", "rounds", "strengths", "patience", "skip", "resume")
 """The options that have no meaning together with --from."""
 
 
 def add(commands: argparse._SubParsersAction) -> None:
     """Add the command to the parser."""
-    to = command(commands, "bench", "measure ours and other packages side by side", _EXAMPLE)
-    to.add_argument("--quick", action="store_true", help="small sets, two rounds, one strength, no memory")
+    to = command(commands, "bench", "measure sparsco and other packages side by side", _EXAMPLE)
+    to.add_argument(
+        "--quick", action="store_true", help="use small sets, two rounds and one strength; do not measure memory"
+    )
     to.add_argument(
         "--sets",
         nargs="+",
         metavar="SET",
-        help="such as rcv1-200k, dense-200k, a9a; usual, real, all (default: usual and real)",
+        help="data sets such as rcv1-200k, dense-200k, a9a, or usual, real, all (default: usual and real)",
     )
-    to.add_argument("--methods", nargs="+", metavar="METHOD", help="names or packages (default: all)")
-    to.add_argument("--rounds", type=positive, metavar="N", help="(default: 5; quick: 2)")
-    to.add_argument("--strengths", type=positive, metavar="N", help="on each set (default: 2; quick: 1)")
+    to.add_argument("--methods", nargs="+", metavar="METHOD", help="methods or packages (default: all)")
+    to.add_argument("--rounds", type=positive, metavar="N", help="number of rounds (default: 5; quick: 2)")
     to.add_argument(
-        "--patience", type=float, metavar="X", help="give others so many times our own time (default: 10; quick: 3)"
+        "--strengths", type=positive, metavar="N", help="number of strengths on each set (default: 2; quick: 1)"
     )
-    to.add_argument("--skip", nargs="+", choices=("levels", "memory", "scaling"), default=[], help="leave parts out")
-    to.add_argument("--list", action="store_true", help="name sets and methods and stop")
-    to.add_argument("--json", metavar="FILE", help="write all results there; - is stdout, instead of the tables")
-    to.add_argument("--markdown", metavar="FILE", help="write the tables there")
-    to.add_argument("--report", metavar="FILE.html", help="write tables and plots as one HTML file")
-    to.add_argument("--resume", action="store_true", help="take what an earlier run measured from disk")
     to.add_argument(
-        "--from", dest="source", nargs="+", metavar="FILE", help="measure nothing: show together what --json wrote"
+        "--patience",
+        type=float,
+        metavar="X",
+        help="stop other packages after X times our own time (default: 10; quick: 3)",
+    )
+    to.add_argument(
+        "--skip", nargs="+", choices=("levels", "memory", "scaling"), default=[], help="leave these parts out"
+    )
+    to.add_argument("--list", action="store_true", help="list sets and methods, and exit")
+    to.add_argument(
+        "--json",
+        metavar="FILE",
+        help="write all results as JSON to FILE; - prints them to stdout instead of the tables",
+    )
+    to.add_argument("--markdown", metavar="FILE", help="write the tables to FILE")
+    to.add_argument("--report", metavar="FILE.html", help="write the tables and the plots as one HTML file")
+    to.add_argument("--resume", action="store_true", help="reuse the finished measurements of an earlier run")
+    to.add_argument(
+        "--from",
+        dest="source",
+        nargs="+",
+        metavar="FILE",
+        help="measure nothing; show the results in these --json files together",
     )
     to.set_defaults(run=_bench)
 
@@ -101,7 +122,7 @@ def _bench(given: argparse.Namespace) -> int:
         try:
             results = suite.run(plan, store, lambda line: print(line, file=sys.stderr, flush=True), save)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt("interrupted; what was measured is kept: --resume goes on.") from None
+            raise KeyboardInterrupt("interrupted: the finished measurements are kept, --resume continues.") from None
     save(results)
     print(to_json(results) + "\n" if given.json == "-" else present.as_markdown(results), end="")
     if given.report:
@@ -127,4 +148,6 @@ def _read(path: str) -> dict[str, Any]:
         results = json.loads(Path(path).read_text())
         return results | {key: results[key] for key in ("machine", "problems", "scaling")}
     except (ValueError, KeyError, TypeError):
-        raise ValueError(f"--from: {path} holds no results of sparsco bench.") from None
+        raise ValueError(
+            f"--from: {path} does not hold results of sparsco bench: give a file that --json wrote."
+        ) from None

@@ -13,15 +13,21 @@ def add(commands: argparse._SubParsersAction) -> None:
     to = command(
         commands,
         "convert",
-        "write rows to a folder of binary blocks, from which training reads many times faster",
+        "write rows to a folder of binary blocks, which training reads many times faster",
         "  sparsco convert data.svm.gz rows\n"
         "  sparsco train rows -m model --passes 5\n"
-        "\nexit code: 0 fine, 2 bad argument or input, 3 a file could not be read or written; nothing half-written\n"
-        "is left",
+        "\nexit code:\n"
+        "    0  success\n"
+        "    2  bad argument or input\n"
+        "    3  a file could not be read or written; no incomplete folder is left",
     )
     to.add_argument("data", nargs="+", metavar="DATA", help="files, patterns, or - for standard input")
-    to.add_argument("folder", metavar="FOLDER", help="where to write it; what is there is replaced when all is written")
-    to.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    to.add_argument(
+        "folder",
+        metavar="FOLDER",
+        help="the folder to write; an existing cache is replaced when the new one is complete",
+    )
+    to.add_argument("--quiet", action="store_true", help="show no progress on stderr")
     add_reading(to)
     to.set_defaults(run=run)
 

@@ -16,13 +16,21 @@ def add(commands: argparse._SubParsersAction) -> None:
         "  sparsco datasets list\n"
         "  SPARSCO_DATA=~/data sparsco datasets download mnist\n"
         "  sparsco datasets verify mnist\n"
-        "\nFiles lie below the folder SPARSCO_DATA, else in the user's cache folder.\n"
-        "exit code: 0 fine, 2 unknown or missing data, or contents that are not what they should be, 3 not downloaded",
+        "\nThe files are below the folder SPARSCO_DATA.  If it is not set, they are in the user's cache folder.\n"
+        "\nexit code:\n"
+        "    0  success\n"
+        "    2  unknown, missing or damaged data\n"
+        "    3  the download failed",
     )
-    to.add_argument("action", choices=("list", "download", "verify"))
-    to.add_argument("names", nargs="*", metavar="NAME", help="data sets; needed unless listing")
-    to.add_argument("--to", metavar="FOLDER", help="download there instead")
-    to.add_argument("--from", dest="address", metavar="ADDRESS", help="root of another copy of the data folder")
+    to.add_argument("action", choices=("list", "download", "verify"), help="what to do")
+    to.add_argument("names", nargs="*", metavar="NAME", help="data sets; list needs none")
+    to.add_argument("--to", metavar="FOLDER", help="download to this folder")
+    to.add_argument(
+        "--from",
+        dest="address",
+        metavar="ADDRESS",
+        help="download from this address, the root of another copy of the data folder",
+    )
     to.set_defaults(run=run)
 
 
@@ -37,7 +45,9 @@ def run(given: argparse.Namespace) -> int:
             print(f"{line.name:16} {rows:>18} x {line.features:>9,}  {line.task:10} {line.where}")
         return FINE
     if given.action == "verify" and (given.to or given.address):
-        raise ValueError("--to and --from are for downloads: verify looks where experiments do.")
+        raise ValueError(
+            "--to and --from are for downloads: leave them out, verify reads the folder that experiments use."
+        )
     if not given.names:
         raise ValueError(f"name the data sets to {given.action}; `sparsco datasets list` shows them.")
     for name in given.names:
@@ -50,6 +60,8 @@ def run(given: argparse.Namespace) -> int:
             finally:
                 bar.close()
         for copy in copies:
-            checked = "verified" if copy.verified else f"SHA-256 {copy.sha256}, no checksum known to compare with"
+            checked = (
+                "verified" if copy.verified else (f"SHA-256 {copy.sha256}, there is no known checksum to compare with")
+            )
             print(f"{copy.path}: {checked}")
     return FINE

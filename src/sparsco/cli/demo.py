@@ -149,7 +149,7 @@ CONTENDERS = (
 
 def weights(model: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the weights (models, features) and intercepts of any of the contenders."""
-    parts = getattr(model, "estimators_", [model])
+    parts = model.estimators_ if isinstance(model, OneVsRestClassifier) else [model]
     return np.vstack([part.coef_ for part in parts]), np.concatenate([part.intercept_ for part in parts])
 
 

@@ -12,14 +12,17 @@ def add(commands: argparse._SubParsersAction) -> None:
     to = command(
         commands,
         "evaluate",
-        "judge a model on labelled rows",
+        "evaluate a model on labelled rows",
         "  sparsco evaluate spam.model test.svm\n"
         "  sparsco evaluate spam.model test.svm --json\n"
-        "\nexit code: 0 fine, 2 bad argument, model or input, 3 a file could not be read",
+        "\nexit code:\n"
+        "    0  success\n"
+        "    2  bad argument, model or input\n"
+        "    3  a file could not be read",
     )
-    to.add_argument("model", metavar="MODEL")
+    to.add_argument("model", metavar="MODEL", help="a model file of sparsco train")
     to.add_argument("data", nargs="+", metavar="DATA", help="files, patterns, or - for standard input")
-    to.add_argument("--json", action="store_true", help="the figures as JSON")
+    to.add_argument("--json", action="store_true", help="print the figures as JSON")
     add_reading(to)
     to.set_defaults(run=run)
 

@@ -14,15 +14,20 @@ def add(commands: argparse._SubParsersAction) -> None:
     to = command(
         commands,
         "inspect",
-        "show a model: its features by name, how it was learned, what was chosen",
+        "show a model: its features by name, its training and its settings",
         "  sparsco inspect spam.model --top 30\n"
         "  sparsco inspect spam.model --html spam.html\n"
         "  sparsco inspect spam.model --json\n"
-        "\nexit code: 0 fine, 2 bad argument or model, 3 a file could not be read or written",
+        "\nexit code:\n"
+        "    0  success\n"
+        "    2  bad argument or model\n"
+        "    3  a file could not be read or written",
     )
-    to.add_argument("model", metavar="MODEL")
-    to.add_argument("--top", type=positive, default=20, metavar="N", help="features shown (default: 20; JSON: all)")
-    to.add_argument("--json", action="store_true", help="everything as JSON")
+    to.add_argument("model", metavar="MODEL", help="a model file of sparsco train")
+    to.add_argument(
+        "--top", type=positive, default=20, metavar="N", help="number of features to show (default: 20; JSON: all)"
+    )
+    to.add_argument("--json", action="store_true", help="print everything as JSON")
     to.add_argument("--html", metavar="FILE", help="write one HTML page with plots")
     to.set_defaults(run=run)
 

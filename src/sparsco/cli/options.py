@@ -33,7 +33,7 @@ def check_outputs(cells: str | None, report: str | None) -> None:
     """Raise an error for files that cannot be written, before anything is run."""
     paths = [Path(path).resolve() for path in (cells, report) if path not in (None, "-")]
     if "" in (cells, report) or report == "-":
-        raise ValueError("--json and --report need the name of a file; only --json may be -, stdout.")
+        raise ValueError("--json and --report need a file name: only --json may be - (stdout).")
     if len(set(paths)) < len(paths):
         raise ValueError(f"--json and --report are the same file, {paths[0]}.")
     for path in paths:
@@ -46,9 +46,9 @@ def check_writable(path: Path, *inputs: str) -> None:
     check_place(path)
     read = {Path(each).resolve() for name in inputs for each in (name, *glob.glob(name)) if name != "-"}
     if path in read:
-        raise ValueError(f"{path} would be written over and is read as well: name another file for the result.")
+        raise ValueError(f"{path} is an input and would be overwritten: name another file for the result.")
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent} for {path.name}.")
+        raise FileNotFoundError(f"there is no folder {path.parent} for {path.name}: create it first.")
     if not os.access(path.parent, os.W_OK):
         raise PermissionError(13, "this folder cannot be written to", str(path.parent))
 
@@ -61,7 +61,7 @@ def source_of(data: list[str]) -> Any:
 def positive(text: str) -> int:
     """Return a text as a whole number of at least 1, for argparse."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
 
 
@@ -81,7 +81,7 @@ def part(option: str, text: str) -> Any:
     try:
         record = _built(ast.parse(text.strip(), mode="eval").body, PRESETS if option == "preset" else {})
         if not is_part(option, record):
-            raise ValueError(f"it is no {option.replace('_', ' ')}")
+            raise ValueError(f"it cannot be used as the {option.replace('_', ' ')}")
         return record
     except (SyntaxError, TypeError, ValueError, OSError) as error:
         reason = "it is not written as in Python" if isinstance(error, SyntaxError) else str(error)
@@ -117,8 +117,8 @@ def _records() -> dict[str, Any]:
     from .. import conversions, losses, mirrors, optimizers, penalties, steps
 
     modules = (losses, penalties, optimizers, conversions, steps, mirrors)
-    found = {name: value for module in modules for name, value in vars(module).items() if not name.startswith("_")}
-    return {name: value for name, value in found.items() if isinstance(value, type) and issubclass(value, tuple)}
+    found = {name: kind for module in modules for name, kind in inspect.getmembers(module, inspect.isclass)}
+    return {name: kind for name, kind in found.items() if issubclass(kind, tuple) and not name.startswith("_")}
 
 
 def _checked(record: Any, field: str, value: Any) -> Any:
@@ -129,7 +129,7 @@ def _checked(record: Any, field: str, value: Any) -> Any:
     takes_array = "ndarray" in kind or "Any" in kind
     is_wrong = isinstance(value, list | str) and not (takes_array or isinstance(default, str))
     if is_wrong or (isinstance(value, bool) and "bool" not in kind and not takes_array):
-        raise ValueError(f"{field}={value!r} is to be a number")
+        raise ValueError(f"{field}={value!r} must be a number")
     if isinstance(value, list):
         return np.array(value)
     if not isinstance(value, str) or isinstance(default, str):
@@ -137,7 +137,7 @@ def _checked(record: Any, field: str, value: Any) -> Any:
     try:
         numbers = np.loadtxt(value, ndmin=1)
     except ValueError as error:
-        raise ValueError(f"{value} is to have numbers only, and {str(error).rstrip('.')}") from None
+        raise ValueError(f"{value} must contain numbers only: {str(error).rstrip('.')}") from None
     return numbers.astype(np.int64) if (numbers == numbers.astype(np.int64)).all() else numbers
 
 
@@ -146,33 +146,41 @@ def add_order(to: argparse.ArgumentParser) -> None:
     to.add_argument(
         "--no-shuffle",
         action="store_true",
-        help="learn rows in the order of the files (default: in a "
-        "random order where they fit into memory or are cached)",
+        help="learn rows in the order of the files (default: in a random order if they fit into memory or are cached)",
     )
 
 
 def add_reading(to: argparse.ArgumentParser) -> None:
     """Add the options of readers."""
-    group = to.add_argument_group("how data is read (docs/files.md)")
+    group = to.add_argument_group("reading data (docs/files.md)")
     formats = ("libsvm", "vw", "csv", "tsv", "parquet", "arrow", "npz")
-    group.add_argument("--format", choices=formats, help="(default: the suffix decides, or the first line)")
+    group.add_argument("--format", choices=formats, help="the format (default: by the suffix or the first line)")
     group.add_argument("--hash-bits", type=positive, metavar="B", help="hash names into 2^B columns")
-    group.add_argument("-q", "--quadratic", action="append", metavar="AB", help="vw: pairs of two namespaces' features")
-    group.add_argument("--one-based", action="store_true", help="libsvm: index 1 is column 0, index 0 is refused")
-    group.add_argument("--target", metavar="COLUMN", help="tables: the column to predict; none for none")
-    group.add_argument("--weight", metavar="COLUMN", help="tables: weights of rows")
-    group.add_argument("--tag", metavar="COLUMN", help="tables: a name for each row")
     group.add_argument(
-        "--schema", action="append", metavar="COLUMN=KIND", default=[], help="tables: numeric, categorical or ignore"
+        "-q", "--quadratic", action="append", metavar="AB", help="vw: add pairs of features of two namespaces"
     )
-    group.add_argument("--missing", choices=("refuse", "zero"), help="tables: what a missing number is")
+    group.add_argument("--one-based", action="store_true", help="libsvm: index 1 is column 0, index 0 is refused")
+    group.add_argument("--target", metavar="COLUMN", help="tables: the column to predict; none: no target")
+    group.add_argument("--weight", metavar="COLUMN", help="tables: the column with the weights of the rows")
+    group.add_argument("--tag", metavar="COLUMN", help="tables: the column with the names of the rows")
+    group.add_argument(
+        "--schema",
+        action="append",
+        metavar="COLUMN=KIND",
+        default=[],
+        help="tables: set the kind of a column: numeric, categorical or ignore",
+    )
+    group.add_argument("--missing", choices=("refuse", "zero"), help="tables: how to treat a missing number")
     group.add_argument(
         "--missing-values",
         metavar="A,B,...",
-        help="csv: cells that are missing, beside empty ones (default: NA, N/A, NaN, null, None in columns of numbers)",
+        help="csv: text that marks a missing cell, besides empty cells (default: NA, N/A, NaN, null, None in "
+        "columns of numbers)",
     )
-    group.add_argument("--delimiter", metavar="C", help="csv: one character")
-    group.add_argument("--no-header", action="store_true", help="csv: columns are called 0, 1, 2, ...")
+    group.add_argument("--delimiter", metavar="C", help="csv: the delimiter, one character")
+    group.add_argument(
+        "--no-header", action="store_true", help="csv: the file has no header; columns are called 0, 1, 2, ..."
+    )
 
 
 def reading(given: argparse.Namespace) -> dict[str, Any]:
@@ -191,7 +199,7 @@ def reading(given: argparse.Namespace) -> dict[str, Any]:
         pairs = [pair.rpartition("=") for pair in given.schema]
         options["schema"] = {name: kind for name, _, kind in pairs}
         if "" in options["schema"]:
-            raise ValueError("--schema needs COLUMN=KIND, a kind being numeric, categorical or ignore.")
+            raise ValueError("--schema needs COLUMN=KIND: the kind is numeric, categorical or ignore.")
     return options
 
 

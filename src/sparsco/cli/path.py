@@ -10,52 +10,58 @@ from typing import Any
 from .options import FINE, add_order, add_reading, check_writable, command, positive, reading, to_json
 from .train import add_learning, estimator
 
-_EXAMPLE = """  sparsco path data.svm                                    32 strengths, one read: a table
+_EXAMPLE = """  sparsco path data.svm                                    a table of 32 strengths from one read
   sparsco path data.svm.gz --choose 1-se -m spam.model --report path.html
   sparsco path data.svm --choose 100 -m small.model        the best model of at most 100 features
   sparsco path table.csv --target price --alphas 0.1,0.03,0.01
-  sparsco path data.svm --polish                           every model the exact optimum
+  sparsco path data.svm --polish                           the exact optimum of every strength
 
-exit code: 0 fine, 2 bad argument or input, 3 a file could not be read or written, 4 training diverged,
-130 interrupted"""
+exit code:
+    0  success
+    2  bad argument or input
+    3  a file could not be read or written
+    4  training diverged
+  130  interrupted (Ctrl-C)"""
 
 
 def add(commands: argparse._SubParsersAction) -> None:
     """Add the command to the parser."""
-    to = command(commands, "path", "learn many strengths of the penalty in one read, and choose one", _EXAMPLE)
+    to = command(
+        commands, "path", "train models for many strengths of the penalty in one read, and choose one", _EXAMPLE
+    )
     to.add_argument("data", nargs="+", metavar="DATA", help="files, patterns, or - for standard input")
-    to.add_argument("--n-alphas", type=positive, default=32, metavar="N", help="how many (default: 32)")
+    to.add_argument("--n-alphas", type=positive, default=32, metavar="N", help="number of strengths (default: 32)")
     to.add_argument(
         "--alpha-min-ratio",
         type=float,
         default=1e-3,
         metavar="R",
-        help="of the smallest strength to the largest (default: 0.001)",
+        help="ratio of the smallest strength to the largest (default: 0.001)",
     )
-    to.add_argument("--alphas", type=_numbers, metavar="X,Y,...", help="the strengths themselves")
+    to.add_argument("--alphas", type=_numbers, metavar="X,Y,...", help="use these strengths")
     to.add_argument(
         "--choose",
         type=_rule,
         default="min",
         metavar="RULE",
-        help="min, 1-se, or at most how many features (default: min)",
+        help="min, 1-se, or the largest number of features (default: min)",
     )
     to.add_argument(
         "--hold-out",
         type=float,
         metavar="SHARE",
-        help="judge on rows held out (default: on some rows before they are learned; "
-        "with --polish a fifth, at most 20,000, is held out)",
+        help="hold out this share of the rows for validation (default: validate on some rows before they are learned; "
+        "with --polish: a fifth, at most 20,000 rows)",
     )
-    to.add_argument("--passes", type=positive, default=1, metavar="N", help="over the data (default: 1)")
+    to.add_argument("--passes", type=positive, default=1, metavar="N", help="passes over the data (default: 1)")
     add_order(to)
     to.add_argument(
-        "--float32", action="store_true", help="twice as fast, with --conversion last: five digits in place of fifteen"
+        "--float32", action="store_true", help="twice as fast, five digits instead of fifteen; needs --conversion last"
     )
-    to.add_argument("-m", "--model", metavar="FILE", help="where to write the model that is chosen")
-    to.add_argument("--report", metavar="FILE.html", help="write table and plots as one HTML file")
-    to.add_argument("--json", action="store_true", help="the table as JSON")
-    to.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    to.add_argument("-m", "--model", metavar="FILE", help="write the chosen model to FILE")
+    to.add_argument("--report", metavar="FILE.html", help="write the table and the plots as one HTML file")
+    to.add_argument("--json", action="store_true", help="print the table as JSON")
+    to.add_argument("--quiet", action="store_true", help="show no progress on stderr")
     add_learning(to, is_path=True)
     add_reading(to)
     to.set_defaults(run=_path)
@@ -91,8 +97,8 @@ def _path(given: argparse.Namespace) -> int:
     if isinstance(given.choose, str) and not found.is_judged:
         print(to_json({"path": found.table(), "notes": trained.notes}) if given.json else paths.as_text(found, None))
         raise ValueError(
-            f"--choose {given.choose} needs rows that were not learned, and none were judged: give more rows, "
-            "in a random order, --hold-out 0.2, or --choose 10 for at most 10 features."
+            f"--choose {given.choose} needs validation rows, and there are none: give more rows in a "
+            "random order, --hold-out 0.2, or a number of features (--choose 10)."
         )
     chosen = trained.model.alpha_
     table = {"path": found.table(), "chosen": chosen, "notes": trained.notes}
@@ -116,7 +122,7 @@ def _numbers(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers such as 0.1,0.01") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 0.1,0.01") from None
 
 
 def _rule(text: str) -> Any:

@@ -14,25 +14,36 @@ def add(commands: argparse._SubParsersAction) -> None:
     to = command(
         commands,
         "predict",
-        "predict the rows of files, one line each",
+        "predict the rows of files, one line per row",
         "  sparsco predict spam.model new.svm > labels.txt\n"
         "  sparsco predict spam.model new.svm --probability -o probabilities.tsv\n"
         "  cat new.svm | sparsco predict spam.model - --score\n"
-        "\nexit code: 0 fine, 2 bad argument, model or input, 3 a file could not be read or written",
+        "\nexit code:\n"
+        "    0  success\n"
+        "    2  bad argument, model or input\n"
+        "    3  a file could not be read or written",
     )
-    to.add_argument("model", metavar="MODEL")
+    to.add_argument("model", metavar="MODEL", help="a model file of sparsco train")
     to.add_argument("data", nargs="+", metavar="DATA", help="files, patterns, or - for standard input")
     kind = to.add_mutually_exclusive_group()
-    kind.add_argument("--score", dest="kind", action="store_const", const="score", help="margins")
-    kind.add_argument("--probability", dest="kind", action="store_const", const="probability", help="of each class")
+    kind.add_argument(
+        "--score", dest="kind", action="store_const", const="score", help="write margins instead of labels"
+    )
+    kind.add_argument(
+        "--probability",
+        dest="kind",
+        action="store_const",
+        const="probability",
+        help="write the probability of each class instead of labels",
+    )
     to.add_argument(
         "--digits",
         type=positive,
         default=6,
         metavar="N",
-        help="significant digits of scores and probabilities (default: 6; 17 are all)",
+        help="significant digits of scores and probabilities (default: 6; 17: all)",
     )
-    to.add_argument("-o", "--output", metavar="FILE", help="write there (default: stdout)")
+    to.add_argument("-o", "--output", metavar="FILE", help="write to FILE (default: stdout)")
     add_reading(to)
     to.set_defaults(run=run, kind="label")
 

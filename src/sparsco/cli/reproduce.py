@@ -14,23 +14,36 @@ def add(commands: argparse._SubParsersAction) -> None:
     to = command(
         commands,
         "reproduce",
-        "rerun tables and figures of the papers and compare them cell by cell",
+        "rerun tables and figures of the papers, and compare them cell by cell",
         "  sparsco reproduce --list\n"
         "  sparsco reproduce aaai-table-1 --trials 40 --report table.html\n"
         "  sparsco reproduce all --quick\n"
-        "\nexit code: 0 all cells agree or differ for a reason that is given, 1 one differs for none, 2 bad argument\n"
-        "or missing data, 3 a file could not be written, 4 a computation failed, 130 interrupted (what was\n"
-        "finished is kept for --resume)",
+        "\nexit code:\n"
+        "    0  all cells agree, or differ for a known reason\n"
+        "    1  a cell differs for an unknown reason\n"
+        "    2  bad argument or missing data\n"
+        "    3  a file could not be written\n"
+        "    4  a computation failed\n"
+        "  130  interrupted (Ctrl-C); finished trials are kept for --resume",
     )
     to.add_argument("keys", nargs="*", metavar="KEY", help="tables and figures, a paper's name, or all")
-    to.add_argument("--list", action="store_true", help="name all keys and stop")
-    to.add_argument("--quick", action="store_true", help="shorter streams and two trials; no cell is judged")
-    to.add_argument("--trials", type=positive, metavar="N", help="independent repetitions (default: the file's)")
-    to.add_argument("--jobs", type=positive, metavar="N", default=cores(), help="processes (default: %(default)s)")
-    to.add_argument("--pairs", nargs="+", type=_pair, metavar="A,B", help="other pairs of digits, or `all` 45")
-    to.add_argument("--json", metavar="FILE", help="write all cells there; - is stdout, instead of the tables")
-    to.add_argument("--report", metavar="FILE.html", help="write tables and plots as one HTML file")
-    to.add_argument("--resume", action="store_true", help="take what an earlier run finished from disk")
+    to.add_argument("--list", action="store_true", help="list all keys and exit")
+    to.add_argument("--quick", action="store_true", help="run shorter streams and two trials; no cell is compared")
+    to.add_argument(
+        "--trials",
+        type=positive,
+        metavar="N",
+        help="number of independent repetitions (default: that of the experiment)",
+    )
+    to.add_argument(
+        "--jobs", type=positive, metavar="N", default=cores(), help="number of processes (default: %(default)s)"
+    )
+    to.add_argument("--pairs", nargs="+", type=_pair, metavar="A,B", help="use other pairs of digits, or `all` 45")
+    to.add_argument(
+        "--json", metavar="FILE", help="write all cells as JSON to FILE; - prints them to stdout instead of the tables"
+    )
+    to.add_argument("--report", metavar="FILE.html", help="write the tables and the plots as one HTML file")
+    to.add_argument("--resume", action="store_true", help="reuse the finished trials of an earlier run")
     to.set_defaults(run=run)
 
 
@@ -72,7 +85,9 @@ def run(given: argparse.Namespace) -> int:
             try:
                 results = results_of(experiment, kept, workers, bar.show)
             except KeyboardInterrupt:
-                raise KeyboardInterrupt(f"interrupted; what was finished of {key} is kept: --resume goes on.") from None
+                raise KeyboardInterrupt(
+                    f"interrupted: the finished trials of {key} are kept, --resume continues."
+                ) from None
             finally:
                 bar.close()
             cells = verdicts.cells(experiment, results)
@@ -97,5 +112,5 @@ def _pair(text: str) -> list[tuple[int, int]]:
         return all_pairs()
     digits = [int(part) for part in text.split(",") if part.isdecimal() and int(part) < 10]
     if len(digits) != 2 or digits[0] == digits[1] or text.count(",") != 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no pair of different digits such as 2,3")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a pair of different digits such as 2,3")
     return [(digits[0], digits[1])]

@@ -50,84 +50,102 @@ _LEARNING = (
 )
 """The options that a model under way has already decided."""
 
-_EXAMPLE = """  sparsco train data.svm                              chooses what is left open, and says what
+_EXAMPLE = """  sparsco train data.svm                              defaults for everything; the report shows them
   sparsco train data.svm.gz -m spam.model --test test.svm --alpha 1e-3 --l1-ratio 0.9
   sparsco train 'logs/part-*.vw' -m clicks.model --hash-bits 22 -q ui --checkpoint-every 10m
   sparsco train table.csv --target price --task regression --passes 3
   sparsco train table.csv --target price --loss 'Huber(0.5)' --penalty 'Box(0, 1)'
   zcat data.svm.gz | sparsco train - -m model
-  sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4       or a scheduler's address (docs/distributed.md)
+  sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4       4 processes; see docs/distributed.md
 
-exit code: 0 fine, 2 bad argument or input, 3 a file could not be read or written, 4 training diverged, 130 interrupted
-and 143 asked to end: a checkpoint was kept, from which --resume goes on to the same model, bit for bit (with --dask
-there are none)"""
+exit code:
+    0  success
+    2  bad argument or input
+    3  a file could not be read or written
+    4  training diverged
+  130  interrupted (Ctrl-C)
+  143  terminated (SIGTERM)
+After 130 and 143 a checkpoint is kept, except with --dask.  --resume continues from it to the same model, bit for
+bit."""
 
 
 def add(commands: argparse._SubParsersAction) -> None:
     """Add the command to the parser."""
     to = command(commands, "train", "learn a sparse model from files, in constant memory", _EXAMPLE)
     to.add_argument("data", nargs="+", metavar="DATA", help="files, patterns, or - for standard input")
-    to.add_argument("-m", "--model", metavar="FILE", help="where to write it (default: DATA's name with .model)")
-    to.add_argument("--test", metavar="FILE", nargs="+", help="files to judge the model on at the end")
+    to.add_argument(
+        "-m", "--model", metavar="FILE", help="write the model to FILE (default: the name of DATA with .model)"
+    )
+    to.add_argument("--test", metavar="FILE", nargs="+", help="evaluate the model on these files at the end")
     add_learning(to)
     to.add_argument(
         "--passes",
         type=positive,
         metavar="N",
-        help="over the data (default: 1, with --dask more where files are small); several are read from a cache",
+        help="passes over the data (default: 1; more with --dask and small files); later passes read a cache",
     )
     add_order(to)
-    to.add_argument("--no-cache", action="store_true", help="do not keep the rows for later passes")
-    to.add_argument("--update", metavar="MODEL", help="go on with this model, saved with --save-state")
-    to.add_argument("--save-state", action="store_true", help="keep all that --update needs in the model file")
+    to.add_argument("--no-cache", action="store_true", help="do not cache the rows for later passes")
+    to.add_argument("--update", metavar="MODEL", help="continue training this model, which was saved with --save-state")
+    to.add_argument("--save-state", action="store_true", help="save the training state in the model file, for --update")
     to.add_argument(
         "--checkpoint-every",
         type=_interval,
         metavar="N|TIME",
-        help="rows, or a time such as 30s, 10m, 2h; 0 for never (default: 60s)",
+        help="write a checkpoint every N rows, or after a time such as 30s, 10m, 2h; 0: never (default: 60s)",
     )
     to.add_argument(
         "--resume",
         action="store_true",
-        help="go on from the checkpoint of a run that was cut off; without one, begin anew",
+        help="continue from the checkpoint of an interrupted run; without a checkpoint, start from the beginning",
     )
-    to.add_argument("--restart", action="store_true", help="begin anew although there is such a checkpoint")
+    to.add_argument("--restart", action="store_true", help="start from the beginning and ignore such a checkpoint")
     to.add_argument(
         "--dask",
         metavar="ADDRESS|local:N",
-        help="learn on the workers of a Dask cluster, each file a partition, or by N processes of this machine",
+        help="train on the workers of a Dask cluster, one partition per file, or in N processes on this machine",
     )
     add_reading(to)
-    to.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
-    to.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    to.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
+    to.add_argument("--quiet", action="store_true", help="show no progress on stderr")
     to.set_defaults(run=_train)
 
 
 def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
     """Add the options of the estimators; a path has no options for the number of features."""
-    about = "Parts with settings of their own are written as in Python: --loss 'Huber(0.5)', --penalty 'L1Ball(30)'."
-    group = to.add_argument_group("what is learned", about)
-    group.add_argument("--task", choices=("classification", "regression"), help="(default: the labels decide)")
+    about = "Write a part with settings as in Python: --loss 'Huber(0.5)', --penalty 'L1Ball(30)'."
+    group = to.add_argument_group("model and training", about)
+    group.add_argument(
+        "--task", choices=("classification", "regression"), help="the task (default: inferred from the labels)"
+    )
     group.add_argument("--loss", help="logistic, hinge, squared-hinge, multinomial; squared, huber, quantile, ...")
     group.add_argument("--penalty", help="elasticnet (default), row-group, trace, nonnegative, L1Ball(RADIUS), ...")
-    group.add_argument("--alpha", type=float, help="strength of the penalty (default: 5%% of what selects nothing)")
-    group.add_argument("--l1-ratio", type=float, metavar="R", help="share of the L1 term, 0 to 1 (default: 1)")
-    group.add_argument("--l1", type=float, metavar="LAM", help="strength of the L1 term, in place of alpha")
-    group.add_argument("--l2", type=float, metavar="RHO", help="strength of the L2 term, in place of alpha")
+    group.add_argument(
+        "--alpha",
+        type=float,
+        help="strength of the penalty (default: 5%% of the smallest strength that selects nothing)",
+    )
+    group.add_argument("--l1-ratio", type=float, metavar="R", help="share of the L1 term, from 0 to 1 (default: 1)")
+    group.add_argument("--l1", type=float, metavar="LAM", help="strength of the L1 term, instead of --alpha")
+    group.add_argument("--l2", type=float, metavar="RHO", help="strength of the L2 term, instead of --alpha")
     group.add_argument("--optimizer", help="auto, nftrl, ftrl, fobos, rda, sgd, orda, truncated-gradient, ...")
     group.add_argument("--conversion", help="auto, last, average, suffix, average-sl, optimal-sl, last-sl, ocmdi, ...")
-    group.add_argument("--step-size", type=_number_or_name, metavar="ETA", help="a number, or the name of a rule")
-    group.add_argument("--preset", metavar="NAME", help="a method by its name, such as two-stage (docs/two-stage.md)")
+    group.add_argument(
+        "--step-size", type=_number_or_name, metavar="ETA", help="a constant step size, or the name of a rule"
+    )
+    group.add_argument(
+        "--preset", metavar="NAME", help="a published method by name, such as two-stage (docs/two-stage.md)"
+    )
     if is_path:
         to.set_defaults(budget=None, target_excess_risk=None)
     else:
-        group.add_argument("--budget", type=positive, metavar="K", help="at most so many features, learned anew")
+        group.add_argument("--budget", type=positive, metavar="K", help="keep at most K features and fit them again")
         group.add_argument(
             "--target-excess-risk",
             type=float,
             nargs=2,
             metavar=("EPS", "DELTA"),
-            help="as few features as lose at most EPS, with probability 1 - DELTA",
+            help="keep the fewest features that lose at most EPS with probability 1 - DELTA",
         )
     group.add_argument(
         "--polish",
@@ -136,17 +154,22 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
         const=True,
         default=False,
         metavar="TOL",
-        help="go on to the exact optimum, to this share of the L1 weight (default: 1e-4)",
+        help="continue to the exact optimum, up to a violation of TOL times the L1 weight (default: 1e-4)",
     )
     group.add_argument(
         "--storage",
         choices=("all", "seen"),
-        help="room for all columns, or for those that occur (default: all; with --hash-bits 20 or more seen)",
+        help="allocate memory for all columns, or for those that occur (default: all; seen with --hash-bits 20 "
+        "or more)",
     )
-    group.add_argument("--classes", type=_labels, metavar="A,B,...", help="all labels there are, or any")
-    group.add_argument("--class-weight", type=_class_weight, metavar="LABEL=W,...", help="weights of rows by label")
-    group.add_argument("--no-intercept", action="store_true")
-    group.add_argument("--seed", type=int, metavar="N", help="of everything random (default: 0)")
+    group.add_argument(
+        "--classes", type=_labels, metavar="A,B,...", help="all labels that can occur, or any to accept new ones"
+    )
+    group.add_argument(
+        "--class-weight", type=_class_weight, metavar="LABEL=W,...", help="weights of the rows of each label"
+    )
+    group.add_argument("--no-intercept", action="store_true", help="fit no intercept")
+    group.add_argument("--seed", type=int, metavar="N", help="seed of all random choices (default: 0)")
 
 
 def learning(given: argparse.Namespace) -> dict[str, Any]:
@@ -194,25 +217,17 @@ def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 
 def _train(given: argparse.Namespace) -> int:
     from ..streams import open_stream
-    from ..training import model_files
     from ..training.checkpoints import ResumeError
     from ..training.results import StoppedError
-    from ..training.scoring import read_alike
     from ..training.train import train
     from ..util.progress import Live
 
     source = given.data[0] if len(given.data) == 1 else given.data
     path = Path(given.model or given.update or _default_name(given.data[0]))
     check_writable(path, *given.data, *(given.test or ()))
-    reader, names, named = reading(given), None, None
+    reader, names, named, settings = reading(given), None, None, dict[str, Any]()
     if given.update:
-        given_too = [f"--{name.replace('_', '-')}" for name in _LEARNING if getattr(given, name) not in (None, False)]
-        if given_too:
-            raise ValueError(f"--update goes on as the model began: leave out {', '.join(given_too)}.")
-        content = model_files.read(given.update)
-        model, settings = model_files.going_on(content, given.update), {}
-        reader, names = read_alike(content, reader), content["extra"].get("names")
-        named = content["features"] == "names"
+        model, reader, names, named = _to_update(given, reader)
         given.save_state |= path.resolve() == Path(given.update).resolve()  # the model can still be updated afterwards
     else:
         model, settings = estimator(given)
@@ -224,13 +239,7 @@ def _train(given: argparse.Namespace) -> int:
             **{name: option for name, option in reader.items() if name != "cache"},
         )
     if given.dask is not None:
-        with stopping() as asked:
-            try:
-                trained = _on_dask(given, model, settings, reader, lambda: bool(asked))
-            except StoppedError as stopped:
-                print(f"sparsco: {stopped}; nothing was kept.", file=sys.stderr)
-                return INTERRUPTED if asked[0] == signal.SIGINT else TERMINATED
-        return _finished(given, trained, reader, path, lambda: None)
+        return _train_on_dask(given, model, settings, reader, path)
     checkpoints, is_kept = _checkpoints(given, path)
     live = Live(not given.quiet)
     with stopping(awaits_input="-" in given.data) as asked:
@@ -252,15 +261,49 @@ def _train(given: argparse.Namespace) -> int:
             )
         except StoppedError as stopped:
             live.close()
-            kept = f"{checkpoints.path} is kept, --resume goes on" if checkpoints.exist() else "nothing was kept"
+            kept = f"{checkpoints.path} is kept, --resume continues" if checkpoints.exist() else "nothing was kept"
             print(f"sparsco: {stopped}; {kept}.", file=sys.stderr)
             return INTERRUPTED if asked[0] == signal.SIGINT else TERMINATED
         except Exception as error:
             live.close()
             if checkpoints.exist() and not isinstance(error, ResumeError):
-                print(f"sparsco: the last checkpoint, {checkpoints.path}, is kept: --resume goes on.", file=sys.stderr)
+                print(
+                    f"sparsco: the last checkpoint, {checkpoints.path}, is kept: --resume continues.", file=sys.stderr
+                )
             raise
     return _finished(given, trained, reader, path, checkpoints.remove)
+
+
+def _to_update(
+    given: argparse.Namespace, reader: dict[str, Any]
+) -> tuple[Any, dict[str, Any], dict[int, str] | None, bool]:
+    """Return the model of ``--update``, how its data was read, the names of features, and whether they are features.
+
+    Raise a ValueError for options that a stream under way cannot change.
+    """
+    from ..training import model_files
+    from ..training.scoring import read_alike
+
+    given_too = [f"--{name.replace('_', '-')}" for name in _LEARNING if getattr(given, name) not in (None, False)]
+    if given_too:
+        raise ValueError(f"--update continues with the settings of the model: leave out {', '.join(given_too)}.")
+    content = model_files.read(given.update)
+    model = model_files.going_on(content, given.update)
+    return model, read_alike(content, reader), content["extra"].get("names"), content["features"] == "names"
+
+
+def _train_on_dask(
+    given: argparse.Namespace, model: Any, settings: dict[str, Any], reader: dict[str, Any], path: Path
+) -> int:
+    from ..training.results import StoppedError
+
+    with stopping() as asked:
+        try:
+            trained = _on_dask(given, model, settings, reader, lambda: bool(asked))
+        except StoppedError as stopped:
+            print(f"sparsco: {stopped}: nothing was kept.", file=sys.stderr)
+            return INTERRUPTED if asked[0] == signal.SIGINT else TERMINATED
+    return _finished(given, trained, reader, path, lambda: None)
 
 
 def _checkpoints(given: argparse.Namespace, path: Path) -> tuple[Any, bool]:
@@ -273,7 +316,8 @@ def _checkpoints(given: argparse.Namespace, path: Path) -> tuple[Any, bool]:
     checkpoints = Checkpoints(path.with_name(path.name + ".checkpoint"), rows, seconds)
     if checkpoints.exist() and not (given.resume or given.restart):
         raise ValueError(
-            f"{checkpoints.path} is of a run that was cut off: --resume goes on from there, --restart begins anew."
+            f"{checkpoints.path} belongs to an interrupted run: --resume continues it, --restart starts "
+            "from the beginning."
         )
     return checkpoints, bool(rows or seconds)
 
@@ -299,12 +343,12 @@ def _on_dask(
     not_there += ["--classes any"] if isinstance(given.classes, str) else []
     if not_there:
         raise ValueError(
-            f"{', '.join(not_there)} cannot be had with --dask: it learns a new model in rounds, from files in their "
+            f"--dask does not support {', '.join(not_there)}: it learns a new model in rounds, from files in their "
             "order, without checkpoints."
         )
     reader.pop("cache", None)
 
-    def say(message: Any, *_: Any) -> None:
+    def say(message: Warning | str, *_: Any, **__: Any) -> None:
         print(f"sparsco: {message}", file=sys.stderr)
 
     try:
@@ -364,7 +408,7 @@ def _finished(
         try:
             outcome["test"] = scoring.evaluate(*scoring.opened_for(model_files.read(path), given.test))
         except Exception:
-            print(f"sparsco: {path} is written; only the test failed.", file=sys.stderr)
+            print(f"sparsco: {path} is written: only the test failed.", file=sys.stderr)
             raise
         save()
     outcome["model"] = str(path)
@@ -417,7 +461,7 @@ def _interval(text: str) -> tuple[int | None, float | None]:
             return int(text) or None, None
     except ValueError:
         pass
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of rows, and no time such as 30s, 10m or 2h")
+    raise argparse.ArgumentTypeError(f"{text!r} is neither a number of rows nor a time such as 30s, 10m or 2h")
 
 
 def _number_or_name(text: str) -> Any:
@@ -440,7 +484,7 @@ def _labels(text: str) -> Any:
         return text
     found = [_label(part) for part in text.split(",")]
     if len(set(found)) < 2 or "" in found or len({type(label) for label in found}) > 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of at least two labels such as 0,1, and not any")
+        raise argparse.ArgumentTypeError(f"{text!r} is neither any nor a list of at least two labels such as 0,1")
     return found
 
 
@@ -449,4 +493,4 @@ def _class_weight(text: str) -> dict[Any, float]:
         pairs = [part.rsplit("=", 1) for part in text.split(",")]
         return {_label(label): float(weight) for label, weight in pairs}
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list such as 1=10,-1=1") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list such as 1=10,-1=1") from None

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..data.rows import add_rows, add_squared_rows, margins
 from ..jit.dispatch import U, kernel
-from ..jit.lanes import load, of_row, store, width
+from ..jit.lanes import load, load_row, store, width
 from ..losses import curvature, derivative
 from ..problem.state import Means, Problem, Rows, padded, widened
 
@@ -72,7 +72,7 @@ def sum_gradients(rows, order, loss, lanes, w, b, G, H, bias):
         p = load(lanes, b, U(0))
         for at in range(U(indptr[i]), U(indptr[i + one])):
             p = p + load(lanes, w, U(indices[at]) * m) * data[at]
-        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
+        y, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
         c, h = weight * derivative(loss, p, y), weight * curvature(loss, p, y)
         store(lanes, bias, U(0), load(lanes, bias, U(0)) + c)
         store(lanes, bias, m, load(lanes, bias, m) + h)

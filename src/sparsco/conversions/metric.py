@@ -12,7 +12,7 @@ with M a multiple of the identity (:func:`scalar`), diagonal (:func:`diagonal`) 
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -26,34 +26,43 @@ from ..problem.state import slices
 from . import coordinate_descent
 from .reservoir import Sample, SampleRows
 
+Intercept = TypeVar("Intercept")
+"""The type of an intercept: a number, or an array with a number for each of several coupled models."""
 
-class Evidence(NamedTuple):
+
+class Evidence(NamedTuple, Generic[Intercept]):
     """The sums of one pass for one model; ``g_bar`` and ``H`` are means over rows, without any penalty."""
 
     w_last: np.ndarray
-    b_last: float
+    b_last: Intercept
     w_bar: np.ndarray
-    b_bar: float
+    b_bar: Intercept
     g_bar: np.ndarray
-    gb_bar: float
+    gb_bar: Intercept
     H: np.ndarray | None
-    Hb: float
+    Hb: Intercept
     n_window: int
     n_seen: int
     L_mean: float
 
-    def at(self, columns: np.ndarray) -> Evidence:
+    @property
+    def curvatures(self) -> np.ndarray:
+        """Return ``H``, which every conversion with a diagonal metric watches."""
+        assert self.H is not None
+        return self.H
+
+    def at(self, columns: np.ndarray) -> Evidence[Intercept]:
         """Return the evidence restricted to these columns."""
         w_last, w_bar, g_bar = self.w_last[columns], self.w_bar[columns], self.g_bar[columns]
         H = None if self.H is None else self.H[columns]
         return self._replace(w_last=w_last, w_bar=w_bar, g_bar=g_bar, H=H)
 
 
-class Choice(NamedTuple):
+class Choice(NamedTuple, Generic[Intercept]):
     """The model that the guard chose, its candidate's name and every candidate's estimated objective."""
 
     w: np.ndarray
-    b: float
+    b: Intercept
     name: str
     objectives: dict[str, float]
 
@@ -102,7 +111,7 @@ class _Subproblem(NamedTuple):
         return smooth + self.pen @ np.abs(w)
 
 
-def choose(evidence: Evidence, loss: Any, penalty: Any, sample: Sample, fit_intercept: bool) -> Choice:
+def choose(evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, fit_intercept: bool) -> Choice[float]:
     """Return the guard's choice: the candidate with the least objective, estimated on the sample of one lane.
 
     The candidates are the last iterate, newton and diagonal.  An L2 term adds the plain average, which bounds the loss
@@ -128,7 +137,7 @@ def choose(evidence: Evidence, loss: Any, penalty: Any, sample: Sample, fit_inte
     return choice._replace(w=w)
 
 
-def _possible(e: Evidence, penalty: Any, g: np.ndarray) -> np.ndarray:
+def _possible(e: Evidence[float], penalty: Any, g: np.ndarray) -> np.ndarray:
     """Return the columns that can be nonzero in a candidate: a zero weight needs a slope near its penalty."""
     found = np.empty(g.size, bool)
     for some in slices(g.size):
@@ -150,7 +159,9 @@ def _in_columns(rows: SampleRows, place: np.ndarray) -> SampleRows:
     return rows._replace(indptr=indptr, indices=indices, data=data)
 
 
-def _chosen(evidence: Evidence, loss: Any, penalty: Any, sample: Sample, fit_intercept: bool, local: _Local) -> Choice:
+def _chosen(
+    evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, fit_intercept: bool, local: _Local
+) -> Choice[float]:
     """Return the guard's choice in columns that have been restricted already."""
     e, args = evidence, (evidence, loss, penalty, sample, fit_intercept)
     models, objectives = {"last": (e.w_last, e.b_last)}, {}
@@ -224,7 +235,7 @@ def bent(rise: float, loss: float) -> float:
     return float(rise + rise * rise / (4.0 * loss)) if rise < 0.0 < loss else float(rise)
 
 
-def _local(e: Evidence, loss: Any, reg: Any, sample: Sample) -> _Local:
+def _local(e: Evidence[float], loss: Any, reg: Any, sample: Sample) -> _Local:
     """Return the local model at w_bar; its gradient over all rows seen is a mixture of R's gradient and g_bar.
 
     With an L2 term the iterates converge, and the mixture weights are inverse to the sampling variances: R is a sample
@@ -245,7 +256,7 @@ def _local(e: Evidence, loss: Any, reg: Any, sample: Sample) -> _Local:
     return _Local(c, h, gradient, H, g, float(gb))
 
 
-def _slopes_on_guard(e: Evidence, loss: Any, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
+def _slopes_on_guard(e: Evidence[float], loss: Any, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
     """Return V's derivatives in the margins at w_bar, each divided by the number of rows, and V's gradient."""
     V = sample.V
     c, h = _slopes(V, loss, row_sums.margins(V.indptr, V.indices, V.data, e.w_bar, e.b_bar))
@@ -263,7 +274,7 @@ def _standard_error(V: SampleRows, loss: Any, c: np.ndarray, one: Any, other: An
 
 
 def scalar(
-    evidence: Evidence, loss: Any, penalty: Any, sample: Sample, fit_intercept: bool
+    evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, fit_intercept: bool
 ) -> tuple[np.ndarray, float]:
     """Return the scalar candidate S(w_bar - g / M, lam pen / M) with M = 2 L + rho.
 
@@ -279,13 +290,15 @@ def scalar(
     return shrunk(e, reg, M, 2.0 * h.sum(), fit_intercept)
 
 
-def diagonal(evidence: Evidence, penalty: Any, fit_intercept: bool, factor: float = 1.0) -> tuple[np.ndarray, float]:
+def diagonal(
+    evidence: Evidence[float], penalty: Any, fit_intercept: bool, factor: float = 1.0
+) -> tuple[np.ndarray, float]:
     """Return the diagonal candidate S(w_bar - g / M, lam pen / M) with M = (2 H + rho) times ``factor``."""
     e = evidence
-    return shrunk(e, penalty, factor * (2.0 * e.H + penalty.rho), factor * 2.0 * e.Hb, fit_intercept)
+    return shrunk(e, penalty, factor * (2.0 * e.curvatures + penalty.rho), factor * 2.0 * e.Hb, fit_intercept)
 
 
-def shrunk(e: Evidence, reg: Any, M: Any, M_b: float, fit_intercept: bool) -> tuple[np.ndarray, float]:
+def shrunk(e: Evidence[float], reg: Any, M: Any, M_b: float, fit_intercept: bool) -> tuple[np.ndarray, float]:
     """Return S(w_bar - g / M, lam pen / M) for a number or vector M, and the intercept after a step with its own M_b.
 
     A column with M = 0 was never seen and becomes 0.  An intercept with M_b = 0 does not change.
@@ -299,7 +312,7 @@ def shrunk(e: Evidence, reg: Any, M: Any, M_b: float, fit_intercept: bool) -> tu
 
 
 def newton(
-    evidence: Evidence, loss: Any, penalty: Any, sample: Sample, fit_intercept: bool, local: _Local | None = None
+    evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, fit_intercept: bool, local: _Local | None = None
 ) -> tuple[np.ndarray, float]:
     """Return the result of prox-Newton steps from w_bar on R; the stream supplies the gradient and curvature R lacks.
 
@@ -344,7 +357,7 @@ _FLOOR = 1e-3
 """The least curvature of a row: the quadratic model of a saturated logistic loss is too flat for any step."""
 
 
-def _subproblem(e: Evidence, reg: Any, sample: Sample, local: _Local) -> _Subproblem:
+def _subproblem(e: Evidence[float], reg: Any, sample: Sample, local: _Local) -> _Subproblem:
     """Return the problem on R around w_bar, over the columns that are not clearly zero in its solution."""
     R, _, kappa = sample
     d, H = e.w_bar.size, local.H

@@ -26,9 +26,11 @@ from .metric import Choice, Evidence, bent, objective
 from .reservoir import Sample, SampleRows
 
 Model = tuple[np.ndarray, np.ndarray]
+Matrices = Evidence[np.ndarray]
+"""Evidence with matrices (d, m) where that of a single model has vectors, and an intercept for each model."""
 
 
-def convert(conversion: Any, problem: Problem, evidence: Evidence, sample: Sample, factor: float) -> Choice:
+def convert(conversion: Any, problem: Problem, evidence: Matrices, sample: Sample, factor: float) -> Choice[np.ndarray]:
     """Return the conversion's choice; ``evidence`` holds matrices (d, m) where a single model's holds vectors."""
     if conversion.L is not None:
         L = float(conversion.L) * factor
@@ -41,7 +43,7 @@ def convert(conversion: Any, problem: Problem, evidence: Evidence, sample: Sampl
     return Choice(*metric(evidence, problem, sample), conversion.metric, {})
 
 
-def choose(e: Evidence, problem: Problem, sample: Sample) -> Choice:
+def choose(e: Matrices, problem: Problem, sample: Sample) -> Choice[np.ndarray]:
     """Return the guard's choice: the candidate with the least objective on the sample.
 
     As for single models, the plain average, which is never sparse, is a candidate only with an L2 term.
@@ -85,7 +87,7 @@ def choose(e: Evidence, problem: Problem, sample: Sample) -> Choice:
     return Choice(*models[name], name, objectives)
 
 
-def shrunk(e: Evidence, problem: Problem, M: Any, M_b: np.ndarray) -> Model:
+def shrunk(e: Matrices, problem: Problem, M: Any, M_b: np.ndarray) -> Model:
     """Return prox(W_bar - G / M, 1 / M), and the intercepts after steps with their own M_b.
 
     An entry with M = 0 was never seen and becomes 0.  An intercept with M_b = 0 does not change.
@@ -98,16 +100,16 @@ def shrunk(e: Evidence, problem: Problem, M: Any, M_b: np.ndarray) -> Model:
     return W, np.where(M_b > 0.0, moved, e.b_bar) if problem.intercept else e.b_bar
 
 
-def diagonal(e: Evidence, problem: Problem, factor: float = 1.0) -> Model:
+def diagonal(e: Matrices, problem: Problem, factor: float = 1.0) -> Model:
     """Return the diagonal candidate: M = 2 H + rho, raised to be constant over coupled weights, times ``factor``.
 
     Twice the diagonal bounds the Hessian of a softmax.
     """
-    M = problem.penalty.coarsened(2.0 * e.H + problem.penalty.rho)
+    M = problem.penalty.coarsened(2.0 * e.curvatures + problem.penalty.rho)
     return shrunk(e, problem, factor * M, factor * 2.0 * e.Hb)
 
 
-def scalar(e: Evidence, problem: Problem, sample: Sample) -> Model:
+def scalar(e: Matrices, problem: Problem, sample: Sample) -> Model:
     """Return the scalar candidate, M = 2 L + rho.
 
     L is the largest eigenvalue of the loss's Hessian at W_bar on R, maximised over the models.
@@ -121,7 +123,7 @@ def scalar(e: Evidence, problem: Problem, sample: Sample) -> Model:
     return shrunk(e, problem, M, 2.0 * h.sum(0)) if M > 0.0 else (e.w_bar, e.b_bar)
 
 
-def newton(e: Evidence, problem: Problem, sample: Sample) -> Model:
+def newton(e: Matrices, problem: Problem, sample: Sample) -> Model:
     """Return the minimum, by FISTA, of R's loss plus psi, corrected to the stream's slope and curvature at W_bar.
 
     Only the features that are not clearly zero in the minimum take part; the others become zero.  Features are centred
@@ -131,14 +133,14 @@ def newton(e: Evidence, problem: Problem, sample: Sample) -> Model:
     R, loss, reg, near = sample.R, problem.loss, problem.penalty, _near(e, problem)
     full = np.zeros_like(e.w_bar)
     slope, slope_b = _slope(R, 1.0 - sample.kappa, e, problem)
-    e, slope = e._replace(w_bar=e.w_bar[near], g_bar=e.g_bar[near], H=e.H[near]), slope[near]
+    e, slope = e._replace(w_bar=e.w_bar[near], g_bar=e.g_bar[near], H=e.curvatures[near]), slope[near]
     X = _Centred(R, near, len(full), problem.intercept)
     W, b = e.w_bar, e.b_bar + X.mean @ e.w_bar
     P = X.forward(W, b)
     slope = slope - np.outer(X.mean, slope_b)  # in W, for a fixed intercept of the centred features
     h = _slopes(R, loss, P, _FLOOR)[1]
     raw, H = X.squares(h)
-    D = (1.0 - sample.kappa) * np.maximum(e.H - raw, 0.0)
+    D = (1.0 - sample.kappa) * np.maximum(e.curvatures - raw, 0.0)
     if reg.rho > 0.0:
         D = D + e.L_mean / e.n_window  # the noise of the slope in directions that only rho bounds
     scale = reg.coarsened(H + D + reg.rho)
@@ -179,7 +181,7 @@ def newton(e: Evidence, problem: Problem, sample: Sample) -> Model:
     return full, b - X.mean @ W
 
 
-def _near(e: Evidence, problem: Problem) -> np.ndarray:
+def _near(e: Matrices, problem: Problem) -> np.ndarray:
     """Return the features of the last iterate and those that half of the penalty leaves in the diagonal candidate.
 
     All features are returned where there are few, and where the penalty couples features.
@@ -187,7 +189,7 @@ def _near(e: Evidence, problem: Problem) -> np.ndarray:
     reg = problem.penalty
     if len(e.w_bar) <= _FEW or reg.kind == "global" or any(isinstance(field, np.ndarray) for field in reg):
         return np.arange(len(e.w_bar))
-    M = reg.coarsened(2.0 * e.H + reg.rho)
+    M = reg.coarsened(2.0 * e.curvatures + reg.rho)
     s = np.divide(1.0, M, out=np.zeros_like(M), where=M > 0.0)
     moved = (e.w_bar - (e.g_bar + reg.rho * e.w_bar) * s) * (M > 0.0)
     return np.flatnonzero(prox_all(reg, moved, 0.5 * s).any(1) | e.w_last.any(1))
@@ -234,7 +236,7 @@ def _dense_if_full(X: sp.csr_array) -> Any:
     return X.toarray() if X.nnz > 0.3 * X.shape[0] * X.shape[1] else X
 
 
-def _slope(rows: SampleRows, missing: float, e: Evidence, problem: Problem) -> Model:
+def _slope(rows: SampleRows, missing: float, e: Matrices, problem: Problem) -> Model:
     """Return the stream's slope at W_bar less the rows' slope, times the share of the stream that the rows lack."""
     if not rows.numbers.size or missing <= 0.0:
         return np.zeros_like(e.w_bar), np.zeros_like(e.b_bar)

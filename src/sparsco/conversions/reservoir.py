@@ -16,6 +16,7 @@ import numpy as np
 from ..data.randomness import Purpose, draw, key
 from ..jit.dispatch import U, allocating_kernel, kernel
 from ..problem.state import widened
+from ..util.attributes import add_attributes, attributes
 
 _NO_LIMIT = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -198,7 +199,7 @@ class Reservoir:
         """Return an independent copy; the arrays are shared until either of the two next changes them."""
         self._shared = True
         twin = object.__new__(Reservoir)
-        twin.__dict__.update(self.__dict__)
+        add_attributes(twin, attributes(self))
         return twin
 
     __copy__ = copy
@@ -211,7 +212,7 @@ class Reservoir:
         rows = self._gather(np.arange(self._rows))
         table = _Table(*(column[: self._rows].copy() for column in self._table))
         table = table._replace(start=rows.indptr[:-1].copy())
-        return self.__dict__ | {
+        return attributes(self) | {
             "_table": table,
             "_indices": rows.indices,
             "_data": rows.data,
@@ -257,7 +258,7 @@ class Reservoir:
     def _make_room(self, rows: int, nonzeros: int) -> None:
         """Make room for so many more rows and nonzeros: close the gaps, and grow if that frees less than a quarter."""
         if self._shared:
-            vars(self).update(self.__getstate__())
+            add_attributes(self, self.__getstate__())
         if self._rows + rows > len(self._table.number):
             size = max(2 * len(self._table.number), self._rows + rows)
             self._table = _Table(*(_grown(column, size, self._rows) for column in self._table))

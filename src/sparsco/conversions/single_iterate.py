@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..mirrors import divergence
-from ..optimizers.iterate_tracking import REMEMBERED
+from ..optimizers.iterate_tracking import KEPT_B, KEPT_DIFFERENCE, REMEMBERED, THRESHOLD
 from ..parts.contracts import Conversion, part
 from ..parts.part import NEVER
-from ..problem.state import Followed
+from ..problem.state import Tracked
 from .averaging import Answer
 
 
@@ -26,7 +26,7 @@ class OCMDI(NamedTuple):
     chooses_single_iterate = True
 
     def watch(self, loss: Any) -> Any:
-        return Followed()
+        return Tracked()
 
     def begin(self, run: Any) -> None:
         run.open_window()
@@ -100,7 +100,10 @@ class SCMDI(NamedTuple):
     def finish(self, run: Any) -> Answer:
         if run.block.iterate:
             return _kept(run)
-        run.warn(f"SCMDI chooses among iterates from the {self.T}th on; {run.t} examples gave none: the last is taken.")
+        run.warn(
+            f"SCMDI chooses among iterates from the {self.T}th on; {run.t} examples gave none: the last "
+            "iterate is used."
+        )
         return Answer(*run.weights(), {"differences": _differences(run)})
 
 
@@ -133,7 +136,7 @@ def _average(run: Any) -> tuple[np.ndarray, np.ndarray, float]:
 
 def _compare(run: Any, w_bar: np.ndarray, b_bar: np.ndarray, threshold: float, least: bool = False) -> None:
     """Compare all further steps with this average; the run must be settled."""
-    run.block.follow(float(b_bar[0]), threshold, least)
+    run.block.compare_with(float(b_bar[0]), threshold, least)
     run.optimizer.compare(run.problem, run.state, run.block, w_bar[:, 0])
 
 
@@ -147,8 +150,8 @@ def _kept(run: Any) -> Answer:
     w = run.optimizer.kept(run.problem, run.state, block)[: run.d, None]
     report = {
         "iterate": block.iterate,
-        "difference": float(block.number[3]),
-        "threshold": float(block.number[1]),
+        "difference": float(block.number[KEPT_DIFFERENCE]),
+        "threshold": float(block.number[THRESHOLD]),
         "differences": _differences(run),
     }
-    return Answer(w, np.array([block.number[2]]), report)
+    return Answer(w, np.array([block.number[KEPT_B]]), report)

@@ -34,8 +34,8 @@ def tied(penalty: Any) -> bool:
     if cls.kind == "separable" or (grouped and cls.has_prox) or "lam" not in cls._fields:  # a constraint has no lam
         return grouped
     raise ValueError(
-        f"{cls.__name__} ties features together, and a number of features would take that apart: strengthen the "
-        "penalty in place of a budget, or choose penalty='elasticnet' or 'row-group'."
+        f"{cls.__name__} ties features together, which a budget would break: strengthen the penalty "
+        "instead, or choose penalty='elasticnet' or 'row-group'."
     )
 
 
@@ -57,8 +57,8 @@ def check_target(target: Any) -> None:
     good = isinstance(target, tuple | list) and len(target) == 2 and all(isinstance(x, numbers.Real) for x in target)
     if not (good and target[0] > 0.0 and 0.0 < target[1] < 1.0):
         raise ValueError(
-            f"target_excess_risk={target!r}: it is a pair (eps, delta), an excess risk to stay below, above 0, and the "
-            "probability of failing to, between 0 and 1."
+            f"target_excess_risk={target!r}: give a pair (eps, delta), an excess risk above 0 and a "
+            "probability of failure between 0 and 1."
         )
 
 

@@ -87,7 +87,9 @@ def as_matrix(X: Any, wide: bool = False) -> Matrix:
     if unordered:
         repeated, outside = _look_for_repetitions(csr.indptr, csr.indices, csr.shape[1], *_hash_table(csr))
     if outside:
-        raise ValueError(f"X has an index outside of its {csr.shape[1]} columns: it was not put together as it should.")
+        raise ValueError(
+            f"X has an index outside of its {csr.shape[1]} columns: build the matrix again with valid indices."
+        )
     if repeated:
         csr = _summed(csr)
     elif zeros:

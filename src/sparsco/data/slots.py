@@ -18,6 +18,7 @@ import numpy as np
 
 from ..jit.dispatch import U, allocating_kernel, kernel
 from ..jit.lanes import prefetch
+from ..util.attributes import Restored, add_attributes, attributes
 from .rows import LARGEST, Matrix, check_numbers, check_width
 
 _MIX = U(0x9E3779B97F4A7C15)
@@ -55,16 +56,15 @@ class Columns:
 
     def note(self, x: Any) -> None:
         """Queue one example; it is in the next matrix of ``drain``."""
-        try:  # two arrays of the usual types: one check of all numbers, in compiled code
+        if type(x) is tuple and len(x) == 2:
             columns, values = x
-            usual = columns.dtype is _INT and values.dtype is _FLOAT and columns.ndim == values.ndim == 1
-            if usual and type(x) is tuple and fits(columns, values, self._limit, _LIMIT):
-                self._columns.append(columns.copy())
-                self._values.append(values.copy())
-                return
-        except (AttributeError, TypeError, ValueError):
-            pass  # _pair converts other types, or raises an error
-        columns, values = self._pair(x)
+            if type(columns) is type(values) is np.ndarray and columns.dtype is _INT and values.dtype is _FLOAT:
+                # one check of all numbers, in compiled code
+                if columns.ndim == values.ndim == 1 and fits(columns, values, self._limit, _LIMIT):
+                    self._columns.append(columns.copy())
+                    self._values.append(values.copy())
+                    return
+        columns, values = self._pair(x)  # converts other types, or raises an error
         self._columns.append(columns)
         self._values.append(values)
 
@@ -151,7 +151,7 @@ class SeenColumns(Columns):
         self._made: np.ndarray | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_made": None}
+        return attributes(self) | {"_made": None}
 
     @property
     def _table(self) -> np.ndarray:
@@ -254,7 +254,7 @@ class SeenColumns(Columns):
         return w[self._of_slot[: self.room]]
 
 
-class Names:
+class Names(Restored):
     """Features that have names: any keys of a dict."""
 
     seen = True
@@ -264,10 +264,10 @@ class Names:
         self._forget()
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_slots": dict(self._slots)}
+        return attributes(self) | {"_slots": dict(self._slots)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _slots=_slots(state["_slots"]))
+        add_attributes(self, state | {"_slots": _slots(state["_slots"])})
 
     def _forget(self) -> None:
         self._names: list[Any] = []

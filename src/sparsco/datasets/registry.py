@@ -60,7 +60,7 @@ def read_libsvm(paths: Sequence[Path], features: int) -> tuple[csr_matrix, np.nd
     chunks = list(open_stream(paths[0], "libsvm", zero_based=False))
     d = max((chunk.d for chunk in chunks), default=0)
     if d > features:
-        raise ValueError(f"{paths[0]} has a feature {d}, expected were {features} features")
+        raise ValueError(f"{paths[0]} has a feature {d}, expected {features} features")
     rows = stack([Matrix(np.zeros(1, np.int64), np.zeros(0, np.uint32), np.zeros(0), 0), *(c.matrix for c in chunks)])
     X = csr_matrix((rows.data, rows.indices.view(np.int32), rows.indptr), shape=(len(rows), features))
     y = np.concatenate([np.zeros(0), *(chunk.y for chunk in chunks)])
@@ -187,14 +187,14 @@ def load(name: str, part: str = "train") -> tuple[csr_matrix, np.ndarray]:
     X, y = dataset.loader(paths, dataset.features)
     if X.shape != (file.rows, dataset.features):
         shape, expected = (f"{n} rows of {d} features" for n, d in (X.shape, (file.rows, dataset.features)))
-        raise ValueError(f"{paths[0]} holds {shape}, expected were {expected}")
+        raise ValueError(f"{paths[0]} holds {shape}, expected {expected}")
     if len(y) != file.rows:
         raise ValueError(f"{paths[-1]} holds {len(y)} targets for {file.rows} rows")
     if not (np.isfinite(X.data).all() and np.isfinite(y).all()):
         raise ValueError(f"{paths[0]} holds numbers that are not finite")
     if dataset.labels and not np.isin(y, dataset.labels).all():
         odd, known = np.setdiff1d(y, dataset.labels)[0], ", ".join(map(str, dataset.labels))
-        raise ValueError(f"{paths[-1]} holds the label {odd:g}, expected were {known}")
+        raise ValueError(f"{paths[-1]} holds the label {odd:g}, expected {known}")
     if dataset.task == "classes":
         y = y.astype(np.int64)
     return (X, y) if file.span == slice(None) else (X[file.span], y[file.span])
@@ -218,7 +218,7 @@ def two_digits(X: csr_matrix, digit: np.ndarray, positive: int, negative: int) -
 def _files(name: str, part: str | None = None) -> list[File]:
     """Return the files of one part or of all, each once."""
     if name not in REGISTRY:
-        raise ValueError(f"unknown data set {name!r}; known are {', '.join(REGISTRY)}")
+        raise ValueError(f"unknown data set {name!r}: choose from {', '.join(REGISTRY)}")
     parts = REGISTRY[name].parts
     if part is not None and part not in parts:
         raise ValueError(f"{name} has no part {part!r}, only {' and '.join(parts)}")

@@ -11,12 +11,13 @@ import itertools
 import logging
 import pickle
 import signal
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from ..training.results import StoppedError
 from ..util.notices import warn
@@ -171,7 +172,7 @@ class OnDask(Pool):
         patience = parse_timedelta(dask.config.get(PATIENCE, "10 minutes"))
         alone = f"the Dask scheduler at {self.client.scheduler.address} has no workers"
         if seconds > patience:
-            raise RuntimeError(f"{alone}, and had none for {patience:g} s ({PATIENCE} in Dask's configuration).")
+            raise RuntimeError(f"{alone}, and none joined within {patience:g} s ({PATIENCE} in Dask's configuration).")
         if seconds > SILENT and not said:
             warn(f"{alone}: waiting for one, {patience:g} s at most.")
         return seconds > SILENT
@@ -195,8 +196,8 @@ class OnDask(Pool):
                 lost = error
             except (CancelledError, ClosedClientError, CommClosedError) as error:
                 why = (str(error).splitlines() or [""])[0].rstrip(":")
-                raise RuntimeError(f"the Dask scheduler, or the client, has gone: {why}.") from error
-        raise RuntimeError(f"workers were lost again and again, perhaps for lack of memory: {lost}") from lost
+                raise RuntimeError(f"the Dask scheduler or the client was closed: {why}.") from error
+        raise RuntimeError(f"workers were lost repeatedly, perhaps for lack of memory: {lost}") from lost
 
 
 @dataclass(frozen=True)
@@ -230,6 +231,15 @@ def pickled(what: Any) -> bytes:
     return cloudpickle.dumps(what)
 
 
+@runtime_checkable
+class Client(Protocol):
+    """A client of a Dask cluster."""
+
+    def submit(self, *arguments: Any, **named: Any) -> Any: ...
+
+    def scheduler_info(self) -> dict[str, Any]: ...
+
+
 @contextmanager
 def executor(client: Any = None, stop: Callable[[], bool] = bool, n_jobs: int | None = None) -> Iterator[Here | OnDask]:
     """Yield the executor for ``client``.
@@ -241,7 +251,7 @@ def executor(client: Any = None, stop: Callable[[], bool] = bool, n_jobs: int | 
     if client is None:
         yield Here(n_jobs)
     elif not isinstance(client, str):
-        if not hasattr(client, "submit") or not hasattr(client, "scheduler_info"):
+        if not isinstance(client, Client):
             raise ValueError(
                 f"client={client!r}: it must be a dask.distributed Client, an address such as 'tcp://host:8786', "
                 "'local:4', or None for this process."
@@ -294,7 +304,7 @@ def _deaf() -> Iterator[None]:
 
     The process that started them ends them.  A Ctrl-C that comes meanwhile is handled at the end.
     """
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
+    if sys.platform == "win32":
         yield
         return
     from multiprocessing.resource_tracker import ensure_running

@@ -18,9 +18,10 @@ from ..estimators.linear import LinearModel
 from ..selection.linear_path import LinearPath
 from ..streams.cache import CacheStream
 from ..streams.files import changed
-from ..streams.tabular import CATEGORICAL, IGNORE
+from ..streams.tabular import CATEGORICAL, IGNORE, Tabular
 from ..training.parts import Part, by_name, first_classes, labels, reader_of
 from ..training.train import Training
+from ..util.attributes import stored
 from ..util.progress import Bar
 from .executors import Here, OnDask, executor
 from .mixing import Mixing
@@ -72,7 +73,8 @@ def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
             break
     told = stream if told is None else told  # whether examples have names is known only after they are read
     part, reader = Part.joined(found) if found else None, reader_of(told, partition.reader)
-    kinds = getattr(getattr(told, "layout", None), "kinds", {"": CATEGORICAL})
+    layout = told.known_layout if isinstance(told, Tabular) else None
+    kinds = {"": CATEGORICAL} if layout is None else layout.kinds
     columns = None if CATEGORICAL in kinds.values() else [name for name, each in kinds.items() if each != IGNORE]
     named = by_name(told)
     hashed = bool(told.names) and not named
@@ -185,28 +187,26 @@ def train(
     hashed features that have a nonzero weight, for which some rows are read once more.  ``stop`` is called while
     workers are awaited; if it returns True, a StoppedError is raised.
     """
-    for name, number in (("passes", passes), ("round_rows", round_rows)):
-        if number is not None and (not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1):
-            raise ValueError(f"{name}={number!r}: it must be a whole number of at least 1.")
-    began, kind, threads = time.monotonic(), _kind_of(estimator), getattr(estimator, "n_jobs", None)
+    _check_counts(passes=passes, round_rows=round_rows)
+    began, kind = time.monotonic(), _kind_of(estimator)
+    threads = None if estimator is None or kind == "path" else estimator.n_jobs
     if kind == "folds" and not is_in_memory(data):
-        raise ValueError("cross-validation deals all rows out to folds: give (X, y) that are in memory.")
-    is_whole = kind == "folds" or (kind == "stable" and is_in_memory(data))
+        raise ValueError("cross-validation assigns all rows to folds: give (X, y) in memory.")
     given = {"passes": passes, "round_rows": round_rows, "partitions": partitions, "progress": progress or None}
-    if is_whole:
+    if kind == "folds" or (kind == "stable" and is_in_memory(data)):
         _refuse_idle(estimator, "whole", given | {"reader": reader, "classes": classes})
         with executor(client, n_jobs=threads) as pool:
             rows = fit_whole(estimator, data, pool)
         return Fitted(estimator, [], {}, rows, time.monotonic() - began, [])
     _refuse_idle(estimator, kind, given)
-    if classes is not None and estimator is not None and not _classifies(estimator):
-        raise ValueError(f"classes= would not count for a {type(estimator).__name__}: it learns numbers.")
+    if classes is not None and estimator is not None and not estimator.classifies:
+        raise ValueError(f"classes= cannot be used with a {type(estimator).__name__}: it learns numbers.")
     parts, notes, model = partitions_of(data, reader, partitions), [], estimator
     files = files_in(parts)
     with executor(client, stop, threads) as pool:
         parts, part, options, told = _opened(parts, pool)
         if kind == "stable":
-            named = None if not _classifies(model) else first_classes(part.y) if classes is None else classes
+            named = None if not model.classifies else first_classes(part.y) if classes is None else classes
             rows = fit_stream(model, parts, options, pool, named)
         else:
             decided = Training(model, 1, False, dict(reader or {}), classes, dict(settings or {}))
@@ -228,6 +228,12 @@ def train(
     return Fitted(model, parts, known, rows, time.monotonic() - began, notes)
 
 
+def _check_counts(**counts: Any) -> None:
+    for name, number in counts.items():
+        if number is not None and (not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1):
+            raise ValueError(f"{name}={number!r}: it must be a whole number of at least 1.")
+
+
 def _refuse_idle(estimator: Any, kind: str, given: Mapping[str, Any]) -> None:
     """Raise a ValueError for arguments that would have no effect."""
     idle = [] if kind == "mixing" else [name for name, value in given.items() if value is not None]
@@ -238,12 +244,7 @@ def _refuse_idle(estimator: Any, kind: str, given: Mapping[str, Any]) -> None:
             "whole": "it learns (X, y) as its own fit does",
         }[kind]
         named = ", ".join(f"{name}=" for name in idle)
-        raise ValueError(f"{named} would not count for a {type(estimator).__name__}: {why}.")
-
-
-def _classifies(estimator: Any) -> bool:
-    """Return whether an estimator learns labels; stable estimators have no attribute for it."""
-    return getattr(estimator, "classifies", hasattr(estimator, "class_weight"))
+        raise ValueError(f"{named} cannot be used with a {type(estimator).__name__}: {why}.")
 
 
 def _shell(model: Any, kind: str) -> Any:
@@ -256,7 +257,8 @@ def _keep_names(model: Any, told: Head, options: Mapping[str, Any]) -> None:
 
     Columns get names as those of a dataframe after ``fit``, other features as those of dicts after ``learn_one``.
     """
-    vars(model).pop("feature_names_in_", None)
+    if stored(model, "feature_names_in_") is not None:
+        del model.feature_names_in_
     if "names" not in options:
         return
     every = list(options["names"].values())
@@ -269,7 +271,7 @@ def _keep_names(model: Any, told: Head, options: Mapping[str, Any]) -> None:
 def _keep_labels(model: Any, told: Head, classes: Any) -> None:
     """Set the type of the classes to that of the labels, or of the given classes, as after ``fit``."""
     dtype = told.label_dtype if classes is None else np.asarray(classes).dtype
-    if hasattr(model, "classes_") and dtype is not None:
+    if model.classifies and dtype is not None:
         model.classes_ = model.classes_.astype(str if dtype.kind == "U" else dtype)
 
 
@@ -338,13 +340,14 @@ def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition
     parts, options = [replace(part, reader=first.reader) for part in parts], {}
     if first.by_name and first.kind == CacheStream.__name__:
         raise ValueError(
-            f"{where.name} is a cache of named features, which have other columns in every cache: give the files that "
-            "it was made of, or convert them with hash_bits."
+            f"{where.name} is a cache of named features, whose columns differ between caches: give the "
+            "source files, or convert them with hash_bits."
         )
     if first.by_name:  # columns must mean the same everywhere
-        every = [first.columns]
         if first.columns is None:
-            every = pool.map("sparsco-names", names, [(part,) for part in parts])
+            every: list[list[str]] = pool.map("sparsco-names", names, [(part,) for part in parts])
+        else:
+            every = [first.columns]
         known = dict(enumerate(dict.fromkeys(name for each in every for name in each)))
         options = {"names": known, "frozen": True}
     rows = list[Part]()
@@ -359,14 +362,18 @@ def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition
 def _check(model: Any, passes: int | None) -> None:
     """Raise a ValueError for parameters that are not supported for data in partitions."""
     if model.strengths is not None:
-        raise ValueError("several strengths are learned by SparsePath: give that.")
+        raise ValueError("several strengths need a SparsePath: give one.")
     default = {name: each.default for name, each in inspect.signature(type(model).__init__).parameters.items()}
     counted = "the rows are read as often as passes= says"
     for name, fine, why in (
-        ("storage", model.storage != "seen", "'seen' numbers features as they appear, in each partition others: hash"),
-        ("early_stopping", not model.early_stopping, "rows are read once, not held back"),
+        (
+            "storage",
+            model.storage != "seen",
+            "'seen' numbers features by appearance, which differs between partitions: hash",
+        ),
+        ("early_stopping", not model.early_stopping, "rows are read once, and none are held out"),
         ("polish", model.polish is False, "it needs all rows on one machine"),
-        ("warm_start", not model.warm_start, "a model over partitions begins anew"),
+        ("warm_start", not model.warm_start, "a model over partitions starts from the beginning"),
         ("max_iter", model.max_iter in (default["max_iter"], passes), counted),
         ("tol", model.tol in (default["tol"], None), counted),
         ("n_iter_no_change", model.n_iter_no_change == default["n_iter_no_change"], counted),
@@ -379,7 +386,9 @@ def _begun(model: Any, decided: Training, part: Part) -> list[Run]:
     """Return runs whose constants and classes are computed from the first rows."""
     classes, y = decided.classes, part.y
     if part.weights is not None and not part.weights.any():
-        raise ValueError(f"the first {part.rows} rows have weight 0: they decide steps and classes, and must count.")
+        raise ValueError(
+            f"the first {part.rows} rows have weight 0: they decide steps and classes, and need a positive weight."
+        )
     if model.classifies:
         y = labels(y)
         if classes is None:

@@ -33,8 +33,8 @@ class Job:
             if not _are_all(self.shell.classes_, y):
                 at = int(np.argmin(np.isin(y, self.shell.classes_)))
                 raise ValueError(
-                    f"{where}, row {row + at + 1} has the label {y[at : at + 1].tolist()[0]!r}, which is none of the "
-                    f"classes {self.shell.classes_.tolist()}: name all of them, classes=."
+                    f"{where}, row {row + at + 1} has the label {y[at : at + 1].tolist()[0]!r}, which is "
+                    f"not one of the classes {self.shell.classes_.tolist()}: name all of them in classes=."
                 )
         codes, weights = self.shell.encode_next(y, part.weights, False, None)
         weights = np.ones(len(codes)) if weights is None else weights

@@ -111,7 +111,7 @@ def _numbers(run: Run) -> tuple[np.ndarray, np.ndarray]:
     run.optimizer.averaged(problem, state)
     shared, lanes, bias = layout.views(problem, state)
     own = lanes[:, : layout.lane, : problem.m].reshape(problem.d, -1)
-    rest = bias[: layout.bias, : problem.m].ravel(), state.clock, [getattr(run, "t", 0)]
+    rest = bias[: layout.bias, : problem.m].ravel(), state.clock, [run.t]
     return np.concatenate([shared, own], axis=1), np.concatenate(rest)
 
 
@@ -266,11 +266,11 @@ class Mixing:
         The smaller a partition is, the sooner the states must be averaged.
         """
         sizes = self.pool.map("sparsco-size", size, [(held, STEPS) for held in self.held], self.job.names)
-        return int(np.clip(sum(sizes) // (16 * max(np.count_nonzero(sizes), 1)), LEAST_ROWS, FIRST_ROWS))
+        return int(np.clip(sum(sizes) // (16 * max(int(np.count_nonzero(sizes)), 1)), LEAST_ROWS, FIRST_ROWS))
 
     def _enough(self) -> int:
         """Return the number of passes after which a partition has made enough steps."""
-        rows, parts = sum(self.rows), np.count_nonzero(self.rows)
+        rows, parts = sum(self.rows), int(np.count_nonzero(self.rows))
         return max(1, -(-min(STEPS, rows) * parts // max(rows, 1)))
 
     def _round(self, places: list[Place | None], size: int, counts: bool) -> list[Place | None]:
@@ -414,7 +414,7 @@ def _allowed(run: Run) -> Any:
     if isinstance(conversion, Last | Suffix | OptimalSL | LastSL) or conversion == Average():
         return conversion
     raise ValueError(
-        f"{type(conversion).__name__} means single iterates of one stream, which partitions do not have: choose "
+        f"{type(conversion).__name__} needs single iterates of one stream, which partitions do not have: choose "
         "conversion='optimal-sl', 'last-sl', 'suffix', 'average' or 'last'."
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from ..streams.files import STDIN, Files, is_paths, paths_of, spans
 from ..streams.protocol import unlabelled
 from ..streams.tables import is_table, with_roles
 from ..training.parts import Part
+from ..util.attributes import by_position, shape_of
 from .executors import pickled
 
 MOST = 64
@@ -116,7 +118,7 @@ def _stream_of(block: Any, reader: Mapping[str, Any]) -> Stream:
     block = pickle.loads(block)()
     if is_array(block):
         raise StreamError("it has rows and no targets: give (X, y).")
-    if not (isinstance(block, tuple) and len(block) in (2, 3) and hasattr(block[0], "shape")):
+    if not (isinstance(block, tuple) and len(block) in (2, 3) and shape_of(block[0])):
         return open_stream(block, **reader)
     X, *others = block
     for name, part in zip(("y", "weights"), others, strict=False):
@@ -154,7 +156,9 @@ def partitions_of(data: Any, reader: Mapping[str, Any] | None = None, count: int
     if count is not None and (not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1):
         raise ValueError(f"partitions={count!r}: it must be a whole number of at least 1, or None.")
     if reader.pop("cache", None):
-        raise ValueError("reader={'cache': ...}: every worker would write it; convert the files once and name those.")
+        raise ValueError(
+            "reader={'cache': ...}: every worker would write it; convert the files once and give the cache."
+        )
     if is_paths(data):
         paths = [os.path.abspath(path) for path in paths_of(data) if path != STDIN or _refuse_stdin()]
         pieces = [piece for path in paths for piece in _pieces(path, reader, len(paths), count)]
@@ -204,7 +208,7 @@ def _files_of(group: Sequence[Any]) -> list[Any]:
 
 
 def _refuse_stdin() -> bool:
-    raise ValueError("standard input can be read by nobody else: give files.")
+    raise ValueError("standard input cannot be read by other processes: give files.")
 
 
 def _groups(items: Any, count: int | None) -> list[Any]:
@@ -221,6 +225,8 @@ def _blocks_of(data: Any) -> tuple[list[bytes], str]:
         "delayed chunks, or (X, y) in memory"
     )
     try:
+        from dask.array import Array
+        from dask.bag import Bag
         from dask.base import is_dask_collection
         from dask.delayed import Delayed
     except ImportError:
@@ -229,10 +235,10 @@ def _blocks_of(data: Any) -> tuple[list[bytes], str]:
     data = [data] if isinstance(data, Delayed) else data
     if isinstance(data, tuple) and len(data) in (2, 3) and any(is_dask_collection(part) for part in data):
         if not isinstance(data[0], Delayed):
-            return _joint_blocks(*data), "the array" if hasattr(data[0], "numblocks") else "the dataframe"
-    elif is_dask_collection(data) and hasattr(data, "to_delayed") and not hasattr(data, "ndim"):
+            return _joint_blocks(*data), "the array" if isinstance(data[0], Array) else "the dataframe"
+    elif isinstance(data, Bag):
         return [_pickled(part) for part in data.to_delayed()], "the bag"
-    elif is_dask_collection(data) and hasattr(data, "to_delayed") and data.ndim == 2 and hasattr(data, "columns"):
+    elif _is_dask_frame(data):
         return [_pickled(part) for part in data.to_delayed()], "the dataframe"
     if isinstance(data, list | tuple) and data and all(isinstance(part, Delayed) for part in data):
         return [_pickled(part) for part in data], "the delayed chunks"
@@ -266,7 +272,7 @@ def _slices(data: tuple, count: int, reader: Mapping[str, Any]) -> list[Partitio
         _check_column(name, part.ndim)
         if len(part) != len(rows):
             raise ValueError(f"data=(X, y): X has {len(rows)} rows and {name} {len(part)}.")
-    X = sp.csr_array(X) if sp.issparse(X) else getattr(X, "iloc", X)
+    X = sp.csr_array(X) if sp.issparse(X) else by_position(X)
     parts = []
     for group in _groups(rows, count):
         cuts = [slice(a, min(a + _BLOCK_ROWS, group.stop)) for a in range(group.start, group.stop, _BLOCK_ROWS)]
@@ -293,12 +299,12 @@ class _Given:
 
 def _joint_blocks(X: Any, y: Any, weights: Any = None) -> list[bytes]:
     """Return X, y and weights of each block of rows together; y and weights may be in memory."""
-    from dask.array import from_array
+    from dask.array import Array, from_array
     from dask.base import is_dask_collection
 
-    if not is_dask_collection(X) or getattr(X, "ndim", 0) != 2:
+    if not (_is_dask_frame(X) or (isinstance(X, Array) and X.ndim == 2)):
         raise ValueError("data=(X, y): beside a Dask collection X must be a Dask array (rows, columns) or dataframe.")
-    if hasattr(X, "rechunk") and X.numblocks[1] > 1:
+    if isinstance(X, Array) and X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     sizes, columns = _sizes(X), [X]
     for name, part in (("y", y), ("weights", weights)):
@@ -309,8 +315,9 @@ def _joint_blocks(X: Any, y: Any, weights: Any = None) -> list[bytes]:
         if isinstance(part, np.ndarray):
             if sizes is None:
                 raise ValueError(
-                    f"{name} is in memory, and how many rows each block of X has is not known: give {name} as a Dask "
-                    "collection of the same blocks, or X as an array after X.compute_chunk_sizes()."
+                    f"{name} is in memory, but the block sizes of X are unknown: give {name} as a Dask "
+                    "collection of the "
+                    "same blocks, or call X.compute_chunk_sizes()."
                 )
             part = from_array(part, chunks=len(part))
         own = _sizes(part)
@@ -328,8 +335,15 @@ def _joint_blocks(X: Any, y: Any, weights: Any = None) -> list[bytes]:
 
 def _sizes(part: Any) -> tuple[int, ...] | None:
     """Return the number of rows of each block; None if it is not known, as for a dataframe."""
-    sizes = part.chunks[0] if hasattr(part, "chunks") else (np.nan,)
-    return None if np.isnan(sizes).any() else sizes
+    from dask.array import Array
+
+    return part.chunks[0] if isinstance(part, Array) and not np.isnan(part.chunks[0]).any() else None
+
+
+def _is_dask_frame(data: Any) -> bool:
+    """Return whether data is a dataframe of Dask; where one exists, its module has been imported."""
+    frames = sys.modules.get("dask.dataframe")
+    return frames is not None and isinstance(data, frames.DataFrame)
 
 
 def _pickled(*parts: Any) -> bytes:

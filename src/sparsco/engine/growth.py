@@ -24,8 +24,8 @@ def add_features(run: Run, d: int) -> None:
         return
     if is_of_fixed_width(run.problem.penalty):
         raise ValueError(
-            f"the penalty is made for {run.d} features, and there are more: learn from rows whose number of "
-            "columns is known from the start, such as converted ones."
+            f"the penalty is made for {run.d} features, and there are more: give rows with a fixed number "
+            "of columns, such as converted ones."
         )
     run.d = d
     room = run.problem.d

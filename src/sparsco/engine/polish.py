@@ -170,13 +170,13 @@ def check_polishable(loss: Any, penalty: Any, conversion: Any) -> None:
     record = penalty.record
     if not loss.curved or loss.couples:
         raise ValueError(
-            f"polish needs a loss of one margin with a curvature (logistic, squared-hinge, squared, huber), which "
-            f"{type(loss).__name__} is not."
+            f"polish needs a loss of one margin with a curvature, not {type(loss).__name__}: choose logistic, "
+            "squared-hinge, squared or huber."
         )
     if record not in (ElasticNet, WeightedElasticNet):
-        raise ValueError(f"polish is for the elastic net, and {record.__name__} is another penalty: leave it False.")
+        raise ValueError(f"polish supports only the elastic net, not {record.__name__}: leave polish at False.")
     if not penalty.has_strength:
-        raise ValueError("polish measures by the L1 weight, which is 0 here: raise alpha or l1_ratio.")
+        raise ValueError("polish needs an L1 weight above 0: raise alpha or l1_ratio.")
     if conversion.is_rounding:
         raise ValueError(f"polish would undo {type(conversion).__name__}: choose one of the two.")
 
@@ -295,6 +295,7 @@ class _Model:
         falls otherwise: a saturated row does not indicate how far the model is valid.
         """
         columns = self.columns
+        assert columns is not None  # ``_copy_columns`` came first
         columns.forget()
         tol = max((_KNOWN if self.knows else _LEFT) * self.violation, least)
         w, b, p, f = self.w[self.chosen], self.b, self.p, self.f
@@ -373,7 +374,8 @@ class _Columns:
             moved = h > 0.0
             return new, np.divide(slopes - c, h, out=np.zeros_like(h), where=moved)
         if self.G is None:
-            self.G = (dense_gram if self.dense else coordinate_descent.gram)(*self.csr, h, k)
+            start, columns, x = self.csr
+            self.G = (dense_gram if self.dense else coordinate_descent.gram)(start, columns, x, h, k)
             self.G[np.arange(k), np.arange(k)] += rho
         if intercept:
             descend_beside_intercept(self.G, q, new, pen, 0.1 * tol)

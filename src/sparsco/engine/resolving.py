@@ -108,9 +108,8 @@ def _largest_strength(problem: Problem, rows: PilotRows, every: tuple[np.ndarray
     guess = largest_slope(loss, matrix, *every)
     if largest <= 1e-9 * guess and (pen is None or pen.any()):
         warn(
-            f"alpha='auto' found nothing to go by in the first {len(matrix)} rows (targets all alike, rows "
-            "empty, or no feature that goes with the target): it was guessed from the size of the features; "
-            "shuffle the rows, or pass a number."
+            f"alpha='auto' is a guess: the first {len(matrix)} rows have equal targets, are empty or have no related "
+            "feature; shuffle them, or pass a number."
         )
         largest = guess
     return largest
@@ -129,7 +128,7 @@ def _optimizer(problem: Problem, optimizer: Any, pilot: Pilot, step: Any, conver
     optimizer = optimizer.resolve(problem, pilot, step)
     refuse(conversion_reason(optimizer, conversion))
     if conversion.chooses_single_iterate:
-        optimizer = optimizer.following(problem)
+        optimizer = optimizer.tracking_form(problem)
         optimizer.check(problem)
     refuse(tied_models_reason(optimizer, problem.m))
     return optimizer

@@ -23,11 +23,12 @@ from ..conversions.averaging import Answer, Last
 from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix, stack
 from ..parts.compatibility import metric_reason, refuse, start_reason, strengths_reason
-from ..parts.part import NEVER, must_be
+from ..parts.part import NEVER, is_record, must_be
 from ..penalties import checked
 from ..problem.state import Means, Nothing, Problem, Rows, check_room
-from ..problem.targets import Repeated, Values
+from ..problem.targets import Repeated, Targets, Values
 from ..steps import Pilot, check_positive
+from ..util.attributes import add_attributes, attributes, replace_attributes
 from ..util.notices import cause, warn
 from ..util.threads import aside
 from .grid import strength_of_lanes
@@ -64,7 +65,7 @@ class Run:
         step: Any = None,
         *,
         d: int,
-        targets: Any = None,
+        targets: Targets | None = None,
         intercept: bool = True,
         seed: int = 0,
         initial: tuple[np.ndarray, np.ndarray] | None = None,
@@ -78,7 +79,8 @@ class Run:
         """
         _check_parts(loss, penalty, optimizer, conversion, step)
         self.conversion, self.rounding = conversion.base, conversion if conversion.is_rounding else None
-        self.targets, self.lams = targets or Values(), lams
+        self.targets: Targets = targets or Values()
+        self.lams = lams
         if lams is not None:
             refuse(strengths_reason(loss, penalty, optimizer, conversion, single))
             self.targets = Repeated(self.targets, len(lams))
@@ -361,14 +363,14 @@ class Run:
         """Let there be d features, as if the new ones had been declared from the start and not been seen yet."""
         add_features(self, d)
 
-    def retarget(self, targets: Any) -> None:
+    def retarget(self, targets: Targets) -> None:
         """Let there be more models, as if they had been there from the start while pilot rows are still collected.
 
         Later it is as if they had been lanes without a model so far (target -1, weight 0).
         """
         add_models(self, targets)
 
-    def new_class_run(self, targets: Any) -> Run:
+    def new_class_run(self, targets: Targets) -> Run:
         """Return a run for a class that first appears now: the same method and constants, nothing learned."""
         problem, (optimizer, step) = self.problem, self._asked
         run = Run(
@@ -400,17 +402,16 @@ class Run:
 
     def before_pilot(self) -> dict[str, Any]:
         """Return all there is to put back when something goes wrong while rows are still collected."""
-        return vars(self) | {"_buffer": list(self._buffer), "history": [], "warnings": list(self.warnings)}
+        return attributes(self) | {"_buffer": list(self._buffer), "history": [], "warnings": list(self.warnings)}
 
     def go_back(self, before: dict[str, Any]) -> None:
         """Put back what ``before_pilot`` returned."""
-        vars(self).clear()
-        vars(self).update(before)
+        replace_attributes(self, before)
 
     def twin(self) -> Run:
         """Return a copy that has collected the same rows, and collects further ones for itself."""
         twin = copy.copy(self)
-        vars(twin).update(self.before_pilot())
+        add_attributes(twin, self.before_pilot())
         return twin
 
     def trained_copy(self) -> Run:
@@ -479,7 +480,7 @@ def _for_one_feature(penalty: Any) -> Any:
     """Return a penalty of one feature: what has a value for each feature keeps one of them."""
     if penalty.pen is not None:
         return penalty._replace(pen=np.ones(1))
-    if not isinstance(penalty, tuple):
+    if not is_record(penalty):
         return penalty
     fields = zip(penalty._fields, penalty, strict=True)
     return penalty._replace(**{name: value[:1] for name, value in fields if np.ndim(value) == 1})

@@ -116,7 +116,7 @@ class Windows:
             n = max(self.weight, 1e-300)
             return Means(self.dense[0][: now.d] / n, self.dense[1] / n, None, None, None, None, self.weight)
         if not now.problem.sums or self.weight + (self.previous[2] if self.previous else 0.0) == 0.0:
-            warn(f"the averaging window has not begun after {now.t} examples; the last iterate stands in for it.")
+            warn(f"the averaging window has not begun after {now.t} examples; the last iterate is used instead.")
             w, b = now.weights()
             return Means(w, b, np.zeros_like(w), 0.0 * b, None, None, 0.0)
         return self._means_of_sums(now)

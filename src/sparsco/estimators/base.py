@@ -7,10 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from ..problem.targets import Targets
+from ..util.attributes import stored
 from .converted import Solved
 from .fit_state import FitState, Phase
 from .parameters import most_models, named
 from .views import refuse_in_view
+
+_EMPTY = FitState()
+"""The state of a model before its first fit; it is never changed."""
 
 
 class LinearBase:
@@ -24,7 +29,10 @@ class LinearBase:
     """True if all classes must be named at the beginning of a stream."""
     _strengths: Any = None
     _in_float32 = False
-    _fit: FitState
+    _fit: FitState = _EMPTY
+    n_features_in_: int
+    n_iter_: int
+    feature_names_in_: np.ndarray
 
     def __init__(
         self,
@@ -115,7 +123,7 @@ class LinearBase:
         """Return the targets as numbers and the weights of the rows, for the next rows of a stream."""
         raise NotImplementedError
 
-    def targets_of_runs(self) -> list[Any]:
+    def targets_of_runs(self) -> list[Targets]:
         """Return the targets of each run."""
         raise NotImplementedError
 
@@ -172,7 +180,17 @@ class LinearBase:
     @property
     def fit_state(self) -> FitState:
         """Return the state of the fit; an empty state before the first fit."""
-        return vars(self).get("_fit") or FitState()
+        return FitState() if self._fit is _EMPTY else self._fit
+
+    @property
+    def column_names(self) -> np.ndarray | None:
+        """Return ``feature_names_in_``, the names of the columns of a table; None if they have no names."""
+        return stored(self, "feature_names_in_")
+
+    @property
+    def has_classes(self) -> bool:
+        """Return whether there are ``classes_``."""
+        return False
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.fit_state.is_fitted
@@ -204,13 +222,13 @@ class LinearBase:
         """
         state = self.fit_state
         if state.phase is Phase.FINISHED:
-            raise ValueError(f"{state.ended}: this model cannot go on; fit a clone of it anew.")
+            raise ValueError(f"{state.ended}: this model cannot continue; fit a clone of it.")
         if not state.is_training:
             return False
         changed = state.changed(self)
         if changed:
             raise ValueError(
-                f"{', '.join(changed)} changed since this stream began: set it back, or fit a clone of the model anew."
+                f"{', '.join(changed)} changed since this stream began: set it back, or fit a clone of the model."
             )
         return True
 

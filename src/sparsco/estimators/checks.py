@@ -40,10 +40,10 @@ from .checks_of_values import (
     loss_gradient,
     must,
     n_features,
-    penalty_falls,
     penalty_fields,
     penalty_idle,
     penalty_prox,
+    penalty_shrink_rate,
     whole_prox,
 )
 
@@ -85,12 +85,13 @@ def check_part(record: Any, *, compiled: bool = True) -> list[str]:
     ['fields', 'sizes', 'any cut']
     """
     if isinstance(record, type) or not is_record(record):
-        raise TypeError(f"{record!r} is no part: pass a record, an instance of a NamedTuple class of yours.")
+        raise TypeError(f"{record!r} is not a part: pass a record, an instance of a NamedTuple class of yours.")
     kind = kind_of(record)
     if kind is None:
         known = ", ".join(contract.__name__ for contract in CONTRACTS.values())
         raise TypeError(
-            f"{type(record).__name__} is no part: write @part(...), from {HOME}, above its class, with one of {known}."
+            f"{type(record).__name__} is not a part: write @part(...), from {HOME}, above its class, with "
+            f"one of {known}."
         )
     if kind == "loss" and record.couples:
         kind = "coupled loss"
@@ -181,7 +182,7 @@ def _rule(step: Any) -> Any:
 
 def _step_fields(step: Any) -> None:
     check_contract(step._replace(cap=False) if "cap" in step._fields and step.cap is None else step)
-    must(kind_of(_rule(step)) == "step rule", step, "resolve(problem, pilot) gives no step rule.")
+    must(kind_of(_rule(step)) == "step rule", step, "resolve(problem, pilot) does not return a step rule.")
 
 
 def _step_sizes(step: Any) -> None:
@@ -220,7 +221,7 @@ def _reading(record: Any, optimizer: Any, conversion: Any) -> None:
         for run in (read, unread):
             run.feed(as_matrix(data.X[part]), data.y[part])
         read.finish()
-    _same(record, read.finish(), unread.finish(), "asking for the model while learning changes what is learned.")
+    _same(record, read.finish(), unread.finish(), "reading the model during training changes what is learned.")
 
 
 def _in_plain_python(check: Callable[..., None], *parts: Any) -> Callable[[Any], None]:
@@ -237,7 +238,7 @@ def _conversion_fields(conversion: Any) -> None:
     check_contract(conversion)
     conversion.check()
     must(conversion.base is conversion, conversion, "base is another one: mark a rounding with @part(Rounding).")
-    sums = conversion.watch(Logistic()).tracks()
+    sums = conversion.watch(Logistic()).n_sums()
     must(sums in range(4), conversion, f"watch(loss) tracks {sums} sums; it must be 0 to 3.")
     must(
         conversion.needs_gradient_sums == (sums > 1 and not conversion.chooses_single_iterate),
@@ -246,7 +247,7 @@ def _conversion_fields(conversion: Any) -> None:
         "second is that of gradients.",
     )
     told = conversion.for_length(_LONG)
-    must(kind_of(told) == "conversion", conversion, "for_length(n) gives no conversion.")
+    must(kind_of(told) == "conversion", conversion, "for_length(n) does not return a conversion.")
     run = Run(Logistic(), _REG, _optimizer_for(conversion), told, d=3)
     data = _data(Logistic(), n=_LONG)
     run.feed(as_matrix(data.X), data.y)
@@ -254,7 +255,7 @@ def _conversion_fields(conversion: Any) -> None:
         omega = conversion.omega_of(run, t, n)
         check_shape(conversion, f"omega_of(run, {t}, {n})", omega, (n,))
         same = not conversion.uniform or conversion.chooses_single_iterate or np.all(np.asarray(omega) == 1.0)
-        must(same, conversion, "it says uniform = True, and the weights of iterates differ: say uniform = False.")
+        must(same, conversion, "uniform = True, but the weights of iterates differ: declare uniform = False.")
         must(told.next_event(run, t) > t, conversion, f"next_event(run, {t}) is not above {t}.")
     answer = run.finish()
     check_shape(conversion, "the answer's w", answer.w, (3, 1))
@@ -288,7 +289,7 @@ def _rounding_answer(rounding: Any) -> None:
     before = _learned(data, Logistic(), _REG, _EPOCHS, rounding.base, None)
     after = _learned(data, Logistic(), _REG, _EPOCHS, rounding, None)
     check_shape(rounding, "the answer's w", after.w, before.w.shape)
-    must(~np.any(after.w[before.w == 0.0]), rounding, "round gives a weight to a feature that had none.")
+    must(~np.any(after.w[before.w == 0.0]), rounding, "round gives a weight to a feature whose weight was zero.")
 
 
 def _optimizer_fields(optimizer: Any) -> None:
@@ -364,7 +365,7 @@ _CHECKS: dict[str, dict[str, Callable[[Any], None]]] = {
         "fields": penalty_fields,
         "prox": penalty_prox,
         "idle steps": penalty_idle,
-        "falls": penalty_falls,
+        "shrink rate": penalty_shrink_rate,
         "learned as written": lambda reg: _lazy_is_dense(reg, Logistic(), reg),
         "compiled kernels": lambda reg: _compiled_is_plain(reg, Logistic(), reg),
     },

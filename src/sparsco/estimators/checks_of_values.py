@@ -12,7 +12,7 @@ from ..jit.lanes import lanes_for, load, store
 from ..losses import curvature, derivative, value
 from ..parts.contracts import FORMS
 from ..parts.part import CONTRACTS, TYPES, kind_of
-from ..penalties import falls, feature_weight, prox, prox_all, strength
+from ..penalties import feature_weight, prox, prox_all, shrink_rate, strength
 
 KINDS = ("separable", "grouped", "global")
 """The weights that a penalty couples: single weights, groups of weights, or all weights."""
@@ -75,7 +75,7 @@ def loss_fields(loss: Any) -> None:
     for name, function in (("value", value), ("derivative", derivative), ("curvature", curvature)):
         check_shape(loss, f"{name}(p, y) of arrays (5, 3)", function(loss, p, y), (5, 3))
     resolved = loss.resolve(y, np.ones_like(y))
-    must(kind_of(resolved) == "loss", loss, "resolve(targets, weights) gives no loss.")
+    must(kind_of(resolved) == "loss", loss, "resolve(targets, weights) does not return a loss.")
     must(resolved.smoothness > 0.0, loss, f"after resolve smoothness = {resolved.smoothness}; it must be above 0.")
     for part in loss.units(np.array([1.0, 2.0]), np.array([0.5, 1.0])):
         check_shape(loss, "each of the three that units(mean, std) gives of 2 targets", part, (2,))
@@ -134,7 +134,7 @@ def loss_curvature(loss: Any) -> None:
         at = np.full(_P.shape, y)
         bend = curvature(loss, _P, at)
         must(bend >= 0.0, loss, "its curvature is negative somewhere.")
-        must(not loss.curved or np.any(bend > 0.0), loss, "it says curved = True but its curvature is 0 everywhere.")
+        must(not loss.curved or np.any(bend > 0.0), loss, "curved = True, but its curvature is 0 everywhere.")
         k = int(np.argmax(bend))
         must(
             not loss.smoothness_is_bound or np.all(bend <= loss.smoothness * (1.0 + 1e-12)),
@@ -184,7 +184,7 @@ def loss_gradient(loss: Any) -> None:
 
 
 @kernel
-def slopes(loss, lanes, p, y, c, h):
+def slopes(loss: Any, lanes: Any, p: np.ndarray, y: np.ndarray, c: np.ndarray, h: np.ndarray) -> None:
     """Store the derivatives and the curvatures of two examples in c and h."""
     width = c.size // 2
     for k in range(2):
@@ -283,22 +283,22 @@ def penalty_idle(reg: Any) -> None:
             must(
                 np.abs(prox(reg, v, k * s) - steps) <= 1e-12,
                 reg,
-                f"{k} idle steps prox(., {s}) are not prox(., {k} x {s}): no lazy kernel can use it; give it a "
-                "prox_all instead, and choose a mini-batch optimizer.",
+                f"{k} idle steps prox(., {s}) are not prox(., {k} x {s}): lazy kernels cannot use it; "
+                "define prox_all instead, and choose a mini-batch optimizer.",
             )
 
 
-def penalty_falls(reg: Any) -> None:
-    """Check that |prox(v, s)| is max(|v| - s falls(v), 0)."""
+def penalty_shrink_rate(reg: Any) -> None:
+    """Check that |prox(v, s)| is max(|v| - s shrink_rate(v), 0)."""
     v = np.linspace(-4.0, 4.0, 81)
     for s in (0.01, 0.3):
-        expected = np.maximum(np.abs(v) - s * falls(reg, v), 0.0)
+        expected = np.maximum(np.abs(v) - s * shrink_rate(reg, v), 0.0)
         k = int(np.argmax(np.abs(np.abs(prox(reg, v, s)) - expected)))
         must(
             np.abs(np.abs(prox(reg, v, s)) - expected) <= 1e-12,
             reg,
-            f"prox({v[k]:.4g}, {s}) = {prox(reg, v, s)[k]:.6g} should have the size max(|v| - s falls(v), 0), which is "
-            f"{expected[k]:.6g}: give its class falls(penalty, v), 1 where it is not there.",
+            f"prox({v[k]:.4g}, {s}) = {prox(reg, v, s)[k]:.6g} should have the size max(|v| - s shrink_rate(v), 0), "
+            f"which is {expected[k]:.6g}: define shrink_rate(penalty, v), which is 1 by default.",
         )
 
 

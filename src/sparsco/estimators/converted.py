@@ -48,6 +48,7 @@ def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
 def described(runs: list[Run], penalty: Any) -> dict[str, Any]:
     """Return the choices of a fit, for a report: optimizer, penalty, loss, steps, conversion, warnings."""
     first = runs[0]
+    assert first.pilot is not None  # a run that has converted has begun
     return {
         "optimizer": first.optimizer,
         "penalty": penalty,

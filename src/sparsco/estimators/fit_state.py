@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names, SeenColumns
 from ..engine.run import Run
+from ..util.attributes import Restored, add_attributes, attributes, replace_attributes
 from ..util.threads import Threads
 from .converted import Solved, solve
 
@@ -92,23 +93,21 @@ class LifeCycle:
 
     def snapshot(self) -> Callable[[], None]:
         """Return a function that restores this state as it is now."""
-        before = dict(vars(self))
+        before = attributes(self)
 
         def restore() -> None:
-            vars(self).clear()
-            vars(self).update(before)
+            replace_attributes(self, before)
 
         return restore
 
 
 def snapshot_of(estimator: Any) -> Callable[[], None]:
     """Return a function that restores an estimator and its states as they are now."""
-    before = dict(vars(estimator))
+    before = attributes(estimator)
     states = [part.snapshot() for part in before.values() if isinstance(part, LifeCycle)]
 
     def restore() -> None:
-        vars(estimator).clear()
-        vars(estimator).update(before)
+        replace_attributes(estimator, before)
         for each in states:
             each()
 
@@ -126,7 +125,7 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
         raise
 
 
-class FitState(LifeCycle):
+class FitState(LifeCycle, Restored):
     """The state of the fit of a linear model, which owns it: runs, features, labels and the converted model."""
 
     def __init__(self, features: Any = None, told: list[str] | None = None) -> None:
@@ -151,7 +150,7 @@ class FitState(LifeCycle):
         """The number of columns of y; None if y is one-dimensional."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
+        add_attributes(self, state)
         self._share_warnings()
 
     def _share_warnings(self) -> None:
@@ -331,5 +330,5 @@ def _fingerprint(value: Any) -> Any:
     The repr of a long array leaves out the middle.
     """
     if isinstance(value, np.ndarray):
-        return value.shape, str(value.dtype), zlib.crc32(np.ascontiguousarray(value).view(np.uint8))
+        return value.shape, str(value.dtype), zlib.crc32(np.ascontiguousarray(value).view(np.uint8).data)
     return (type(value), *map(_fingerprint, value)) if isinstance(value, tuple) else repr(value)

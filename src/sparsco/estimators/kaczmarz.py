@@ -15,9 +15,9 @@ conversion.  An iteration costs O(nonzeros of a row), the memory is O(columns).
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterator
-from itertools import islice, zip_longest
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice, zip_longest
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -131,17 +131,11 @@ def kaczmarz(
     _check(step, iterations, tol)
     record = named("conversion", conversion, CONVERSIONS)
     seed = _seed(random_state)
-    if hasattr(A, "__next__") or (isinstance(A, list | tuple) and n_features is not None):
-        chunks: Any = _in_order(iter(A), iter(y), iterations, n_features)
-    elif isinstance(A, Matrix | list | tuple) or sp.issparse(A) or hasattr(A, "__array__"):
-        chunks = _drawn(A, y, iterations, seed, every_pass=tol is not None)
-    else:
-        raise ValueError(f"A is {type(A).__name__}: it must be a matrix, an array or an iterator of rows.")
-    chunk = next(chunks, None)
-    if chunk is None:
+    chunks = _chunks_of(A, y, iterations, n_features, seed, every_pass=tol is not None)
+    first = next(chunks, None)
+    if first is None:
         raise ValueError("A has no rows: there is nothing to solve.")
-    d = chunk.matrix.d
-    largest = float(chunk.norms.max(initial=0.0))
+    d, largest = first.matrix.d, float(first.norms.max(initial=0.0))
     if largest == 0.0:
         raise ValueError("all rows of A that were looked at are zero: there is nothing to solve.")
     size = Constant(1e300, cap=True) if step == "row" else Constant(float(step) / largest, cap=False)
@@ -156,12 +150,43 @@ def kaczmarz(
         seed=seed,
         initial=None if start is None else (_vector(start, d), np.zeros(1)),
     )
-    if chunk.total is not None:
-        run.set_stream_length(chunk.total)
-    bar, done, residual, converged = Bar("kaczmarz"), 0, np.inf, False
+    if first.total is not None:
+        run.set_stream_length(first.total)
+    last, done, reached = _learn(run, chain([first], chunks), step, tol, progress)
+    answer = run.finish()
+    w = answer.w[:, 0] + 0.0  # no negative zeros
+    report = dict(answer.report)
+    if step != "row":
+        report["step"] = float(step) / largest
+    return Solution(w, done, _residual(last, w) if reached is None else reached, reached is not None, report)
+
+
+def _chunks_of(
+    A: Any, y: Any, iterations: int | None, n_features: int | None, seed: int, every_pass: bool
+) -> Iterator[_Chunk]:
+    """Return the rows to learn: those of an iterator in their order, those of a matrix as they are drawn."""
+    if isinstance(A, Iterator) or (isinstance(A, list | tuple) and n_features is not None):
+        return _in_order(iter(A), iter(y), iterations, n_features)
+    if isinstance(A, Matrix | list | tuple) or sp.issparse(A) or isinstance(A, ArrayLike):
+        return _drawn(A, y, iterations, seed, every_pass)
+    raise ValueError(f"A is {type(A).__name__}: it must be a matrix, an array or an iterator of rows.")
+
+
+def _learn(
+    run: Run,
+    chunks: Iterable[_Chunk],
+    step: Any,
+    tol: float | None,
+    progress: Callable[[float, float | None], None] | None,
+) -> tuple[_Chunk, int, float | None]:
+    """Learn the rows, until the residual is at most ``tol`` after a pass.
+
+    Return the last chunk, the number of rows, and that residual, None if it was not reached.
+    """
+    bar, done = Bar("kaczmarz"), 0
     show = progress or bar.show_late(_SLOW)
     try:
-        while chunk is not None:
+        for chunk in chunks:
             try:
                 run.feed(chunk.matrix, chunk.y, order=chunk.order)
             except DivergenceError as error:
@@ -174,18 +199,18 @@ def kaczmarz(
             show(done, chunk.total)
             if tol is not None and chunk.ends_pass:
                 residual = _residual(chunk, run.finish().w[:, 0])
-                converged = residual <= tol
-                if converged:
-                    break
-            last, chunk = chunk, next(chunks, None)
+                if residual <= tol:
+                    return chunk, done, residual
     finally:
         bar.close()
-    answer = run.finish()
-    w = answer.w[:, 0] + 0.0  # no negative zeros
-    report = dict(answer.report)
-    if step != "row":
-        report["step"] = float(step) / largest
-    return Solution(w, done, _residual(last, w) if not converged else residual, converged, report)
+    return chunk, done, None
+
+
+@runtime_checkable
+class ArrayLike(Protocol):
+    """An object of any package that makes an array of itself."""
+
+    def __array__(self) -> np.ndarray: ...
 
 
 class _Chunk(NamedTuple):
@@ -279,7 +304,7 @@ def _check(step: Any, iterations: Any, tol: Any) -> None:
     is_number = isinstance(step, numbers.Real) and not isinstance(step, bool) and 0.0 < float(step) < np.inf
     if not (is_number or step == "row"):
         raise ValueError(f"step={step!r}: it must be a positive number, at most 2 to converge, or 'row'.")
-    if iterations is not None and (not isinstance(iterations, numbers.Integral) or iterations < 1):
+    if iterations is not None and (not isinstance(iterations, numbers.Integral) or int(iterations) < 1):
         raise ValueError(f"iterations={iterations!r}: it must be a whole number of at least 1.")
-    if tol is not None and not (isinstance(tol, numbers.Real) and tol >= 0.0):
+    if tol is not None and not (isinstance(tol, numbers.Real) and float(tol) >= 0.0):
         raise ValueError(f"tol={tol!r}: it must be a number of at least 0.")

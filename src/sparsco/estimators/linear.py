@@ -19,6 +19,7 @@ from ..data.rows import Matrix, margins
 from ..data.slots import Columns, Names, SeenColumns
 from ..engine.polish import finish, slices
 from ..penalties import strength
+from ..util.attributes import add_attributes, attributes
 from ..util.progress import Progress
 from .converted import Solved, solve
 from .fit_state import FitState, Phase, unchanged_on_error
@@ -45,7 +46,12 @@ class LinearModel(OneExample, Readable):
     # ---- all rows at once ------------------------------------------------------------------------------------------
 
     def fit_rows(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, goes_on: bool = False, init: Any = (None, None)
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        goes_on: bool = False,
+        init: tuple[Any, Any] = (None, None),
     ) -> None:
         """Learn rows that are all there, in passes; ``init`` are weights and intercepts to start from."""
         placed, codes, weights = self.begin_rows(matrix, y, weights, goes_on, init)
@@ -62,7 +68,7 @@ class LinearModel(OneExample, Readable):
         y: np.ndarray,
         weights: np.ndarray | None,
         goes_on: bool = False,
-        init: Any = (None, None),
+        init: tuple[Any, Any] = (None, None),
         phase: Phase = Phase.BATCH,
     ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
         """Make the runs for rows that are all there; return the rows with slots, the codes and the weights."""
@@ -71,7 +77,9 @@ class LinearModel(OneExample, Readable):
         placed = self.place(matrix)
         if goes_on:
             if any(part is not None for part in init):
-                raise ValueError("coef_init and intercept_init mean nothing where warm_start goes on: leave them.")
+                raise ValueError(
+                    "coef_init and intercept_init have no effect where warm_start continues: leave them out."
+                )
             self._fit = self._fit.clone(copy.deepcopy(self._fit.runs))
             self._fit.grow(placed.d)
             self._fit.go_on(phase)
@@ -204,7 +212,7 @@ class LinearModel(OneExample, Readable):
         if first:
             check_parameters(self)
         if self.early_stopping:
-            raise ValueError(f"early_stopping=True needs all rows at once, which {what} never sees.")
+            raise ValueError(f"early_stopping=True needs all rows at once, which {what} does not get.")
         self._flush()
         return first
 
@@ -325,7 +333,7 @@ class LinearModel(OneExample, Readable):
     def with_weights(self, coef: Any, intercept: Any) -> Self:
         """Return a copy with these weights, in the shapes of ``coef_`` and ``intercept_``; it learns no further."""
         if self.fit_state.has_names:
-            raise ValueError("with_weights has a number for every column, and the features of this model have names.")
+            raise ValueError("with_weights needs one number per column, but the features of this model have names.")
         twin, features = copy.deepcopy(self), Columns()
         twin.drop_training("with_weights() left the training state behind")
         features.width = self.n_features_in_
@@ -338,7 +346,7 @@ class LinearModel(OneExample, Readable):
         ``kind`` and ``state`` replace its class and its state, if given.
         """
         other = object.__new__(kind or type(self))
-        vars(other).update(vars(self))
+        add_attributes(other, attributes(self))
         if state is not None:
             other._fit = state
         return other
@@ -362,7 +370,7 @@ class LinearModel(OneExample, Readable):
     def __deepcopy__(self, memo: dict) -> Self:
         twin = object.__new__(type(self))
         memo[id(self)] = twin
-        vars(twin).update(copy.deepcopy(vars(self), memo))
+        add_attributes(twin, copy.deepcopy(attributes(self), memo))
         return twin
 
 

@@ -40,10 +40,10 @@ class OneExample(LinearBase):
         declared all classes.
 
         In a stream that begins here ``conversion="auto"`` means the iterate itself, and ``optimizer="auto"`` means
-        ``NFTRL(births=True)``: the objective of a feature starts at its first appearance.
+        ``NFTRL(per_feature_clock=True)``: the objective of a feature starts at its first appearance.
         """
-        state = self.__dict__.get("_fit")
-        if state is None or state.noted is None:
+        state = self._fit
+        if state.noted is None:
             with unchanged_on_error(self):
                 self._begin_noting(x)
                 self._note(x, y)

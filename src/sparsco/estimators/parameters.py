@@ -96,13 +96,12 @@ def check_parameters(model: Any) -> None:
     must("storage", model.storage in ("auto", "all", "seen"), "'auto', 'all' (room for every column) or 'seen'")
     if model.storage == "seen" and by_column(model):
         raise ValueError(
-            f"{by_column(model)} has something for every column, which storage='seen' does not list: leave storage at "
-            "'auto'."
+            f"{by_column(model)} has one value per column, which storage='seen' does not list: leave storage at 'auto'."
         )
     must("budget", model.budget is None or is_count(model.budget), "None or a whole number of features, at least 1")
     if model.target_excess_risk is not None:
         if model.budget is not None:
-            raise ValueError("budget and target_excess_risk both say how many features remain: leave one at None.")
+            raise ValueError("budget and target_excess_risk both set the number of features: leave one at None.")
         check_target(model.target_excess_risk)
     polish = model.polish
     is_tolerance = is_number(polish) and not isinstance(polish, numbers.Integral) and polish > 0.0
@@ -113,7 +112,7 @@ def check_parameters(model: Any) -> None:
         "None or a whole number of threads (-1: as many as there are cores)",
     )
     if tolerance(model) and model.early_stopping:
-        raise ValueError("polish solves for all rows, of which early_stopping=True holds some back: choose one.")
+        raise ValueError("polish needs all rows, and early_stopping=True holds some out: choose one of the two.")
     must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
     must("validation_fraction", is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
 
@@ -126,7 +125,7 @@ def tolerance(model: Any) -> float:
 def refuse_polish(model: Any, method: str) -> None:
     """Raise a ValueError if ``polish`` is set, for a method that reads the rows only once."""
     if tolerance(model):
-        raise ValueError(f"polish={model.polish!r} needs all rows several times, which {method} never sees: use fit.")
+        raise ValueError(f"polish={model.polish!r} needs all rows several times, which {method} does not get: use fit.")
 
 
 def most_models(model: Any) -> int | None:
@@ -144,7 +143,7 @@ def most_models(model: Any) -> int | None:
 def is_followed(conversion: Any) -> bool:
     """Return whether a conversion, given as a record or by its name, chooses a single iterate."""
     known = CONVERSIONS.get(conversion) if isinstance(conversion, str) else conversion
-    return kind_of(known) == "conversion" and known.chooses_single_iterate
+    return known is not None and kind_of(known) == "conversion" and known.chooses_single_iterate
 
 
 def _is_auto(given: Any) -> bool:
@@ -160,7 +159,7 @@ def _penalty_record(model: Any, d: int) -> Any:
     pen, wanted = model.feature_weights, asked(model, "penalty")
     penalty = named("penalty", wanted, PENALTIES)
     if penalty is not ElasticNet and pen is not None:
-        raise ValueError(f"feature_weights are weights of the L1 norm, which penalty={wanted!r} has not.")
+        raise ValueError(f"feature_weights are weights of the L1 norm, which penalty={wanted!r} does not have.")
     if isinstance(wanted, tuple):
         if not (isinstance(model.alpha, str) and model.l1_ratio == 1.0):
             raise ValueError("a penalty record carries its own strength: leave alpha at 'auto' and l1_ratio at 1.")
@@ -193,8 +192,7 @@ def parts(
     if one_by_one and is_of_fixed_width(penalty):
         what = type(penalty).__name__ if model.feature_weights is None else "feature_weights"
         raise ValueError(
-            f"{what} has something for every feature, and learn_one does not know them in advance: use fit or "
-            "partial_fit."
+            f"{what} has one value per feature, and learn_one has no fixed features: use fit or partial_fit."
         )
     curved = ratio_of(model) < 1.0 and model.alpha != 0.0
     if isinstance(asked(model, "penalty"), tuple):
@@ -212,25 +210,25 @@ def parts(
         elif penalty.kind == "grouped" and optimizer == "nftrl":  # one rate for all outputs of a feature
             optimizer = "rda"
         elif one_by_one and step is None and penalty.kind == "separable":  # new features may come at any time
-            optimizer = OPTIMIZERS["nftrl"](births=True)
+            optimizer = OPTIMIZERS["nftrl"](per_feature_clock=True)
     optimizer = named("optimizer", optimizer, _optimizers())
     if _is_auto(conversion) and optimizer.max_models == 1:
         # mirror descent has no gradient sums, but single iterates; Epoch-SGD takes the means of the paper
         conversion = conversions.LastEpoch(complete=False) if optimizer.works_in_epochs else "ocmdi"
     if _is_auto(conversion):
-        # with births=True the objective of a feature starts at its first appearance: no average over all rows fits that
-        average = (loss.curved or curved) and not optimizer.births
+        # the objective of a feature may start at its first appearance: no average over all rows fits that
+        average = (loss.curved or curved) and not optimizer.per_feature_clock
         average = average and not tolerance(model)  # polishing needs a start, not a sparse answer
         conversion = "average-sl" if average else "last"
     if step is not None and not optimizer.uses_steps:
         raise ValueError(
-            f"step_size={model.step_size!r} has no meaning for {type(optimizer).__name__}, which finds its own: "
-            "leave it at 'auto' or choose optimizer='fobos' or 'sgd'."
+            f"step_size={model.step_size!r} has no effect on {type(optimizer).__name__}, which finds its "
+            "own steps: leave it at 'auto' or choose optimizer='fobos' or 'sgd'."
         )
     conversion = named("conversion", conversion, CONVERSIONS)
     if model.budget is not None or model.target_excess_risk is not None:
         if conversion.is_rounding:
-            raise ValueError(f"{type(conversion).__name__} decides itself how many features remain: give no budget.")
+            raise ValueError(f"{type(conversion).__name__} sets the number of features itself: leave budget at None.")
         how = "top-k" if model.target_excess_risk is None else "dd"
         conversion = conversions.Sparsify(model.budget, conversion, how, model.target_excess_risk)
     if tolerance(model):
@@ -248,7 +246,7 @@ def _step(model: Any) -> Any:
             return rule()
         raise ValueError(f"step_size={size!r} needs its constant: pass sparsco.steps.{rule.__name__}(...).")
     if isinstance(size, numbers.Real):
-        if not (is_number(size) and size > 0.0):
+        if not (is_number(size) and float(size) > 0.0):
             raise ValueError(f"step_size={size!r}: a constant step must be a positive number.")
         return steps.Constant(float(size))
     return named("step_size", size, steps.RULES)

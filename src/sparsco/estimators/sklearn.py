@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 
 from ..data.rows import Matrix, as_matrix, check_numbers
 from ..data.slots import Columns, SeenColumns
+from ..util.attributes import shape_of, stored
 from .fit_state import unchanged_on_error
 from .linear import LinearModel
 from .margins import Margins
@@ -121,10 +122,10 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         """Extend the stream to the columns of X, of which there are more than before."""
         if self.feature_weights is not None:
             raise ValueError(
-                f"X has {X.shape[1]} columns and feature_weights {self.n_features_in_} numbers: a stream that grows "
-                "has no weights."
+                f"X has {X.shape[1]} columns and feature_weights {self.n_features_in_} numbers: a growing "
+                "stream cannot have feature_weights."
             )
-        names, before = _get_feature_names(X), getattr(self, "feature_names_in_", None)
+        names, before = _get_feature_names(X), self.column_names
         if before is not None:
             if names is None:
                 raise ValueError(_nameless(X.shape[1], len(before)))
@@ -135,7 +136,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
 
     def _note(self, x: Any, y: Any) -> None:
         super()._note(x, y)
-        names = self.__dict__.get("feature_names_in_")
+        names = stored(self, "feature_names_in_")  # for every example: faster than the property
         if names is not None:
             width = 1 + max(map(int, x[0]), default=-1)
             if width > len(names):
@@ -147,7 +148,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
     ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
         """Return rows, targets and weights, validated by scikit-learn; ``reset`` starts a new fit."""
         if grows and not reset and isinstance(self._fit.features, Columns):
-            shape: Any = getattr(X, "shape", ())
+            shape = shape_of(X)
             if len(shape) == 2 and shape[1] > self.n_features_in_:
                 self._widen(X)
         # as_matrix and check_numbers check that numbers are finite, together with their size
@@ -191,7 +192,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         """Return the names of the features whose weight is not zero."""
         if self.__sklearn_is_fitted__() and self._fit.has_names:
             return self.feature_names_[self.get_support()]
-        if input_features is None and not hasattr(self, "feature_names_in_"):
+        if input_features is None and self.column_names is None:
             return np.array([f"x{column}" for column in self.get_support(indices=True)], object)  # not of all columns
         return super().get_feature_names_out(input_features)
 
@@ -230,8 +231,8 @@ def checked_weights(sample_weight: Any, X: Any, may_be_zero: bool) -> np.ndarray
 def _nameless(columns: int, named: int) -> str:
     """Return the error message for columns without names that follow columns with names."""
     return (
-        f"there are {columns} columns without names, and this stream began with {named} columns that have names: new "
-        "columns need names, so pass a data frame to partial_fit."
+        f"X has {columns} columns without names, but this stream began with {named} columns that have names: pass a "
+        "data frame to partial_fit."
     )
 
 

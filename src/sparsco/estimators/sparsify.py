@@ -42,6 +42,7 @@ from ..conversions.thinning import (
 from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, Squared
 from ..penalties import ElasticNet
 from ..util.validation import check_count
+from .linear import LinearModel
 from .parameters import named
 from .tasks import as_numbers, places_among, two_or_more
 
@@ -68,7 +69,7 @@ def sparsify_random(
     check_count("K", K)
     check_count("trials", trials)
     if trials > 1 and held_out is None:
-        raise ValueError("sparsify_random: the best of several trials needs held_out=(X, y) to judge them by.")
+        raise ValueError("sparsify_random: the best of several trials needs held_out=(X, y) to compare them.")
     model, rows = _read(w), None
     if held_out is not None:
         model, rows = _examples(w, model, *held_out, loss)
@@ -137,11 +138,11 @@ def refit(
 
 def _with_weights(source: Any, W: np.ndarray, b: np.ndarray) -> Any:
     """Return a vector or a copy of the estimator, like ``source``, with other weights (d, m) and intercepts (m,)."""
-    if not hasattr(source, "coef_"):
+    if not has_weights(source):
         return sp.csr_array(W.T) if sp.issparse(source) else W[:, 0]
     coef = sp.csr_array(W.T) if sp.issparse(source.coef_) else W.T.reshape(np.shape(source.coef_))
     b = b.reshape(np.shape(source.intercept_)) if np.size(source.intercept_) == b.size else b
-    if hasattr(source, "with_weights"):
+    if isinstance(source, LinearModel):
         return source.with_weights(W.T, b)
     twin = copy.deepcopy(source)
     twin.coef_, twin.intercept_ = coef, b
@@ -159,7 +160,7 @@ def one_vector(w: Any) -> np.ndarray:
 def _read(w: Any) -> Models:
     """Return the weights of a vector, or of any fitted model with ``coef_`` and ``intercept_``."""
     name = w.__name__ if isinstance(w, type) else type(w).__name__
-    if not hasattr(w, "coef_") or isinstance(w, type):
+    if not has_weights(w):
         if hasattr(w, "fit"):
             raise ValueError(f"this {name} has no coef_: pass a linear model, after fit.")
         v = np.asarray(w.toarray() if sp.issparse(w) else w, dtype=np.float64)
@@ -167,7 +168,7 @@ def _read(w: Any) -> Models:
         if v.ndim != 1:
             raise ValueError(f"weights of shape {v.shape}: pass one model's weights, a vector, or a fitted model.")
         return Models(_finite("weights", v)[:, None], np.zeros(1), Squared(), ElasticNet(0.0), True)
-    if getattr(getattr(w, "fit_state", None), "has_names", False) or getattr(w, "storage", None) == "seen":
+    if isinstance(w, LinearModel) and (w.fit_state.has_names or w.storage == "seen"):
         raise ValueError(
             f"this {name} lists only the features that it has seen: fit it from a matrix with storage='auto', or with "
             "budget=, which needs no list."
@@ -175,10 +176,30 @@ def _read(w: Any) -> Models:
     coef = w.coef_.toarray() if sp.issparse(w.coef_) else w.coef_
     W = _finite("weights", np.atleast_2d(np.asarray(coef, dtype=np.float64)).T)
     b = np.broadcast_to(np.asarray(w.intercept_, dtype=np.float64).ravel(), W.shape[1]).copy()
-    report = getattr(w, "report_", None)
-    report = report if isinstance(report, dict) else {}
+    report = w.report_ if isinstance(w, LinearModel) else {}
     penalty = report.get("penalty", ElasticNet(0.0))
-    return Models(W, b, report.get("loss"), penalty, bool(getattr(w, "fit_intercept", True)))
+    return Models(W, b, report.get("loss"), penalty, bool(_parameters(w).get("fit_intercept", True)))
+
+
+def has_weights(model: Any) -> bool:
+    """Return whether an object is a fitted linear model of any package."""
+    return hasattr(model, "coef_") and not isinstance(model, type)
+
+
+def classes_of(model: Any) -> np.ndarray | None:
+    """Return the classes of a fitted model of any package; None for a regression or a vector."""
+    return getattr(model, "classes_", None)
+
+
+def _parameters(model: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator by name; a vector and a model that is no estimator have none."""
+    if isinstance(model, LinearModel):
+        return model.settings()
+    if not has_weights(model):
+        return {}
+    from sklearn.base import BaseEstimator
+
+    return model.get_params(deep=False) if isinstance(model, BaseEstimator) else {}
 
 
 def _examples(source: Any, model: Models, X: Any, y: Any, loss: Any, weights: Any = None) -> tuple[Models, Examples]:
@@ -189,18 +210,18 @@ def _examples(source: Any, model: Models, X: Any, y: Any, loss: Any, weights: An
     """
     (d, m), y = model.W.shape, np.asarray(y)
     X = _rows(X, d)
-    classes = getattr(source, "classes_", None)
+    classes, parameters = classes_of(source), _parameters(source)
     loss = model.loss if loss is None else loss
     if loss is None:
-        loss = getattr(source, "loss", None) or _usual(source, model, X)
+        loss = parameters.get("loss") or _usual(source, model, X)
     tables = {"weights": REGRESSOR_LOSSES | CLASSIFIER_LOSSES, "labels": CLASSIFIER_LOSSES, "numbers": REGRESSOR_LOSSES}
-    of = "labels" if classes is not None else "numbers" if hasattr(source, "coef_") else "weights"
+    of = "labels" if classes is not None else "numbers" if has_weights(source) else "weights"
     loss = named("loss", loss, tables[of])
     if loss.couples and m == 1:
         loss = CLASSIFIER_LOSSES["logistic"]  # the softmax of two classes, with one margin
     loss.check()
     if len(y) != X.shape[0] or not len(y):
-        raise ValueError(f"X has {X.shape[0]} rows and y {len(y)}: they must be as many, and at least one.")
+        raise ValueError(f"X has {X.shape[0]} rows and y {len(y)}: give the same number of both, at least one.")
     if of == "numbers" and loss.classifies:
         raise ValueError(f"loss={type(loss).__name__} is for labels, and this model predicts numbers.")
     if classes is None and not loss.classifies:
@@ -221,24 +242,24 @@ def _examples(source: Any, model: Models, X: Any, y: Any, loss: Any, weights: An
     scale = np.ones(len(y)) if weights is None else _finite("weights=", np.asarray(weights, dtype=np.float64))
     if scale.shape != (len(y),) or np.any(scale < 0.0) or not np.any(scale > 0.0):
         raise ValueError(f"weights= must be {len(y)} numbers of at least 0, one for each row and not all 0.")
-    if getattr(source, "class_weight", None) is not None:
+    if parameters.get("class_weight") is not None:
         from sklearn.utils import compute_sample_weight
 
-        scale = scale * compute_sample_weight(source.class_weight, y)
+        scale = scale * compute_sample_weight(parameters["class_weight"], y)
     rows = Examples(X, _finite("y", targets), np.repeat(scale[:, None], m, 1))
     return model._replace(loss=loss.resolve(rows.targets, rows.weights)), rows
 
 
 def _usual(source: Any, model: Models, X: Any) -> Any:
     """Return the loss for a model of another package that does not name one."""
-    if hasattr(source, "classes_"):
+    if classes_of(source) is not None:
         return "multinomial" if model.W.shape[1] > 1 and hasattr(source, "predict_proba") else "logistic"
     few = X[:5].toarray()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         told = np.asarray(source.predict(few)).reshape(len(few), -1) if hasattr(source, "predict") else None
     if told is not None and not np.allclose(told, few @ model.W + model.b, rtol=1e-5):
-        raise ValueError(f"a {type(source).__name__} predicts something else than <w, x> + b: pass loss=, its own.")
+        raise ValueError(f"a {type(source).__name__} does not predict <w, x> + b: pass its own loss as loss=.")
     return Squared()
 
 

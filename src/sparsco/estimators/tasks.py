@@ -11,7 +11,8 @@ from .. import losses
 from ..data.rows import LARGEST
 from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
 from ..parts.compatibility import models_reason, refuse
-from ..problem.targets import Classes, OneVsRest, Values
+from ..problem.targets import Classes, OneVsRest, Targets, Values
+from ..util.attributes import stored
 from .linear import LinearModel
 from .margins import Margins
 from .parameters import most_models
@@ -80,10 +81,20 @@ class LinearClassifier(Margins, LinearModel):
         )
         self.class_weight = class_weight
 
+    @property
+    def has_classes(self) -> bool:
+        """Return whether there are ``classes_``."""
+        return stored(self, "classes_") is not None
+
     def loss_record(self) -> Any:
         """Return the loss that is learned, as a record; a softmax of two classes is the logistic loss."""
         loss = super().loss_record()
-        if isinstance(loss, losses.Multinomial) and len(getattr(self, "classes_", ())) == 2 and not self._fit.is_open:
+        if (
+            isinstance(loss, losses.Multinomial)
+            and self.has_classes
+            and len(self.classes_) == 2
+            and not self._fit.is_open
+        ):
             return losses.Logistic()  # the softmax of two classes, with one margin
         return loss
 
@@ -91,7 +102,7 @@ class LinearClassifier(Margins, LinearModel):
         """Return the targets of a run in a stream that finds its classes itself."""
         return OneVsRest(first, m, 0.0 if self.loss_record().couples else -1.0)
 
-    def targets_of_runs(self) -> list[Any]:
+    def targets_of_runs(self) -> list[Targets]:
         """Return the targets of each run."""
         if self._fit.is_open:
             return [self._lanes(0, 1)]
@@ -146,7 +157,8 @@ class LinearClassifier(Margins, LinearModel):
     def _refuse_balanced(self, method: str) -> None:
         if isinstance(self.class_weight, str):
             raise ValueError(
-                f"class_weight={self.class_weight!r} needs all labels at once, which {method} never sees: pass a dict."
+                f"class_weight={self.class_weight!r} needs all labels at once, which {method} does not "
+                "get: pass a dict."
             )
 
     def _target(self, y: Any) -> float:
@@ -203,6 +215,7 @@ class LinearClassifier(Margins, LinearModel):
         last = self._fit.runs[-1]
         late, most = last.pilot is not None, most_models(self)
         if most is None or (not late and last.targets.m < most):
+            assert isinstance(last.targets, OneVsRest)  # as in every stream that finds its classes
             last.retarget(self._lanes(last.targets.first, last.targets.m + 1))
         elif late:
             self._fit.add_run(self._fit.runs[0].new_class_run(self._lanes(code, 1)))
@@ -304,7 +317,7 @@ class LinearRegressor(LinearModel):
     _takes_columns = True
     _outputs: int | None
 
-    def targets_of_runs(self) -> list[Values]:
+    def targets_of_runs(self) -> list[Targets]:
         """Return the targets of each run."""
         outputs = self._fit.outputs or 1
         return [Values(outputs, part) for part in self._blocks(outputs)]
@@ -384,8 +397,8 @@ class LinearRegressor(LinearModel):
 
 def _unknown(label: Any, classes: np.ndarray) -> str:
     return (
-        f"y has the label {label!r}, which is not among the classes {classes.tolist()}: a stream whose first "
-        "partial_fit has no classes= may find new ones at any time."
+        f"y has the label {label!r}, which is not among the classes {classes.tolist()}: leave classes= out "
+        "of the first partial_fit to accept new classes."
     )
 
 

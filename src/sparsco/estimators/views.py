@@ -6,13 +6,15 @@ from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
+from ..util.attributes import attributes
+
 _viewing = ContextVar("viewing", default=False)
 
 
 def refuse_in_view(model: Any) -> None:
     """Raise a RuntimeError if a view would make a model learn or convert."""
     if _viewing.get():
-        raise RuntimeError(f"this {type(model).__name__} is not converted yet, and a view starts nothing.")
+        raise RuntimeError(f"this {type(model).__name__} is not converted yet: call convert() first.")
 
 
 class Viewed:
@@ -31,7 +33,9 @@ class Viewed:
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
         """Return the stored attributes as scikit-learn lists them; properties are left out."""
-        stored = SimpleNamespace(**{name: value for name, value in vars(self).items() if not name.startswith("_")})
+        stored = SimpleNamespace(
+            **{name: value for name, value in attributes(self).items() if not name.startswith("_")}
+        )
         shown = super()._get_fitted_attr_html.__func__(stored, doc_link)  # type: ignore[misc]
         shown.estimator_class = type(self)
         return shown

@@ -31,8 +31,8 @@ from .pipelines import CONSTANTS, PACKAGE, class_of, is_ours_by_module, options
 OPTIONS = options()
 
 _DIGEST = hashlib.sha256().digest_size
-_ELSE = "every process compiles it anew, which takes seconds; install an older numba, or a newer sparsco."
-_ANEW = "every process compiles it anew, which takes seconds; set NUMBA_CACHE_DIR to a folder that can be written to."
+_ELSE = "every process compiles it again, which takes seconds; install an older numba, or a newer sparsco."
+_ANEW = "every process compiles it again, which takes seconds; set NUMBA_CACHE_DIR to a folder that can be written to."
 
 U = np.uint64
 """The type of unsigned indices: numba then omits the test for negative indices, which costs 60% in a sparse kernel."""
@@ -125,7 +125,7 @@ class _Cache:
             stored, data = pickle.loads(memoryview(raw)[_DIGEST:])
             return self.hooks.rebuilt(target_context, data) if stored == key else None
         except Exception as error:
-            return self._warn("damaged", f"{path} cannot be used ({error}): it is compiled anew and replaced.")
+            return self._warn("damaged", f"{path} cannot be used ({error}): it is compiled again and replaced.")
 
     def save_overload(self, sig: Any, cres: Any) -> None:
         """Save the compiled code for a signature, if that is possible."""
@@ -205,7 +205,10 @@ class Kernel:
             except OSError as error:
                 _Cache._warn("useless", f"compiled code cannot be kept ({error}): {_ANEW}")
             except ImportError as error:
-                _Cache._warn("useless", f"numba {numba.__version__} lacks what keeps compiled code ({error}): {_ELSE}")
+                _Cache._warn(
+                    "useless",
+                    f"numba {numba.__version__} lacks the functions that store compiled code ({error}): {_ELSE}",
+                )
         return compiled
 
     @functools.cached_property

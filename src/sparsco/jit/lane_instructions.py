@@ -20,34 +20,34 @@ from numba.extending import lower_builtin
 from .dispatch import class_of
 from .lane_types import REAL, Mask, Vec, bits_of, constant, emit_exp, emit_signed, intrinsic, repeated
 from .lane_values import (
-    LEAST,
     SINGLE,
+    TINY,
     WIDTHS,
     One,
-    anyof,
-    count,
+    any_lane,
+    compress_store,
+    copysign,
+    count_lanes,
     exp,
-    fetch,
     floor,
     gather,
+    gather_fields,
     lane,
-    largest,
-    least,
+    lane_indices,
     load,
+    load_row,
+    max_lane,
     maximum,
     minimum,
-    numbered,
-    of_row,
-    pack,
+    n_float64,
     prefetch,
     prefetch_wide,
-    room,
     signed,
-    spell,
     sqrt,
     store,
-    total,
-    turned,
+    store_float64,
+    sum_lanes,
+    tiny,
     where,
     width,
 )
@@ -93,7 +93,7 @@ def _maps(function: Any, emit: Callable[..., Any], common: Any = _common, *kinds
 
 
 _maps(signed, emit_signed)
-_maps(turned, lambda builder, magnitude, sign: intrinsic(builder, "copysign", magnitude, sign))
+_maps(copysign, lambda builder, magnitude, sign: intrinsic(builder, "copysign", magnitude, sign))
 _maps(exp, emit_exp)
 _maps(sqrt, lambda builder, a: intrinsic(builder, "sqrt", a))
 _maps(floor, lambda builder, a: intrinsic(builder, "floor", a))
@@ -167,11 +167,11 @@ def _type_where(condition: Any, a: Any, b: Any) -> Any:
     return kind and signature(kind, condition, kind, kind)
 
 
-def _type_anyof(mask: Any) -> Any:
+def _type_any_lane(mask: Any) -> Any:
     return signature(types.boolean, mask) if isinstance(mask, Mask | types.Boolean) else None
 
 
-def _emit_anyof(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+def _emit_any_lane(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     if isinstance(sig.args[0], types.Boolean):
         return values[0]
     bits = builder.bitcast(values[0], ir.IntType(sig.args[0].m))
@@ -196,13 +196,13 @@ def _as_double(builder: Any, kind: Any, value: Any) -> Any:
     return builder.fpext(value, REAL[64]) if _is_single(kind) else value
 
 
-def _type_least(value: Any) -> Any:
+def _type_tiny(value: Any) -> Any:
     kind = _common(value)
     return kind and signature(types.float64, kind)
 
 
-def _emit_least(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    return ir.Constant(REAL[64], LEAST[bits_of(values[0].type)])
+def _emit_tiny(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    return ir.Constant(REAL[64], TINY[bits_of(values[0].type)])
 
 
 def _type_reduced(value: Any) -> Any:
@@ -226,32 +226,32 @@ def _reduces(function: Any, pair: Callable[..., Any]) -> None:
     register(function, _type_reduced, emit)
 
 
-_reduces(total, _arithmetic("fadd"))
-_reduces(largest, lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
+_reduces(sum_lanes, _arithmetic("fadd"))
+_reduces(max_lane, lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
 
 
-def _type_count(mask: Any) -> Any:
+def _type_count_lanes(mask: Any) -> Any:
     return signature(types.uint64, mask) if isinstance(mask, Mask | types.Boolean) else None
 
 
-def _emit_count(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+def _emit_count_lanes(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     bits, word = values[0], ir.IntType(64)
     if isinstance(sig.args[0], Mask):
         bits = builder.ctpop(builder.bitcast(bits, ir.IntType(sig.args[0].m)))
     return builder.trunc(bits, word) if bits.type.width > 64 else builder.zext(bits, word)
 
 
-def _type_pack(array: Any, at: Any, value: Any, mask: Any) -> Any:
+def _type_compress_store(array: Any, at: Any, value: Any, mask: Any) -> Any:
     is_double = value == types.float64 or (isinstance(value, Vec) and not _is_single(value))
     if is_double and _is_memory(array, value) and isinstance(mask, Mask | types.Boolean):
         return signature(types.none, array, types.uint64, value, mask)
 
 
 _COMPRESSES = binding.get_host_cpu_features().get("avx512vl", False) and binding.llvm_version_info >= (19,)
-"""Whether the machine packs in one instruction and LLVM has a name for it; that of numba 0.61 has none."""
+"""Whether the machine compresses lanes in one instruction and LLVM has a name for it; that of numba 0.61 has none."""
 
 
-def _emit_pack(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+def _emit_compress_store(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     array, at, value, mask = values
     start = builder.gep(context.make_array(sig.args[0])(context, builder, array).data, [at])
     if not isinstance(sig.args[2], Vec):
@@ -266,28 +266,28 @@ def _emit_pack(context: Any, builder: Any, sig: Any, values: Any) -> Any:
             function = get_or_insert_function(builder.module, kind, name)
             piece = builder.call(function, [piece, here, ir.Constant(piece.type, ir.Undefined)])
         builder.store(piece, builder.bitcast(start, piece.type.as_pointer()), align=8)
-        found = _emit_count(context, builder, signature(types.uint64, Mask(size, 64)), [here])
+        found = _emit_count_lanes(context, builder, signature(types.uint64, Mask(size, 64)), [here])
         start = builder.gep(start, [found])
     return context.get_dummy_value()
 
 
-def _type_numbered(lanes: Any) -> Any:
+def _type_lane_indices(lanes: Any) -> Any:
     kind = _value_type(lanes)
     return signature(kind, lanes) if kind and not _is_single(kind) else None
 
 
-def _emit_numbered(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+def _emit_lane_indices(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     kind = context.get_value_type(sig.return_type)
     return ir.Constant(kind, list(map(float, range(kind.count))) if isinstance(kind, ir.VectorType) else 0.0)
 
 
-register(count, _type_count, _emit_count)
-register(pack, _type_pack, _emit_pack)
-register(numbered, _type_numbered, _emit_numbered)
+register(count_lanes, _type_count_lanes, _emit_count_lanes)
+register(compress_store, _type_compress_store, _emit_compress_store)
+register(lane_indices, _type_lane_indices, _emit_lane_indices)
 register(where, _type_where, lambda context, builder, sig, values: builder.select(*values))
-register(anyof, _type_anyof, _emit_anyof)
+register(any_lane, _type_any_lane, _emit_any_lane)
 register(lane, _type_lane, _emit_lane)
-register(least, _type_least, _emit_least)
+register(tiny, _type_tiny, _emit_tiny)
 
 
 def _type_gather(array: Any, at: Any) -> Any:
@@ -322,13 +322,13 @@ _TOGETHER = 8
 """The numbers in the largest register."""
 
 
-def _type_fetch(array: Any, at: Any, which: Any) -> Any:
+def _type_gather_fields(array: Any, at: Any, which: Any) -> Any:
     found, fields = _type_gather(array, at), getattr(class_of(which), "fields", None)
     if found and fields and not _is_single(found.return_type):
         return signature(types.UniTuple(found.return_type, len(fields)), *found.args, which)
 
 
-def _emit_fetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+def _emit_gather_fields(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     """Return the code that loads a stretch for each lane and transposes it to fields by lane.
 
     Neighbours are joined field by field; the fields are split in half wherever they would not fit into a register.
@@ -369,7 +369,7 @@ def shuffled(builder: Any, a: Any, b: Any, order: Sequence[int]) -> Any:
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(order)), list(order)))
 
 
-register(fetch, _type_fetch, _emit_fetch)
+register(gather_fields, _type_gather_fields, _emit_gather_fields)
 
 
 # --- Memory -----------------------------------------------------------------------------------------------------------
@@ -424,17 +424,17 @@ def _emit_load(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return value if stored == wanted else builder.fpext(value, wanted)
 
 
-def _type_of_row(lanes: Any, array: Any, k: Any) -> Any:
+def _type_load_row(lanes: Any, array: Any, k: Any) -> Any:
     kind = _value_type(lanes)
     is_column = isinstance(array, types.Array) and array.ndim == 2 and array.layout == "C" and isinstance(kind, Vec)
     if (is_column or _is_memory(array, kind)) and isinstance(k, types.Integer):
         return kind and signature(kind, lanes, array, types.uint64)
 
 
-def _emit_of_row(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+def _emit_load_row(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     lanes, array, k = values
     if sig.args[1].ndim == 1:
-        k = builder.mul(k, _emit_room(context, builder, sig, values))
+        k = builder.mul(k, _emit_n_float64(context, builder, sig, values))
         return _emit_load(context, builder, sig, (lanes, array, k))
     number = builder.load(builder.gep(context.make_array(sig.args[1])(context, builder, array).data, [k]))
     return context.cast(builder, number, sig.args[1].dtype, sig.return_type)
@@ -447,7 +447,7 @@ def _emit_store(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return context.get_dummy_value()
 
 
-def _emit_spell(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+def _emit_store_float64(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     lanes, array, at, value = values
     kind = sig.args[3]
     if _is_single(kind):
@@ -459,7 +459,7 @@ def _emit_width(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return ir.Constant(ir.IntType(types.intp.bitwidth), class_of(sig.args[0]).m)
 
 
-def _emit_room(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+def _emit_n_float64(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     record = class_of(sig.args[0])
     return ir.Constant(ir.IntType(types.intp.bitwidth), record.m * record.bits // 64)
 
@@ -490,8 +490,8 @@ def _prefetches(function: Any, nearness: int) -> None:
 _prefetches(prefetch, 3)
 _prefetches(prefetch_wide, 2)
 register(width, _type_width, _emit_width)
-register(room, _type_width, _emit_room)
+register(n_float64, _type_width, _emit_n_float64)
 register(load, _type_load, _emit_load)
-register(of_row, _type_of_row, _emit_of_row)
+register(load_row, _type_load_row, _emit_load_row)
 register(store, _type_store, _emit_store)
-register(spell, _type_store, _emit_spell)
+register(store_float64, _type_store, _emit_store_float64)

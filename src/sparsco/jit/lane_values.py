@@ -7,7 +7,7 @@ they are one LLVM vector, which the compiler splits into machine registers.
 
 Memory is float64 throughout: two single lanes share one number, so that counts and clocks beside them keep their
 digits.  A plain number that is combined with single lanes is rounded first.  Results that leave the lanes (``lane``,
-``total``) are float64 again.
+``sum_lanes``) are float64 again.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def width(lanes: Any) -> int:
     return type(lanes).m
 
 
-def room(lanes: Any) -> int:
-    """Return how many float64 a value takes in memory, a constant of the compiled kernel: m, or m / 2 if single."""
+def n_float64(lanes: Any) -> int:
+    """Return the number of float64 that a value takes in memory, a constant of the kernel: m, or m / 2 if single."""
     return type(lanes).m * type(lanes).bits // 64
 
 
@@ -102,26 +102,26 @@ def unpacked(lanes: Any, memory: np.ndarray) -> np.ndarray:
 
 def load(lanes: Any, array: np.ndarray, at: Any) -> Any:
     """Return a copy of the m values that start at ``array[at]``."""
-    memory = array[at : at + room(lanes)]
+    memory = array[at : at + n_float64(lanes)]
     if type(lanes).bits == 32:
         return memory.copy().view(np.float32).view(Singles)
     return np.float64(array[at]) if type(lanes).m == 1 else memory.astype(np.float64)
 
 
-def of_row(lanes: Any, array: np.ndarray, k: Any) -> Any:
-    """Return value number k of an array of values; for an array with one column, its number k in all lanes."""
+def load_row(lanes: Any, array: np.ndarray, k: Any) -> Any:
+    """Return the value of row k: value k of a flat array; for an array with one column, its number k in all lanes."""
     if array.ndim == 1:
-        return load(lanes, array, k * room(lanes))
+        return load(lanes, array, k * n_float64(lanes))
     values = np.full(type(lanes).m, array[k, 0])
     return values.astype(np.float32).view(Singles) if type(lanes).bits == 32 else values
 
 
 def store(lanes: Any, array: np.ndarray, at: Any, value: Any) -> None:
     """Write the m values to ``array[at:]``."""
-    unpacked(lanes, array[at : at + room(lanes)])[:] = value
+    unpacked(lanes, array[at : at + n_float64(lanes)])[:] = value
 
 
-def spell(lanes: Any, array: np.ndarray, at: Any, value: Any) -> None:
+def store_float64(lanes: Any, array: np.ndarray, at: Any, value: Any) -> None:
     """Write the m values to ``array[at:]`` as float64, one number each, for code outside kernels."""
     array[at : at + type(lanes).m] = value
 
@@ -179,17 +179,17 @@ def signed(magnitude: Any, sign: Any) -> Any:
     return where(sign != 0.0, np.copysign(magnitude, _like(sign, magnitude, sign)), 0.0)
 
 
-def turned(magnitude: Any, sign: Any) -> Any:
-    """Return ``magnitude`` with the sign of ``sign``, also of a zero; for kernels where a zero does not matter."""
+def copysign(magnitude: Any, sign: Any) -> Any:
+    """Return ``magnitude`` with the sign bit of ``sign``, also of a zero; cheaper than ``signed``."""
     return np.copysign(magnitude, _like(sign, magnitude, sign))
 
 
-LEAST = {64: 1e-300, 32: 1e-30}
+TINY = {64: 1e-300, 32: 1e-30}
 
 
-def least(value: Any) -> Any:
+def tiny(value: Any) -> Any:
     """Return a tiny number of the value's kind, a divisor in place of zero that keeps the quotient finite."""
-    return LEAST[32 if isinstance(value, Singles) else 64]
+    return TINY[32 if isinstance(value, Singles) else 64]
 
 
 def floor(a: Any) -> Any:
@@ -202,43 +202,43 @@ def gather(array: np.ndarray, at: Any) -> Any:
     return _like(array.reshape(-1)[np.asarray(at, np.int64)], at)
 
 
-def fetch(array: np.ndarray, at: Any, which: Any) -> tuple[Any, ...]:
+def gather_fields(array: np.ndarray, at: Any, which: Any) -> tuple[Any, ...]:
     """Return for each lane some of the numbers from ``array[at]`` on: one value per field of the record ``which``.
 
-    In compiled code a lane reads them all at once, as a stretch of 2, 4, 8, ... numbers that must lie in the array.
+    In compiled code a lane reads all fields at once, as a stretch of 2, 4, 8, ... numbers that must lie in the array.
     """
     return tuple(gather(array, at + float(field)) for field in type(which).fields)
 
 
-def anyof(mask: Any) -> Any:
+def any_lane(mask: Any) -> Any:
     """Return whether the condition holds in any lane."""
     return mask.any() if isinstance(mask, np.ndarray) else mask
 
 
-def count(mask: Any) -> Any:
+def count_lanes(mask: Any) -> Any:
     """Return the number of lanes in which the condition holds."""
     return np.uint64(np.count_nonzero(mask))
 
 
-def pack(array: np.ndarray, at: Any, value: Any, mask: Any) -> None:
+def compress_store(array: np.ndarray, at: Any, value: Any, mask: Any) -> None:
     """Write the lanes in which the condition holds to ``array[at:]``, one after the other.
 
     The array must have room for all lanes, since the numbers after the written ones may be overwritten.
     """
-    array[at : at + count(mask)] = np.atleast_1d(value)[np.atleast_1d(mask)]
+    array[at : at + count_lanes(mask)] = np.atleast_1d(value)[np.atleast_1d(mask)]
 
 
-def numbered(lanes: Any) -> Any:
+def lane_indices(lanes: Any) -> Any:
     """Return 0, 1, 2, ..., lane by lane."""
     return np.arange(type(lanes).m, dtype=np.float64) if type(lanes).m > 1 else 0.0
 
 
-def total(value: Any) -> Any:
+def sum_lanes(value: Any) -> Any:
     """Return the sum over all lanes; for an array over its last axis, which stays."""
     return _halved(value, lambda a, b: a + b)
 
 
-def largest(value: Any) -> Any:
+def max_lane(value: Any) -> Any:
     """Return the largest of all lanes; for an array over its last axis, which stays."""
     return _halved(value, maximum)
 

@@ -1,9 +1,9 @@
 """Four features at a time, for kernels that keep a line of up to eight numbers per feature.
 
-``fields`` reads four lines and returns eight vectors; the k-th holds number k of all four features.  ``put_fields``
-writes them back.  The work in between is then done on four features at once.  Every function reads its four row entries
-at ``array[p:]``, or from ``tail`` where ``in_tail`` holds.  That is for a row's last, incomplete block, which the
-caller pads.  ``line`` gives the numbers in a line; missing numbers of a shorter line read as zero.
+``load_fields`` reads four lines and returns eight vectors; the k-th holds number k of all four features.
+``store_fields`` writes them back.  The work in between is then done on four features at once.  Every function reads its
+four row entries at ``array[p:]``, or from ``tail`` where ``in_tail`` holds.  That is a row's last, incomplete block,
+which the caller pads.  ``line`` gives the numbers in a line; missing numbers of a shorter line read as zero.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.core.typing import signature
 
-from .dispatch import class_of
-from .lanes import EIGHT, Vec, emit_prefetch, register, shuffled, width
+from .dispatch import U, class_of, inlined
+from .lanes import EIGHT, Vec, emit_prefetch, lane, minimum, register, shuffled, width
 
 LINE = 8
 """The largest number of numbers per feature: 64 bytes."""
@@ -37,18 +37,20 @@ class Five(NamedTuple):
 THREE, FIVE = Three(), Five()
 
 
-def pick(array: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any) -> Any:
+def load_entries(array: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any) -> Any:
     """Return four numbers of an array."""
     return (tail if in_tail else array[p : p + 4]).astype(np.float64)
 
 
-def fields(cell: np.ndarray, indices: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any, line: Any = EIGHT) -> Any:
+def load_fields(
+    cell: np.ndarray, indices: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any, line: Any = EIGHT
+) -> Any:
     """Return the eight numbers of four features, as eight vectors; unused ones are not read."""
     n = width(line)
     return (*cell.reshape(-1, n)[tail if in_tail else indices[p : p + 4]].T, *np.zeros((LINE - n, 4)))
 
 
-def put_fields(
+def store_fields(
     cell: np.ndarray, indices: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any, values: Any, line: Any = EIGHT
 ) -> None:
     """Write the first fields of four features, an even number of them; fields that the line lacks are skipped."""
@@ -56,16 +58,30 @@ def put_fields(
     cell.reshape(-1, n)[tail if in_tail else indices[p : p + 4], : len(values)] = np.stack(values[:n], axis=1)
 
 
-def prefetch(cell: np.ndarray, indices: np.ndarray, p: Any, line: Any = EIGHT) -> None:
+def prefetch_lines(cell: np.ndarray, indices: np.ndarray, p: Any, line: Any = EIGHT) -> None:
     """Prefetch the lines of the four features at ``indices[p:]``, which will be read soon."""
 
 
-def tails(rows: Any) -> tuple[np.ndarray, np.ndarray]:
+def tail_scratch(rows: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return room for the four entries of an incomplete block: their features and their values.
 
     It is allocated outside kernels, where an array costs a third of a second of compilation.
     """
     return np.empty(4, rows.indices.dtype), np.empty(4, rows.data.dtype)
+
+
+@inlined
+def pad_tail(indices, data, first, stop, tail, tail_x):
+    """Copy the entries of an incomplete block, those from ``first`` up to ``stop``, and repeat the last one."""
+    for f in range(U(4)):
+        p = minimum(first + f, stop - U(1))
+        tail[f], tail_x[f] = indices[p], data[p]
+
+
+@inlined
+def sum_of_four(v):
+    """Return the sum of four numbers, neighbours first."""
+    return (lane(v, 0) + lane(v, 1)) + (lane(v, 2) + lane(v, 3))
 
 
 # --- The same functions in compiled code ------------------------------------------------------------------------------
@@ -112,11 +128,11 @@ def _piece(builder: Any, line: Any, field: int) -> Any:
     return builder.bitcast(builder.gep(line, [ir.Constant(_WORD, field)]), _PAIR.as_pointer())
 
 
-def _type_pick(array: Any, tail: Any, p: Any, in_tail: Any) -> Any:
+def _type_load_entries(array: Any, tail: Any, p: Any, in_tail: Any) -> Any:
     return signature(Vec(4), array, tail, types.uint64, types.boolean)
 
 
-def _emit_pick(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+def _emit_load_entries(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     entries = _row_entries(context, builder, sig, values, 0)
     stored, wanted = ir.VectorType(entries.type.pointee, 4), context.get_value_type(sig.return_type)
     align = sig.args[0].dtype.bitwidth // 8
@@ -124,11 +140,11 @@ def _emit_pick(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return four if stored == wanted else builder.fpext(four, wanted)
 
 
-def _type_fields(cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any, *line: Any) -> Any:
+def _type_load_fields(cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any, *line: Any) -> Any:
     return signature(types.UniTuple(Vec(4), LINE), cell, indices, tail, types.uint64, types.boolean, *line)
 
 
-def _emit_fields(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+def _emit_load_fields(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     n, out, zero = _numbers(sig, 5), [], ir.Constant(context.get_value_type(Vec(4)), [0.0] * 4)
     lines = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 1), n)
     for field in range(0, n - 1, 2):
@@ -141,11 +157,11 @@ def _emit_fields(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return context.make_tuple(builder, sig.return_type, out + [zero] * (LINE - n))
 
 
-def _type_put(cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any, values: Any, *line: Any) -> Any:
+def _type_store_fields(cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any, values: Any, *line: Any) -> Any:
     return signature(types.none, cell, indices, tail, types.uint64, types.boolean, values, *line)
 
 
-def _emit_put(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+def _emit_store_fields(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     n = _numbers(sig, 6)
     lines = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 1), n)
     if n % 2:
@@ -166,18 +182,18 @@ def _emit_put(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return context.get_dummy_value()
 
 
-def _type_prefetch(cell: Any, indices: Any, p: Any, *line: Any) -> Any:
+def _type_prefetch_lines(cell: Any, indices: Any, p: Any, *line: Any) -> Any:
     return signature(types.none, cell, indices, types.uint64, *line)
 
 
-def _emit_prefetch(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+def _emit_prefetch_lines(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     indices = context.make_array(sig.args[1])(context, builder, values[1]).data
     for line in _lines(context, builder, sig, values, builder.gep(indices, [values[2]]), _numbers(sig, 3)):
         emit_prefetch(builder, line)
     return context.get_dummy_value()
 
 
-register(pick, _type_pick, _emit_pick)
-register(fields, _type_fields, _emit_fields)
-register(put_fields, _type_put, _emit_put)
-register(prefetch, _type_prefetch, _emit_prefetch)
+register(load_entries, _type_load_entries, _emit_load_entries)
+register(load_fields, _type_load_fields, _emit_load_fields)
+register(store_fields, _type_store_fields, _emit_store_fields)
+register(prefetch_lines, _type_prefetch_lines, _emit_prefetch_lines)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 
 def objective(
@@ -30,12 +31,12 @@ def objective(
     5.0
     """
     record = _loss(loss) if isinstance(loss, str) else loss
-    w = np.ravel(w.toarray() if hasattr(w, "toarray") else np.asarray(w, dtype=np.float64))
-    X, y = X if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)  # noqa: N806
+    w = np.ravel(w.toarray() if sp.issparse(w) else np.asarray(w, dtype=np.float64))
+    X, y = X if sp.issparse(X) else np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)  # noqa: N806
     if X.shape != (y.size, w.size) or y.ndim != 1:
-        raise ValueError(f"X {X.shape}, y {y.shape} and w {w.shape} do not fit together.")
+        raise ValueError(f"X {X.shape}, y {y.shape} and w {w.shape} have inconsistent shapes.")
     if record.classifies and not np.isin(y, (-1.0, 1.0)).all():
-        raise ValueError("The targets of a classification loss are -1 and +1.")
+        raise ValueError("The targets of a classification loss must be -1 and +1.")
     losses = record.value(X @ w + b, y)
     if sample_weight is not None:
         weights = np.asarray(sample_weight, dtype=np.float64)

@@ -15,8 +15,8 @@ e = ceil(|z| / (lam pen)).  A coordinate that a touch left dead adds nothing: it
 With rho > 0 the idle stretch since the last touch, stored in its own field, has a closed form.  AdaGrad FOBOS with
 rho > 0 has another idle curve: there z itself drifts, see ``Drift``.
 
-With ``births`` a coordinate's clock starts at its first appearance, its *birth*.  Its age then replaces t everywhere.
-The clock after that example is one more field (0: not born yet).
+With ``per_feature_clock`` a coordinate's clock starts at its first appearance.  Its age then replaces t everywhere.
+The clock after that example is one more field (0: not seen yet).
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ import numpy as np
 
 from ..jit.dispatch import plain_python
 from ..jit.lanes import width
-from ..jit.simd4 import LINE, tails
+from ..jit.simd4 import LINE, tail_scratch
 from ..penalties import ElasticNet
 from ..problem.state import Block, Layout, Problem, State, slices
-from .adaptive_kernels import learn, learn_lines, read, settle_all
+from .adaptive_kernels import learn, learn_simd, read, settle_all
 from .adaptive_rules import (
     Flat,
-    FromBirth,
+    FromFirstSeen,
     FromStart,
-    births,
     clock_of,
     damping,
     drifted,
     drifts,
+    per_feature_clock,
     ridged,
     shrunk,
 )
@@ -78,46 +78,46 @@ class Schedule(NamedTuple):
 class IdleLayout(Layout):
     """The memory layout of the optimizers with a rate per coordinate.
 
-    Shared: q, n, with births the clock after the first appearance, and, where rho > 0, the clock at the last touch.
-    Lane: z, eta, G.  Intercept: b, z, G, r.
+    Shared: q, n; the clock after the first appearance, where features have their own; the clock at the last touch,
+    where rho > 0.  Lane: z, eta, G.  Intercept: b, z, G, r.
 
-    One model with rho = 0 and no births has one cache line per feature: three sums fill it, fewer leave it partly
-    unused.
+    One model with rho = 0 and one clock for all has one cache line per feature: three sums fill it, fewer leave it
+    partly unused.
     """
 
     __slots__ = ()
 
     @property
     def ages(self) -> Any:
-        return FromBirth() if self.shared == 3 else FromStart()
+        return FromFirstSeen() if self.shared == 3 else FromStart()
 
     def _shared(self, problem: Problem) -> int:
         return self.shared + (problem.penalty.rho > 0.0)
 
     def _in_lines(self, problem: Problem) -> bool:
-        flat = not problem.penalty.rho and not births(self.ages)
+        flat = not problem.penalty.rho and not per_feature_clock(self.ages)
         return flat and problem.width == 1 and type(problem.penalty) is ElasticNet
 
     def stride(self, problem: Problem) -> int:
         if self._in_lines(problem):
             return LINE
-        return self._shared(problem) + (self.lane + problem.sums) * problem.room
+        return self._shared(problem) + (self.lane + problem.sums) * problem.n_float64
 
     def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         cell = state.cell.reshape(problem.d, self.stride(problem))
         first, n = self._shared(problem), self.lane + problem.sums
-        lanes = problem.unpacked(cell[:, first : first + n * problem.room]).reshape(problem.d, n, problem.width)
+        lanes = problem.unpacked(cell[:, first : first + n * problem.n_float64]).reshape(problem.d, n, problem.width)
         return cell[:, :first], lanes, self.bias_of(problem, state)
 
 
 LAYOUT = IdleLayout(shared=2, lane=3, bias=4, clock=1)
-BORN = IdleLayout(shared=3, lane=3, bias=4, clock=1)
+OWN_CLOCK_LAYOUT = IdleLayout(shared=3, lane=3, bias=4, clock=1)
 COLUMNS = 2
 
 
 def layout(optimizer: Any) -> IdleLayout:
-    """Return the layout, with a field for births where the optimizer has ``births``."""
-    return BORN if optimizer.births else LAYOUT
+    """Return the layout, with a field for the first appearance where the optimizer has ``per_feature_clock``."""
+    return OWN_CLOCK_LAYOUT if optimizer.per_feature_clock else LAYOUT
 
 
 def is_lazy(optimizer: Any, problem: Problem, uniform: bool) -> bool:
@@ -199,7 +199,7 @@ def _weights(optimizer: Any, problem: Problem, state: State, t: int) -> np.ndarr
     own = layout(optimizer)
     shared, lanes, _ = own.views(problem, state)
     method, idle, z, eta = problem.method, idle_of(optimizer, problem), lanes[:, 0], np.abs(lanes[:, 1])
-    now = t + 1.0 - shared[:, 2:3] if births(own.ages) else t
+    now = t + 1.0 - shared[:, 2:3] if per_feature_clock(own.ages) else t
     shrink = problem.penalty.feature_weights(problem.d)[:, None] * method.lams
     if drifts(idle):
         z = np.where(z != 0.0, drifted(idle, z, np.where(z != 0.0, eta, 1.0), shrink, t - shared[:, -1:]), 0.0)
@@ -217,12 +217,12 @@ def weights_at(
 
 
 class Learn:
-    """The dispatcher of the kernels: ``learn_lines`` for one model on whole cache lines, otherwise ``learn``."""
+    """The dispatcher of the kernels: ``learn_simd`` for one model on whole cache lines, otherwise ``learn``."""
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        flat = not ridged(schedule.idle) and not births(schedule.ages)
+        flat = not ridged(schedule.idle) and not per_feature_clock(schedule.ages)
         if flat and width(method.lanes) == 1 and type(method.penalty) is ElasticNet:
-            learn_lines(rows, order, schedule, method, state, *tails(rows))
+            learn_simd(rows, order, schedule, method, state, *tail_scratch(rows))
         else:
             learn(rows, order, schedule, method, state)
 

@@ -7,33 +7,41 @@ import math
 import numpy as np
 
 from ..data.rows import ask_for_row
-from ..jit.dispatch import U, kernel
+from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import (
     FOUR,
-    anyof,
+    any_lane,
     lane,
-    least,
+    lane_indices,
     load,
+    load_row,
     maximum,
     minimum,
-    numbered,
-    of_row,
+    n_float64,
     prefetch_wide,
-    room,
     signed,
-    spell,
     sqrt,
     store,
+    store_float64,
+    tiny,
     where,
     width,
 )
-from ..jit.simd4 import fields, pick, prefetch, put_fields
+from ..jit.simd4 import load_entries, load_fields, pad_tail, prefetch_lines, store_fields, sum_of_four
 from ..losses import curvature, derivative
-from ..penalties import falls, feature_weight, prox
-from ..problem.state import tracks
+from ..penalties import feature_weight, prox, shrink_rate
+from ..problem.state import n_sums
 from .adaptive_rules import (
+    COUNT,
+    ETA,
+    FIRST_SEEN,
+    GG,
+    OMEGA,
+    SQUARES,
+    SUMS,
+    THETA,
+    Z,
     age,
-    births,
     clock_of,
     damping,
     drifted,
@@ -42,12 +50,80 @@ from .adaptive_rules import (
     landed,
     moved,
     normalises,
+    per_feature_clock,
     rate,
     ridged,
     shrunk,
     stretch,
     sum_to_death,
 )
+from .running_sums import add_gradient, add_intercept
+
+_B, _Z_B, _G_B, _R_B, _SUMS_B = U(0), U(1), U(2), U(3), U(4)
+"""The fields of the intercept: b, z, G, r; the sums follow."""
+_NONZEROS = 0
+"""The entry of the clock: K, the number of normalised nonzeros in all rows."""
+
+
+# ---- one feature -----------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _count_nonzero(cell, at, x):
+    """Count a nonzero x of a feature: q and n.
+
+    Return x^2 n / q, the root mean square sqrt(q / n), and the factor, at most 1, by which a jump of the scale lowers
+    eta.
+    """
+    before, q, n = cell[at + SQUARES], maximum(tiny(x), cell[at + SQUARES] + x * x), cell[at + COUNT] + 1.0
+    cell[at + SQUARES], cell[at + COUNT] = q, n
+    narrowed = 1.0
+    if (x * x > before) & (before > 0.0):
+        narrowed = math.sqrt(before / (n - 1.0) * (n / q))
+    return x * x * (n / q), math.sqrt(q / n), narrowed
+
+
+@inlined
+def _catch_up(idle, watch, reg, lams, cell, f, m, pen, since, now, steps, omega):
+    """Bring a feature up to date where rho > 0: the sums over its idle stretch, and z if it drifts."""
+    for q in range(m):
+        z, eta = cell[f + q], cell[f + ETA * m + q]
+        shrink = lams[q] * pen * shrink_rate(reg, -z)
+        if z != 0.0:
+            if n_sums(watch) > 0:
+                total = stretch(idle, z, eta, shrink, since, now + 1.0)
+                cell[f + SUMS * m + q] -= math.copysign(omega * total, z)
+            if drifts(idle) == 1:
+                cell[f + q] = drifted(idle, z, eta, shrink, steps)
+
+
+@inlined
+def _close_dead(ages, reg, table, lams, cell, j, stride, own, m, origin, t, r):
+    """Add the iterates of a feature's lanes that died while idle, up to the step of their death, to their sums."""
+    at, pen = j * stride, feature_weight(reg, j)
+    f, now, then = at + own, age(ages, t, cell, at), age(ages, origin, cell, at)
+    for q in range(m):
+        z, eta = cell[f + q], cell[f + ETA * m + q]
+        shrink = lams[q] * pen * shrink_rate(reg, -z)
+        if (eta > 0.0) & (abs(z) <= shrink * now):
+            total = sum_to_death(table, z, eta, shrink, then, r)
+            cell[f + SUMS * m + q] -= math.copysign(total, z)
+
+
+@inlined
+def _sunk(reg, v, shrink, level, eta):
+    """Return what the threshold takes off the sum of a coordinate's iterates; ``level`` is that of the table."""
+    return signed(shrink * shrink_rate(reg, -v) * level * eta, v)
+
+
+@inlined
+def _narrow_sum(reg, lanes, cell, at, v, eta, shrink, narrowed, Omega, level):
+    """Make up for a lower eta in the sum of iterates so far, which had the old one."""
+    total = Omega * v + signed(shrink * shrink_rate(reg, -v) * level, v)
+    store(lanes, cell, at, load(lanes, cell, at) - (1.0 - narrowed) * eta * total)
+
+
+# ---- kernels ---------------------------------------------------------------------------------------------------------
 
 
 @kernel
@@ -57,80 +133,53 @@ def learn(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     rule, idle, ages, omega, table, origin, first, gains, floors, centres, intercept, dead, scale = schedule
     cell, bias, clock = state
-    m, sums, one, two = U(room(lanes)), U(tracks(watch)), U(1), U(2)
-    touch = two + U(births(ages))
+    m, sums, one = U(n_float64(lanes)), U(n_sums(watch)), U(1)
+    touch = FIRST_SEEN + U(per_feature_clock(ages))
     own = touch + U(ridged(idle))
-    stride = own + (U(3) + sums) * m
-    lam, gain, floor, b0 = (
-        load(lanes, lams, U(0)),
-        load(lanes, gains, U(0)),
-        load(lanes, floors, U(0)),
-        load(lanes, centres, U(0)),
-    )
-    b, z_b = load(lanes, bias, U(0)), load(lanes, bias, m)
-    G_b, r_b, K = load(lanes, bias, m + m), load(lanes, bias, m + m + m), clock[0]
+    stride = own + (SUMS + sums) * m
+    lam, gain = load(lanes, lams, U(0)), load(lanes, gains, U(0))
+    floor, b0 = load(lanes, floors, U(0)), load(lanes, centres, U(0))
+    b, z_b = load(lanes, bias, _B * m), load(lanes, bias, _Z_B * m)
+    G_b, r_b, K = load(lanes, bias, _G_B * m), load(lanes, bias, _R_B * m), clock[_NONZEROS]
     for k in range(order.size):
         i, r = U(order[k]), U(first + k)
         t = origin + float(r)
         begin, stop = U(indptr[i]), U(indptr[i + one])
         Omega = Theta = 0.0
         if sums > 0:
-            Omega, Theta = table[r + one, 0], table[r + one, 1]
+            Omega, Theta = table[r + one, OMEGA], table[r + one, THETA]
         before, after = float(r) * Omega - Theta, (float(r) + 1.0) * Omega - Theta
         s, seen, n = 0.0 * b, intercept, U(0)
         for p in range(begin, stop):  # counts, inner product; sums over the idle stretch, or a list of the dead
             j, x = U(indices[p]), np.float64(data[p])
-            at = j * stride
-            f, shrink = at + own, lam * feature_weight(reg, j)
-            narrowed = 1.0
+            at, pen = j * stride, feature_weight(reg, j)
+            f, shrink, narrowed = at + own, lam * pen, 1.0
             if normalises(rule) == 1:
-                before_x, q, count = cell[at], maximum(least(x), cell[at] + x * x), cell[at + one] + 1.0
-                cell[at], cell[at + one] = q, count
-                seen += x * x * (count / q)
-                scale[p - begin] = math.sqrt(q / count)
-                if (x * x > before_x) & (before_x > 0.0):
-                    narrowed = math.sqrt(before_x / (count - 1.0) * (count / q))
-            if births(ages) == 1:
-                if cell[at + two] == 0.0:
-                    cell[at + two] = t + 1.0
+                more, scale[p - begin], narrowed = _count_nonzero(cell, at, x)
+                seen += more
+            if per_feature_clock(ages) == 1:
+                if cell[at + FIRST_SEEN] == 0.0:
+                    cell[at + FIRST_SEEN] = t + 1.0
             now = age(ages, t, cell, at)
             if (ridged(idle) == 1) & ((sums > 0) | (drifts(idle) == 1)):
-                a = age(ages, maximum(origin, cell[at + touch]), cell, at)
-                for lane_ in range(m):
-                    zq, own_eta = cell[f + lane_], cell[f + m + lane_]
-                    own_shrink = lams[lane_] * feature_weight(reg, j) * falls(reg, -zq)
-                    if zq != 0.0:
-                        if sums > 0:
-                            total = stretch(idle, zq, own_eta, own_shrink, a, now + 1.0)
-                            cell[f + m + m + m + lane_] -= math.copysign(omega[k] * total, zq)
-                        if drifts(idle) == 1:
-                            cell[f + lane_] = drifted(idle, zq, own_eta, own_shrink, t - cell[at + touch])
-            z, eta = load(lanes, cell, f), load(lanes, cell, f + m)
+                since, idled = age(ages, maximum(origin, cell[at + touch]), cell, at), t - cell[at + touch]
+                _catch_up(idle, watch, reg, lams, cell, f, m, pen, since, now, idled, omega[k])
+            z, eta = load(lanes, cell, f + Z), load(lanes, cell, f + ETA * m)
             v = shrunk(reg, z, shrink * clock_of(idle, now))
             if normalises(rule) == 1:
                 if narrowed < 1.0:  # the scale jumped: a lower eta from now on, the old eta in the sum so far
                     if (sums > 0) & (ridged(idle) == 0):
-                        h, fall = f + m + m + m, shrink * falls(reg, -v)
-                        total = Omega * v + signed(fall * before, v)
-                        store(lanes, cell, h, load(lanes, cell, h) - (1.0 - narrowed) * eta * total)
+                        _narrow_sum(reg, lanes, cell, f + SUMS * m, v, eta, shrink, narrowed, Omega, before)
                     eta = where(v != 0.0, narrowed * eta, eta)
-                    store(lanes, cell, f + m, eta)
+                    store(lanes, cell, f + ETA * m, eta)
             s = s - v * damping(idle, now, eta) * eta * x
             if (sums > 0) & (ridged(idle) == 0):
                 dead[n] = j
-                n += U(anyof((eta > 0.0) & (v == 0.0)))
+                n += U(any_lane((eta > 0.0) & (v == 0.0)))
         if (sums > 0) & (ridged(idle) == 0):
             for h in range(n):
-                j = U(dead[h])
-                at = j * stride
-                f, now, then = at + own, age(ages, t, cell, at), age(ages, origin, cell, at)
-                for lane_ in range(m):
-                    z, eta = cell[f + lane_], cell[f + m + lane_]
-                    own_shrink = lams[lane_] * feature_weight(reg, j) * falls(reg, -z)
-                    if (eta > 0.0) & (abs(z) <= own_shrink * now):
-                        total = sum_to_death(table, z, eta, own_shrink, then, r)
-                        cell[f + m + m + m + lane_] -= math.copysign(total, z)
-        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
+                _close_dead(ages, reg, table, lams, cell, U(dead[h]), stride, own, m, origin, t, r)
+        y, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
         margin = s + b
         c = weight * derivative(loss, margin, y)
         og, curve, nonzeros = omega[k] * c, 0.0 * b, 1.0
@@ -148,54 +197,74 @@ def learn(rows, order, schedule, method, state):
             at = j * stride
             f, shrink = at + own, lam * feature_weight(reg, j)
             now = age(ages, t, cell, at)
-            z, eta, level = load(lanes, cell, f), load(lanes, cell, f + m), shrink * clock_of(idle, now)
+            z, eta, level = load(lanes, cell, f + Z), load(lanes, cell, f + ETA * m), shrink * clock_of(idle, now)
             v = shrunk(reg, z, level)
             pull = v * damping(idle, now, eta)  # -r w
             w, g = 0.0 - pull * eta, c * x
-            G = load(lanes, cell, f + m + m) + g * g
-            new_r = maximum(rate(rule, G, scale[p - begin], nonzeros, gain, floor), least(G))
+            G = load(lanes, cell, f + GG * m) + g * g
+            new_r = maximum(rate(rule, G, scale[p - begin], nonzeros, gain, floor), tiny(G))
             new_eta = 1.0 / new_r
             new_z = landed(idle, reg, moved(rule, kept(rule, z, pull), g, new_r * w, level), new_eta, shrink)
             if (ridged(idle) == 1) & ((sums > 0) | (drifts(idle) == 1)):
                 cell[at + touch] = t + 1.0
-            if sums > 0:
-                if ridged(idle) == 0:
-                    h = f + m + m + m
-                    new_v = shrunk(reg, new_z, shrink * (now + 1.0))
-                    old_fall, new_fall = shrink * falls(reg, -v), shrink * falls(reg, -new_v)
-                    change = Omega * (w + new_v * new_eta) - (
-                        signed(old_fall * before * eta, v) - signed(new_fall * after * new_eta, new_v)
-                    )
-                    store(lanes, cell, h, load(lanes, cell, h) + change)
-                    new_eta = where(new_v != 0.0, new_eta, -new_eta)
-            store(lanes, cell, f, new_z)
-            store(lanes, cell, f + m, new_eta)
-            store(lanes, cell, f + m + m, G)
-            if sums > 1:
-                h = f + U(4) * m
-                store(lanes, cell, h, load(lanes, cell, h) + og * x)
-            if sums > 2:
-                h = f + U(5) * m
-                store(lanes, cell, h, load(lanes, cell, h) + curve * (x * x))
-        if sums > 0:
-            store(lanes, bias, U(4) * m, load(lanes, bias, U(4) * m) + omega[k] * b)
-        if sums > 1:
-            store(lanes, bias, U(5) * m, load(lanes, bias, U(5) * m) + og)
-        if sums > 2:
-            store(lanes, bias, U(6) * m, load(lanes, bias, U(6) * m) + curve)
+            if (sums > 0) & (ridged(idle) == 0):  # F of the old (z, eta) minus F of the new one
+                new_v = shrunk(reg, new_z, shrink * (now + 1.0))
+                sunk = _sunk(reg, v, shrink, before, eta) - _sunk(reg, new_v, shrink, after, new_eta)
+                total = load(lanes, cell, f + SUMS * m) + (Omega * (w + new_v * new_eta) - sunk)
+                store(lanes, cell, f + SUMS * m, total)
+                new_eta = where(new_v != 0.0, new_eta, -new_eta)
+            store(lanes, cell, f + Z, new_z)
+            store(lanes, cell, f + ETA * m, new_eta)
+            store(lanes, cell, f + GG * m, G)
+            add_gradient(watch, lanes, cell, f + SUMS * m, og * x, curve * (x * x))
+        add_intercept(watch, lanes, bias, _SUMS_B * m, omega[k] * b, og, curve)
         G_b = G_b + c * c
-        new_r = maximum(rate(rule, G_b, 1.0, nonzeros, gain, floor), least(G_b))
+        new_r = maximum(rate(rule, G_b, 1.0, nonzeros, gain, floor), tiny(G_b))
         z_b = moved(rule, kept(rule, z_b, r_b * (b0 - b)), c, new_r * (b - b0), 0.0)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
-    store(lanes, bias, U(0), b)
-    store(lanes, bias, m, z_b)
-    store(lanes, bias, m + m, G_b)
-    store(lanes, bias, m + m + m, r_b)
-    clock[0] = K
+    store(lanes, bias, _B * m, b)
+    store(lanes, bias, _Z_B * m, z_b)
+    store(lanes, bias, _G_B * m, G_b)
+    store(lanes, bias, _R_B * m, r_b)
+    clock[_NONZEROS] = K
+
+
+_REST, _W, _G, _Q, _N, _RMS, _OLD_ETA, _A, _SUM_G, _SUM_H, _BLOCK = (U(4 * k) for k in range(11))
+"""The places of a block of four features in scratch, and the size of a block.
+
+They are the part of z that a touch keeps, w, G, q, n, the root mean square, eta before the step, and the sums of
+iterates, gradients and curvatures.
+"""
+
+
+@inlined
+def _remember(watch, space, o, rest, w, G, q, n, eta, A, sum_g, sum_h):
+    """Write what the second loop needs of four features to scratch."""
+    store(FOUR, space, o + _REST, rest)
+    store(FOUR, space, o + _W, w)
+    store(FOUR, space, o + _G, G)
+    store(FOUR, space, o + _Q, q)
+    store(FOUR, space, o + _N, n)
+    if n_sums(watch) > 0:
+        store(FOUR, space, o + _OLD_ETA, eta)
+        store(FOUR, space, o + _A, A)
+    if n_sums(watch) > 1:
+        store(FOUR, space, o + _SUM_G, sum_g)
+    if n_sums(watch) > 2:
+        store(FOUR, space, o + _SUM_H, sum_h)
+
+
+@inlined
+def _close_four(table, space, at, died, z, eta, lam, origin, r):
+    """Add the iterates of those of four features that died while idle to their sums in scratch."""
+    for f in range(U(4)):
+        if lane(died, f):
+            total = sum_to_death(table, lane(z, f), lane(eta, f), lam, origin, r)
+            space[at + f] -= math.copysign(total, lane(z, f))
 
 
 @kernel
-def learn_lines(rows, order, schedule, method, state, tail, tail_x):
+def learn_simd(rows, order, schedule, method, state, tail, tail_x):
     """Make the steps of :func:`learn` for one model with rho = 0, four features at a time.
 
     A cell is q, n, z, eta, G and the sums.  A row's last block is padded by repeating its last entry.  The first loop
@@ -203,118 +272,96 @@ def learn_lines(rows, order, schedule, method, state, tail, tail_x):
     products must leave the copies out.
     """
     indptr, indices, data, targets, weights = rows
-    loss, reg, _, watch, lams = method
+    loss, reg, lanes, watch, lams = method
     rule, _, _, omega, table, origin, first, gains, floors, centres, intercept, _, space = schedule
     cell, bias, clock = state
-    sums, one, four, size = U(tracks(watch)), U(1), U(4), U(40)
+    sums, one, four = U(n_sums(watch)), U(1), U(4)
     lam, gain, floor, b0 = lams[0], gains[0], floors[0], centres[0]
-    b, z_b, G_b, r_b, K = bias[0], bias[1], bias[2], bias[3], clock[0]
-    number = numbered(FOUR)
+    b, z_b, G_b, r_b, K = bias[_B], bias[_Z_B], bias[_G_B], bias[_R_B], clock[_NONZEROS]
+    number = lane_indices(FOUR)
     zero = 0.0 * number
     for k in range(order.size):
         ask_for_row(indptr, indices, data, order, k)
         i, r = U(order[k]), U(first + k)
         t = origin + float(r)
         begin, stop = U(indptr[i]), U(indptr[i + one])
-        full = (stop - begin) >> U(2)
-        blocks = (stop - begin + U(3)) >> U(2)
+        full, blocks = (stop - begin) >> U(2), (stop - begin + U(3)) >> U(2)
         if blocks > full:
-            for f in range(four):
-                p = minimum(begin + full * four + f, stop - one)
-                tail[f], tail_x[f] = indices[p], data[p]
+            pad_tail(indices, data, begin + full * four, stop, tail, tail_x)
         coming, last = U(indptr[order[minimum(k + 1, order.size - 1)]]), U(maximum(indices.size, 4)) - four
         Omega = Theta = 0.0
         if sums > 0:
-            Omega, Theta = table[r + one, 0], table[r + one, 1]
+            Omega, Theta = table[r + one, OMEGA], table[r + one, THETA]
         before, after = lam * (float(r) * Omega - Theta), lam * ((float(r) + 1.0) * Omega - Theta)
         s, seen, left, level = zero, zero, float(stop - begin), lam * t
-        for block in range(blocks):
-            p, in_tail, o = begin + block * four, block == full, block * size
-            x = pick(data, tail_x, p, in_tail)
-            q, n, z, eta, G, A, g, h = fields(cell, indices, tail, p, in_tail)
+        for block in range(blocks):  # counts, inner product; sums of those that died while idle
+            p, in_tail, o = begin + block * four, block == full, block * _BLOCK
+            x = load_entries(data, tail_x, p, in_tail)
+            q, n, z, eta, G, A, g, h = load_fields(cell, indices, tail, p, in_tail)
             v = prox(reg, z, level)
             w = zero - v * eta
             x_once = where(number < left, x, 0.0)
             if normalises(rule) == 1:
                 before_x, before_n = q, n
-                q, n = maximum(q + x * x, least(x)), n + 1.0
+                q, n = maximum(q + x * x, tiny(x)), n + 1.0
                 inverse = 1.0 / (q * n)  # one division for n / q and q / n
                 seen = seen + x_once * x_once * (n * (n * inverse))
-                store(FOUR, space, o + U(20), sqrt(q * (q * inverse)))
+                store(FOUR, space, o + _RMS, sqrt(q * (q * inverse)))
                 jumped = (x * x > before_x) & (before_x > 0.0)
-                if anyof(jumped):  # a lower eta from now on, the old eta in the sum so far
+                if any_lane(jumped):  # a lower eta from now on, the old eta in the sum so far
                     narrowed = where(jumped, sqrt(before_x * (n * (n * inverse)) / maximum(before_n, 1.0)), 1.0)
                     if sums > 0:
                         A = A + (1.0 - narrowed) * (Omega * w + signed(eta * before, w))
                     w, eta = narrowed * w, where(w != 0.0, narrowed * eta, eta)
             s = s + w * x_once
-            store(FOUR, space, o, kept(rule, z, v))
-            store(FOUR, space, o + U(4), w)
-            store(FOUR, space, o + U(8), G)
-            store(FOUR, space, o + U(12), q)
-            store(FOUR, space, o + U(16), n)
             left -= 4.0
+            _remember(watch, space, o, kept(rule, z, v), w, G, q, n, eta, A, g, h)
             if sums > 0:
-                store(FOUR, space, o + U(24), eta)
-                store(FOUR, space, o + U(28), A)
                 died = (eta > 0.0) & (v == 0.0)
-                if anyof(died):
-                    for f in range(four):
-                        if lane(died, f):
-                            level_z = lane(z, f)
-                            total = sum_to_death(table, level_z, lane(eta, f), lam, origin, r)
-                            space[o + U(28) + f] -= math.copysign(total, level_z)
-            if sums > 1:
-                store(FOUR, space, o + U(32), g)
-            if sums > 2:
-                store(FOUR, space, o + U(36), h)
+                if any_lane(died):
+                    _close_four(table, space, o + _A, died, z, eta, lam, origin, r)
         y, weight = targets[U(k)], weights[U(k)]
-        margin = (lane(s, 0) + lane(s, 1)) + (lane(s, 2) + lane(s, 3)) + b
+        margin = sum_of_four(s) + b
         c = weight * derivative(loss, margin, y)
         og, curve, nonzeros = omega[k] * c, 0.0, 1.0
         if sums > 2:
             curve = weight * curvature(loss, margin, y)
         if normalises(rule) == 1:
-            K += (lane(seen, 0) + lane(seen, 1)) + (lane(seen, 2) + lane(seen, 3)) + intercept
+            K += sum_of_four(seen) + intercept
             nonzeros = K / (t + 1.0)
         next_level = lam * (t + 1.0)
-        for block in range(blocks):
-            p, in_tail, o = begin + block * four, block == full, block * size
+        for block in range(blocks):  # the step
+            p, in_tail, o = begin + block * four, block == full, block * _BLOCK
             if indices.size >= 4:  # prefetch the next row's lines
-                prefetch(cell, indices, minimum(coming + block * four, last))
-            x, w = pick(data, tail_x, p, in_tail), load(FOUR, space, o + U(4))
+                prefetch_lines(cell, indices, minimum(coming + block * four, last))
+            x, w = load_entries(data, tail_x, p, in_tail), load(FOUR, space, o + _W)
             cx, rms = x * c, zero
-            G = load(FOUR, space, o + U(8)) + cx * cx
+            G = load(FOUR, space, o + _G) + cx * cx
             if normalises(rule) == 1:
-                rms = load(FOUR, space, o + U(20))
-            new_r = maximum(rate(rule, G, rms, nonzeros, gain, floor), least(G))
-            z, eta = moved(rule, load(FOUR, space, o), cx, new_r * w, level), 1.0 / new_r
-            q, n = load(FOUR, space, o + U(12)), load(FOUR, space, o + U(16))
+                rms = load(FOUR, space, o + _RMS)
+            new_r = maximum(rate(rule, G, rms, nonzeros, gain, floor), tiny(G))
+            z, eta = moved(rule, load(FOUR, space, o + _REST), cx, new_r * w, level), 1.0 / new_r
+            q, n = load(FOUR, space, o + _Q), load(FOUR, space, o + _N)
             if sums > 0:
                 v = prox(reg, z, next_level)
-                gone = signed(load(FOUR, space, o + U(24)) * before, w) - signed(eta * after, zero - v)
-                A = load(FOUR, space, o + U(28)) + (Omega * (w + v * eta) + gone)
+                gone = signed(load(FOUR, space, o + _OLD_ETA) * before, w) - signed(eta * after, zero - v)
+                A = load(FOUR, space, o + _A) + (Omega * (w + v * eta) + gone)
                 eta = where(v != 0.0, eta, zero - eta)
                 g, h = zero, zero
                 if sums > 1:
-                    g = load(FOUR, space, o + U(32)) + x * og
+                    g = load(FOUR, space, o + _SUM_G) + x * og
                 if sums > 2:
-                    h = load(FOUR, space, o + U(36)) + x * x * curve
-                put_fields(cell, indices, tail, p, in_tail, (q, n, z, eta, G, A, g, h))
+                    h = load(FOUR, space, o + _SUM_H) + x * x * curve
+                store_fields(cell, indices, tail, p, in_tail, (q, n, z, eta, G, A, g, h))
             else:
-                put_fields(cell, indices, tail, p, in_tail, (q, n, z, eta, G, zero))
-        if sums > 0:
-            bias[4] += omega[k] * b
-        if sums > 1:
-            bias[5] += og
-        if sums > 2:
-            bias[6] += curve
+                store_fields(cell, indices, tail, p, in_tail, (q, n, z, eta, G, zero))
+        add_intercept(watch, lanes, bias, _SUMS_B, omega[k] * b, og, curve)
         G_b += c * c
-        new_r = maximum(least(G_b), rate(rule, G_b, 1.0, nonzeros, gain, floor))
+        new_r = maximum(tiny(G_b), rate(rule, G_b, 1.0, nonzeros, gain, floor))
         z_b = moved(rule, kept(rule, z_b, r_b * (b0 - b)), c, new_r * (b - b0), 0.0)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
-    bias[0], bias[1], bias[2], bias[3] = b, z_b, G_b, r_b
-    clock[0] = K
+    bias[_B], bias[_Z_B], bias[_G_B], bias[_R_B] = b, z_b, G_b, r_b
+    clock[_NONZEROS] = K
 
 
 @kernel
@@ -322,14 +369,14 @@ def read(features, t, stride, idle, ages, method, state, out):
     """Write the iterate at these features at clock t into ``out``, where z does not drift."""
     _, reg, lanes, _, lams = method
     cell = state.cell
-    m, step, lam = U(room(lanes)), U(stride), load(lanes, lams, U(0))
-    own = U(2) + U(births(ages)) + U(ridged(idle))
+    m, step, lam = U(n_float64(lanes)), U(stride), load(lanes, lams, U(0))
+    own = FIRST_SEEN + U(per_feature_clock(ages)) + U(ridged(idle))
     for k in range(features.size):
         j = U(features[k])
         at = j * step
-        now, eta = age(ages, t, cell, at), abs(load(lanes, cell, at + own + m))
-        v = shrunk(reg, load(lanes, cell, at + own), lam * feature_weight(reg, j) * clock_of(idle, now))
-        spell(lanes, out, U(k) * U(width(lanes)), 0.0 - v * damping(idle, now, eta) * eta)
+        now, eta = age(ages, t, cell, at), abs(load(lanes, cell, at + own + ETA * m))
+        v = shrunk(reg, load(lanes, cell, at + own + Z), lam * feature_weight(reg, j) * clock_of(idle, now))
+        store_float64(lanes, out, U(k) * U(width(lanes)), 0.0 - v * damping(idle, now, eta) * eta)
 
 
 @kernel
@@ -337,16 +384,16 @@ def settle_all(table, origin, t, stride, idle, ages, method, state):
     """Close the sums at clock t for every coordinate; the sign of eta marks whether it is alive."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
-    m, sums, two, step = U(room(lanes)), U(tracks(watch)), U(2), U(stride)
-    touch, end = two + U(births(ages)), float(t)
+    m, sums, step = U(n_float64(lanes)), U(n_sums(watch)), U(stride)
+    touch, end = FIRST_SEEN + U(per_feature_clock(ages)), float(t)
     own, r = touch + U(ridged(idle)), U(int(end - origin))
     for j in range(U(cell.size) // step):
         at, pen = j * step, feature_weight(reg, j)
         now, then = age(ages, end, cell, at), age(ages, origin, cell, at)
         for lane_ in range(m):
             f = at + own + lane_
-            z, eta = cell[f], cell[f + m]
-            shrink = lams[lane_] * pen * falls(reg, -z)
+            z, eta = cell[f], cell[f + ETA * m]
+            shrink = lams[lane_] * pen * shrink_rate(reg, -z)
             alive = abs(z) > shrink * now
             if z != 0.0:
                 total = 0.0
@@ -354,16 +401,16 @@ def settle_all(table, origin, t, stride, idle, ages, method, state):
                     if ridged(idle) == 1:
                         a = age(ages, maximum(origin, cell[at + touch]), cell, at)
                         if now > a:
-                            total = stretch(idle, z, eta, shrink, a, now) * (table[r, 0] / (end - origin))
+                            total = stretch(idle, z, eta, shrink, a, now) * (table[r, OMEGA] / (end - origin))
                     elif eta > 0.0:
                         if alive:
-                            total = eta * ((abs(z) - shrink * then) * table[r, 0] - shrink * table[r, 1])
+                            total = eta * ((abs(z) - shrink * then) * table[r, OMEGA] - shrink * table[r, THETA])
                         else:
                             total = sum_to_death(table, z, eta, shrink, then, r)
-                    cell[f + m + m + m] -= math.copysign(total, z)
+                    cell[f + SUMS * m] -= math.copysign(total, z)
                 if drifts(idle) == 1:
                     cell[f] = drifted(idle, z, eta, shrink, end - cell[at + touch])
             if ridged(idle) == 0:
-                cell[f + m] = abs(eta) if alive else -abs(eta)
+                cell[f + ETA * m] = abs(eta) if alive else -abs(eta)
         if ridged(idle) == 1:
             cell[at + touch] = end

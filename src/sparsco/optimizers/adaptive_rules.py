@@ -11,6 +11,16 @@ from ..jit.dispatch import U, constant, dispatched, inlined
 from ..jit.lanes import maximum, minimum
 from ..penalties import prox
 
+SQUARES, COUNT, FIRST_SEEN = U(0), U(1), U(2)
+"""The shared numbers of a cell: q and n, and with a clock per feature the clock after its first appearance.
+
+Where rho > 0 the clock at the last touch follows; then come z, eta and G, by lane, and the sums.
+"""
+Z, ETA, GG, SUMS = U(0), U(1), U(2), U(3)
+"""The fields of a cell by lane, in units of a value."""
+OMEGA, THETA = range(2)
+"""The columns of the table."""
+
 
 @dispatched
 def rate(rule: Any, G: Any, s: Any, k: Any, gain: Any, floor: Any) -> Any:  # noqa: N803
@@ -82,7 +92,7 @@ def stretch(idle: Any, z: Any, eta: Any, shrink: Any, a: Any, b: Any) -> Any:
 
 
 @constant
-def births(ages: Any) -> int:
+def per_feature_clock(ages: Any) -> int:
     """Return whether coordinates have ages of their own."""
     raise NotImplementedError
 
@@ -94,23 +104,23 @@ def age(ages: Any, t: Any, cell: Any, at: Any) -> Any:
 
 
 class FromStart(NamedTuple):
-    """Ages without births: all examples count for every coordinate."""
+    """One clock for all coordinates: all examples count."""
 
-    def births(ages) -> int:  # noqa: N805
+    def per_feature_clock(ages) -> int:  # noqa: N805
         return 0
 
     def age(ages, t, cell, at):  # noqa: N805
         return t
 
 
-class FromBirth(NamedTuple):
-    """Ages from birth: only the examples from a coordinate's first appearance on count for it."""
+class FromFirstSeen(NamedTuple):
+    """A clock per coordinate: only the examples from its first appearance on count for it."""
 
-    def births(ages) -> int:  # noqa: N805
+    def per_feature_clock(ages) -> int:  # noqa: N805
         return 1
 
     def age(ages, t, cell, at):  # noqa: N805
-        return t + 1.0 - cell[at + U(2)]
+        return t + 1.0 - cell[at + FIRST_SEEN]
 
 
 class Flat(NamedTuple):
@@ -211,7 +221,7 @@ def shrunk(penalty, z, level):
 def sum_to_death(table, z, eta, shrink, start, r):
     """Return F at the step of death of a coordinate that died before row r; the iterates have -z's sign."""
     e = U(minimum(maximum(math.ceil(abs(z) / shrink) - start, 0.0), float(r)))
-    return eta * maximum(0.0, (abs(z) - shrink * start) * table[e, 0] - shrink * table[e, 1])
+    return eta * maximum(0.0, (abs(z) - shrink * start) * table[e, OMEGA] - shrink * table[e, THETA])
 
 
 @inlined

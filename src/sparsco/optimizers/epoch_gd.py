@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..parts.contracts import Optimizer, part
-from ..problem.state import Block, Layout, Problem, State, aligned_zeros, tracks
+from ..problem.state import Block, Layout, Problem, State, aligned_zeros, n_sums
 from ..steps import Halving
 from . import fobos
 from .fobos import FOBOS
 
+EPOCH_START = 0
+"""The entry of the clock: the number of examples before the current epoch."""
 _LONGEST = 1 << 16
 """The number of steps after which the cells are settled: it keeps the table of prefix sums small in long epochs."""
 
@@ -30,10 +32,10 @@ class InEpochs(NamedTuple):
 
     watch: Any
 
-    def tracks(watch) -> int:  # noqa: N805
-        return tracks(watch.watch) if tracks(watch.watch) > 0 else 1
+    def n_sums(watch) -> int:  # noqa: N805
+        return n_sums(watch.watch) if n_sums(watch.watch) > 0 else 1
 
-    def spare(watch) -> int:  # noqa: N805
+    def spare_fields(watch) -> int:  # noqa: N805
         return 1
 
 
@@ -184,24 +186,24 @@ def with_steps(optimizer: Any, rule: Any) -> Any:
 
 
 def ends_epoch(optimizer: Any, state: State, t: int) -> bool:
-    """Return whether an epoch ends here whose successor has not begun; clock[0] is the epoch's start."""
-    return t == optimizer.next_epoch(int(state.clock[0]))
+    """Return whether an epoch ends here whose successor has not begun."""
+    return t == optimizer.next_epoch(int(state.clock[EPOCH_START]))
 
 
 def begin_epoch(layout: EpochLayout, problem: Problem, state: State, t: int) -> None:
     """Start an epoch: set every iterate to the mean of the epoch that ends, in cells that are settled."""
     _, lanes, bias = layout.views(problem, state)
     for start, (A, E) in zip((lanes[:, 0], bias[0]), layout.epoch(problem, state), strict=True):
-        start[:] = (E + A) / (t - state.clock[0])
+        start[:] = (E + A) / (t - state.clock[EPOCH_START])
         E[:] = -A
-    state.clock[0] = t
+    state.clock[EPOCH_START] = t
 
 
 def epoch_mean(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean iterate of the current epoch after t examples; at an epoch's end, of the epoch that ends."""
     state, block = state.copy(), copy.deepcopy(block)
     optimizer.settle(problem, state, block, t)
-    if t > state.clock[0]:
+    if t > state.clock[EPOCH_START]:
         begin_epoch(optimizer.layout, problem, state, t)
     _, lanes, bias = optimizer.layout.views(problem, state)
     return lanes[:, 0, : problem.m], bias[0, : problem.m]

@@ -8,13 +8,7 @@ thresholds.  A cell stores v with |v| = |w| + Theta; a weight is zero where |v| 
 the norm W and the number N of nonzero weights: tau = Theta + (W - B) / N.  It is computed again without the weights
 with |v| <= tau, until there are none (Michelot).
 
-A radix queue finds these weights.  Written in units of B / 2^30, |v| and Theta agree down to some binary digit; that
-digit gives the list of a weight.  When Theta moves to tau, only lists up to the first digit that changed can hold a
-weight below tau.  The remaining weights of these lists go to lower lists.  A weight may stay in a list below its own:
-touches that let it grow do not move it.  A weight that needs a lower list is added there.  Its old entry is then stale
-and is dropped when it is reached.
-
-A list is a chain of pages of 31 entries, so that many weights are read at once.
+A radix queue finds these weights: see ``l1_ball_kernels``.
 
 Sums of iterates are Abel sums.  There are n iterates so far, and C is the sum of their Thetas.  |v| n - C is added when
 a weight is touched or becomes zero, and subtracted when it becomes nonzero.
@@ -30,51 +24,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..jit.dispatch import U, inlined, kernel, plain_python
-from ..jit.lanes import maximum, minimum, where
-from ..losses import curvature, derivative
+from ..jit.dispatch import plain_python
 from ..parts.contracts import Optimizer, part
 from ..parts.projections import l1_ball, l1_ball_near
 from ..penalties import L1Ball
-from ..problem.state import Block, Layout, Problem, State, tracks
+from ..problem.state import Block, Layout, Problem, State
 from ..steps import Halving
-from .epoch_gd import EpochLayout, InEpochs, begin_epoch, check_epochs, ends_epoch, with_steps
+from .epoch_gd import EPOCH_START, EpochLayout, InEpochs, begin_epoch, check_epochs, ends_epoch, with_steps
+from .l1_ball_kernels import ENTRIES, LISTS, PAGE, THETA, Queue, close, learn_ball, link, unit_of
 
 _LONGEST = 1 << 14
 """The number of steps after which the cells are settled and Theta restarts from 0: sums lose digits as it grows."""
 _FARTHEST = 2.0**12
 """The limit of Theta plus the norm before a projection, in radii: both cost |v|, W and the sums digits of precision."""
-_BITS, _LISTS, _PAGE = 28, 16 * 14, 32
-_EPOCH, _THETA, _COUNT, _C, _W, _N, _W2, _X, _X0, _CC = range(10)
-"""The entries of the clock: the epoch's start; Theta, n, C; W, N; then sums for the distance from the epoch's start c.
-
-These are the sums over the nonzero weights of w^2, of w c and of sign(w) c, and the squared norm of c.
-"""
-
-
-class Queue(NamedTuple):
-    """The arguments of the kernel: the steps, and the radix queue of nonzero weights.
-
-    ``eta`` and ``bias_eta`` are the steps per row.  ``end`` is the position of the next entry of each list; it is at a
-    page's first number if that page has no room.  The first number of each page in ``pages`` is the end of the page
-    before it.  ``free`` is the number of free pages followed by these pages.  ``place`` is the list of each feature,
-    counted from 1; 0 means none.  ``unit`` scales |v| to digits.  ``near`` is the squared distance from the epoch's
-    start below which only the L1 ball matters.  ``far`` is the Theta + W above which digits are lost.  The rest is
-    scratch.
-    """
-
-    eta: np.ndarray
-    bias_eta: np.ndarray
-    end: np.ndarray
-    pages: np.ndarray
-    free: np.ndarray
-    place: np.ndarray
-    unit: float
-    near: float
-    far: float
-    loose: np.ndarray
-    size: np.ndarray
-    gone: np.ndarray
 
 
 class Schedule(NamedTuple):
@@ -91,7 +53,7 @@ class BallBlock(Block):
 
     def __init__(self) -> None:
         super().__init__(1)
-        self.end, self.pages, self.free = np.zeros(_LISTS, np.uint32), np.zeros(0, np.uint32), np.zeros(1, np.uint32)
+        self.end, self.pages, self.free = np.zeros(LISTS, np.uint32), np.zeros(0, np.uint32), np.zeros(1, np.uint32)
         self.place = np.zeros(0, np.uint8)
         self.loose, self.gone, self.size = np.zeros(0, np.uint32), np.zeros(0, np.uint32), np.zeros(0)
 
@@ -106,13 +68,13 @@ class BallBlock(Block):
 
     def _needed(self) -> int:
         """Return the number of pages for every feature and the longest row, if every list ends in a partial page."""
-        return 2 * (_LISTS + len(self.place) // (_PAGE - 1) + 1)
+        return 2 * (LISTS + len(self.place) // ENTRIES + 1)
 
     def more_pages(self) -> tuple[np.ndarray, np.ndarray]:
         """Add pages; return all pages and the list of the free ones."""
-        old = len(self.pages) // _PAGE
+        old = len(self.pages) // PAGE
         new = old + self._needed()
-        self.pages = np.append(self.pages, np.zeros((new - old) * _PAGE, np.uint32))
+        self.pages = np.append(self.pages, np.zeros((new - old) * PAGE, np.uint32))
         free = np.zeros(1 + new, np.uint32)
         free[: 1 + self.free[0]] = self.free[: 1 + self.free[0]]
         free[1 + free[0] : 1 + free[0] + new - old] = np.arange(old, new)
@@ -243,7 +205,7 @@ class EpochSGD(NamedTuple):
             block.pages,
             block.free,
             block.place,
-            _unit(problem.penalty.radius),
+            unit_of(problem.penalty.radius),
             self._near(state, 1e-9),
             _FARTHEST * problem.penalty.radius,
             block.loose,
@@ -255,7 +217,7 @@ class EpochSGD(NamedTuple):
 
     def _near(self, state: State, slack: float) -> float:
         """Return the squared radius around the epoch's start, less a relative slack."""
-        epoch = round(math.log2(state.clock[_EPOCH] / self.T1 + 1.0))  # T1 (2^k - 1) examples came before epoch k
+        epoch = round(math.log2(state.clock[EPOCH_START] / self.T1 + 1.0))  # T1 (2^k - 1) examples came before epoch k
         return self.rho1**2 / 2.0**epoch * (1.0 - slack)
 
     def settle(self, problem: Problem, state: State, block: BallBlock, t: int) -> None:
@@ -276,7 +238,7 @@ class EpochSGD(NamedTuple):
     def _link(self, problem: Problem, state: State, block: BallBlock) -> None:
         """Rebuild the queue and the sums over nonzero weights, for cells that are settled."""
         block.grow(problem.d)
-        shape = self.layout.stride(problem), self.layout.lane, _unit(problem.penalty.radius)
+        shape = self.layout.stride(problem), self.layout.lane, unit_of(problem.penalty.radius)
         free = len(block.free) - 1
         block.free[0], block.free[1:] = free, np.arange(free)
         link(state.cell, state.clock, block.end, block.pages, block.free, block.place, *shape)
@@ -301,19 +263,11 @@ class EpochSGD(NamedTuple):
             state, block = state.copy(), copy.deepcopy(block)
             self.settle(problem, state, block, t)
         _, lanes, bias = self.layout.views(problem, state)
-        return _iterate(lanes[:, 0, :1], state.clock[_THETA]), bias[0, :1].copy()
+        return _iterate(lanes[:, 0, :1], state.clock[THETA]), bias[0, :1].copy()
 
 
 def _iterate(v: np.ndarray, theta: float) -> np.ndarray:
     return np.where(np.abs(v) > theta, np.copysign(np.abs(v) - theta, v), 0.0)
-
-
-_MOST = 2.0**52
-
-
-def _unit(radius: float) -> float:
-    """Return the scale of the digits, the inverse of radius / 2^30 rounded to a power of two."""
-    return math.ldexp(1.0, _BITS - math.frexp(radius)[1])
 
 
 class Learn:
@@ -340,187 +294,3 @@ class Learn:
 
 
 _LEARN = Learn()
-
-
-@inlined
-def _digits(u, unit):
-    """Return u in units, as a whole number."""
-    return np.int64(minimum(u * unit, _MOST))
-
-
-@inlined
-def _list(q, here):
-    """Return the list of q > here: by the first digit in which they differ and q's value there; 0 if none differs."""
-    bits = np.float64(q ^ here).view(np.int64) >> 52  # the exponent, 1023 + the place of the first binary digit
-    differ = np.int64(bits > 0)
-    level = (bits - 1023) * differ >> 2
-    return U(((level << 4) + ((q >> (level << 2)) & 15)) * differ)
-
-
-@kernel
-def close(cell, clock, numbers, lane):
-    """Bring every weight and its sum of iterates up to date: v = w, Theta = 0."""
-    stride, first = U(numbers), U(lane)
-    theta, n, C = clock[1], clock[2], clock[3]
-    for j in range(U(cell.size) // stride):
-        at = j * stride
-        v, u = cell[at], abs(cell[at])
-        cell[at + first] += where(u > theta, math.copysign(u * n - C, v), 0.0)
-        cell[at] = where(u > theta, math.copysign(u - theta, v), 0.0)
-    clock[1], clock[2], clock[3] = 0.0, 0.0, 0.0
-
-
-@kernel
-def link(cell, clock, end, pages, free, place, numbers, lane, unit):
-    """Build the queue of all nonzero weights, and the sums over them, where Theta = 0 and all pages are free."""
-    stride, is_near, here = U(numbers), lane > 1, np.int64(0)
-    one, page = U(1), U(_PAGE)
-    W, N, W2, X, X0, CC = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for level in range(end.size):
-        end[level] = 0
-    for j in range(U(cell.size) // stride):
-        at = j * stride
-        v, start = cell[at], 0.0
-        if is_near:
-            start = cell[at + one]
-        W, N, W2, X = W + abs(v), N + 1.0 * (v != 0.0), W2 + v * v, X + v * start
-        X0, CC = X0 + where(v != 0.0, math.copysign(1.0, v), 0.0) * start, CC + start * start
-        place[j] = 0
-        if v != 0.0:
-            to = _list(_digits(abs(v), unit), here)
-            slot = U(end[to])
-            if slot % page == U(0):
-                left = U(free[0])
-                pages[U(free[left]) * page] = slot
-                slot, free[0] = U(free[left]) * page + one, left - one
-            pages[slot], end[to], place[j] = j, slot + one, to + one
-    clock[4], clock[5], clock[6], clock[7], clock[8], clock[9] = W, N, W2, X, X0, CC
-
-
-@kernel
-def learn_ball(rows, order, queue, method, state):
-    """Make projected SGD steps over the rows in ``order``; return how many were made.
-
-    There are fewer where the pages might run out.  The number is negative where ``project`` must finish the last step.
-    """
-    indptr, indices, data, targets, weights = rows
-    loss, reg, _, watch, _ = method
-    eta, bias_eta, end, pages, free, place, unit, near, far, loose, size, gone = queue
-    cell, bias, clock = state
-    sums, is_near, leaves = U(tracks(watch)), near < np.inf, False
-    one, two, page = U(1), U(2), U(_PAGE)
-    first = one + U(is_near)  # where the sums begin in a cell
-    stride, radius, b, learned = first + sums + one, reg.radius, bias[0], 0
-    theta, n, C, W, N = clock[1], clock[2], clock[3], clock[4], clock[5]
-    W2, X, X0 = clock[6], clock[7], clock[8]
-    here = _digits(theta, unit)
-    while learned < order.size:
-        k = U(learned)
-        i = U(order[k])
-        start, stop = U(indptr[i]), U(indptr[i + one])
-        if U(free[0]) <= U(end.size) + (stop - start) // (page - one):
-            break
-        margin, length = b, 0.0
-        for p in range(start, stop):
-            v = cell[U(indices[p]) * stride]
-            margin += math.copysign(maximum(abs(v) - theta, 0.0), v) * data[p]
-            length += abs(data[p])
-        g = weights[k] * derivative(loss, margin, targets[k])
-        c, m, curve = eta[k] * g, U(0), 0.0
-        if sums > 2:
-            curve = weights[k] * curvature(loss, margin, targets[k])
-        n += 1.0
-        C += theta
-        leaves = not theta + W + abs(c) * length <= far
-        if leaves:  # sums would lose their digits to a step this long: complete them before it, with Theta = 0
-            for j in range(U(cell.size) // stride):
-                at = j * stride
-                v, u = cell[at], abs(cell[at])
-                cell[at + first] += where(u > theta, math.copysign(u * n - C, v), 0.0)
-                cell[at] = where(u > theta, math.copysign(u - theta, v), 0.0)
-            theta, n, C = 0.0, 0.0, 0.0
-        for p in range(start, stop):  # gradient step; weights that were zero or need a lower list leave the queue
-            j = U(indices[p])
-            at = j * stride
-            v, u = cell[at], abs(cell[at])
-            w = math.copysign(maximum(u - theta, 0.0), v) - c * data[p]
-            now = abs(w) + theta
-            was, lives = u > theta, now > theta
-            W += (now - theta) - maximum(u - theta, 0.0)
-            N += 1.0 * lives - 1.0 * was
-            cell[at] = where(lives, math.copysign(now, w), 0.0)
-            closed, opened = math.copysign(u * n - C, v), math.copysign(now * n - C, w)
-            cell[at + first] += where(was, closed, 0.0) - where(lives, opened, 0.0)
-            if is_near:
-                old, start_j = math.copysign(maximum(u - theta, 0.0), v), cell[at + one]
-                W2, X = W2 + (w * w - old * old), X + (w - old) * start_j
-                X0 += (math.copysign(1.0 * lives, w) - math.copysign(1.0 * was, v)) * start_j
-            to, queued = _list(_digits(now, unit), here), U(place[j])
-            stays = lives & (queued > U(0)) & (queued <= to + one)
-            place[j] = queued * U(stays)
-            loose[m], size[m] = j, now
-            m += U(lives & (not stays))
-            if sums > 1:
-                cell[at + first + one] += g * data[p]
-            if sums > 2:
-                cell[at + first + two] += curve * data[p] * data[p]
-        bias[1] += b
-        if sums > 1:
-            bias[2] += g
-        if sums > 2:
-            bias[3] += curve
-        b -= bias_eta[k] * g
-        leaves = leaves | (is_near & (W2 - 2.0 * X + clock[9] > near))
-        if (W > radius) & (not leaves):
-            tau, falling, dead = theta, True, U(0)
-            while falling & (N > 0.0):  # weights of at most tau leave, which raises tau; rounding must not lower it
-                tau = maximum(tau, theta + (W - radius) / N)
-                for level in range(_list(_digits(tau, unit), here) + one):
-                    last = U(end[level])
-                    end[level] = 0
-                    while last > U(0):
-                        begin = (last - one) // page * page
-                        for e in range(begin + one, last):
-                            j = U(pages[e])
-                            is_there = U(place[j]) == level + one
-                            loose[m], size[m] = j, abs(cell[j * stride])
-                            m += U(is_there)
-                            place[j] = where(is_there, U(0), U(place[j]))
-                        left = U(free[0]) + one
-                        free[0], free[left], last = left, begin // page, U(pages[begin])
-                e, alive = U(0), U(0)
-                while e < m:
-                    tau, some = maximum(tau, theta + (W - radius) / N), minimum(e + U(128), m)
-                    for a in range(e, some):
-                        j, u = loose[a], size[a]
-                        loose[alive], size[alive], gone[dead] = j, u, j
-                        alive, dead = alive + U(u > tau), dead + U(u <= tau)
-                        W, N = W - where(u > tau, 0.0, u - theta), N - 1.0 * (u <= tau)
-                    e = some
-                m, falling = alive, alive < m
-            for e in range(dead):
-                at = U(gone[e]) * stride
-                v, u = cell[at], abs(cell[at])
-                cell[at + first] += math.copysign(u * n - C, v)
-                if is_near:
-                    w = math.copysign(u - theta, v)
-                    W2, X = W2 - w * w, X - w * cell[at + one]
-                    X0 -= math.copysign(1.0, w) * cell[at + one]
-            fall = tau - theta
-            W2, X = W2 - fall * (2.0 * W - fall * N), X - fall * X0
-            W, theta, here = W - fall * N, tau, _digits(tau, unit)
-        for e in range(m):  # into the queue
-            j = U(loose[e])
-            to = _list(_digits(size[e], unit), here)
-            slot = U(end[to])
-            if slot % page == U(0):
-                left = U(free[0])
-                pages[U(free[left]) * page] = slot
-                slot, free[0] = U(free[left]) * page + one, left - one
-            pages[slot], end[to], place[j] = j, slot + one, to + one
-        learned += 1
-        if leaves:
-            break
-    bias[0], clock[1], clock[2], clock[3], clock[4], clock[5] = b, theta, n, C, W, N
-    clock[6], clock[7], clock[8] = W2, X, X0
-    return -learned if leaves else learned

@@ -18,32 +18,35 @@ from ..jit.lanes import (
     EIGHT,
     FOUR,
     TWO,
-    anyof,
-    count,
+    any_lane,
+    compress_store,
+    count_lanes,
     lane,
+    lane_indices,
     load,
+    load_row,
     maximum,
     minimum,
-    numbered,
-    of_row,
-    pack,
+    n_float64,
     prefetch_wide,
-    room,
     signed,
-    spell,
     store,
+    store_float64,
     where,
     width,
 )
-from ..jit.simd4 import FIVE, THREE, tails
+from ..jit.simd4 import FIVE, THREE, tail_scratch
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..parts.contracts import Optimizer, part
-from ..penalties import ElasticNet, falls, feature_weight, prox, stepped
-from ..problem.state import TOGETHER, Block, Layout, Problem, State, spare, tracks
-from .fobos_simd import learn_lines
-from .zero_crossings import until_death, update_grid
+from ..penalties import ElasticNet, feature_weight, prox, prox_step, shrink_rate
+from ..problem.state import TOGETHER, Block, Layout, Problem, State, n_sums, spare_fields
+from .fobos_simd import learn_simd
+from .running_sums import add_gradient, add_intercept
+from .zero_crossings import COL_B, COL_P, COL_SP, COL_SPB, COLUMNS, until_death, update_grid
 
+LAST_B, V = U(0), U(1)
+"""The numbers of a cell: B at the last touch, then v of every lane; the sums follow."""
 _NONE = 1e-100
 """A shrinkage that is too small to bring any weight to zero."""
 _TINY, _TINY_SINGLE, _TINY_SUMS = 1e-60, 1e-12, 1e-4
@@ -73,13 +76,13 @@ class Schedule(NamedTuple):
 
 
 class Learn:
-    """The dispatcher of the kernels: ``learn_lines`` for one model with the elastic net, otherwise ``learn``."""
+    """The dispatcher of the kernels: ``learn_simd`` for one model with the elastic net, otherwise ``learn``."""
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        is_line = width(method.lanes) == 1 and not spare(method.watch)
+        is_line = width(method.lanes) == 1 and not spare_fields(method.watch)
         if is_line and type(method.penalty) is ElasticNet:
-            size = (TWO, THREE, FOUR, FIVE)[tracks(method.watch)]
-            learn_lines(rows, order, schedule, method, state, size, *tails(rows))
+            size = (TWO, THREE, FOUR, FIVE)[n_sums(method.watch)]
+            learn_simd(rows, order, schedule, method, state, size, *tail_scratch(rows))
         else:
             learn(rows, order, schedule, method, state)
 
@@ -90,19 +93,19 @@ class Learn:
 
     @property
     def cached(self) -> Any:
-        """Return the compiled versions of ``learn_lines``."""
-        return learn_lines.cached
+        """Return the compiled versions of ``learn_simd``."""
+        return learn_simd.cached
 
     @property
     def uncached(self) -> Any:
-        """Return the compiled versions of ``learn_lines`` with records of the user."""
-        return learn_lines.uncached
+        """Return the compiled versions of ``learn_simd`` with records of the user."""
+        return learn_simd.uncached
 
 
 def start(optimizer: Any, problem: Problem) -> tuple[State, Block]:
     """Return the initial state, with P = 1."""
     state, block = optimizer.layout.start(problem, optimizer.columns)
-    block.table[0, 3] = 1.0
+    block.table[0, COL_P] = 1.0
     return state, block
 
 
@@ -119,11 +122,11 @@ class FOBOS(NamedTuple):
     l2_in: str = "prox"
 
     layout = Layout(shared=1, lane=1, bias=1, clock=0)
-    columns = 4
+    columns = COLUMNS
     uses_steps = True
     supported_penalties = ("absolute", "separable", "grouped")
     supports_float32 = True
-    follows_iterates = True
+    can_track_iterates = True
     starts_anywhere = True
     can_be_averaged = True
 
@@ -151,14 +154,14 @@ class FOBOS(NamedTuple):
         """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
         settle_block(problem, state, block, t)
 
-    def following(self, problem: Problem) -> Any:
+    def tracking_form(self, problem: Problem) -> Any:
         """Return the form of the optimizer that computes the Bregman difference of each step."""
-        from .fobos_tracked import FollowedFOBOS
+        from .fobos_tracked import TrackedFOBOS
         from .mirror_descent import SweptDescent
 
         in_prox = self.l2_in == "prox" or problem.penalty.rho == 0.0
         is_swept = in_prox and not problem.penalty.is_absolute
-        return SweptDescent(Euclidean()) if is_swept else FollowedFOBOS(self.l2_in)
+        return SweptDescent(Euclidean()) if is_swept else TrackedFOBOS(self.l2_in)
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the iterate after t examples."""
@@ -169,7 +172,7 @@ class FOBOS(NamedTuple):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the iterate at some features, by a compiled kernel; for many lanes."""
         out = np.empty(len(features) * problem.width)
-        read(features, *block.table[t - block.start, [0, 3]], problem.settling, state, out)
+        read(features, *block.table[t - block.start, [COL_B, COL_P]], problem.settling, state, out)
         return self.layout.answer(problem, state, out)
 
 
@@ -226,7 +229,7 @@ def make_schedule(
     tau, fall, table = np.empty(len(eta)), np.empty(len(eta)), block.reserve(first + len(eta) + 1)
     limit = _TINY_SUMS if problem.sums else _TINY_SINGLE if problem.single else _TINY
     n = fill(table, first, decay, eta, shrinkage, omega, in_prox, limit, tau, fall)
-    block.full = bool(table[first + n, 3] < limit)
+    block.full = bool(table[first + n, COL_P] < limit)
     if problem.sums:
         update_grid(block, first + n)
     b_eta = eta if problem.intercept else 0.0 * eta
@@ -237,7 +240,7 @@ def make_schedule(
 def fill(table, first, decay, eta, shrinkage, omega, in_prox, limit, tau, fall):
     """Fill the table's rows after ``first``, tau and fall; return how many, the last being where P passes the limit."""
     at, one = U(first), U(1)
-    B, SP, SPB, P = table[at, 0], table[at, 1], table[at, 2], table[at, 3]
+    B, SP, SPB, P = table[at, COL_B], table[at, COL_SP], table[at, COL_SPB], table[at, COL_P]
     for k in range(eta.size):
         after = P * decay[k]
         SP += omega[k] * P
@@ -247,7 +250,7 @@ def fill(table, first, decay, eta, shrinkage, omega, in_prox, limit, tau, fall):
         B += fall[k]
         P = after
         at += one
-        table[at, 0], table[at, 1], table[at, 2], table[at, 3] = B, SP, SPB, P
+        table[at, COL_B], table[at, COL_SP], table[at, COL_SPB], table[at, COL_P] = B, SP, SPB, P
         if P < limit:
             return k + 1
     return eta.size
@@ -260,55 +263,56 @@ def learn(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     eta, tau, fall, omega, table, grid, first, dead, level = schedule
     cell, bias, _ = state
-    m, sums, one, eight = U(room(lanes)), U(tracks(watch)), U(1), U(8)
-    stride = one + (one + sums + U(spare(watch))) * m
+    m, sums, one, eight = U(n_float64(lanes)), U(n_sums(watch)), U(1), U(8)
+    stride = V + (one + sums + U(spare_fields(watch))) * m
     size = m + U(TOGETHER)  # at the end of ``level``: the dead, the shrinkage of each step, B at death with v's sign
     who, sink, deaths = U(level.size) - size, U(level.size) - size - size, U(level.size) - U(3) * size
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
         i, r = U(order[k]), U(first + k)
         start, stop = U(indptr[i]), U(indptr[i + one])
-        B, P = table[r, 0], table[r, 3]
+        B, P = table[r, COL_B], table[r, COL_P]
         s, n = 0.0 * b, U(0)
         for p in range(start, stop):  # catch up, inner product; list the coordinates that died while idle
             j = U(indices[p])
             at = j * stride
-            idle = lam * (feature_weight(reg, j) * (B - cell[at]))
-            v = load(lanes, cell, at + one)
+            idle = lam * (feature_weight(reg, j) * (B - cell[at + LAST_B]))
+            v = load(lanes, cell, at + V)
             if sums > 0:
                 dead[n] = j
-                n += U(anyof((abs(v) <= idle * falls(reg, v)) & (v != 0.0)))
+                n += U(any_lane((abs(v) <= idle * shrink_rate(reg, v)) & (v != 0.0)))
             v = prox(reg, v, idle)
             if sums > 0:
                 store(lanes, level, (p - start) * m, v)
             s = s + v * data[p]
         if sums > 0:  # the iterates of the dead, summed up to the step at which each reached zero, eight at a time
-            packed, most = U(0), U(TOGETHER) - eight
+            waiting, most = U(0), U(TOGETHER) - eight
             for h in range(n):
                 at = U(dead[h]) * stride
-                v = load(lanes, cell, at + one)
-                shrink = lam * feature_weight(reg, U(dead[h])) * falls(reg, v)
-                died = (v != 0.0) & (abs(v) <= shrink * (B - cell[at]))
-                pack(level, deaths + packed, signed(abs(v) * (1.0 / maximum(shrink, _NONE)) + cell[at], v), died)
-                pack(level, sink + packed, shrink, died)
-                pack(level, who + packed, numbered(lanes) + float(at + one + m), died)
-                packed += count(died)
-                if (packed < most) & (h + one < n):
+                v, last = load(lanes, cell, at + V), cell[at + LAST_B]
+                shrink = lam * feature_weight(reg, U(dead[h])) * shrink_rate(reg, v)
+                died = (v != 0.0) & (abs(v) <= shrink * (B - last))
+                death = abs(v) * (1.0 / maximum(shrink, _NONE)) + last
+                compress_store(level, deaths + waiting, signed(death, v), died)
+                compress_store(level, sink + waiting, shrink, died)
+                compress_store(level, who + waiting, lane_indices(lanes) + float(at + V + m), died)
+                waiting += count_lanes(died)
+                if (waiting < most) & (h + one < n):
                     continue
-                store(EIGHT, level, deaths + packed, 0.5 * table[one, 0])  # pad with entries that add nothing
-                store(EIGHT, level, sink + packed, 0.0)
-                store(EIGHT, level, who + packed, 0.0)
-                for q in range(U(0), packed, eight):
+                store(EIGHT, level, deaths + waiting, 0.5 * table[one, COL_B])  # pad with entries that add nothing
+                store(EIGHT, level, sink + waiting, 0.0)
+                store(EIGHT, level, who + waiting, 0.0)
+                for q in range(U(0), waiting, eight):
                     x_signed, sinks = load(EIGHT, level, deaths + q), load(EIGHT, level, sink + q)
                     gone = signed(sinks * until_death(table, grid, float(r), abs(x_signed)), x_signed)
                     for f in range(eight):
                         cell[U(level[who + q + f])] += lane(gone, f)
-                packed = U(0)
-        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
+                waiting = U(0)
+        y, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
         margin = P * s + b
         g = weight * derivative(loss, margin, y)
         c, og, step = tau[k] * g, omega[k] * g, fall[k]
-        B1, SP, SPB = table[r + one, 0], table[r + one, 1], table[r + one, 2]
+        B1, SP, SPB = table[r + one, COL_B], table[r + one, COL_SP], table[r + one, COL_SPB]
         before, after = B * SP - SPB, B1 * SP - SPB
         curve = 0.0 * b
         if sums > 2:
@@ -324,29 +328,19 @@ def learn(rows, order, schedule, method, state):
             if sums > 0:
                 v = load(lanes, level, (p - start) * m)
                 u = prox(reg, v - c * data[p], pen * step)
-                cell[at] = B1
+                cell[at + LAST_B] = B1
             else:
-                v = load(lanes, cell, at + one)
-                u = stepped(reg, v, pen * (B - cell[at]), c * data[p])
-                cell[at] = B  # the step's own prox is part of the next idle stretch
-            store(lanes, cell, at + one, u)
+                v = load(lanes, cell, at + V)
+                u = prox_step(reg, v, pen * (B - cell[at + LAST_B]), c * data[p])
+                cell[at + LAST_B] = B  # the step's own prox is part of the next idle stretch
+            store(lanes, cell, at + V, u)
+            f = at + V + m  # the sums
             if sums > 0:
-                f = at + one + m
-                sinking = signed(pen * before * falls(reg, v), v) - signed(pen * after * falls(reg, u), u)
+                sinking = signed(pen * before * shrink_rate(reg, v), v) - signed(pen * after * shrink_rate(reg, u), u)
                 moved = (v - u) * SP + sinking
                 store(lanes, cell, f, load(lanes, cell, f) + moved)
-            if sums > 1:
-                f = at + one + m + m
-                store(lanes, cell, f, load(lanes, cell, f) + og * data[p])
-            if sums > 2:
-                f = at + one + m + m + m
-                store(lanes, cell, f, load(lanes, cell, f) + curve * data[p] * data[p])
-        if sums > 0:
-            store(lanes, bias, m, load(lanes, bias, m) + omega[k] * b)
-        if sums > 1:
-            store(lanes, bias, m + m, load(lanes, bias, m + m) + og)
-        if sums > 2:
-            store(lanes, bias, m + m + m, load(lanes, bias, m + m + m) + curve)
+            add_gradient(watch, lanes, cell, f, og * data[p], curve * data[p] * data[p])
+        add_intercept(watch, lanes, bias, m, omega[k] * b, og, curve)
         b = b - eta[k] * g
     store(lanes, bias, U(0), b)
 
@@ -355,13 +349,13 @@ def learn(rows, order, schedule, method, state):
 def read(features, B, P, method, state, out):
     """Write the iterate at these features into ``out``: P S(v, lam pen (B - B at the last touch))."""
     _, reg, lanes, watch, lams = method
-    m, one = U(room(lanes)), U(1)
-    stride, lam = one + (one + U(tracks(watch)) + U(spare(watch))) * m, load(lanes, lams, U(0))
+    m, one = U(n_float64(lanes)), U(1)
+    stride, lam = V + (one + U(n_sums(watch)) + U(spare_fields(watch))) * m, load(lanes, lams, U(0))
     for k in range(features.size):
         j = U(features[k])
         at = j * stride
-        idle = lam * (feature_weight(reg, j) * (B - state.cell[at]))
-        spell(lanes, out, U(k) * U(width(lanes)), P * prox(reg, load(lanes, state.cell, at + one), idle))
+        idle = lam * (feature_weight(reg, j) * (B - state.cell[at + LAST_B]))
+        store_float64(lanes, out, U(k) * U(width(lanes)), P * prox(reg, load(lanes, state.cell, at + V), idle))
 
 
 @kernel
@@ -369,18 +363,18 @@ def settle(table, grid, steps, method, state):
     """Close the sums after so many steps for every coordinate and write v = w, B = 0 into its cell."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
-    m, sums, one = U(room(lanes)), U(tracks(watch)), U(1)
-    stride, r = one + (one + sums + U(spare(watch))) * m, U(steps)
-    B, P, lam = table[r, 0], table[r, 3], load(lanes, lams, U(0))
+    m, sums, one = U(n_float64(lanes)), U(n_sums(watch)), U(1)
+    stride, r = V + (one + sums + U(spare_fields(watch))) * m, U(steps)
+    B, P, lam = table[r, COL_B], table[r, COL_P], load(lanes, lams, U(0))
     for j in range(U(cell.size) // stride):
         at, pen = j * stride, feature_weight(reg, j)
-        now = load(lanes, cell, at + one)
-        if (sums > 0) & (r > 0) & anyof(now != 0.0):  # as in ``learn``, and those that are alive
-            shrink, f = lam * pen * falls(reg, now), at + one + m
-            died = (now != 0.0) & (abs(now) <= shrink * (B - cell[at]))
-            x = where(died, abs(now) * (1.0 / maximum(shrink, _NONE)) + cell[at], 0.5 * table[one, 0])
-            alive = (abs(now) + shrink * cell[at]) * table[r, 1] - shrink * table[r, 2]
+        now, last = load(lanes, cell, at + V), cell[at + LAST_B]
+        if (sums > 0) & (r > 0) & any_lane(now != 0.0):  # as in ``learn``, and those that are alive
+            shrink, f = lam * pen * shrink_rate(reg, now), at + V + m
+            died = (now != 0.0) & (abs(now) <= shrink * (B - last))
+            x = where(died, abs(now) * (1.0 / maximum(shrink, _NONE)) + last, 0.5 * table[one, COL_B])
+            alive = (abs(now) + shrink * last) * table[r, COL_SP] - shrink * table[r, COL_SPB]
             total = where(died, shrink * until_death(table, grid, float(r), x), alive)
             store(lanes, cell, f, load(lanes, cell, f) + signed(maximum(total, 0.0), now))
-        store(lanes, cell, at + one, P * prox(reg, now, lam * (pen * (B - cell[at]))))
-        cell[at] = 0.0
+        store(lanes, cell, at + V, P * prox(reg, now, lam * (pen * (B - last))))
+        cell[at + LAST_B] = 0.0

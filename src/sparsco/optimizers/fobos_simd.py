@@ -8,16 +8,29 @@ from __future__ import annotations
 
 from ..data.rows import ask_for_row
 from ..jit.dispatch import U, kernel
-from ..jit.lanes import FOUR, count, lane, load, maximum, minimum, numbered, pack, signed, store, where
-from ..jit.simd4 import fields, pick, prefetch, put_fields
+from ..jit.lanes import (
+    FOUR,
+    compress_store,
+    count_lanes,
+    lane,
+    lane_indices,
+    load,
+    maximum,
+    minimum,
+    signed,
+    store,
+    where,
+)
+from ..jit.simd4 import load_entries, load_fields, pad_tail, prefetch_lines, store_fields, sum_of_four
 from ..losses import curvature, derivative
 from ..penalties import prox
-from ..problem.state import tracks
-from .zero_crossings import until_death
+from ..problem.state import n_sums
+from .running_sums import add_intercept
+from .zero_crossings import COL_B, COL_P, COL_SP, COL_SPB, until_death
 
 
 @kernel
-def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
+def learn_simd(rows, order, schedule, method, state, line, tail, tail_x):
     """Make FOBOS steps over the rows in ``order``; ``line`` is how many numbers a feature has (B, v, the sums).
 
     ``space`` has four quarters: every entry's v; B at which the dead died; their entries; every entry's sum if dead.
@@ -25,13 +38,13 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
     cells it has read before, so the copies compute and write the same numbers.  Only inner products leave them out.
     """
     indptr, indices, data, targets, weights = rows
-    loss, reg, _, watch, lams = method
+    loss, reg, lanes, watch, lams = method
     eta, tau, fall, omega, table, grid, first, _, space = schedule
     cell, bias, _ = state
-    sums, one, two, four = U(tracks(watch)), U(1), U(2), U(4)
+    sums, one, two, four = U(n_sums(watch)), U(1), U(2), U(4)
     lam, b = lams[0], bias[0]
     per_lam = 1.0 / maximum(1e-300, lam)
-    size, number = U(space.size) >> two, numbered(FOUR)
+    size, number = U(space.size) >> two, lane_indices(FOUR)
     level, whose, fallen, zero = size, two * size, two * size + size, 0.0 * number
     for k in range(order.size):
         ask_for_row(indptr, indices, data, order, k)
@@ -40,28 +53,26 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
         full, blocks = (stop - begin) >> two, (stop - begin + U(3)) >> two
         coming, last = U(indptr[order[minimum(k + 1, order.size - 1)]]), U(maximum(indices.size, 4)) - four
         if blocks > full:
-            for f in range(four):
-                p = minimum(begin + full * four + f, stop - one)
-                tail[f], tail_x[f] = indices[p], data[p]
-        B, P = table[r, 0], table[r, 3]
+            pad_tail(indices, data, begin + full * four, stop, tail, tail_x)
+        B, P = table[r, COL_B], table[r, COL_P]
         s, left, n = zero, float(stop - begin), U(0)
         for block in range(blocks):  # catch up, inner product; list the coordinates that died while idle
             o, in_tail = block * four, block == full
-            now = fields(cell, indices, tail, begin + o, in_tail, line)
+            now = load_fields(cell, indices, tail, begin + o, in_tail, line)
             touched, old = now[0], now[1]
             v = prox(reg, old, lam * (B - touched))
-            s = s + v * where(number < left, pick(data, tail_x, begin + o, in_tail), 0.0)
+            s = s + v * where(number < left, load_entries(data, tail_x, begin + o, in_tail), 0.0)
             left -= 4.0
             store(FOUR, space, o, v)
             if sums > 0:
                 store(FOUR, space, fallen + o, zero)
                 died = (v == 0.0) & (old != 0.0)
-                pack(space, level + n, signed(abs(old) * per_lam + touched, old), died)
-                pack(space, whose + n, number + float(o), died)
-                n += count(died)
+                compress_store(space, level + n, signed(abs(old) * per_lam + touched, old), died)
+                compress_store(space, whose + n, number + float(o), died)
+                n += count_lanes(died)
         if sums > 0:
             if n > U(0):  # pad the last four of the dead with an entry whose sum is never read
-                store(FOUR, space, level + n, zero + 0.5 * table[one, 0])
+                store(FOUR, space, level + n, zero + 0.5 * table[one, COL_B])
                 store(FOUR, space, whose + n, zero + float(size - one))
             for h in range(U(0), n, four):  # sum the iterates of the dead
                 at = load(FOUR, space, level + h)
@@ -69,30 +80,25 @@ def learn_lines(rows, order, schedule, method, state, line, tail, tail_x):
                 for f in range(four):
                     space[fallen + U(space[whose + h + f])] = lane(total, f)
         y, weight = targets[U(k)], weights[U(k)]
-        margin = P * ((lane(s, 0) + lane(s, 1)) + (lane(s, 2) + lane(s, 3))) + b
+        margin = P * sum_of_four(s) + b
         g = weight * derivative(loss, margin, y)
         c, og, shrink, curve = tau[k] * g, omega[k] * g, lam * fall[k], 0.0
         if sums > 2:
             curve = weight * curvature(loss, margin, y)
-        B1, SP1, SPB1 = table[r + one, 0], table[r + one, 1], table[r + one, 2]
+        B1, SP1, SPB1 = table[r + one, COL_B], table[r + one, COL_SP], table[r + one, COL_SPB]
         before, after = zero + lam * (B * SP1 - SPB1), zero + lam * (B1 * SP1 - SPB1)
         for block in range(blocks):  # step, prox, running sums
             o, in_tail = block * four, block == full
             if indices.size >= 4:  # prefetch the next row's lines
-                prefetch(cell, indices, minimum(coming + o, last), line)
-            x, v, A, G, H = pick(data, tail_x, begin + o, in_tail), load(FOUR, space, o), zero, zero, zero
+                prefetch_lines(cell, indices, minimum(coming + o, last), line)
+            x, v, A, G, H = load_entries(data, tail_x, begin + o, in_tail), load(FOUR, space, o), zero, zero, zero
             u = prox(reg, v - x * c, shrink)
             if sums > 0:
-                now = fields(cell, indices, tail, begin + o, in_tail, line)
+                now = load_fields(cell, indices, tail, begin + o, in_tail, line)
                 A = now[2] + load(FOUR, space, fallen + o)
                 A = A + ((v - u) * SP1 + (signed(before, v) - signed(after, u)))
                 G, H = now[3] + x * og, now[4] + x * curve * x
-            put_fields(cell, indices, tail, begin + o, in_tail, (zero + B1, u, A, G, H, zero), line)
-        if sums > 0:
-            bias[1] += omega[k] * b
-        if sums > 1:
-            bias[2] += og
-        if sums > 2:
-            bias[3] += curve
+            store_fields(cell, indices, tail, begin + o, in_tail, (zero + B1, u, A, G, H, zero), line)
+        add_intercept(watch, lanes, bias, one, omega[k] * b, og, curve)
         b = b - eta[k] * g
     bias[0] = b

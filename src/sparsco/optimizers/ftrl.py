@@ -41,13 +41,13 @@ class FTRL(NamedTuple):
         The scale of all steps.
     beta : float
         The damping of the first steps.
-    births : bool
+    per_feature_clock : bool
         Whether lam and rho count for a feature only from its first appearance on.
     """
 
     alpha: float = 0.1
     beta: float = 1.0
-    births: bool = False
+    per_feature_clock: bool = False
 
     layout = property(adaptive.layout)
     columns = adaptive.COLUMNS

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.rows import ask_for_row
-from ..jit.dispatch import U, cast, kernel
+from ..jit.dispatch import U, cast, inlined, kernel
 from ..losses import derivative
 from ..mirrors import (
     Euclidean,
@@ -31,9 +31,23 @@ from ..mirrors import (
 )
 from ..parts.contracts import Optimizer, part
 from ..penalties import NonNegative, feature_weight, prox
-from ..problem.state import Block, Layout, Problem, State, follows, tracks
+from ..problem.state import Block, Layout, Problem, State, n_sums, tracks_iterates
 from .fobos import FOBOS
-from .iterate_tracking import Follow, FollowingBlock
+from .iterate_tracking import (
+    B_BAR,
+    IS_WRITTEN,
+    KEPT_B,
+    KEPT_DIFFERENCE,
+    KEPT_ITERATE,
+    LOG_END,
+    TAKES_LEAST,
+    THRESHOLD,
+    Tracking,
+    TrackingBlock,
+    has_room,
+    keep_or_log,
+    move_log_to_front,
+)
 
 
 @part(Optimizer, mirror="the map: Euclidean(), PNorm(p) or SparseKaczmarz(lam, eps)")
@@ -51,7 +65,7 @@ class MirrorDescent(NamedTuple):
     uses_steps = True
     chooses_form = True
     supported_penalties = ("absolute", "separable")
-    follows_iterates = True
+    can_track_iterates = True
     starts_anywhere = True
 
     @property
@@ -84,6 +98,11 @@ class MirrorDescent(NamedTuple):
 
 # ---- maps that act on each coordinate alone, without penalty ---------------------------------------------------------
 
+_TOTAL, _LEARNED = range(2)
+"""The entries of the clock: the sum of omega since the last settling, examples learned."""
+_V, _SUM, _W_BAR = U(0), U(1), U(2)
+"""The numbers of a cell: v, the sum of iterates, the point that iterates are compared with."""
+
 
 class StaticSchedule(NamedTuple):
     """The arguments of the kernel: per row steps and weight in the average; the map; tracking arrays."""
@@ -92,7 +111,7 @@ class StaticSchedule(NamedTuple):
     bias_eta: np.ndarray
     omega: np.ndarray
     mirror: Any
-    follow: Follow
+    tracking: Tracking
 
 
 @part(Optimizer)
@@ -105,7 +124,7 @@ class StaticDescent(NamedTuple):
     uses_steps = True
     max_models = 1
     sums_gradients = False
-    follows_iterates = True
+    can_track_iterates = True
     starts_anywhere = True
 
     @property
@@ -113,7 +132,7 @@ class StaticDescent(NamedTuple):
         return learn_static
 
     def start(self, problem: Problem) -> tuple[State, Block]:
-        return self.layout.new_state(problem), FollowingBlock()
+        return self.layout.new_state(problem), TrackingBlock()
 
     def place(self, problem: Problem, state: State, w: np.ndarray, b: np.ndarray) -> None:
         """Start from w (d, m) and b (m,) instead of zero."""
@@ -123,36 +142,38 @@ class StaticDescent(NamedTuple):
             bias[0, 0] = b[0]
 
     def schedule(
-        self, problem: Problem, state: State, block: FollowingBlock, t: int, eta: np.ndarray, omega: np.ndarray
+        self, problem: Problem, state: State, block: TrackingBlock, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> StaticSchedule:
         """Return the arrays for the next ``len(eta)`` steps."""
         bias_eta = eta if problem.intercept else 0.0 * eta
         block.start = t
         return StaticSchedule(eta, bias_eta, omega, cast(self.mirror.compiled()), block.arrays(problem, len(eta)))
 
-    def settle(self, problem: Problem, state: State, block: FollowingBlock, t: int) -> None:
+    def settle(self, problem: Problem, state: State, block: TrackingBlock, t: int) -> None:
         """Add each coordinate's value since its last touch to its sum, and restart the count."""
         if problem.sums:
             _, lanes, _ = self.layout.views(problem, state)
-            lanes[:, 1, 0] += primal(self.mirror, lanes[:, 0, 0]) * state.clock[0]
-        state.clock[0] = 0.0
+            lanes[:, 1, 0] += primal(self.mirror, lanes[:, 0, 0]) * state.clock[_TOTAL]
+        state.clock[_TOTAL] = 0.0
         block.start = t
 
-    def weights(self, problem: Problem, state: State, block: FollowingBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
+    def weights(self, problem: Problem, state: State, block: TrackingBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the iterate after t examples."""
         _, lanes, bias = self.layout.views(problem, state)
         return primal(self.mirror, lanes[:, 0, :1]), bias[0, :1].copy()
 
-    def dual(self, problem: Problem, state: State, block: FollowingBlock, t: int) -> np.ndarray:
+    def dual(self, problem: Problem, state: State, block: TrackingBlock, t: int) -> np.ndarray:
         """Return the dual variable v after t examples."""
         return self.layout.views(problem, state)[1][:, 0, 0]
 
-    def kept(self, problem: Problem, state: State, block: FollowingBlock) -> np.ndarray:
+    def kept(self, problem: Problem, state: State, block: TrackingBlock) -> np.ndarray:
         """Return the weights of the iterate that was kept."""
         v = self.dual(problem, state, block, 0)
-        return primal(self.mirror, block.kept[: len(v)] if block.count[2] else block.undone(np.stack([v, v], 1))[:, 0])
+        if block.count[IS_WRITTEN]:
+            return primal(self.mirror, block.kept[: len(v)])
+        return primal(self.mirror, block.undone(np.stack([v, v], 1))[:, 0])
 
-    def compare(self, problem: Problem, state: State, block: FollowingBlock, w_bar: np.ndarray) -> None:
+    def compare(self, problem: Problem, state: State, block: TrackingBlock, w_bar: np.ndarray) -> None:
         """Set the point that iterates are compared with."""
         sums, _ = self.layout.sums(problem, state)
         sums[: len(w_bar), 1, 0], sums[len(w_bar) :, 1, 0] = w_bar, 0.0
@@ -163,66 +184,71 @@ def learn_static(rows, order, schedule, method, state):
     """Make steps v <- v - eta c x over the rows in ``order``, with sums and Bregman differences where watched."""
     indptr, indices, data, targets, weights = rows
     loss, _, _, watch, _ = method
-    eta, bias_eta, omega, mirror, follow = schedule
-    number, count, item, old, kept, differences = follow
+    eta, bias_eta, omega, mirror, tracking = schedule
+    number, count, item, old, kept, differences = tracking
     cell, bias, clock = state
-    sums, one = U(tracks(watch)), U(1)
-    stride, b, total = one + sums, bias[0], clock[0]
+    sums, one = U(n_sums(watch)), U(1)
+    stride, b, total = _SUM + sums, bias[0], clock[_TOTAL]
     for k in range(order.size):
         ask_for_row(indptr, indices, data, order, k)
         i = U(order[k])
         start, stop = U(indptr[i]), U(indptr[i + one])
         margin = b
         for p in range(start, stop):
-            margin += primal(mirror, cell[U(indices[p]) * stride]) * data[p]
+            margin += primal(mirror, cell[U(indices[p]) * stride + _V]) * data[p]
         c = weights[k] * derivative(loss, margin, targets[k])
         total += omega[k]
         first, difference = U(0), 0.0
-        if follows(watch) > 0:
-            if U(count[0]) + (stop - start) > U(item.size):  # no room at the log's end: move it to the front
-                base = U(count[4])
-                for e in range(U(count[0]) - base):
-                    item[e], old[e + e] = item[base + e], old[base + base + e + e]
-                count[0], count[4] = U(count[0]) - base, 0
-            if U(count[0]) + (stop - start) > U(item.size):  # the log is full: write the kept iterate out
-                for j in range(U(cell.size) // stride):
-                    kept[j] = cell[j * stride]
-                for e in range(count[0]):
-                    back = U(count[0] - 1 - e)
-                    kept[item[back]] = old[back + back]
-                count[0], count[2] = 0, 1
-            first = U(count[0])
+        if tracks_iterates(watch) > 0:
+            if not has_room(count, item, stop - start):
+                move_log_to_front(count, item, old)
+            if not has_room(count, item, stop - start):
+                _write_out(count, item, old, kept, cell, stride)
+            first = U(count[LOG_END])
         for p in range(start, stop):
             j = U(indices[p])
             at = j * stride
-            v = cell[at]
+            v = cell[at + _V]
             u = v - eta[k] * c * data[p]
-            cell[at] = u
+            cell[at + _V] = u
             if sums > 0:
-                cell[at + one] += (primal(mirror, v) - primal(mirror, u)) * total
-            if follows(watch) > 0:
+                cell[at + _SUM] += (primal(mirror, v) - primal(mirror, u)) * total
+            if tracks_iterates(watch) > 0:
                 entry = first + p - start
                 item[entry], old[entry + entry] = j, v
-                difference += conjugate(mirror, v) - conjugate(mirror, u) + cell[at + U(2)] * (u - v)
+                difference += conjugate(mirror, v) - conjugate(mirror, u) + cell[at + _W_BAR] * (u - v)
         if sums > 0:
             bias[1] += omega[k] * b
         after = b - bias_eta[k] * c
-        if follows(watch) > 0:
-            difference += 0.5 * (b * b - after * after) + number[0] * (after - b)
+        if tracks_iterates(watch) > 0:
+            difference += 0.5 * (b * b - after * after) + number[B_BAR] * (after - b)
             differences[k] = difference
-            if difference <= number[1]:  # w_t is kept: only the values that this row overwrote are logged
-                count[0], count[2], count[4] = first + stop - start, 0, first
-                count[1], number[2], number[3] = U(clock[1]) + U(k) + one, b, difference
-                if count[3] > 0:
-                    number[1] = difference
-            elif (count[2] == 0) & (count[1] > 0):
-                count[0] = first + stop - start
+            iterate = U(clock[_LEARNED]) + U(k) + one
+            keep_or_log(number, count, difference, iterate, b, first, first + stop - start)
         b = after
-    bias[0], clock[0] = b, total
-    clock[1] += order.size
+    bias[0], clock[_TOTAL] = b, total
+    clock[_LEARNED] += order.size
+
+
+@inlined
+def _write_out(count, item, old, kept, cell, stride):
+    """Write v of the kept iterate to ``kept``, the values in the log over the current ones, and clear the log."""
+    for j in range(U(cell.size) // stride):
+        kept[j] = cell[j * stride + _V]
+    for e in range(count[LOG_END]):
+        back = U(count[LOG_END] - 1 - e)
+        kept[item[back]] = old[back + back]
+    count[LOG_END], count[IS_WRITTEN] = 0, 1
 
 
 # ---- maps and penalties that move idle coordinates -------------------------------------------------------------------
+
+_FACTOR, _HEIGHT, _SWEPT = range(3)
+"""The entries of the clock: the factor that turns powers into weights, Psi*(v), examples learned."""
+_POWER, _OLD_V, _SWEPT_SUM, _SWEPT_W_BAR = U(1), U(2), U(3), U(4)
+"""The numbers of a cell after v: the power that the factor turns into the weight, v before the last step, the sum of
+iterates, the point that iterates are compared with.
+"""
 
 
 class SweptSchedule(NamedTuple):
@@ -238,10 +264,10 @@ class SweptSchedule(NamedTuple):
     mirror: Any
     active: np.ndarray
     number_active: np.ndarray
-    follow: Follow
+    tracking: Tracking
 
 
-class SweptBlock(FollowingBlock):
+class SweptBlock(TrackingBlock):
     """The block of SweptDescent, which owns the list of features whose v is nonzero."""
 
     def __init__(self) -> None:
@@ -256,15 +282,11 @@ class SweptDescent(NamedTuple):
     mirror: Any
 
     layout = Layout(shared=0, lane=3, bias=1, clock=3)
-    """The layout of a cell: v, the power that ``factor`` turns into the weight, v before the last step.
-
-    The clock: that factor, Psi*(v), examples learned.
-    """
     uses_steps = True
     supported_penalties = ("absolute", "separable")
     max_models = 1
     sums_gradients = False
-    follows_iterates = True
+    can_track_iterates = True
     starts_anywhere = True
 
     @property
@@ -301,7 +323,7 @@ class SweptDescent(NamedTuple):
         if largest > 0.0:
             lanes[:, 1, 0] = power(mirror, v, largest)
             total = float(portion(mirror, v, lanes[:, 1, 0], largest).sum())
-            state.clock[0], state.clock[1] = factor(mirror, largest, total), height(mirror, largest, total)
+            state.clock[_FACTOR], state.clock[_HEIGHT] = factor(mirror, largest, total), height(mirror, largest, total)
 
     def schedule(
         self, problem: Problem, state: State, block: SweptBlock, t: int, eta: np.ndarray, omega: np.ndarray
@@ -314,13 +336,13 @@ class SweptDescent(NamedTuple):
             block.active = np.append(block.active, np.zeros(problem.d - len(block.active), np.uint32))
         bias_eta = eta if problem.intercept else 0.0 * eta
         block.start = t
-        mirror, follow = cast(self.mirror.compiled()), block.arrays(problem, len(eta))
-        return SweptSchedule(eta, bias_eta, omega, mirror, block.active, block.number_active, follow)
+        mirror, tracking = cast(self.mirror.compiled()), block.arrays(problem, len(eta))
+        return SweptSchedule(eta, bias_eta, omega, mirror, block.active, block.number_active, tracking)
 
     def weights(self, problem: Problem, state: State, block: SweptBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the iterate after t examples."""
         _, lanes, bias = self.layout.views(problem, state)
-        return lanes[:, 1, :1] * state.clock[0], bias[0, :1].copy()
+        return lanes[:, 1, :1] * state.clock[_FACTOR], bias[0, :1].copy()
 
     def dual(self, problem: Problem, state: State, block: SweptBlock, t: int) -> np.ndarray:
         """Return the dual variable v after t examples."""
@@ -338,45 +360,46 @@ def learn_swept(rows, order, schedule, method, state):
     """Make composite steps over the rows in ``order``: theta = v - eta c x, then grad Psi of the step."""
     indptr, indices, data, targets, weights = rows
     loss, reg, _, watch, lams = method
-    eta, bias_eta, omega, mirror, active, number_active, follow = schedule
-    number, count, item, _, kept, differences = follow
+    eta, bias_eta, omega, mirror, active, number_active, tracking = schedule
+    number, count, item, _, kept, differences = tracking
     cell, bias, clock = state
-    sums, one, two = U(tracks(watch)), U(1), U(2)
-    stride, b, n = U(3) + sums, bias[0], U(number_active[0])
-    scale, level = clock[0], clock[1]
+    sums, one = U(n_sums(watch)), U(1)
+    stride, b, n = _SWEPT_SUM + sums, bias[0], U(number_active[0])
+    scale, level = clock[_FACTOR], clock[_HEIGHT]
     for k in range(order.size):
         i = U(order[k])
         start, stop = U(indptr[i]), U(indptr[i + one])
         margin = b
         for p in range(start, stop):
-            margin += cell[U(indices[p]) * stride + one] * scale * data[p]
+            margin += cell[U(indices[p]) * stride + _POWER] * scale * data[p]
         c = weights[k] * derivative(loss, margin, targets[k])
         for e in range(n):  # add w_t to the sums
             at = U(active[e]) * stride
-            cell[at + two] = cell[at]
+            cell[at + _OLD_V] = cell[at + _V]
             if sums > 0:
-                cell[at + U(3)] += omega[k] * (cell[at + one] * scale)
+                cell[at + _SWEPT_SUM] += omega[k] * (cell[at + _POWER] * scale)
         if sums > 0:
             bias[1] += omega[k] * b
         for p in range(start, stop):  # theta; features that were zero join the list
             j = U(indices[p])
             at = j * stride
-            if cell[at] == 0.0:
-                cell[at + two] = 0.0
+            if cell[at + _V] == 0.0:
+                cell[at + _OLD_V] = 0.0
                 active[n] = j
                 n += one
-            cell[at] -= eta[k] * c * data[p]
+            cell[at + _V] -= eta[k] * c * data[p]
         difference, largest, moved, alive = level, 0.0, n, U(0)
         while alive < n:  # the composite step; zeros go to the end of the list
             j = U(active[alive])
             at = j * stride
-            u = relaxed(mirror, prox(reg, cell[at], eta[k] * (lams[0] * feature_weight(reg, j))), eta[k] * reg.rho)
-            if follows(watch) > 0:
-                difference += cell[at + U(4)] * (u - cell[at + two])
-            cell[at] = u
+            v = prox(reg, cell[at + _V], eta[k] * (lams[0] * feature_weight(reg, j)))
+            u = relaxed(mirror, v, eta[k] * reg.rho)
+            if tracks_iterates(watch) > 0:
+                difference += cell[at + _SWEPT_W_BAR] * (u - cell[at + _OLD_V])
+            cell[at + _V] = u
             largest = max(largest, abs(u))
             if u == 0.0:
-                cell[at + one] = 0.0
+                cell[at + _POWER] = 0.0
                 n -= one
                 active[alive], active[n] = active[n], active[alive]
             else:
@@ -384,26 +407,27 @@ def learn_swept(rows, order, schedule, method, state):
         total = 0.0
         for e in range(n):  # w_{t+1}
             at = U(active[e]) * stride
-            cell[at + one] = power(mirror, cell[at], largest)
-            total += portion(mirror, cell[at], cell[at + one], largest)
+            cell[at + _POWER] = power(mirror, cell[at + _V], largest)
+            total += portion(mirror, cell[at + _V], cell[at + _POWER], largest)
         scale, level = 0.0, 0.0
         if n > U(0):
             scale, level = factor(mirror, largest, total), height(mirror, largest, total)
         after = b - bias_eta[k] * c
-        if follows(watch) > 0:
-            difference += 0.5 * (b * b - after * after) + number[0] * (after - b) - level
+        if tracks_iterates(watch) > 0:
+            difference += 0.5 * (b * b - after * after) + number[B_BAR] * (after - b) - level
             differences[k] = difference
-            if difference <= number[1]:  # w_t is kept, as v before this step
-                for e in range(count[0]):
+            if difference <= number[THRESHOLD]:  # w_t is kept, as v before this step
+                for e in range(count[LOG_END]):
                     kept[item[e]] = 0.0
                 for e in range(moved):
                     item[e] = active[e]
-                    kept[item[e]] = cell[U(active[e]) * stride + two]
-                count[0], count[2] = moved, 1
-                count[1], number[2], number[3] = U(clock[2]) + U(k) + one, b, difference
-                if count[3] > 0:
-                    number[1] = difference
+                    kept[item[e]] = cell[U(active[e]) * stride + _OLD_V]
+                count[LOG_END], count[IS_WRITTEN] = moved, 1
+                count[KEPT_ITERATE], number[KEPT_B] = U(clock[_SWEPT]) + U(k) + one, b
+                number[KEPT_DIFFERENCE] = difference
+                if count[TAKES_LEAST] > 0:
+                    number[THRESHOLD] = difference
         b = after
     bias[0], number_active[0] = b, n
-    clock[0], clock[1] = scale, level
-    clock[2] += order.size
+    clock[_FACTOR], clock[_HEIGHT] = scale, level
+    clock[_SWEPT] += order.size

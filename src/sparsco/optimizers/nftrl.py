@@ -64,7 +64,7 @@ class NFTRL(NamedTuple):
         The initial intercept.
     slope : float, sequence of float or None
         The scale of the derivatives.
-    births : bool
+    per_feature_clock : bool
         Whether lam and rho count for a feature only from its first appearance on.  A late feature then learns like one
         in a new model.
     """
@@ -74,7 +74,7 @@ class NFTRL(NamedTuple):
     sigma: Any = None
     b0: Any = None
     slope: Any = None
-    births: bool = False
+    per_feature_clock: bool = False
 
     layout = property(adaptive.layout)
     columns = adaptive.COLUMNS
@@ -107,7 +107,7 @@ class NFTRL(NamedTuple):
         if self.sigma is not None:
             sigma = slope = self.sigma
         b0, slope = b0 if self.b0 is None else self.b0, slope if self.slope is None else self.slope
-        return NFTRL(alpha, self.delta, sigma, b0, slope, self.births)
+        return NFTRL(alpha, self.delta, sigma, b0, slope, self.per_feature_clock)
 
     def start(self, problem: Problem) -> tuple[State, Block]:
         """Return the initial state, with the intercept at b0."""

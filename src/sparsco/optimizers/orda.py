@@ -30,13 +30,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit.dispatch import U, kernel
-from ..jit.lanes import anyof, load, minimum, of_row, prefetch, store, turned, where, width
+from ..jit.lanes import any_lane, copysign, load, load_row, minimum, prefetch, store, where, width
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
 from ..penalties import feature_weight, prox
-from ..problem.state import Block, Layout, Problem, State, tracks
+from ..problem.state import Block, Layout, Problem, State, n_sums
 from .orda_idle import DAMP, PE, PF, PI, PL, RATE, SCALE, THETA, ZW, E, F, L, P, W, Z, level_of, lifted, mode_of, walk
+from .running_sums import add_gradient, add_intercept
 
+LAST_CLOCK, LANES = U(0), U(1)
+"""The numbers of a cell: the clock after the last touch, then the fields by lane."""
+LEVEL, MODE, SUMS = U(1), U(2), U(3)
+"""The fields by lane after u, in units of a value: A, the mode, and the sums."""
 _SHORTEST, _LONGEST = 64, 1 << 18
 """The number of rows in the first block, and the limit for later ones, which are as long as all before them.
 
@@ -210,8 +215,8 @@ def learn(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     omega, bias_rate, gain, table, first, origin, slow, point = schedule
     cell, bias, _ = state
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
-    stride, clock = one + (U(3) + sums) * m, float(origin)
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
+    stride, clock = LANES + (SUMS + sums) * m, float(origin)
     lam, x_b, u_b = load(lanes, lams, U(0)), load(lanes, bias, U(0)), load(lanes, bias, m)
     for k in range(order.size):
         i, r = U(order[k]), U(first + k)
@@ -222,14 +227,15 @@ def learn(rows, order, schedule, method, state):
         coming, n = U(indptr[order[minimum(k + 1, order.size - 1)]]) - begin, U(0)
         for p in range(begin, stop):  # catch up; list the coordinates that left their mode, or all where there are sums
             j = U(indices[p])
-            at, shrink = j * stride + one, lam * feature_weight(reg, j)
-            u, A, mode = load(lanes, cell, at), load(lanes, cell, at + m), load(lanes, cell, at + m + m)
+            at, shrink = j * stride, lam * feature_weight(reg, j)
+            f = at + LANES
+            u, A, mode = load(lanes, cell, f), load(lanes, cell, f + LEVEL * m), load(lanes, cell, f + MODE * m)
             z = prox(reg, u, shrink * weight_sum)
-            h = A - turned(shrink * sunk, mode)
+            h = A - copysign(shrink * sunk, mode)
             h = h + where(abs(mode) > 1.0, lifted(up, down, u, shrink), 0.0)
             left = (abs(mode) > 1.0) & ((z == 0.0) | ((mode * u < 0.0) & (h * mode <= 0.0)))
             slow[n] = p - begin
-            n += U(anyof(left)) if sums == 0 else one
+            n += U(any_lane(left)) if sums == 0 else one
             x = where(h * mode > 0.0, h * rise, 0.0)
             store(lanes, point, (p - begin) * m, (1.0 - theta) * x + z * (theta * scale))
         for o in range(n):
@@ -237,19 +243,19 @@ def learn(rows, order, schedule, method, state):
             j, f = U(indices[begin + at]), at * m
             at = j * stride
             for q in range(m):
-                c = at + one + q
+                c = at + LANES + q
                 u, shrink = cell[c], lams[q] * feature_weight(reg, j)
-                s = U(max(cell[at] - clock, 0.0))
-                x, total = walk(table, s, r, clock, u, cell[c + m], cell[c + m + m], shrink, sums)
+                s = U(max(cell[at + LAST_CLOCK] - clock, 0.0))
+                x, total = walk(table, s, r, clock, u, cell[c + LEVEL * m], cell[c + MODE * m], shrink, sums)
                 y = (1.0 - theta) * x + prox(reg, u, shrink * table[r, W]) * (theta * scale)
                 point[f + q] = y
                 if sums > 0:
-                    cell[c + m + m + m] += total + omega[k] * y
+                    cell[c + SUMS * m] += total + omega[k] * y
         b = (1.0 - theta) * x_b + u_b * (theta * bias_rate[k])
         margin = b
         for p in range(begin, stop):
             margin = margin + load(lanes, point, (p - begin) * m) * data[p]
-        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
+        y, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
         c = weight * derivative(loss, margin, y)
         oc, step, pull, curve = omega[k] * c, c * rate, c * gain[k], 0.0 * c
         if sums > 2:
@@ -260,27 +266,18 @@ def learn(rows, order, schedule, method, state):
         for p in range(begin, stop):  # step, running sums
             j = U(indices[p])
             prefetch(cell, U(indices[minimum(p + coming, U(indices.size) - one)]) * stride)
-            at, shrink = j * stride + one, lam * feature_weight(reg, j)
-            u = load(lanes, cell, at) - pull * data[p]
+            at, shrink = j * stride, lam * feature_weight(reg, j)
+            g = at + LANES
+            u = load(lanes, cell, g) - pull * data[p]
             x = load(lanes, point, (p - begin) * m) - step * data[p]
             x = prox(reg, x, shrink * rate) * damp
             mode = mode_of(next_sum, lead, next_rate, u, x, shrink)
-            cell[at - one] = clock + float(f)
-            store(lanes, cell, at, u)
-            store(lanes, cell, at + m, level_of(over_pi, next_sunk, next_up, next_down, u, x, mode, shrink))
-            store(lanes, cell, at + m + m, mode)
-            if sums > 1:
-                g = at + U(4) * m
-                store(lanes, cell, g, load(lanes, cell, g) + oc * data[p])
-            if sums > 2:
-                g = at + U(5) * m
-                store(lanes, cell, g, load(lanes, cell, g) + curve * data[p] * data[p])
-        if sums > 0:
-            store(lanes, bias, m + m, load(lanes, bias, m + m) + omega[k] * b)
-        if sums > 1:
-            store(lanes, bias, U(3) * m, load(lanes, bias, U(3) * m) + oc)
-        if sums > 2:
-            store(lanes, bias, U(4) * m, load(lanes, bias, U(4) * m) + curve)
+            cell[at + LAST_CLOCK] = clock + float(f)
+            store(lanes, cell, g, u)
+            store(lanes, cell, g + LEVEL * m, level_of(over_pi, next_sunk, next_up, next_down, u, x, mode, shrink))
+            store(lanes, cell, g + MODE * m, mode)
+            add_gradient(watch, lanes, cell, g + SUMS * m, oc * data[p], curve * data[p] * data[p])
+        add_intercept(watch, lanes, bias, m + m, omega[k] * b, oc, curve)
         x_b, u_b = b - c * bias_rate[k], u_b - pull
     store(lanes, bias, U(0), x_b)
     store(lanes, bias, m, u_b)
@@ -291,14 +288,16 @@ def read(table, steps, origin, method, state, out):
     """Write x of every coordinate after so many steps of the block into ``out``."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
-    stride, r, clock = one + (U(3) + sums) * m, U(steps), float(origin)
+    m, sums = U(width(lanes)), U(n_sums(watch))
+    stride, r, clock = LANES + (SUMS + sums) * m, U(steps), float(origin)
     for j in range(U(cell.size) // stride):
         at, pen = j * stride, feature_weight(reg, j)
-        s = U(max(cell[at] - clock, 0.0))
+        s = U(max(cell[at + LAST_CLOCK] - clock, 0.0))
         for q in range(m):
-            c = at + one + q
-            out[j, q], _ = walk(table, s, r, clock, cell[c], cell[c + m], cell[c + m + m], lams[q] * pen, U(0))
+            c = at + LANES + q
+            out[j, q], _ = walk(
+                table, s, r, clock, cell[c], cell[c + LEVEL * m], cell[c + MODE * m], lams[q] * pen, U(0)
+            )
 
 
 @kernel
@@ -306,20 +305,20 @@ def settle(table, steps, origin, method, state):
     """Close the sums after so many steps and rewrite every cell for a block that starts here."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
-    stride, r, clock = one + (U(3) + sums) * m, U(steps), float(origin)
+    m, sums = U(width(lanes)), U(n_sums(watch))
+    stride, r, clock = LANES + (SUMS + sums) * m, U(steps), float(origin)
     weight_sum, lead, rate = table[r, W], table[r, SCALE] * table[r, THETA], table[r, RATE]
     for j in range(U(cell.size) // stride):
         at, pen = j * stride, feature_weight(reg, j)
-        s = U(max(cell[at] - clock, 0.0))
+        s = U(max(cell[at + LAST_CLOCK] - clock, 0.0))
         for q in range(m):
-            c, shrink = at + one + q, lams[q] * pen
-            if (cell[c] != 0.0) | (cell[c + m + m] != 0.0):  # else it has never moved
-                x, total = walk(table, s, r, clock, cell[c], cell[c + m], cell[c + m + m], shrink, sums)
+            c, shrink = at + LANES + q, lams[q] * pen
+            if (cell[c] != 0.0) | (cell[c + MODE * m] != 0.0):  # else it has never moved
+                x, total = walk(table, s, r, clock, cell[c], cell[c + LEVEL * m], cell[c + MODE * m], shrink, sums)
                 if sums > 0:
-                    cell[c + m + m + m] += total
-                cell[c + m], cell[c + m + m] = x, mode_of(weight_sum, lead, rate, cell[c], x, shrink)
-        cell[at] = clock + float(r)
+                    cell[c + SUMS * m] += total
+                cell[c + LEVEL * m], cell[c + MODE * m] = x, mode_of(weight_sum, lead, rate, cell[c], x, shrink)
+        cell[at + LAST_CLOCK] = clock + float(r)
 
 
 # ---- half of the L2 term in the gradient, O(d) per example -----------------------------------------------------------
@@ -363,6 +362,10 @@ class SplitORDA(NamedTuple):
         return DenseSchedule(omega, *bias_schedule(self, problem, t, len(omega)), table, rho)
 
 
+SPLIT_U, SPLIT_SUMS = U(1), U(2)
+"""The fields of a cell after x: u, and the sums."""
+
+
 @kernel
 def learn_split(rows, order, schedule, method, state):
     """Make ORDA steps over the rows in ``order``, each a sweep over all coordinates; a cell is x (y temporarily), u."""
@@ -370,8 +373,8 @@ def learn_split(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     omega, bias_rate, gain, table, rho = schedule
     cell, bias, _ = state
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
-    stride = (U(2) + sums) * m
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
+    stride = (SPLIT_SUMS + sums) * m
     d = U(cell.size) // stride
     lam, x_b, u_b = load(lanes, lams, U(0)), load(lanes, bias, U(0)), load(lanes, bias, m)
     for k in range(order.size):
@@ -380,33 +383,31 @@ def learn_split(rows, order, schedule, method, state):
         theta, rate = table[r, THETA], table[r, RATE]
         for j in range(d):
             at = j * stride
-            z = prox(reg, load(lanes, cell, at + m), lam * (feature_weight(reg, j) * table[r, W])) * table[r, SCALE]
+            z = (
+                prox(reg, load(lanes, cell, at + SPLIT_U * m), lam * (feature_weight(reg, j) * table[r, W]))
+                * table[r, SCALE]
+            )
             y = (1.0 - theta) * load(lanes, cell, at) + theta * z
             store(lanes, cell, at, y)
             if sums > 0:
-                store(lanes, cell, at + m + m, load(lanes, cell, at + m + m) + omega[k] * y)
+                store(lanes, cell, at + SPLIT_SUMS * m, load(lanes, cell, at + SPLIT_SUMS * m) + omega[k] * y)
         b = (1.0 - theta) * x_b + u_b * (theta * bias_rate[k])
         margin = b
         for p in range(begin, stop):
             margin = margin + load(lanes, cell, U(indices[p]) * stride) * data[p]
-        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
+        y, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
         c = weight * derivative(loss, margin, y)
         oc, curve = omega[k] * c, 0.0 * c
         if sums > 2:
             curve = weight * curvature(loss, margin, y)
         for p in range(begin, stop):  # the loss's part of the gradient: into u, and into x by way of y
             at = U(indices[p]) * stride
-            store(lanes, cell, at + m, load(lanes, cell, at + m) - c * gain[k] * data[p])
-            if sums > 1:
-                g = at + U(3) * m
-                store(lanes, cell, g, load(lanes, cell, g) + oc * data[p])
-            if sums > 2:
-                g = at + U(4) * m
-                store(lanes, cell, g, load(lanes, cell, g) + curve * data[p] * data[p])
+            store(lanes, cell, at + SPLIT_U * m, load(lanes, cell, at + SPLIT_U * m) - c * gain[k] * data[p])
+            add_gradient(watch, lanes, cell, at + SPLIT_SUMS * m, oc * data[p], curve * data[p] * data[p])
         for j in range(d):
             at = j * stride
             y = load(lanes, cell, at)
-            store(lanes, cell, at + m, load(lanes, cell, at + m) - y * (rho * gain[k]))
+            store(lanes, cell, at + SPLIT_U * m, load(lanes, cell, at + SPLIT_U * m) - y * (rho * gain[k]))
             store(lanes, cell, at, y - y * (rho * rate))
         for p in range(begin, stop):
             at = U(indices[p]) * stride
@@ -415,12 +416,7 @@ def learn_split(rows, order, schedule, method, state):
             at = j * stride
             x = prox(reg, load(lanes, cell, at), lam * (feature_weight(reg, j) * rate)) * table[r, DAMP]
             store(lanes, cell, at, x)
-        if sums > 0:
-            store(lanes, bias, m + m, load(lanes, bias, m + m) + omega[k] * b)
-        if sums > 1:
-            store(lanes, bias, U(3) * m, load(lanes, bias, U(3) * m) + oc)
-        if sums > 2:
-            store(lanes, bias, U(4) * m, load(lanes, bias, U(4) * m) + curve)
+        add_intercept(watch, lanes, bias, m + m, omega[k] * b, oc, curve)
         x_b, u_b = b - c * bias_rate[k], u_b - c * gain[k]
     store(lanes, bias, U(0), x_b)
     store(lanes, bias, m, u_b)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from ..jit.dispatch import U, inlined
-from ..jit.lanes import signed, turned, where
+from ..jit.lanes import copysign, signed, where
 
 PI, E, F, L, W, THETA, RATE, SCALE, DAMP = range(9)
 """The columns of the table by time: RATE is 1/C, SCALE 1/D, DAMP C/(C + rho); then prefix sums for the sums of y:"""
@@ -18,7 +18,7 @@ P, PE, PF, PL, Z, ZW = range(9, 15)
 @inlined
 def lifted(up, down, u, shrink):
     """Return the sum that z has added to x / Pi up to the row with these E and F."""
-    return u * up - turned(shrink * down, u)
+    return u * up - copysign(shrink * down, u)
 
 
 @inlined
@@ -30,7 +30,7 @@ def lift_of(table, r, u, shrink):
 @inlined
 def mode_of(weight_sum, lead, rate, u, x, shrink):
     """Return the mode of a coordinate at a row with this W, theta times scale, and rate."""
-    z = u - turned(shrink * weight_sum, u)
+    z = u - copysign(shrink * weight_sum, u)
     lives = z * u > 0.0
     leaves = lives & (abs(z) * lead > shrink * rate)
     return signed(where(lives, 2.0, 1.0), where(x != 0.0, x, where(leaves, u, 0.0 * u)))
@@ -39,7 +39,7 @@ def mode_of(weight_sum, lead, rate, u, x, shrink):
 @inlined
 def level_of(over_pi, sunk, up, down, u, x, mode, shrink):
     """Return A of a coordinate at a row with these 1 / Pi, L, E and F."""
-    return x * over_pi + turned(shrink * sunk, mode) - where(abs(mode) > 1.0, lifted(up, down, u, shrink), 0.0 * u)
+    return x * over_pi + copysign(shrink * sunk, mode) - where(abs(mode) > 1.0, lifted(up, down, u, shrink), 0.0 * u)
 
 
 @inlined

@@ -18,11 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit.dispatch import U, inlined, kernel
-from ..jit.lanes import anyof, lane, load, maximum, minimum, of_row, prefetch, store, where, width
+from ..jit.lanes import any_lane, lane, load, load_row, maximum, minimum, prefetch, store, where, width
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
-from ..penalties import falls, feature_weight, prox
-from ..problem.state import Block, Layout, Problem, State, tracks
+from ..penalties import feature_weight, prox, shrink_rate
+from ..problem.state import Block, Layout, Problem, State, n_sums
+from .running_sums import add_gradient, add_intercept
+
+COL_Q, COL_R, COL_E = range(3)
+"""The columns of the table."""
 
 
 class Schedule(NamedTuple):
@@ -206,8 +210,8 @@ def learn(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     qs, bias_qs, omega, table, origin, first, e, dead = schedule
     cell, bias, _ = state
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
-    last = (one + sums) * m
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
+    last = (one + sums) * m  # a cell is z, the sums, and the threshold at the last touch
     stride = last + m if sums > 0 else m
     lam, z_b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
@@ -222,19 +226,19 @@ def learn(rows, order, schedule, method, state):
             z = load(lanes, cell, at)
             if sums > 0:
                 dead[n] = j
-                speed = falls(reg, z)
-                n += U(anyof((abs(z) <= tau * pen * speed) & (abs(z) > load(lanes, cell, at + last) * speed)))
+                speed = shrink_rate(reg, z)
+                n += U(any_lane((abs(z) <= tau * pen * speed) & (abs(z) > load(lanes, cell, at + last) * speed)))
             s = s + prox(reg, z, tau * pen) * data[p]
         for h in range(n):  # the iterates of the dead, summed up to the step at which each reached zero
             at = U(dead[h]) * stride
-            speed, weight_of = falls(reg, load(lanes, cell, at)), feature_weight(reg, U(dead[h]))
+            speed, weight_of = shrink_rate(reg, load(lanes, cell, at)), feature_weight(reg, U(dead[h]))
             for q in range(m):
                 size, pen = abs(cell[at + q]), weight_of * lane(speed, q)
                 if (size <= _threshold(lams[q], e, t) * pen) & (size > cell[at + last + q] * lane(speed, q)):
                     f = U(maximum(_death(size, lams[q], e, pen, t) - origin, 0.0))
-                    total = size * table[f, 0] - (lams[q] * table[f, 1] + e * table[f, 2]) * pen
+                    total = size * table[f, COL_Q] - (lams[q] * table[f, COL_R] + e * table[f, COL_E]) * pen
                     cell[at + m + q] += math.copysign(total, cell[at + q])
-        y, weight, b = of_row(lanes, targets, k), of_row(lanes, weights, k), bias_qs[k] * z_b
+        y, weight, b = load_row(lanes, targets, k), load_row(lanes, weights, k), bias_qs[k] * z_b
         margin = qs[k] * s + b
         c = weight * derivative(loss, margin, y)
         oc, curve = omega[k] * c, 0.0 * c
@@ -242,7 +246,7 @@ def learn(rows, order, schedule, method, state):
             curve = weight * curvature(loss, margin, y)
         Q, R, next_tau = 0.0, 0.0 * lam, tau
         if sums > 0:
-            Q, R = table[r + one, 0], lam * table[r + one, 1] + e * table[r + one, 2]
+            Q, R = table[r + one, COL_Q], lam * table[r + one, COL_R] + e * table[r + one, COL_E]
             next_tau = _threshold(lam, e, t + 1.0)
         for p in range(start, stop):  # step, running sums
             j = U(indices[p])
@@ -253,22 +257,12 @@ def learn(rows, order, schedule, method, state):
             if sums > 0:  # the cells are larger then: prefetch the next row's
                 prefetch(cell, U(indices[minimum(p + coming, U(indices.size) - one)]) * stride)
                 f = at + m
-                before, after = pen * falls(reg, z), pen * falls(reg, u)
+                before, after = pen * shrink_rate(reg, z), pen * shrink_rate(reg, u)
                 moved = _prefix(z, tau * before, Q, R * before) - _prefix(u, next_tau * after, Q, R * after)
                 store(lanes, cell, f, load(lanes, cell, f) + moved)
                 store(lanes, cell, at + last, next_tau * pen)
-            if sums > 1:
-                f = at + m + m
-                store(lanes, cell, f, load(lanes, cell, f) + oc * data[p])
-            if sums > 2:
-                f = at + m + m + m
-                store(lanes, cell, f, load(lanes, cell, f) + curve * data[p] * data[p])
-        if sums > 0:
-            store(lanes, bias, m, load(lanes, bias, m) + omega[k] * b)
-        if sums > 1:
-            store(lanes, bias, m + m, load(lanes, bias, m + m) + oc)
-        if sums > 2:
-            store(lanes, bias, m + m + m, load(lanes, bias, m + m + m) + curve)
+            add_gradient(watch, lanes, cell, at + m, oc * data[p], curve * data[p] * data[p])
+        add_intercept(watch, lanes, bias, m, omega[k] * b, oc, curve)
         z_b = z_b - c
     store(lanes, bias, U(0), z_b)
 
@@ -278,12 +272,12 @@ def settle(table, origin, clock, e, method, state):
     """Close the sums after ``clock`` examples for every coordinate; z itself needs no settling."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
     last, t = (one + sums) * m, 1.0 * clock
     stride = last + m
     for j in range(U(cell.size) // stride):
         at = j * stride
-        speed, weight_of = falls(reg, load(lanes, cell, at)), feature_weight(reg, j)
+        speed, weight_of = shrink_rate(reg, load(lanes, cell, at)), feature_weight(reg, j)
         for q in range(m):
             size, pen = abs(cell[at + q]), weight_of * lane(speed, q)
             if size > cell[at + last + q] * lane(speed, q):
@@ -291,6 +285,6 @@ def settle(table, origin, clock, e, method, state):
                 if size <= _threshold(lams[q], e, t) * pen:
                     s = _death(size, lams[q], e, pen, t)
                 f = U(maximum(s - origin, 0.0))
-                total = size * table[f, 0] - (lams[q] * table[f, 1] + e * table[f, 2]) * pen
+                total = size * table[f, COL_Q] - (lams[q] * table[f, COL_R] + e * table[f, COL_E]) * pen
                 cell[at + m + q] += math.copysign(total, cell[at + q])
             cell[at + last + q] = _threshold(lams[q], e, t) * weight_of

@@ -13,13 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit.dispatch import U, inlined, kernel
-from ..jit.lanes import load, maximum, minimum, of_row, signed, store, where, width
+from ..jit.lanes import load, load_row, maximum, minimum, signed, store, where, width
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
 from ..penalties import feature_weight
-from ..problem.state import Block, Layout, Problem, State, tracks
+from ..problem.state import Block, Layout, Problem, State, n_sums
 from ..steps import InverseTime, StronglyConvex
 from .fobos import FOBOS
+from .running_sums import add_gradient, add_intercept
+
+EVEN, ODD, ROWS = range(3)
+"""The columns of the table of HarmonicSGD."""
+LAST_CLOCK, LANES = U(0), U(1)
+"""The numbers of its cells: the clock after the last touch, then u of every lane; the sums follow."""
 
 
 @part(
@@ -43,7 +49,7 @@ class SGD(NamedTuple):
 
     uses_steps = True
     chooses_form = True
-    follows_iterates = True  # without an L1 term, as FOBOS
+    can_track_iterates = True  # without an L1 term, as FOBOS
     starts_anywhere = True
 
     def check(self, problem: Problem) -> None:
@@ -114,7 +120,7 @@ def learn_dense(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     etas, bias_etas, omega, rho, sign_at_zero = schedule
     cell, bias, _ = state
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
     stride = (one + sums) * m
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
@@ -123,7 +129,7 @@ def learn_dense(rows, order, schedule, method, state):
         margin = b
         for p in range(start, stop):
             margin = margin + load(lanes, cell, U(indices[p]) * stride) * data[p]
-        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
+        y, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
         c = weight * derivative(loss, margin, y)
         oc, curve = omega[k] * c, 0.0 * c
         if sums > 2:
@@ -137,18 +143,8 @@ def learn_dense(rows, order, schedule, method, state):
         for p in range(start, stop):  # the loss's part
             at = U(indices[p]) * stride
             store(lanes, cell, at, load(lanes, cell, at) - eta * c * data[p])
-            if sums > 1:
-                f = at + m + m
-                store(lanes, cell, f, load(lanes, cell, f) + oc * data[p])
-            if sums > 2:
-                f = at + m + m + m
-                store(lanes, cell, f, load(lanes, cell, f) + curve * data[p] * data[p])
-        if sums > 0:
-            store(lanes, bias, m, load(lanes, bias, m) + omega[k] * b)
-        if sums > 1:
-            store(lanes, bias, m + m, load(lanes, bias, m + m) + oc)
-        if sums > 2:
-            store(lanes, bias, m + m + m, load(lanes, bias, m + m + m) + curve)
+            add_gradient(watch, lanes, cell, at + m, oc * data[p], curve * data[p] * data[p])
+        add_intercept(watch, lanes, bias, m, omega[k] * b, oc, curve)
         b = b - bias_etas[k] * c
     store(lanes, bias, U(0), b)
 
@@ -272,9 +268,9 @@ def _total(table, origin, s, hi, size, a, falling, rest):
     """Return the sum of omega f |u| from clock s to the table's row hi: first falling, then alternating."""
     lo = U(maximum(s - origin, 0.0))
     mid = U(minimum(maximum(s + falling - origin, 1.0 * lo), 1.0 * hi))
-    even, odd = table[mid, 0] - table[lo, 0], table[mid, 1] - table[lo, 1]
-    total = (size + (s - origin) * a) * (even + odd) - a * (table[mid, 2] - table[lo, 2])
-    even, odd = table[hi, 0] - table[mid, 0], table[hi, 1] - table[mid, 1]
+    even, odd = table[mid, EVEN] - table[lo, EVEN], table[mid, ODD] - table[lo, ODD]
+    total = (size + (s - origin) * a) * (even + odd) - a * (table[mid, ROWS] - table[lo, ROWS])
+    even, odd = table[hi, EVEN] - table[mid, EVEN], table[hi, ODD] - table[mid, ODD]
     away = odd if 2.0 * math.floor(0.5 * (s + falling)) == s + falling else even  # the clocks at which u = rest - a
     return total + (rest * (even + odd) - a * away if rest != 0.0 else 0.0)
 
@@ -286,8 +282,8 @@ def learn_harmonic(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     bias_eta, omega, table, origin, first, rho, t0 = schedule
     cell, bias, _ = state
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
-    stride = one + (one + sums) * m
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
+    stride = LANES + (one + sums) * m
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
         i, r, t = U(order[k]), U(first + k), 1.0 * (origin + first + k)
@@ -297,16 +293,16 @@ def learn_harmonic(rows, order, schedule, method, state):
             j = U(indices[p])
             at, pen = j * stride, feature_weight(reg, j)
             for q in range(m):
-                u = cell[at + one + q]
+                u = cell[at + LANES + q]
                 if u != 0.0:
                     size, a = abs(u), _fall(lams[q], pen, rho)
-                    falling, rest, now = _idle(size, a, t - cell[at])
+                    falling, rest, now = _idle(size, a, t - cell[at + LAST_CLOCK])
                     if sums > 0:
-                        total = _total(table, origin, cell[at], r + one, size, a, falling, rest)
-                        cell[at + one + m + q] += total if u > 0.0 else -total
-                    cell[at + one + q] = now if u > 0.0 else -now
-            s = s + load(lanes, cell, at + one) * data[p]
-        y, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
+                        total = _total(table, origin, cell[at + LAST_CLOCK], r + one, size, a, falling, rest)
+                        cell[at + LANES + m + q] += total if u > 0.0 else -total
+                    cell[at + LANES + q] = now if u > 0.0 else -now
+            s = s + load(lanes, cell, at + LANES) * data[p]
+        y, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
         margin = s / (t + t0) + b if t + t0 > 0.0 else b
         g = weight * derivative(loss, margin, y)
         c, og, curve = g / rho, omega[k] * g, 0.0 * g
@@ -315,21 +311,11 @@ def learn_harmonic(rows, order, schedule, method, state):
         for p in range(start, stop):  # step, running sums
             j = U(indices[p])
             at = j * stride
-            u = load(lanes, cell, at + one)
-            store(lanes, cell, at + one, u - c * data[p] - signed(_fall(lam, feature_weight(reg, j), rho), u))
-            cell[at] = t + 1.0
-            if sums > 1:
-                f = at + one + m + m
-                store(lanes, cell, f, load(lanes, cell, f) + og * data[p])
-            if sums > 2:
-                f = at + one + m + m + m
-                store(lanes, cell, f, load(lanes, cell, f) + curve * data[p] * data[p])
-        if sums > 0:
-            store(lanes, bias, m, load(lanes, bias, m) + omega[k] * b)
-        if sums > 1:
-            store(lanes, bias, m + m, load(lanes, bias, m + m) + og)
-        if sums > 2:
-            store(lanes, bias, m + m + m, load(lanes, bias, m + m + m) + curve)
+            u = load(lanes, cell, at + LANES)
+            store(lanes, cell, at + LANES, u - c * data[p] - signed(_fall(lam, feature_weight(reg, j), rho), u))
+            cell[at + LAST_CLOCK] = t + 1.0
+            add_gradient(watch, lanes, cell, at + LANES + m, og * data[p], curve * data[p] * data[p])
+        add_intercept(watch, lanes, bias, m, omega[k] * b, og, curve)
         b = b - bias_eta[k] * g
     store(lanes, bias, U(0), b)
 
@@ -339,14 +325,14 @@ def settle_harmonic(table, origin, clock, rho, method, state):
     """Close the sums after ``clock`` examples for every coordinate; u itself stays as of its last touch."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
-    stride, rows = one + (one + sums) * m, U(clock - origin)
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
+    stride, rows = LANES + (one + sums) * m, U(clock - origin)
     for j in range(U(cell.size) // stride):
         at, pen = j * stride, feature_weight(reg, j)
         for q in range(m):
-            u = cell[at + one + q]
+            u = cell[at + LANES + q]
             if u != 0.0:
                 size, a = abs(u), _fall(lams[q], pen, rho)
-                falling, rest, _ = _idle(size, a, clock - cell[at])
-                total = _total(table, origin, cell[at], rows, size, a, falling, rest)
-                cell[at + one + m + q] += total if u > 0.0 else -total
+                falling, rest, _ = _idle(size, a, clock - cell[at + LAST_CLOCK])
+                total = _total(table, origin, cell[at + LAST_CLOCK], rows, size, a, falling, rest)
+                cell[at + LANES + m + q] += total if u > 0.0 else -total

@@ -20,12 +20,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit.dispatch import U, inlined, kernel
-from ..jit.lanes import load, maximum, minimum, of_row, store, where, width
+from ..jit.lanes import load, load_row, maximum, minimum, store, where, width
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
 from ..penalties import feature_weight, prox
-from ..problem.state import Block, Layout, Problem, State, tracks
+from ..problem.state import Block, Layout, Problem, State, n_sums
 from .orda import check_constants, constants, growing
+from .running_sums import add_gradient, add_intercept
+
+GAMMA, GAMMA_BIAS = range(2)
+"""The entries of the clock: gamma of the weights and of the intercept."""
+X, Z, GRADIENT, SUMS = U(0), U(1), U(2), U(3)
+"""The fields of a cell: x (temporarily y), z, the example's gradient (temporary), and the sums."""
 
 
 class Schedule(NamedTuple):
@@ -109,11 +115,11 @@ def learn(rows, order, schedule, method, state):
     loss, reg, lanes, watch, lams = method
     omega, Ls, L_biases, rho, intercept = schedule
     cell, bias, clock = state
-    m, sums, one = U(width(lanes)), U(tracks(watch)), U(1)
-    stride = (U(3) + sums) * m
+    m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
+    stride = (SUMS + sums) * m
     d = U(cell.size) // stride
     lam, x_b, z_b = load(lanes, lams, U(0)), load(lanes, bias, U(0)), load(lanes, bias, m)
-    gamma, gamma_b = clock[0], clock[1]
+    gamma, gamma_b = clock[GAMMA], clock[GAMMA_BIAS]
     for k in range(order.size):
         i, L, L_b = U(order[k]), Ls[k], L_biases[k]
         begin, stop = U(indptr[i]), U(indptr[i + one])
@@ -123,48 +129,38 @@ def learn(rows, order, schedule, method, state):
         keep, share = (1.0 - alpha) * gamma / after, alpha / after
         for j in range(d):  # y in place of x
             at = j * stride
-            x = load(lanes, cell, at)
-            y = x + (load(lanes, cell, at + m) - x) * to_z
-            store(lanes, cell, at, y)
+            x = load(lanes, cell, at + X)
+            y = x + (load(lanes, cell, at + Z * m) - x) * to_z
+            store(lanes, cell, at + X, y)
             if sums > 0:
-                g = at + U(3) * m
+                g = at + SUMS * m
                 store(lanes, cell, g, load(lanes, cell, g) + omega[k] * y)
         b = x_b + (z_b - x_b) * alpha_b
         margin = b
         for p in range(begin, stop):
-            margin = margin + load(lanes, cell, U(indices[p]) * stride) * data[p]
-        target, weight = of_row(lanes, targets, k), of_row(lanes, weights, k)
+            margin = margin + load(lanes, cell, U(indices[p]) * stride + X) * data[p]
+        target, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
         c = weight * derivative(loss, margin, target)
         oc, curve = omega[k] * c, 0.0 * c
         if sums > 2:
             curve = weight * curvature(loss, margin, target)
         for p in range(begin, stop):
             at = U(indices[p]) * stride
-            store(lanes, cell, at + m + m, c * data[p])
-            if sums > 1:
-                g = at + U(4) * m
-                store(lanes, cell, g, load(lanes, cell, g) + oc * data[p])
-            if sums > 2:
-                g = at + U(5) * m
-                store(lanes, cell, g, load(lanes, cell, g) + curve * data[p] * data[p])
+            store(lanes, cell, at + GRADIENT * m, c * data[p])
+            add_gradient(watch, lanes, cell, at + SUMS * m, oc * data[p], curve * data[p] * data[p])
         for j in range(d):
             at, tau = j * stride, lam * (feature_weight(reg, j) / L)
-            y, slope = load(lanes, cell, at), load(lanes, cell, at + m + m)
+            y, slope = load(lanes, cell, at + X), load(lanes, cell, at + GRADIENT * m)
             v = y * (1.0 - rho / L) - slope / L
             x = prox(reg, v, tau)
             # L (y - x) - rho y: as a difference it would lose digits in proportion to k
             mapping = where(x == 0.0, y * (L - rho), slope + minimum(maximum(v, -tau), tau) * L)
-            store(lanes, cell, at, x)
-            store(lanes, cell, at + m, load(lanes, cell, at + m) * keep - mapping * share)
-            store(lanes, cell, at + m + m, 0.0 * x)
-        if sums > 0:
-            store(lanes, bias, m + m, load(lanes, bias, m + m) + omega[k] * b)
-        if sums > 1:
-            store(lanes, bias, U(3) * m, load(lanes, bias, U(3) * m) + oc)
-        if sums > 2:
-            store(lanes, bias, U(4) * m, load(lanes, bias, U(4) * m) + curve)
+            store(lanes, cell, at + X, x)
+            store(lanes, cell, at + Z * m, load(lanes, cell, at + Z * m) * keep - mapping * share)
+            store(lanes, cell, at + GRADIENT * m, 0.0 * x)
+        add_intercept(watch, lanes, bias, m + m, omega[k] * b, oc, curve)
         x_b, z_b = b - c * (intercept / L_b), z_b - c * (intercept / (alpha_b * L_b))
         gamma, gamma_b = after, (1.0 - alpha_b) * gamma_b
     store(lanes, bias, U(0), x_b)
     store(lanes, bias, m, z_b)
-    clock[0], clock[1] = gamma, gamma_b
+    clock[GAMMA], clock[GAMMA_BIAS] = gamma, gamma_b

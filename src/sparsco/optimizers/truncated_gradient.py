@@ -16,10 +16,13 @@ import numpy as np
 from ..jit.dispatch import kernel
 from ..jit.lanes import where
 from ..parts.contracts import Optimizer, Penalty, part
-from ..penalties import falls, feature_weight, prox, strength
+from ..penalties import feature_weight, prox, shrink_rate, strength
 from ..problem.state import Block, Layout, Problem, State
 from . import fobos
 from .fobos import FOBOS
+
+WAITING = 0
+"""The entry of the clock: the sum of the steps since the last pull."""
 
 
 @part(Penalty)
@@ -32,8 +35,8 @@ class Truncating(NamedTuple):
     def prox(penalty, v, s):  # noqa: N805
         return where(abs(v) <= penalty.theta, prox(penalty.base, v, s), v)
 
-    def falls(penalty, v):  # noqa: N805
-        return where(abs(v) <= penalty.theta, 0.0 * v + falls(penalty.base, v), 0.0 * v)
+    def shrink_rate(penalty, v):  # noqa: N805
+        return where(abs(v) <= penalty.theta, 0.0 * v + shrink_rate(penalty.base, v), 0.0 * v)
 
     def strength(penalty, w):  # noqa: N805
         return strength(penalty.base, w)
@@ -84,7 +87,9 @@ class TruncatedGradient(NamedTuple):
         if not isinstance(self.K, numbers.Integral) or self.K < 1:
             raise ValueError(f"TruncatedGradient(K={self.K!r}): K is a whole number of examples, at least 1.")
         if not self.theta > 0.0:
-            raise ValueError(f"TruncatedGradient(theta={self.theta!r}): theta must be above 0, or inf to spare none.")
+            raise ValueError(
+                f"TruncatedGradient(theta={self.theta!r}): theta must be above 0, or inf to shrink all weights."
+            )
         if self.theta < math.inf and problem.penalty.rho > 0.0:
             raise ValueError(
                 f"TruncatedGradient(theta={self.theta!r}) needs a problem without L2 term: choose theta=inf or "
@@ -98,10 +103,10 @@ class TruncatedGradient(NamedTuple):
     ) -> fobos.Schedule:
         """Return the arrays for the next ``len(eta)`` steps, or for fewer; the clock sums the steps since a pull."""
         pulls, waiting = np.empty(len(eta)), np.empty(len(eta))
-        collect(eta, t, int(self.K), state.clock[0], pulls, waiting)
+        collect(eta, t, int(self.K), state.clock[WAITING], pulls, waiting)
         schedule = fobos.make_schedule(problem, block, t, eta, omega, pulls)
         if len(schedule.omega):
-            state.clock[0] = waiting[len(schedule.omega) - 1]
+            state.clock[WAITING] = waiting[len(schedule.omega) - 1]
         return schedule
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:

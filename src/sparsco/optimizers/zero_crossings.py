@@ -11,10 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit.dispatch import inlined
-from ..jit.lanes import anyof, fetch, floor, gather, maximum, minimum, where
+from ..jit.lanes import any_lane, floor, gather, gather_fields, maximum, minimum, where
 from ..problem.state import Block
 
+COL_B, COL_SP, COL_SPB, COL_P = range(4)
+"""The columns of the table."""
+COLUMNS = 4
 _CELLS = 4096
+_ROW = float(COLUMNS)
 
 
 class Pair(NamedTuple):
@@ -26,7 +30,7 @@ class Pair(NamedTuple):
 class Around(NamedTuple):
     """The fields of a fetch from the table: B of a row and of the next, SP and SPB of the next."""
 
-    fields = (0, 4, 5, 6)
+    fields = (COL_B, COLUMNS + COL_B, COLUMNS + COL_SP, COLUMNS + COL_SPB)
 
 
 _PAIR, _AROUND = Pair(), Around()
@@ -39,7 +43,7 @@ def update_grid(block: Block, r: int) -> None:
     one by one it is rebuilt only now and then.  If its only B was zero, as before the first pull of truncated gradient,
     it is rebuilt at once.
     """
-    B = block.table[: r + 1, 0]
+    B = block.table[: r + 1, COL_B]
     late = min(block.gridded // 16 + 16, 1024)
     if r > block.gridded + late or block.gridded == 0 or (block.grid[0] == 0.0 < B[-1]):
         scale = _CELLS / B[-1] if B[-1] > 0.0 else 0.0
@@ -58,15 +62,15 @@ def until_death(table, grid, r, x):
     """
     last, place = grid.size - 3.0, x * grid[0]
     k = minimum(floor(place), last)
-    low, high = fetch(grid, k + 1.0, _PAIR)
+    low, high = gather_fields(grid, k + 1.0, _PAIR)
     z = minimum(floor(low + (high - low) * (place - k)), r - 1.0)
-    B, B1, SP, SPB = fetch(table, z * 4.0, _AROUND)
-    if anyof((B >= x) | (B1 < x)):  # bisect
+    B, B1, SP, SPB = gather_fields(table, z * _ROW, _AROUND)
+    if any_lane((B >= x) | (B1 < x)):  # bisect
         z = minimum(maximum(floor(low) - 1.0, 0.0), r - 1.0)
         far = where(place < last, minimum(floor(high) + 2.0, r), r)
-        while anyof(far - z > 1.0):
+        while any_lane(far - z > 1.0):
             mid = floor(0.5 * (z + far))
-            reached = gather(table, mid * 4.0) >= x
+            reached = gather(table, mid * _ROW) >= x
             z, far = where(reached, z, mid), where(reached, mid, far)
-        B, B1, SP, SPB = fetch(table, z * 4.0, _AROUND)
+        B, B1, SP, SPB = gather_fields(table, z * _ROW, _AROUND)
     return maximum(x * SP - SPB, 0.0)

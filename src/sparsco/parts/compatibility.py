@@ -27,7 +27,7 @@ def models_reason(optimizer: Any, m: int) -> str | None:
     if not optimizer.works_on_whole_arrays and m > WIDTHS[-1].m:
         return (
             f"{type(optimizer).__name__} learns at most {WIDTHS[-1].m} models that are tied together, not {m}: choose "
-            "optimizer='batch-fobos', or for classes loss='logistic', which learns each against the rest."
+            "optimizer='batch-fobos', or loss='logistic' for one model per class."
         )
     return None
 
@@ -47,10 +47,10 @@ def conversion_reason(optimizer: Any, conversion: Any) -> str | None:
             f"{type(base).__name__} needs an optimizer that works in epochs, such as 'epoch-gd', and {name} has none: "
             "choose conversion='suffix' for the mean of late iterates."
         )
-    if base.chooses_single_iterate and not optimizer.follows_iterates:
+    if base.chooses_single_iterate and not optimizer.can_track_iterates:
         return (
-            f"{name} does not tell its steps' Bregman differences: single iterates can be chosen with "
-            "optimizer='fobos', 'sgd' without L1 term, or mirror descent."
+            f"{name} does not provide the Bregman differences of its steps: choose optimizer='fobos', "
+            "'sgd' without an L1 term, or mirror descent."
         )
     if base.needs_gradient_sums and not optimizer.sums_gradients:
         return f"{name} has no exact gradient sums with {type(base).__name__}."
@@ -63,7 +63,8 @@ def metric_reason(loss: Any, conversion: Any) -> str | None:
     if base.metric in (None, "auto") or base.L is not None or loss.curved:
         return None
     return (
-        f"metric={base.metric!r} needs a loss with curvature, which {type(loss).__name__} has not: leave the metric at "
+        f"metric={base.metric!r} needs a loss with curvature, which {type(loss).__name__} does not have: "
+        "leave the metric at "
         "'auto' or give L."
     )
 
@@ -98,7 +99,7 @@ def strengths_reason(loss: Any, penalty: Any, optimizer: Any, conversion: Any, s
 
 def single_reason(loss: Any, optimizer: Any, conversion: Any) -> str | None:
     """Return why lanes cannot be float32, or None."""
-    if optimizer.supports_float32 and not conversion.base.watch(loss).tracks():
+    if optimizer.supports_float32 and not conversion.base.watch(loss).n_sums():
         return None
     return (
         "dtype='float32' is for the last iterates (conversion='last') of fobos, nftrl and ftrl, not for "
@@ -108,9 +109,9 @@ def single_reason(loss: Any, optimizer: Any, conversion: Any) -> str | None:
 
 def partitions_reason(optimizer: Any) -> str | None:
     """Return why the states of several partitions cannot be averaged, or None."""
-    if optimizer.can_be_averaged and not optimizer.births:
+    if optimizer.can_be_averaged and not optimizer.per_feature_clock:
         return None
-    name = type(optimizer).__name__ + ("(births=True)" if optimizer.births else "")
+    name = type(optimizer).__name__ + ("(per_feature_clock=True)" if optimizer.per_feature_clock else "")
     return (
         f"{name} has a state that cannot be averaged over partitions: choose optimizer='nftrl', 'ftrl', 'fobos', "
         "'rda', 'adagrad-fobos' or 'adagrad-rda'."

@@ -129,11 +129,13 @@ class Penalty(Contract, kind="penalty"):
         "separable",
         "How r ties weights together: separable, grouped (features or outputs) or global (all weights).",
     )
-    form = default("text", "", "What optimizers know it by: absolute, separable, grouped, l1-ball or whole. Derived.")
+    form = default(
+        "text", "", "The form that optimizers check: absolute, separable, grouped, l1-ball or whole. Derived."
+    )
     cost = default("text", "", "What a prox takes, for messages. Derived.")
     pen = default("array or None", None, "The relative weight of each feature. None: all weigh 1.")
     open_fields = default("names", (), "Fields that may be None until resolve fills them in.")
-    strength_is_open = default("bool", False, "Whether it is a penalty to be, whose at(lam_max) gives the penalty.")
+    strength_is_open = default("bool", False, "Whether it is a placeholder, whose at(lam_max) returns the penalty.")
     suggested_batch = default("count or None", None, "Examples in a mini-batch. None: the optimizer's own number.")
     dual_norm = default(
         "function or None",
@@ -157,14 +159,14 @@ class Penalty(Contract, kind="penalty"):
         """
         raise NotImplementedError
 
-    def falls(penalty: Any, v: Any) -> Any:
-        """Return the rate at which the prox shrinks v: |prox(v, s)| = max(|v| - s falls(v), 0).
+    def shrink_rate(penalty: Any, v: Any) -> Any:
+        """Return the rate at which the prox shrinks v: |prox(v, s)| = max(|v| - s shrink_rate(v), 0).
 
         By default 1, as for the absolute value.
         """
         return 1.0
 
-    def stepped(penalty: Any, v: Any, s: Any, g: Any) -> Any:
+    def prox_step(penalty: Any, v: Any, s: Any, g: Any) -> Any:
         """Return prox(v, s) - g, in float32 preferably with one rounding of v. By default with two roundings."""
         return prox(penalty, v, s) - g
 
@@ -216,10 +218,10 @@ class Penalty(Contract, kind="penalty"):
         cls.has_prox = cls.prox is not Penalty.prox
         if not cls.has_prox and cls.prox_all is Penalty.prox_all:
             raise TypeError(
-                f"{cls.__name__} is marked as a penalty and has neither prox(self, v, s), of one feature's weights, "
-                "nor prox_all(self, W, s), of whole arrays."
+                f"{cls.__name__} is marked as a penalty: define prox(self, v, s) for one feature's weights or "
+                "prox_all(self, W, s) for whole arrays."
             )
-        cls.is_absolute = cls.has_prox and cls.falls is Penalty.falls
+        cls.is_absolute = cls.has_prox and cls.shrink_rate is Penalty.shrink_rate
         if cls.has_prox:
             cls.form = "absolute" if cls.is_absolute else cls.kind
         elif cls.form not in FORMS[3:]:
@@ -229,7 +231,11 @@ class Penalty(Contract, kind="penalty"):
 
 
 prox, strength = dispatched(Penalty.prox), dispatched(Penalty.strength)
-falls, stepped, feature_weight = optional(Penalty.falls), optional(Penalty.stepped), optional(Penalty.feature_weight)
+shrink_rate, prox_step, feature_weight = (
+    optional(Penalty.shrink_rate),
+    optional(Penalty.prox_step),
+    optional(Penalty.feature_weight),
+)
 
 
 class Mirror(Contract, kind="mirror map"):
@@ -317,7 +323,7 @@ class Optimizer(Contract, kind="optimizer"):
         "bool", False, "Whether resolve returns another optimizer that learns; then no kernel is needed here."
     )
     columns = default("number", 1, "Columns of the block's table of prefix sums.")
-    supported_penalties = default("names", ("absolute",), "The forms of penalties that its kernels know.")
+    supported_penalties = default("names", ("absolute",), "The forms of penalties that its kernels support.")
     works_on_whole_arrays = default(
         "bool", False, "Whether it works on whole arrays by prox_all: any penalty, any number of models."
     )
@@ -330,12 +336,12 @@ class Optimizer(Contract, kind="optimizer"):
     needs_curvature = default("bool", False, "Whether resolve needs the largest curvature on the first rows.")
     l2_term = default("text", "optional", 'Whether rho > 0 is "optional", "required" or "excluded".')
     sums_gradients = default("bool", True, "Whether its kernel sums gradients, which average-sl and last-sl need.")
-    follows_iterates = default("bool", False, "Whether one of its forms compares iterates, for scmdi and ocmdi.")
+    can_track_iterates = default("bool", False, "Whether one of its forms compares iterates, for scmdi and ocmdi.")
     works_in_epochs = default("bool", False, "Whether it has epochs, which next_epoch(t) ends.")
     starts_anywhere = default("bool", False, "Whether place can begin at given weights (coef_init).")
     can_be_averaged = default("bool", False, "Whether a mean over settled states of several partitions is a state.")
     is_dense = default("bool", False, "Whether every example costs O(features).")
-    births = default("bool", False, "Whether lam and rho count for a feature from its first appearance on.")
+    per_feature_clock = default("bool", False, "Whether lam and rho count for a feature from its first appearance on.")
     l2_in = default("text", "prox", "Where the L2 term is: in the prox or in the gradient.")
     weights_at = default(
         "function or None",
@@ -382,7 +388,7 @@ class Optimizer(Contract, kind="optimizer"):
         """Return the record with open constants filled in from the first rows. By default the record itself."""
         return self
 
-    def following(self: Any, problem: Any) -> Any:
+    def tracking_form(self: Any, problem: Any) -> Any:
         """Return the form that tracks iterates; it has dual, kept, compare and mirror. By default the record."""
         return self
 
@@ -391,7 +397,7 @@ class Optimizer(Contract, kind="optimizer"):
 
         By default where gradients are summed, or only iterates.
         """
-        return self.sums_gradients or problem.sums <= 1 or problem.is_followed
+        return self.sums_gradients or problem.sums <= 1 or problem.tracks_iterates
 
     def start(self: Any, problem: Any) -> tuple[Any, Any]:
         """Return the initial state and its block. By default zeros."""
@@ -431,7 +437,7 @@ class Conversion(Contract, kind="conversion"):
     needs_gradient_sums = default("bool", False, "Whether it sums gradients.")
     needs_sample = default("bool", False, "Whether it needs a sample of the rows.")
     sample_nonzeros = default("number", SAMPLE_NONZEROS, "How large that sample may be.")
-    keeps_before_last = default("bool", False, "Whether it asks for the iterate before the last example.")
+    keeps_before_last = default("bool", False, "Whether it needs the iterate before the last example.")
     metric = default("text or None", None, "The metric of the map to a sparse vector. None: there is no such map.")
     L = default("number or None", None, "The scalar metric. None: it comes from the data.")
     last_factor = default("number", 1.0, "The factor of the metric.")

@@ -69,7 +69,7 @@ def _is_number(value: Any) -> bool:
 TYPES: dict[str, Callable[[Any], bool]] = {
     "bool": lambda value: isinstance(value, bool | np.bool_),
     "number": _is_number,
-    "count or None": lambda value: value is None or (isinstance(value, int | np.integer) and value >= 1),
+    "count or None": lambda value: value is None or (isinstance(value, int | np.integer) and int(value) >= 1),
     "number or None": lambda value: value is None or _is_number(value),
     "text": lambda value: isinstance(value, str),
     "text or None": lambda value: value is None or isinstance(value, str),
@@ -149,7 +149,7 @@ def part(contract: type[Contract], **parameters: str) -> Callable[[_Class], _Cla
     def mark(record: _Class) -> _Class:
         unknown = sorted(set(parameters) - set(record._fields))  # type: ignore[attr-defined]
         if unknown:
-            raise TypeError(f"@part of {record.__name__} tells of {', '.join(unknown)}, which is no field of it.")
+            raise TypeError(f"@part of {record.__name__} describes {', '.join(unknown)}, which is not a field of it.")
         record.part_kind, record.parameter_lines = contract.part_kind, parameters  # type: ignore[attr-defined]
         contract.complete(record)
         record.__init_subclass__ = classmethod(_complete_subclass)  # type: ignore[assignment]
@@ -189,4 +189,4 @@ def must_be(thing: Any, *kinds: str) -> None:
     if is_record(thing):
         raise TypeError(how_to_mark(thing, *kinds))
     name = thing.__name__ if isinstance(thing, type) else repr(thing)
-    raise TypeError(f"{name} is no {kinds[0]}: give a record, an instance of a NamedTuple class.")
+    raise TypeError(f"{name} cannot be used as {kinds[0]}: give a record, an instance of a NamedTuple class.")

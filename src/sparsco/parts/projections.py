@@ -31,7 +31,9 @@ def l1_ball_near(v: Any, radius: float, center: Any, distance: float, tol: float
     """
     v, center = _vector("l1_ball_near", v, radius), _vector("l1_ball_near", center, distance)
     if v.shape != center.shape:
-        raise ValueError(f"l1_ball_near: v has the shape {v.shape} and the center {center.shape}: give them the same.")
+        raise ValueError(
+            f"l1_ball_near: v has the shape {v.shape} and the center {center.shape}: give both the same shape."
+        )
     if not np.abs(center).sum() <= radius * (1.0 + 1e-9):
         raise ValueError("l1_ball_near: the center must lie in the L1 ball.")
     u = l1_ball(v, radius)

@@ -9,22 +9,22 @@ The ``kind`` of a record declares how r couples weights, and ``cost`` declares t
 Every kind has ``prox_all``, the prox of whole arrays, (d,) or (d, m); the mini-batch optimizers use it.  Where there is
 a ``prox`` of one feature's weights, such as v -> argmin_u (u - v)^2 / 2 + s |u|, kernels are lazy.  Applied once with
 s = eta * lam it is one step's prox; applied with the total shrinkage of an idle stretch it is that whole stretch.  A
-penalty other than the absolute value declares by ``falls`` how fast its weights shrink to zero.
+penalty other than the absolute value declares by ``shrink_rate`` how fast its weights shrink to zero.
 """
 
 from .auto import Auto, AutoElasticNet, scaled
 from .base import (
     bounds,
     checked,
-    falls,
     feature_weight,
     is_of_fixed_width,
     prox,
     prox_all,
+    prox_step,
     prox_with_l2,
     restricted,
+    shrink_rate,
     soft,
-    stepped,
     strength,
 )
 from .constraints import Box, L1Ball, L2Ball
@@ -64,7 +64,7 @@ __all__ = [
     "bounds",
     "checked",
     "elastic_net",
-    "falls",
+    "shrink_rate",
     "feature_weight",
     "is_of_fixed_width",
     "prox",
@@ -73,6 +73,6 @@ __all__ = [
     "restricted",
     "scaled",
     "soft",
-    "stepped",
+    "prox_step",
     "strength",
 ]

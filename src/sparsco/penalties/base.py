@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..parts.contracts import falls, feature_weight, prox, stepped, strength
+from ..parts.contracts import feature_weight, prox, prox_step, shrink_rate, strength
 
 
 def restricted(penalty: Any, features: Any) -> Any:
@@ -91,7 +91,7 @@ __all__ = [
     "beside",
     "bounds",
     "checked",
-    "falls",
+    "shrink_rate",
     "half_square",
     "is_of_fixed_width",
     "feature_weight",
@@ -101,6 +101,6 @@ __all__ = [
     "prox_with_l2",
     "restricted",
     "soft",
-    "stepped",
+    "prox_step",
     "strength",
 ]

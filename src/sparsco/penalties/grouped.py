@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit.dispatch import inlined
-from ..jit.lanes import maximum, sqrt, total
+from ..jit.lanes import maximum, sqrt, sum_lanes
 from ..parts.contracts import Penalty, part
 from .base import beside, half_square, soft
 
@@ -15,7 +15,7 @@ from .base import beside, half_square, soft
 @inlined
 def _length(v):
     """Return the norm over all lanes, at least 1e-300."""
-    return maximum(sqrt(total(v * v)), 1e-300)
+    return maximum(sqrt(sum_lanes(v * v)), 1e-300)
 
 
 @part(Penalty)
@@ -40,7 +40,7 @@ class RowGroup(NamedTuple):
     def prox(penalty, v, s):
         return v * maximum(1.0 - s / _length(v), 0.0 * v)
 
-    def falls(penalty, v):
+    def shrink_rate(penalty, v):
         return abs(v) / _length(v)
 
     def prox_all(penalty, W, s):

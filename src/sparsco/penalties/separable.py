@@ -29,7 +29,7 @@ class ElasticNet(NamedTuple):
     def prox(penalty, v, s):  # noqa: N805
         return v - minimum(maximum(v, -s), s)
 
-    def stepped(penalty, v, s, g):  # noqa: N805
+    def prox_step(penalty, v, s, g):  # noqa: N805
         return v - (minimum(maximum(v, -s), s) + g)
 
     def strength(penalty, w):  # noqa: N805
@@ -54,7 +54,7 @@ class WeightedElasticNet(NamedTuple):
     rho: float
     pen: np.ndarray
 
-    prox, stepped = ElasticNet.prox, ElasticNet.stepped
+    prox, prox_step = ElasticNet.prox, ElasticNet.prox_step
 
     def feature_weight(penalty, j):  # noqa: N805
         return penalty.pen[j]
@@ -90,7 +90,7 @@ class NonNegative(NamedTuple):
     def prox(penalty, v, s):
         return maximum(v - s, 0.0 * v)
 
-    def falls(penalty, v):
+    def shrink_rate(penalty, v):
         return where(v > 0.0, 0.0 * v + 1.0, 0.0 * v + _AT_ONCE)
 
     def prox_all(penalty, W, s):

@@ -63,8 +63,8 @@ def risks(
     check_count("trials", trials)
     if model is None:
         model = SparseRegressor(preset="two-stage", random_state=random_state).fit(X, y)
-    if hasattr(model, "classes_"):
-        raise ValueError(f"risk_vs_features is for regressions of one output: this {type(model).__name__} is none.")
+    if sparsify.classes_of(model) is not None:
+        raise ValueError(f"risk_vs_features is for regressions of one output: this {type(model).__name__} is not one.")
     w, moments = sparsify.one_vector(model), second_moments(X)
     full, radius = int(np.count_nonzero(w)), float(np.abs(w).sum())
     out: Curves = {name: [] for name in ("budget", "top-k", "DD", "MG", "small ball", "full model")}

@@ -11,13 +11,15 @@ import contextlib
 import functools
 import mmap
 import os
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..jit.dispatch import cast, constant, kernel
-from ..jit.lanes import WIDTHS, lanes_for, packed, room, unpacked, width
+from ..jit.lanes import WIDTHS, lanes_for, n_float64, packed, unpacked, width
 from ..penalties import restricted, strength
+from ..util.attributes import attributes
 
 
 class Rows(NamedTuple):
@@ -87,11 +89,11 @@ class Block:
         """
         numbers, more = max(width, 10), 3 * (width + TOGETHER)
         if len(self.noted) < longest + 8 or len(self.level) < (longest + 8) * numbers + more:
-            room = 2 * longest + 8
-            self.noted, self.level = np.zeros(room, np.uint32), aligned_zeros(room * numbers + more)
+            entries = 2 * longest + 8
+            self.noted, self.level = np.zeros(entries, np.uint32), aligned_zeros(entries * numbers + more)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"noted": self.noted[:0], "level": self.level[:0]}
+        return attributes(self) | {"noted": self.noted[:0], "level": self.level[:0]}
 
     def reserve(self, rows: int) -> np.ndarray:
         """Return the table with room for ``rows`` rows; it grows by doubling and keeps its contents."""
@@ -127,9 +129,9 @@ class Problem(NamedTuple):
         return self.m if self.lanes is None else width(self.lanes)
 
     @property
-    def room(self) -> int:
+    def n_float64(self) -> int:
         """Return the number of float64 numbers that a value of all lanes takes in memory."""
-        return self.m if self.lanes is None else room(self.lanes)
+        return self.m if self.lanes is None else n_float64(self.lanes)
 
     @property
     def kind(self) -> Any:
@@ -146,12 +148,12 @@ class Problem(NamedTuple):
 
     @property
     def sums(self) -> int:
-        return tracks(self.watch)
+        return n_sums(self.watch)
 
     @property
-    def is_followed(self) -> bool:
+    def tracks_iterates(self) -> bool:
         """Return whether each iterate is compared with a point."""
-        return bool(follows(self.watch))
+        return bool(tracks_iterates(self.watch))
 
     def at(self, features: Any) -> Problem:
         """Return the problem restricted to some features, an array or a slice; for separable penalties."""
@@ -211,13 +213,13 @@ class Layout(NamedTuple):
 
     def stride(self, problem: Problem) -> int:
         """Return the numbers per feature."""
-        return self.shared + (self.lane + problem.sums) * problem.room
+        return self.shared + (self.lane + problem.sums) * problem.n_float64
 
     def new_state(self, problem: Problem) -> State:
         """Return a state of zeros, aligned to cache lines."""
         return State(
             aligned_zeros(problem.d * self.stride(problem)),
-            aligned_zeros((self.bias + problem.sums) * problem.room),
+            aligned_zeros((self.bias + problem.sums) * problem.n_float64),
             np.zeros(self.clock),
         )
 
@@ -300,10 +302,10 @@ def move(sums, out):
 @functools.cache
 def _memory() -> int:
     """Return the bytes of this machine's memory; a very large number where the system does not report it."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 1 << 62
+    if sys.platform != "win32":
+        with contextlib.suppress(ValueError, OSError):
+            return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return 1 << 62
 
 
 def check_room(
@@ -321,7 +323,7 @@ def aligned_zeros(size: int) -> np.ndarray:
     of a pass.  Whether it does depends on earlier allocations.
     """
     check_room(size)
-    if size * 8 >= _HUGE // 2 and hasattr(mmap, "MADV_HUGEPAGE"):
+    if size * 8 >= _HUGE // 2 and sys.platform == "linux":
         pages = mmap.mmap(-1, -(-size * 8 // _HUGE) * _HUGE + _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         with contextlib.suppress(OSError):
             pages.madvise(mmap.MADV_HUGEPAGE)
@@ -355,19 +357,19 @@ def widened(array: np.ndarray, m: int, rest: float = 0.0) -> np.ndarray:
 
 
 @constant
-def tracks(watch: Any) -> int:
+def n_sums(watch: Any) -> int:
     """Return how many sums a kernel keeps: 0 none, 1 iterates, 2 also gradients, 3 also curvatures."""
     raise NotImplementedError
 
 
 @constant
-def spare(watch: Any) -> int:
+def spare_fields(watch: Any) -> int:
     """Return how many numbers per lane at a cell's end are not used by kernels."""
     return 0
 
 
 @constant
-def follows(watch: Any) -> int:
+def tracks_iterates(watch: Any) -> int:
     """Return whether a kernel tests at each step whether to keep its iterate."""
     return 0
 
@@ -375,36 +377,36 @@ def follows(watch: Any) -> int:
 class Nothing(NamedTuple):
     """A watch of the iterate alone, without sums."""
 
-    def tracks(watch) -> int:  # noqa: N805
+    def n_sums(watch) -> int:  # noqa: N805
         return 0
 
 
 class Iterates(NamedTuple):
     """A watch of the sum of omega_t w_t."""
 
-    def tracks(watch) -> int:  # noqa: N805
+    def n_sums(watch) -> int:  # noqa: N805
         return 1
 
 
-class Followed(NamedTuple):
+class Tracked(NamedTuple):
     """A watch of the sum of omega_t w_t; a second field holds the point that every step is compared with."""
 
-    def tracks(watch) -> int:  # noqa: N805
+    def n_sums(watch) -> int:  # noqa: N805
         return 2
 
-    def follows(watch) -> int:  # noqa: N805
+    def tracks_iterates(watch) -> int:  # noqa: N805
         return 1
 
 
 class Gradients(NamedTuple):
     """A watch of the sums of omega_t w_t and omega_t c_t x_t."""
 
-    def tracks(watch) -> int:  # noqa: N805
+    def n_sums(watch) -> int:  # noqa: N805
         return 2
 
 
 class Curvatures(NamedTuple):
     """A watch of the sums of omega_t w_t and omega_t c_t x_t, and of h_t x_t^2 over all rows, unweighted."""
 
-    def tracks(watch) -> int:  # noqa: N805
+    def n_sums(watch) -> int:  # noqa: N805
         return 3

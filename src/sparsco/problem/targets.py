@@ -7,7 +7,25 @@ from typing import Any
 import numpy as np
 
 
-class Values:
+class Targets:
+    """The encoding of y for the lanes of a run, which has ``m`` of them."""
+
+    m: int
+    copies = 1
+    """How many lanes learn each model, with different strengths of the penalty."""
+
+    def encode(
+        self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any = np.float64
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the target and the weight of each row in each of ``width`` lanes, both as one row after the other."""
+        raise NotImplementedError
+
+    def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return targets and weights of every model of the estimator, (n, models), those of other runs included."""
+        raise NotImplementedError
+
+
+class Values(Targets):
     """Targets that are numbers: a column of y for each model; ``part`` selects the models of this run's lanes."""
 
     def __init__(self, models: int = 1, part: slice = slice(None)) -> None:
@@ -31,7 +49,7 @@ class Values:
         return (y[:, None] if y.ndim == 1 else y).astype(np.float64)
 
 
-class Classes:
+class Classes(Targets):
     """Targets that are class codes, encoded by two (classes, models) tables of signs and weights.
 
     A lane learns +1 or -1 (coupled lanes: 1 or 0).  A lane without a model has -1 with weight 0.  ``part`` selects the
@@ -58,13 +76,13 @@ class Classes:
         return signs, scales * weights[:, None]
 
 
-class Repeated:
+class Repeated(Targets):
     """Targets of models that are repeated in lanes with different strengths of the penalty.
 
     All models come with the first strength, then all with the second, and so on.
     """
 
-    def __init__(self, base: Any, copies: int) -> None:
+    def __init__(self, base: Targets, copies: int) -> None:
         self.base, self.copies = base, copies
         self.m = base.m * copies
 
@@ -82,7 +100,7 @@ class Repeated:
         return self.base.all_models(y, weights)
 
 
-class OneVsRest:
+class OneVsRest(Targets):
     """Targets that are class codes, one class per lane: classes first, first + 1, ...
 
     The lane of a row's class has 1 and the others ``rest``: -1, or 0 where lanes are coupled.  A lane without a model

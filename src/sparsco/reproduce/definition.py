@@ -159,27 +159,16 @@ def chosen(patterns: Sequence[str]) -> list[str]:
     return out
 
 
+_FIELDS = set("title kind notes runs rows columns metrics published tolerances differs claims judged axis".split())
+"""The fields of a data file."""
+
+
 def load(
     key: str, *, quick: bool = False, trials: int | None = None, pairs: Sequence[tuple[int, int]] = ()
 ) -> Experiment:
     """Return an experiment; ``quick`` uses fewer examples and trials without verdicts, ``pairs`` are MNIST digits."""
     text = _read(key)
-    allowed = {
-        "title",
-        "kind",
-        "notes",
-        "runs",
-        "rows",
-        "columns",
-        "metrics",
-        "published",
-        "tolerances",
-        "differs",
-        "claims",
-        "judged",
-        "axis",
-    }
-    _only(key, text, allowed)
+    _only(key, text, _FIELDS)
     sources = [key] if isinstance(text["runs"], dict) else text["runs"]
     studies = tuple(_study(source, _read(source)["runs"], quick, trials, pairs) for source in sources)
     methods = [name for study in studies for name in study.methods]
@@ -189,8 +178,29 @@ def load(
         columns += tuple(name for study in studies for name in study.settings if ":" in name)
     for row in rows:
         if row not in methods:
-            raise DefinitionError(f"{key}: the row {row!r} is none of the methods that are run.")
+            raise DefinitionError(f"{key}: the row {row!r} is not one of the methods that are run.")
     studies = tuple(_restricted(study, rows, columns) for study in studies)
+    return Experiment(
+        key,
+        text["title"],
+        text["kind"],
+        tuple(text.get("notes", ())),
+        studies,
+        rows,
+        columns,
+        tuple(text["metrics"]),
+        _published(key, text),
+        text.get("tolerances", {}),
+        tuple(text.get("differs", ())),
+        tuple(_claim(each) for each in text.get("claims", ())),
+        bool(text.get("judged", True)) and not quick,
+        quick,
+        text.get("axis", "examples"),
+    )
+
+
+def _published(key: str, text: dict[str, Any]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the published numbers by column, row and metric."""
     published: dict[str, dict[str, dict[str, float]]] = {}
     printed = text.get("published", {})
     if isinstance(printed, str):  # those of another file
@@ -201,35 +211,19 @@ def load(
                 raise DefinitionError(f"{key}: published {column!r}, {row!r} must have a number for each metric.")
             cells = zip(text["metrics"], numbers, strict=True)
             published.setdefault(column, {})[row] = {metric: x for metric, x in cells if x != "-"}
-    claims = tuple(
-        Claim(
-            each["text"],
-            each["metric"],
-            each["row"],
-            tuple(each["than"]),
-            each.get("relation", "below"),
-            float(each.get("within", 0.0)),
-            bool(each.get("everywhere", False)),
-            each.get("reason", ""),
-        )
-        for each in text.get("claims", ())
-    )
-    return Experiment(
-        key,
-        text["title"],
-        text["kind"],
-        tuple(text.get("notes", ())),
-        studies,
-        rows,
-        columns,
-        tuple(text["metrics"]),
-        published,
-        text.get("tolerances", {}),
-        tuple(text.get("differs", ())),
-        claims,
-        bool(text.get("judged", True)) and not quick,
-        quick,
-        text.get("axis", "examples"),
+    return published
+
+
+def _claim(given: dict[str, Any]) -> Claim:
+    return Claim(
+        given["text"],
+        given["metric"],
+        given["row"],
+        tuple(given["than"]),
+        given.get("relation", "below"),
+        float(given.get("within", 0.0)),
+        bool(given.get("everywhere", False)),
+        given.get("reason", ""),
     )
 
 
@@ -316,7 +310,7 @@ def _check_method(where: str, method: dict[str, Any], others: dict[str, Any]) ->
         _only(where, method, {"round", "to", "level"} if "round" in method else {"sparsify", "how", "K", "draws"})
         for name in INGREDIENTS:
             if name in method and "preset" not in others.get(method[name], {}):
-                raise DefinitionError(f"{where}: {method[name]!r} is no other method with a preset.")
+                raise DefinitionError(f"{where}: {method[name]!r} is not another method with a preset.")
         return
     preset = method.get("preset")
     if preset in SELECTORS or preset == "annealed":
@@ -327,4 +321,4 @@ def _check_method(where: str, method: dict[str, Any], others: dict[str, Any]) ->
         of_problem = {"T", "largest_row", "rho", "l2_in", "mu"}
         _only(where, method, {"preset", "draws", *inspect.signature(PRESETS[preset]).parameters} - of_problem)
     else:
-        raise DefinitionError(f"{where}: preset {preset!r} is none of {', '.join([*SPECIAL, *PRESETS])}.")
+        raise DefinitionError(f"{where}: preset {preset!r} is not one of {', '.join([*SPECIAL, *PRESETS])}.")

@@ -18,8 +18,9 @@ from .verdicts import AGREES, DIFFERS, DIVERGED, EXTRA, Cell
 
 _SIGNS = {AGREES: "=", DIFFERS: "≠", UNJUDGED: "·", DIVERGED: "!"}
 LEGEND = (
-    "Each cell: paper | ours ± standard deviation over trials; = agrees, ≠ differs, · not judged, nothing: the paper "
-    "has no such row. time: seconds a run, the least over trials; the papers' machines are not known."
+    "Each cell: paper | ours ± standard deviation over trials. Signs: = agrees, ≠ differs, · not judged. Without a "
+    "sign the paper has no such row. time: seconds per run, the minimum over trials. The machines of the "
+    "papers are unknown."
 )
 
 
@@ -48,7 +49,10 @@ def tally(cells: Sequence[Cell]) -> str:
     agree = sum(cell.verdict == AGREES for cell in judged)
     known = sum(cell.verdict == DIFFERS and bool(cell.reason) for cell in judged)
     unknown = len(judged) - agree - known
-    return f"{agree} of {len(judged)} cells agree, {known} differ for a known reason, {unknown} differ for none."
+    return (
+        f"{agree} of {len(judged)} cells agree, {known} differ for a known reason, {unknown} differ for an "
+        "unknown reason."
+    )
 
 
 def unexplained(cells: Sequence[Cell]) -> list[Cell]:

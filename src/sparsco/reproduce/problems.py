@@ -49,7 +49,9 @@ class Synthetic(NamedTuple):
     variance: float
     seed: int = 0
 
-    loss = Squared()
+    @property
+    def loss(self) -> Squared:
+        return Squared()
 
     @property
     def penalty(self) -> ElasticNet:
@@ -111,14 +113,16 @@ class Classification(NamedTuple):
     source: str
     lam: float
     rho: float
-    pair: tuple[int, int] = ()
+    pair: tuple[int, ...] = ()
     swapped: bool = False
     unit_columns: bool = False
     rows: int = 100_000
     """The number of rows of generated data."""
     seed: int = 0
 
-    loss = Logistic()
+    @property
+    def loss(self) -> Logistic:
+        return Logistic()
 
     @property
     def d(self) -> int:
@@ -173,8 +177,13 @@ class Tomography(NamedTuple):
     noise: float = 0.05
     seed: int = 0
 
-    loss = Squared()
-    penalty = L1(0.0)
+    @property
+    def loss(self) -> Squared:
+        return Squared()
+
+    @property
+    def penalty(self) -> L1:
+        return L1(0.0)
 
     @property
     def d(self) -> int:
@@ -244,7 +253,9 @@ class SVM(NamedTuple):
     fixed_mu: float | None = None
     seed: int = 0
 
-    loss = Hinge()
+    @property
+    def loss(self) -> Hinge:
+        return Hinge()
 
     @property
     def d(self) -> int:
@@ -301,7 +312,9 @@ class Ratings(NamedTuple):
     """The number of first rows that are used of each part; 0: all."""
     seed: int = 0
 
-    loss = Squared()
+    @property
+    def loss(self) -> Squared:
+        return Squared()
 
     @property
     def d(self) -> int:
@@ -444,7 +457,7 @@ PROBLEMS = {
 
 def make(fields: dict[str, Any]) -> Any:
     """Return the problem that a data file names."""
-    given = {name: tuple(field) if isinstance(field, list) else field for name, field in fields.items()}
+    given: dict[str, Any] = {name: tuple(field) if isinstance(field, list) else field for name, field in fields.items()}
     return PROBLEMS[given.pop("name")](**given)
 
 
@@ -454,7 +467,7 @@ def _digits(part: str) -> tuple[Any, np.ndarray]:
 
 
 @functools.lru_cache(maxsize=5)
-def _loaded(name: str, pair: tuple[int, int], swapped: bool, unit_columns: bool, rows: int) -> tuple:
+def _loaded(name: str, pair: tuple[int, ...], swapped: bool, unit_columns: bool, rows: int) -> tuple:
     """Return training rows for the kernels and for products, their labels; test rows and labels; last column one."""
     if name == GENERATED:
         X, y = text_like(rows + 20_000, 47_236, 74, relevant=500, scale=40.0, rng=np.random.default_rng(0))

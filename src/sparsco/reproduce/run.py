@@ -109,8 +109,8 @@ class Workers:
             yield from self._computed(tasks)
         except BrokenProcessPool as error:
             raise WorkerError(
-                "a worker process ended while it computed, perhaps for lack of memory: what was finished is kept, "
-                "--resume goes on, --jobs 1 needs least memory."
+                "a worker process ended, perhaps for lack of memory: the finished trials are kept, --resume continues, "
+                "--jobs 1 needs the least memory."
             ) from error
 
     def _computed(self, tasks: list[Task]) -> Iterator[tuple[Task, dict[str, Result]]]:

@@ -267,7 +267,8 @@ def _tuned(problem: Selection, preset: str) -> Constants:
                     found[(name, constant), ("passes", float(done))] = score(_linear(run.finish().w[:, 0]))
 
             make(constant)(problem, part, labels, max(problem.passes), 0, watch)
-    return dict(min(found, key=found.__getitem__))
+    best = min(found, key=found.__getitem__)
+    return dict(best)
 
 
 # ---- views ----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import inspect
 import time
 import warnings
 from itertools import product
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -23,12 +23,33 @@ Result = dict[str, Any]
 """Per metric a number for each point of ``at`` (None: diverged), "time" in seconds and optionally "weights"."""
 
 
+@runtime_checkable
+class MeasuresItself(Protocol):
+    """A problem that learns by its own means."""
+
+    def measured(self, methods: dict[str, dict[str, Any]], at: tuple[int, ...], trial: int) -> dict[str, Any]: ...
+
+
+@runtime_checkable
+class HasSteps(Protocol):
+    """A problem that has its own parameters for a preset."""
+
+    def steps(self, preset: str) -> dict[str, Any]: ...
+
+
+@runtime_checkable
+class HasStart(Protocol):
+    """A problem with a first iterate."""
+
+    def initial(self, trial: int) -> tuple[np.ndarray, np.ndarray]: ...
+
+
 def measure(
     fields: dict[str, Any], methods: dict[str, dict[str, Any]], at: tuple[int, ...], trial: int, keeps_weights: bool
 ) -> dict[str, Result]:
     """Return the results of each method on the problem of these fields."""
     problem = problems.make(fields)
-    if hasattr(problem, "measured"):  # the problem itself learns and measures
+    if isinstance(problem, MeasuresItself):
         return problem.measured(methods, at, trial)
     learners: dict[Any, _Learner] = {}
     """By composition: methods that do not use the length of the stream give all their models in one run."""
@@ -69,8 +90,8 @@ def measure(
 
 def _models(runs: list[_Learner], T: int) -> np.ndarray | None:
     """Return the model of one run, or the stacked models of several; None if one of them diverged."""
-    models = [run.models.get(T) for run in runs]
-    if any(w is None for w in models):
+    models = [run.models[T] for run in runs if T in run.models]
+    if len(models) < len(runs):
         return None
     return models[0] if len(models) == 1 else np.stack(models)
 
@@ -79,7 +100,7 @@ class _Learner:
     """A run that returns its model at some points, with the time that it took."""
 
     def __init__(self, run: Run) -> None:
-        self.run, self.stops, self.seconds, self.seen = run, [], 0.0, 0
+        self.run, self.stops, self.seconds, self.seen = run, list[int](), 0.0, 0
         self.models: dict[int, np.ndarray] = {}
         """The models by number of examples; none after training diverged."""
         self.diverged = False
@@ -149,7 +170,7 @@ def _composition(problem: Any, method: dict[str, Any], T: int, trial: int) -> Pr
         constants["T"] = T
     if "largest_row" in wanted:
         constants["largest_row"] = problem.largest_row
-    if hasattr(problem, "steps"):
+    if isinstance(problem, HasSteps):
         constants = {name: x for name, x in problem.steps(method["preset"]).items() if name in wanted} | constants
     if "mu" in wanted:
         constants |= {"mu": problem.mu(trial), "rho": problem.rho, "l2_in": problem.l2_in}
@@ -157,7 +178,7 @@ def _composition(problem: Any, method: dict[str, Any], T: int, trial: int) -> Pr
 
 
 def _run(problem: Any, what: Preset | str, seed: int, trial: int) -> Run:
-    initial = problem.initial(trial) if hasattr(problem, "initial") else None
+    initial = problem.initial(trial) if isinstance(problem, HasStart) else None
     if isinstance(what, Preset):
         *method, penalty = what
         penalty = problem.penalty if penalty is None else penalty

@@ -44,7 +44,7 @@ class Point(NamedTuple):
 
     column: str
     row: str
-    index: int
+    place: int
     is_last: bool
     trials: list[Result]
 
@@ -142,8 +142,9 @@ def _judged(experiment: Experiment, claim: Claim, found: list[Cell]) -> Cell:
     held = []
     for column in dict.fromkeys(cell.column for cell in found):
         mine, theirs = ours.get((claim.row, column)), [ours.get((row, column)) for row in claim.than]
-        if mine is not None and None not in theirs:
-            held.append(all(sign * (mine - other) < claim.within * abs(other) for other in theirs))
+        known = [other for other in theirs if other is not None]
+        if mine is not None and len(known) == len(theirs):
+            held.append(all(sign * (mine - other) < claim.within * abs(other) for other in known))
     share = sum(held) / len(held) if held else None
     few = min(study.trials for study in experiment.studies) < LEAST_TRIALS
     verdict = UNJUDGED if share is None or few or experiment.is_quick else AGREES if share == 1.0 else DIFFERS

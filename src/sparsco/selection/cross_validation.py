@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -23,6 +24,7 @@ from ..estimators.sklearn import SparseClassifier, SparseRegressor, has_probabil
 from ..estimators.views import Viewed
 from ..metrics.selection import kappa_of_sizes
 from ..penalties import RATIOS
+from ..util.attributes import stored
 from ..util.threads import aside, pool_of
 from .judging import judged, margins_by
 from .learning import (
@@ -37,6 +39,15 @@ from .learning import (
     strengths_of,
 )
 from .path import Path, check_rule
+
+
+@runtime_checkable
+class Splitter(Protocol):
+    """An object that deals rows out to folds, as scikit-learn's do."""
+
+    def get_n_splits(self) -> int: ...
+
+    def split(self, X: Any, y: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]: ...
 
 
 class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
@@ -108,11 +119,11 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         """Return the learner of all rows, after a check of the parameters."""
         check_rule(self.choose)
         check_count("passes", self.passes)
-        if self.passes > 1 and getattr(self.estimator, "polish", False):
-            raise ValueError(USELESS_PASSES)
         template = self._kind() if self.estimator is None else self.estimator
         if not isinstance(template, self._kind):
             raise ValueError(f"estimator={template!r}: it must be a {self._kind.__name__}.")
+        if self.passes > 1 and template.polish:
+            raise ValueError(USELESS_PASSES)
         strengths = strengths_of(self.alphas, self.n_alphas, self.alpha_min_ratio)
         learner = learner_of(template, strengths, self.dtype, self.random_state)
         check_parameters(learner)
@@ -122,15 +133,15 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         """Return the fold of each row: dealt at random within each class, or as ``cv`` gives it."""
         n, cv = len(codes), 5 if self.cv is None else self.cv
         if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):
-            if cv < 2:
+            if int(cv) < 2:
                 raise ValueError(f"cv={cv!r}: it must be at least 2 folds, or the number of each row's fold.")
-            if n < cv:
+            if n < int(cv):
                 raise ValueError(f"cv={cv} folds need as many rows, and there are fewer: n_samples = {n}.")
             order = np.lexsort((uniform(seed, Purpose.FOLD, np.arange(n)), codes))
             fold = np.empty(n, np.int64)
             fold[order] = np.arange(n) % int(cv)
             return fold
-        given = _numbered(cv, codes) if hasattr(cv, "get_n_splits") else np.asarray(cv)
+        given = _numbered(cv, codes) if isinstance(cv, Splitter) else np.asarray(cv)
         if given.shape != (n,) or given.dtype.kind not in "iu" or given.min() < 0 or len(np.unique(given)) < 2:
             raise ValueError(
                 "cv must be a number of folds, a splitter such as KFold(5), or for each row the number of its fold, "
@@ -144,7 +155,9 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         self.fold_losses_ = figures[:, 0]
         judged_folds = figures[~np.isnan(figures[:, 0]).all(1)]  # some may have rows of weight 0 only
         if len(judged_folds) < 2:
-            raise ValueError("fewer than two folds have rows with a weight: give other folds, or fewer rows weight 0.")
+            raise ValueError(
+                "fewer than two folds have rows with a weight: give other folds, or a positive weight to more rows."
+            )
         spread = judged_folds[:, 0].std(0, ddof=1) / np.sqrt(len(judged_folds))
         summary = judged_folds[:, 0].mean(0), spread, judged_folds[:, 2].mean(0)
         stability = _stability([selected for selected, _ in folds], strength_of_lanes(whole), whole.n_features_in_)
@@ -152,9 +165,10 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         self.alpha_ = self.path_.choose(self.choose)
         self.best_estimator_ = self.path_.model(self.alpha_)
         self.n_features_in_ = self.best_estimator_.n_features_in_
-        for name in ("feature_names_in_", "classes_"):
-            if hasattr(self.best_estimator_, name):
-                setattr(self, name, getattr(self.best_estimator_, name))
+        if self.best_estimator_.column_names is not None:
+            self.feature_names_in_ = self.best_estimator_.column_names
+        if self.best_estimator_.has_classes:
+            self.classes_ = self.best_estimator_.classes_
 
     # ---- the chosen model ------------------------------------------------------------------------------------------
 
@@ -190,7 +204,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         return self.best_estimator_.get_support()
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "best_estimator_" in vars(self)
+        return stored(self, "best_estimator_") is not None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -286,12 +300,12 @@ def _numbered(splitter: Any, codes: np.ndarray) -> np.ndarray:
         fold[test] = k
         times[test] += 1
     if not np.all(times == 1):
-        raise ValueError(f"cv={splitter!r} does not have every row in one test fold: give a splitter that does.")
+        raise ValueError(f"cv={splitter!r} does not put every row into one test fold: give a splitter that does.")
     return fold
 
 
 def _has_probabilities(model: Any) -> bool:
-    return has_probabilities(getattr(model, "best_estimator_", None) or model.estimator or SparseClassifier())
+    return has_probabilities(stored(model, "best_estimator_") or model.estimator or SparseClassifier())
 
 
 class SparseClassifierCV(ClassifierMixin, CrossValidated):

@@ -62,7 +62,7 @@ def learner_of(estimator: LinearModel, strengths: Any, dtype: Any, random_state:
     """Return a new estimator with the same parameters, to learn these strengths in float64 or float32."""
     learner, in_float32 = type(estimator)(**estimator.settings()), is_single(dtype)
     if learner.budget is not None or learner.target_excess_risk is not None:
-        raise ValueError("budget and target_excess_risk say how many features remain, and so does a path: leave them.")
+        raise ValueError("a path sets the number of features itself: leave budget and target_excess_risk at None.")
     if random_state is not None:
         learner.random_state = random_state
     if not isinstance(learner.random_state, numbers.Integral):
@@ -70,7 +70,7 @@ def learner_of(estimator: LinearModel, strengths: Any, dtype: Any, random_state:
     learner.early_stopping = learner.warm_start = False
     learner.learn_strengths(strengths, in_float32)
     if tolerance(learner) and isinstance(strengths, np.ndarray) and not strengths.all():
-        raise ValueError("polish measures by the L1 weight, which is 0 for one of alphas: leave it out.")
+        raise ValueError("polish needs an L1 weight above 0, and one of alphas is 0: leave it out.")
     return learner
 
 
@@ -97,7 +97,7 @@ def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]
     """Return the models of each strength."""
     parts: list[list[tuple[Any, np.ndarray, Any]]] = [[] for _ in range(len(learner.strengths))]
     k, lams, runs = 0, np.zeros(len(parts)), [run for run, _ in ends]
-    weights = [(answer.w, run.targets.base.m) for run, answer in ends]
+    weights = [(answer.w, run.targets.m // run.targets.copies) for run, answer in ends]
     coefs = Threads(learner.n_jobs).map("by lane", _by_lane, weights)
     for (run, answer), (_, models), coef_by_lane in zip(ends, weights, coefs, strict=True):
         for copy_, coef in enumerate(coef_by_lane):
@@ -134,7 +134,7 @@ def strength_of_lanes(learner: LinearModel) -> np.ndarray:
     """Return the number of the strength of each lane, the lanes of all runs one after the other."""
     numbers, k = [], 0
     for run in learner.fit_state.runs:
-        numbers.append(k + np.arange(run.targets.m) // run.targets.base.m)
+        numbers.append(k + np.arange(run.targets.m) // (run.targets.m // run.targets.copies))
         k = (k + run.targets.copies) % len(learner.strengths)
     return np.concatenate(numbers)
 

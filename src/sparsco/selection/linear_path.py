@@ -20,6 +20,7 @@ from ..estimators.fit_state import Phase, unchanged_on_error
 from ..estimators.linear import LinearModel
 from ..estimators.tasks import LinearClassifier
 from ..estimators.views import refuse_in_view
+from ..util.attributes import add_attributes, attributes, stored
 from .judging import Rows
 from .learning import USELESS_PASSES, check_count, finished, learner_of, strengths_of
 from .path import Path, check_rule
@@ -104,7 +105,7 @@ class LinearPath:
         check_rule(self.choose)
         check_count("passes", self.passes)
         if self.passes > 1 and self.validation not in ("auto", "progressive"):
-            raise ValueError("passes > 1 would learn the rows held out: use validation='progressive', no share.")
+            raise ValueError("passes > 1 would learn the rows held out: use validation='progressive'.")
         estimator = LinearClassifier() if self.estimator is None else self.estimator
         if not isinstance(estimator, LinearModel):
             raise ValueError(f"estimator={estimator!r}: it must be a SparseClassifier or SparseRegressor.")
@@ -119,7 +120,9 @@ class LinearPath:
         given = self.validation
         if self.polish:
             if given == "progressive":
-                raise ValueError("validation='progressive' judges iterates, which polish replaces: hold a share out.")
+                raise ValueError(
+                    "validation='progressive' scores iterates, which polish replaces: hold a share of the rows out."
+                )
             if self.passes > 1:
                 raise ValueError(USELESS_PASSES)
             given = _SHARE if given == "auto" else given
@@ -127,7 +130,7 @@ class LinearPath:
             return 0.0
         if given == "auto":
             return _SHARE
-        if not (isinstance(given, numbers.Real) and 0.0 < given < 1.0):
+        if not (isinstance(given, numbers.Real) and 0.0 < float(given) < 1.0):
             raise ValueError(f"validation={given!r}: it must be 'auto', 'progressive' or a share between 0 and 1.")
         return float(given)
 
@@ -169,6 +172,11 @@ class LinearPath:
         return self.estimator is None or self.estimator.classifies
 
     @property
+    def has_classes(self) -> bool:
+        """Return whether the classes are fixed."""
+        return self.classifies and self.fit_state.is_fitted
+
+    @property
     def polish(self) -> bool | float:
         """Return the estimator's ``polish``: whether every model is to be the optimum over the rows."""
         return False if self.estimator is None else self.estimator.polish
@@ -183,7 +191,7 @@ class LinearPath:
     @property
     def fit_state(self) -> PathState:
         """Return the state of the fit; an empty state before the first fit."""
-        return vars(self).get("_fit") or PathState()
+        return stored(self, "_fit") or PathState()
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.fit_state.is_fitted
@@ -217,7 +225,7 @@ class LinearPath:
             return super().__getstate__()
         self.convert()
         twin = object.__new__(type(self))
-        vars(twin).update(vars(self) | {"_fit": self._fit.finished()})
+        add_attributes(twin, attributes(self) | {"_fit": self._fit.finished()})
         return super(LinearPath, twin).__getstate__()
 
     # ---- the outcome -----------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ class Path:
     @property
     def feature_names(self) -> np.ndarray | None:
         """Return the names of the columns; None if they have none."""
-        return getattr(self.shell, "feature_names_in_", None)
+        return self.shell.column_names
 
     @classmethod
     def beside(cls, parts: list[Path]) -> Path:
@@ -97,7 +97,7 @@ class Path:
         near = np.flatnonzero(np.isclose(self.alphas, float(alpha), rtol=1e-6, atol=0.0))
         if not near.size:
             nearest = float(self.alphas[np.abs(self.alphas - alpha).argmin()])
-            raise ValueError(f"alpha={float(alpha)!r} is none of the path's strengths; the nearest is {nearest!r}.")
+            raise ValueError(f"alpha={float(alpha)!r} is not one of the path's strengths; the nearest is {nearest!r}.")
         return as_estimator(self._at(int(near[0])))
 
     def _at(self, k: int) -> LinearModel:
@@ -124,8 +124,8 @@ class Path:
         if not self.is_judged:
             if isinstance(rule, str):
                 raise ValueError(
-                    f"choose={rule!r} needs rows that were not learned, and none were judged: give more rows, or "
-                    "choose a number of features; of a SparsePath hold rows out (validation=0.2)."
+                    f"choose={rule!r} needs validation rows, and there are none: give more rows, hold rows "
+                    "out (SparsePath: validation=0.2), or choose a number of features."
                 )
             return float(self.alphas[allowed].min())
         losses = np.where(allowed & np.isfinite(self.losses), self.losses, np.inf)
@@ -150,6 +150,6 @@ class Path:
 
 def check_rule(rule: Any) -> None:
     """Raise a ValueError if a rule is not "min", "1-se" or a number of features."""
-    is_count = isinstance(rule, numbers.Integral) and not isinstance(rule, bool) and rule >= 0
+    is_count = isinstance(rule, numbers.Integral) and not isinstance(rule, bool) and int(rule) >= 0
     if not (is_count or (isinstance(rule, str) and rule in RULES)):
         raise ValueError(f"choose={rule!r}: it must be 'min', '1-se' or a whole number of features.")

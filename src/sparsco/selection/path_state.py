@@ -144,5 +144,5 @@ class PathState(LifeCycle):
     def finish_with(self, model: Path | None) -> None:
         """Set the models and drop the training state."""
         self.learner, self.model, self.held = None, model, []
-        self.ended = "a copy of a path that was fitted has its models only and cannot go on: fit a new one."
+        self.ended = "a copy of a fitted path has only its models and cannot continue: fit a new path."
         self.enter(Phase.FINISHED)

@@ -96,7 +96,7 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
                 self._fit.take(polished(learner, placed, codes, own, learned))
         return self
 
-    def _passes(self, learner: Any, given: tuple[Any, ...], taken: tuple[Any, ...]) -> np.ndarray:
+    def _passes(self, learner: Any, given: tuple[Any, Any, Any], taken: tuple[Any, ...]) -> np.ndarray:
         """Learn the rows in passes, and return the numbers of the rows that were learned.
 
         ``given`` are the rows as the user gave them, ``taken`` the same rows in the form that runs take.

@@ -130,7 +130,9 @@ def _opened(source: Any, format: str | None, **options: Any) -> Stream:
         paths = paths_of(source)
         for path in paths:
             if is_cache(path):
-                raise ValueError(f"{path} is a cache of rows, which is read alone: convert all files into one.")
+                raise ValueError(
+                    f"{path} is a cache of rows, which cannot be read with other files: convert all files into one."
+                )
         format = format or _common_format(paths)
         if format not in _FORMATS:
             raise ValueError(f"format must be one of {', '.join(_FORMATS)}, not {format!r}.")
@@ -167,8 +169,7 @@ def _common_format(paths: list[str]) -> str:
         other = _SUFFIXES.get(plain_suffix(path), format)
         if other != format:
             raise ValueError(
-                f"{paths[0]} is {format} and {path} {other}: give files of one format, or say which it is by format= "
-                "(--format)."
+                f"{paths[0]} is {format} and {path} {other}: give files of one format, or set format= (--format)."
             )
     return format
 
@@ -185,7 +186,7 @@ def _format_of(path: str) -> str:
         return "vw"
     if head and all(b":" in word for word in head[1:] if not word.startswith(b"#")) and _is_number(head[0]):
         return "libsvm"
-    raise ValueError(f"{path}: neither its name nor its first line says what it holds: give format= (--format).")
+    raise ValueError(f"{path}: neither its name nor its first line shows its format: give format= (--format).")
 
 
 def _is_number(word: bytes) -> bool:

@@ -143,7 +143,7 @@ class ExampleStream(Pieces):
                 labels.append(self._label(y))
                 weights.append(float(weight))
                 if (self.encoder is not None) != named and (self.encoder is not None or self.width):
-                    raise ValueError("examples have either names or columns, not now these, now those")
+                    raise ValueError("examples must have either names or columns, not a mix of both")
                 if named and self.encoder is None:
                     self.encoder = self.asked
                 self.width = self.width if named else max(self.width, 1)
@@ -172,7 +172,7 @@ class ExampleStream(Pieces):
         if y is None:
             return None if self._kind is str else np.nan
         if kind is not self._kind:
-            raise ValueError(f"the label {y!r} is {'text' if kind is str else 'no text'}, unlike those before")
+            raise ValueError(f"the label {y!r} is {'text' if kind is str else 'not text'}, unlike the labels before it")
         return y if kind is str else float(y)
 
 

@@ -95,7 +95,9 @@ class CacheStream(Stream):
         for k, block in enumerate(self.blocks):
             if block["position"]["row"] == row and block["position"] == position:
                 return k
-        raise ValueError(f"{self.folder} has no block that ends at the position given: it is another source's.")
+        raise ValueError(
+            f"{self.folder} has no block that ends at the given position: the position belongs to another source."
+        )
 
     def _read(self, at: int, size: int) -> np.ndarray:
         """Return the bytes of a block, in memory that begins at a cache line."""
@@ -159,7 +161,7 @@ class Writer:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(os.path.abspath(folder))
         if not _is_free(self.folder):
-            raise ValueError(f"{folder} exists and is no cache of rows: name a folder that is not there yet.")
+            raise ValueError(f"{folder} exists and is not a cache of rows: name a new folder.")
         self._part = PartFolder(self.folder)
         try:
             with naming(self.folder):
@@ -444,7 +446,7 @@ def _read(folder: Path, name: str) -> bytes:
     try:
         return (folder / name).read_bytes()
     except FileNotFoundError:
-        raise StreamError(f"{folder} is no cache, or not a whole one: it has no {name}.") from None
+        raise StreamError(f"{folder} is not a complete cache: it has no {name}.") from None
 
 
 def _synced(file: Any) -> None:

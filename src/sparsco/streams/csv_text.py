@@ -57,7 +57,7 @@ class CsvStream(TextStream, Tabular):
         }
 
     def prepare(self, block: Block) -> None:
-        if not hasattr(self, "layout"):
+        if self.known_layout is None:
             if block.file or block.offset > len(block.text):  # reading resumes somewhere inside
                 if not self.laid_out():
                     raise ValueError("CSV from standard input cannot be resumed: give files.")
@@ -65,12 +65,12 @@ class CsvStream(TextStream, Tabular):
                 self._look(block)
 
     def laid_out(self) -> Layout | None:
-        if not hasattr(self, "layout"):
+        if self.known_layout is None:
             block = next(self.files.blocks(self.block_bytes, quoted=True), None) if self.repeatable else None
             if block is None:
                 return None
             self._look(block)
-        return self.layout
+        return self.known_layout
 
     def parse(self, text: Any, begins: bool) -> Parsed:
         text = bytes(text)
@@ -117,7 +117,7 @@ class CsvStream(TextStream, Tabular):
             if not isinstance(table, str):  # otherwise the parser will report where
                 types = dict(zip(columns, table.schema.types, strict=True))
         self._booleans = {name for name, type in types.items() if type == self._arrow.bool_()}
-        self.layout = self.lay_out(types, self.files.name(0))
+        self.known_layout = self.lay_out(types, self.files.name(0))
 
     def _read(self, text: bytes, columns: Sequence[str] = ()) -> Any:
         """Return a table of these columns with inferred types, or of the layout's; the error of pyarrow if it fails."""
@@ -154,14 +154,14 @@ class CsvStream(TextStream, Tabular):
         if found:
             name = columns[int(found[1])]
             return (
-                f"column {name!r} has {shown(found[2].encode())}, which is no number: repair it, name it among "
+                f"column {name!r} has {shown(found[2].encode())}, which is not a number: repair it, name it among "
                 f"missing_values (--missing-values), or give schema={{{name!r}: 'categorical'}} (--schema "
                 f"{name}=categorical)"
             )
         found = re.search(r"Expected (\d+) columns, got (\d+)", sentence)
         if found:
             cells = f"the row has {found[2]} cells, the others have {found[1]}"
-            return f"{cells}: repair it, or see if delimiter (--delimiter) is right"
+            return f"{cells}: repair it, or check delimiter (--delimiter)"
         return f"it cannot be read as CSV ({shown(sentence.encode())})"
 
     def _line(self, text: bytes, row: int) -> int:

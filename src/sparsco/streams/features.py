@@ -42,7 +42,7 @@ class Vocabulary:
         keys = (fingerprints(self._names, self.seed) & U(_FINGERPRINT)).view(np.int64)
         self._columns.make_slots(keys)
         if len(self._columns) < len(self._names):
-            raise ValueError("names has one of its names twice: each must be another feature.")
+            raise ValueError("names contains a name twice: each name must be a different feature.")
 
     def __len__(self) -> int:
         return len(self._names)
@@ -66,8 +66,8 @@ class Vocabulary:
         """Drop all but the first d names."""
         if d > len(self._names):
             raise ValueError(
-                f"the position knows {d} names of features and the stream {len(self._names)}: give it those that had "
-                "been seen up to there by names=."
+                f"the position has {d} names of features and the stream {len(self._names)}: pass the names "
+                "seen up to that position as names=."
             )
         if not self.frozen and d < len(self._names):
             self._names = self._names[:d]

@@ -91,7 +91,7 @@ def decompressed(raw: Any, suffix: str = "") -> Any:
     head = raw.peek(6)[:6]
     kind = next((kind for kind, magic in COMPRESSIONS.items() if head.startswith(magic)), "")
     if suffix in COMPRESSIONS and kind != suffix:
-        raise ValueError(f"its name ends with {suffix}, but its contents are not packed like that")
+        raise ValueError(f"its name ends with {suffix}, but its contents are not compressed that way")
     if kind == ".gz":
         return gzip.GzipFile(fileobj=raw)
     if kind in _MEMBERS:
@@ -127,7 +127,7 @@ class _Members(io.RawIOBase):
             if self._member.needs_input:
                 packed, self._rest = self._rest or self._raw.read1(1 << 16), b""
                 if not packed:
-                    raise EOFError("it is cut off: the packed data do not end")
+                    raise EOFError("it is cut off: the compressed data is incomplete")
             data = self._member.decompress(packed, len(view))
         view[: len(data)] = data
         return len(data)
@@ -143,7 +143,7 @@ class _Members(io.RawIOBase):
                 break
             rest += fresh
         if rest and not rest.startswith(magic):
-            raise ValueError(f"behind its packed data there is something else, which begins with {rest[:16]!r}")
+            raise ValueError(f"its compressed data is followed by other bytes, which begin with {rest[:16]!r}")
         if rest:
             self._member, self._rest = _MEMBERS[self._kind](), rest
         return bool(rest)
@@ -158,7 +158,7 @@ def _unpacked_input() -> Any:
     raw = sys.stdin.buffer
     if _input[0] is not raw:
         stream = decompressed(raw)
-        _input = raw, stream if hasattr(stream, "peek") else io.BufferedReader(stream)
+        _input = raw, stream if isinstance(stream, io.BufferedReader | gzip.GzipFile) else io.BufferedReader(stream)
     return _input[1]
 
 
@@ -205,7 +205,7 @@ def files_of(identity: dict[str, Any]) -> list[dict[str, Any]]:
 def changed(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> StreamError:
     """Return the error for files that have changed since they were first read."""
     names = ", ".join(file["path"] for file in now if file not in before)
-    return StreamError(f"{names} changed between two readings: learn it anew when it changes no more.")
+    return StreamError(f"{names} changed between two reads: train again once it no longer changes.")
 
 
 class Files:
@@ -223,7 +223,7 @@ class Files:
     def identity(self) -> list[dict[str, Any]]:
         """Return names, sizes and times."""
         if not self.repeatable:
-            raise ValueError("standard input has no identity: there is no telling whether it changed.")
+            raise ValueError("standard input has no identity: a change cannot be detected.")
         stats = [(os.path.abspath(path), os.stat(path)) for path in self.paths]
         return [{"path": path, "size": stat.st_size, "mtime_ns": stat.st_mtime_ns} for path, stat in stats]
 
@@ -259,7 +259,8 @@ class Files:
                 elif self.paths[number] == STDIN:
                     stream = _Awaited(stream, raw, whole_first)
                 for text, end in self._lines(stream, size, self.name(number), start, quoted, spare):
-                    yield Block(text, number, end, before + _told(raw), getattr(stream, "waits", False))
+                    waits = isinstance(stream, _Awaited) and stream.waits
+                    yield Block(text, number, end, before + _told(raw), waits)
                 before += _told(raw)
 
     def _lines(
@@ -286,8 +287,9 @@ class Files:
                 yield memoryview(buffer)[:cut], offset
             elif len(rest) > LONGEST_LINE:
                 raise StreamError(
-                    f"{name}: from byte {offset} on there is no end of a line for {LONGEST_LINE} bytes: this is no "
-                    "text of one row a line."
+                    f"{name}: the {LONGEST_LINE} bytes from byte {offset} on have no line end: this is not "
+                    "text with one row "
+                    "per line."
                 )
         if rest:
             yield padded(rest + b"\n"), offset + len(rest)
@@ -324,8 +326,8 @@ def check_text(text: bytes | bytearray, name: str) -> None:
     """Raise StreamError if a text begins like UTF-16 or UTF-32, or is not text at all."""
     if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in text[:2]:
         raise StreamError(
-            f"{name} cannot be read: it is not UTF-8 text but begins like UTF-16, or is not text; convert it first, "
-            "for example by iconv -f UTF-16 -t UTF-8."
+            f"{name} cannot be read: it looks like UTF-16 or binary data, not UTF-8 text; convert it "
+            "first, for example by iconv -f UTF-16 -t UTF-8."
         )
 
 
@@ -384,7 +386,7 @@ def _skip(stream: Any, offset: int, name: str) -> None:
         return
     except StreamError:
         raise
-    except (OSError, AttributeError, ValueError):
+    except (OSError, ValueError):
         pass
     left = offset
     while left:

@@ -32,13 +32,13 @@ from .text import TextStream
 TAB, NEWLINE, SPACE, HASH, COLON = 9, 10, 32, 35, 58
 _LABEL, _INDEX, _VALUE, _ZERO, _REPEATED, _FAR, _HUGE = range(1, 8)
 _WIDEST = 1 << 62
-BEYOND = "a number beyond what is computed with, 1e75: scale the column, or repair the number"
+BEYOND = "a number above the limit of 1e75: scale the column, or repair the number"
 
 _SENTENCES = {
-    _LABEL: "{token} is no label: a row begins with one number",
-    _INDEX: "{token} is no feature: write index:value, the index a whole number from 0 on",
+    _LABEL: "{token} is not a label: a row begins with one number",
+    _INDEX: "{token} is not a feature: write index:value, the index a whole number from 0 on",
     _VALUE: "{token} has no number behind its colon: write index:value",
-    _ZERO: "{token} has the index 0, and indices are to count from 1: leave zero_based at 'auto' (no --one-based)",
+    _ZERO: "{token} has the index 0, but indices must start at 1: leave zero_based at 'auto' (no --one-based)",
     _REPEATED: "{token} repeats an index of its row: every index may occur once",
     _FAR: "{token} has an index beyond {limit}: give hash_bits= (--hash-bits) to hash indices, or in Python "
     "wide=True to keep them",
@@ -47,7 +47,7 @@ _SENTENCES = {
 _HINTS = (
     (_LABEL, b",", "{token} is a list of labels: rows with several labels are not supported, write a file for each"),
     (_LABEL, b":", "the row has no label, it begins with {token}: put a number before it"),
-    (_LABEL, b"|", "{token} looks like a line of Vowpal Wabbit's: give format='vw' (--format vw)"),
+    (_LABEL, b"|", "{token} looks like Vowpal Wabbit text: give format='vw' (--format vw)"),
     (_INDEX, b"-", "{token} has a negative index: indices are whole numbers from 0 on"),
 )
 

@@ -72,7 +72,7 @@ class Pieces(Stream):
 
     def origin(self) -> Any:
         """Return the source of the rows, with the data that reveal a change."""
-        raise ValueError(f"{self.format} have no identity: there is no telling whether they changed.")
+        raise ValueError(f"{self.format} have no identity: a change cannot be detected.")
 
     @property
     def hashed_to(self) -> int:  # type: ignore[override]

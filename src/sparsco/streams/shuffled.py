@@ -50,7 +50,9 @@ class Shuffled(Stream):
             self.progress(chunk)
         if size > HELD_BYTES:
             if start is not None:
-                raise StreamError("the cache from which these rows were read in a random order can be written no more.")
+                raise StreamError(
+                    "the cache of these shuffled rows cannot be written again: train again, without resuming."
+                )
             self.order = "kept"
             while held:
                 yield held.pop(0)

@@ -26,7 +26,7 @@ class TableStream(Tabular):
         super().__init__(**options)
         self.table = _as_arrow(table)
         self.total = self.table.num_rows
-        self.layout = self.lay_out(_types(self.table.schema), "the table")
+        self.known_layout = self.lay_out(_types(self.table.schema), "the table")
         if self.layout.target is not None:
             kind: Any = self.table.schema.field(self.layout.target).type if self.layout.target_kind == NUMERIC else None
             self.label_dtype = np.dtype(object if kind is None else kind.to_pandas_dtype())
@@ -49,7 +49,7 @@ class ArrowFileStream(Tabular):
             if _types(schema) != _types(schemas[0]):
                 raise StreamError(f"{path}: the columns or their types are not those of {files.paths[0]}.")
         self._rows, self.total = rows, sum(rows)
-        self.layout = self.lay_out(_types(schemas[0]), files.paths[0])
+        self.known_layout = self.lay_out(_types(schemas[0]), files.paths[0])
 
     def origin(self) -> Any:
         return self.files.identity()
@@ -162,12 +162,12 @@ def _as_arrow(table: Any) -> Any:
     if isinstance(table, arrow.Table):
         return table
     is_pandas = type(table).__module__.partition(".")[0] == "pandas"
-    if is_pandas and hasattr(table, "columns"):
+    if is_pandas and isinstance(table, needed("pandas", "tables of pandas").DataFrame):
         return arrow.Table.from_pandas(table.rename(columns=str), preserve_index=False)
     if not is_pandas:
         with contextlib.suppress(TypeError, arrow.ArrowInvalid):
             return arrow.table(table)
     raise ValueError(
-        f"source is a {type(table).__name__}, and a table is wanted: give a DataFrame, the target in a column (of a "
-        "Series what to_frame() gives, of a LazyFrame what collect() gives)."
+        f"source is a {type(table).__name__}, not a table: give a DataFrame with the target in a column "
+        "(Series: to_frame(), LazyFrame: collect())."
     )

@@ -46,7 +46,8 @@ class Tabular(Pieces):
     lists "weight" and "tag" if those columns may be absent.
     """
 
-    layout: Layout
+    known_layout: Layout | None = None
+    """The layout; None while it is not known."""
     line = "row"
     labels_are = "target= (--target) names their column"
     no_category: Sequence[str] = ()
@@ -71,7 +72,7 @@ class Tabular(Pieces):
             raise ValueError(f"missing must be 'refuse' or 'zero', not {missing!r}.")
         for name, kind in (schema or {}).items():
             if kind not in (NUMERIC, CATEGORICAL, IGNORE):
-                raise ValueError(f"schema has {kind!r} for {name!r}: a column is numeric, categorical or to ignore.")
+                raise ValueError(f"schema has {kind!r} for {name!r}: choose numeric, categorical or ignore.")
         self.asked = target, weight, tag, dict(schema or {})
         self.optional, self.missing = list(optional), missing
         self.encoder = encoder(hash_bits, seed, signed, names, frozen)
@@ -80,9 +81,15 @@ class Tabular(Pieces):
     def settings(self) -> dict[str, Any]:
         return {"asked": list(self.asked), "optional": self.optional, "missing": self.missing}
 
+    @property
+    def layout(self) -> Layout:
+        """Return the layout, which the first rows have decided."""
+        assert self.known_layout is not None
+        return self.known_layout
+
     def laid_out(self) -> Layout | None:
         """Return the layout, also before the first row is read; None if it is not known."""
-        return self.layout
+        return self.known_layout
 
     def remarks(self) -> list[str]:
         """Return remarks on the target and the kinds of columns, if they were not given."""
@@ -103,7 +110,7 @@ class Tabular(Pieces):
             found = [name for name in types if name.lower() in TARGETS]
             if len(found) != 1:
                 raise StreamError(
-                    f"{source}: there is no telling which column is the target: give target= (--target), None (none) "
+                    f"{source}: the target column is unknown: give target= (--target), None (none) "
                     f"for no target, or one of {listed(list(types), 20)}."
                 )
             target = found[0]
@@ -120,9 +127,8 @@ class Tabular(Pieces):
                 kinds[name] = schema.get(name) or schema.get(OTHERS) or _kind(type)
                 if not kinds[name]:
                     raise StreamError(
-                        f"{source}: column {name!r} is of type {type}, which is no number and no category: give "
-                        f"schema={{{name!r}: 'ignore'}} (--schema {name}=ignore), or 'categorical' or 'numeric' where "
-                        "it can be read so."
+                        f"{source}: column {name!r} has the type {type}, neither a number nor a category: give "
+                        f"schema={{{name!r}: 'ignore'}} (--schema {name}=ignore), 'categorical' or 'numeric'."
                     )
         kind = NUMERIC if target is None else schema.get(target) or _kind(types[target])
         return Layout(tuple(types), kinds, target, kind, weight, tag)

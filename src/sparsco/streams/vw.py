@@ -38,13 +38,13 @@ BAR, QUOTE, CARET, STAR = 124, 39, 94, 42
 _NO_BAR, _HEAD, _TOUCHES, _MANY, _INITIAL, _WEIGHT, _VALUE, _SCALE, _HUGE = range(1, 10)
 _SCALE_TEXT = re.compile(rb"\|[^ \t\n|:]*:([^ \t\n|]*)")
 _SENTENCES = {
-    _NO_BAR: "the row has no bar: features begin behind a |",
-    _HEAD: "{token} is no number: label and importance stand before the first |, a tag begins with '",
-    _TOUCHES: "{token} touches the bar, so that it would be a tag and the row have no label: put a space before the |, "
+    _NO_BAR: "the row has no bar: write the features after a |",
+    _HEAD: "{token} is not a number: label and importance stand before the first |, a tag begins with '",
+    _TOUCHES: "{token} touches the bar, which makes it a tag and leaves no label: put a space before the |, "
     "or a ' before a tag",
-    _MANY: "{token} is one word too many before the bar: there are a label, an importance and a tag",
+    _MANY: "{token} is one word too many before the bar: write at most a label, an importance and a tag",
     _INITIAL: "{token} is an initial prediction, which is not supported: leave it out",
-    _WEIGHT: "{token} is no importance: it must be a number from 0 on",
+    _WEIGHT: "{token} is not an importance: it must be a number from 0 on",
     _VALUE: "{token} has no finite number behind its colon: write name or name:value",
     _SCALE: "{token} has no finite number behind its colon: write |namespace or |namespace:scale",
     _HUGE: "{token} has " + BEYOND,

@@ -34,6 +34,7 @@ import scipy.sparse as sp
 from .. import __version__
 from ..problem.state import aligned_zeros
 from ..util.atomic_files import replacing
+from ..util.attributes import Restored, add_attributes
 from .names import class_of, name_of
 
 FORMAT = 1
@@ -71,7 +72,7 @@ def write(path: str | Path, kind: str, content: Any) -> Path:
         at = _HEAD.size + len(header)
         for array in encoder.arrays:
             put(bytes(-at % 64))
-            put(memoryview(np.ascontiguousarray(array)).cast("B") if array.size else b"")
+            put(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
             at += -at % 64 + array.nbytes
         file.write(digest.digest())
     return Path(path)
@@ -87,11 +88,11 @@ def read(path: str | Path, kind: str) -> Any:
         size = os.fstat(file.fileno()).st_size
         head = file.read(_HEAD.size)
         if len(head) < _HEAD.size or head[:8] != _MAGIC:
-            raise ArchiveError(f"{path} is not a file of sparsco's: it does not begin like one.")
+            raise ArchiveError(f"{path} is not a sparsco file: its header is missing.")
         _, version, length = _HEAD.unpack(head)
         if version != FORMAT:
             raise ArchiveError(f"{path} has format {version}, and this version of sparsco reads format {FORMAT}.")
-        damaged = ArchiveError(f"{path} is damaged: its length or checksum is not what it should be; use another copy.")
+        damaged = ArchiveError(f"{path} is damaged: its length or checksum is wrong; use another copy.")
         if _HEAD.size + length + _DIGEST > size:
             raise damaged
         header_bytes = file.read(length)
@@ -108,7 +109,7 @@ def read(path: str | Path, kind: str) -> Any:
         if at + _DIGEST != size or _digest(file, at) != _tail(file, at):
             raise damaged
         if header.get("kind") != kind:
-            raise ArchiveError(f"{path} is a {header.get('kind')} of sparsco's, not a {kind}.")
+            raise ArchiveError(f"{path} is a {header.get('kind')} of sparsco, not a {kind}.")
         loaded = [_array(file, place, *array) for place, array in zip(places, arrays, strict=True)]
     try:
         return _Decoder(loaded).decode(header["content"])
@@ -153,7 +154,7 @@ def _array(file: IO[bytes], at: int, dtype: np.dtype, shape: tuple[int, ...]) ->
     flat = aligned_zeros(size) if dtype == np.float64 else np.zeros(size, dtype)
     if size:
         file.seek(at)
-        file.readinto(memoryview(flat).cast("B"))  # type: ignore[attr-defined]
+        file.readinto(flat.data.cast("B"))  # type: ignore[attr-defined]
     return flat.reshape(shape)
 
 
@@ -267,8 +268,8 @@ class _Decoder:
         made = object.__new__(kind)
         self._objects.append(made)
         state = {key: self.decode(value) for key, value in x["state"]}
-        if "__setstate__" in vars(kind):
+        if isinstance(made, Restored):
             made.__setstate__(state)
         else:
-            vars(made).update(state)
+            add_attributes(made, state)
         return made

@@ -49,7 +49,7 @@ class Checkpoints(NamedTuple):
                 problem = error if isinstance(error, archive.ArchiveError) else problem
                 continue
             if isinstance(problem, archive.ArchiveError):
-                warn(f"{problem} The one before it is taken.")
+                warn(f"{problem} The checkpoint before it is used.")
             return content
         raise problem
 

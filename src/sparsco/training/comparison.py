@@ -81,7 +81,7 @@ def compare(
     if unknown:
         raise ValueError(f"there is no method {unknown[0]!r}: choose from {', '.join(METHODS)}.")
     given, options = dict(settings or {}), dict(reader or {})
-    alpha, outcomes = given.pop("alpha", None), []
+    alpha, outcomes = given.pop("alpha", None), list[Outcome]()
     few, compiled = _first_rows(source, options), set[str]()
     if alpha is None:
         first = train(

@@ -86,7 +86,7 @@ def describe(part: Any) -> Description:
     if not isinstance(record, Part):
         if is_record(part):
             raise TypeError(how_to_mark(part, *CONTRACTS))
-        raise TypeError(f"{part!r} is no part: give a record, its class, or a name such as 'nftrl'.")
+        raise TypeError(f"{part!r} is not a part: give a record, its class, or a name such as 'nftrl'.")
     return Description("\n".join(_part_lines(part, record)))
 
 
@@ -94,18 +94,22 @@ def describe(part: Any) -> Description:
 
 
 @functools.cache
-def parts_by_kind() -> dict[str, list[type]]:
+def parts_by_kind() -> dict[str, list[type[Any]]]:
     """Return the classes of the library's parts by kind, in the order of the tables of their modules."""
-    losses = [type(loss) for loss in (CLASSIFIER_LOSSES | REGRESSOR_LOSSES).values()]
+    losses: list[type[Any]] = [type(loss) for loss in (CLASSIFIER_LOSSES | REGRESSOR_LOSSES).values()]
     modules = [penalties, mirrors, steps, optimizers, conversions]
-    found = [*losses, *(kind for module in modules for kind in _classes(module)), *map(type, METHODS.values())]
-    table: dict[str, list[type]] = {kind: [] for kind in CONTRACTS}
+    found: list[type[Any]] = [
+        *losses,
+        *(kind for module in modules for kind in _classes(module)),
+        *map(type, METHODS.values()),
+    ]
+    table: dict[str, list[type[Any]]] = {kind: [] for kind in CONTRACTS}
     for each in dict.fromkeys(found):
         table[each.part_kind].append(each)
     return table
 
 
-def _classes(module: Any) -> Iterator[type]:
+def _classes(module: Any) -> Iterator[type[Any]]:
     for _, kind in inspect.getmembers(module, inspect.isclass):
         is_penalty_to_be = isinstance(kind, Part) and kind.part_kind == "penalty" and kind.strength_is_open
         if isinstance(kind, Part) and issubclass(kind, tuple) and not is_penalty_to_be:
@@ -205,10 +209,15 @@ def _declared(part: Any, record: Any) -> Iterator[str]:
 
 def _example(part: Any) -> Any:
     """Return a record of a class, with its defaults if it has them."""
-    if not isinstance(part, type):
-        return part
-    given = [_STRENGTHS[field] for field in part._fields if field in _STRENGTHS and field not in part._field_defaults]
-    return part(*given) if part.part_kind == "penalty" else part(*[1] * (len(part._fields) - len(part._field_defaults)))
+    return _of_defaults(part) if isinstance(part, type) else part
+
+
+def _of_defaults(kind: Any) -> Any:
+    """Return a record of a class with its defaults, and a usual number for each field that has none."""
+    open_fields = [field for field in kind._fields if field not in kind._field_defaults]
+    if kind.part_kind == "penalty":
+        return kind(*[_STRENGTHS[field] for field in open_fields if field in _STRENGTHS])
+    return kind(*[1] * len(open_fields))
 
 
 def _class_names(records: Iterable[Any]) -> str:
@@ -275,7 +284,7 @@ def _lines() -> Iterator[str]:
     yield "# Parts"
     yield ""
     yield "These tables are printed by `python -m sparsco.training.descriptions`. `sparsco.describe('nftrl')` shows a"
-    yield "part in words, and [your own parts](your-own-parts.md) tells how to write one."
+    yield "part in words, and [your own parts](your-own-parts.md) shows how to write one."
     yield ""
     yield "## What works with what"
     yield ""

@@ -28,7 +28,7 @@ def _spelled(part: Any) -> str:
 def summary(trained: Trained) -> dict[str, Any]:
     """Return a training run as a dict of numbers and words that JSON can hold."""
     model, report = trained.model, trained.model.report_
-    is_classifier = hasattr(model, "classes_")
+    is_classifier = model.classifies
     found: dict[str, Any] = {
         "task": "classification" if is_classifier else "regression",
         "rows": trained.rows,

@@ -32,6 +32,7 @@ from ..estimators.linear import LinearModel
 from ..estimators.parameters import check_parameters
 from ..estimators.tasks import LinearClassifier, LinearRegressor
 from ..parts.part import is_record
+from ..util.attributes import stored
 from ..util.notices import warn
 from . import archive
 
@@ -148,7 +149,7 @@ def read(path: str | Path) -> dict[str, Any]:
         check(content)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         what = f"there is no field {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        raise archive.ArchiveError(f"{path} is no model that sparsco wrote: {what}.") from None
+        raise archive.ArchiveError(f"{path} is not a model that sparsco wrote: {what}.") from None
     return content
 
 
@@ -156,7 +157,9 @@ def going_on(content: dict[str, Any], path: str | Path) -> Any:
     """Return the model with its training state."""
     state = content.get("training")
     if state is None:
-        raise ValueError(f"{path} holds no training state: save it with training=True (`train --save-state`) to go on.")
+        raise ValueError(
+            f"{path} holds no training state: save it with training=True (`train --save-state`) to continue."
+        )
     for sentence in differences(state["environment"]):
         warn(f"{path} was written with {sentence}: what is learned may differ in the last bits.")
     return state["model"]
@@ -172,8 +175,8 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
     every: Any = names or {}
     if isinstance(features, Names):
         every = dict(enumerate(features.names))
-    elif names is None and hasattr(model, "feature_names_in_"):
-        every = dict(enumerate(model.feature_names_in_.tolist()))
+    elif names is None and model.column_names is not None:
+        every = dict(enumerate(model.column_names.tolist()))
     kind, width = next(name for name, kind in _FEATURES.items() if type(features) is kind), int(model.n_features_in_)
     if by_name or kind == "names":
         unnamed = [column for column in used.tolist() if column not in every]
@@ -192,8 +195,8 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
         },
         "intercept": np.asarray(solved.intercept, np.float64),
         "names": {column: every[column] for column in used.tolist() if column in every},
-        "column_names": None if kind == "names" else getattr(model, "feature_names_in_", None),
-        "classes": model.classes_ if is_classifier else None,
+        "column_names": None if kind == "names" else model.column_names,
+        "classes": model.classes_ if isinstance(model, LinearClassifier) else None,
         "outputs": None if is_classifier else model.fit_state.outputs,
         "loss": model.loss_record(),
         "settings": {name: value for name, value in model.settings().items() if name != "random_state"},
@@ -212,23 +215,32 @@ def _refuse_others(model: Any) -> None:
     """Raise a ValueError if the model cannot be saved; the message names what can be saved in its place."""
     kind = "None" if model is None else type(model).__name__
     if not isinstance(model, LinearModel):
-        hint = "Pickle it, or save a SparseClassifier or SparseRegressor."
-        if model is None:
-            hint = "Give a fitted SparseClassifier or SparseRegressor."
-        elif hasattr(type(model), "model_"):
-            hint = "Save its model_."
-        elif hasattr(model, "best_estimator_"):
-            hint = "Save its best_estimator_."
-        elif hasattr(model, "cv"):
-            hint = "Fit it, and save its best_estimator_."
-        elif hasattr(model, "steps"):
-            hint = "Save its last step, pipeline[-1], and give it rows that the others transformed; or pickle it."
-        raise ValueError(f"{kind} cannot be saved. {hint}")
+        raise ValueError(f"{kind} cannot be saved. {_instead_of(model)}")
     own = set(model.settings()) - set(inspect.signature(_TASKS[_task(model)]).parameters)
     if own:
         raise ValueError(
-            f"{kind} cannot be saved, as it has parameters of its own ({', '.join(sorted(own))}). Pickle it."
+            f"{kind} cannot be saved, because it has additional parameters ({', '.join(sorted(own))}). Pickle it."
         )
+
+
+def _instead_of(model: Any) -> str:
+    """Return what can be saved in place of a model of another kind, as a sentence."""
+    from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+    from sklearn.pipeline import Pipeline
+
+    from ..selection.cross_validation import CrossValidated
+    from ..selection.linear_path import LinearPath
+
+    if model is None:
+        return "Give a fitted SparseClassifier or SparseRegressor."
+    if isinstance(model, LinearPath):
+        return "Save its model_."
+    if isinstance(model, CrossValidated | GridSearchCV | RandomizedSearchCV):
+        is_fitted = stored(model, "best_estimator_") is not None
+        return "Save its best_estimator_." if is_fitted else "Fit it, and save its best_estimator_."
+    if isinstance(model, Pipeline):
+        return "Save its last step, pipeline[-1], and give it rows that the others transformed; or pickle it."
+    return "Pickle it, or save a SparseClassifier or SparseRegressor."
 
 
 def _task(model: LinearModel) -> str:
@@ -253,30 +265,33 @@ def check(content: Mapping[str, Any]) -> None:
     if content["task"] == "classification":
         classes = content["classes"]
         _must(content["outputs"] is None, "it has classes and outputs")
-        _must(isinstance(classes, np.ndarray) and classes.ndim == 1, "its classes are no list")
+        _must(isinstance(classes, np.ndarray) and classes.ndim == 1, "its classes are not a list")
         labels = classes.tolist()
         _must(len(labels) >= 1 and labels == sorted(set(labels)), "its classes are not distinct and sorted")
         _must(outputs == len(labels) or (outputs == 1 and len(labels) == 2), "it has weights for other classes")
     else:
         own = content["outputs"]
         _must(content["classes"] is None, "it has classes and is a regression")
-        _must(own is None or type(own) is int, "its number of outputs is no number")
+        _must(own is None or type(own) is int, "its number of outputs is not a number")
         _must(outputs == (1 if own is None else own), "it has weights for other outputs")
     model = _TASKS[content["task"]](**content["settings"])
     check_parameters(model)
     for loss in (model.loss_record(), content["loss"]):
-        _must(isinstance(loss, tuple) and (model.classifies or not loss.classifies), "its loss is for another task")
+        _must(is_record(loss) and (model.classifies or not loss.classifies), "its loss is for another task")
     summary, extra = content["summary"], content["extra"]
     for name in ("examples", "passes", "nonzeros"):
         _must(type(summary[name]) is int and 0 <= summary[name] < 1 << 62, f"its number of {name} is impossible")
     _must(type(summary["history"]) is list and type(summary["sparsco"]) is str, "its summary is incomplete")
     _must("report" in summary, "its summary is incomplete")
     reader = extra.get("reader", {})
-    _must(type(extra) is type(reader) is dict and "cache" not in reader, "it says wrongly how data is read")
-    _must(all(type(name) is str for name in reader), "it says wrongly how data is read")
+    _must(type(extra) is type(reader) is dict and "cache" not in reader, "its options for reading data are wrong")
+    _must(all(type(name) is str for name in reader), "its options for reading data are wrong")
     if "training" in content:
         state = content["training"]
-        _must(isinstance(state["model"], LinearModel) and type(state["environment"]) is dict, "its state is no state")
+        _must(
+            isinstance(state["model"], LinearModel) and type(state["environment"]) is dict,
+            "its training state is invalid",
+        )
 
 
 def _check_weights(content: Mapping[str, Any]) -> int:
@@ -285,7 +300,7 @@ def _check_weights(content: Mapping[str, Any]) -> int:
     width, intercept = content["n_features"], content["intercept"]
     _must(type(width) is int and 0 <= width <= _LIMITS[content["features"]], "its number of features is impossible")
     for array, kind in ((data, np.float64), (columns, np.int64), (ends, np.int64), (intercept, np.float64)):
-        _must(isinstance(array, np.ndarray) and array.dtype == kind and array.ndim == 1, "its weights are no numbers")
+        _must(isinstance(array, np.ndarray) and array.dtype == kind and array.ndim == 1, "its weights are not numbers")
     outputs = len(intercept)
     _must(outputs >= 1 and len(ends) == outputs + 1, "its weights and intercepts are of different models")
     counts = np.diff(ends)
@@ -301,14 +316,14 @@ def _check_weights(content: Mapping[str, Any]) -> int:
 
 def _check_names(content: Mapping[str, Any], width: int) -> None:
     names, column_names = content["names"], content["column_names"]
-    _must(type(names) is dict, "its names are no names")
+    _must(type(names) is dict, "its names are not a dict")
     _must(all(type(key) is int and 0 <= key < width for key in names), "it names features that it does not have")
     if content["features"] == "names":
-        _must(len(names) == width == len(set(names.values())), "not every feature has a name of its own")
-        _must(column_names is None, "it has names of columns and none")
+        _must(len(names) == width == len(set(names.values())), "its feature names are missing or repeated")
+        _must(column_names is None, "it has names of features and of columns")
     elif column_names is not None:
-        _must(isinstance(column_names, np.ndarray) and column_names.shape == (width,), "it has more names or fewer")
-        _must(all(type(name) is str for name in column_names.tolist()), "names of its columns are no strings")
+        _must(isinstance(column_names, np.ndarray) and column_names.shape == (width,), "its number of names is wrong")
+        _must(all(type(name) is str for name in column_names.tolist()), "names of its columns are not strings")
 
 
 def _must(holds: Any, otherwise: str) -> None:

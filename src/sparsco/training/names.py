@@ -56,7 +56,7 @@ optimizer/batch-rda           optimizers.minibatch:BatchRDA
 optimizer/epoch-gd            optimizers.epoch_gd:EpochGD
 optimizer/epoch-sgd           optimizers.epoch_sgd_l1_ball:EpochSGD
 optimizer/fobos               optimizers.fobos:FOBOS
-optimizer/fobos-followed      optimizers.fobos_tracked:FollowedFOBOS
+optimizer/fobos-followed      optimizers.fobos_tracked:TrackedFOBOS
 optimizer/ftrl                optimizers.ftrl:FTRL
 optimizer/mirror              optimizers.mirror_descent:MirrorDescent
 optimizer/mirror-static       optimizers.mirror_descent:StaticDescent
@@ -100,9 +100,9 @@ state/layout                  problem.state:Layout
 state/state                   problem.state:State
 state/block                   problem.state:Block
 state/ball-block              optimizers.epoch_sgd_l1_ball:BallBlock
-state/ball-queue              optimizers.epoch_sgd_l1_ball:Queue
-state/following-block         optimizers.iterate_tracking:FollowingBlock
-state/follow                  optimizers.iterate_tracking:Follow
+state/ball-queue              optimizers.l1_ball_kernels:Queue
+state/following-block         optimizers.iterate_tracking:TrackingBlock
+state/follow                  optimizers.iterate_tracking:Tracking
 state/heap-block              optimizers.fobos_tracked:HeapBlock
 state/swept-block             optimizers.mirror_descent:SweptBlock
 state/means                   problem.state:Means
@@ -115,7 +115,7 @@ state/matrix                  data.rows:Matrix
 state/drift                   data.drift:Drift
 watch/nothing                 problem.state:Nothing
 watch/iterates                problem.state:Iterates
-watch/followed                problem.state:Followed
+watch/followed                problem.state:Tracked
 watch/gradients               problem.state:Gradients
 watch/curvatures              problem.state:Curvatures
 
@@ -150,7 +150,8 @@ def name_of(kind: type) -> str:
     name = _names().get(f"{module}:{kind.__qualname__}") if package == _PACKAGE else None
     if name is None:
         raise ValueError(
-            f"{kind.__module__}.{kind.__qualname__} is not a part of sparsco: what has it can be pickled, not saved."
+            f"{kind.__module__}.{kind.__qualname__} is not a part of sparsco: an object that holds it can "
+            "be pickled, but not saved."
         )
     return name
 

@@ -11,6 +11,7 @@ from ..data.rows import Matrix, stack
 from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream, CacheStream
 from ..streams.features import Vocabulary
+from ..streams.parsed import Pieces
 from ..streams.tables import Tabular
 
 FEW_CLASSES, MANY_CLASSES = 10, 100
@@ -110,4 +111,4 @@ def by_name(stream: Stream) -> bool:
     if isinstance(stream, CacheStream):
         return bool(stream.names) and "hash_bits" not in stream.identity()["options"]
     source = stream.source if isinstance(stream, CachedStream) else stream
-    return isinstance(getattr(source, "encoder", None), Vocabulary)
+    return isinstance(source, Pieces) and isinstance(source.encoder, Vocabulary)

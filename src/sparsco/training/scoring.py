@@ -35,7 +35,9 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
     if isinstance(source, str | os.PathLike) and is_cache(os.fspath(source)):
         stream: Stream = open_stream(source)
         if stream.identity()["options"].get("hash_bits") != reader.get("hash_bits") or (names and not stream.names):
-            raise ValueError(f"{source} holds features of another kind than the model's: convert it with its options.")
+            raise ValueError(
+                f"{source} holds features of another kind than the model: convert it with the options of the model."
+            )
         if names is None and by_name(stream):
             raise ValueError(f"{source} has names of features, and those of the model are numbered columns.")
         return model, stream if names is None else _Renamed(stream, names)
@@ -123,7 +125,6 @@ class _Renamed(Stream):
 
 def predictions(model: Any, stream: Stream, kind: str = "label") -> Iterator[tuple[Chunk, np.ndarray]]:
     """Yield each chunk with its labels (numbers for a regression), scores or probabilities."""
-    classifies = hasattr(model, "classes_")
     _check_kind(model, kind)
     for chunk in stream:
         p = model.margins_of(chunk.matrix)
@@ -132,12 +133,12 @@ def predictions(model: Any, stream: Stream, kind: str = "label") -> Iterator[tup
         elif kind == "score":
             yield chunk, p[:, 0] if p.shape[1] == 1 else p
         else:
-            yield chunk, model.labels_of(p) if classifies else model.predictions_of(p)
+            yield chunk, model.labels_of(p) if model.classifies else model.predictions_of(p)
 
 
 def _check_kind(model: Any, kind: str) -> None:
     if kind not in KINDS:
-        raise ValueError(f"{kind!r} is no kind of prediction: choose {', '.join(KINDS)}.")
+        raise ValueError(f"{kind!r} is not a kind of prediction: choose {', '.join(KINDS)}.")
     if kind == "probability" and model.loss_record().probabilities is None:
         raise ValueError("this model has no probabilities: it needs a classifier with logistic or multinomial loss.")
 
@@ -151,7 +152,7 @@ def lines(model: Any, stream: Stream, kind: str = "label", digits: int = 6) -> I
     _check_kind(model, kind)
     several = kind == "probability" or (kind == "score" and len(model.intercept_) > 1)
     if several:
-        names = model.classes_.tolist() if hasattr(model, "classes_") else range(len(model.intercept_))
+        names = model.classes_.tolist() if model.classifies else range(len(model.intercept_))
         yield "\t".join(printable(str(name)) for name in names) + "\n"
     for chunk, found in predictions(model, stream, kind):
         rows, form = found.tolist(), "" if kind == "label" else f".{digits}g"
@@ -170,7 +171,7 @@ def evaluate(model: Any, stream: Stream) -> dict[str, float]:
     For a classifier they are the share of wrong labels, the loss and, for two classes, the area under the curve.  For a
     regression they are the root mean squared and the mean absolute error, and the share of variance explained.
     """
-    total = _Classified(model) if hasattr(model, "classes_") else _Measured(model)
+    total = _Classified(model) if model.classifies else _Measured(model)
     rows = 0
     for chunk in stream:
         missing = unlabelled(chunk.y)
@@ -217,8 +218,8 @@ class _Classified:
         if (codes < 0).any():
             at = int((codes < 0).argmax())
             raise ValueError(
-                f"row {first + at + 1} has the label {y[at : at + 1].tolist()[0]!r}, which is none of the model's "
-                f"classes {classes.tolist()}: write labels as they were in training, or leave out such rows."
+                f"row {first + at + 1} has the label {y[at : at + 1].tolist()[0]!r}, which is not a class "
+                f"of the model, {classes.tolist()}: write labels as in training, or leave such rows out."
             )
         wrong, self.rows = model.labels_of(p) != y, self.rows + len(y)
         self.sums += [(weights * x).sum() for x in (np.ones(len(y)), wrong, model.row_losses(p, y))]

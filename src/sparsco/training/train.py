@@ -149,8 +149,8 @@ class Training:
             asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items()), under_way))
         self.asked = hashlib.sha256(asked.encode()).hexdigest()
         """A hash of the parameters, to compare with that in a checkpoint."""
-        self.seed = settings.get("random_state")
-        self.seed = self.seed if isinstance(self.seed, int) else 0
+        seed = settings.get("random_state")
+        self.seed = seed if isinstance(seed, int) else 0
         self.epoch, self.row = 0, 0
         """The number of the pass, from 0, and the number of its rows that have been learned."""
         self.behind: tuple[Any, int] = (None, 0)
@@ -159,8 +159,10 @@ class Training:
         """The weight, losses and mistakes of evaluated rows: since the last line of the table, and of all."""
         self.drift: Drift | None = None
         """The dependence of labels and features on the number of a row."""
-        self.order, self.identity = "", None
-        """The order in which rows are read, and the identity of the source at the beginning."""
+        self.order = ""
+        """The order in which rows are read."""
+        self.identity: Any = None
+        """The identity of the source at the beginning."""
         self.table: list[Line] = []
         self.notes: list[str] = []
         self.warnings: list[str] = []
@@ -178,16 +180,16 @@ class Training:
         if self.checkpoints is None:
             raise ValueError("resume=True needs checkpoints= to resume from.")
         if not self.stream.repeatable:
-            raise ValueError("standard input and iterators cannot be resumed: nobody could tell whether they changed.")
+            raise ValueError("standard input and iterators cannot be resumed: a change in them cannot be detected.")
         path = self.checkpoints.path
         if not self.checkpoints.exist():
-            warn(f"there is no checkpoint {path} to resume from: training begins anew.")
+            warn(f"there is no checkpoint {path} to resume from: training starts from the beginning.")
             return
         content = self.checkpoints.read()
         if content["asked"] != self.asked:
             raise ResumeError(f"{path} belongs to a run with other settings: repeat those, or do not resume.")
         if content["identity"] != self._identity():
-            raise ResumeError(f"the data changed since {path} was written: train anew, without resuming.")
+            raise ResumeError(f"the data changed since {path} was written: train again, without resuming.")
         for sentence in model_files.differences(content["environment"]):
             warn(f"{path} was written with {sentence}: the model may differ in the last bits.")
         self.stream.recall(content["names"])
@@ -215,7 +217,7 @@ class Training:
             other = "regression takes them for numbers" if is_task else "classification takes them for classes"
             is_clear = distinct.dtype.kind != "i" or len(distinct) <= 2
             self.notes.append(f"{what} in the first {len(y)} rows" + ("" if is_clear else f"; --task {other}"))
-        is_new = self.model.classifies and not hasattr(self.model, "classes_")
+        is_new = self.model.classifies and not self.model.has_classes
         if isinstance(self.classes, str):  # "any"
             self.classes = None
         elif is_new and self.classes is None:
@@ -231,7 +233,7 @@ class Training:
 
     def whole(self) -> Trained:
         """Run from the current position to the end, and return the result."""
-        polish = self.settings.get("polish", getattr(self.model, "polish", False))
+        polish = self.settings.get("polish", False if self.model is None else self.model.polish)
         if (self.passes > 1 or polish) and not self.stream.repeatable:
             raise ValueError(
                 "standard input and iterators can be read once only: set passes to 1 and polish to False, or give a "
@@ -249,7 +251,7 @@ class Training:
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
         self._warn_of_order()
         self.model.n_iter_ = self.passes
-        if getattr(self.model, "polish", False):
+        if self.model.polish:
             self.checkpoint()  # a run that is interrupted while polishing resumes here
             self.model.polish_on_chunks(self._again)
         self._line()
@@ -271,11 +273,11 @@ class Training:
         else:
             advice = (
                 f"the rows take more than {HELD_BYTES >> 20} MB and are learned in their order; shuffle the lines "
-                "(shuf), or train on what `sparsco convert` makes of the source, which is read in a random order"
+                "(shuf), or train on the output of `sparsco convert`"
             )
         self.warnings.append(
-            f"{found}: the first rows, which decide the settings, are not like the others, and figures of rows judged "
-            f"before they were learned mean little; {advice}."
+            f"{found}: the first rows, which decide the settings, differ from the others, and progressive "
+            f"validation is unreliable; {advice}."
         )
         warn(self.warnings[-1])
 
@@ -399,8 +401,8 @@ class Training:
                 at = int(unknown.argmax())
                 label = labels(y[at : at + 1]).tolist()[0]
                 raise ValueError(
-                    f"row {numbers[at] + 1} has the label {label!r}, which is none of the classes {self.classes}: "
-                    "name all classes (--classes), or 'any' (--classes any) to let them appear."
+                    f"row {numbers[at] + 1} has the label {label!r}, which is not one of the classes {self.classes}: "
+                    "name all classes (--classes), or accept new ones (--classes any)."
                 )
 
     def _judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:

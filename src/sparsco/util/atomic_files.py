@@ -14,6 +14,7 @@ import re
 import secrets
 import shutil
 import stat
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,7 +69,7 @@ def check_place(path: Path) -> None:
     if stat.S_ISDIR(mode):
         raise ValueError(f"{path} is a folder: name a file in it.")
     if not stat.S_ISREG(mode):
-        raise ValueError(f"{path} is there and is no regular file: name another.")
+        raise ValueError(f"{path} exists and is not a regular file: name another file.")
 
 
 def write_text(path: str | Path, text: str) -> Path:
@@ -180,7 +181,10 @@ def _handle(part: Path, is_folder: bool, more: int = 0) -> int:
     """Return a handle of a part, to lock it; Windows, which opens no folder, has nothing to lock."""
     if is_folder:
         return os.open(os.devnull if fcntl is None else part, os.O_RDONLY)
-    return os.open(part, os.O_RDWR | more | getattr(os, "O_BINARY", 0), 0o666)
+    flags = os.O_RDWR | more
+    if sys.platform == "win32":
+        flags |= os.O_BINARY
+    return os.open(part, flags, 0o666)
 
 
 def _is_locked(handle: int, part: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 
@@ -16,9 +17,11 @@ def expanded(path: str | Path, setting: str) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError:
-        raise OSError(f"{path} cannot be found, as there is no such home folder: set {setting} to another.") from None
+        raise OSError(
+            f"{path} cannot be found, because the home folder does not exist: set {setting} to another folder."
+        ) from None
 
 
 def cores() -> int:
     """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

@@ -51,7 +51,7 @@ class Threads(Pool):
     """
 
     def __init__(self, n_jobs: int | None) -> None:
-        if hasattr(_here, "works") or (n_jobs is None and "joblib" not in sys.modules):  # joblib's settings count too
+        if _here.works or (n_jobs is None and "joblib" not in sys.modules):  # joblib's settings count too
             return
         from joblib import effective_n_jobs
 
@@ -84,13 +84,22 @@ class Threads(Pool):
         return self.map(name, work, items)
 
 
-_here = threading.local()
+class _Here(threading.local):
+    """What is true of the current thread."""
+
+    works = False
+    """Whether it is one of the threads of a pool."""
+    turn: threading.Lock | None = None
+    """The lock that it holds while it is in Python."""
+
+
+_here = _Here()
 
 
 @contextlib.contextmanager
 def aside() -> Iterator[None]:
     """Release the turn of this thread while long compiled code runs, and take it again at the end."""
-    turn = getattr(_here, "turn", None)
+    turn = _here.turn
     if turn is None:
         yield
         return
@@ -112,7 +121,7 @@ def _executor(count: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, "sparsco", _begin)
 
 
-if hasattr(os, "register_at_fork"):
+if sys.platform != "win32":
     os.register_at_fork(after_in_child=_executor.cache_clear)  # a child has none of its parent's threads
 
 

@@ -56,6 +56,7 @@ class StableSparseClassifier(MarginClassifier, StableLinearModel):
     """
 
     known_losses = {name: loss for name, loss in CLASSIFIER_LOSSES.items() if not loss.couples}
+    classifies = True
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ from ...estimators.parameters import named
 from ...estimators.sklearn import checked_weights
 from ...estimators.views import Viewed, refuse_in_view
 from ...jit.dispatch import cast
+from ...util.attributes import stored
 from ...util.notices import warn
 from ...util.threads import Pool, pool_of
 from ...util.validation import is_count, is_number
@@ -82,6 +83,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
     """The base of the stable classifier and the stable regressor."""
 
     known_losses: dict[str, Any]
+    classifies = False
     _takes_columns = False
     _fit: StableState
 
@@ -201,7 +203,9 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         self._fit.preparation.add(matrix)
         examples = Examples(self._fit.preparation.applied(matrix), np.ascontiguousarray(self._targets(y)), weights)
         if len(examples.targets) != len(self._fit.running):
-            raise ValueError("y has a new class, which method='paper' cannot learn later: name classes= at first.")
+            raise ValueError(
+                "y has a new class, which method='paper' cannot add later: give classes= in the first call."
+            )
         with pool_of(self) as threads:
             for model, run in enumerate(self._fit.running):
                 run.learn(examples, model, 1, threads)
@@ -246,7 +250,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         if not (np.all(np.isfinite(answer.model.coef)) and np.all(np.isfinite(answer.model.intercept))):
             raise DivergenceError("training diverged: scale the targets, or choose a loss that is less steep.")
         if not answer.model.coef.any():
-            warn("no feature was selected: every feature was purged, or none has anything to say.")
+            warn("no feature was selected: every feature was purged, or none is informative.")
         return answer
 
     def _staged(self, kept: Kept, threads: Pool) -> Answer:
@@ -310,7 +314,7 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
     @property
     def fit_state(self) -> StableState:
         """Return the state of the fit; an empty state before the first fit."""
-        return vars(self).get("_fit") or StableState()
+        return stored(self, "_fit") or StableState()
 
     def convert(self) -> Answer:
         """Learn the model from the rows of a stream, if that is not done yet, and return it.

@@ -7,12 +7,16 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline
 from sklearn.utils import indexable
 
+from ...estimators.sparsify import has_weights
 from ...metrics.selection import cohen_kappa, jaccard, support
+from ...util.attributes import by_position
 
 
 class Repeated(NamedTuple):
@@ -109,7 +113,7 @@ def stability_report(
     if not 0.0 < subsample < 1.0:
         raise ValueError(f"subsample={subsample!r}: it must be a share of the rows, between 0 and 1.")
     X, y = indexable(X, np.asarray(y))
-    X = X.tocsr() if hasattr(X, "tocsr") else X
+    X = X.tocsr() if sp.issparse(X) else X
     if isinstance(test, tuple):
         X_test, y_test = test
     else:
@@ -138,7 +142,7 @@ def _fitted(
     model.set_params(**states)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # every fit gives the same warnings, and the report shows the results
-        model.fit(X.iloc[order] if hasattr(X, "iloc") else X[order], y[order])
+        model.fit(by_position(X)[order], y[order])
         predicted = model.predict(X_test)
     if is_classifier(estimator):
         error = float(np.mean(predicted != y_test))
@@ -148,9 +152,9 @@ def _fitted(
 
 
 def _selected(model: Any) -> np.ndarray:
-    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
     last = getattr(last, "best_estimator_", last)
-    if not hasattr(last, "coef_"):
+    if not has_weights(last):
         raise ValueError(f"{type(last).__name__} has no coef_: its selection cannot be compared.")
     coef = last.coef_
     width = coef.shape[-1]

@@ -91,8 +91,10 @@ class Kept:
             known = np.r_[self.scales, np.ones(len(self.purged) - len(self.scales))]
             lost = np.where(gone, np.sqrt(np.abs(matrix.data) / np.sqrt(known[matrix.indices])), 0.0)
             elsewhere = elsewhere + squared_norms(matrix.indptr, lost, np.arange(len(matrix)))
-        counts = np.add.reduceat(np.r_[~gone, False].astype(np.int64), matrix.indptr[:-1]) if len(matrix) else []
-        counts = np.where(np.diff(matrix.indptr) > 0, counts, 0)
+        counts = np.zeros(len(matrix), np.int64)
+        if len(matrix):
+            kept = np.add.reduceat(np.r_[~gone, False].astype(np.int64), matrix.indptr[:-1])
+            counts = np.where(np.diff(matrix.indptr) > 0, kept, 0)
         indptr = np.r_[0, np.cumsum(counts)].astype(np.int64)
         return Matrix(indptr, matrix.indices[~gone], matrix.data[~gone], len(self.purged)), elsewhere
 

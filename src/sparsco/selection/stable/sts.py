@@ -51,7 +51,7 @@ class STS(NamedTuple):
         """Raise a ValueError for a constant out of its range."""
         for name in ("paths", "passes", "memory"):
             count = getattr(self, name)
-            if not (count is None and name == "passes" or isinstance(count, numbers.Integral) and count >= 1):
+            if not (count is None and name == "passes" or isinstance(count, numbers.Integral) and int(count) >= 1):
                 raise ValueError(f"STS({name}={count!r}): it must be a whole number, at least 1.")
         if not 0.0 < self.keep < 1.0:
             raise ValueError(f"STS(keep={self.keep!r}): the share to keep must lie between 0 and 1, both excluded.")
@@ -246,12 +246,9 @@ def choose_size(examples: Examples, columns: np.ndarray, plan: Plan, threads: Po
     """
     n = examples.n
     if n < 2:
-        raise ValueError("n_features='auto' needs two rows at least and there is one sample only: give a number.")
+        raise ValueError("n_features='auto' needs at least two rows, and there is only one sample: give a number.")
     if n < FEW_ROWS:
-        warn(
-            f"n_features='auto' chooses by cross-validation, which {n} rows are few for (fewer than {FEW_ROWS}): give "
-            "a number."
-        )
+        warn(f"n_features='auto' uses cross-validation, and {n} rows are few (fewer than {FEW_ROWS}): give a number.")
     sizes = sizes_of_stages(len(columns), plan.method.keep, 1)
     fewer = plan.method._replace(paths=min(8, int(plan.method.paths)))
     folds = min(5, n)

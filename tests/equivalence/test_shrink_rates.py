@@ -31,7 +31,7 @@ class Tilted(NamedTuple):
     def prox(penalty, v, s):
         return v - minimum(maximum(v, -2.0 * s), s)
 
-    def falls(penalty, v):
+    def shrink_rate(penalty, v):
         return where(v > 0.0, 0.0 * v + 1.0, 0.0 * v + 2.0)
 
     def strength(penalty, w):
