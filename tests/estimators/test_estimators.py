@@ -27,7 +27,7 @@ from sparsco.conversions import AverageSL, LastSL, OptimalSL, Threshold, TopK
 from sparsco.data.rows import as_matrix
 from sparsco.jit.dispatch import plain_python
 from sparsco.steps import Constant
-from support import reference
+from support import number_of_streams, reference
 
 pytestmark = pytest.mark.filterwarnings("ignore:no feature was selected:UserWarning")
 
@@ -119,7 +119,7 @@ def cut_streams(draw):
 @pytest.mark.parametrize("case", COMPILED, ids=lambda c: f"{c[0]}-{type(c[1]).__name__ if c[1:] else c}-{c[2]}")
 @given(stream=cut_streams(), seed=st.integers(0, 99), weighted=st.booleans(), look=st.booleans())
 @example(stream=(1100, list(range(1100))), seed=0, weighted=False, look=False)
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=number_of_streams(6), deadline=None, suppress_health_check=list(HealthCheck))
 def test_partial_fit_in_any_cut_is_fit(case, stream, seed, weighted, look):
     optimizer, conversion, l1_ratio = case
     n, cuts = stream
