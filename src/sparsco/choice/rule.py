@@ -16,17 +16,19 @@ def choose(judged: Judged, rule: str) -> Candidate:
 
     "min": the least loss.  "balanced": the fewest features with a loss within half a standard error of the least, and
     within 1% of it.  "1-se": the fewest features within one standard error.  Errors are those of the difference between
-    the losses of two candidates on the same rows.  Of few rows the model without features is only chosen if its loss is
-    the least.
+    the losses of two candidates on the same rows.  The model without features is chosen if its loss is within one
+    standard error of the least; if there are few rows, only if it is the least.
     """
     means = judged.losses.mean(1)
     best = int(means.argmin())
     if rule == "min" or judged.candidates[best] == EMPTY:
         return judged.candidates[best]
     errors = (judged.losses - judged.losses[best]).std(1) / np.sqrt(judged.losses.shape[1])
-    is_small = judged.learned_rows < FEW_ROWS
     slack = errors if rule == "1-se" else np.minimum(ERRORS * errors, SHARE * abs(means[best]))
-    allowed = [k for k in np.flatnonzero(means <= means[best] + slack) if not is_small or judged.candidates[k] != EMPTY]
+    allowed = [k for k in np.flatnonzero(means <= means[best] + slack) if judged.candidates[k] != EMPTY]
+    empty = judged.candidates.index(EMPTY)
+    if judged.learned_rows >= FEW_ROWS and means[empty] <= means[best] + errors[empty]:
+        return EMPTY
     return judged.candidates[min(allowed, key=lambda k: (judged.features[k], means[k]))]
 
 

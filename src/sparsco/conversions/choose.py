@@ -22,8 +22,10 @@ from ..penalties import ElasticNet, elastic_net
 from ..problem.state import Nothing
 from .averaging import Answer
 
-MIXTURES = (1.0, 0.2)
-"""The shares of the L1 term among which the automatic choice is made."""
+MIXTURES, MIXTURES_OF_FEW_ROWS = (1.0, 0.2), (1.0, 0.2, 0.05)
+"""The shares of the L1 term among which the automatic choice is made; few rows often need more of the L2 term."""
+ROWS_FOR_MIXTURES = 2000
+"""The number of rows from which the first of these are enough."""
 ROWS_IN_MEMORY = 4_000_000
 """The nonzeros of the sample; a stream that has no more is kept whole."""
 LARGEST_SIZE = 1000
@@ -131,9 +133,12 @@ class Choose(NamedTuple):
         if self.given is not None:
             found = fit(task, self.given)
             return _Outcome(found, self._report(task, self.given, None, None), [], [])
+        mixtures = self.mixtures
+        if mixtures == MIXTURES and task.n < ROWS_FOR_MIXTURES:
+            mixtures = MIXTURES_OF_FEW_ROWS
         budget = None if isinstance(self.rule, str) else int(self.rule)
         sizes = sizes_up_to(LARGEST_SIZE if budget is None else min(budget, LARGEST_SIZE))
-        judged = judge(task, seed, self.mixtures, self.relaxes, sizes)
+        judged = judge(task, seed, mixtures, self.relaxes, sizes)
         candidate = choose(judged, self.rule if isinstance(self.rule, str) else RULES[0])
         strength = Strength(
             judged.strength(candidate) * float(np.sqrt(judged.learned_rows / max(task.n, 1))),
@@ -143,7 +148,9 @@ class Choose(NamedTuple):
         found = fit_nothing(task) if candidate == EMPTY else fit(task, strength)
         kept = [
             (size, *_mean_and_error(judged.sizes[size]), each)
-            for size, each in fit_sizes(task, [size for size in sizes if size in judged.sizes], self.mixtures)
+            for size, each in fit_sizes(
+                task, [size for size in sizes if size in judged.sizes], MIXTURES if len(mixtures) > 1 else mixtures
+            )
         ]
         report = self._report(task, strength, judged, candidate)
         if budget is not None and np.count_nonzero(found.w.any(1)) > budget:

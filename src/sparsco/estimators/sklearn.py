@@ -291,7 +291,8 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         size, a preset or another penalty is named, "auto" takes 5% of the smallest L1 weight that selects nothing on
         the first 1000 rows learned.
     l1_ratio : "auto" or float
-        1 is pure L1, 0 is pure L2.  "auto" is 1 or 0.2, chosen with alpha; where alpha is given it is 1.
+        1 is pure L1, 0 is pure L2.  "auto" is chosen with alpha: 1 or 0.2, or 0.05 below 2000 rows.  Where alpha
+        is given it is 1.
     penalty : str or a penalty record
         One of "elasticnet", "l1", "l2", "row-group", "trace", "nonnegative".  "l1" and "l2" are the two ends of the
         elastic net.  The others replace the L1 norm.  "row-group" takes the norm of each feature's weights over all
