@@ -374,9 +374,10 @@ def test_no_warnings_on_good_input():
         warnings.simplefilter("error")
         SparseClassifier(alpha=0.01, random_state=0).fit(X, Y).predict_proba(X)
         SparseRegressor(alpha=0.01, random_state=0).fit(X, T).predict(X)
-        many = np.tile(X, (10, 1))
-        SparseClassifier(random_state=0).fit(many, np.tile(Y, 10)).predict_proba(X)
-        SparseRegressor(random_state=0).fit(many, np.tile(T, 10)).predict(X)
+        many = np.random.default_rng(0).normal(size=(400, X.shape[1]))
+        target = many[:, 0] + 0.5 * np.random.default_rng(1).normal(size=400)
+        SparseClassifier(random_state=0).fit(many, target > 0.0).predict_proba(X)
+        SparseRegressor(random_state=0).fit(many, target).predict(X)
 
 
 def test_parameters_that_change_under_a_stream():

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..choice.candidates import EMPTY, FEW_ROWS, Candidate, Judged, judge
+from ..choice.candidates import DEEPEST, EMPTY, FEW_ROWS, Candidate, Judged, judge
 from ..choice.fitting import Fit, Strength, fit, fit_nothing, fit_sizes
 from ..choice.problem import Task, task_of
 from ..choice.rule import RULES, choose, choose_size
@@ -55,7 +55,7 @@ class Choose(NamedTuple):
     Parameters
     ----------
     rule : str or int
-        "balanced": the fewest features within half a standard error, and within 1%, of the least loss.  "min": the
+        "balanced": the fewest features within half a standard error of the least loss, with 99% of the gain.  "min": the
         least loss.  "1-se": the fewest features within one standard error.  A number: the largest number of features.
     mixtures : tuple of float
         The shares of the L1 term.
@@ -117,7 +117,10 @@ class Choose(NamedTuple):
         def wide(found: Fit) -> tuple[sp.csr_array, np.ndarray]:
             w = sp.csr_array(found.w.T)
             w = sp.csr_array((w.data, columns[w.indices], w.indptr), shape=(task.m, first.d))
-            return (sp.vstack([w, -w], "csr"), np.append(found.b, -found.b)) if mirrored else (w, found.b)
+            if not mirrored:
+                return w, found.b
+            half = 0.5 if first.problem.loss.couples else 1.0  # the difference of two margins, or either of them
+            return half * sp.vstack([w, -w], "csr"), half * np.append(found.b, -found.b)
 
         sizes = [SizedModel(size, loss, error, *wide(found)) for size, loss, error, found in outcome.sizes]
         coef, b = wide(outcome.found)
@@ -191,8 +194,8 @@ class _Outcome(NamedTuple):
 
 
 def _are_mirrored(targets: np.ndarray) -> bool:
-    """Return whether there are two models, one the opposite of the other."""
-    return targets.shape[1] == 2 and bool(np.array_equal(targets[:, 0], -targets[:, 1]))
+    """Return whether there are two models, one the opposite of the other: +1 and -1, or 1 and 0."""
+    return targets.shape[1] == 2 and bool(np.array_equal(targets[:, 0] > 0.0, targets[:, 1] <= 0.0))
 
 
 def _mean_and_error(losses: np.ndarray) -> tuple[float, float]:
@@ -204,7 +207,7 @@ def _warnings(task: Task, judged: Judged, candidate: Candidate) -> list[str]:
     found = []
     if task.n < FEW_ROWS:
         found.append(f"alpha='auto' was chosen on {task.n} rows, which is a guess: give more rows, or pass alpha=.")
-    if judged.at_edge and candidate != EMPTY:
+    if judged.at_edge and candidate.depth == DEEPEST:
         found.append(
             "alpha='auto': the loss on held-out rows still fell at the smallest strength of the grid; pass a smaller "
             "alpha= to go on from there."

@@ -331,7 +331,7 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         is given it is False.
     choose : {"balanced", "min", "1-se"}
         The rule that chooses alpha.  "balanced" takes the fewest features within half a standard error of the least
-        loss, and within 1% of it.  "min" takes the least loss.  "1-se" takes the fewest features within one standard
+        loss, with 99% of the gain.  "min" takes the least loss.  "1-se" takes the fewest features within one standard
         error.
     feature_weights : array of shape (n_features,), optional
         The relative L1 weight of each feature; 0 leaves a feature unpenalised.
