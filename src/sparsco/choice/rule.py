@@ -15,9 +15,10 @@ def choose(judged: Judged, rule: str) -> Candidate:
     """Return the candidate that the rule chooses.
 
     "min": the least loss.  "balanced": the fewest features with a loss within half a standard error of the least, and
-    with at least 99% of its gain over the model without features.  "1-se": the fewest features within one standard error.  Errors are those of the difference between
-    the losses of two candidates on the same rows.  The model without features is chosen if its loss is within one
-    standard error of the least; if there are few rows, only if it is the least.
+    with at least 99% of its gain over the model without features.  "1-se": the fewest features within one standard
+    error.  Errors are those of the difference between the losses of two candidates on the same rows.  The model without
+    features is chosen if its loss is within one standard error of the least; if there are few rows, only if it is the
+    least.
     """
     means = judged.losses.mean(1)
     best = int(means.argmin())
