@@ -56,7 +56,7 @@ class Choose(NamedTuple):
     ----------
     rule : str or int
         "balanced": the fewest features within half a standard error of the least loss, with 99% of the gain.  "min":
-        the least loss.  "1-se": the fewest features within one standard error.  A number: the largest number of features.
+        the least loss.  "1-se": the fewest features within one standard error.  A number: the most features.
     mixtures : tuple of float
         The shares of the L1 term.
     standardize : bool

@@ -325,9 +325,8 @@ def new_runs(
     """Return a new run for each of the model's targets; ``one_by_one`` is True for a stream of ``learn_one``."""
     penalty = _penalty_record(model, d, init is not None)
     loss, optimizer, conversion, step = parts(model, penalty, init is not None, one_by_one)
-    is_fixed = (
-        is_automatic(model, init is not None) and model.random_state is None
-    )  # a choice without arguments is the same each time
+    # a choice without arguments is the same each time
+    is_fixed = is_automatic(model, init is not None) and model.random_state is None
     seed = 0 if is_fixed else seed_of(model.random_state)
     runs, first = [], 0
     for targets in model.targets_of_runs():
