@@ -598,7 +598,9 @@ def test_passes_end_when_nothing_improves():
 
 def test_early_stopping_holds_rows_back():
     X, y = rows(1500)
-    model = SparseClassifier(early_stopping=True, validation_fraction=0.2, max_iter=30, random_state=0).fit(X, y)
+    model = SparseClassifier(alpha=0.01, early_stopping=True, validation_fraction=0.2, max_iter=30, random_state=0).fit(
+        X, y
+    )
     learned = model.t_ / model.n_iter_
     assert 0.75 * 1500 < learned < 0.85 * 1500 and learned == int(learned)
     assert model.n_iter_ < 30 and model.score(X, y) > 0.8
@@ -619,7 +621,7 @@ def test_progress(capsys, monkeypatch):
     X, y = rows(1200)
     SparseClassifier(random_state=0).fit(X, y)
     assert capsys.readouterr().err == ""
-    SparseClassifier(random_state=0, verbose=1, max_iter=2, tol=None).fit(X, y)
+    SparseClassifier(alpha=0.01, random_state=0, verbose=1, max_iter=2, tol=None).fit(X, y)
     out, err = capsys.readouterr()
     assert out == "" and err.count("rows/s") == 2 and "pass 2/2, row 1200/1200" in err
 
@@ -627,10 +629,10 @@ def test_progress(capsys, monkeypatch):
 
     clock = iter(np.arange(0.0, 1e4, 1.5))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    SparseClassifier(random_state=0, max_iter=3, tol=None).fit(X, y)
+    SparseClassifier(alpha=0.01, random_state=0, max_iter=3, tol=None).fit(X, y)
     assert capsys.readouterr().err == ""  # slow, but nobody is watching
     monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True)
-    SparseClassifier(random_state=0, max_iter=3, tol=None).fit(X, y)
+    SparseClassifier(alpha=0.01, random_state=0, max_iter=3, tol=None).fit(X, y)
     err = capsys.readouterr().err
     assert err.count("\r") == 2 and err.endswith("\n")  # passes end 1.5, 3 and 4.5 seconds in: only the later two
 

@@ -27,6 +27,8 @@ class Answer(NamedTuple):
     w: np.ndarray
     b: np.ndarray
     report: dict[str, Any]
+    sizes: Any = ()
+    """Further models of all runs with fewer features, where the conversion has them."""
 
 
 def next_doubling(n: int) -> int:

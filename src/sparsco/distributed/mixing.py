@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 
 from ..conversions.averaging import Answer, Average, Last, Suffix
+from ..conversions.choose import Choose
 from ..conversions.gradient_phase import FixedPoint
 from ..conversions.reservoir import Reservoir
 from ..conversions.sparse_learning import AverageSL, LastSL, OptimalSL, map_to_sparse
+from ..engine.finishing import finish_runs
 from ..engine.run import Run
 from ..parts.compatibility import partitions_reason, refuse
 from ..problem.state import Means, Rows
@@ -164,7 +166,7 @@ def gradients(
     for run, point, budget in zip(job.runs, points, budgets, strict=True):
         problem = run.problem._replace(d=point.w.d)
         fixed.append((FixedPoint(point.w.dense(), point.b, problem), problem))
-        reservoir = Reservoir(run.seed, problem.m, budget, first=first) if budget else None
+        reservoir = Reservoir(run.seed, run.columns_to_keep, budget, first=first) if budget else None
         if reservoir is not None:
             reservoir.expect(*size)
         reservoirs.append(reservoir)
@@ -333,12 +335,23 @@ class Mixing:
             means.append(mean)
             points.append((w, b) if isinstance(self.conversions[k], LastSL) else mean)
         found = self._gradients(points)
+        if self.conversions[0].joins_runs:
+            return self._chosen(runs, found)
         answers = []
         for k, (run, full) in enumerate(zip(runs, self.runs, strict=True)):
             run.end_like(full, self.learned)
             answers.append(self._answer(run, k, points[k], means[k], window.rows, found))
             self.runs[k] = run
         return answers
+
+    def _chosen(self, runs: list[Run], found: Gradients | None) -> list[Answer]:
+        """Return the models that a conversion of all runs together makes from the sample of all rows."""
+        assert found is not None
+        for k, (run, full) in enumerate(zip(runs, self.runs, strict=True)):
+            run.end_like(full, self.learned)
+            run.conversion, run.reservoir = full.conversion, found.samples[k]
+            self.runs[k] = run
+        return finish_runs(runs)
 
     def _gradients(self, points: list[tuple[np.ndarray, np.ndarray]]) -> Gradients | None:
         budgets = []
@@ -411,7 +424,7 @@ def _allowed(run: Run) -> Any:
     conversion = run.conversion
     if isinstance(conversion, AverageSL):  # its mean gradient along the way approximates the exact one
         return OptimalSL(alpha=conversion.alpha, L=conversion.L, metric=conversion.metric)
-    if isinstance(conversion, Last | Suffix | OptimalSL | LastSL) or conversion == Average():
+    if isinstance(conversion, Last | Suffix | OptimalSL | LastSL | Choose) or conversion == Average():
         return conversion
     raise ValueError(
         f"{type(conversion).__name__} needs single iterates of one stream, which partitions do not have: choose "

@@ -61,7 +61,7 @@ def _widen(run: Run, wide: Problem) -> None:
     run.state = optimizer.layout.relaid(old, run.state, wide, optimizer.start(wide)[0])
     run.optimizer = optimizer
     run.windows.widen(old, wide)
-    if run.reservoir is not None:
+    if run.reservoir is not None and not run.keeps_given_targets:
         run.reservoir.widen(m)
     if run.snapshots:
         run.snapshots = [(n, widened(w, m), widened(b, m)) for n, w, b in run.snapshots]

@@ -27,6 +27,8 @@ from ..data import row_sums
 from ..data.rows import Matrix, stack
 from ..losses import curvature, derivative, value
 from ..penalties import ElasticNet, WeightedElasticNet
+from .finishing import finish_runs
+from .run import Run
 
 TOLERANCE = 1e-4
 """The tolerance of ``polish=True``."""
@@ -127,9 +129,41 @@ def polish(
     )
 
 
-def finish(run: Any, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]], tol: float) -> Answer:
-    """Return the polished answer of a run that has begun; ``rows`` yields rows, y and weights as it learned them."""
-    answer = run.finish()
+def finish_polished(
+    runs: list[Run], rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]], tol: float
+) -> list[Answer]:
+    """Return the polished answers of all runs of a model, which have begun.
+
+    ``rows`` yields rows, y and weights as they were learned.  A penalty that was chosen in units of the columns is
+    polished on columns that are divided by their units.
+    """
+    answers, first = finish_runs(runs), runs[0]
+    if not first.conversion.joins_runs:
+        pairs = zip(runs, answers, strict=True)
+        return [_polished(run, answer, run.problem.penalty, rows, tol) for run, answer in pairs]
+    penalty, units = first.conversion.penalty(answers[0]), first.conversion.units(first)
+
+    def scaled() -> Iterator[tuple[Matrix, np.ndarray, np.ndarray]]:
+        for matrix, y, weights in rows():
+            data = matrix.data / units[matrix.indices]
+            yield Matrix(matrix.indptr, matrix.indices, data, matrix.d), y, weights
+
+    found = []
+    for run, answer in zip(runs, answers, strict=True):
+        start = answer._replace(w=answer.w * units[:, None])
+        polished = _polished(run, start, penalty, scaled, tol)
+        found.append(polished._replace(w=polished.w / units[:, None]))
+    return found
+
+
+def _polished(
+    run: Run,
+    answer: Answer,
+    penalty: Any,
+    rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]],
+    tol: float,
+) -> Answer:
+    """Return the polished answer of a run."""
     problem, found = run.problem, list[Polished]()
     together = max(1, _MARGINS // max(run.examples, 1))
     for first in range(0, problem.m, together):
@@ -145,7 +179,7 @@ def finish(run: Any, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.nd
                 answer.w[:, some],
                 answer.b[some],
                 loss=problem.loss,
-                penalty=problem.penalty,
+                penalty=penalty,
                 lams=None if problem.lams is None else problem.lams[some],
                 intercept=problem.intercept,
                 tol=tol,
@@ -162,7 +196,7 @@ def finish(run: Any, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.nd
         parts_of = [getattr(each, name) for each in found]
         report[name] = [one for part in parts_of for one in (part.tolist() if isinstance(part, np.ndarray) else part)]
     w, b = np.concatenate([each.w for each in found], axis=1), np.concatenate([each.b for each in found])
-    return Answer(w, b, answer.report | {"polish": report})
+    return answer._replace(w=w, b=b, report=answer.report | {"polish": report})
 
 
 def check_polishable(loss: Any, penalty: Any, conversion: Any) -> None:

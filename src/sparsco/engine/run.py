@@ -23,7 +23,7 @@ from ..conversions.averaging import Answer, Last
 from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix, stack
 from ..parts.compatibility import metric_reason, refuse, start_reason, strengths_reason
-from ..parts.part import NEVER, is_record, must_be
+from ..parts.part import NEVER
 from ..penalties import checked
 from ..problem.state import Means, Nothing, Problem, Rows, check_room
 from ..problem.targets import Repeated, Targets, Values
@@ -34,6 +34,7 @@ from ..util.threads import aside
 from .grid import strength_of_lanes
 from .growth import add_features, add_models
 from .iterates import Iterate, Overwritten
+from .part_checks import check_parts, for_one_feature
 from .pilot_rows import PilotRows, mean_loss
 from .resolving import Asked, resolve
 from .stepping import block_end, rows_for_kernels, step_sizes
@@ -53,6 +54,8 @@ class DivergenceError(ArithmeticError):
 class Run:
     """One stream, learned by one optimizer and converted by one conversion."""
 
+    keeps_given_targets = False
+    """Whether a sample keeps y as it is given, from which the targets of all runs are made."""
     snapshots: Any = ()
     """Iterates that a conversion keeps: (examples, weights, intercepts)."""
 
@@ -77,8 +80,9 @@ class Run:
         ``lams``: a strength of the L1 term for each of several copies of the models, in place of the penalty's;
         numbers, or a ``Grid`` below the smallest that selects nothing on the pilot rows.  ``single``: in float32.
         """
-        _check_parts(loss, penalty, optimizer, conversion, step)
+        check_parts(loss, penalty, optimizer, conversion, step)
         self.conversion, self.rounding = conversion.base, conversion if conversion.is_rounding else None
+        self.keeps_given_targets = self.conversion.joins_runs
         self.targets: Targets = targets or Values()
         self.lams = lams
         if lams is not None:
@@ -174,7 +178,7 @@ class Run:
             refuse(start_reason(self.optimizer))
             self.optimizer.place(self.problem, self.state, *self.initial)
         nonzeros = self.sample_nonzeros(self.conversion)
-        self.reservoir = Reservoir(self.seed, self.problem.m, nonzeros) if nonzeros else None
+        self.reservoir = Reservoir(self.seed, self.columns_to_keep, nonzeros) if nonzeros else None
         self.windows = Windows()
         self.overwritten: Overwritten | None = None
         """What the last row overwrote, for conversions that ask for the iterate before it."""
@@ -188,8 +192,22 @@ class Run:
         targets, scaled = (part.reshape(len(y), self.problem.width)[:, : self.problem.m] for part in encoded)
         return targets, scaled
 
+    @property
+    def columns_to_keep(self) -> int:
+        """Return how many targets a sample keeps of a row."""
+        return self.targets.columns_of_y if self.keeps_given_targets else self.problem.m
+
+    def targets_to_keep(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return what a sample keeps of these rows: targets and weights by model, or y as given, (n, columns of y)."""
+        if not self.keeps_given_targets:
+            return self.lanes_of(y, weights)
+        columns = y[:, None] if y.ndim == 1 else y
+        return columns, np.repeat(weights[:, None], columns.shape[1], 1)
+
     def sample_nonzeros(self, conversion: Any) -> int:
         """Return how large a sample of rows this conversion and the rounding need; 0 for none."""
+        if conversion.joins_runs and self.targets.first > 0:
+            return 0  # the first run has the sample of all runs
         asking = conversion if self.rounding is None else self.rounding
         return asking.sample_nonzeros if conversion.needs_sample or asking.needs_sample else 0
 
@@ -272,7 +290,10 @@ class Run:
         """Return the converted model; the run itself is left as it is."""
         if self.pilot is None:
             return self.trained_copy().finish()
-        answer = self.conversion.finish(self)
+        return self.checked(self.conversion.finish(self))
+
+    def checked(self, answer: Answer) -> Answer:
+        """Return the answer, rounded where there is a rounding; raise a DivergenceError for one that is useless."""
         w, b = answer.w, answer.b
         with np.errstate(over="ignore", invalid="ignore"):
             is_finite = np.isfinite(w.sum()) and np.isfinite(b.sum())
@@ -393,7 +414,7 @@ class Run:
     def validate_on_dummy_rows(self) -> None:
         """Raise an error for settings that cannot work, before the thousandth row comes."""
         twin = copy.copy(self)
-        twin.problem = self.problem._replace(d=1, penalty=_for_one_feature(self.problem.penalty))
+        twin.problem = self.problem._replace(d=1, penalty=for_one_feature(self.problem.penalty))
         twin.initial = self.initial and (self.initial[0][:1], self.initial[1])
         matrix = Matrix(np.arange(3), np.zeros(2, np.uint32), np.array([-1.0, 1.0]), 1)
         twin._resolve(matrix, np.array([0.0, 1.0]), np.ones(2))
@@ -431,6 +452,7 @@ class Run:
             raise ValueError(
                 f"{type(self.optimizer).__name__} with these settings sums iterates densely: choose 'nftrl'."
             )
+        fresh.keeps_given_targets = self.keeps_given_targets
         for name in ("state", "block", "pilot_rows"):
             setattr(fresh, name, None)
         return fresh
@@ -455,32 +477,9 @@ class Run:
             matrix.indptr[order + 1],
             matrix.indices,
             matrix.data,
-            lambda kept: self.lanes_of(y[order[kept]], weights[order[kept]]),
+            lambda kept: self.targets_to_keep(y[order[kept]], weights[order[kept]]),
         )
 
     def end_like(self, full: Run, seen: int) -> None:
         """Get ready to ``finish`` as ``full`` would, after so many examples."""
         self.pilot_rows, self.rounding, self.seen = full.pilot_rows, full.rounding, seen
-
-
-def _check_parts(loss: Any, penalty: Any, optimizer: Any, conversion: Any, step: Any) -> None:
-    """Raise an error for something that is not the part it should be, or whose constants make no sense."""
-    must_be(loss, "loss")
-    must_be(penalty, "penalty")
-    must_be(optimizer, "optimizer")
-    must_be(conversion, "conversion", "rounding")
-    if step is not None:
-        must_be(step, "step rule")
-    conversion.check()
-    if conversion.is_rounding:
-        conversion.base.check()
-
-
-def _for_one_feature(penalty: Any) -> Any:
-    """Return a penalty of one feature: what has a value for each feature keeps one of them."""
-    if penalty.pen is not None:
-        return penalty._replace(pen=np.ones(1))
-    if not is_record(penalty):
-        return penalty
-    fields = zip(penalty._fields, penalty, strict=True)
-    return penalty._replace(**{name: value[:1] for name, value in fields if np.ndim(value) == 1})

@@ -27,6 +27,10 @@ class LinearBase:
     classifies = False
     needs_classes = False
     """True if all classes must be named at the beginning of a stream."""
+    standardize: Any = "auto"
+    relaxed: Any = "auto"
+    choose: Any = "balanced"
+    """What files of before have no value for."""
     _strengths: Any = None
     _in_float32 = False
     _fit: FitState = _EMPTY
@@ -39,7 +43,7 @@ class LinearBase:
         loss: Any = "squared",
         *,
         alpha: Any = "auto",
-        l1_ratio: float = 1.0,
+        l1_ratio: Any = "auto",
         penalty: Any = "elasticnet",
         optimizer: Any = "auto",
         conversion: Any = "auto",
@@ -52,6 +56,9 @@ class LinearBase:
         shuffle: bool = True,
         random_state: Any = None,
         fit_intercept: bool = True,
+        standardize: Any = "auto",
+        relaxed: Any = "auto",
+        choose: Any = "balanced",
         feature_weights: Any = None,
         storage: str = "auto",
         preset: Any = None,
@@ -77,6 +84,9 @@ class LinearBase:
         self.shuffle = shuffle
         self.random_state = random_state
         self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.relaxed = relaxed
+        self.choose = choose
         self.feature_weights = feature_weights
         self.storage = storage
         self.preset = preset
@@ -108,6 +118,12 @@ class LinearBase:
     def in_float32(self) -> bool:
         """Return whether the strengths of a path are learned in float32."""
         return self._in_float32
+
+    @property
+    def is_automatic(self) -> bool:
+        """Return whether phase two of the fit under way chooses the strength, or solves in units of the columns."""
+        runs = self.fit_state.runs
+        return bool(runs) and runs[0].conversion.joins_runs
 
     # ---- hooks that the classifier and the regressor implement -----------------------------------------------------
 
@@ -166,6 +182,10 @@ class LinearBase:
 
     def mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the error of each row of margins: 0 or 1 for a label, the squared distance for a number."""
+        raise NotImplementedError
+
+    def output_names(self) -> list[str]:
+        """Return a name for each row of ``coef_``: the label that a positive weight speaks for, or an output."""
         raise NotImplementedError
 
     def _begin_labels(self, anew: bool) -> None:

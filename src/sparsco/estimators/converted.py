@@ -8,7 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..conversions.averaging import Answer
+from ..conversions.choose import SizedModel
+from ..engine.finishing import finish_runs
 from ..engine.run import Run
+from ..penalties import ElasticNet
+from ..solver.units import column_sums
 
 
 class Solved(NamedTuple):
@@ -19,6 +23,33 @@ class Solved(NamedTuple):
     t: int
     history: list[dict[str, float]]
     report: dict[str, Any]
+    sizes: tuple[SizedModel, ...] = ()
+    """Models with fewer features, of an automatic choice."""
+    columns: sp.csr_array | None = None
+    """The standard deviation and the share of nonzeros, (2, features), of features with a weight; None: not known."""
+
+    def at(self, features: np.ndarray) -> Solved:
+        """Return the model restricted to some features, which include all that have a weight."""
+        sizes = tuple(each._replace(coef=sp.csr_array(each.coef[:, features])) for each in self.sizes)
+        columns = None if self.columns is None else sp.csr_array(self.columns[:, features])
+        return self._replace(coef=sp.csr_array(self.coef[:, features]), sizes=sizes, columns=columns)
+
+    def with_columns_of(self, run: Run) -> Solved:
+        """Return the model with the spreads of its features in the rows that a run keeps: its sample, or its pilot."""
+        sample = run.sample()
+        matrix = run.pilot_rows.matrix if sample is None else sample.R
+        n = len(matrix.indptr) - 1
+        counts, sums, squares = (total / max(n, 1) for total in column_sums(matrix.indices, matrix.data, run.d))
+        spread = np.sqrt(np.maximum(squares - np.square(sums), 0.0))
+        used = self.used
+        wide = np.zeros((2, run.d))
+        wide[:, used] = spread[used], counts[used]
+        return self._replace(columns=sp.csr_array(wide))
+
+    @property
+    def used(self) -> np.ndarray:
+        """Return the features that have a weight in the model, or in one of fewer features."""
+        return np.unique(np.concatenate([self.coef.indices, *(each.coef.indices for each in self.sizes)]))
 
 
 def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
@@ -26,10 +57,11 @@ def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
 
     The runs must have begun.  ``answers`` replaces the answers of the runs, if given.
     """
-    answers = answers or [run.finish() for run in runs]
+    answers = answers or finish_runs(runs)
     first = runs[0]
     w = np.concatenate([answer.w for answer in answers], axis=1)
-    if first.examples and not w.any():
+    choice = answers[0].report.get("choice")
+    if first.examples and not w.any() and choice is None:
         first.warn("no feature was selected: lower alpha, or give more examples.")
     ends = [run.history_point(answer.w, answer.b) for run, answer in zip(runs, answers, strict=True)]
     looks = [*zip(*(run.history for run in runs if not run.late), strict=True), ends]
@@ -41,8 +73,16 @@ def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
             {"t": p[0]["t"], "objective": sum(q["objective"] for q in p), "nonzeros": sum(q["nonzeros"] for q in p)}
             for p in looks
         ],
-        described(runs, first.problem.penalty) | {"converted": [answer.report for answer in answers]},
-    )
+        described(runs, first.problem.penalty if choice is None else _penalty_of(choice))
+        | {"converted": [answer.report for answer in answers]},
+        tuple(answers[0].sizes),
+    ).with_columns_of(first)
+
+
+def _penalty_of(choice: dict[str, Any]) -> ElasticNet:
+    """Return the penalty that was chosen; none of a model whose size was chosen."""
+    alpha, l1_ratio = choice["alpha"] or 0.0, choice["l1_ratio"] or 0.0
+    return ElasticNet(alpha * l1_ratio, alpha * (1.0 - l1_ratio))
 
 
 def described(runs: list[Run], penalty: Any) -> dict[str, Any]:

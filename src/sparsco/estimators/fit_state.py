@@ -32,6 +32,9 @@ FIXED = (
     "conversion",
     "step_size",
     "fit_intercept",
+    "standardize",
+    "relaxed",
+    "choose",
     "feature_weights",
     "storage",
     "preset",
@@ -175,7 +178,8 @@ class FitState(LifeCycle, Restored):
 
     def changed(self, estimator: Any) -> list[str]:
         """Return the names of the fixed parameters that have changed since the start."""
-        return [name for name in FIXED if _fingerprint(getattr(estimator, name)) != self.settings[name]]
+        now = {name: _fingerprint(getattr(estimator, name)) for name in FIXED}
+        return [name for name in FIXED if now[name] != self.settings.get(name, now[name])]
 
     def feed(
         self,
@@ -261,7 +265,12 @@ class FitState(LifeCycle, Restored):
 
     def take(self, model: Solved, arranged: Callable[[Any], Any]) -> None:
         """Set the model; its weights come in the order of the runs."""
-        self.model = model._replace(coef=arranged(model.coef), intercept=arranged(model.intercept))
+        sizes = (
+            each._replace(coef=sp.csr_array(arranged(each.coef)), intercept=arranged(each.intercept))
+            for each in model.sizes
+        )
+        coef, intercept = arranged(model.coef), arranged(model.intercept)
+        self.model = model._replace(coef=coef, intercept=intercept, sizes=tuple(sizes))
 
     def take_weights(self, coef: Any, intercept: Any, features: Any) -> None:
         """Replace the weights of a finished model, and its features."""
@@ -281,10 +290,10 @@ class FitState(LifeCycle, Restored):
         model, features = self.model, self.features
         assert model is not None
         if features.seen:
-            used = np.unique(model.coef.indices)
+            used = model.used
             if not used.size and isinstance(features, SeenColumns):
                 used = np.zeros(1, np.int64)  # a model needs at least one feature
-            self.features, model = features.only(used), model._replace(coef=sp.csr_array(model.coef[:, used]))
+            self.features, model = features.only(used), model.at(used)
         self.finish_with(model, why)
 
     # ---- copies ----------------------------------------------------------------------------------------------------

@@ -17,10 +17,11 @@ import numpy as np
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, margins
 from ..data.slots import Columns, Names, SeenColumns
-from ..engine.polish import finish, slices
+from ..engine.polish import finish_polished, slices
 from ..penalties import strength
 from ..util.attributes import add_attributes, attributes
 from ..util.progress import Progress
+from ..util.validation import check_count
 from .converted import Solved, solve
 from .fit_state import FitState, Phase, unchanged_on_error
 from .one_example import OneExample
@@ -94,8 +95,9 @@ class LinearModel(OneExample, Readable):
 
     def _passes(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
         """Learn the rows in passes until the objective no longer falls."""
-        state, passes = self._fit, 1 if tolerance(self) else self.max_iter
-        learned, checked = self._rows_to_check(counted_rows(len(matrix), weights))
+        state, rows = self._fit, counted_rows(len(matrix), weights)
+        passes = 1 if tolerance(self) or self.is_automatic else self.max_iter
+        learned, checked = (rows, None) if self.is_automatic else self._rows_to_check(rows)
         if checked is not None and passes > 1:
             looked_at = matrix.take(checked), y[checked], np.ones(len(checked)) if weights is None else weights[checked]
         for run in state.runs:
@@ -125,7 +127,7 @@ class LinearModel(OneExample, Readable):
             passes,
             learn,
             seed=state.runs[0].seed,
-            shuffle=self.shuffle,
+            shuffle=self.shuffle and not self.is_automatic,
             first=self.n_iter_,
             size=_SLICE,
             is_done=is_done,
@@ -165,7 +167,7 @@ class LinearModel(OneExample, Readable):
         The rows come in passes, as slots, codes and weights.
         """
         runs = self._fit.begun()
-        self._fit.take(solve(runs, [finish(run, rows, tolerance(self)) for run in runs]), self.arranged)
+        self._fit.take(solve(runs, finish_polished(runs, rows, tolerance(self))), self.arranged)
 
     def polish_on_chunks(self, chunks: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray | None]]]) -> None:
         """Solve for the optimum over the rows of a reader, which becomes the model.
@@ -338,6 +340,27 @@ class LinearModel(OneExample, Readable):
         twin.drop_training("with_weights() left the training state behind")
         features.width = self.n_features_in_
         twin.fit_state.take_weights(coef, intercept, features)
+        return twin
+
+    def at_size(self, k: int) -> Self:
+        """Return the model with at most k features, after an automatic fit; no rows are needed.
+
+        It is the stored model of least loss on held-out rows among those of at most k features, or this model itself
+        if it has no more.  It learns no further.
+        """
+        check_count("k", k)
+        solved = self.convert()
+        if not solved.sizes and self.n_selected_ > k:
+            raise ValueError(
+                "at_size needs a fit with an automatic choice: leave alpha, optimizer and conversion at 'auto'."
+            )
+        if self.n_selected_ > k:
+            fewer = min((each for each in solved.sizes if each.size <= k), key=lambda each: (each.loss, each.size))
+            solved = solved._replace(coef=fewer.coef, intercept=fewer.intercept)
+        why = "at_size() keeps no training state"
+        twin = self.twin(self._fit.shell(why))
+        twin.finish_with(solved._replace(sizes=()), why)
+        twin.drop_training(why)
         return twin
 
     def twin(self, state: FitState | None = None, kind: Any = None) -> Any:

@@ -11,7 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import conversions, steps
+from ..choice.fitting import Strength
+from ..choice.rule import RULES
 from ..conversions import CONVERSIONS
+from ..conversions.choose import MIXTURES, Choose
 from ..conversions.thinning import check_target
 from ..data.randomness import seed_of
 from ..data.rows import check_numbers
@@ -30,18 +33,58 @@ from ..penalties import (
     scaled,
 )
 from ..presets import PRESETS, Preset
+from ..solver.smoothing import smooth
 from ..util.validation import is_count, is_number
 
 MAX_LANES = 32
 """The number of one-vs-rest models that one run learns; more classes need more runs."""
+LEAST_RATIO = 1e-3
+"""The share of the L1 term that stands for none where a strength is chosen."""
 AUTO_FRACTION = 0.05
 """The share that alpha="auto" takes of the smallest L1 weight that selects nothing on the first 1000 rows."""
 
 
 def ratio_of(model: Any) -> float:
-    """Return the share of the L1 term: ``l1_ratio``, or the one that ``penalty="l1"`` or ``"l2"`` means."""
+    """Return the share of the L1 term: ``l1_ratio``, or the one that ``penalty="l1"`` or ``"l2"`` means.
+
+    Where it is neither given nor chosen from the data, it is 1.
+    """
     end = _ratio_by_name(model)
-    return float(model.l1_ratio if end is None else end)
+    if end is None:
+        end = 1.0 if _is_auto(model.l1_ratio) else model.l1_ratio
+    return float(end)
+
+
+def is_automatic(model: Any, starts_elsewhere: bool = False) -> bool:
+    """Return whether phase two chooses the strength, or penalises columns in units of their spread.
+
+    Whoever names an optimizer, a conversion, a step size or a preset gets that method, with a strength that the first
+    rows suggest.
+    """
+    is_open = all(_is_auto(getattr(model, name)) for name in ("optimizer", "conversion", "step_size"))
+    is_open = is_open and model.preset is None and model.strengths is None and not starts_elsewhere
+    if not is_open or model.penalty not in ("elasticnet", *RATIOS) or model.target_excess_risk is not None:
+        return False
+    if smooth(named("loss", model.loss, model.known_losses)) is None:
+        return False
+    return _is_auto(model.alpha) or _is_true(model.standardize)
+
+
+def _is_true(given: Any) -> bool:
+    return isinstance(given, bool | np.bool_) and bool(given)
+
+
+def _choice(model: Any) -> Choose:
+    """Return the conversion that chooses, or that solves for a given strength."""
+    standardize = True if _is_auto(model.standardize) else bool(model.standardize)
+    relaxes = not tolerance(model) and (_is_auto(model.relaxed) or bool(model.relaxed))
+    rule = model.choose if model.budget is None else int(model.budget)
+    if not _is_auto(model.alpha):
+        relaxed = relaxes and not _is_auto(model.relaxed)
+        return Choose(rule, standardize=standardize, given=Strength(float(model.alpha), ratio_of(model), relaxed))
+    is_given = _ratio_by_name(model) is not None or not _is_auto(model.l1_ratio)
+    mixtures = (max(ratio_of(model), LEAST_RATIO),) if is_given else MIXTURES
+    return Choose(rule, mixtures, standardize, None, relaxes)
 
 
 def _ratio_by_name(model: Any) -> float | None:
@@ -80,9 +123,19 @@ def check_parameters(model: Any) -> None:
     alpha = model.alpha
     is_auto = isinstance(alpha, str) and alpha == "auto"
     must("alpha", is_auto or is_number(alpha, 0.0), "'auto' or a number of at least 0")
-    must("l1_ratio", is_number(model.l1_ratio, 0.0, 1.0), "between 0 (only L2) and 1 (only L1)")
+    is_ratio = _is_auto(model.l1_ratio) or is_number(model.l1_ratio, 0.0, 1.0)
+    must("l1_ratio", is_ratio, "'auto', or between 0 (only L2) and 1 (only L1)")
+    for name in ("standardize", "relaxed"):
+        given = getattr(model, name)
+        must(name, _is_auto(given) or isinstance(given, bool | np.bool_), "'auto', True or False")
+    must("choose", model.choose in RULES, f"one of {', '.join(map(repr, RULES))}")
+    if _is_true(model.standardize) and not is_automatic(model):
+        raise ValueError(
+            "standardize=True works with the automatic method only: leave optimizer, conversion, step_size and preset "
+            "open, choose penalty='elasticnet', and do not fit a path; or scale the columns yourself."
+        )
     end = _ratio_by_name(model)
-    if end is not None and model.l1_ratio not in (1.0, end):
+    if end is not None and not _is_auto(model.l1_ratio) and model.l1_ratio not in (1.0, end):
         raise ValueError(
             f"penalty={model.penalty!r} with l1_ratio={model.l1_ratio!r}: for a mixture of both choose "
             "penalty='elasticnet'."
@@ -111,6 +164,11 @@ def check_parameters(model: Any) -> None:
         model.n_jobs is None or (isinstance(model.n_jobs, numbers.Integral) and model.n_jobs != 0),
         "None or a whole number of threads (-1: as many as there are cores)",
     )
+    if model.early_stopping and is_automatic(model):
+        raise ValueError(
+            "early_stopping=True ends passes over the rows, and the automatic choice of alpha makes none: pass alpha=, "
+            "or leave it False."
+        )
     if tolerance(model) and model.early_stopping:
         raise ValueError("polish needs all rows, and early_stopping=True holds some out: choose one of the two.")
     must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
@@ -155,13 +213,14 @@ def _optimizers() -> dict[str, Any]:
     return {name: kind() for name, kind in OPTIMIZERS.items()}
 
 
-def _penalty_record(model: Any, d: int) -> Any:
+def _penalty_record(model: Any, d: int, starts_elsewhere: bool = False) -> Any:
     pen, wanted = model.feature_weights, asked(model, "penalty")
+    automatic = is_automatic(model, starts_elsewhere)
     penalty = named("penalty", wanted, PENALTIES)
     if penalty is not ElasticNet and pen is not None:
         raise ValueError(f"feature_weights are weights of the L1 norm, which penalty={wanted!r} does not have.")
     if isinstance(wanted, tuple):
-        if not (isinstance(model.alpha, str) and model.l1_ratio == 1.0):
+        if not (_is_auto(model.alpha) and ratio_of(model) == 1.0):
             raise ValueError("a penalty record carries its own strength: leave alpha at 'auto' and l1_ratio at 1.")
         return penalty
     if penalty is not ElasticNet and isinstance(model.alpha, str):
@@ -173,6 +232,8 @@ def _penalty_record(model: Any, d: int) -> Any:
         if pen.dtype.kind not in "fiu" or pen.shape != (d,) or not np.all(np.isfinite(pen) & (pen >= 0)):
             raise ValueError(f"feature_weights must be {d} finite numbers of at least 0, one per feature.")
         pen = pen.astype(np.float64)
+    if automatic:  # phase one has no penalty; phase two chooses one
+        return elastic_net(0.0, 1.0, pen)
     if not isinstance(model.alpha, str):
         return elastic_net(float(model.alpha), ratio_of(model), pen)
     if isinstance(model.strengths, np.ndarray) and ratio_of(model) == 1.0:  # a path: alpha is not computed from rows
@@ -194,6 +255,12 @@ def parts(
         raise ValueError(
             f"{what} has one value per feature, and learn_one has no fixed features: use fit or partial_fit."
         )
+    if is_automatic(model, starts_elsewhere):
+        if tolerance(model):
+            check_polishable(loss, ElasticNet(1.0), conversions.Last())
+            if model.budget is not None:
+                raise ValueError("polish would undo budget, which keeps few features: choose one of the two.")
+        return loss, OPTIMIZERS["nftrl"](), _choice(model), None
     curved = ratio_of(model) < 1.0 and model.alpha != 0.0
     if isinstance(asked(model, "penalty"), tuple):
         curved = penalty.rho > 0.0
@@ -256,9 +323,11 @@ def new_runs(
     model: Any, d: int, init: tuple[np.ndarray, np.ndarray] | None = None, one_by_one: bool = False
 ) -> list[Run]:
     """Return a new run for each of the model's targets; ``one_by_one`` is True for a stream of ``learn_one``."""
-    penalty = _penalty_record(model, d)
+    penalty = _penalty_record(model, d, init is not None)
     loss, optimizer, conversion, step = parts(model, penalty, init is not None, one_by_one)
-    seed = seed_of(model.random_state)
+    # a choice without arguments is the same each time
+    is_fixed = is_automatic(model, init is not None) and model.random_state is None
+    seed = 0 if is_fixed else seed_of(model.random_state)
     runs, first = [], 0
     for targets in model.targets_of_runs():
         part = slice(first, first + targets.m)

@@ -11,6 +11,7 @@ from ..data.rows import Matrix, margins
 from ..data.slots import SeenColumns, without
 from ..problem.state import check_room
 from .base import LinearBase
+from .summary import Summary, summary_of
 
 _MANY_CELLS = 1 << 26
 """The number of weights above which ``margins_of`` builds no dense array of all weights."""
@@ -75,6 +76,42 @@ class Readable(LinearBase):
         self.check_fitted()
         return self.fit_state.report(self.fit_state.examples)
 
+    def _choice(self) -> dict[str, Any]:
+        """Return the report of the automatic choice; an empty dict if nothing was chosen."""
+        return next((each["choice"] for each in self.convert().report.get("converted", ()) if "choice" in each), {})
+
+    @property
+    def alpha_(self) -> float:
+        """Return the strength of the penalty, given or chosen; NaN if a number of features was chosen in its place."""
+        choice, report = self._choice(), self.convert().report
+        if choice:
+            return float("nan") if choice["alpha"] is None else choice["alpha"]
+        return float(report["lam"] + report["rho"])
+
+    @property
+    def l1_ratio_(self) -> float:
+        """Return the share of the L1 term, given or chosen; NaN if a number of features was chosen in its place."""
+        choice, report = self._choice(), self.convert().report
+        if choice:
+            return float("nan") if choice["l1_ratio"] is None else choice["l1_ratio"]
+        total = report["lam"] + report["rho"]
+        return float(report["lam"] / total) if total > 0.0 else 1.0
+
+    @property
+    def relaxed_(self) -> bool:
+        """Return whether the selected features were learned again without the L1 term."""
+        return bool(self._choice().get("relaxed", False))
+
+    @property
+    def size_path_(self) -> np.ndarray:
+        """Return the trade-off between size and loss of an automatic fit: fields "size", "loss" and "error".
+
+        The loss is the mean over held-out rows, the error its standard error.  ``at_size`` has the models.
+        """
+        sizes = self.convert().sizes
+        kind = [("size", np.int64), ("loss", np.float64), ("error", np.float64)]
+        return np.array([(each.size, each.loss, each.error) for each in sizes], kind)
+
     @property
     def gap_(self) -> float:
         """Return the largest violation of an optimality condition over lam after ``polish``; NaN without it.
@@ -84,6 +121,32 @@ class Readable(LinearBase):
         """
         runs = self.convert().report["converted"]
         return float(np.max([gap for run in runs for gap in run.get("polish", {}).get("gaps", [np.nan])]))
+
+    def names_of_slots(self, slots: np.ndarray) -> list[str]:
+        """Return the names of features by their slots; a column without a name is called by its number."""
+        features = self.fit_state.features
+        if self.fit_state.has_names:
+            every = features.names
+            return [str(every[slot]) for slot in slots.tolist()]
+        columns, names = features.to_columns(slots).tolist(), self.column_names
+        return [f"x{column}" if names is None else str(names[column]) for column in columns]
+
+    def summary(self, top: int = 20) -> Summary:
+        """Return the table of the selected features: name, weight, weight times spread, and how often they occur.
+
+        The spread of a column is its standard deviation, so that the strongest features come first whatever their
+        scale.  The table prints as text and shows as HTML in notebooks; ``lines`` has all features as records.
+
+        Parameters
+        ----------
+        top : int
+            The number of features that are shown.
+
+        Returns
+        -------
+        Summary
+        """
+        return summary_of(self, top)
 
     def sparsify(self) -> Self:
         """Change ``coef_`` to a scipy sparse array from now on; learning goes on as before."""

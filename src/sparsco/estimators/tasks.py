@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ class LinearClassifier(Margins, LinearModel):
         loss: Any = "logistic",
         *,
         alpha: Any = "auto",
-        l1_ratio: float = 1.0,
+        l1_ratio: Any = "auto",
         penalty: Any = "elasticnet",
         optimizer: Any = "auto",
         conversion: Any = "auto",
@@ -42,6 +43,9 @@ class LinearClassifier(Margins, LinearModel):
         shuffle: bool = True,
         random_state: Any = None,
         fit_intercept: bool = True,
+        standardize: Any = "auto",
+        relaxed: Any = "auto",
+        choose: Any = "balanced",
         class_weight: Any = None,
         feature_weights: Any = None,
         storage: str = "auto",
@@ -53,32 +57,8 @@ class LinearClassifier(Margins, LinearModel):
         verbose: int = 0,
         polish: bool | float = False,
     ) -> None:
-        super().__init__(
-            loss,
-            alpha=alpha,
-            l1_ratio=l1_ratio,
-            penalty=penalty,
-            optimizer=optimizer,
-            conversion=conversion,
-            step_size=step_size,
-            max_iter=max_iter,
-            tol=tol,
-            n_iter_no_change=n_iter_no_change,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            shuffle=shuffle,
-            random_state=random_state,
-            fit_intercept=fit_intercept,
-            feature_weights=feature_weights,
-            storage=storage,
-            preset=preset,
-            budget=budget,
-            target_excess_risk=target_excess_risk,
-            warm_start=warm_start,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            polish=polish,
-        )
+        given = {name: value for name, value in locals().items() if name in signature(LinearModel).parameters}
+        super().__init__(**given)
         self.class_weight = class_weight
 
     @property
@@ -300,6 +280,11 @@ class LinearClassifier(Margins, LinearModel):
         """Return 1 for each row whose label is not predicted, else 0."""
         return (self.labels_of(p) != y).astype(np.float64)
 
+    def output_names(self) -> list[str]:
+        """Return the label that a positive weight speaks for, for each row of ``coef_``."""
+        labels = [str(label) for label in self.classes_.tolist()]
+        return labels[-1:] if len(self.convert().intercept) == 1 else labels
+
     def predict_one(self, x: Any) -> Any:
         """Return the most likely label of one example, given as to ``learn_one``.
 
@@ -316,6 +301,11 @@ class LinearRegressor(LinearModel):
 
     _takes_columns = True
     _outputs: int | None
+
+    def output_names(self) -> list[str]:
+        """Return a name for each row of ``coef_``."""
+        n = len(self.convert().intercept)
+        return ["prediction"] if n == 1 else [f"output {k}" for k in range(n)]
 
     def targets_of_runs(self) -> list[Targets]:
         """Return the targets of each run."""

@@ -79,6 +79,9 @@ class RunView(Protocol):
 
     # ---- rows and messages -----------------------------------------------------------------------------------------
 
+    def lanes_of(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return targets and weights of each of the run's models, (n, m)."""
+
     def sample(self) -> Any:
         """Return a sample of the rows, for a conversion that says ``needs_sample``; else None."""
 

@@ -13,6 +13,9 @@ class Targets:
     m: int
     copies = 1
     """How many lanes learn each model, with different strengths of the penalty."""
+    first = 0
+    """The number of the first model among those of all runs."""
+    columns_of_y = 1
 
     def encode(
         self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any = np.float64
@@ -31,6 +34,7 @@ class Values(Targets):
     def __init__(self, models: int = 1, part: slice = slice(None)) -> None:
         self.models, self.part = models, part
         self.m = len(range(models)[part])
+        self.first, self.columns_of_y = part.start or 0, models
 
     def encode(
         self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any = np.float64
@@ -60,6 +64,7 @@ class Classes(Targets):
         self.everyone = signs, weights
         self.signs, self.weights = signs[:, part], weights[:, part]
         self.m = self.signs.shape[1]
+        self.first = part.start or 0
 
     def encode(
         self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any = np.float64
@@ -83,7 +88,7 @@ class Repeated(Targets):
     """
 
     def __init__(self, base: Targets, copies: int) -> None:
-        self.base, self.copies = base, copies
+        self.base, self.copies, self.first = base, copies, base.first
         self.m = base.m * copies
 
     def encode(

@@ -13,7 +13,7 @@ from ..conversions.averaging import Answer
 from ..data.randomness import seed_of
 from ..data.rows import Matrix, count_columns, put_columns
 from ..engine.grid import Grid
-from ..engine.polish import BY_MODEL, finish
+from ..engine.polish import BY_MODEL, finish_polished
 from ..engine.polish import slices as rows_of
 from ..engine.run import Run
 from ..estimators.converted import Solved, described
@@ -80,7 +80,7 @@ def finished(
     """Return every run with its final models; with ``rows`` the models are polished on these rows."""
     runs = learner.fit_state.begun()
     if rows is not None:
-        return [(run, finish(run, rows, tolerance(learner))) for run in runs]
+        return list(zip(runs, finish_polished(runs, rows, tolerance(learner)), strict=True))
     answers = Threads(learner.n_jobs).map("finish", Run.finish, [(run,) for run in runs])
     return list(zip(runs, answers, strict=True))
 

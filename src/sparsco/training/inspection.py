@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..estimators.summary import choice_in_words
 from ..parts.part import is_record
 from ..util import html as html
 from ..util.progress import duration, printable
@@ -50,6 +51,10 @@ def summary(trained: Trained) -> dict[str, Any]:
     metrics = [model["metric"] for each in report["converted"] for model in each.get("chosen", ())]
     if metrics:
         found["chosen"]["metric"] = ", ".join(dict.fromkeys(metrics))
+    choice = next((each["choice"] for each in report["converted"] if "choice" in each), None)
+    if choice is not None:
+        found["choice"] = choice
+        found["sizes"] = [dict(zip(("size", "loss", "error"), line, strict=True)) for line in model.size_path_.tolist()]
     return found
 
 
@@ -66,6 +71,8 @@ def as_text(outcome: Mapping[str, Any]) -> str:
             what = "rows judged before they were learned" if name == "progressive" else "test rows"
             lines.append(f"{what}: " + figures(outcome[name]))
     lines += [f"chosen: {note}" for note in outcome["notes"]]
+    if "choice" in outcome:
+        lines.append(f"chosen: {choice_in_words(outcome['choice'])}")
     lines.append(method(outcome["chosen"]))
     return "\n".join(lines)
 
@@ -98,11 +105,13 @@ def figures(found: Mapping[str, float]) -> str:
 
 
 def features(content: Mapping[str, Any], top: int | None = None) -> list[dict[str, Any]]:
-    """Return the features of a model file by the size of their weights, largest first.
+    """Return the features of a model file, those of largest |weight| times spread first.
 
-    Each is a dict of its column, its name and a weight for each output or class that has one.
+    Each is a dict of its column, its name and a weight for each output or class that has one.  Where the file has
+    them, there are also the standard deviation of the column and the share of the rows in which it occurs.
     """
-    coef = content["coef"]
+    coef, known = content["coef"], content.get("columns")
+    used = np.unique(coef["columns"]).tolist()
     output = np.repeat(np.arange(len(coef["ends"]) - 1), np.diff(coef["ends"]))
     called = _outputs(content)
     by_column: dict[int, dict[str, Any]] = {}
@@ -111,8 +120,12 @@ def features(content: Mapping[str, Any], top: int | None = None) -> list[dict[st
         entry = by_column.setdefault(column, {"column": column, "name": name, "weights": {}})
         entry["weights"][called[k]] = weight
 
-    def rank(entry: dict[str, Any]) -> Any:  # weights that print alike are in the order of their names
-        return -float(f"{max(abs(weight) for weight in entry['weights'].values()):.5g}"), entry["name"]
+    for column, spread, share in () if known is None else zip(used, known["spread"], known["share"], strict=True):
+        by_column[column] |= {"spread": float(spread), "occurs": float(share)}
+
+    def rank(entry: dict[str, Any]) -> Any:  # effects that print alike are in the order of their names
+        largest = max(abs(weight) for weight in entry["weights"].values()) * entry.get("spread", 1.0)
+        return -float(f"{largest:.5g}"), entry["name"]
 
     return sorted(by_column.values(), key=rank)[:top]
 
@@ -153,18 +166,22 @@ def described(content: Mapping[str, Any], top: int) -> str:
     for name in ("progressive", "test"):
         if name in outcome:
             lines.append(f"{name}: {figures(outcome[name])}")
+    lines += [f"chosen: {choice_in_words(outcome['choice'])}"] if "choice" in outcome else []
     lines += [method(outcome["chosen"])] if "chosen" in outcome else []
     lines += [f"warning: {sentence}" for sentence in outcome.get("warnings", ())]
     lines += ["intercept: " + ", ".join(f"{name} {value:.6g}" for name, value in found["intercept"].items()), ""]
     outputs = _outputs(content)
     width = max([len(shown(each["name"])) for each in found["top"]] + [7])
-    lines.append(f"{'feature':{width}} " + " ".join(f"{name:>12}" for name in outputs))
+    has_spreads = all("spread" in each for each in found["top"])
+    more = ["weight x spread", "occurs in"] if has_spreads else []
+    lines.append(f"{'feature':{width}} " + " ".join(f"{name:>12}" for name in [*outputs, *more]))
     for each in found["top"]:
         cells = [each["weights"].get(name) for name in outputs]
-        lines.append(
-            f"{shown(each['name']):{width}} "
-            + " ".join(f"{'' if cell is None else f'{cell:.6g}':>12}" for cell in cells)
-        )
+        texts = ["" if cell is None else f"{cell:.6g}" for cell in cells]
+        if has_spreads:
+            largest = max((cell for cell in cells if cell is not None), key=abs)
+            texts += [f"{largest * each['spread']:.4g}".rjust(len(more[0])), f"{100.0 * each['occurs']:.3g}%"]
+        lines.append(f"{shown(each['name']):{width}} " + " ".join(f"{text:>12}" for text in texts))
     if found["selected"] > len(found["top"]):
         lines.append(f"... and {found['selected'] - len(found['top']):,} more: --top N shows them")
     return "\n".join(lines)

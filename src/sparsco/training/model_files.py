@@ -172,6 +172,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
     features = model.fit_state.features
     coef, columns = solved.coef, features.to_columns(solved.coef.indices)
     used, is_classifier = np.unique(columns), model.classifies
+    figures = _column_figures(solved, columns)
     every: Any = names or {}
     if isinstance(features, Names):
         every = dict(enumerate(features.names))
@@ -194,6 +195,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
             "ends": coef.indptr.astype(np.int64),
         },
         "intercept": np.asarray(solved.intercept, np.float64),
+        "columns": figures,
         "names": {column: every[column] for column in used.tolist() if column in every},
         "column_names": None if kind == "names" else model.column_names,
         "classes": model.classes_ if isinstance(model, LinearClassifier) else None,
@@ -209,6 +211,15 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
             "sparsco": __version__,
         },
     }
+
+
+def _column_figures(solved: Solved, columns: np.ndarray) -> dict[str, np.ndarray] | None:
+    """Return spread and share of nonzeros of the columns with a weight, in their order; None if they are not known."""
+    if solved.columns is None:
+        return None
+    _, first = np.unique(columns, return_index=True)
+    spread, share = solved.columns[:, solved.coef.indices[first]].toarray()
+    return {"spread": spread, "share": share}
 
 
 def _refuse_others(model: Any) -> None:
@@ -262,6 +273,7 @@ def check(content: Mapping[str, Any]) -> None:
     _must(content["features"] in _FEATURES, "the kind of its features is unknown")
     width, outputs = content["n_features"], _check_weights(content)
     _check_names(content, width)
+    _check_figures(content)
     if content["task"] == "classification":
         classes = content["classes"]
         _must(content["outputs"] is None, "it has classes and outputs")
@@ -314,6 +326,18 @@ def _check_weights(content: Mapping[str, Any]) -> int:
     return outputs
 
 
+def _check_figures(content: Mapping[str, Any]) -> None:
+    """Raise an error if the figures of columns do not fit; files of before have none."""
+    figures = content.get("columns")
+    if figures is None:
+        return
+    used = len(np.unique(content["coef"]["columns"]))
+    for name in ("spread", "share"):
+        array = figures[name]
+        is_array = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == (used,)
+        _must(is_array and np.isfinite(array).all() and (array >= 0.0).all(), f"the {name} of its columns does not fit")
+
+
 def _check_names(content: Mapping[str, Any], width: int) -> None:
     names, column_names = content["names"], content["column_names"]
     _must(type(names) is dict, "its names are not a dict")
@@ -348,6 +372,7 @@ def restored(content: Mapping[str, Any]) -> Any:
         summary["examples"],
         summary["history"],
         summary["report"],
+        columns=_restored_figures(content, columns, shape[1]),
     )
     why = "the training state was not saved, or not loaded, with this model"
     model.finish_with(solved, why, features, content["outputs"])
@@ -357,6 +382,17 @@ def restored(content: Mapping[str, Any]) -> Any:
     if content["task"] == "classification":
         model.classes_ = content["classes"]
     return model
+
+
+def _restored_figures(content: Mapping[str, Any], slots: np.ndarray, d: int) -> sp.csr_array | None:
+    """Return spread and share of nonzeros by slot, (2, d); None if the file has none."""
+    figures = content.get("columns")
+    if figures is None:
+        return None
+    _, first = np.unique(content["coef"]["columns"], return_index=True)
+    wide = np.zeros((2, d))
+    wide[:, slots[first]] = figures["spread"], figures["share"]
+    return sp.csr_array(wide)
 
 
 def environment() -> dict[str, str]:

@@ -40,6 +40,10 @@ mirror/euclidean              mirrors:Euclidean
 mirror/sparse-kaczmarz        mirrors:SparseKaczmarz
 mirror/p-norm                 mirrors:PNorm
 
+conversion/choose             conversions.choose:Choose
+choice/strength               choice.fitting:Strength
+model/sized                   conversions.choose:SizedModel
+
 step/strongly-convex          steps:StronglyConvex
 step/convex                   steps:Convex
 step/halving                  steps:Halving

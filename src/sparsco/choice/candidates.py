@@ -1,0 +1,206 @@
+"""Candidates: strengths, mixtures, refits and sizes, each judged on rows that it has not learned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..data.randomness import Purpose, bits
+from ..solver.columns import add_columns
+from ..solver.elastic_net import ROUGH, ElasticNetSolver, solver_of
+from .problem import Task
+from .sizes import sized, sizes_by_mixture
+
+STEP = 10.0**0.5
+"""The ratio of neighbouring strengths."""
+DEEPEST = 12
+"""The number of strengths at most: down to a millionth of the smallest that selects nothing."""
+LEARNED_NONZEROS, LEARNED_ROWS, ROWS_PER_CLASS, MOST_NONZEROS = 300_000, 2000, 250, 4_000_000
+"""The size of the sample that candidates learn."""
+JUDGED, MOST_JUDGED, FOLDS = 1000, 4000, 5
+FEW_ROWS, REPEATS = 200, 4
+"""Below so many rows, folds are dealt so many times."""
+SHARE_OF_RIDGE = 1e-4
+"""The L2 term of a refit, as a share of the strength that selected the features."""
+_RISE = 1.001
+
+
+class Candidate(NamedTuple):
+    """A strength, given by its depth on the grid, a mixture, and whether the selected features are learned again."""
+
+    l1_ratio: float
+    depth: int
+    relaxed: bool
+
+
+EMPTY = Candidate(1.0, 0, False)
+"""The model without features."""
+
+
+class Split(NamedTuple):
+    """Rows to learn and rows to judge by."""
+
+    learned: np.ndarray
+    judged: np.ndarray
+
+
+class Judged(NamedTuple):
+    """The losses of candidates on held-out rows (candidates, rows), the features that they use, and the grid."""
+
+    candidates: list[Candidate]
+    losses: np.ndarray
+    features: np.ndarray
+    lam_max: float
+    """The smallest strength of pure L1 that selects nothing."""
+    learned_rows: int
+    """The number of rows that a candidate has learned."""
+    at_edge: bool
+    """Whether the loss still fell at the smallest strength."""
+    sizes: dict[int, np.ndarray]
+    """The losses of models of given sizes on the held-out rows."""
+
+    def strength(self, candidate: Candidate) -> float:
+        """Return lam of a candidate."""
+        return self.lam_max / candidate.l1_ratio * STEP**-candidate.depth
+
+
+def splits_of(task: Task, seed: int) -> list[Split]:
+    """Return the splits by which candidates are judged.
+
+    Where there are rows enough, one sample is learned and other rows are judged.  Otherwise the rows are dealt into
+    five folds, of which as many are judged as have a thousand rows; few rows are dealt several times.
+    """
+    n, nonzeros = task.n, task.row_nonzeros
+    per_class = ROWS_PER_CLASS * (task.m + 1) if task.m > 1 else 0
+    rows = int(max(LEARNED_NONZEROS / nonzeros, min(max(LEARNED_ROWS, per_class), MOST_NONZEROS / nonzeros), 100.0))
+    if n - rows >= JUDGED:
+        order = np.argsort(bits(seed, Purpose.FOLD, task.numbers))
+        return [Split(np.sort(order[:rows]), np.sort(order[rows : rows + MOST_JUDGED]))]
+    if n < 2:
+        return [Split(np.arange(n), np.arange(n))]
+    folds, splits = min(FOLDS, n), []
+    for repeat in range(REPEATS if n < FEW_ROWS else 1):
+        keys = bits(seed + repeat, Purpose.FOLD, task.numbers)
+        order = np.lexsort((keys, *task.strata()))
+        fold = np.empty(n, np.int64)
+        fold[order] = np.arange(n) % folds
+        used = int(np.clip(np.ceil(JUDGED * folds / n), 1, folds))
+        splits += [Split(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(used)]
+    return splits
+
+
+def judge(task: Task, seed: int, mixtures: Sequence[float], relaxes: bool = True, sizes: Sequence[int] = ()) -> Judged:
+    """Return the losses of all candidates, and of models of these sizes.
+
+    The first split fixes how far down the strengths go.  A candidate counts that was judged on all splits.
+    """
+    models, splits = _judged_models(task, seed), splits_of(task, seed)
+    found: dict[Candidate | int, list[tuple[np.ndarray, int]]] = {}
+    depths: dict[float, int] = {}
+    lam_max, at_edge = 0.0, False
+    for split in splits:
+        X, columns = task.by_column(split.learned)
+        solvers = [solver_of(X, task.examples(split.learned, q), task.units[columns], task.intercept) for q in models]
+        lam_max = lam_max or max(solver.strength_of_nothing() for solver in solvers) or 1.0
+        held = _Held(task, split.judged, columns, models)
+        found.setdefault(EMPTY, []).append((held.losses([(s.w, s.b) for s in solvers]), 0))
+        for l1_ratio, wanted in zip(mixtures, sizes_by_mixture(sizes, mixtures, X.n), strict=True):
+            path = _Path(solvers, held, lam_max, l1_ratio, relaxes, wanted, depths.get(l1_ratio, 0))
+            for key, losses, size in path.judged():
+                found.setdefault(key, []).append((losses, size))
+            if l1_ratio not in depths:
+                depths[l1_ratio] = path.depth
+                at_edge |= path.fell_to_the_end
+            for solver in solvers:
+                solver.restart()
+    complete = {key: each for key, each in found.items() if len(each) == len(splits)}
+    candidates = [key for key in complete if isinstance(key, Candidate)]
+    return Judged(
+        candidates,
+        np.array([np.concatenate([losses for losses, _ in complete[key]]) for key in candidates]),
+        np.array([np.mean([size for _, size in complete[key]]) for key in candidates]),
+        lam_max,
+        len(splits[0].learned),
+        at_edge,
+        {
+            key: np.concatenate([losses for losses, _ in each])
+            for key, each in complete.items()
+            if not isinstance(key, Candidate)
+        },
+    )
+
+
+def _judged_models(task: Task, seed: int) -> np.ndarray:
+    """Return the models that candidates are judged by: some of many."""
+    some = max(3, -(-task.m // 4))
+    return task.order()[np.sort(np.argsort(bits(seed, Purpose.PATH, np.arange(task.m)))[:some])]
+
+
+class _Held:
+    """Held-out rows, of which only the columns that were learned count."""
+
+    def __init__(self, task: Task, rows: np.ndarray, columns: np.ndarray, models: np.ndarray) -> None:
+        self.task, self.rows, self.models = task, rows, models
+        self.X, own = task.by_column(rows)
+        place = np.full(task.d, -1, np.int64)
+        place[columns] = np.arange(len(columns))
+        self.place = place[own]
+        self.is_learned = self.place >= 0
+
+    def losses(self, fits: list[tuple[np.ndarray, float]]) -> np.ndarray:
+        """Return the loss of each row, summed over the models."""
+        total = np.zeros(len(self.rows))
+        for q, (w, b) in zip(self.models, fits, strict=True):
+            own = np.zeros(len(self.place))
+            own[self.is_learned] = w[self.place[self.is_learned]]
+            p = np.full(len(self.rows), b)
+            add_columns(self.X.first, self.X.rows, self.X.x, own, p)
+            total += self.task.losses(self.rows, q, p)
+        return total
+
+
+class _Path:
+    """The candidates of a mixture along the strengths, until the loss on held-out rows has risen twice."""
+
+    def __init__(
+        self,
+        solvers: list[ElasticNetSolver],
+        held: _Held,
+        lam_max: float,
+        l1_ratio: float,
+        relaxes: bool,
+        sizes: list[int],
+        depth: int,
+    ) -> None:
+        """Prepare a path down to ``depth``, or to where the loss rises if depth is 0."""
+        self.solvers, self.held, self.lam_max, self.l1_ratio, self.sizes = solvers, held, lam_max, l1_ratio, sizes
+        self.relaxes = relaxes and l1_ratio == 1.0
+        self.depth, self.is_open, self.fell_to_the_end = depth or DEEPEST, not depth, False
+
+    def judged(self) -> Iterator[tuple[Candidate | int, np.ndarray, int]]:
+        """Yield candidates and sizes, with their losses and features."""
+        best, rises, l1_ratio = np.inf, 0, self.l1_ratio
+        for half in range(1, 2 * self.depth + 1):  # sizes are taken between the strengths of candidates, too
+            lam = self.lam_max / l1_ratio * STEP ** (-0.5 * half)
+            if half % 2 and not self.sizes:
+                continue
+            fits = [solver.solve(lam, l1_ratio, ROUGH) for solver in self.solvers]
+            for size, refits in sized(self.solvers, lam, l1_ratio, self.sizes):
+                yield size, self.held.losses(refits), size
+            if half % 2:
+                continue
+            features = int(np.count_nonzero(np.logical_or.reduce([w != 0.0 for w, _ in fits])))
+            losses = self.held.losses(fits)
+            if self.relaxes and all(4 * np.count_nonzero(w) < self.solvers[0].X.n for w, _ in fits):
+                refits = [solver.relaxed(SHARE_OF_RIDGE * lam) for solver in self.solvers]
+                yield Candidate(l1_ratio, half // 2, True), self.held.losses(refits), features
+            yield Candidate(l1_ratio, half // 2, False), losses, features
+            mean = float(losses.mean())
+            rises = rises + 1 if mean > _RISE * best else 0
+            best = min(best, mean)
+            if self.is_open and rises >= 2:
+                self.depth = half // 2
+                return
+        self.fell_to_the_end = self.is_open and rises == 0

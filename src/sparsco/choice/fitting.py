@@ -1,0 +1,132 @@
+"""The chosen model, solved on all rows of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..solver.columns import add_columns
+from ..solver.elastic_net import FINE, ROUGH, ElasticNetSolver, solver_of
+from .candidates import SHARE_OF_RIDGE, STEP
+from .problem import Task
+from .sizes import sized, sizes_by_mixture
+
+_CYCLES = 20
+_SETTLED = 1e-3
+"""A cycle over the classes that changes the margins by at most this share is the last one."""
+SIZED_NONZEROS, SIZED_ROWS = 1_000_000, 2000
+"""The nonzeros of the rows, for one model, from which models of given sizes are learned, and the least rows."""
+_DEEPEST = 1e-4
+
+
+class Strength(NamedTuple):
+    """A strength, a mixture, and whether the selected features are learned again."""
+
+    lam: float
+    l1_ratio: float
+    relaxed: bool
+
+
+class Fit(NamedTuple):
+    """Weights (d, m) and intercepts (m,)."""
+
+    w: np.ndarray
+    b: np.ndarray
+
+
+def fit(task: Task, strength: Strength) -> Fit:
+    """Return the models of a strength; a function of the task and the strength alone."""
+    rows = np.arange(task.n)
+    X, columns = task.by_column(rows)
+    solver = solver_of(X, task.examples(rows, 0), task.units[columns], task.intercept)
+    fits = []
+    for q in range(task.m):
+        if q:
+            solver.take(task.examples(rows, q))
+        w, b = _solved(solver, strength)
+        fits.append((w.copy(), b))
+    if task.couples and task.m > 1:
+        fits = _softmax(task, solver, strength, fits)
+    out = Fit(np.zeros((task.d, task.m)), np.array([b for _, b in fits]))
+    for q, (w, _) in enumerate(fits):
+        out.w[columns, q] = w
+    return out
+
+
+def fit_nothing(task: Task) -> Fit:
+    """Return the models without features, with the best intercepts."""
+    rows = np.arange(task.n)
+    X, columns = task.by_column(rows)
+    models = [solver_of(X, task.examples(rows, q), task.units[columns], task.intercept) for q in range(task.m)]
+    return Fit(np.zeros((task.d, task.m)), np.array([model.b for model in models]))
+
+
+def _solved(solver: ElasticNetSolver, strength: Strength) -> tuple[np.ndarray, float]:
+    """Return the solution of a strength, reached over larger strengths from the model without features."""
+    lam, l1_ratio, relaxed = strength
+    top = solver.strength_of_nothing() / max(l1_ratio, 1e-3)
+    for ahead in lam * 10.0 ** np.arange(5.0, 0.0, -1.0):
+        if ahead < top / 3.0:
+            solver.solve(ahead, l1_ratio, ROUGH)
+    found = solver.solve(lam, l1_ratio, FINE)
+    return solver.relaxed(SHARE_OF_RIDGE * lam) if relaxed else found
+
+
+def _softmax(
+    task: Task, solver: ElasticNetSolver, strength: Strength, fits: list[tuple[np.ndarray, float]]
+) -> list[tuple[np.ndarray, float]]:
+    """Return the models of one softmax, from those of each class against the rest.
+
+    With the margins of all other classes fixed, the softmax is a logistic loss of the margin of one class, with the
+    offset -log(sum of their exponentials).  So one class after the other is solved, until the margins settle.
+    """
+    rows, X, order = np.arange(task.n), solver.X, task.order().tolist()
+    p = np.empty((task.n, task.m), order="F")  # in the order of the classes' first rows, however they are numbered
+    for k, q in enumerate(order):
+        p[:, k] = fits[q][1]
+        add_columns(X.first, X.rows, X.x, fits[q][0], p[:, k])
+    fits = list(fits)
+    for _ in range(_CYCLES):
+        before = p.copy()
+        for k, q in enumerate(order):
+            offset = -_log_sum_exp(np.delete(p, k, 1))
+            w, b = fits[q]
+            solver.start_at(task.examples(rows, q)._replace(offset=offset), w, b)
+            if strength.relaxed:
+                fits[q] = solver.relaxed(SHARE_OF_RIDGE * strength.lam)
+            else:
+                w, b = solver.solve(strength.lam, strength.l1_ratio, FINE)
+                fits[q] = w.copy(), b
+            p[:, k] = fits[q][1]
+            add_columns(X.first, X.rows, X.x, fits[q][0], p[:, k])
+        if np.square(p - before).sum() <= _SETTLED**2 * np.square(p).sum():
+            break
+    return fits
+
+
+def _log_sum_exp(p: np.ndarray) -> np.ndarray:
+    top = p.max(1)
+    return top + np.log(np.exp(p - top[:, None]).sum(1))
+
+
+def fit_sizes(task: Task, sizes: Sequence[int], mixtures: Sequence[float]) -> Iterator[tuple[int, Fit]]:
+    """Yield models of these sizes, which grow, learned from a part of the rows."""
+    rows = np.arange(min(task.n, max(int(SIZED_NONZEROS / (task.row_nonzeros * task.m)), SIZED_ROWS)))
+    X, columns = task.by_column(rows)
+    solvers = [solver_of(X, task.examples(rows, q), task.units[columns], task.intercept) for q in range(task.m)]
+    lam_max = max(solver.strength_of_nothing() for solver in solvers) or 1.0
+    for l1_ratio, wanted in zip(mixtures, sizes_by_mixture(sizes, mixtures, X.n), strict=True):
+        lam = lam_max / l1_ratio
+        while wanted and lam * l1_ratio > _DEEPEST * lam_max:
+            lam /= STEP**0.5
+            for solver in solvers:
+                solver.solve(lam, l1_ratio, ROUGH)
+            for size, fits in sized(solvers, lam, l1_ratio, wanted):
+                out = Fit(np.zeros((task.d, task.m)), np.array([b for _, b in fits]))
+                for q, (w, _) in enumerate(fits):
+                    out.w[columns, q] = w
+                yield size, out
+        for solver in solvers:
+            solver.restart()

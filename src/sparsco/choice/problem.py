@@ -1,0 +1,117 @@
+"""The rows that a choice is made from, and the models that are fitted to them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..losses import Logistic, value
+from ..solver.columns import ByColumn, by_column
+from ..solver.elastic_net import Examples
+from ..solver.smoothing import smooth
+from ..solver.units import column_sums, units_of
+
+
+class Task(NamedTuple):
+    """Rows in memory with the targets and weights of every model, (n, m); columns without entries are left out."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    targets: np.ndarray
+    weights: np.ndarray
+    numbers: np.ndarray
+    """The number of each row in its stream, by which random draws are made."""
+    units: np.ndarray
+    loss: Any
+    """The loss by which models are judged."""
+    smooth_loss: Any
+    """The loss that is minimised: the same one, or its smooth twin."""
+    intercept: bool
+    couples: bool = False
+    """Whether the models are classes of one softmax; each is judged as a logistic loss against the rest."""
+
+    @property
+    def n(self) -> int:
+        """Return the number of rows."""
+        return len(self.indptr) - 1
+
+    @property
+    def d(self) -> int:
+        """Return the number of columns."""
+        return len(self.units)
+
+    @property
+    def m(self) -> int:
+        """Return the number of models."""
+        return self.targets.shape[1]
+
+    @property
+    def row_nonzeros(self) -> float:
+        """Return the mean number of nonzeros in a row, at least 1."""
+        return max(len(self.data) / max(self.n, 1), 1.0)
+
+    def by_column(self, rows: np.ndarray) -> tuple[ByColumn, np.ndarray]:
+        """Return some rows by column, and the numbers of the columns that have entries in them."""
+        seen = np.zeros(self.d, bool)
+        if len(rows) == self.n:
+            seen[self.indices] = True
+        else:
+            seen[self.indices[entries_of(self.indptr, rows)]] = True
+        columns = np.flatnonzero(seen)
+        place = np.full(self.d, -1, np.int64)
+        place[columns] = np.arange(len(columns))
+        return by_column(self.indptr, self.indices, self.data, rows, place, len(columns)), columns
+
+    def examples(self, rows: np.ndarray, model: int) -> Examples:
+        """Return the targets and weights of a model for some rows."""
+        targets, weights = (np.ascontiguousarray(each[rows, model]) for each in (self.targets, self.weights))
+        return Examples(targets, weights, self.smooth_loss)
+
+    def strata(self) -> list[np.ndarray]:
+        """Return the labels by which rows are dealt into folds; none for numbers."""
+        if not self.loss.classifies:
+            return []
+        if self.m == 1:
+            return [self.targets[:, 0] == self.targets[0, 0]]
+        return [self.targets.argmax(1) == q for q in self.order()]
+
+    def order(self) -> np.ndarray:
+        """Return the models in the order of their first examples, which does not depend on how classes are numbered."""
+        return np.argsort(self.targets.argmax(0), kind="stable")
+
+    def losses(self, rows: np.ndarray, model: int, p: np.ndarray) -> np.ndarray:
+        """Return weight times loss of some rows at margins p."""
+        return self.weights[rows, model] * value(self.loss, p, self.targets[rows, model])
+
+
+def entries_of(indptr: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the positions of the entries of some rows."""
+    starts, lengths = indptr[rows], indptr[rows + 1] - indptr[rows]
+    ends = np.cumsum(lengths)
+    return np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
+
+
+def task_of(
+    rows: Any, targets: np.ndarray, weights: np.ndarray, problem: Any, standardize: bool
+) -> tuple[Task, np.ndarray]:
+    """Return the task of sampled rows of a stream, and the columns that occur in them.
+
+    ``targets`` and ``weights`` are those of every model, (n, m).  ``problem`` has the loss, the penalty's weights of
+    the features, the number of features, and whether there is an intercept.
+    """
+    counts, sums, squares = column_sums(rows.indices, rows.data, problem.d)
+    columns = np.flatnonzero(counts)
+    place = np.zeros(problem.d, np.uint32)
+    place[columns] = np.arange(len(columns), dtype=np.uint32)
+    units = np.ones(len(columns))
+    if standardize:
+        units = units_of(counts[columns], sums[columns], squares[columns], len(rows.numbers))
+    if problem.penalty.pen is not None:
+        units = units * problem.penalty.pen[columns]
+    loss, couples = problem.loss, problem.loss.couples
+    if couples:
+        loss, targets = Logistic(), np.where(targets > 0.0, 1.0, -1.0)
+    csr, losses = (rows.indptr, place[rows.indices], rows.data), (loss, smooth(loss))
+    return Task(*csr, targets, weights, rows.numbers, units, *losses, problem.intercept, couples), columns

@@ -1,0 +1,217 @@
+"""The automatic conversion: strength, mixture and refit are chosen on a sample of the stream, and solved there.
+
+Phase one keeps a uniform sample of the rows, and an iterate that predicts while the stream goes on.  Phase two chooses
+among candidates by their losses on held-out rows of the sample (``choice``), and solves for the chosen one on all of
+the sample.  While the sample holds the whole stream, that is the model of all rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..choice.candidates import DEEPEST, EMPTY, FEW_ROWS, Candidate, Judged, judge
+from ..choice.fitting import Fit, Strength, fit, fit_nothing, fit_sizes
+from ..choice.problem import Task, task_of
+from ..choice.rule import RULES, choose, choose_size
+from ..choice.sizes import sizes_up_to
+from ..parts.contracts import Conversion, part
+from ..penalties import ElasticNet, elastic_net
+from ..problem.state import Nothing
+from .averaging import Answer
+
+MIXTURES, MIXTURES_OF_FEW_ROWS = (1.0, 0.2), (1.0, 0.2, 0.05)
+"""The shares of the L1 term among which the automatic choice is made; few rows often need more of the L2 term."""
+ROWS_FOR_MIXTURES = 2000
+"""The number of rows from which the first of these are enough."""
+ROWS_IN_MEMORY = 4_000_000
+"""The nonzeros of the sample; a stream that has no more is kept whole."""
+LARGEST_SIZE = 1000
+
+
+class SizedModel(NamedTuple):
+    """A model with at most ``size`` features, and its loss on held-out rows with the standard error of that loss."""
+
+    size: int
+    loss: float
+    error: float
+    coef: sp.csr_array
+    intercept: np.ndarray
+
+
+@part(
+    Conversion,
+    rule='"balanced", "min", "1-se", or the largest number of features',
+    mixtures="the shares of the L1 term to choose from",
+    standardize="whether columns are penalised in units of their spread",
+    given="a Strength that is given; None: it is chosen",
+    relaxes="whether the selected features may be learned again without the L1 term",
+)
+class Choose(NamedTuple):
+    """A choice of strength and mixture on held-out rows of a sample, solved on that sample.
+
+    Parameters
+    ----------
+    rule : str or int
+        "balanced": the fewest features within half a standard error of the least loss, with 99% of the gain.  "min":
+        the least loss.  "1-se": the fewest features within one standard error.  A number: the most features.
+    mixtures : tuple of float
+        The shares of the L1 term.
+    standardize : bool
+        Whether columns are penalised in units of their spread.
+    given : Strength or None
+        A strength that is given, in place of a choice.
+    relaxes : bool
+        Whether the selected features may be learned again without the L1 term.
+    """
+
+    rule: str | int = "balanced"
+    mixtures: tuple[float, ...] = MIXTURES
+    standardize: bool = True
+    given: Strength | None = None
+    relaxes: bool = True
+
+    needs_sample = True
+    sample_nonzeros = ROWS_IN_MEMORY
+    joins_runs = True
+
+    def check(self) -> None:
+        if isinstance(self.rule, str) and self.rule not in RULES:
+            raise ValueError(f"choose={self.rule!r}: it must be one of {', '.join(RULES)}, or a number of features.")
+
+    def watch(self, loss: Any) -> Any:
+        return Nothing()
+
+    def finish(self, run: Any) -> Answer:
+        return self.finish_runs([run])[0]
+
+    def penalty(self, answer: Answer) -> ElasticNet:
+        """Return the penalty of an answer, in the units of the columns."""
+        choice = answer.report["choice"]
+        return elastic_net(choice["alpha"], choice["l1_ratio"], None)
+
+    def units(self, run: Any) -> np.ndarray:
+        """Return the unit of each feature of a run; 1 for one that is not in its sample."""
+        rows, units = run.sample().R, np.ones(run.d)
+        task, columns = task_of(rows, rows.targets, rows.weights, run.problem._replace(d=run.d), self.standardize)
+        units[columns] = task.units
+        return units
+
+    def finish_runs(self, runs: list[Any]) -> list[Answer]:
+        """Return the answers of all runs of a model, of which the first run has the sample."""
+        first = runs[0]
+        rows = first.sample().R
+        y = rows.targets[:, 0] if rows.targets.shape[1] == 1 else rows.targets
+        lanes = [run.lanes_of(y, rows.weights[:, 0]) for run in runs]
+        targets, weights = (np.concatenate([each[k] for each in lanes], axis=1) for k in (0, 1))
+        mirrored = first.problem.loss.classifies and _are_mirrored(targets)
+        if mirrored:
+            targets, weights = targets[:, :1], weights[:, :1]
+        task, columns = task_of(rows, targets, weights, first.problem._replace(d=first.d), self.standardize)
+        outcome = self._solved(task, first.seed)
+        for message in outcome.warnings:
+            first.warn(message)
+
+        def wide(found: Fit) -> tuple[sp.csr_array, np.ndarray]:
+            w = sp.csr_array(found.w.T)
+            w = sp.csr_array((w.data, columns[w.indices], w.indptr), shape=(task.m, first.d))
+            if not mirrored:
+                return w, found.b
+            half = 0.5 if first.problem.loss.couples else 1.0  # the difference of two margins, or either of them
+            return half * sp.vstack([w, -w], "csr"), half * np.append(found.b, -found.b)
+
+        sizes = [SizedModel(size, loss, error, *wide(found)) for size, loss, error, found in outcome.sizes]
+        coef, b = wide(outcome.found)
+        w, answers, at = coef.T.toarray(), list[Answer](), 0
+        for run in runs:
+            part = slice(at, at + run.problem.m)
+            answers.append(Answer(w[:, part], b[part], {} if at else {"choice": outcome.report}, () if at else sizes))
+            at = part.stop
+        return answers
+
+    def _solved(self, task: Task, seed: int) -> _Outcome:
+        """Return the chosen model with its report."""
+        if self.given is not None:
+            found = fit(task, self.given)
+            return _Outcome(found, self._report(task, self.given, None, None), [], [])
+        mixtures = self.mixtures
+        if mixtures == MIXTURES and task.n < ROWS_FOR_MIXTURES:
+            mixtures = MIXTURES_OF_FEW_ROWS
+        budget = None if isinstance(self.rule, str) else int(self.rule)
+        sizes = sizes_up_to(LARGEST_SIZE if budget is None else min(budget, LARGEST_SIZE))
+        judged = judge(task, seed, mixtures, self.relaxes, sizes)
+        candidate = choose(judged, self.rule if isinstance(self.rule, str) else RULES[0])
+        strength = Strength(
+            judged.strength(candidate) * float(np.sqrt(judged.learned_rows / max(task.n, 1))),
+            candidate.l1_ratio,
+            candidate.relaxed,
+        )
+        found = fit_nothing(task) if candidate == EMPTY else fit(task, strength)
+        kept = [
+            (size, *_mean_and_error(judged.sizes[size]), each)
+            for size, each in fit_sizes(
+                task, [size for size in sizes if size in judged.sizes], MIXTURES if len(mixtures) > 1 else mixtures
+            )
+        ]
+        report = self._report(task, strength, judged, candidate)
+        if budget is not None and np.count_nonzero(found.w.any(1)) > budget:
+            size = choose_size(judged, budget)
+            found = next((each for own, _, _, each in kept if own == size), fit_nothing(task))
+            report |= {"alpha": None, "l1_ratio": None, "relaxed": True, "size": size}
+        return _Outcome(found, report, kept, _warnings(task, judged, candidate))
+
+    def _report(
+        self, task: Task, strength: Strength, judged: Judged | None, candidate: Candidate | None
+    ) -> dict[str, Any]:
+        """Return what was chosen, and among what."""
+        report: dict[str, Any] = {
+            "alpha": float(strength.lam),
+            "l1_ratio": float(strength.l1_ratio),
+            "relaxed": bool(strength.relaxed),
+            "standardize": self.standardize,
+            "rows": task.n,
+        }
+        if judged is None:
+            return report
+        means, errors = judged.losses.mean(1), judged.losses.std(1) / np.sqrt(judged.losses.shape[1])
+        report |= {"rule": self.rule, "held_out_rows": int(judged.losses.shape[1]), "candidates": []}
+        for k, each in enumerate(judged.candidates):
+            row = {"alpha": judged.strength(each), "l1_ratio": each.l1_ratio, "relaxed": each.relaxed}
+            row |= {"features": float(judged.features[k]), "loss": float(means[k]), "error": float(errors[k])}
+            report["candidates"].append(row | {"chosen": each == candidate})
+        return report
+
+
+class _Outcome(NamedTuple):
+    """The chosen model, its report, models by size with losses and errors, and warnings."""
+
+    found: Fit
+    report: dict[str, Any]
+    sizes: list[tuple[int, float, float, Fit]]
+    warnings: list[str]
+
+
+def _are_mirrored(targets: np.ndarray) -> bool:
+    """Return whether there are two models, one the opposite of the other: +1 and -1, or 1 and 0."""
+    return targets.shape[1] == 2 and bool(np.array_equal(targets[:, 0] > 0.0, targets[:, 1] <= 0.0))
+
+
+def _mean_and_error(losses: np.ndarray) -> tuple[float, float]:
+    return float(losses.mean()), float(losses.std() / np.sqrt(len(losses)))
+
+
+def _warnings(task: Task, judged: Judged, candidate: Candidate) -> list[str]:
+    """Return what a user should know about a choice."""
+    found = []
+    if task.n < FEW_ROWS:
+        found.append(f"alpha='auto' was chosen on {task.n} rows, which is a guess: give more rows, or pass alpha=.")
+    if judged.at_edge and candidate.depth == DEEPEST:
+        found.append(
+            "alpha='auto': the loss on held-out rows still fell at the smallest strength of the grid; pass a smaller "
+            "alpha= to go on from there."
+        )
+    if candidate == EMPTY:
+        found.append("no feature was selected: on held-out rows no model was better than a constant.")
+    return found

@@ -1,0 +1,114 @@
+"""The table of a model's features: name, weight, effect, and how often the feature occurs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..util import html
+from ..util.progress import printable
+
+_LONGEST_NAME = 40
+
+
+class Line(NamedTuple):
+    """A feature in a summary."""
+
+    name: str
+    output: str
+    """The label that a positive weight speaks for, or the name of the output."""
+    weight: float
+    effect: float
+    """The weight times the standard deviation of the column; NaN where that is not known."""
+    share: float
+    """The share of the rows in which the feature is not zero; NaN where that is not known."""
+
+
+class Summary:
+    """The selected features of a model, the strongest first; it prints as a table, and shows as one in notebooks.
+
+    ``lines`` has all of them.  The order is by |effect|, or by |weight| where no spreads are known.
+    """
+
+    def __init__(self, headline: str, lines: Sequence[Line], top: int) -> None:
+        known = all(np.isfinite(line.effect) for line in lines)
+
+        def rank(line: Line) -> tuple[float, str]:
+            return -abs(line.effect if known else line.weight), line.name
+
+        self.headline, self.lines, self.top = headline, sorted(lines, key=rank), top
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """Return the heads of the columns, and the cells of the lines that are shown."""
+        outputs = len({line.output for line in self.lines}) > 1
+        heads = ["feature", *(["for"] if outputs else []), "weight", "weight x spread", "occurs in"]
+        cells = []
+        for line in self.lines[: self.top]:
+            effect = f"{line.effect:+.4g}" if np.isfinite(line.effect) else ""
+            share = f"{100.0 * line.share:.3g}% of rows" if np.isfinite(line.share) else ""
+            cells.append([line.name, *([line.output] if outputs else []), f"{line.weight:+.4g}", effect, share])
+        return heads, cells
+
+    def __str__(self) -> str:
+        heads, cells = self._cells()
+        rows = [heads, *([_short(printable(row[0])), *row[1:]] for row in cells)]
+        widths = [max(len(row[k]) for row in rows) for k in range(len(heads))]
+
+        def spaced(row: list[str]) -> str:
+            numbers = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+            return "  ".join([row[0].ljust(widths[0]), *numbers])
+
+        left = len(self.lines) - len(cells)
+        more = [f"... and {left:,} more"] if left > 0 else []
+        return "\n".join([self.headline, "", *(spaced(row).rstrip() for row in rows), *more])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        heads, cells = self._cells()
+        return html.text(self.headline) + html.table(heads, cells)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
+
+
+def summary_of(model: Any, top: int) -> Summary:
+    """Return the summary of a fitted model."""
+    solved = model.convert()
+    coef = solved.coef
+    used = np.unique(coef.indices)
+    names = dict(zip(used.tolist(), model.names_of_slots(used), strict=True))
+    spread = share = np.full(coef.shape[1], np.nan)
+    if solved.columns is not None:
+        spread, share = (np.where(row > 0.0, row, np.nan) for row in solved.columns.toarray())
+    lines = []
+    for k, output in enumerate(model.output_names()):
+        part = slice(coef.indptr[k], coef.indptr[k + 1])
+        for slot, weight in zip(coef.indices[part].tolist(), coef.data[part].tolist(), strict=True):
+            lines.append(Line(str(names[slot]), output, weight, weight * float(spread[slot]), float(share[slot])))
+    return Summary(headline_of(model), lines, top)
+
+
+def headline_of(model: Any) -> str:
+    """Return one line about a fitted model: what it predicts, from how many features, and how they were chosen."""
+    solved = model.convert()
+    what = f"{type(model).__name__}: {model.n_selected_:,} of {model.n_features_in_:,} features"
+    choice = solved.report["converted"][0].get("choice") if solved.report.get("converted") else None
+    return what if choice is None else f"{what}; {choice_in_words(choice)}"
+
+
+def choice_in_words(choice: dict[str, Any]) -> str:
+    """Return what was chosen automatically, in one line.
+
+    >>> choice_in_words({"alpha": 0.0123, "l1_ratio": 1.0, "relaxed": True, "rows": 500, "held_out_rows": 500})
+    'alpha=0.0123, l1_ratio=1, relaxed=True, chosen on 500 held-out rows'
+    """
+    if choice.get("size") is not None:
+        found = f"the best model of at most so many features has {choice['size']}"
+    else:
+        found = f"alpha={choice['alpha']:.4g}, l1_ratio={choice['l1_ratio']:g}, relaxed={choice['relaxed']}"
+    held = choice.get("held_out_rows")
+    return found if held is None else f"{found}, chosen on {held:,} held-out rows"

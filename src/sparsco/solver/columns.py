@@ -1,0 +1,83 @@
+"""Rows in memory, stored by column: what coordinate descent reads."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..jit.dispatch import U, allocating_kernel, kernel
+
+
+class ByColumn(NamedTuple):
+    """n rows stored by column: the entries of column j are at ``first[j]:first[j + 1]``."""
+
+    first: np.ndarray
+    rows: np.ndarray
+    x: np.ndarray
+    n: int
+
+    @property
+    def d(self) -> int:
+        """Return the number of columns."""
+        return len(self.first) - 1
+
+    def dense(self) -> np.ndarray:
+        """Return the rows as a dense array (n, d), stored by column."""
+        out = np.zeros((self.d, self.n))
+        out[np.repeat(np.arange(self.d), np.diff(self.first)), self.rows] = self.x
+        return out.T
+
+
+@allocating_kernel
+def _by_column(indptr, indices, data, order, place, d):
+    """Return the entries of the rows in ``order`` by column; column j becomes place[j], if that is not negative."""
+    first = np.zeros(d + 1, np.int64)
+    for i in order:
+        for p in range(U(indptr[i]), U(indptr[i + 1])):
+            j = place[U(indices[p])]
+            if j >= 0:
+                first[j + 1] += 1
+    for j in range(d):
+        first[j + 1] += first[j]
+    end, rows, x = first[:-1].copy(), np.empty(first[d], np.uint32), np.empty(first[d])
+    for k in range(order.size):
+        i = order[k]
+        for p in range(U(indptr[i]), U(indptr[i + 1])):
+            j = place[U(indices[p])]
+            if j >= 0:
+                to = U(end[j])
+                rows[to], x[to] = k, data[p]
+                end[j] += 1
+    return first, rows, x
+
+
+def by_column(
+    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, order: np.ndarray, place: np.ndarray, d: int
+) -> ByColumn:
+    """Return the rows in ``order`` by column; ``place`` has the new number of each column, or -1 to leave it out."""
+    return ByColumn(*_by_column(indptr, indices, data, np.asarray(order, np.int64), place, d), len(order))
+
+
+@kernel
+def gradient(first, rows, x, c, g):
+    """Write the sum over the rows of c_i x_ij into g_j, for every column."""
+    for j in range(g.size):
+        s, other = 0.0, 0.0
+        p, stop = U(first[j]), U(first[j + 1])
+        while p + U(1) < stop:
+            s += x[p] * c[rows[p]]
+            other += x[p + U(1)] * c[rows[p + U(1)]]
+            p += U(2)
+        if p < stop:
+            s += x[p] * c[rows[p]]
+        g[j] = s + other
+
+
+@kernel
+def add_columns(first, rows, x, w, p):
+    """Add <w, x_i> to the margin p_i of every row."""
+    for j in range(w.size):
+        if w[j] != 0.0:
+            for k in range(U(first[j]), U(first[j + 1])):
+                p[rows[k]] += w[j] * x[k]

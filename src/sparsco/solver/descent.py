@@ -1,0 +1,108 @@
+"""Coordinate descent on the quadratic model of a prox-Newton step.
+
+At margins p the loss has derivatives c_i and curvatures h_i.  The model of a change dw of the weights and db of the
+intercept, with dp = X dw + db, is
+
+    sum_i (c_i dp_i + h_i dp_i^2 / 2) + sum_j (pen_j |w_j| + ridge_j w_j^2 / 2).
+
+The intercept is eliminated: after every step of a weight it takes its best value.  This amounts to columns that are
+centred with the weights h, without a dense column in memory.
+"""
+
+from __future__ import annotations
+
+from ..jit.dispatch import U, kernel
+
+
+@kernel
+def descend(first, rows, x, u, h, w, pen, ridge, chosen, curve, mean, active, share, least, max_sweeps, has_intercept):
+    """Minimise the model over the columns ``chosen``, with w changed in place; return db.
+
+    u begins as c, and u_i becomes c_i + h_i <dw, x_i>.  ``curve``, ``mean`` and ``active`` are scratch arrays with a
+    number for each chosen column.  A sweep that changes the model by at most ``share`` of the first sweep, or by
+    ``least``, is the last one.  Sweeps after the first cover the nonzero weights only.
+    """
+    total_h, db = 0.0, 0.0
+    if has_intercept:
+        total_c = 0.0
+        for i in range(h.size):
+            total_h += h[i]
+            total_c += u[i]
+        db = -total_c / total_h
+    k = chosen.size
+    for a in range(k):
+        j = U(chosen[a])
+        s, m = 0.0, 0.0
+        for p in range(U(first[j]), U(first[j + U(1)])):
+            hx = x[p] * h[rows[p]]
+            m += hx
+            s += x[p] * hx
+        curve[a], mean[a], active[a] = s, 0.0, a
+        if has_intercept:
+            mean[a] = m
+            curve[a] = max(s - m * m / total_h, 1e-9 * s)
+        curve[a] += ridge[j]
+    count, at_first = k, 0.0
+    for sweep in range(max_sweeps):
+        worst, left = 0.0, 0
+        for e in range(count):
+            a = active[e]
+            j, M = U(chosen[a]), curve[a]
+            if M <= 0.0:
+                continue
+            begin, stop = U(first[j]), U(first[j + U(1)])
+            s, other, p = ridge[j] * w[j] + db * mean[a], 0.0, begin
+            while p + U(1) < stop:
+                s += x[p] * u[rows[p]]
+                other += x[p + U(1)] * u[rows[p + U(1)]]
+                p += U(2)
+            if p < stop:
+                s += x[p] * u[rows[p]]
+            v = M * w[j] - (s + other)
+            new = (v - min(max(v, -pen[j]), pen[j])) / M
+            move = new - w[j]
+            if move != 0.0:
+                w[j] = new
+                worst = max(worst, move * move * M)
+                if has_intercept:
+                    db -= move * mean[a] / total_h
+                for p in range(begin, stop):
+                    i = rows[p]
+                    u[i] += h[i] * x[p] * move
+            if new != 0.0:
+                active[left] = a
+                left += 1
+        if sweep == 0:
+            at_first = worst
+        count = left
+        if worst <= max(share * at_first, least):
+            break
+    return db
+
+
+@kernel
+def descend_gram(G, q, w, pen, share, least, max_sweeps):
+    """Minimise <q, dw> + dw^T G dw / 2 + sum_j pen_j |w_j| for a small G; q is kept equal to the gradient at w."""
+    full, at_first = True, 0.0
+    for sweep in range(max_sweeps):
+        worst = 0.0
+        for j in range(w.size):
+            M = G[j, j]
+            if M <= 0.0 or (w[j] == 0.0 and not full):
+                continue
+            v = M * w[j] - q[j]
+            new = (v - min(max(v, -pen[j]), pen[j])) / M
+            move = new - w[j]
+            if move != 0.0:
+                w[j] = new
+                worst = max(worst, move * move * M)
+                for i in range(w.size):
+                    q[i] += move * G[j, i]
+        if sweep == 0:
+            at_first = worst
+        if worst <= max(share * at_first, least):
+            if full:
+                break
+            full = True
+        else:
+            full = False

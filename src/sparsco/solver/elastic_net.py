@@ -1,0 +1,308 @@
+"""Elastic nets on rows in memory: prox-Newton steps, each solution started at the one before.
+
+    phi(w, b) = 1/n sum_i a_i loss(<w, x_i> + b + o_i, y_i) + lam sum_j (l1 u_j |w_j| + (1 - l1) / 2 u_j^2 w_j^2)
+
+with weights a_i, offsets o_i and units u_j.  Going down along the strengths, most columns stay at zero: the sequential
+strong rule leaves them out, and the gradient at the solution shows which of them were left out wrongly.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..losses import Squared, curvature, derivative, value
+from ..util.blas import one_blas_thread
+from .columns import ByColumn, add_columns, gradient
+from .descent import descend, descend_gram
+
+_LEAST_CURVATURE = 4e-3
+"""The least curvature of an example, as a share of the loss's bound."""
+_SWEEPS = 100
+_INNER = 0.03
+"""A sweep that changes the model by at most this share of the first one ends a prox-Newton step."""
+_MOST_DAMPING = 1e4
+_VIOLATION = 1.02
+"""A column that was left out may have a gradient of this times its penalty."""
+
+
+class Examples(NamedTuple):
+    """Targets, weights and offsets of the rows of one model, and its loss."""
+
+    y: np.ndarray
+    weights: np.ndarray
+    loss: Any
+    offset: np.ndarray | float = 0.0
+
+    def losses(self, p: np.ndarray) -> np.ndarray:
+        """Return weight times loss of each row at margins p."""
+        return self.weights * value(self.loss, p, self.y)
+
+
+class Accuracy(NamedTuple):
+    """How accurately a problem is solved."""
+
+    tolerance: float = 1e-3
+    """A prox-Newton step that improves the objective by at most this share is the last one."""
+    steps: int = 12
+    rounds: int = 4
+    """How often columns may be added that the strong rule left out."""
+
+
+ROUGH, REFIT, FINE = Accuracy(1e-2, 4, 2), Accuracy(1e-3, 8), Accuracy(1e-4, 20)
+
+
+class ElasticNetSolver:
+    """Solutions of elastic nets on the same rows; ``solve`` starts at the solution before."""
+
+    def __init__(self, X: ByColumn, examples: Examples, units: np.ndarray, intercept: bool = True) -> None:
+        """Start at the model without features."""
+        self.X, self.examples, self.units, self.intercept = X, examples, units, intercept
+        self.n = max(X.n, 1)
+        self.g = np.empty(X.d)
+        self.has_entries = np.diff(X.first) > 0
+        self.restart()
+
+    def restart(self) -> None:
+        """Go back to the model without features, with the best intercept."""
+        self.w, self.b = np.zeros(self.X.d), 0.0
+        self.p = np.zeros(self.X.n) + self.examples.offset
+        self._last_pen: np.ndarray | None = None
+        none = np.empty(0, np.int64)
+        if self.intercept:
+            self._newton(none.astype(float), none.astype(float), none, Accuracy(1e-9, 50))
+        self._differentiate()
+
+    def take(self, examples: Examples) -> None:
+        """Replace the examples, and go back to the model without features."""
+        self.examples = examples
+        self.restart()
+
+    def start_at(self, examples: Examples, w: np.ndarray, b: float) -> None:
+        """Replace the examples, and go to these weights and this intercept."""
+        self.examples, self.w, self.b, self._last_pen = examples, w.copy(), b, None
+        self.p = np.full(self.X.n, b)
+        add_columns(self.X.first, self.X.rows, self.X.x, self.w, self.p)
+        self.p += examples.offset
+        self._differentiate()
+
+    def strength_of_nothing(self) -> float:
+        """Return the smallest lam l1 at which no feature is selected; only valid after ``restart``."""
+        penalised = self.has_entries & (self.units > 0.0)
+        slopes = np.abs(self.g[penalised]) / self.units[penalised]
+        return float(slopes.max(initial=0.0))
+
+    def solve(self, lam: float, l1_ratio: float, accuracy: Accuracy = FINE) -> tuple[np.ndarray, float]:
+        """Return the weights and the intercept of a strength and a mixture, which are also kept as the next start."""
+        pen, ridge = lam * l1_ratio * self.units, lam * (1.0 - l1_ratio) * np.square(self.units)
+        chosen = self._strong(pen)
+        for _ in range(accuracy.rounds):
+            self._newton(pen[chosen], ridge[chosen], chosen, accuracy)
+            self._differentiate()
+            wrong = self.has_entries & (np.abs(self.g) > _VIOLATION * pen) & (self.w == 0.0)
+            wrong[chosen] = False
+            if not wrong.any():
+                break
+            chosen = np.flatnonzero(wrong | (self.w != 0.0))
+        self._last_pen = pen
+        return self.w, self.b
+
+    def refit(self, chosen: np.ndarray, ridge: float, accuracy: Accuracy = REFIT) -> tuple[np.ndarray, float]:
+        """Return the weights of some columns, learned again with an L2 term only.
+
+        The start of the next ``solve`` does not change.
+        """
+        before = self.w, self.b, self.p
+        kept = np.zeros_like(self.w)
+        kept[chosen] = self.w[chosen]
+        if np.count_nonzero(kept) < np.count_nonzero(self.w):
+            left_out = self.w - kept
+            self.p = self.p.copy()
+            add_columns(self.X.first, self.X.rows, self.X.x, -left_out, self.p)
+        self.w = kept
+        self._newton(np.zeros(len(chosen)), ridge * np.square(self.units[chosen]), chosen, accuracy)
+        found = self.w, self.b
+        self.w, self.b, self.p = before
+        return found
+
+    def relaxed(self, ridge: float) -> tuple[np.ndarray, float]:
+        """Return the weights of the selected features, learned again with a small L2 term only."""
+        return self.refit(np.flatnonzero(self.w), ridge)
+
+    def _strong(self, pen: np.ndarray) -> np.ndarray:
+        """Return the columns that the sequential strong rule keeps."""
+        least = pen if self._last_pen is None else 2.0 * pen - self._last_pen
+        return np.flatnonzero(self.has_entries & ((np.abs(self.g) >= least) | (self.w != 0.0)))
+
+    def _slopes(self, p: np.ndarray, damping: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return derivatives and curvatures of the mean loss in the margins."""
+        y, weights, loss, _ = self.examples
+        scale = weights / self.n
+        least = _LEAST_CURVATURE * loss.smoothness
+        return scale * derivative(loss, p, y), scale * np.maximum(curvature(loss, p, y), least) * damping
+
+    def _differentiate(self) -> None:
+        """Compute the gradient of the mean loss."""
+        y, weights, loss, _ = self.examples
+        gradient(self.X.first, self.X.rows, self.X.x, weights * derivative(loss, self.p, y) / self.n, self.g)
+
+    def _newton(self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, accuracy: Accuracy) -> None:
+        """Take prox-Newton steps over the chosen columns, until the objective no longer falls.
+
+        ``pen`` and ``ridge`` are those of the chosen columns.
+        """
+
+        def objective(p: np.ndarray, w: np.ndarray) -> float:
+            penalty = (pen * np.abs(w)).sum() + 0.5 * (ridge * np.square(w)).sum()  # without BLAS and its threads
+            return float(self.examples.losses(p).sum() / self.n + penalty)
+
+        full_pen, full_ridge = np.zeros(self.X.d), np.zeros(self.X.d)
+        full_pen[chosen], full_ridge[chosen] = pen, ridge
+        f, damping = objective(self.p, self.w[chosen]), 1.0
+        for _ in range(accuracy.steps):
+            before = self.w[chosen]
+            p, db = self._model_minimum(full_pen, full_ridge, chosen, damping, 1e-3 * accuracy.tolerance * abs(f))
+            reached = objective(p, self.w[chosen])
+            if not reached <= f + 1e-9 * abs(f):  # a steeper model, from the old point
+                self.w[chosen] = before
+                if self._renewed():
+                    continue
+                damping *= 4.0
+                if damping > _MOST_DAMPING:
+                    break
+                continue
+            fall, f, damping = f - reached, reached, max(1.0, damping / 4.0)
+            self.p, self.b = p, self.b + db
+            self._accepted()
+            if fall <= accuracy.tolerance * abs(f):
+                break
+
+    def _renewed(self) -> bool:
+        """Return whether the model had an old curvature, which is computed again for the next step."""
+        return False
+
+    def _accepted(self) -> None:
+        """Note that a step lowered the objective."""
+
+    def _model_minimum(
+        self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, damping: float, least: float
+    ) -> tuple[np.ndarray, float]:
+        """Change w to the minimum of the quadratic model; return the new margins and the change of the intercept."""
+        c, h = self._slopes(self.p, damping)
+        first, rows, x, _ = self.X
+        k, u = len(chosen), c.copy()
+        scratch = np.empty(k), np.empty(k), np.empty(k, np.int64)
+        least = least / max(k, 1)
+        db = descend(first, rows, x, u, h, self.w, pen, ridge, chosen, *scratch, _INNER, least, _SWEEPS, self.intercept)
+        return self.p + (u - c) / h + db, db
+
+
+class Gram(NamedTuple):
+    """The second derivatives of the mean loss at some point: of centred columns, with the intercept, and of it."""
+
+    G: np.ndarray
+    mean: np.ndarray
+    total: float
+
+    def at(self, columns: np.ndarray) -> Gram:
+        """Return the second derivatives of some columns."""
+        return Gram(self.G[np.ix_(columns, columns)], self.mean[columns], self.total)
+
+
+class DenseSolver(ElasticNetSolver):
+    """Solutions of elastic nets for few columns with many entries: steps by the Gram matrix of the columns.
+
+    A Gram matrix of another point serves, scaled by the sum of the curvatures, as long as that sum has not changed by
+    more than a factor of two and steps lower the objective.
+    """
+
+    def __init__(self, X: ByColumn, examples: Examples, units: np.ndarray, intercept: bool = True) -> None:
+        self.dense = X.dense()
+        self._gram: Gram | None = None
+        self._is_fresh = False
+        super().__init__(X, examples, units, intercept)
+
+    def take(self, examples: Examples) -> None:
+        """Replace the examples, and go back to the model without features."""
+        if not (isinstance(examples.loss, Squared) and np.array_equal(examples.weights, self.examples.weights)):
+            self._gram = None
+        super().take(examples)
+
+    def _strong(self, pen: np.ndarray) -> np.ndarray:
+        return np.flatnonzero(self.has_entries)
+
+    def _differentiate(self) -> None:
+        y, weights, loss, _ = self.examples
+        with one_blas_thread():
+            self.g = (weights * derivative(loss, self.p, y) / self.n) @ self.dense
+
+    def _newton(self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, accuracy: Accuracy) -> None:
+        with one_blas_thread():
+            super()._newton(pen, ridge, chosen, accuracy)
+
+    def _model_minimum(
+        self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, damping: float, least: float
+    ) -> tuple[np.ndarray, float]:
+        c, h = self._slopes(self.p, 1.0)
+        if not len(chosen):
+            db = -float(c.sum()) / (damping * float(h.sum()))
+            return self.p + db, db
+        now = float(h.sum())
+        if self._gram is None or not 0.5 < now / self._gram.total < 2.0:
+            self._gram, self._is_fresh = self._gram_at(h), True
+        G, mean, total = self._gram if len(chosen) == self.X.d else self._gram.at(chosen)
+        scale = damping * now / total
+        G, mean, total = scale * G, scale * mean, scale * total
+        D = self.dense if len(chosen) == self.X.d else self.dense[:, chosen]
+        w, q, db = self.w[chosen], c @ D + ridge[chosen] * self.w[chosen], 0.0
+        if self.intercept:
+            db = -float(c.sum()) / total
+            q += db * mean
+        new = w.copy()
+        G[np.diag_indices_from(G)] += ridge[chosen]
+        descend_gram(G, q, new, pen[chosen], 1e-4, least, 2 * _SWEEPS)
+        if self.intercept:
+            db -= float(mean @ (new - w)) / total
+        self.w[chosen] = new
+        return self.p + D @ (new - w) + db, db
+
+    def _renewed(self) -> bool:
+        if self._gram is None or self._is_fresh:
+            return False
+        self._gram = None
+        return True
+
+    def _accepted(self) -> None:
+        self._is_fresh = isinstance(self.examples.loss, Squared)
+
+    def _gram_at(self, h: np.ndarray) -> Gram:
+        """Return the second derivatives for these curvatures of the rows.
+
+        Where there are many more rows than columns, some rows stand for all, unless the matrix serves for ever.
+        """
+        D, total = self.dense, float(h.sum())
+        every = 1 if isinstance(self.examples.loss, Squared) else len(h) // max(4 * D.shape[1], 2000)
+        if every > 1:
+            D, some = D[::every], h[::every]
+            h = some * (total / float(some.sum()))
+        mean = h @ D
+        Z = D * np.sqrt(h)[:, None]
+        G = Z.T @ Z
+        if self.intercept:
+            G -= np.outer(mean, mean) / total
+        at = np.diag_indices_from(G)
+        G[at] = np.maximum(G[at], 0.0)
+        return Gram(G, mean, total)
+
+
+_GRAM_COLUMNS = 1000
+_GRAM_DENSITY = 0.08
+_GRAM_CELLS = 60_000_000
+
+
+def solver_of(X: ByColumn, examples: Examples, units: np.ndarray, intercept: bool = True) -> ElasticNetSolver:
+    """Return the solver for these rows: by the Gram matrix where there are few columns with many entries."""
+    cells = X.n * X.d
+    is_dense = X.d <= _GRAM_COLUMNS and len(X.x) > _GRAM_DENSITY * cells and 2 * X.n > X.d and cells < _GRAM_CELLS
+    return (DenseSolver if is_dense else ElasticNetSolver)(X, examples, units, intercept)

@@ -1,0 +1,47 @@
+"""The units of the penalty: how strongly the weight of each column is penalised.
+
+Column j is penalised in units of u_j = sd_j f_j^(-1/4), with f_j the share of its nonzeros and sd_j its standard
+deviation:
+
+    lam (l1 u_j |w_j| + (1 - l1) / 2 u_j^2 w_j^2)
+
+On dense columns these are the units of a standardised column.  Rare columns are penalised more mildly than that.  A
+column multiplied by a factor has its unit multiplied by the same factor, so predictions do not depend on scales.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..jit.dispatch import U, kernel
+
+_LEAST_VARIANCE = 1e-10
+"""The least variance of a column, as a share of its mean square: below that the variance is rounding."""
+
+
+@kernel
+def add_column_sums(indices, data, counts, sums, squares):
+    """Add the number of nonzeros, the sum and the sum of squares of each column."""
+    for p in range(indices.size):
+        j, x = U(indices[p]), data[p]
+        counts[j] += 1.0
+        sums[j] += x
+        squares[j] += x * x
+
+
+def column_sums(indices: np.ndarray, data: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the number of nonzeros, the sum and the sum of squares of each of d columns."""
+    counts, sums, squares = np.zeros(d), np.zeros(d), np.zeros(d)
+    add_column_sums(indices, data, counts, sums, squares)
+    return counts, sums, squares
+
+
+def units_of(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray, n: int) -> np.ndarray:
+    """Return the unit of each column from its sums over n rows; 1 for a column without nonzeros."""
+    if n == 0:
+        return np.ones_like(counts)
+    seen = counts > 0.0
+    square = squares / n
+    variance = np.maximum(square - np.square(sums / n), _LEAST_VARIANCE * square)
+    unit = np.sqrt(variance) * np.where(seen, counts / n, 1.0) ** -0.25
+    return np.where(seen & (unit > 0.0), unit, 1.0)

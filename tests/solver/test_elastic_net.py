@@ -1,0 +1,253 @@
+"""Elastic nets on rows in memory: optimality conditions, and slow twins of the kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparsco import losses
+from sparsco.solver.columns import add_columns, by_column, gradient
+from sparsco.solver.descent import descend, descend_gram
+from sparsco.solver.elastic_net import Accuracy, DenseSolver, ElasticNetSolver, Examples, solver_of
+from sparsco.solver.smoothing import SmoothEpsilonInsensitive, SmoothHinge, SmoothQuantile, smooth
+from sparsco.solver.units import column_sums, units_of
+
+EXACT = Accuracy(1e-13, 400, 20)
+SOLVERS = ElasticNetSolver, DenseSolver
+LOSSES = {
+    "logistic": losses.Logistic(),
+    "squared hinge": losses.SquaredHinge(),
+    "smooth hinge": SmoothHinge(0.5),
+    "squared": losses.Squared(),
+    "huber": losses.Huber(),
+    "poisson": losses.Poisson(1.0),
+    "smooth quantile": SmoothQuantile(0.3, 0.5),
+    "smooth epsilon-insensitive": SmoothEpsilonInsensitive(0.1, 0.5),
+}
+
+
+def columns_of(X):
+    """Return a matrix by column."""
+    rows = sp.csr_array(X)
+    n, d = X.shape
+    return by_column(rows.indptr, rows.indices, rows.data, np.arange(n), np.arange(d), d)
+
+
+def problem(name, n=120, d=15, seed=0):
+    """Return rows, some of them empty and some columns constant, and examples of a loss."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.6)
+    X[:, 3], X[:, 4], X[7] = 2.0, 0.0, 0.0
+    p = X[:, 0] - X[:, 1] + 0.5 * rng.standard_normal(n)
+    y = np.where(p > 0, 1.0, -1.0) if "hinge" in name or name == "logistic" else p
+    y = rng.poisson(np.exp(0.5 * p)).astype(float) if name == "poisson" else y
+    return X, Examples(y, rng.integers(1, 4, n) / 2.0, LOSSES[name], 0.25 * rng.standard_normal(n))
+
+
+def violation(X, examples, w, b, pen, ridge, intercept):
+    """Return the largest violation of an optimality condition, computed with dense NumPy."""
+    y, weights, loss, offset = examples
+    c = weights * losses.derivative(loss, X @ w + b + offset, y) / len(y)
+    g = X.T @ c + ridge * w
+    zero = np.maximum(np.abs(g) - pen, 0.0)
+    worst = np.where(w != 0.0, np.abs(g + pen * np.sign(w)), zero).max()
+    return max(worst, abs(c.sum()) if intercept else 0.0)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("intercept", [True, False])
+def test_optimality_conditions_hold(name, solver, intercept):
+    X, examples = problem(name)
+    units = units_of(*column_sums(sp.csr_array(X).indices, sp.csr_array(X).data, X.shape[1]), len(X))
+    found = solver(columns_of(X), examples, units, intercept)
+    lam_max = found.strength_of_nothing()
+    for l1_ratio in (1.0, 0.3):
+        for share in (0.5, 0.05, 0.005):
+            lam = share * lam_max
+            w, b = found.solve(lam, l1_ratio, EXACT)
+            pen, ridge = lam * l1_ratio * units, lam * (1.0 - l1_ratio) * units**2
+            assert violation(X, examples, w, b, pen, ridge, intercept) < 2e-5 * lam_max
+        found.restart()
+    assert not found.w.any()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_largest_strength_is_the_one_that_selects_nothing(solver):
+    X, examples = problem("logistic")
+    found = solver(columns_of(X), examples, np.ones(X.shape[1]))
+    lam_max = found.strength_of_nothing()
+    assert not found.solve(1.0001 * lam_max, 1.0, EXACT)[0].any()
+    assert found.solve(0.99 * lam_max, 1.0, EXACT)[0].any()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_refit_is_the_ridge_of_its_columns_and_moves_nothing(solver):
+    X, examples = problem("logistic")
+    found = solver(columns_of(X), examples, np.ones(X.shape[1]))
+    found.solve(0.1 * found.strength_of_nothing(), 1.0)
+    before = found.w.copy(), found.b, found.p.copy()
+    chosen = np.array([0, 1, 5])
+    w, b = found.refit(chosen, 0.01, EXACT)
+    assert set(np.flatnonzero(w)) == {0, 1, 5}
+    kept = X[:, chosen]
+    assert violation(kept, examples, w[chosen], b, np.zeros(3), np.full(3, 0.01), True) < 1e-4
+    assert np.array_equal(found.w, before[0]) and found.b == before[1] and np.array_equal(found.p, before[2])
+
+
+def test_a_start_elsewhere_ends_at_the_same_place():
+    X, examples = problem("logistic")
+    found = ElasticNetSolver(columns_of(X), examples, np.ones(X.shape[1]))
+    lam = 0.05 * found.strength_of_nothing()
+    w, b = (np.copy(part) for part in found.solve(lam, 1.0, EXACT))
+    found.start_at(examples, np.where(X.any(0), np.linspace(-1.0, 1.0, X.shape[1]), 0.0), 3.0)
+    again = found.solve(lam, 1.0, EXACT)
+    np.testing.assert_allclose(again[0], w, atol=1e-4)
+    assert abs(again[1] - b) < 1e-4
+
+
+def test_few_columns_with_many_entries_take_the_gram_matrix():
+    X = np.random.default_rng(0).standard_normal((100, 5))
+    examples = Examples(X[:, 0], np.ones(100), losses.Squared())
+    assert isinstance(solver_of(columns_of(X), examples, np.ones(5)), DenseSolver)
+    wide = sp.random_array((100, 2000), density=0.01, rng=np.random.default_rng(0))
+    assert type(solver_of(columns_of(wide), examples, np.ones(2000))) is ElasticNetSolver
+
+
+# ---- kernels and their slow twins ------------------------------------------------------------------------------------
+
+lattice = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.0, 0.0, 0.5, 1.0, 2.0])
+
+
+@st.composite
+def models(draw):
+    """Draw a quadratic model with many ties: X, c, h, w, pen, ridge."""
+    n, d = draw(st.integers(1, 6)), draw(st.integers(1, 5))
+    X = np.array(draw(st.lists(lattice, min_size=n * d, max_size=n * d))).reshape(n, d)
+    c, w = (np.array(draw(st.lists(lattice, min_size=k, max_size=k))) for k in (n, d))
+    h = np.array(draw(st.lists(st.sampled_from([0.25, 0.5, 1.0]), min_size=n, max_size=n)))
+    pen, ridge = (np.array(draw(st.lists(st.sampled_from([0.0, 0.25, 1.0]), min_size=d, max_size=d))) for _ in "ab")
+    return X, c, h, w, pen, ridge
+
+
+def slow_descent(X, c, h, w, pen, ridge, intercept, sweeps):
+    """Return w and db after coordinate descent, with the intercept at its best value after every step."""
+    w, dw = w.copy(), np.zeros_like(w)
+
+    def best():
+        return -np.sum(c + h * (X @ dw)) / h.sum() if intercept else 0.0
+
+    centre = (h @ X) / h.sum() if intercept else np.zeros(X.shape[1])
+    for _ in range(sweeps):
+        for j in range(len(w)):
+            square = h @ X[:, j] ** 2
+            M = max(h @ (X[:, j] - centre[j]) ** 2, 1e-9 * square) + ridge[j]
+            if M <= 0.0:
+                continue
+            s = X[:, j] @ (c + h * (X @ dw + best())) + ridge[j] * w[j]
+            v = M * w[j] - s
+            new = np.sign(v) * max(abs(v) - pen[j], 0.0) / M
+            dw[j] += new - w[j]
+            w[j] = new
+    return w, best()
+
+
+@settings(deadline=None)
+@given(models(), st.booleans())
+def test_descent_equals_its_slow_twin(model, intercept):
+    X, c, h, w, pen, ridge = model
+    first, rows, x, _ = columns_of(X)
+    d, fast, u = X.shape[1], w.copy(), c.copy()
+    scratch = np.empty(d), np.empty(d), np.empty(d, np.int64)
+    db = descend(first, rows, x, u, h, fast, pen, ridge, np.arange(d), *scratch, 0.0, -1.0, 1, intercept)
+    slow, slow_db = slow_descent(X, c, h, w, pen, ridge, intercept, 1)
+    np.testing.assert_allclose(fast, slow, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(u, c + h * (X @ (fast - w)), atol=1e-9 * (1.0 + np.abs(fast).max()))
+    assert abs(db - slow_db) <= 1e-6 * (1.0 + abs(slow_db))
+
+
+@settings(deadline=None)
+@given(models())
+def test_descent_by_the_gram_matrix_equals_descent_by_columns(model):
+    X, c, h, w, pen, ridge = model
+    G = X.T @ (h[:, None] * X) + np.diag(ridge)
+    q, fast = X.T @ c + ridge * w, w.copy()
+    descend_gram(G, q, fast, pen, 0.0, -1.0, 1)
+    slow, _ = slow_descent(X, c, h, w, pen, ridge, False, 1)
+    np.testing.assert_allclose(fast, slow, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(q, X.T @ (c + h * (X @ (fast - w))) + ridge * fast, atol=1e-8)
+
+
+@settings(deadline=None)
+@given(models(), st.data())
+def test_columns_gradient_and_margins_equal_dense_products(model, data):
+    X, c, _, w, _, _ = model
+    n, d = X.shape
+    order = np.array(data.draw(st.lists(st.integers(0, n - 1), unique=True)), np.int64)
+    kept = np.array(data.draw(st.lists(st.booleans(), min_size=d, max_size=d)))
+    place = np.where(kept, np.cumsum(kept) - 1, -1)
+    rows = sp.csr_array(X)
+    found = by_column(rows.indptr, rows.indices, rows.data, order, place, int(kept.sum()))
+    dense = X[order][:, kept]
+    assert np.array_equal(found.dense(), dense)
+    g, p = np.empty(found.d), np.zeros(len(order))
+    gradient(found.first, found.rows, found.x, c[: len(order)].copy(), g)
+    np.testing.assert_allclose(g, dense.T @ c[: len(order)], atol=1e-12)
+    add_columns(found.first, found.rows, found.x, w[kept], p)
+    np.testing.assert_allclose(p, dense @ w[kept], atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [gradient, add_columns])
+def test_compiled_equals_plain_python(kernel):
+    X, _ = problem("logistic")
+    found = columns_of(X)
+    given, out = (np.linspace(-1, 1, n) for n in ((found.n, found.d) if kernel is gradient else (found.d, found.n)))
+    plain = out.copy()
+    kernel(found.first, found.rows, found.x, given, out)
+    kernel.py_func(found.first, found.rows, found.x, given, plain)
+    assert np.array_equal(out, plain)
+
+
+# ---- units and smooth twins ------------------------------------------------------------------------------------------
+
+
+def test_units_are_spreads_of_dense_columns_and_scale_with_them():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 4)) * np.array([1.0, 10.0, 0.1, 1.0]) + 3.0
+    X[:, 3] *= rng.random(200) < 0.1
+    rows = sp.csr_array(X)
+    units = units_of(*column_sums(rows.indices, rows.data, 4), 200)
+    np.testing.assert_allclose(units[:3], X[:, :3].std(0), rtol=1e-9)
+    share = np.mean(X[:, 3] != 0.0)
+    np.testing.assert_allclose(units[3], X[:, 3].std() * share**-0.25, rtol=1e-9)
+    doubled = sp.csr_array(8.0 * X)
+    assert np.array_equal(units_of(*column_sums(doubled.indices, doubled.data, 4), 200), 8.0 * units)
+
+
+def test_the_unit_of_a_column_without_spread_is_positive():
+    assert units_of(np.array([5.0, 0.0]), np.array([10.0, 0.0]), np.array([20.0, 0.0]), 5).min() > 0.0
+    assert np.array_equal(units_of(np.zeros(2), np.zeros(2), np.zeros(2), 0), np.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("loss", "y"), [(losses.Hinge(), 1.0), (losses.Quantile(0.3, 1.0), 0.5), (losses.EpsilonInsensitive(0.2, 1.0), 0.5)]
+)
+def test_smooth_twins_are_near_and_their_derivatives_right(loss, y):
+    twin = smooth(loss)
+    p = np.linspace(-3, 3, 4001)
+    targets = np.full_like(p, y)
+    near = losses.value(twin, p, targets) - losses.value(loss, p, targets)
+    assert np.all(near >= -1e-12) and near.max() <= 2.0 * twin.width / 8.0 + 1e-12
+    step = 1e-6
+    slope = (losses.value(twin, p + step, targets) - losses.value(twin, p - step, targets)) / (2.0 * step)
+    np.testing.assert_allclose(losses.derivative(twin, p, targets), slope, atol=1e-5)
+    slope = (losses.derivative(twin, p + step, targets) - losses.derivative(twin, p - step, targets)) / (2.0 * step)
+    inside = np.abs(slope - losses.curvature(twin, p, targets)) < 1e-3
+    assert inside.mean() > 0.99  # all but the ends of the parabolas
+
+
+def test_losses_with_a_curvature_are_their_own_twins():
+    assert smooth(losses.Logistic()) == losses.Logistic()
