@@ -4,41 +4,27 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data.randomness import Purpose, uniform
-from ..data.rows import Matrix, count_columns
-from ..engine.run import PILOT_ROWS
-from ..estimators.fit_state import Phase
-from ..estimators.parameters import check_parameters, new_runs, tolerance
-from ..estimators.passes import counted_rows, order_of_pass, run_passes
 from ..estimators.sklearn import SparseClassifier, SparseRegressor, has_probabilities
 from ..estimators.views import Viewed
 from ..metrics.selection import kappa_of_sizes
-from ..penalties import RATIOS
 from ..util.attributes import stored
-from ..util.threads import aside, pool_of
-from .judging import judged, margins_by
-from .learning import (
-    USELESS_PASSES,
-    check_count,
-    converted,
-    finished,
-    learner_of,
-    polished,
-    solved,
-    strength_of_lanes,
-    strengths_of,
-)
+from ..util.threads import pool_of
+from .lane_folds import Found, learn_folds
+from .learning import USELESS_PASSES, check_count, is_single, learner_of, refuse_sizes, strengths_of
 from .path import Path, check_rule
+from .search import search
+from .solved_folds import SolvedFolds, is_solved, l2_weight, learner_to_solve
 
 
 @runtime_checkable
@@ -62,7 +48,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         *,
         alphas: Any = None,
         n_alphas: int = 32,
-        alpha_min_ratio: float = 1e-3,
+        eps: float = 1e-3,
         cv: Any = 5,
         choose: Any = "min",
         passes: int = 1,
@@ -73,7 +59,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         self.estimator = estimator
         self.alphas = alphas
         self.n_alphas = n_alphas
-        self.alpha_min_ratio = alpha_min_ratio
+        self.eps = eps
         self.cv = cv
         self.choose = choose
         self.passes = passes
@@ -97,26 +83,21 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         -------
         self
         """
-        whole = self._learner()
-        matrix, y, weights = whole.check_rows(X, y, sample_weight, reset=True)
-        placed, codes, weights = whole.begin_rows(matrix, y, weights, phase=Phase.STREAM)
-        seed = whole.fit_state.runs[0].seed
-        fold = self._folds(codes if whole.classifies else np.zeros(len(y)), seed)
-        own = np.ones(len(y)) if weights is None else weights
-        # the strengths, which the folds share, are computed from the first rows of all
-        first = order_of_pass(counted_rows(len(y), weights), seed, whole.shuffle, 0)[:PILOT_ROWS]
-        whole.fit_state.feed(placed, codes, own, first, False, whole.n_jobs)
-        learners = [whole, *(_like(whole, placed.d) for _ in range(fold.max() + 1))]
-        job = _Job(placed, codes, own, weights, fold, y if whole.classifies else codes, int(self.passes), len(first))
+        template = self._template()
+        strengths, rows = strengths_of(self.alphas, self.n_alphas, self.eps), (X, y, sample_weight)
         with pool_of(self) as pool:
-            items = [(learner, k) for k, learner in enumerate(learners, -1)]
-            found = pool.map_in_turns("sparsco-fold", _learned, items, pool.hold(job))
-        whole.n_iter_ = int(self.passes)
-        self._finish(whole, found)
+            if self._is_solved(template):
+                learner = learner_to_solve(template, self.random_state)
+                mixtures, rho = self._mixtures(template), l2_weight(template) or 0.0
+                found = search(SolvedFolds(learner, rows, self._folds, pool), strengths, mixtures, rho, self.choose)
+            else:
+                learner = learner_of(template, strengths, self.dtype, self.random_state)
+                found = learn_folds(learner, rows, self._folds, int(self.passes), pool)
+        self._finish(found)
         return self
 
-    def _learner(self) -> Any:
-        """Return the learner of all rows, after a check of the parameters."""
+    def _template(self) -> Any:
+        """Return the estimator to learn, after a check of the parameters."""
         check_rule(self.choose)
         check_count("passes", self.passes)
         template = self._kind() if self.estimator is None else self.estimator
@@ -124,10 +105,15 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
             raise ValueError(f"estimator={template!r}: it must be a {self._kind.__name__}.")
         if self.passes > 1 and template.polish:
             raise ValueError(USELESS_PASSES)
-        strengths = strengths_of(self.alphas, self.n_alphas, self.alpha_min_ratio)
-        learner = learner_of(template, strengths, self.dtype, self.random_state)
-        check_parameters(learner)
-        return learner
+        refuse_sizes(template)
+        return template
+
+    def _is_solved(self, template: Any) -> bool:
+        """Return whether folds are solved; whoever names an online method gets its iterates as lanes of one read."""
+        return self.passes == 1 and not is_single(self.dtype) and is_solved(template)
+
+    def _mixtures(self, template: Any) -> list[float] | None:
+        return None
 
     def _folds(self, codes: np.ndarray, seed: int) -> np.ndarray:
         """Return the fold of each row: dealt at random within each class, or as ``cv`` gives it."""
@@ -149,19 +135,17 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
             )
         return np.unique(given, return_inverse=True)[1]
 
-    def _finish(self, whole: Any, found: list[tuple[Any, Any]]) -> None:
-        (of_all, _), *folds = found
-        figures = np.array([each for _, each in folds])  # folds, (loss, spread, error), strengths
-        self.fold_losses_ = figures[:, 0]
-        judged_folds = figures[~np.isnan(figures[:, 0]).all(1)]  # some may have rows of weight 0 only
-        if len(judged_folds) < 2:
+    def _finish(self, found: Found) -> None:
+        self.fold_losses_ = found.figures[:, 0]
+        judged = found.figures[~np.isnan(found.figures[:, 0]).all(1)]  # some may have rows of weight 0 only
+        if len(judged) < 2:
             raise ValueError(
                 "fewer than two folds have rows with a weight: give other folds, or a positive weight to more rows."
             )
-        spread = judged_folds[:, 0].std(0, ddof=1) / np.sqrt(len(judged_folds))
-        summary = judged_folds[:, 0].mean(0), spread, judged_folds[:, 2].mean(0)
-        stability = _stability([selected for selected, _ in folds], strength_of_lanes(whole), whole.n_features_in_)
-        self.path_ = Path(whole.shell(), of_all, summary, stability)
+        spread = judged[:, 0].std(0, ddof=1) / np.sqrt(len(judged))
+        summary = judged[:, 0].mean(0), spread, judged[:, 2].mean(0)
+        stability = _stability(found.selected, found.shell.n_features_in_)
+        self.path_ = Path(found.shell, found.solved, summary, stability)
         self.alpha_ = self.path_.choose(self.choose)
         self.best_estimator_ = self.path_.model(self.alpha_)
         self.n_features_in_ = self.best_estimator_.n_features_in_
@@ -212,85 +196,18 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         return tags
 
 
-@dataclass(frozen=True)
-class _Job:
-    """The rows in the form that learners take, the fold of each row, the targets as given, and the number of passes."""
-
-    placed: Matrix
-    codes: np.ndarray
-    own: np.ndarray
-    weights: np.ndarray | None
-    fold: np.ndarray
-    y: np.ndarray
-    passes: int
-    ahead: int
-    """The number of first rows that the learner of all rows has learned before."""
-
-
-def _like(whole: Any, d: int) -> Any:
-    """Return a learner of a fold: the same problem, with the strengths that were computed from the first rows."""
-    state = whole.fit_state
-    runs = state.begun()
-    lams, penalty, at = np.zeros(len(whole.strengths)), runs[0].problem.penalty, 0
-    for run in runs:  # the runs of further classes repeat the strengths
-        own = run.problem.lams[:: run.targets.base.m]
-        lams[at : at + len(own)] = own
-        at = (at + len(own)) % len(lams)
-    learner = whole.twin(state.clone([]))
-    learner.learn_strengths(lams, whole.in_float32)
-    if not isinstance(learner.penalty, tuple):
-        total = float(penalty.lam + penalty.rho)
-        learner.penalty = "elasticnet" if learner.penalty in RATIOS else learner.penalty
-        learner.alpha, learner.l1_ratio = total, float(penalty.lam) / total if total > 0.0 else 1.0
-    learner.fit_state.start(new_runs(learner, d), Phase.STREAM, learner)
-    return learner
-
-
-def _stability(selected: list[np.ndarray], strength: np.ndarray, d: int) -> np.ndarray:
+def _stability(selected: list[list[sp.csr_array]], d: int) -> np.ndarray:
     """Return the mean of Cohen's kappa over pairs of folds for each strength, among d features.
 
-    ``strength`` has the number of the strength of each lane.
+    ``selected`` has for every fold the weights (models, features) of each strength.
     """
-
-    def sizes(sets: np.ndarray) -> list[int]:
-        return np.bincount(strength, count_columns(sets)).astype(int).tolist()
-
-    own, pairs = [sizes(each) for each in selected], []
-    p = d * len(strength) // len(own[0])
-    for i, j in combinations(range(len(selected)), 2):
-        both = sizes(selected[i] & selected[j])
-        pairs.append([kappa_of_sizes(p, *of) for of in zip(own[i], own[j], both, strict=True)])
+    models = selected[0][0].shape[0]
+    sets = [[abs(each).sign() for each in fold] for fold in selected]
+    pairs = [
+        [kappa_of_sizes(d * models, a.nnz, b.nnz, int(a.multiply(b).sum())) for a, b in zip(*two, strict=True)]
+        for two in combinations(sets, 2)
+    ]
     return np.mean(pairs, axis=0)
-
-
-def _learned(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
-    """Learn the rows of all folds but fold k; return the selected features of its models and their figures on fold k.
-
-    For k = -1 all rows are learned and the models are returned.
-    """
-    state, ahead = learner.fit_state, job.ahead if k < 0 else 0
-
-    def learn(order: np.ndarray, epoch: int) -> None:
-        nonlocal ahead
-        order, ahead = order[ahead:], 0
-        state.feed(job.placed, job.codes, job.own, order[job.fold[order] != k], epoch > 0, learner.n_jobs)
-
-    rows = counted_rows(len(job.fold), job.weights)
-    run_passes(rows, job.passes, learn, seed=state.runs[0].seed, shuffle=learner.shuffle)
-    with aside():
-        return _judged(learner, k, job)
-
-
-def _judged(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
-    """Convert and evaluate a learner that has learned all its rows; return the result of ``_learned``."""
-    held, kept = np.flatnonzero(job.fold == k), np.flatnonzero((job.fold != k) & (job.own > 0.0))
-    is_polished = tolerance(learner) > 0.0
-    ends = polished(learner, job.placed, job.codes, job.own, kept) if is_polished else finished(learner)
-    if k < 0:
-        return solved(learner, ends), None
-    margins = margins_by(job.placed, converted(ends), held)
-    figures = judged(learner, margins, job.y[held], job.own[held]).summary()
-    return np.concatenate([answer.w != 0.0 for _, answer in ends], axis=1), np.array(figures)
 
 
 def _numbered(splitter: Any, codes: np.ndarray) -> np.ndarray:
@@ -318,10 +235,10 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
         ``max_iter``, ``tol`` and ``early_stopping`` are ignored.
     alphas : array, optional
         The strengths.  The default is ``n_alphas`` strengths, from the smallest that selects nothing on the first 1000
-        rows down to ``alpha_min_ratio`` times that.
+        rows down to ``eps`` times that.
     n_alphas : int
         The number of strengths.
-    alpha_min_ratio : float
+    eps : float
         The smallest strength over the largest.
     cv : int, splitter or array
         The number of folds (None: 5), a splitter of scikit-learn that has every row in one test fold, or an array with
@@ -379,7 +296,7 @@ class SparseRegressorCV(RegressorMixin, CrossValidated):
     ----------
     estimator : SparseRegressor, optional
         The estimator to learn.
-    alphas, n_alphas, alpha_min_ratio, cv, choose, passes, dtype, random_state, n_jobs
+    alphas, n_alphas, eps, cv, choose, passes, dtype, random_state, n_jobs
         As in :class:`SparseClassifierCV`; the notes there apply too.
 
     Examples

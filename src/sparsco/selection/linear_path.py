@@ -45,7 +45,7 @@ class LinearPath:
         *,
         alphas: Any = None,
         n_alphas: int = 32,
-        alpha_min_ratio: float = 1e-3,
+        eps: float = 1e-3,
         choose: Any = "min",
         validation: Any = "auto",
         passes: int = 1,
@@ -54,7 +54,7 @@ class LinearPath:
         self.estimator = estimator
         self.alphas = alphas
         self.n_alphas = n_alphas
-        self.alpha_min_ratio = alpha_min_ratio
+        self.eps = eps
         self.choose = choose
         self.validation = validation
         self.passes = passes
@@ -109,7 +109,7 @@ class LinearPath:
         estimator = LinearClassifier() if self.estimator is None else self.estimator
         if not isinstance(estimator, LinearModel):
             raise ValueError(f"estimator={estimator!r}: it must be a SparseClassifier or SparseRegressor.")
-        strengths = strengths_of(self.alphas, self.n_alphas, self.alpha_min_ratio)[self._part]
+        strengths = strengths_of(self.alphas, self.n_alphas, self.eps)[self._part]
         return learner_of(estimator, strengths, self.dtype)
 
     def _begin(self, learner: LinearModel, share: float) -> None:
