@@ -24,7 +24,7 @@ from .lane_folds import Found, learn_folds
 from .learning import USELESS_PASSES, check_count, is_single, learner_of, refuse_sizes, strengths_of
 from .path import Path, check_rule
 from .search import search
-from .solved_folds import SolvedFolds, is_solved, l2_weight, learner_to_solve
+from .solved_folds import SolvedFolds, is_solved, l2_weight, learner_to_solve, mixtures_of
 
 
 @runtime_checkable
@@ -49,6 +49,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         alphas: Any = None,
         n_alphas: int = 32,
         eps: float = 1e-3,
+        l1_ratio: Any = None,
         cv: Any = 5,
         choose: Any = "min",
         passes: int = 1,
@@ -60,6 +61,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         self.alphas = alphas
         self.n_alphas = n_alphas
         self.eps = eps
+        self.l1_ratio = l1_ratio
         self.cv = cv
         self.choose = choose
         self.passes = passes
@@ -86,9 +88,9 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         template = self._template()
         strengths, rows = strengths_of(self.alphas, self.n_alphas, self.eps), (X, y, sample_weight)
         with pool_of(self) as pool:
-            if self._is_solved(template):
-                learner = learner_to_solve(template, self.random_state)
-                mixtures, rho = self._mixtures(template), l2_weight(template) or 0.0
+            mixtures = mixtures_of(self.l1_ratio, template)
+            if self._is_solved(template, mixtures):
+                learner, rho = learner_to_solve(template, self.random_state), l2_weight(template)
                 found = search(SolvedFolds(learner, rows, self._folds, pool), strengths, mixtures, rho, self.choose)
             else:
                 learner = learner_of(template, strengths, self.dtype, self.random_state)
@@ -108,12 +110,16 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         refuse_sizes(template)
         return template
 
-    def _is_solved(self, template: Any) -> bool:
+    def _is_solved(self, template: Any, mixtures: list[float] | None) -> bool:
         """Return whether folds are solved; whoever names an online method gets its iterates as lanes of one read."""
-        return self.passes == 1 and not is_single(self.dtype) and is_solved(template)
-
-    def _mixtures(self, template: Any) -> list[float] | None:
-        return None
+        if self.passes == 1 and not is_single(self.dtype) and is_solved(template, mixtures):
+            return True
+        if self.l1_ratio is not None:
+            raise ValueError(
+                f"l1_ratio={self.l1_ratio!r} needs models that are solved: leave optimizer, conversion, step_size, "
+                "preset, passes and dtype as they are, and choose an elastic net."
+            )
+        return False
 
     def _folds(self, codes: np.ndarray, seed: int) -> np.ndarray:
         """Return the fold of each row: dealt at random within each class, or as ``cv`` gives it."""
@@ -145,9 +151,12 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         spread = judged[:, 0].std(0, ddof=1) / np.sqrt(len(judged))
         summary = judged[:, 0].mean(0), spread, judged[:, 2].mean(0)
         stability = _stability(found.selected, found.shell.n_features_in_)
-        self.path_ = Path(found.shell, found.solved, summary, stability)
+        self.path_ = Path(found.shell, found.solved, summary, stability, found.l1_ratio)
+        if isinstance(self.choose, str):
+            self.path_.warn_at_edge()
         self.alpha_ = self.path_.choose(self.choose)
         self.best_estimator_ = self.path_.model(self.alpha_)
+        self.l1_ratio_ = self.best_estimator_.l1_ratio_
         self.n_features_in_ = self.best_estimator_.n_features_in_
         if self.best_estimator_.column_names is not None:
             self.feature_names_in_ = self.best_estimator_.column_names
@@ -239,7 +248,11 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
     n_alphas : int
         The number of strengths.
     eps : float
-        The smallest strength over the largest.
+        The smallest strength over the largest.  If the least loss is there, the strengths go on by the same ratio,
+        until the loss has turned, or down to a millionth of the largest.
+    l1_ratio : float or list of float, optional
+        The share of the L1 term, or several to choose from, as in scikit-learn's ``ElasticNetCV``.  The strengths are
+        then those of both terms together.  None is the estimator's.
     cv : int, splitter or array
         The number of folds (None: 5), a splitter of scikit-learn that has every row in one test fold, or an array with
         the number of each row's fold.
@@ -296,7 +309,7 @@ class SparseRegressorCV(RegressorMixin, CrossValidated):
     ----------
     estimator : SparseRegressor, optional
         The estimator to learn.
-    alphas, n_alphas, eps, cv, choose, passes, dtype, random_state, n_jobs
+    alphas, n_alphas, eps, l1_ratio, cv, choose, passes, dtype, random_state, n_jobs
         As in :class:`SparseClassifierCV`; the notes there apply too.
 
     Examples

@@ -157,7 +157,7 @@ class LinearPath:
                 first, held = first + len(y), held + len(y) - len(kept)
                 yield learner.find(matrix).take(kept), codes[kept], scale[kept]
 
-        state.take(finished(learner, rows))
+        self._take_ends(finished(learner, rows))
 
     # ---- attributes that training needs ----------------------------------------------------------------------------
 
@@ -204,9 +204,15 @@ class LinearPath:
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
         if self._fit.model is None:
             refuse_in_view(self)
-            self._fit.take(finished(self._fit.learner))
+            self._take_ends(finished(self._fit.learner))
         assert self._fit.model is not None
         return self._fit.model
+
+    def _take_ends(self, ends: list[Any]) -> None:
+        """Set the models from the runs and their answers."""
+        self._fit.take(ends)
+        if isinstance(self.choose, str) and self._fit.model is not None:
+            self._fit.model.warn_at_edge()
 
     def finish_with(self, models: Path) -> None:
         """Set the models, without a training state."""

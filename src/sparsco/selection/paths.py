@@ -93,7 +93,7 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
             learned = self._passes(learner, (matrix, y, weights), (placed, codes, own))
             self._fit.go_on(Phase.BATCH)
             if tolerance(learner):
-                self._fit.take(polished(learner, placed, codes, own, learned))
+                self._take_ends(polished(learner, placed, codes, own, learned))
         return self
 
     def _passes(self, learner: Any, given: tuple[Any, Any, Any], taken: tuple[Any, ...]) -> np.ndarray:

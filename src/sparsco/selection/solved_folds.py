@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from ..engine.polish import BY_MODEL, Part, polish, slices
 from ..engine.run import PILOT_ROWS
 from ..estimators.converted import Solved, described
 from ..estimators.fit_state import Phase
-from ..estimators.parameters import check_parameters, named, ratio_of, tolerance
+from ..estimators.parameters import LEAST_RATIO, check_parameters, named, ratio_of, tolerance
 from ..estimators.passes import counted_rows
 from ..losses import value
 from ..penalties import RATIOS, ElasticNet, WeightedElasticNet
@@ -27,6 +28,7 @@ from ..solver.smoothing import smooth
 from ..solver.units import column_sums, units_of
 from ..util.blas import one_blas_thread
 from ..util.threads import Pool
+from ..util.validation import is_number
 from .judging import Judged
 from .lane_folds import Found
 from .learning import is_auto
@@ -72,29 +74,41 @@ class Job(NamedTuple):
         return np.flatnonzero((self.fold != k) & (self.own > 0.0))
 
 
-def is_solved(template: Any) -> bool:
+def is_solved(template: Any, mixtures: list[float] | None) -> bool:
     """Return whether folds are solved: nothing names an online method, and there is a solver for loss and penalty."""
     if template.preset is not None or not all(
         is_auto(getattr(template, name)) for name in ("optimizer", "conversion", "step_size")
     ):
         return False
-    penalty, rho = template.penalty, l2_weight(template)
-    if not (type(penalty) is ElasticNet or penalty in ("elasticnet", *RATIOS)) or rho is None:
+    penalty = template.penalty
+    if not (type(penalty) is ElasticNet or penalty in ("elasticnet", *RATIOS)):
         return False
-    if template.feature_weights is not None and rho > 0.0:  # weights of the L1 norm alone
+    has_l2 = l2_weight(template) > 0.0 if mixtures is None else min(mixtures) < 1.0
+    if template.feature_weights is not None and has_l2:  # weights of the L1 norm alone
         return False
     loss = named("loss", template.loss, template.known_losses)
     return not loss.couples and smooth(loss) is not None
 
 
-def l2_weight(template: Any) -> float | None:
-    """Return the L2 weight that all strengths share; None if the rows would decide on it."""
+def mixtures_of(given: Any, template: Any) -> list[float] | None:
+    """Return the shares of the L1 term; None if the strengths are L1 weights beside an L2 weight that all share.
+
+    That is so if the estimator has a strength, which sets the L2 weight.
+    """
+    if given is None:
+        is_open = not isinstance(template.penalty, tuple) and is_auto(template.alpha)
+        return [max(ratio_of(template), LEAST_RATIO)] if is_open and ratio_of(template) < 1.0 else None
+    found = np.atleast_1d(np.asarray(given, dtype=object))
+    if found.ndim != 1 or not found.size or not all(is_number(each, 0.0, 1.0) and each > 0.0 for each in found):
+        raise ValueError(f"l1_ratio={given!r}: it must be a number above 0 and up to 1, or a list of them.")
+    return [float(each) for each in found]
+
+
+def l2_weight(template: Any) -> float:
+    """Return the L2 weight that all strengths share: that of the estimator's strength, if it has one."""
     if isinstance(template.penalty, ElasticNet):
         return float(template.penalty.rho)
-    ratio = ratio_of(template)
-    if is_auto(template.alpha):
-        return 0.0 if ratio == 1.0 else None
-    return float(template.alpha) * (1.0 - ratio)
+    return 0.0 if is_auto(template.alpha) else float(template.alpha) * (1.0 - ratio_of(template))
 
 
 def learner_to_solve(template: Any, random_state: Any) -> Any:
@@ -104,7 +118,10 @@ def learner_to_solve(template: Any, random_state: Any) -> Any:
     if not isinstance(learner.penalty, tuple) and learner.penalty in RATIOS:
         learner.l1_ratio = 1.0
     learner.alpha, learner.penalty = "auto", "elasticnet"
-    learner.random_state = seed_of(learner.random_state if random_state is None else random_state)
+    if random_state is not None:
+        learner.random_state = random_state
+    if not isinstance(learner.random_state, numbers.Integral):
+        learner.random_state = seed_of(learner.random_state)  # one seed for all folds
     learner.early_stopping = learner.warm_start = False
     return learner
 
