@@ -154,7 +154,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         self.path_ = Path(found.shell, found.solved, summary, stability, found.l1_ratio)
         if isinstance(self.choose, str):
             self.path_.warn_at_edge()
-        self.alpha_ = self.path_.choose(self.choose)
+        self.alpha_ = self._chosen(found)
         self.best_estimator_ = self.path_.model(self.alpha_)
         self.l1_ratio_ = self.best_estimator_.l1_ratio_
         self.n_features_in_ = self.best_estimator_.n_features_in_
@@ -162,6 +162,17 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
             self.feature_names_in_ = self.best_estimator_.column_names
         if self.best_estimator_.has_classes:
             self.classes_ = self.best_estimator_.classes_
+
+    def _chosen(self, found: Found) -> float:
+        """Return the chosen strength, whose model has been solved to the end; the number of its features may change."""
+        refined = set[int]()
+        while True:
+            alpha = self.path_.choose(self.choose)
+            k = int(np.abs(self.path_.alphas - alpha).argmin())
+            if k in refined:
+                return alpha
+            self.path_.solved[k] = found.refined(self.path_.solved[k])
+            refined.add(k)
 
     # ---- the chosen model ------------------------------------------------------------------------------------------
 

@@ -32,6 +32,8 @@ class Found(NamedTuple):
     """The weights (models, features) of each strength, for every fold."""
     l1_ratio: float | None = None
     """The share of the L1 term, where the strengths are those of both terms together."""
+    refined: Callable[[Solved], Solved] = lambda model: model
+    """Return a model solved to the end; only the chosen one needs to be."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ _RISE = 1.001
 
 
 class _Searched(NamedTuple):
-    """The folds' models along the strengths of a mixture, with their figures (folds, 3, strengths)."""
+    """The models of all rows and of the folds along the strengths of a mixture; figures are (folds, 3, strengths)."""
 
     l1_ratio: float | None
     strengths: Strengths
@@ -30,7 +30,7 @@ class _Searched(NamedTuple):
         """Return the least mean loss, among models of at most so many features."""
         losses = mean_losses(self.figures)
         if most is not None:
-            sizes = np.mean([[len(np.unique(m.coef.indices)) for m in each] for each in self.models], axis=0)
+            sizes = np.mean([[len(np.unique(m.coef.indices)) for m in each] for each in self.models[1:]], axis=0)
             losses = np.where(sizes <= most, losses, np.inf)
         return float(losses.min())
 
@@ -64,7 +64,7 @@ def search(
 def _searched(folds: SolvedFolds, alphas: np.ndarray, grid: Grid | None, ratio: float | None, rho: float) -> _Searched:
     """Return the models of a mixture along the strengths, which go on to smaller ones if the loss falls to the end."""
     strengths = _strengths(alphas, ratio, rho)
-    models, figures = folds.judged(strengths, [None] * folds.n_folds)
+    models, figures = folds.judged(strengths, [None] * (folds.n_folds + 1))
     while grid is not None and grid.m > 1 and not _has_turned(mean_losses(figures), grid.m):
         step = grid.ratio ** (1.0 / (grid.m - 1))
         least = LEAST * alphas[0] * (1.0 - 1e-9)

@@ -23,7 +23,8 @@ from ..estimators.passes import counted_rows
 from ..losses import value
 from ..penalties import RATIOS, ElasticNet, WeightedElasticNet
 from ..solver.columns import add_columns
-from ..solver.elastic_net import FINE, Accuracy, solver_of
+from ..solver.elastic_net import FINE, Accuracy, is_dense, solver_of
+from ..solver.lanes import Lanes, LaneSolver
 from ..solver.smoothing import smooth
 from ..solver.units import column_sums, units_of
 from ..util.blas import one_blas_thread
@@ -35,6 +36,11 @@ from .learning import is_auto
 
 FOLDS = Accuracy(1e-3, 6, 3)
 """How accurately the models of folds are solved, which are only judged."""
+
+_LANES = 32
+"""The number of lanes that are solved side by side, of dense columns."""
+_MARGINS = 1 << 24
+"""The most margins in memory of lanes that are solved side by side."""
 
 
 class Model(NamedTuple):
@@ -147,6 +153,7 @@ class SolvedFolds:
         self.rows, self.n_folds = (placed, codes, own), int(fold.max()) + 1
         self.job = Job(task, own, y if learner.classifies else codes, fold, learner.shell())
         self.held = pool.hold(self.job)
+        self.is_dense = is_dense(task.by_column(self.job.kept(-1))[0])
 
     def largest(self) -> float:
         """Return the smallest L1 weight that selects nothing."""
@@ -160,25 +167,48 @@ class SolvedFolds:
         return found * (1.0 + 1e-9) or 1.0
 
     def judged(self, strengths: Strengths, starts: list[Model | None]) -> tuple[list[list[Model]], np.ndarray]:
-        """Return the models of every fold, from a start for each, and their figures (folds, 3, strengths)."""
-        items = [(k, strengths, starts[k]) for k in range(self.n_folds)]
-        with one_blas_thread():
-            found = self.pool.map("sparsco-fold", _judged_fold, items, self.held)
-        return [models for models, _ in found], np.array([figures for _, figures in found])
+        """Return the models of all rows and of every fold, from a start for each, and the figures of the folds.
 
-    def whole(self, strengths: Strengths) -> list[Solved]:
-        """Return the models of all rows."""
+        The figures are (folds, 3, strengths).
+        """
+        folds = list(range(-1, self.n_folds))
         with one_blas_thread():
-            models = self.pool.map("sparsco-fold", _fold, [(-1, strengths, None, FINE)], self.held)[0]
-        out, pen = [], self.runs[0].problem.penalty.pen
+            models = self._solved(folds, strengths, starts)
+            items = [(k, models[k + 1]) for k in folds[1:]]
+            figures = self.pool.map("sparsco-judged-fold", _figures, items, self.held)
+        return models, np.array(figures)
+
+    def _solved(self, folds: list[int], strengths: Strengths, starts: list[Model | None]) -> list[list[Model]]:
+        """Return the models of some folds; -1 has all rows."""
+        if not self.is_dense:
+            items = [(k, strengths, start, FOLDS) for k, start in zip(folds, starts, strict=True)]
+            return self.pool.map("sparsco-fold", _fold, items, self.held)
+        m = self.job.task.m
+        size = max(1, min(_LANES, _MARGINS // max(self.job.task.n, 1)) // len(folds))
+        size = -(-m // -(-m // size))  # blocks of about the same size
+        blocks = [(range(q, min(q + size, m)), folds, strengths, starts) for q in range(0, m, size)]
+        found = self.pool.map("sparsco-fold", _dense_folds, blocks, self.held)
+        return [[_beside(parts) for parts in zip(*each, strict=True)] for each in zip(*found, strict=True)]
+
+    def solved(self, strengths: Strengths, models: list[Model]) -> list[Solved]:
+        """Return the models of all rows with their reports; with ``polish`` they become certified optima."""
+        out, pen, n = [], self.runs[0].problem.penalty.pen, len(self.job.kept(-1))
         for model, lam, rho in zip(models, strengths.lams.tolist(), strengths.rhos.tolist(), strict=True):
             report = self._report(lam, rho)
             if tolerance(self.learner):
                 model, certificate = self._polished(model, _penalty(lam, rho, pen))
                 report["converted"][0] |= {"polish": certificate}
-            out.append(Solved(model.coef, model.b, len(self.job.kept(-1)), [], report))
-        self.learner.n_iter_ = 1
+            out.append(Solved(model.coef, model.b, n, [], report))
         return out
+
+    def refined(self, model: Solved) -> Solved:
+        """Return a model of all rows that is solved to the end."""
+        if tolerance(self.learner):
+            return model
+        strengths = Strengths(*(np.array([model.report[name]]) for name in ("lam", "rho")))
+        with one_blas_thread():
+            found = _fold(-1, strengths, Model(model.coef, model.intercept), FINE, self.job)[0]
+        return model._replace(coef=found.coef, intercept=found.b)
 
     def _report(self, lam: float, rho: float) -> dict[str, Any]:
         """Return the report of a model."""
@@ -219,8 +249,10 @@ class SolvedFolds:
 
     def found(self, strengths: Strengths, models: list[list[Model]], figures: np.ndarray, ratio: float | None) -> Found:
         """Return the outcome: the models of all rows beside the figures of the folds."""
-        selected = [[model.coef for model in each] for each in models]
-        return Found(self.learner.shell(), self.whole(strengths), figures, selected, ratio)
+        self.learner.n_iter_ = 1
+        whole, *folds = models
+        selected = [[model.coef for model in each] for each in folds]
+        return Found(self.learner.shell(), self.solved(strengths, whole), figures, selected, ratio, self.refined)
 
 
 def _penalty(lam: float, rho: float, pen: np.ndarray | None) -> Any:
@@ -266,9 +298,48 @@ def _stacked(rows: list[tuple[np.ndarray, np.ndarray]], d: int) -> sp.csr_array:
     return sp.csr_array((data, indices, indptr), shape=(len(rows), d))
 
 
-def _judged_fold(k: int, strengths: Strengths, start: Model | None, job: Job) -> tuple[list[Model], np.ndarray]:
-    """Return the models of a fold, and their figures on its own rows: loss, spread and error by strength."""
-    models = _fold(k, strengths, start, FOLDS, job)
+def _dense_folds(
+    block: range, folds: list[int], strengths: Strengths, starts: list[Model | None], job: Job
+) -> list[list[Model]]:
+    """Return the models of some classes, for every fold, along the strengths: lanes of one dense problem."""
+    task, rows = job.task, job.kept(-1)
+    X, columns = task.by_column(rows)
+    own, classes = rows[:, None], np.array(block)
+    kept = np.stack([job.fold[rows] != k for k in folds], 1)
+    weights = task.weights[own, classes][:, None] * (kept / kept.sum(0))[:, :, None]
+    y, shape = np.tile(task.targets[own, classes], len(folds)), (len(rows), len(folds) * len(block))
+    lanes = Lanes(
+        np.asfortranarray(y),
+        np.asfortranarray(weights.reshape(shape)),
+        task.smooth_loss,
+        np.tile(classes, len(folds)),
+    )
+    solver = LaneSolver(X.dense(), lanes, task.units[columns], task.intercept)
+    first = starts[0]
+    if first is not None:
+        given = [start for start in starts if start is not None]
+        w = np.concatenate([start.coef[classes].toarray()[:, columns] for start in given]).T
+        solver.start_at(w, np.concatenate([start.b[classes] for start in given]))
+    out: list[list[Model]] = [[] for _ in folds]
+    for total, ratio in strengths.each():
+        solver.solve(total, ratio, FOLDS)
+        for k, models in enumerate(out):
+            part = slice(k * len(block), (k + 1) * len(block))
+            coef = sp.csr_array(solver.w[:, part].T)
+            wide = sp.csr_array((coef.data, columns[coef.indices], coef.indptr), shape=(len(block), task.d))
+            models.append(Model(wide, solver.b[part].copy()))
+    return out
+
+
+def _beside(parts: tuple[Model, ...]) -> Model:
+    """Return the models of several blocks of classes as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Model(sp.csr_array(sp.vstack([part.coef for part in parts])), np.concatenate([part.b for part in parts]))
+
+
+def _figures(k: int, models: list[Model], job: Job) -> np.ndarray:
+    """Return the figures of the models of a fold on its own rows: loss, spread and error by strength."""
     task, held = job.task, np.flatnonzero(job.fold == k)
     X, columns = task.by_column(held)
     own, targets, weights = job.own[held], task.targets[held], task.weights[held]
@@ -287,5 +358,4 @@ def _judged_fold(k: int, strengths: Strengths, start: Model | None, job: Job) ->
         mistakes = ((wrong if wrong.ndim == 1 else wrong.mean(1)) * own).sum()
         parts.append((losses.sum(), np.square(losses).sum(), mistakes))
     loss, squares, mistakes = np.array(parts).T
-    figures = Judged(float(own.sum()), int(np.count_nonzero(own)), loss, squares, mistakes).summary()
-    return models, np.array(figures)
+    return np.array(Judged(float(own.sum()), int(np.count_nonzero(own)), loss, squares, mistakes).summary())

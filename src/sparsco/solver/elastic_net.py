@@ -17,9 +17,9 @@ from ..util.blas import one_blas_thread
 from .columns import ByColumn, add_columns, gradient
 from .descent import descend, descend_gram
 
-_LEAST_CURVATURE = 4e-3
+LEAST_CURVATURE = 4e-3
 """The least curvature of an example, as a share of the loss's bound."""
-_SWEEPS = 100
+SWEEPS = 100
 _INNER = 0.03
 """A sweep that changes the model by at most this share of the first one ends a prox-Newton step."""
 _MOST_DAMPING = 1e4
@@ -139,7 +139,7 @@ class ElasticNetSolver:
         """Return derivatives and curvatures of the mean loss in the margins."""
         y, weights, loss, _ = self.examples
         scale = weights / self.n
-        least = _LEAST_CURVATURE * loss.smoothness
+        least = LEAST_CURVATURE * loss.smoothness
         return scale * derivative(loss, p, y), scale * np.maximum(curvature(loss, p, y), least) * damping
 
     def _differentiate(self) -> None:
@@ -194,7 +194,7 @@ class ElasticNetSolver:
         k, u = len(chosen), c.copy()
         scratch = np.empty(k), np.empty(k), np.empty(k, np.int64)
         least = least / max(k, 1)
-        db = descend(first, rows, x, u, h, self.w, pen, ridge, chosen, *scratch, _INNER, least, _SWEEPS, self.intercept)
+        db = descend(first, rows, x, u, h, self.w, pen, ridge, chosen, *scratch, _INNER, least, SWEEPS, self.intercept)
         return self.p + (u - c) / h + db, db
 
 
@@ -261,7 +261,7 @@ class DenseSolver(ElasticNetSolver):
             q += db * mean
         new = w.copy()
         G[np.diag_indices_from(G)] += ridge[chosen]
-        descend_gram(G, q, new, pen[chosen], 1e-4, least, 2 * _SWEEPS)
+        descend_gram(G, q, new, pen[chosen], 1e-4, least, 2 * SWEEPS)
         if self.intercept:
             db -= float(mean @ (new - w)) / total
         self.w[chosen] = new
@@ -277,23 +277,30 @@ class DenseSolver(ElasticNetSolver):
         self._is_fresh = isinstance(self.examples.loss, Squared)
 
     def _gram_at(self, h: np.ndarray) -> Gram:
-        """Return the second derivatives for these curvatures of the rows.
+        return gram_of(self.dense, h, self.intercept, self.examples.loss)
 
-        Where there are many more rows than columns, some rows stand for all, unless the matrix serves for ever.
-        """
-        D, total = self.dense, float(h.sum())
-        every = 1 if isinstance(self.examples.loss, Squared) else len(h) // max(4 * D.shape[1], 2000)
-        if every > 1:
-            D, some = D[::every], h[::every]
-            h = some * (total / float(some.sum()))
-        mean = h @ D
-        Z = D * np.sqrt(h)[:, None]
-        G = Z.T @ Z
-        if self.intercept:
-            G -= np.outer(mean, mean) / total
-        at = np.diag_indices_from(G)
-        G[at] = np.maximum(G[at], 0.0)
-        return Gram(G, mean, total)
+
+def gram_of(D: np.ndarray, h: np.ndarray, intercept: bool, loss: Any, single: bool = False) -> Gram:
+    """Return the second derivatives for columns D and these curvatures of the rows.
+
+    Where there are many more rows than columns, some rows stand for all, unless the matrix serves for ever.  ``single``
+    computes it in half the digits, which is enough for steps whose gradients are exact.
+    """
+    total = float(h.sum())
+    every = 1 if isinstance(loss, Squared) else len(h) // max(4 * D.shape[1], 2000)
+    if every > 1:
+        D, some = D[::every], h[::every]
+        h = some * (total / float(some.sum()))
+    mean = h @ D
+    Z = D * np.sqrt(h)[:, None]
+    if single:
+        Z = Z.astype(np.float32)
+    G = (Z.T @ Z).astype(np.float64)
+    if intercept:
+        G -= np.outer(mean, mean) / total
+    at = np.diag_indices_from(G)
+    G[at] = np.maximum(G[at], 0.0)
+    return Gram(G, mean, total)
 
 
 _GRAM_COLUMNS = 1000
@@ -301,8 +308,12 @@ _GRAM_DENSITY = 0.08
 _GRAM_CELLS = 60_000_000
 
 
+def is_dense(X: ByColumn) -> bool:
+    """Return whether there are few columns with many entries, for which Gram matrices are best."""
+    cells = X.n * X.d
+    return X.d <= _GRAM_COLUMNS and len(X.x) > _GRAM_DENSITY * cells and 2 * X.n > X.d and cells < _GRAM_CELLS
+
+
 def solver_of(X: ByColumn, examples: Examples, units: np.ndarray, intercept: bool = True) -> ElasticNetSolver:
     """Return the solver for these rows: by the Gram matrix where there are few columns with many entries."""
-    cells = X.n * X.d
-    is_dense = X.d <= _GRAM_COLUMNS and len(X.x) > _GRAM_DENSITY * cells and 2 * X.n > X.d and cells < _GRAM_CELLS
-    return (DenseSolver if is_dense else ElasticNetSolver)(X, examples, units, intercept)
+    return (DenseSolver if is_dense(X) else ElasticNetSolver)(X, examples, units, intercept)
