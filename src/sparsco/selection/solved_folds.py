@@ -23,7 +23,7 @@ from ..estimators.passes import counted_rows
 from ..losses import value
 from ..penalties import RATIOS, ElasticNet, WeightedElasticNet
 from ..solver.columns import add_columns
-from ..solver.elastic_net import FINE, Accuracy, is_dense, solver_of
+from ..solver.elastic_net import Accuracy, is_dense, solver_of
 from ..solver.lanes import Lanes, LaneSolver
 from ..solver.smoothing import smooth
 from ..solver.units import column_sums, units_of
@@ -34,8 +34,8 @@ from .judging import Judged
 from .lane_folds import Found
 from .learning import is_auto
 
-FOLDS = Accuracy(1e-3, 6, 3)
-"""How accurately the models of folds are solved, which are only judged."""
+FOLDS, CHOSEN = Accuracy(3e-3, 8, 3), Accuracy(1e-5, 40, 6)
+"""How accurately the models of folds are solved, which are only judged, and the chosen model."""
 
 _LANES = 32
 """The number of lanes that are solved side by side, of dense columns."""
@@ -178,15 +178,17 @@ class SolvedFolds:
             figures = self.pool.map("sparsco-judged-fold", _figures, items, self.held)
         return models, np.array(figures)
 
-    def _solved(self, folds: list[int], strengths: Strengths, starts: list[Model | None]) -> list[list[Model]]:
+    def _solved(
+        self, folds: list[int], strengths: Strengths, starts: list[Model | None], accuracy: Accuracy = FOLDS
+    ) -> list[list[Model]]:
         """Return the models of some folds; -1 has all rows."""
         if not self.is_dense:
-            items = [(k, strengths, start, FOLDS) for k, start in zip(folds, starts, strict=True)]
+            items = [(k, strengths, start, accuracy) for k, start in zip(folds, starts, strict=True)]
             return self.pool.map("sparsco-fold", _fold, items, self.held)
         m = self.job.task.m
         size = max(1, min(_LANES, _MARGINS // max(self.job.task.n, 1)) // len(folds))
         size = -(-m // -(-m // size))  # blocks of about the same size
-        blocks = [(range(q, min(q + size, m)), folds, strengths, starts) for q in range(0, m, size)]
+        blocks = [(range(q, min(q + size, m)), folds, strengths, starts, accuracy) for q in range(0, m, size)]
         found = self.pool.map("sparsco-fold", _dense_folds, blocks, self.held)
         return [[_beside(parts) for parts in zip(*each, strict=True)] for each in zip(*found, strict=True)]
 
@@ -207,7 +209,7 @@ class SolvedFolds:
             return model
         strengths = Strengths(*(np.array([model.report[name]]) for name in ("lam", "rho")))
         with one_blas_thread():
-            found = _fold(-1, strengths, Model(model.coef, model.intercept), FINE, self.job)[0]
+            found = self._solved([-1], strengths, [Model(model.coef, model.intercept)], CHOSEN)[0][0]
         return model._replace(coef=found.coef, intercept=found.b)
 
     def _report(self, lam: float, rho: float) -> dict[str, Any]:
@@ -299,7 +301,7 @@ def _stacked(rows: list[tuple[np.ndarray, np.ndarray]], d: int) -> sp.csr_array:
 
 
 def _dense_folds(
-    block: range, folds: list[int], strengths: Strengths, starts: list[Model | None], job: Job
+    block: range, folds: list[int], strengths: Strengths, starts: list[Model | None], accuracy: Accuracy, job: Job
 ) -> list[list[Model]]:
     """Return the models of some classes, for every fold, along the strengths: lanes of one dense problem."""
     task, rows = job.task, job.kept(-1)
@@ -314,21 +316,34 @@ def _dense_folds(
         task.smooth_loss,
         np.tile(classes, len(folds)),
     )
-    solver = LaneSolver(X.dense(), lanes, task.units[columns], task.intercept)
-    first = starts[0]
-    if first is not None:
-        given = [start for start in starts if start is not None]
+    D, mean, spread = _centred(X.dense(), task.intercept)
+    D = D.astype(np.float32) if accuracy is FOLDS else D
+    solver = LaneSolver(D, lanes, task.units[columns] / spread, task.intercept)
+    given = [start for start in starts if start is not None]
+    if given:
         w = np.concatenate([start.coef[classes].toarray()[:, columns] for start in given]).T
-        solver.start_at(w, np.concatenate([start.b[classes] for start in given]))
+        solver.start_at(w * spread[:, None], np.concatenate([start.b[classes] for start in given]) + mean @ w)
     out: list[list[Model]] = [[] for _ in folds]
     for total, ratio in strengths.each():
-        solver.solve(total, ratio, FOLDS)
+        solver.solve(total, ratio, accuracy)
+        w = solver.w / spread[:, None]
+        b = solver.b - mean @ w
         for k, models in enumerate(out):
             part = slice(k * len(block), (k + 1) * len(block))
-            coef = sp.csr_array(solver.w[:, part].T)
+            coef = sp.csr_array(w[:, part].T)
             wide = sp.csr_array((coef.data, columns[coef.indices], coef.indptr), shape=(len(block), task.d))
-            models.append(Model(wide, solver.b[part].copy()))
+            models.append(Model(wide, b[part]))
     return out
+
+
+def _centred(D: np.ndarray, centres: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return columns of mean 0, or as they are, and spread 1, with the means and spreads they had."""
+    mean = D.mean(0) if centres else np.zeros(D.shape[1])
+    D -= mean
+    spread = np.sqrt(np.square(D).mean(0))
+    spread[spread <= 1e-12 * np.abs(mean)] = 1.0
+    D /= spread
+    return D, mean, spread
 
 
 def _beside(parts: tuple[Model, ...]) -> Model:

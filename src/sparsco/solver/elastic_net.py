@@ -277,25 +277,24 @@ class DenseSolver(ElasticNetSolver):
         self._is_fresh = isinstance(self.examples.loss, Squared)
 
     def _gram_at(self, h: np.ndarray) -> Gram:
-        return gram_of(self.dense, h, self.intercept, self.examples.loss)
+        every, total = every_row(len(h), self.X.d, self.examples.loss), float(h.sum())
+        some = h[::every]
+        return gram_of(self.dense[::every], some * (total / float(some.sum())), self.intercept)
 
 
-def gram_of(D: np.ndarray, h: np.ndarray, intercept: bool, loss: Any, single: bool = False) -> Gram:
-    """Return the second derivatives for columns D and these curvatures of the rows.
+def every_row(n: int, d: int, loss: Any) -> int:
+    """Return 1 if all of n rows belong into a Gram matrix of d columns, or k if every k-th row stands for all.
 
-    Where there are many more rows than columns, some rows stand for all, unless the matrix serves for ever.  ``single``
-    computes it in half the digits, which is enough for steps whose gradients are exact.
+    All do where the matrix serves for ever.
     """
-    total = float(h.sum())
-    every = 1 if isinstance(loss, Squared) else len(h) // max(4 * D.shape[1], 2000)
-    if every > 1:
-        D, some = D[::every], h[::every]
-        h = some * (total / float(some.sum()))
-    mean = h @ D
-    Z = D * np.sqrt(h)[:, None]
-    if single:
-        Z = Z.astype(np.float32)
-    G = (Z.T @ Z).astype(np.float64)
+    return 1 if isinstance(loss, Squared) else max(n // max(4 * d, 2000), 1)
+
+
+def gram_of(D: np.ndarray, h: np.ndarray, intercept: bool) -> Gram:
+    """Return the second derivatives for columns D and these curvatures of the rows."""
+    mean, total = h @ D, float(h.sum())
+    Z = D * np.sqrt(h).astype(D.dtype)[:, None]
+    G = (Z.T @ Z).astype(np.float64, copy=False)
     if intercept:
         G -= np.outer(mean, mean) / total
     at = np.diag_indices_from(G)

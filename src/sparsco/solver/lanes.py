@@ -11,15 +11,13 @@ import numpy as np
 
 from ..losses import curvature, derivative, value
 from .descent import descend_gram
-from .elastic_net import LEAST_CURVATURE, SWEEPS, Accuracy, Gram, gram_of
+from .elastic_net import LEAST_CURVATURE, SWEEPS, Accuracy, Gram, every_row, gram_of
 
-_SCALES = 0.5, 2.0
+_SCALES = 0.7, 1.4
 """A Gram matrix serves as long as the sum of the curvatures is between these multiples of its own."""
-_SPENT = 4
-"""A Gram matrix is computed again for a lane that still has steps to take after so many."""
 _MOST_DAMPING = 1e4
-_INNER = 1e-3
-"""A sweep that changes a quadratic model by at most this share of the first one is the last one."""
+_LEAST_SHARE = 0.3
+"""The least second derivative of a column, as a share of the one that it has if all rows have the same curvature."""
 
 
 class Lanes(NamedTuple):
@@ -43,6 +41,15 @@ class _Step(NamedTuple):
         return _Step(self.c[some], self.h[some], self.g[:, some])
 
 
+class _Point(NamedTuple):
+    """Weights, intercepts and margins of all lanes, and their strength."""
+
+    w: np.ndarray
+    b: np.ndarray
+    p: np.ndarray
+    lam: float
+
+
 class LaneSolver:
     """Solutions of the lanes along strengths; ``solve`` starts at the solutions before."""
 
@@ -53,6 +60,11 @@ class LaneSolver:
         self.w, self.b = np.zeros((D.shape[1], count), order="F"), np.zeros(count)
         self.p = np.zeros(lanes.y.shape, order="F")
         self.grams: dict[int, Gram] = {}
+        self.every = every_row(len(D), D.shape[1], lanes.loss)
+        self.some_rows = D if self.every == 1 else np.ascontiguousarray(D[:: self.every])
+        self.squares = np.square(D, dtype=np.float64).mean(0)
+        self._last: _Point | None = None
+        self._lam = 0.0
         if intercept:
             self._centre()
         self._now: _Step | None = None
@@ -60,29 +72,25 @@ class LaneSolver:
     def start_at(self, w: np.ndarray, b: np.ndarray) -> None:
         """Go to these weights (d, lanes) and intercepts."""
         self.w, self.b = np.asfortranarray(w), b.copy()
-        self.p, self._now = np.asfortranarray(self.D @ self.w + b), None
+        self.p, self._now = np.asfortranarray(self._product(self.D, self.w) + b), None
 
     def solve(self, lam: float, l1_ratio: float, accuracy: Accuracy) -> None:
         """Change weights and intercepts to those of a strength and a mixture."""
         pen, ridge = lam * l1_ratio * self.units, lam * (1.0 - l1_ratio) * np.square(self.units)
         open_lanes, damping = np.arange(len(self.b)), np.ones(len(self.b))
-        f = self._objectives(open_lanes, self.p, self.w, pen, ridge)
-        now = self._step(open_lanes) if self._now is None else self._now
-        every = _Step(now.c.copy(), now.h.copy(), np.asfortranarray(now.g.copy()))
+        every, f = self._start(lam, pen, ridge)
         for step in range(accuracy.steps):
-            if step == _SPENT:
-                self._renew(open_lanes)
             w, db, fall = self._models(
-                open_lanes, every.at(open_lanes), pen, ridge, damping, 1e-3 * accuracy.tolerance * f
+                open_lanes, every.at(open_lanes), pen, ridge, damping, accuracy.tolerance, 1e-3 * accuracy.tolerance * f
             )
-            goes_on = fall > accuracy.tolerance * np.abs(f[open_lanes])
+            goes_on = (fall > accuracy.tolerance * np.abs(f[open_lanes])) | (step == 0)
             open_lanes, w, db = open_lanes[goes_on], w[:, goes_on], db[goes_on]
             if not open_lanes.size:
                 break
-            p = self.p[:, open_lanes] + self.D @ (w - self.w[:, open_lanes]) + db
+            p = self.p[:, open_lanes] + self._product(self.D, w - self.w[:, open_lanes]) + db
             reached = self._objectives(open_lanes, p, w, pen, ridge)
             better = reached <= f[open_lanes] + 1e-9 * np.abs(f[open_lanes])
-            self._reject(open_lanes[~better], damping)
+            damping[open_lanes[~better]] *= 4.0  # a steeper model, from the old point
             done = open_lanes[better]
             if done.size:
                 self.w[:, done], self.p[:, done], f[done] = w[:, better], p[:, better], reached[better]
@@ -93,11 +101,32 @@ class LaneSolver:
             open_lanes = open_lanes[damping[open_lanes] <= _MOST_DAMPING]
         self._now = every
 
-    def largest(self) -> float:
-        """Return the smallest L1 weight at which no lane selects a feature; only valid at the beginning."""
-        slopes = np.abs(self._step(np.arange(len(self.b))).g).max(1)
-        penalised = (self.units > 0.0) & (slopes > 0.0)
-        return float((slopes[penalised] / self.units[penalised]).max(initial=0.0))
+    def _start(self, lam: float, pen: np.ndarray, ridge: np.ndarray) -> tuple[_Step, np.ndarray]:
+        """Return the derivatives and objectives of all lanes where they start to a strength.
+
+        They start at the last solution, or further on along the line from the one before it, if that is better.
+        """
+        here, last = _Point(self.w.copy(order="F"), self.b.copy(), self.p.copy(order="F"), self._lam), self._last
+        every = np.arange(len(self.b))
+        now = self._step(every) if self._now is None else self._now
+        f = self._objectives(every, self.p, self.w, pen, ridge)
+        self._last, self._lam = here if here.lam > 0.0 else None, lam
+        if last is None or not 0.0 < lam < here.lam < last.lam:
+            return now, f
+        far = min(np.log(here.lam / lam) / np.log(last.lam / here.lam), 1.0)
+        w, p = here.w + far * (here.w - last.w), here.p + far * (here.p - last.p)
+        reached = self._objectives(every, p, w, pen, ridge)
+        better = np.flatnonzero(reached < f)
+        if better.size:
+            self.w[:, better], self.p[:, better], f[better] = w[:, better], p[:, better], reached[better]
+            self.b[better] += far * (here.b - last.b)[better]
+            found = self._step(better)
+            now.c[better], now.h[better], now.g[:, better] = found
+        return now, f
+
+    def _product(self, D: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return the product of the columns, or of their transpose, with some vectors, in the digits of the columns."""
+        return np.asfortranarray(D @ x.astype(D.dtype, copy=False), dtype=np.float64)
 
     def _centre(self) -> None:
         """Go to the best intercepts of the models without features."""
@@ -123,17 +152,7 @@ class LaneSolver:
         p = self.p[:, some]
         c = weights * derivative(loss, p, y)
         h = weights * np.maximum(curvature(loss, p, y), LEAST_CURVATURE * loss.smoothness)
-        return _Step(c.sum(0), h.sum(0), self.D.T @ c)
-
-    def _reject(self, lanes: np.ndarray, damping: np.ndarray) -> None:
-        """Prepare steeper models for lanes whose last step was too long."""
-        for lane in lanes:
-            damping[lane] *= 4.0
-
-    def _renew(self, lanes: np.ndarray) -> None:
-        """Forget the Gram matrices of these lanes."""
-        for group in np.unique(self.lanes.group[lanes]):
-            self.grams.pop(int(group), None)
+        return _Step(c.sum(0), h.sum(0), self._product(self.D.T, c))
 
     def _gram(self, lane: int, h: float) -> Gram:
         """Return the Gram matrix of a lane's group, which has about the sum of the lane's curvatures, h."""
@@ -141,15 +160,29 @@ class LaneSolver:
         known = self.grams.get(group)
         if known is None or not _SCALES[0] < h / known.total < _SCALES[1]:
             y, weights, loss, _ = self.lanes
-            own = np.maximum(curvature(loss, self.p[:, lane], y[:, lane]), LEAST_CURVATURE * loss.smoothness)
-            whole = weights[:, self.lanes.group == group].max(1)
-            known = self.grams[group] = gram_of(self.D, whole * own, self.intercept, loss, single=True)
+            some = slice(None, None, self.every)
+            curved = curvature(loss, self.p[some, lane], y[some, lane])
+            whole = weights[some, self.lanes.group == group].max(1)
+            own = whole * np.maximum(curved, LEAST_CURVATURE * loss.smoothness)
+            known = self.grams[group] = gram_of(self.some_rows, own * (h / float(own.sum())), self.intercept)
+            at = np.diag_indices_from(known.G)  # some rows may have few entries of a column
+            known.G[at] = np.maximum(known.G[at], _LEAST_SHARE * h * self.squares)
         return known
 
     def _models(
-        self, some: np.ndarray, at: _Step, pen: np.ndarray, ridge: np.ndarray, damping: np.ndarray, least: np.ndarray
+        self,
+        some: np.ndarray,
+        at: _Step,
+        pen: np.ndarray,
+        ridge: np.ndarray,
+        damping: np.ndarray,
+        share: float,
+        least: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the minima of the quadratic models, the changes of the intercepts, and how much the models fall."""
+        """Return the minima of the quadratic models, the changes of the intercepts, and how much the models fall.
+
+        A sweep that changes a model by at most ``share`` of the first one, or by ``least``, is the last one.
+        """
         w, db, falls = self.w[:, some].copy(order="F"), np.zeros(len(some)), np.zeros(len(some))
         for k, lane in enumerate(some.tolist()):
             G, mean, total = self._gram(lane, float(at.h[k]))
@@ -162,7 +195,7 @@ class LaneSolver:
                 G = G.copy()
                 G[np.diag_indices_from(G)] += ridge / scale
             first, before = q.copy(), new.copy()
-            descend_gram(G, q, new, pen / scale, _INNER, abs(least[lane]) / (scale * len(new)), 2 * SWEEPS)
+            descend_gram(G, q, new, pen / scale, share, abs(least[lane]) / (scale * len(new)), 2 * SWEEPS)
             move = new - before
             if self.intercept:
                 db[k] -= (mean * move).sum() / total
