@@ -589,5 +589,5 @@ def test_given_strengths_ask_nothing_of_the_first_rows():
         SparsePath(model, n_alphas=2, validation="progressive").fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        path = SparsePath(model, alphas=[0.1, 0.01], validation="progressive").fit(X, y).path_
+        path = SparsePath(model, alphas=[0.1, 0.01], validation="progressive", choose=5).fit(X, y).path_
     assert path.alphas.tolist() == [0.1, 0.01]

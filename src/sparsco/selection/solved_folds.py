@@ -34,11 +34,13 @@ from .judging import Judged
 from .lane_folds import Found
 from .learning import is_auto
 
-FOLDS, CHOSEN = Accuracy(3e-3, 8, 3), Accuracy(1e-5, 40, 6)
+FOLDS, CHOSEN = Accuracy(3e-3, 8, 3, 0.3), Accuracy(1e-5, 40, 6)
 """How accurately the models of folds are solved, which are only judged, and the chosen model."""
 
 _LANES = 32
 """The number of lanes that are solved side by side, of dense columns."""
+_OWN_GRAM = 256
+"""The number of dense columns up to which every lane has a Gram matrix of its own."""
 _MARGINS = 1 << 24
 """The most margins in memory of lanes that are solved side by side."""
 
@@ -164,7 +166,7 @@ class SolvedFolds:
             if q:
                 solver.take(task.examples(rows, q))
             found = max(found, solver.strength_of_nothing())
-        return found * (1.0 + 1e-9) or 1.0
+        return found * (1.0 + 1e-4) or 1.0  # the digits of the folds
 
     def judged(self, strengths: Strengths, starts: list[Model | None]) -> tuple[list[list[Model]], np.ndarray]:
         """Return the models of all rows and of every fold, from a start for each, and the figures of the folds.
@@ -314,7 +316,7 @@ def _dense_folds(
         np.asfortranarray(y),
         np.asfortranarray(weights.reshape(shape)),
         task.smooth_loss,
-        np.tile(classes, len(folds)),
+        np.tile(classes, len(folds)) if len(columns) > _OWN_GRAM else np.arange(shape[1]),
     )
     D, mean, spread = _centred(X.dense(), task.intercept)
     D = D.astype(np.float32) if accuracy is FOLDS else D

@@ -20,8 +20,6 @@ from .descent import descend, descend_gram
 LEAST_CURVATURE = 4e-3
 """The least curvature of an example, as a share of the loss's bound."""
 SWEEPS = 100
-_INNER = 0.03
-"""A sweep that changes the model by at most this share of the first one ends a prox-Newton step."""
 _MOST_DAMPING = 1e4
 _VIOLATION = 1.02
 """A column that was left out may have a gradient of this times its penalty."""
@@ -48,6 +46,8 @@ class Accuracy(NamedTuple):
     steps: int = 12
     rounds: int = 4
     """How often columns may be added that the strong rule left out."""
+    inner: float = 0.03
+    """A sweep that changes the model by at most this share of the first one ends a prox-Newton step."""
 
 
 ROUGH, REFIT, FINE = Accuracy(1e-2, 4, 2), Accuracy(1e-3, 8), Accuracy(1e-4, 20)
@@ -162,7 +162,7 @@ class ElasticNetSolver:
         f, damping = objective(self.p, self.w[chosen]), 1.0
         for _ in range(accuracy.steps):
             before = self.w[chosen]
-            p, db = self._model_minimum(full_pen, full_ridge, chosen, damping, 1e-3 * accuracy.tolerance * abs(f))
+            p, db = self._model_minimum(full_pen, full_ridge, chosen, damping, accuracy, abs(f))
             reached = objective(p, self.w[chosen])
             if not reached <= f + 1e-9 * abs(f):  # a steeper model, from the old point
                 self.w[chosen] = before
@@ -186,15 +186,15 @@ class ElasticNetSolver:
         """Note that a step lowered the objective."""
 
     def _model_minimum(
-        self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, damping: float, least: float
+        self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, damping: float, accuracy: Accuracy, f: float
     ) -> tuple[np.ndarray, float]:
         """Change w to the minimum of the quadratic model; return the new margins and the change of the intercept."""
         c, h = self._slopes(self.p, damping)
         first, rows, x, _ = self.X
         k, u = len(chosen), c.copy()
         scratch = np.empty(k), np.empty(k), np.empty(k, np.int64)
-        least = least / max(k, 1)
-        db = descend(first, rows, x, u, h, self.w, pen, ridge, chosen, *scratch, _INNER, least, SWEEPS, self.intercept)
+        ends = accuracy.inner, 1e-3 * accuracy.tolerance * f / max(k, 1), SWEEPS
+        db = descend(first, rows, x, u, h, self.w, pen, ridge, chosen, *scratch, *ends, self.intercept)
         return self.p + (u - c) / h + db, db
 
 
@@ -242,7 +242,7 @@ class DenseSolver(ElasticNetSolver):
             super()._newton(pen, ridge, chosen, accuracy)
 
     def _model_minimum(
-        self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, damping: float, least: float
+        self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, damping: float, accuracy: Accuracy, f: float
     ) -> tuple[np.ndarray, float]:
         c, h = self._slopes(self.p, 1.0)
         if not len(chosen):
@@ -261,7 +261,7 @@ class DenseSolver(ElasticNetSolver):
             q += db * mean
         new = w.copy()
         G[np.diag_indices_from(G)] += ridge[chosen]
-        descend_gram(G, q, new, pen[chosen], 1e-4, least, 2 * SWEEPS)
+        descend_gram(G, q, new, pen[chosen], 1e-4, 1e-3 * accuracy.tolerance * f, 2 * SWEEPS)
         if self.intercept:
             db -= float(mean @ (new - w)) / total
         self.w[chosen] = new

@@ -62,7 +62,7 @@ class LaneSolver:
         self.grams: dict[int, Gram] = {}
         self.every = every_row(len(D), D.shape[1], lanes.loss)
         self.some_rows = D if self.every == 1 else np.ascontiguousarray(D[:: self.every])
-        self.squares = np.square(D, dtype=np.float64).mean(0)
+        self.squares = D.var(0, dtype=np.float64) if intercept else np.square(D, dtype=np.float64).mean(0)
         self._last: _Point | None = None
         self._lam = 0.0
         if intercept:
