@@ -1,4 +1,4 @@
-"""Cross-validated estimators: K folds and the whole data learn their paths side by side, in the same read."""
+"""Cross-validated estimators: K folds and the whole data go down the strengths, and the losses choose one."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def _has_probabilities(model: Any) -> bool:
 
 
 class SparseClassifierCV(ClassifierMixin, CrossValidated):
-    """A sparse classifier whose strength of the L1 term is chosen by cross-validation, in one read of the rows.
+    """A sparse classifier whose strength of the L1 term is chosen by cross-validation.
 
     Parameters
     ----------
@@ -254,8 +254,8 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
         The estimator to learn.  Its ``alpha`` and ``l1_ratio`` set the L2 weight, which all strengths share.  Its
         ``max_iter``, ``tol`` and ``early_stopping`` are ignored.
     alphas : array, optional
-        The strengths.  The default is ``n_alphas`` strengths, from the smallest that selects nothing on the first 1000
-        rows down to ``eps`` times that.
+        The strengths.  The default is ``n_alphas`` strengths, from the smallest that selects nothing down to ``eps``
+        times that.
     n_alphas : int
         The number of strengths.
     eps : float
@@ -282,8 +282,9 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
 
     Notes
     -----
-    Each fold has a run of its own, equal to a run on the rows of the other folds.  One more run learns all rows, and
-    its model of the chosen strength is ``best_estimator_``.  The models of a fold are evaluated on its rows at the end.
+    Each fold is solved from strength to strength, and its models are evaluated on its rows.  All rows give the models
+    of ``path_``, of which the chosen one, ``best_estimator_``, is solved to the end.  A named optimizer, conversion,
+    step size or preset is learned as it is, all strengths in one read; so are other ``passes`` and float32.
     ``path_`` holds the models of all strengths (:class:`sparsco.selection.path.Path`), ``fold_losses_`` the mean loss
     of each fold.
 
@@ -314,7 +315,7 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
 
 
 class SparseRegressorCV(RegressorMixin, CrossValidated):
-    """A sparse regression whose strength of the L1 term is chosen by cross-validation, in one read of the rows.
+    """A sparse regression whose strength of the L1 term is chosen by cross-validation.
 
     Parameters
     ----------
