@@ -221,13 +221,21 @@ def _stability(selected: list[list[sp.csr_array]], d: int) -> np.ndarray:
 
     ``selected`` has for every fold the weights (models, features) of each strength.
     """
-    models = selected[0][0].shape[0]
-    sets = [[abs(each).sign() for each in fold] for fold in selected]
-    pairs = [
-        [kappa_of_sizes(d * models, a.nnz, b.nnz, int(a.multiply(b).sum())) for a, b in zip(*two, strict=True)]
-        for two in combinations(sets, 2)
-    ]
+    (models, width), count = selected[0][0].shape, len(selected[0])
+    own = [[each.nnz for each in fold] for fold in selected]
+    sets, pairs = [_places(fold) for fold in selected], []
+    for i, j in combinations(range(len(selected)), 2):
+        common = np.intersect1d(sets[i], sets[j], assume_unique=True)
+        both = np.bincount(common // (models * width), minlength=count).tolist()
+        pairs.append([kappa_of_sizes(d * models, *of) for of in zip(own[i], own[j], both, strict=True)])
     return np.mean(pairs, axis=0)
+
+
+def _places(weights: list[sp.csr_array]) -> np.ndarray:
+    """Return a number for each nonzero of several arrays of one shape, one array after the other."""
+    m, d = weights[0].shape
+    rows = np.repeat(np.arange(m * len(weights)), np.concatenate([np.diff(each.indptr) for each in weights]))
+    return rows * d + np.concatenate([each.indices for each in weights])
 
 
 def _numbered(splitter: Any, codes: np.ndarray) -> np.ndarray:
