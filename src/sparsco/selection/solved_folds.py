@@ -34,7 +34,7 @@ from .judging import Judged
 from .lane_folds import Found
 from .learning import is_auto
 
-FOLDS, CHOSEN = Accuracy(3e-3, 8, 3, 0.3), Accuracy(1e-5, 40, 6)
+FOLDS, CHOSEN = Accuracy(5e-3, 8, 3, 0.3), Accuracy(1e-5, 40, 6)
 """How accurately the models of folds are solved, which are only judged, and the chosen model."""
 
 _LANES = 32
