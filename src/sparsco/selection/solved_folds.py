@@ -22,7 +22,7 @@ from ..estimators.parameters import LEAST_RATIO, check_parameters, named, ratio_
 from ..estimators.passes import counted_rows
 from ..losses import value
 from ..penalties import RATIOS, ElasticNet, WeightedElasticNet
-from ..solver.columns import add_columns
+from ..solver.columns import ByColumn, add_columns
 from ..solver.elastic_net import Accuracy, is_dense, solver_of
 from ..solver.lanes import Lanes, LaneSolver
 from ..solver.smoothing import smooth
@@ -318,16 +318,15 @@ def _dense_folds(
         task.smooth_loss,
         np.tile(classes, len(folds)) if len(columns) > _OWN_GRAM else np.arange(shape[1]),
     )
-    D, mean, spread = _centred(X.dense(), task.intercept)
-    D = D.astype(np.float32) if accuracy is FOLDS else D
-    solver = LaneSolver(D, lanes, task.units[columns] / spread, task.intercept)
+    solver, mean, spread = _lane_solver(X, lanes, task.units[columns], task.intercept, accuracy)
     given = [start for start in starts if start is not None]
     if given:
         w = np.concatenate([start.coef[classes].toarray()[:, columns] for start in given]).T
         solver.start_at(w * spread[:, None], np.concatenate([start.b[classes] for start in given]) + mean @ w)
     out: list[list[Model]] = [[] for _ in folds]
     for total, ratio in strengths.each():
-        solver.solve(total, ratio, accuracy)
+        with one_blas_thread():  # also on other machines
+            solver.solve(total, ratio, accuracy)
         w = solver.w / spread[:, None]
         b = solver.b - mean @ w
         for k, models in enumerate(out):
@@ -336,6 +335,15 @@ def _dense_folds(
             wide = sp.csr_array((coef.data, columns[coef.indices], coef.indptr), shape=(len(block), task.d))
             models.append(Model(wide, b[part]))
     return out
+
+
+def _lane_solver(
+    X: ByColumn, lanes: Lanes, units: np.ndarray, intercept: bool, accuracy: Accuracy
+) -> tuple[LaneSolver, np.ndarray, np.ndarray]:
+    """Return the solver of centred columns, in single precision for folds, with the means and spreads they had."""
+    D, mean, spread = _centred(X.dense(), intercept)
+    D = D.astype(np.float32) if accuracy == FOLDS else D
+    return LaneSolver(D, lanes, units / spread, intercept), mean, spread
 
 
 def _centred(D: np.ndarray, centres: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
