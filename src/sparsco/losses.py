@@ -243,7 +243,7 @@ class Logistic(NamedTuple):
         """Return the probability of each class; of more than two, one-vs-rest probabilities scaled to sum to one."""
         s = 1.0 / (1.0 + exp(-p))
         if s.shape[1] == 1:
-            return np.hstack([1.0 - s, s])
+            return np.hstack([1.0 / (1.0 + exp(p)), s])  # 1 - s would lose the digits of a small probability
         sums = s.sum(1, keepdims=True)
         return np.where(sums > 0.0, s / np.where(sums > 0.0, sums, 1.0), 1.0 / s.shape[1])
 

@@ -372,8 +372,12 @@ def test_many_features_that_never_come():
 def test_no_warnings_on_good_input():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        SparseClassifier(random_state=0).fit(X, Y).predict_proba(X)
-        SparseRegressor(random_state=0).fit(X, T).predict(X)
+        SparseClassifier(alpha=0.01, random_state=0).fit(X, Y).predict_proba(X)
+        SparseRegressor(alpha=0.01, random_state=0).fit(X, T).predict(X)
+        many = np.random.default_rng(0).normal(size=(400, X.shape[1]))
+        target = many[:, 0] + 0.5 * np.random.default_rng(1).normal(size=400)
+        SparseClassifier(random_state=0).fit(many, target > 0.0).predict_proba(X)
+        SparseRegressor(random_state=0).fit(many, target).predict(X)
 
 
 def test_parameters_that_change_under_a_stream():
@@ -404,7 +408,7 @@ def test_automatic_alpha_where_the_first_rows_say_nothing():
     X = rng.normal(size=(3000, 10))
     y = (X[:, 0] + 0.1 * rng.normal(size=3000) > 0.5).astype(int)
     order = np.argsort(y)
-    model = SparseClassifier(random_state=0)
+    model = SparseClassifier(random_state=0, optimizer="nftrl")
     with pytest.warns(UserWarning, match="alpha='auto' is a guess"):
         model.partial_fit(X[order], y[order], classes=[0, 1])
     assert model.convert().report["lam"] > 0.0

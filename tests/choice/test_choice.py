@@ -131,9 +131,10 @@ def test_rules_trade_features_for_loss():
     assert depth == {"min": 3, "balanced": 2, "1-se": 1}
 
 
-def test_the_empty_model_needs_the_least_loss():
-    near = judged_of([0.5001, 0.5, 0.6], [0, 3, 10])
-    assert choose(near, "1-se") == Candidate(1.0, 1, False)
+def test_the_empty_model_of_few_rows_needs_the_least_loss():
+    means, features = [0.5001, 0.5, 0.6], [0, 3, 10]
+    assert choose(judged_of(means, features, rows=100), "1-se") == Candidate(1.0, 1, False)
+    assert choose(judged_of(means, features, rows=400), "1-se") == EMPTY
     assert choose(judged_of([0.4, 0.5, 0.6], [0, 3, 10]), "balanced") == EMPTY
 
 

@@ -41,8 +41,8 @@ def test_what_a_handler_raises_in_a_kernel_comes_out_of_it(kind):
     before = signal.signal(signal.SIGALRM, handle)
     try:
         for _ in range(3):
-            signal.setitimer(signal.ITIMER_REAL, 0.003)
             with pytest.raises(kind, match="from the handler"):
+                signal.setitimer(signal.ITIMER_REAL, 0.003)
                 while True:
                     moments()
     finally:

@@ -24,7 +24,7 @@ from sparsco.estimators import sparsify
 from sparsco.estimators.sparsify import sparsify_random
 from sparsco.jit.dispatch import plain_python
 from sparsco.losses import Multinomial, Squared
-from sparsco.optimizers import EpochSGD
+from sparsco.optimizers import EpochSGD, epoch_sgd_l1_ball
 from sparsco.parts import projections
 from sparsco.penalties import (
     Box,
@@ -42,7 +42,7 @@ from sparsco.problem.state import Nothing, Problem
 from sparsco.steps import Halving
 from support import number_of_streams, reference
 from support.cases import LOSSES, assert_blown_up, assert_same, differ, jittered, suited
-from support.strategies import streams
+from support.strategies import Stream, streams
 
 STREAMS = number_of_streams(60)
 CONVERSIONS = {
@@ -108,24 +108,42 @@ def check(data, loss, names, distances, plain):
         eta1 /= 1.0 + np.square(stream.X).sum(1).max()  # steps that overshoot make rounding errors grow
     if data.draw(st.booleans()):  # a power of two: ties are exact
         eta1 = 2.0 ** math.floor(math.log2(eta1))
-    settings_ = radius, T1, eta1, rho1
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream.X)), max_size=2)))
-    model, trace = dense(stream, loss, *settings_, name, intercept)
-    scale = max(np.abs(trace.w).max(), np.abs(trace.b).max())
-    try:
-        answer = learn(stream, loss, *settings_, CONVERSIONS[name], intercept, plain, cuts)
-        assert_same(answer, model, scale)
-    except DivergenceError:
-        return assert_blown_up(reference.kept_rows(*stream), loss, model)
-    except AssertionError:
-        moved = [dense(each, loss, *settings_, name, intercept)[1][:2] for each in jittered(stream)]
-        if differ([trace[:2], *moved]):
-            reject()  # the dense recursion itself is at the mercy of rounding errors
-        raise
+    compare(stream, loss, (radius, T1, eta1, rho1), name, intercept, plain, cuts)
+
+
+def compare(stream, loss, settings_, name, intercept, plain, cuts=()):
+    """The library's answer is the dense recursion's, up to rounding errors; its norm is at most the radius."""
+    radius, T1, eta1, _ = settings_
+    with np.errstate(over="ignore", invalid="ignore"):  # of Poisson loss: exp(p)
+        model, trace = dense(stream, loss, *settings_, name, intercept)
+        scale = max(np.abs(trace.w).max(), np.abs(trace.b).max())
+        try:
+            answer = learn(stream, loss, *settings_, CONVERSIONS[name], intercept, plain, cuts)
+            assert_same(answer, model, scale)
+        except DivergenceError:
+            return assert_blown_up(reference.kept_rows(*stream), loss, model)
+        except AssertionError:
+            moved = [dense(each, loss, *settings_, name, intercept)[1][:2] for each in jittered(stream)]
+            if differ([trace[:2], *moved]):
+                reject()  # the dense recursion itself is at the mercy of rounding errors
+            raise
+    grain = rounding(trace, radius, Halving(T1, eta1).sizes(0, len(trace.c)))
     apart = (answer.w[:, 0] != 0.0) != (model.w != 0.0)  # ties that rounding decides
-    assert np.abs(answer.w[apart, 0] - model.w[apart]).max(initial=0.0) <= 1e-13 * scale
+    assert np.abs(answer.w[apart, 0] - model.w[apart]).max(initial=0.0) <= 1e-13 * scale + len(trace.c) ** 0.5 * grain
     if name == "last":
-        assert np.abs(answer.w).sum() <= radius * (1.0 + 1e-12)
+        assert np.abs(answer.w).sum() <= radius * (1.0 + 1e-12) + len(model.w) * grain
+
+
+def rounding(trace, radius, eta):
+    """The distance of two numbers beside |v| = |w| + Theta, which the lazy form keeps for w.
+
+    Each threshold is at most as large as its step is long, in the L1 norm.  What Theta and a step reach together is
+    bounded by ``_FARTHEST``.  A weight is off by this much, and the norm by as much for each weight; a mean over
+    iterates by as much for each touch, with either sign: the root of their number times as much.
+    """
+    steps = eta * np.abs(trace.c) * np.abs(trace.X).sum(1)
+    return np.finfo(float).eps * min(radius + steps.sum(), epoch_sgd_l1_ball._FARTHEST * radius)
 
 
 @pytest.mark.parametrize("loss", ["squared", "hinge"])
@@ -140,6 +158,70 @@ def test_the_lazy_ball_is_the_dense_projection(loss, data):
 @settings(max_examples=STREAMS, deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_lazy_pair_of_balls_is_the_dense_projection(data):
     check(data, "squared", ["last-epoch", "epoch-under-way", "average", "suffix"], [1.0, 0.05], False)
+
+
+def on_a_lattice(seed):
+    """Whole numbers for the rows, columns times powers of two: ties are exact, and steps far longer than the radius."""
+    rng = np.random.default_rng(seed)
+    n, d, k = int(rng.integers(2, 101)), int(rng.integers(1, 9)), 1 + 2 * (seed % 2)
+    X = rng.integers(-k, k + 1, (n, d)) * 1.0
+    X[rng.random((n, d)) >= (0.5, 0.15, 1.0)[seed % 3]] = 0.0
+    X *= 2.0 ** rng.integers(-3, 4, d)
+    y = X @ (rng.integers(-k, k + 1, d) * (rng.random(d) < 0.5)) + rng.integers(-k, k + 1, n)
+    return Stream(X, y, None)
+
+
+@pytest.mark.parametrize(
+    ("seed", "radius", "T1", "eta1", "name"),
+    [
+        (3861, 0.5, 23, 0.3, "last-epoch"),
+        (1389, 0.5, 29, 0.3, "suffix"),
+        (2967, 0.05, 11, 0.25, "epoch-under-way"),
+        (1655, 0.05, 31, 0.25, "last"),
+        (4475, 0.05, 39, 0.3, "last"),
+    ],
+)
+def test_ties_after_long_steps(seed, radius, T1, eta1, name):
+    """A weight that should be zero was not, or the norm above the radius: Theta was a hundred thousand radii."""
+    compare(on_a_lattice(seed), "squared", (radius, T1, eta1, math.inf), name, False, False)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_huge_example_costs_the_sums_no_digits(plain):
+    """One step is 10^11 radii long, along one feature: the sums of iterates kept that feature's first five digits."""
+    X, y = rows(60, 4)
+    X[7] = np.eye(4)[2]
+    stream = X, np.where(y > 0.0, 1.0, -1.0), np.where(np.arange(60) == 7, 1e12, 1.0)
+    for name in ("average", "epoch-under-way"):
+        answer = learn(stream, "hinge", 0.5, 1000, 0.05, conversion=CONVERSIONS[name], intercept=False, plain=plain)
+        model, _ = dense(stream, "hinge", 0.5, 1000, 0.05, math.inf, name, False)
+        assert_same(answer, model, 0.5)
+
+
+POISSON = {
+    "sums": (
+        [[-0.2172833, -10.69314235], [-0.17013834, -2.81293705], [0.0, -1.51117757], [-0.11965365, 0.0], [0.0, 0.0]],
+        [17.0, 4.0, 2.0, 1.0, 1.0],
+        0.05,
+    ),
+    "digits": (
+        [[-13.90613119], [-10.69314235], [-10.88885367], [-2.81293705], [-18.50065264]],
+        [2.0, 0.0, 1.0, 0.0, 2.0],
+        0.3,
+    ),
+    "overflow": ([[1.0], [50.0], [50.0], [1.0]], [1.0, 1.0, 99.0, 0.0], 0.3),
+}
+
+
+@pytest.mark.parametrize("rho1", [math.inf, 1.0])
+@pytest.mark.parametrize("case", POISSON)
+def test_steps_that_explode(case, rho1):
+    """exp(p) makes steps of millions of radii, of 2^53 and more, or without end.
+
+    The first cost the sums their digits, the second the dense projection all of its own.  The last is a divergence.
+    """
+    X, y, eta1 = POISSON[case]
+    compare(Stream(np.array(X), np.array(y), None), "poisson", (1e3, 2, eta1, rho1), "last", False, True)
 
 
 def test_a_weight_dies_once():
@@ -477,6 +559,8 @@ def check_functions():
 
 
 def test_projections_take_lists_and_refuse_nonsense():
+    assert projections.l1_ball([1e20, -1e20, 3.0], 1.0).tolist() == [0.5, -0.5, 0.0]  # 1e20 - 0.5 is 1e20
+    assert projections.simplex([1e20, 0.0]).tolist() == [1.0, 0.0]
     assert projections.l2_ball([3.0, 4.0], 1.0).tolist() == pytest.approx([0.6, 0.8])
     assert projections.simplex([0.5, 0.5, -9.0]).tolist() == [0.5, 0.5, 0.0]
     assert projections.l1_ball_near([3, 0], 2.0, [0, 0], 1.0).tolist() == pytest.approx([1.0, 0.0])

@@ -81,12 +81,27 @@ def check_all(data, optimizer, conversions_, penalty, rule):
         assert_same(answer, converted(each, lambda _: full, rows, "logistic", penalty, None, True), scale)
 
 
+LAZY = "fobos", "sgd", "rda", "nftrl", "adagrad-fobos", "orda"
+"""One optimizer for each closed form of idle weights."""
+
+
 @pytest.mark.parametrize(("optimizer", "kind"), [case for case in PRODUCT if case[1] != "extreme"])
-def test_features_that_vanish(optimizer, kind):
-    """Tens of thousands of idle steps: across windows, decays, and two settlings (the first is after 16,384 steps)."""
+def test_features_that_vanish(optimizer, kind, monkeypatch):
+    """Tens of thousands of idle steps: across windows, decays, and two settlings (the first is after 16,384 steps).
+
+    Optimizers that share the closed form of another are settled after 2,048 steps, on a shorter stream.
+    """
     rho = 0.0 if kind == "l1" else 0.003
-    data = vanishing(100_000 if LONG else 33_000, d=3, classify=True)
-    check_all(data, optimizer, ["last", "average", "suffix", "average-sl"], (2e-5, rho), "auto")
+    gap, conversions_ = 100_000, ["last", "average", "suffix", "average-sl"]
+    if not LONG:
+        gap = 33_000 if optimizer in LAZY else 4_200
+        if {"l1", "elastic-net"} <= {other for name, other in PRODUCT if name == optimizer}:
+            turn = (list(OPTIMIZERS).index(optimizer) + (kind == "l1")) % 2  # every conversion with one of the two
+            conversions_ = [["last", "average-sl"], ["average", "suffix"]][turn]
+    if gap < 1 << 14:
+        monkeypatch.setattr("sparsco.engine.run.block_end", lambda start: start + max(start, 1 << 11))
+    data = vanishing(gap, d=3, classify=True)
+    check_all(data, optimizer, conversions_, (2e-5, rho), "auto")
 
 
 def test_constant_steps_decay_through_many_settlings():
@@ -169,8 +184,8 @@ def test_lanes_equal_single_models(optimizer, conversion):
         run.begin()
         return run.finish()
 
-    # compiled, what is watched makes another kernel: of the three the one that watches nothing has the least in it
-    with nullcontext() if LONG or conversion != "last" else plain_python():
+    # compiled, what is watched makes another kernel: the one that watches curvatures has in it all that the others have
+    with nullcontext() if LONG or conversion == "average-sl-diagonal" else plain_python():
         together = answer(Classes(signs, weights))
         single = [answer(Classes(signs[:, [q]], weights[:, [q]])) for q in range(k)]
     assert together.w.shape == (d, k)

@@ -27,7 +27,7 @@ from sparsco.conversions import AverageSL, LastSL, OptimalSL, Threshold, TopK
 from sparsco.data.rows import as_matrix
 from sparsco.jit.dispatch import plain_python
 from sparsco.steps import Constant
-from support import reference
+from support import number_of_streams, reference
 
 pytestmark = pytest.mark.filterwarnings("ignore:no feature was selected:UserWarning")
 
@@ -119,7 +119,7 @@ def cut_streams(draw):
 @pytest.mark.parametrize("case", COMPILED, ids=lambda c: f"{c[0]}-{type(c[1]).__name__ if c[1:] else c}-{c[2]}")
 @given(stream=cut_streams(), seed=st.integers(0, 99), weighted=st.booleans(), look=st.booleans())
 @example(stream=(1100, list(range(1100))), seed=0, weighted=False, look=False)
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=number_of_streams(6), deadline=None, suppress_health_check=list(HealthCheck))
 def test_partial_fit_in_any_cut_is_fit(case, stream, seed, weighted, look):
     optimizer, conversion, l1_ratio = case
     n, cuts = stream
@@ -598,7 +598,9 @@ def test_passes_end_when_nothing_improves():
 
 def test_early_stopping_holds_rows_back():
     X, y = rows(1500)
-    model = SparseClassifier(early_stopping=True, validation_fraction=0.2, max_iter=30, random_state=0).fit(X, y)
+    model = SparseClassifier(alpha=0.01, early_stopping=True, validation_fraction=0.2, max_iter=30, random_state=0).fit(
+        X, y
+    )
     learned = model.t_ / model.n_iter_
     assert 0.75 * 1500 < learned < 0.85 * 1500 and learned == int(learned)
     assert model.n_iter_ < 30 and model.score(X, y) > 0.8
@@ -619,7 +621,7 @@ def test_progress(capsys, monkeypatch):
     X, y = rows(1200)
     SparseClassifier(random_state=0).fit(X, y)
     assert capsys.readouterr().err == ""
-    SparseClassifier(random_state=0, verbose=1, max_iter=2, tol=None).fit(X, y)
+    SparseClassifier(alpha=0.01, random_state=0, verbose=1, max_iter=2, tol=None).fit(X, y)
     out, err = capsys.readouterr()
     assert out == "" and err.count("rows/s") == 2 and "pass 2/2, row 1200/1200" in err
 
@@ -627,10 +629,10 @@ def test_progress(capsys, monkeypatch):
 
     clock = iter(np.arange(0.0, 1e4, 1.5))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    SparseClassifier(random_state=0, max_iter=3, tol=None).fit(X, y)
+    SparseClassifier(alpha=0.01, random_state=0, max_iter=3, tol=None).fit(X, y)
     assert capsys.readouterr().err == ""  # slow, but nobody is watching
     monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True)
-    SparseClassifier(random_state=0, max_iter=3, tol=None).fit(X, y)
+    SparseClassifier(alpha=0.01, random_state=0, max_iter=3, tol=None).fit(X, y)
     err = capsys.readouterr().err
     assert err.count("\r") == 2 and err.endswith("\n")  # passes end 1.5, 3 and 4.5 seconds in: only the later two
 

@@ -174,7 +174,7 @@ def test_a_path_has_parameters_like_any_estimator():
     path = SparsePath(SparseClassifier(**SIMPLE), n_alphas=3, choose=6)
     assert path.get_params()["n_alphas"] == 3 and path.get_params()["estimator__alpha"] == 0.01
     twin = clone(path.fit(X, Y)).set_params(estimator__l1_ratio=0.5, alphas=[0.1])
-    assert twin.fit_state.phase is Phase.EMPTY and twin.estimator.l1_ratio == 0.5 and path.estimator.l1_ratio == 1.0
+    assert twin.fit_state.phase is Phase.EMPTY and twin.estimator.l1_ratio == 0.5 and path.estimator.l1_ratio == "auto"
     assert "n_alphas=3" in repr(path) and path.n_features_in_ == 6 and path.classes_.tolist() == [-1, 1]
     assert path.score(X, Y) > 0.8 and path.predict_proba(X).shape == (1500, 2)
 

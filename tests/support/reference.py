@@ -262,12 +262,16 @@ class EpochSGD(EpochGD):
 
 
 def into_l1_ball(v: Array, B: float) -> Array:
-    """By sorting: the largest threshold that leaves as many weights above it as it was computed from."""
-    size = np.sort(np.abs(v))[::-1]
-    if size.sum() <= B:
-        return v.copy()
-    tau = (np.cumsum(size) - B) / np.arange(1, len(v) + 1)
-    return soft(v, tau[np.flatnonzero(size > tau)[-1]])
+    """By sorting: the largest threshold that leaves as many weights above it as it was computed from.
+
+    Sizes and threshold are those below the largest size: where that is 2^53 B, a threshold in full equals it.
+    """
+    size = np.abs(v)
+    if size.sum() <= B or not np.isfinite(size).all():
+        return v + 0.0 * size.sum()  # v, or where it is not finite no number at all
+    below = np.sort(size.max() - size)
+    level = (B + np.cumsum(below)) / np.arange(1, len(v) + 1)
+    return np.copysign(np.maximum(level[np.flatnonzero(below < level)[-1]] - (size.max() - size), 0.0), v)
 
 
 class SGD:

@@ -99,7 +99,8 @@ def test_the_order_of_features_in_a_row_means_nothing(tmp_path):
         text += f"{1 if 'w1:' in ' '.join(words) else -1} | {' '.join(words)}\n"
     (tmp_path / "a.vw").write_text(text)
     found = train(tmp_path / "a.vw", settings={"random_state": 0}).model
-    given = train(tmp_path / "a.vw", settings={"random_state": 0, "alpha": found.report_["lam"]}).model
+    chosen = {"alpha": found.alpha_, "l1_ratio": found.l1_ratio_, "relaxed": found.relaxed_, "standardize": True}
+    given = train(tmp_path / "a.vw", settings={"random_state": 0} | chosen).model
     assert bits(found) == bits(given)
 
 
@@ -282,7 +283,7 @@ def by_label(data, tmp_path):
 
 
 def test_a_file_sorted_by_label_is_learned_in_a_random_order(data, by_label):
-    given = {"settings": {"random_state": 0}}
+    given = {"settings": {"random_state": 0, "optimizer": "nftrl"}}
     trained, plain = train(by_label, **given), train(data, **given, shuffle=False)
     error = scoring.evaluate(trained.model, open_stream(by_label))["error"]
     assert not trained.warnings and trained.model.classes_.tolist() == [-1, 1]

@@ -47,7 +47,7 @@ def fit(task: Task, strength: Strength) -> Fit:
             solver.take(task.examples(rows, q))
         w, b = _solved(solver, strength)
         fits.append((w.copy(), b))
-    if task.couples:
+    if task.couples and task.m > 1:
         fits = _softmax(task, solver, strength, fits)
     out = Fit(np.zeros((task.d, task.m)), np.array([b for _, b in fits]))
     for q, (w, _) in enumerate(fits):
@@ -82,16 +82,16 @@ def _softmax(
     With the margins of all other classes fixed, the softmax is a logistic loss of the margin of one class, with the
     offset -log(sum of their exponentials).  So one class after the other is solved, until the margins settle.
     """
-    rows, X = np.arange(task.n), solver.X
-    p = np.empty((task.n, task.m), order="F")
-    for q, (w, b) in enumerate(fits):
-        p[:, q] = b
-        add_columns(X.first, X.rows, X.x, w, p[:, q])
+    rows, X, order = np.arange(task.n), solver.X, task.order().tolist()
+    p = np.empty((task.n, task.m), order="F")  # in the order of the classes' first rows, however they are numbered
+    for k, q in enumerate(order):
+        p[:, k] = fits[q][1]
+        add_columns(X.first, X.rows, X.x, fits[q][0], p[:, k])
     fits = list(fits)
     for _ in range(_CYCLES):
         before = p.copy()
-        for q in range(task.m):
-            offset = -_log_sum_exp(np.delete(p, q, 1))
+        for k, q in enumerate(order):
+            offset = -_log_sum_exp(np.delete(p, k, 1))
             w, b = fits[q]
             solver.start_at(task.examples(rows, q)._replace(offset=offset), w, b)
             if strength.relaxed:
@@ -99,8 +99,8 @@ def _softmax(
             else:
                 w, b = solver.solve(strength.lam, strength.l1_ratio, FINE)
                 fits[q] = w.copy(), b
-            p[:, q] = fits[q][1]
-            add_columns(X.first, X.rows, X.x, fits[q][0], p[:, q])
+            p[:, k] = fits[q][1]
+            add_columns(X.first, X.rows, X.x, fits[q][0], p[:, k])
         if np.square(p - before).sum() <= _SETTLED**2 * np.square(p).sum():
             break
     return fits

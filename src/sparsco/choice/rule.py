@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from .candidates import EMPTY, Candidate, Judged
+from .candidates import EMPTY, FEW_ROWS, Candidate, Judged
 
 RULES = ("balanced", "min", "1-se")
 ERRORS, SHARE = 0.5, 0.01
-"""How far from the least loss a "balanced" choice may be: in standard errors, and as a share of the loss."""
+"""How far from the least loss a "balanced" choice may be: in standard errors, and as a share of the gain."""
 
 
 def choose(judged: Judged, rule: str) -> Candidate:
     """Return the candidate that the rule chooses.
 
     "min": the least loss.  "balanced": the fewest features with a loss within half a standard error of the least, and
-    within 1% of it.  "1-se": the fewest features within one standard error.  Errors are those of the difference between
-    the losses of two candidates on the same rows.  The model without features is only chosen if its loss is the least.
+    with at least 99% of its gain over the model without features.  "1-se": the fewest features within one standard
+    error.  Errors are those of the difference between the losses of two candidates on the same rows.  The model without
+    features is chosen if its loss is within one standard error of the least; if there are few rows, only if it is the
+    least.
     """
     means = judged.losses.mean(1)
     best = int(means.argmin())
     if rule == "min" or judged.candidates[best] == EMPTY:
         return judged.candidates[best]
     errors = (judged.losses - judged.losses[best]).std(1) / np.sqrt(judged.losses.shape[1])
-    slack = errors if rule == "1-se" else np.minimum(ERRORS * errors, SHARE * abs(means[best]))
+    empty = judged.candidates.index(EMPTY)
+    slack = errors if rule == "1-se" else np.minimum(ERRORS * errors, SHARE * (means[empty] - means[best]))
     allowed = [k for k in np.flatnonzero(means <= means[best] + slack) if judged.candidates[k] != EMPTY]
+    if judged.learned_rows >= FEW_ROWS and means[empty] <= means[best] + errors[empty]:
+        return EMPTY
     return judged.candidates[min(allowed, key=lambda k: (judged.features[k], means[k]))]
 
 

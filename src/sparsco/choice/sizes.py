@@ -33,11 +33,11 @@ def sizes_up_to(most: int) -> list[int]:
 
 
 def sizes_by_mixture(sizes: Sequence[int], mixtures: Sequence[float], rows: int) -> list[list[int]]:
-    """Return the sizes that each mixture gives: small ones the first, others the last."""
-    small = [size for size in sizes if size * ROWS_PER_FEATURE <= rows]
+    """Return the sizes that each mixture gives: small ones the first, others the second."""
     if len(mixtures) == 1:
         return [list(sizes)]
-    return [small, *([] for _ in mixtures[2:]), [size for size in sizes if size not in small]]
+    small = [size for size in sizes if size * ROWS_PER_FEATURE <= rows]
+    return [small, [size for size in sizes if size not in small], *([] for _ in mixtures[2:])]
 
 
 def sized(solvers: list[ElasticNetSolver], lam: float, l1_ratio: float, wanted: list[int]) -> Iterator[Sized]:

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from .learning import add_learning, estimator
 from .options import (
     FAILED,
     FINE,
@@ -18,7 +19,6 @@ from .options import (
     source_of,
     to_json,
 )
-from .train import add_learning, estimator
 
 
 def add(commands: argparse._SubParsersAction) -> None:

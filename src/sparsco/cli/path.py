@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from .learning import add_learning, estimator
 from .options import FINE, add_order, add_reading, check_writable, command, positive, reading, to_json
-from .train import add_learning, estimator
 
 _EXAMPLE = """  sparsco path data.svm                                    a table of 32 strengths from one read
   sparsco path data.svm.gz --choose 1-se -m spam.model --report path.html

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .learning import add_learning, estimator
 from .options import (
     FINE,
     INTERRUPTED,
@@ -21,7 +22,6 @@ from .options import (
     add_reading,
     check_writable,
     command,
-    part,
     positive,
     reading,
     to_json,
@@ -113,135 +113,6 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
     to.add_argument("--quiet", action="store_true", help="show no progress on stderr")
     to.set_defaults(run=_train)
-
-
-def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
-    """Add the options of the estimators; a path has no options for the number of features."""
-    about = "Write a part with settings as in Python: --loss 'Huber(0.5)', --penalty 'L1Ball(30)'."
-    group = to.add_argument_group("model and training", about)
-    group.add_argument(
-        "--task", choices=("classification", "regression"), help="the task (default: inferred from the labels)"
-    )
-    group.add_argument("--loss", help="logistic, hinge, squared-hinge, multinomial; squared, huber, quantile, ...")
-    group.add_argument("--penalty", help="elasticnet (default), row-group, trace, nonnegative, L1Ball(RADIUS), ...")
-    group.add_argument(
-        "--alpha",
-        type=float,
-        help="strength of the penalty (default: chosen on held-out rows)",
-    )
-    group.add_argument(
-        "--l1-ratio",
-        type=float,
-        metavar="R",
-        help="share of the L1 term, from 0 to 1 (default: chosen on held-out rows; 1 if --alpha is given)",
-    )
-    yes_or_no = argparse.BooleanOptionalAction
-    group.add_argument(
-        "--standardize",
-        action=yes_or_no,
-        help="penalise each column in units of its spread (default: yes, unless --alpha is given)",
-    )
-    group.add_argument(
-        "--relaxed",
-        action=yes_or_no,
-        help="fit the selected features again without the L1 term (default: chosen on held-out rows)",
-    )
-    group.add_argument("--l1", type=float, metavar="LAM", help="strength of the L1 term, instead of --alpha")
-    group.add_argument("--l2", type=float, metavar="RHO", help="strength of the L2 term, instead of --alpha")
-    group.add_argument("--optimizer", help="auto, nftrl, ftrl, fobos, rda, sgd, orda, truncated-gradient, ...")
-    group.add_argument("--conversion", help="auto, last, average, suffix, average-sl, optimal-sl, last-sl, ocmdi, ...")
-    group.add_argument(
-        "--step-size", type=_number_or_name, metavar="ETA", help="a constant step size, or the name of a rule"
-    )
-    group.add_argument(
-        "--preset", metavar="NAME", help="a published method by name, such as two-stage (docs/two-stage.md)"
-    )
-    if is_path:
-        to.set_defaults(budget=None, target_excess_risk=None, rule=None)
-    else:
-        group.add_argument(
-            "--choose",
-            dest="rule",
-            choices=("balanced", "min", "1-se"),
-            help="the rule that chooses the strength: balanced (default), min (least loss) or 1-se (fewer features)",
-        )
-        group.add_argument("--budget", type=positive, metavar="K", help="the best model with at most K features")
-        group.add_argument(
-            "--target-excess-risk",
-            type=float,
-            nargs=2,
-            metavar=("EPS", "DELTA"),
-            help="keep the fewest features that lose at most EPS with probability 1 - DELTA",
-        )
-    group.add_argument(
-        "--polish",
-        type=float,
-        nargs="?",
-        const=True,
-        default=False,
-        metavar="TOL",
-        help="continue to the exact optimum, up to a violation of TOL times the L1 weight (default: 1e-4)",
-    )
-    group.add_argument(
-        "--storage",
-        choices=("all", "seen"),
-        help="allocate memory for all columns, or for those that occur (default: all; seen with --hash-bits 20 "
-        "or more)",
-    )
-    group.add_argument(
-        "--classes", type=_labels, metavar="A,B,...", help="all labels that can occur, or any to accept new ones"
-    )
-    group.add_argument(
-        "--class-weight", type=_class_weight, metavar="LABEL=W,...", help="weights of the rows of each label"
-    )
-    group.add_argument("--no-intercept", action="store_true", help="fit no intercept")
-    group.add_argument("--seed", type=int, metavar="N", help="seed of all random choices (default: 0)")
-
-
-def learning(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the parameters of an estimator that were given."""
-    names = ["loss", "penalty", "alpha", "l1_ratio", "optimizer", "conversion", "step_size", "preset", "budget"]
-    names += ["standardize", "relaxed", "rule"]
-    settings = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
-    rule = settings.pop("rule", None)
-    settings |= {name: part(name, value) for name, value in settings.items() if isinstance(value, str)}
-    settings |= {} if rule is None else {"choose": rule}
-    if given.l1 is not None or given.l2 is not None:
-        if given.alpha is not None or given.l1_ratio is not None:
-            raise ValueError("--l1 and --l2 take the place of --alpha and --l1-ratio: give one or the other.")
-        l1, l2 = given.l1 or 0.0, given.l2 or 0.0
-        if not (l1 >= 0.0 and l2 >= 0.0):
-            raise ValueError("--l1 and --l2 must be at least 0.")
-        settings |= {"alpha": l1 + l2, "l1_ratio": l1 / (l1 + l2) if l1 + l2 else 1.0}
-    settings |= {} if given.polish is False else {"polish": given.polish}
-    settings |= {} if given.target_excess_risk is None else {"target_excess_risk": tuple(given.target_excess_risk)}
-    settings |= {} if given.storage is None else {"storage": given.storage}
-    return settings | {"fit_intercept": not given.no_intercept, "random_state": given.seed or 0}
-
-
-def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
-    """Return the estimator that was requested, or None if the labels decide, and its parameters."""
-    from ..estimators.tasks import LinearClassifier, LinearRegressor
-    from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
-
-    settings, task = learning(given), given.task
-    loss = settings.get("loss")
-    if task is None and loss is not None:
-        is_name = isinstance(loss, str)
-        labels = loss in CLASSIFIER_LOSSES if is_name else loss.classifies
-        numbers = loss in REGRESSOR_LOSSES if is_name else not loss.classifies
-        if not (labels or numbers):
-            known = ", ".join(dict.fromkeys([*CLASSIFIER_LOSSES, *REGRESSOR_LOSSES]))
-            raise ValueError(f"--loss {loss} is not known: choose from {known}.")
-        task = {(True, False): "classification", (False, True): "regression"}.get((labels, numbers))
-    if task is None and (given.classes is not None or given.class_weight is not None):
-        task = "classification"
-    if task == "regression" and (given.classes is not None or given.class_weight is not None):
-        raise ValueError("--classes and --class-weight are for a classification.")
-    if task == "classification" and given.class_weight is not None:
-        settings["class_weight"] = given.class_weight
-    kind = {"classification": LinearClassifier, "regression": LinearRegressor, None: None}[task]
-    return (None if kind is None else kind(**settings)), settings
 
 
 def _train(given: argparse.Namespace) -> int:
@@ -496,35 +367,3 @@ def _interval(text: str) -> tuple[int | None, float | None]:
     except ValueError:
         pass
     raise argparse.ArgumentTypeError(f"{text!r} is neither a number of rows nor a time such as 30s, 10m or 2h")
-
-
-def _number_or_name(text: str) -> Any:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _label(text: str) -> Any:
-    """Return a label in the form that readers give it: a whole number, or a word."""
-    try:
-        return int(float(text)) if float(text).is_integer() else text
-    except ValueError:
-        return text
-
-
-def _labels(text: str) -> Any:
-    if text == "any":
-        return text
-    found = [_label(part) for part in text.split(",")]
-    if len(set(found)) < 2 or "" in found or len({type(label) for label in found}) > 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither any nor a list of at least two labels such as 0,1")
-    return found
-
-
-def _class_weight(text: str) -> dict[Any, float]:
-    try:
-        pairs = [part.rsplit("=", 1) for part in text.split(",")]
-        return {_label(label): float(weight) for label, weight in pairs}
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list such as 1=10,-1=1") from None

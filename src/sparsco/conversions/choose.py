@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..choice.candidates import EMPTY, FEW_ROWS, Candidate, Judged, judge
+from ..choice.candidates import DEEPEST, EMPTY, FEW_ROWS, Candidate, Judged, judge
 from ..choice.fitting import Fit, Strength, fit, fit_nothing, fit_sizes
 from ..choice.problem import Task, task_of
 from ..choice.rule import RULES, choose, choose_size
@@ -22,8 +22,10 @@ from ..penalties import ElasticNet, elastic_net
 from ..problem.state import Nothing
 from .averaging import Answer
 
-MIXTURES = (1.0, 0.2)
-"""The shares of the L1 term among which the automatic choice is made."""
+MIXTURES, MIXTURES_OF_FEW_ROWS = (1.0, 0.2), (1.0, 0.2, 0.05)
+"""The shares of the L1 term among which the automatic choice is made; few rows often need more of the L2 term."""
+ROWS_FOR_MIXTURES = 2000
+"""The number of rows from which the first of these are enough."""
 ROWS_IN_MEMORY = 4_000_000
 """The nonzeros of the sample; a stream that has no more is kept whole."""
 LARGEST_SIZE = 1000
@@ -53,8 +55,8 @@ class Choose(NamedTuple):
     Parameters
     ----------
     rule : str or int
-        "balanced": the fewest features within half a standard error, and within 1%, of the least loss.  "min": the
-        least loss.  "1-se": the fewest features within one standard error.  A number: the largest number of features.
+        "balanced": the fewest features within half a standard error of the least loss, with 99% of the gain.  "min":
+        the least loss.  "1-se": the fewest features within one standard error.  A number: the most features.
     mixtures : tuple of float
         The shares of the L1 term.
     standardize : bool
@@ -115,7 +117,10 @@ class Choose(NamedTuple):
         def wide(found: Fit) -> tuple[sp.csr_array, np.ndarray]:
             w = sp.csr_array(found.w.T)
             w = sp.csr_array((w.data, columns[w.indices], w.indptr), shape=(task.m, first.d))
-            return (sp.vstack([w, -w], "csr"), np.append(found.b, -found.b)) if mirrored else (w, found.b)
+            if not mirrored:
+                return w, found.b
+            half = 0.5 if first.problem.loss.couples else 1.0  # the difference of two margins, or either of them
+            return half * sp.vstack([w, -w], "csr"), half * np.append(found.b, -found.b)
 
         sizes = [SizedModel(size, loss, error, *wide(found)) for size, loss, error, found in outcome.sizes]
         coef, b = wide(outcome.found)
@@ -131,9 +136,12 @@ class Choose(NamedTuple):
         if self.given is not None:
             found = fit(task, self.given)
             return _Outcome(found, self._report(task, self.given, None, None), [], [])
+        mixtures = self.mixtures
+        if mixtures == MIXTURES and task.n < ROWS_FOR_MIXTURES:
+            mixtures = MIXTURES_OF_FEW_ROWS
         budget = None if isinstance(self.rule, str) else int(self.rule)
         sizes = sizes_up_to(LARGEST_SIZE if budget is None else min(budget, LARGEST_SIZE))
-        judged = judge(task, seed, self.mixtures, self.relaxes, sizes)
+        judged = judge(task, seed, mixtures, self.relaxes, sizes)
         candidate = choose(judged, self.rule if isinstance(self.rule, str) else RULES[0])
         strength = Strength(
             judged.strength(candidate) * float(np.sqrt(judged.learned_rows / max(task.n, 1))),
@@ -143,7 +151,9 @@ class Choose(NamedTuple):
         found = fit_nothing(task) if candidate == EMPTY else fit(task, strength)
         kept = [
             (size, *_mean_and_error(judged.sizes[size]), each)
-            for size, each in fit_sizes(task, [size for size in sizes if size in judged.sizes], self.mixtures)
+            for size, each in fit_sizes(
+                task, [size for size in sizes if size in judged.sizes], MIXTURES if len(mixtures) > 1 else mixtures
+            )
         ]
         report = self._report(task, strength, judged, candidate)
         if budget is not None and np.count_nonzero(found.w.any(1)) > budget:
@@ -184,8 +194,8 @@ class _Outcome(NamedTuple):
 
 
 def _are_mirrored(targets: np.ndarray) -> bool:
-    """Return whether there are two models, one the opposite of the other."""
-    return targets.shape[1] == 2 and bool(np.array_equal(targets[:, 0], -targets[:, 1]))
+    """Return whether there are two models, one the opposite of the other: +1 and -1, or 1 and 0."""
+    return targets.shape[1] == 2 and bool(np.array_equal(targets[:, 0] > 0.0, targets[:, 1] <= 0.0))
 
 
 def _mean_and_error(losses: np.ndarray) -> tuple[float, float]:
@@ -197,7 +207,7 @@ def _warnings(task: Task, judged: Judged, candidate: Candidate) -> list[str]:
     found = []
     if task.n < FEW_ROWS:
         found.append(f"alpha='auto' was chosen on {task.n} rows, which is a guess: give more rows, or pass alpha=.")
-    if judged.at_edge and candidate != EMPTY:
+    if judged.at_edge and candidate.depth == DEEPEST:
         found.append(
             "alpha='auto': the loss on held-out rows still fell at the smallest strength of the grid; pass a smaller "
             "alpha= to go on from there."

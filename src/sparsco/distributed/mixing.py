@@ -21,7 +21,8 @@ from ..conversions.choose import Choose
 from ..conversions.gradient_phase import FixedPoint
 from ..conversions.reservoir import Reservoir
 from ..conversions.sparse_learning import AverageSL, LastSL, OptimalSL, map_to_sparse
-from ..engine.run import Run, finish_runs
+from ..engine.finishing import finish_runs
+from ..engine.run import Run
 from ..parts.compatibility import partitions_reason, refuse
 from ..problem.state import Means, Rows
 from ..training.parts import Part

@@ -27,7 +27,8 @@ from ..data import row_sums
 from ..data.rows import Matrix, stack
 from ..losses import curvature, derivative, value
 from ..penalties import ElasticNet, WeightedElasticNet
-from .run import Run, finish_runs
+from .finishing import finish_runs
+from .run import Run
 
 TOLERANCE = 1e-4
 """The tolerance of ``polish=True``."""

@@ -23,7 +23,7 @@ from ..conversions.averaging import Answer, Last
 from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix, stack
 from ..parts.compatibility import metric_reason, refuse, start_reason, strengths_reason
-from ..parts.part import NEVER, is_record, must_be
+from ..parts.part import NEVER
 from ..penalties import checked
 from ..problem.state import Means, Nothing, Problem, Rows, check_room
 from ..problem.targets import Repeated, Targets, Values
@@ -34,6 +34,7 @@ from ..util.threads import aside
 from .grid import strength_of_lanes
 from .growth import add_features, add_models
 from .iterates import Iterate, Overwritten
+from .part_checks import check_parts, for_one_feature
 from .pilot_rows import PilotRows, mean_loss
 from .resolving import Asked, resolve
 from .stepping import block_end, rows_for_kernels, step_sizes
@@ -53,6 +54,8 @@ class DivergenceError(ArithmeticError):
 class Run:
     """One stream, learned by one optimizer and converted by one conversion."""
 
+    keeps_given_targets = False
+    """Whether a sample keeps y as it is given, from which the targets of all runs are made."""
     snapshots: Any = ()
     """Iterates that a conversion keeps: (examples, weights, intercepts)."""
 
@@ -77,10 +80,9 @@ class Run:
         ``lams``: a strength of the L1 term for each of several copies of the models, in place of the penalty's;
         numbers, or a ``Grid`` below the smallest that selects nothing on the pilot rows.  ``single``: in float32.
         """
-        _check_parts(loss, penalty, optimizer, conversion, step)
+        check_parts(loss, penalty, optimizer, conversion, step)
         self.conversion, self.rounding = conversion.base, conversion if conversion.is_rounding else None
         self.keeps_given_targets = self.conversion.joins_runs
-        """Whether a sample keeps y as it is given, from which the targets of all runs are made."""
         self.targets: Targets = targets or Values()
         self.lams = lams
         if lams is not None:
@@ -412,7 +414,7 @@ class Run:
     def validate_on_dummy_rows(self) -> None:
         """Raise an error for settings that cannot work, before the thousandth row comes."""
         twin = copy.copy(self)
-        twin.problem = self.problem._replace(d=1, penalty=_for_one_feature(self.problem.penalty))
+        twin.problem = self.problem._replace(d=1, penalty=for_one_feature(self.problem.penalty))
         twin.initial = self.initial and (self.initial[0][:1], self.initial[1])
         matrix = Matrix(np.arange(3), np.zeros(2, np.uint32), np.array([-1.0, 1.0]), 1)
         twin._resolve(matrix, np.array([0.0, 1.0]), np.ones(2))
@@ -481,34 +483,3 @@ class Run:
     def end_like(self, full: Run, seen: int) -> None:
         """Get ready to ``finish`` as ``full`` would, after so many examples."""
         self.pilot_rows, self.rounding, self.seen = full.pilot_rows, full.rounding, seen
-
-
-def _check_parts(loss: Any, penalty: Any, optimizer: Any, conversion: Any, step: Any) -> None:
-    """Raise an error for something that is not the part it should be, or whose constants make no sense."""
-    must_be(loss, "loss")
-    must_be(penalty, "penalty")
-    must_be(optimizer, "optimizer")
-    must_be(conversion, "conversion", "rounding")
-    if step is not None:
-        must_be(step, "step rule")
-    conversion.check()
-    if conversion.is_rounding:
-        conversion.base.check()
-
-
-def _for_one_feature(penalty: Any) -> Any:
-    """Return a penalty of one feature: what has a value for each feature keeps one of them."""
-    if penalty.pen is not None:
-        return penalty._replace(pen=np.ones(1))
-    if not is_record(penalty):
-        return penalty
-    fields = zip(penalty._fields, penalty, strict=True)
-    return penalty._replace(**{name: value[:1] for name, value in fields if np.ndim(value) == 1})
-
-
-def finish_runs(runs: list[Run]) -> list[Answer]:
-    """Return the converted models of all runs of a model, which have begun: phase two."""
-    conversion = runs[0].conversion
-    if not conversion.joins_runs:
-        return [run.finish() for run in runs]
-    return [run.checked(answer) for run, answer in zip(runs, conversion.finish_runs(runs), strict=True)]

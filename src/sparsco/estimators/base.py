@@ -27,6 +27,10 @@ class LinearBase:
     classifies = False
     needs_classes = False
     """True if all classes must be named at the beginning of a stream."""
+    standardize: Any = "auto"
+    relaxed: Any = "auto"
+    choose: Any = "balanced"
+    """What files of before have no value for."""
     _strengths: Any = None
     _in_float32 = False
     _fit: FitState = _EMPTY

@@ -9,7 +9,8 @@ import scipy.sparse as sp
 
 from ..conversions.averaging import Answer
 from ..conversions.choose import SizedModel
-from ..engine.run import Run, finish_runs
+from ..engine.finishing import finish_runs
+from ..engine.run import Run
 from ..penalties import ElasticNet
 from ..solver.units import column_sums
 

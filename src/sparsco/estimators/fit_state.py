@@ -178,7 +178,8 @@ class FitState(LifeCycle, Restored):
 
     def changed(self, estimator: Any) -> list[str]:
         """Return the names of the fixed parameters that have changed since the start."""
-        return [name for name in FIXED if _fingerprint(getattr(estimator, name)) != self.settings[name]]
+        now = {name: _fingerprint(getattr(estimator, name)) for name in FIXED}
+        return [name for name in FIXED if now[name] != self.settings.get(name, now[name])]
 
     def feed(
         self,

@@ -164,6 +164,11 @@ def check_parameters(model: Any) -> None:
         model.n_jobs is None or (isinstance(model.n_jobs, numbers.Integral) and model.n_jobs != 0),
         "None or a whole number of threads (-1: as many as there are cores)",
     )
+    if model.early_stopping and is_automatic(model):
+        raise ValueError(
+            "early_stopping=True ends passes over the rows, and the automatic choice of alpha makes none: pass alpha=, "
+            "or leave it False."
+        )
     if tolerance(model) and model.early_stopping:
         raise ValueError("polish needs all rows, and early_stopping=True holds some out: choose one of the two.")
     must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
@@ -320,7 +325,9 @@ def new_runs(
     """Return a new run for each of the model's targets; ``one_by_one`` is True for a stream of ``learn_one``."""
     penalty = _penalty_record(model, d, init is not None)
     loss, optimizer, conversion, step = parts(model, penalty, init is not None, one_by_one)
-    seed = seed_of(model.random_state)
+    # a choice without arguments is the same each time
+    is_fixed = is_automatic(model, init is not None) and model.random_state is None
+    seed = 0 if is_fixed else seed_of(model.random_state)
     runs, first = [], 0
     for targets in model.targets_of_runs():
         part = slice(first, first + targets.m)

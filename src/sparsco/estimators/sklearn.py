@@ -286,11 +286,13 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         softmax for all classes (at most 128).  With two classes "multinomial" is "logistic", unless a stream may bring
         more classes.
     alpha : "auto" or float
-        The strength of the penalty ``alpha * (l1_ratio * ||w||_1 + (1 - l1_ratio) / 2 * ||w||^2)``.  "auto" takes 5% of
-        the smallest L1 weight that selects nothing on the first 1000 rows learned, since no fixed number suits every
-        scale. ``report_["lam"]`` and ``report_["rho"]`` are the resulting weights of the L1 and the L2 term.
-    l1_ratio : float
-        1 is pure L1, 0 is pure L2.
+        The strength of the penalty ``alpha * (l1_ratio * ||w||_1 + (1 - l1_ratio) / 2 * ||w||^2)``.  "auto" chooses it
+        on held-out rows, see docs/automatic.md; ``alpha_`` is the choice.  Where an optimizer, a conversion, a step
+        size, a preset or another penalty is named, "auto" takes 5% of the smallest L1 weight that selects nothing on
+        the first 1000 rows learned.
+    l1_ratio : "auto" or float
+        1 is pure L1, 0 is pure L2.  "auto" is chosen with alpha: 1 or 0.2, or 0.05 below 2000 rows.  Where alpha
+        is given it is 1.
     penalty : str or a penalty record
         One of "elasticnet", "l1", "l2", "row-group", "trace", "nonnegative".  "l1" and "l2" are the two ends of the
         elastic net.  The others replace the L1 norm.  "row-group" takes the norm of each feature's weights over all
@@ -321,6 +323,16 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         The share of the rows that ``early_stopping`` holds out.
     shuffle, random_state, fit_intercept, class_weight
         As in scikit-learn.
+    standardize : "auto" or bool
+        If True, the weight of a column is penalised in units of its spread, so that scales do not matter.  "auto" is
+        True where alpha is chosen and False where it is given.
+    relaxed : "auto" or bool
+        If True, the selected features are learned again without the L1 term.  "auto" is chosen with alpha; where alpha
+        is given it is False.
+    choose : {"balanced", "min", "1-se"}
+        The rule that chooses alpha.  "balanced" takes the fewest features within half a standard error of the least
+        loss, with 99% of the gain.  "min" takes the least loss.  "1-se" takes the fewest features within one standard
+        error.
     feature_weights : array of shape (n_features,), optional
         The relative L1 weight of each feature; 0 leaves a feature unpenalised.
     storage : {"auto", "all", "seen"}
@@ -332,9 +344,10 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         An algorithm of :mod:`sparsco.presets` by name, such as "two-stage".  It sets the optimizer, conversion, step
         size and penalty, if these parameters are left open.
     budget : int, optional
-        The largest number of features in each model (with penalty="row-group": in all models together).  The features
-        of largest |weight| times root mean square are kept and learned anew, with an L2 term chosen on held-out rows.
-        See docs/two-stage.md.
+        The largest number of features.  With an automatic alpha, it is the best model with at most so many features,
+        counted once for all classes or outputs.  Otherwise the features of largest |weight| times root mean square are
+        kept in each model (with penalty="row-group": in all models together), and learned again with an L2 term that
+        is chosen on held-out rows.  See docs/two-stage.md.
     target_excess_risk : (eps, delta), optional
         Keep as few features as random draws need to lose at most eps with probability 1 - delta, then learn them anew.
         The loss in question is the mean squared error, or the mean loss for other losses.

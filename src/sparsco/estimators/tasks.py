@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -56,35 +57,8 @@ class LinearClassifier(Margins, LinearModel):
         verbose: int = 0,
         polish: bool | float = False,
     ) -> None:
-        super().__init__(
-            loss,
-            alpha=alpha,
-            l1_ratio=l1_ratio,
-            penalty=penalty,
-            optimizer=optimizer,
-            conversion=conversion,
-            step_size=step_size,
-            max_iter=max_iter,
-            tol=tol,
-            n_iter_no_change=n_iter_no_change,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            shuffle=shuffle,
-            random_state=random_state,
-            fit_intercept=fit_intercept,
-            standardize=standardize,
-            relaxed=relaxed,
-            choose=choose,
-            feature_weights=feature_weights,
-            storage=storage,
-            preset=preset,
-            budget=budget,
-            target_excess_risk=target_excess_risk,
-            warm_start=warm_start,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            polish=polish,
-        )
+        given = {name: value for name, value in locals().items() if name in signature(LinearModel).parameters}
+        super().__init__(**given)
         self.class_weight = class_weight
 
     @property

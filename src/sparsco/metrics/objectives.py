@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 
 def objective(
@@ -31,8 +30,10 @@ def objective(
     5.0
     """
     record = _loss(loss) if isinstance(loss, str) else loss
-    w = np.ravel(w.toarray() if sp.issparse(w) else np.asarray(w, dtype=np.float64))
-    X, y = X if sp.issparse(X) else np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)  # noqa: N806
+    from scipy.sparse import issparse
+
+    w = np.ravel(w.toarray() if issparse(w) else np.asarray(w, dtype=np.float64))
+    X, y = X if issparse(X) else np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)  # noqa: N806
     if X.shape != (y.size, w.size) or y.ndim != 1:
         raise ValueError(f"X {X.shape}, y {y.shape} and w {w.shape} have inconsistent shapes.")
     if record.classifies and not np.isin(y, (-1.0, 1.0)).all():

@@ -8,7 +8,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 
 def support(model: Any, level: float = 0.0) -> np.ndarray:
@@ -23,7 +22,9 @@ def support(model: Any, level: float = 0.0) -> np.ndarray:
         raise ValueError(f"level must not be negative, got {level}.")
     if isinstance(model, np.ndarray) and model.dtype == bool:
         return model.ravel()
-    sparse = sp.issparse(model)
+    from scipy.sparse import issparse
+
+    sparse = issparse(model)
     w: Any = model.tocsr() if sparse else np.asarray(model)
     if sparse and not w.has_canonical_format:  # duplicate entries are summed
         w = w.copy()

@@ -170,7 +170,7 @@ def settle(optimizer: Any, problem: Problem, state: State, block: Block, t: int)
     """Bring every coordinate's sum up to date, mark which coordinates are alive, and start a new block."""
     at, own = float(block.start if problem.sums else t), layout(optimizer)
     idle = idle_of(optimizer, problem)
-    settle_all(block.table, at, t, own.stride(problem), idle, own.ages, problem.method, state)
+    settle_all(block.table, at, t, own.stride(problem), idle, own.ages, problem.settling, state)
     block.table[0] = 0.0
     block.start = t
 
@@ -212,7 +212,7 @@ def weights_at(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the iterate at some features, by a compiled kernel; for many lanes."""
     own, out = layout(optimizer), np.empty(len(features) * problem.width)
-    read(features, float(t), own.stride(problem), idle_of(optimizer, problem), own.ages, problem.method, state, out)
+    read(features, float(t), own.stride(problem), idle_of(optimizer, problem), own.ages, problem.settling, state, out)
     return own.answer(problem, state, out)
 
 

@@ -35,8 +35,8 @@ from .l1_ball_kernels import ENTRIES, LISTS, PAGE, THETA, Queue, close, learn_ba
 
 _LONGEST = 1 << 14
 """The number of steps after which the cells are settled and Theta restarts from 0: sums lose digits as it grows."""
-_FARTHEST = 2.0**20
-"""The limit of Theta plus the norm before a projection, in radii: both cost |v| and W digits of precision."""
+_FARTHEST = 2.0**12
+"""The limit of Theta plus the norm before a projection, in radii: both cost |v|, W and the sums digits of precision."""
 
 
 class Schedule(NamedTuple):
@@ -122,7 +122,7 @@ class EpochSGD(NamedTuple):
     rho1 : float
         The distance within which the iterates of the first epoch stay from its start; in epoch k it is
         rho1 / sqrt(2)^(k - 1).  The paper's theory requires a finite distance, but it can exclude the optimum.  Steps
-        that would leave this ball cost O(features), as do steps a million times as long as the radius.
+        that would leave this ball cost O(features), as do steps of four thousand radii.
     """
 
     T1: int | None = None
@@ -248,7 +248,9 @@ class EpochSGD(NamedTuple):
         self._close(problem, state)
         _, lanes, _ = self.layout.views(problem, state)
         v, radius = lanes[:, 0, 0], problem.penalty.radius
-        if self.rho1 < math.inf:
+        if not np.isfinite(v).all():
+            lanes[:, 0, 0] = math.nan  # the run has diverged, and says so
+        elif self.rho1 < math.inf:
             near = math.sqrt(self._near(state, 0.0))
             lanes[:, 0, 0] = l1_ball_near(v, radius, lanes[:, 1, 0], near, tol=0.0)
         else:

@@ -172,7 +172,7 @@ class FOBOS(NamedTuple):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the iterate at some features, by a compiled kernel; for many lanes."""
         out = np.empty(len(features) * problem.width)
-        read(features, *block.table[t - block.start, [COL_B, COL_P]], problem.method, state, out)
+        read(features, *block.table[t - block.start, [COL_B, COL_P]], problem.settling, state, out)
         return self.layout.answer(problem, state, out)
 
 
@@ -191,7 +191,7 @@ def gradient_decay(state: State, t: int, eta: np.ndarray, rho: float) -> np.ndar
 
 def settle_block(problem: Problem, state: State, block: Block, t: int) -> None:
     """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
-    settle(block.table, block.grid, t - block.start, problem.method, state)
+    settle(block.table, block.grid, t - block.start, problem.settling, state)
     block.table[0] = 0.0, 0.0, 0.0, 1.0
     block.start, block.gridded, block.full = t, 0, False
 

@@ -189,16 +189,25 @@ def learn_ball(rows, order, queue, method, state):
         start, stop = U(indptr[i]), U(indptr[i + one])
         if U(free[0]) <= U(end.size) + (stop - start) // U(ENTRIES):
             break
-        margin = b
+        margin, length = b, 0.0
         for p in range(start, stop):
             v = cell[U(indices[p]) * stride + V]
             margin += math.copysign(maximum(abs(v) - theta, 0.0), v) * data[p]
+            length += abs(data[p])
         g = weights[k] * derivative(loss, margin, targets[k])
         c, m, curve = eta[k] * g, U(0), 0.0
         if sums > 2:
             curve = weights[k] * curvature(loss, margin, targets[k])
         n += 1.0
         C += theta
+        leaves = not theta + W + abs(c) * length <= far
+        if leaves:  # sums would lose their digits to a step this long: complete them before it, with Theta = 0
+            for j in range(U(cell.size) // stride):
+                at = j * stride
+                v, u = cell[at + V], abs(cell[at + V])
+                cell[at + first] += where(u > theta, math.copysign(u * n - C, v), 0.0)
+                cell[at + V] = where(u > theta, math.copysign(u - theta, v), 0.0)
+            theta, n, C = 0.0, 0.0, 0.0
         for p in range(start, stop):  # gradient step; weights that were zero or need a lower list leave the queue
             j = U(indices[p])
             at = j * stride
@@ -223,7 +232,7 @@ def learn_ball(rows, order, queue, method, state):
             add_gradient(watch, lanes, cell, at + first, g * data[p], curve * data[p] * data[p])
         add_intercept(watch, lanes, bias, one, b, g, curve)
         b -= bias_eta[k] * g
-        leaves = (theta + W > far) | (is_near & (W2 - 2.0 * X + clock[START_NORM] > near))
+        leaves = leaves | (is_near & (W2 - 2.0 * X + clock[START_NORM] > near))
         if (W > radius) & (not leaves):  # project
             tau, falling, dead = theta, True, U(0)
             while falling & (N > 0.0):  # until no weight leaves; rounding must not lower tau

@@ -131,13 +131,13 @@ class ORDA(NamedTuple):
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Bring every coordinate and its sums up to date, and start a new block."""
-        settle(block.table, t - block.start, block.start, problem.method, state)
+        settle(block.table, t - block.start, block.start, problem.settling, state)
         self._restart(problem, block, t)
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
         """Return x after t examples."""
         x = np.zeros((problem.d, problem.width))
-        read(block.table, t - block.start, block.start, problem.method, state, x)
+        read(block.table, t - block.start, block.start, problem.settling, state, x)
         return x[:, : problem.m], state.bias[: problem.m].copy()
 
     def _restart(self, problem: Problem, block: Block, t: int) -> None:

@@ -149,7 +149,7 @@ class RDA(NamedTuple):
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Close the sums of every coordinate, and start a new block."""
         if problem.sums:
-            settle(block.table, block.start, t, self._e(problem), problem.method, state)
+            settle(block.table, block.start, t, self._e(problem), problem.settling, state)
         block.table[0] = 0.0
         block.start = t
 

@@ -227,7 +227,7 @@ class HarmonicSGD(NamedTuple):
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Close the sums of every coordinate, and start a new block."""
         if problem.sums:
-            settle_harmonic(block.table, block.start, t, float(problem.penalty.rho), problem.method, state)
+            settle_harmonic(block.table, block.start, t, float(problem.penalty.rho), problem.settling, state)
         block.table[0] = 0.0
         block.start = t
 

@@ -13,8 +13,7 @@ part is a part of the same kind.
 >>> Half().cap, kind_of(Half())
 (False, 'step rule')
 
-Functions that kernels call (``derivative``, ``prox``, ``primal``, ...) have their defaults here, too.  The functions of
-the same names below call a record's own function, in plain Python and in compiled code.
+Functions that kernels call (``derivative``, ``prox``, ``primal``, ...) have their defaults here, too.
 """
 
 from __future__ import annotations
@@ -108,11 +107,7 @@ value, derivative, curvature = dispatched(Loss.value), dispatched(Loss.derivativ
 
 
 FORMS = ("absolute", "separable", "grouped", "l1-ball", "whole")
-"""The forms of a penalty that optimizers distinguish.
-
-They are a sum of pen_j |w_j|, another lazy prox of one weight or of all outputs of a feature, an L1 ball, or the prox
-of whole arrays only.
-"""
+"""The forms of a penalty: pen_j |w_j|, another lazy prox of one weight or one feature, an L1 ball, or whole arrays."""
 
 
 class Penalty(Contract, kind="penalty"):
@@ -439,10 +434,7 @@ class Conversion(Contract, kind="conversion"):
     sample_nonzeros = default("number", SAMPLE_NONZEROS, "How large that sample may be.")
     keeps_before_last = default("bool", False, "Whether it needs the iterate before the last example.")
     joins_runs = default(
-        "bool",
-        False,
-        "Whether all runs of a model are converted together by finish_runs.  The first run then has the sample, with "
-        "the targets as they are given.",
+        "bool", False, "Whether finish_runs converts all runs of a model together, from the sample of the first run."
     )
     metric = default("text or None", None, "The metric of the map to a sparse vector. None: there is no such map.")
     L = default("number or None", None, "The scalar metric. None: it comes from the data.")
@@ -458,9 +450,7 @@ class Conversion(Contract, kind="conversion"):
         """Return the Answer: weights (d, m), intercepts (m,) and a report; the run is only read."""
         raise NotImplementedError
 
-    def finish_runs(self: Any, runs: list[RunView]) -> list[Any]:
-        """Return the answers of all runs of a model. By default each run has its own."""
-        return [run.finish() for run in runs]
+    finish_runs = default("function or None", None, "finish_runs(runs): the answers of all runs. None: one by one.")
 
     def check(self: Any) -> None:
         """Raise a ValueError for invalid constants. By default all are valid."""

@@ -19,7 +19,7 @@ def l1_ball(v: Any, radius: float) -> np.ndarray:
     size = np.abs(v)
     if size.sum() <= radius * (1.0 + _ROUNDING):
         return v.copy()
-    return np.copysign(np.maximum(size - _level(size.ravel(), radius), 0.0), v)
+    return np.copysign(_lowered(size, radius), v)
 
 
 def l1_ball_near(v: Any, radius: float, center: Any, distance: float, tol: float = 1e-10) -> np.ndarray:
@@ -74,7 +74,7 @@ def simplex(v: Any, total: float = 1.0) -> np.ndarray:
     v = _vector("simplex", v, total)
     if not (v.size and total > 0.0):
         raise ValueError(f"simplex: {v.size} numbers of at least 0 cannot sum to total={total!r}, which is above 0.")
-    return np.maximum(v - _level(np.ravel(v), total), 0.0)
+    return _lowered(v, total)
 
 
 _ROUNDING = 4.0 * np.finfo(np.float64).eps
@@ -89,6 +89,16 @@ def _vector(name: str, v: Any, radius: float) -> np.ndarray:
     if not np.isfinite(v).all():
         raise ValueError(f"{name}: v must be finite numbers, and some are not.")
     return v
+
+
+def _lowered(v: np.ndarray, total: float) -> np.ndarray:
+    """Return max(v - tau, 0) with the sum ``total``.
+
+    It is computed from the differences to the largest number: tau itself has no digits left for a total that is 2^53
+    times smaller.
+    """
+    below = v - v.max(initial=-np.inf)
+    return np.maximum(below - _level(below.ravel(), total), 0.0)
 
 
 def _level(v: np.ndarray, total: float) -> float:

@@ -79,9 +79,6 @@ class RunView(Protocol):
 
     # ---- rows and messages -----------------------------------------------------------------------------------------
 
-    def finish(self) -> Any:
-        """Return the Answer of this run alone."""
-
     def lanes_of(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return targets and weights of each of the run's models, (n, m)."""
 

@@ -175,6 +175,11 @@ class Problem(NamedTuple):
         lams[: self.m] = self.penalty.lam if self.lams is None else self.lams
         return Method(cast(self.loss), cast(self.penalty), self.lanes, self.watch, self.packed(lams))
 
+    @property
+    def settling(self) -> Method:
+        """Return the method without its loss, for kernels that settle and read: one version serves every loss."""
+        return self.method._replace(loss=None)
+
 
 def slices(d: int, length: int = 1 << 17) -> list[slice]:
     """Return all features as slices, for work that needs many arrays of their length."""

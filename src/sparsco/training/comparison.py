@@ -23,6 +23,7 @@ from .results import Trained
 from .train import train
 
 METHODS: dict[str, dict[str, Any]] = {
+    "automatic": {"alpha": "auto"},
     "default": {},
     "nftrl": {"optimizer": "nftrl", "conversion": "last"},
     "ftrl": {"optimizer": "ftrl", "conversion": "last"},
@@ -37,7 +38,7 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 """The methods by name, each with the parameters of an estimator."""
 _FEW_ROWS = 1500
-USUAL = ("default", "nftrl", "fobos", "rda", "average", "average-sl")
+USUAL = ("automatic", "default", "nftrl", "fobos", "rda", "average", "average-sl")
 
 
 class Outcome(NamedTuple):
@@ -73,9 +74,10 @@ def compare(
 ) -> list[Outcome]:
     """Train every method with every strength, and return the outcomes.
 
-    A strength is a multiple of ``alpha``, which is given in ``settings`` or found by a first run.  ``features`` are
-    numbers of features: models with at most that many are compared too, one for each way to get them
-    (docs/two-stage.md).  A method that diverges or does not fit the problem has a note in its outcome.
+    A strength is a multiple of ``alpha``, which is given in ``settings`` or found by a first run.  "automatic" chooses
+    its own strength.  ``features`` are numbers of features: models with at most that many are compared too, one for
+    each way to get them (docs/two-stage.md).  A method that diverges or does not fit the problem has a note in its
+    outcome.
     """
     unknown = [name for name in methods if name not in METHODS]
     if unknown:
@@ -84,11 +86,13 @@ def compare(
     alpha, outcomes = given.pop("alpha", None), list[Outcome]()
     few, compiled = _first_rows(source, options), set[str]()
     if alpha is None:
+        own = {"optimizer": "nftrl"} | given  # the strength that the first rows suggest, without units
         first = train(
-            source, _like(model, given), passes=1, shuffle=shuffle, reader=options, settings=given, classes=classes
+            source, _like(model, own), passes=1, shuffle=shuffle, reader=options, settings=own, classes=classes
         )
         alpha = first.model.report_["lam"] + first.model.report_["rho"]
-    total = len(methods) * len(strengths) + bool(features) * (1 + 4 * len(features) + len(SMALL_BALLS))
+    of_method = {method: (1.0,) if "alpha" in METHODS[method] else strengths for method in methods}
+    total = sum(map(len, of_method.values())) + bool(features) * (1 + 4 * len(features) + len(SMALL_BALLS))
 
     def add(method: str, own: dict[str, Any], note: str = "") -> Trained | None:
         progress(len(outcomes), total)
@@ -100,8 +104,8 @@ def compare(
         return trained
 
     for method in methods:
-        for strength in strengths:
-            add(method, given | METHODS[method] | {"alpha": alpha * strength})
+        for strength in of_method[method]:
+            add(method, given | {"alpha": alpha * strength} | METHODS[method])
     if features:
         own = {name: value for name, value in given.items() if name not in ("l1_ratio", "penalty", "preset", "budget")}
         two = TwoStage()
@@ -155,7 +159,8 @@ def _outcome(
     classes: Any,
     model: Any,
 ) -> tuple[Outcome, Trained | None]:
-    alpha, began = settings.get("alpha"), time.monotonic()
+    given, began = settings.get("alpha"), time.monotonic()
+    alpha = None if isinstance(given, str) else given
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -169,6 +174,7 @@ def _outcome(
                 classes=classes,
             )
             nonzeros = trained.model.n_selected_
+            alpha = trained.model.alpha_ if alpha is None else alpha
     except DivergenceError:
         return Outcome(method, alpha, None, None, None, None, "diverged"), None
     except ValueError as error:  # a method that is not for this penalty or loss; bad rows ended the first run

@@ -42,6 +42,7 @@ mirror/p-norm                 mirrors:PNorm
 
 conversion/choose             conversions.choose:Choose
 choice/strength               choice.fitting:Strength
+model/sized                   conversions.choose:SizedModel
 
 step/strongly-convex          steps:StronglyConvex
 step/convex                   steps:Convex

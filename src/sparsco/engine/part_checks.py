@@ -1,0 +1,32 @@
+"""Checks of the parts of a run before its first row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..parts.part import is_record, must_be
+
+
+def check_parts(loss: Any, penalty: Any, optimizer: Any, conversion: Any, step: Any) -> None:
+    """Raise an error for something that is not the part it should be, or whose constants make no sense."""
+    must_be(loss, "loss")
+    must_be(penalty, "penalty")
+    must_be(optimizer, "optimizer")
+    must_be(conversion, "conversion", "rounding")
+    if step is not None:
+        must_be(step, "step rule")
+    conversion.check()
+    if conversion.is_rounding:
+        conversion.base.check()
+
+
+def for_one_feature(penalty: Any) -> Any:
+    """Return a penalty of one feature: what has a value for each feature keeps one of them."""
+    if penalty.pen is not None:
+        return penalty._replace(pen=np.ones(1))
+    if not is_record(penalty):
+        return penalty
+    fields = zip(penalty._fields, penalty, strict=True)
+    return penalty._replace(**{name: value[:1] for name, value in fields if np.ndim(value) == 1})
