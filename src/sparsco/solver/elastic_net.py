@@ -279,7 +279,13 @@ class DenseSolver(ElasticNetSolver):
     def _gram_at(self, h: np.ndarray) -> Gram:
         every, total = every_row(len(h), self.X.d, self.examples.loss), float(h.sum())
         some = h[::every]
-        return gram_of(self.dense[::every], some * (total / float(some.sum())), self.intercept)
+        gram = gram_of(self.dense[::every], some * (total / float(some.sum())), self.intercept)
+        own = h @ np.square(self.dense)  # of all rows: a column that is rare may have no entries in some of them
+        if self.intercept:
+            own -= np.square(h @ self.dense) / total
+        at = np.diag_indices_from(gram.G)
+        gram.G[at] = np.maximum(gram.G[at], own)
+        return gram
 
 
 def every_row(n: int, d: int, loss: Any) -> int:
