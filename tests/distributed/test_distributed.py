@@ -530,11 +530,13 @@ def test_rows_may_have_more_columns_later(tmp_path):
 # ---- many fits -------------------------------------------------------------------------------------------------------
 
 
-def test_folds_on_workers_are_the_folds_here(rows, client):
+@pytest.mark.filterwarnings("ignore:the least loss is at")
+@pytest.mark.parametrize("method", [{"optimizer": "fobos", "conversion": "last"}, {}])
+def test_folds_on_workers_are_the_folds_here(rows, client, method):
     from sparsco import SparseClassifierCV
 
     def model():
-        return SparseClassifierCV(classifier(optimizer="fobos", conversion="last"), n_alphas=2, cv=3, choose="1-se")
+        return SparseClassifierCV(classifier(**method), n_alphas=2, cv=3, choose="1-se")
 
     alone, there = model().fit(*rows), fit(model(), rows, client)
     assert_same(there, alone)

@@ -249,7 +249,7 @@ def assert_same(one, other):
 
 def test_models_are_the_estimators(data):
     X, y = data
-    settings = {"n_alphas": 2, "alpha_min_ratio": 0.05, "validation": "progressive", "passes": 2}
+    settings = {"n_alphas": 2, "eps": 0.05, "validation": "progressive", "passes": 2}
     path = SparsePath(SparseClassifier(**MODEL), **settings).fit(X, y).path_
     for lam in path.alphas:
         alone = SparseClassifier(**MODEL, alpha=lam, max_iter=2, tol=None).fit(X, y)
@@ -357,7 +357,7 @@ def test_choices():
     [
         ({"alphas": [-1.0]}, "alphas="),
         ({"n_alphas": 0}, "n_alphas=0"),
-        ({"alpha_min_ratio": 2.0}, "alpha_min_ratio=2.0"),
+        ({"eps": 2.0}, "eps=2.0"),
         ({"choose": "best"}, "choose='best'"),
         ({"validation": 1.5}, "validation=1.5"),
         ({"passes": 0}, "passes=0"),
@@ -387,7 +387,7 @@ def test_folds_that_are_none(cv):
 
 def test_float32_paths_and_folds(data):
     X, y = data
-    settings = {"n_alphas": 2, "alpha_min_ratio": 0.05}
+    settings = {"n_alphas": 2, "eps": 0.05}
     double = SparsePath(SparseClassifier(**MODEL), **settings).partial_fit(X, y, classes=[-1, 1]).path_
     half = SparsePath(SparseClassifier(**MODEL), dtype=np.float32, **settings)
     for part in (slice(0, 1700), slice(1700, 3000)):
@@ -444,7 +444,7 @@ def test_folds_are_fits_without_their_rows(data):
     X, y = data
     fold = np.arange(3000) % 3
     template = SparseClassifier(**MODEL, shuffle=False)
-    model = SparseClassifierCV(template, n_alphas=2, alpha_min_ratio=0.05, cv=fold, n_jobs=2).fit(X, y)
+    model = SparseClassifierCV(template, n_alphas=2, eps=0.05, cv=fold, n_jobs=2).fit(X, y)
     for k in range(3):
         for at, lam in enumerate(model.path_.alphas):
             alone = SparseClassifier(**MODEL, alpha=lam, max_iter=1, shuffle=False, tol=None)
@@ -464,14 +464,14 @@ def test_folds_are_fits_without_their_rows(data):
         with pytest.raises(ValueError, match="path is a SparseClassifier: give the path_"):
             draw(template)
     pyplot.close("all")
-    by_splitter = SparseClassifierCV(template, n_alphas=2, alpha_min_ratio=0.05, cv=KFold(3)).fit(X, y)
-    by_number = SparseClassifierCV(template, n_alphas=2, alpha_min_ratio=0.05, cv=np.arange(3000) // 1000).fit(X, y)
+    by_splitter = SparseClassifierCV(template, n_alphas=2, eps=0.05, cv=KFold(3)).fit(X, y)
+    by_number = SparseClassifierCV(template, n_alphas=2, eps=0.05, cv=np.arange(3000) // 1000).fit(X, y)
     assert np.array_equal(by_splitter.fold_losses_, by_number.fold_losses_)
     assert SparseClassifierCV(template, n_alphas=2, cv=None).fit(X, y).fold_losses_.shape == (5, 2)
     with pytest.raises(ValueError, match="does not put every row into one test fold"):
         SparseClassifierCV(template, cv=ShuffleSplit(3)).fit(X, y)
     no_weight = np.where(fold == 0, 0.0, 1.0)
-    unweighted = SparseClassifierCV(template, n_alphas=2, alpha_min_ratio=0.05, cv=fold)
+    unweighted = SparseClassifierCV(template, n_alphas=2, eps=0.05, cv=fold)
     unweighted.fit(X, y, sample_weight=no_weight)
     np.testing.assert_allclose(unweighted.path_.losses, unweighted.fold_losses_[1:].mean(0))
     with pytest.raises(ValueError, match="cv must be"):
@@ -589,5 +589,5 @@ def test_given_strengths_ask_nothing_of_the_first_rows():
         SparsePath(model, n_alphas=2, validation="progressive").fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        path = SparsePath(model, alphas=[0.1, 0.01], validation="progressive").fit(X, y).path_
+        path = SparsePath(model, alphas=[0.1, 0.01], validation="progressive", choose=5).fit(X, y).path_
     assert path.alphas.tolist() == [0.1, 0.01]

@@ -32,7 +32,7 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument("data", nargs="+", metavar="DATA", help="files, patterns, or - for standard input")
     to.add_argument("--n-alphas", type=positive, default=32, metavar="N", help="number of strengths (default: 32)")
     to.add_argument(
-        "--alpha-min-ratio",
+        "--eps",
         type=float,
         default=1e-3,
         metavar="R",
@@ -77,7 +77,7 @@ def _path(given: argparse.Namespace) -> int:
             check_writable(Path(file), *given.data)
     model, settings = estimator(given)
     reader = reading(given)
-    own = {"alphas": given.alphas, "n_alphas": given.n_alphas, "alpha_min_ratio": given.alpha_min_ratio}
+    own = {"alphas": given.alphas, "n_alphas": given.n_alphas, "eps": given.eps}
     own["choose"] = given.choose
     judged, again = "progressive" if given.polish is False else "auto", given.passes > 1 or given.polish is not False
     own["validation"] = judged if given.hold_out is None else given.hold_out

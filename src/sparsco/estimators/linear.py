@@ -356,7 +356,10 @@ class LinearModel(OneExample, Readable):
             )
         if self.n_selected_ > k:
             fewer = min((each for each in solved.sizes if each.size <= k), key=lambda each: (each.loss, each.size))
-            solved = solved._replace(coef=fewer.coef, intercept=fewer.intercept)
+            first, *others = solved.report["converted"]
+            choice = first["choice"] | {"alpha": None, "l1_ratio": None, "relaxed": True, "size": fewer.size}
+            report = solved.report | {"converted": [first | {"choice": choice}, *others]}
+            solved = solved._replace(coef=fewer.coef, intercept=fewer.intercept, report=report)
         why = "at_size() keeps no training state"
         twin = self.twin(self._fit.shell(why))
         twin.finish_with(solved._replace(sizes=()), why)

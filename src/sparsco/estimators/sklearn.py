@@ -307,12 +307,13 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         form it is dual averaging or FOBOS on mini-batches.
     conversion : str or a conversion record
         The conversion of the iterates into the model: "auto", or one of "last", "average", "weighted", "suffix",
-        "random", "last-epoch", "optimal-sl", "last-sl", "average-sl", "scmdi", "ocmdi".  "auto" is AverageSL behind its
-        guard; for hinge loss without L2 it is the last iterate.
+        "random", "last-epoch", "optimal-sl", "last-sl", "average-sl", "scmdi", "ocmdi".  "auto" chooses alpha on a
+        sample of the rows; where alpha is given, it is AverageSL behind its guard, or for hinge loss without L2 the
+        last iterate.
     step_size : "auto", the name of a rule, a step rule record, or a float
         A float is a constant step.
     max_iter : int
-        The largest number of passes over the data in ``fit``.
+        The largest number of passes over the data in ``fit``.  The automatic choice of alpha makes one pass.
     tol : float or None
         ``fit`` stops when a pass improves the objective by less than this share, ``n_iter_no_change`` times in a row.
     n_iter_no_change : int

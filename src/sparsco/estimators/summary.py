@@ -107,7 +107,7 @@ def choice_in_words(choice: dict[str, Any]) -> str:
     'alpha=0.0123, l1_ratio=1, relaxed=True, chosen on 500 held-out rows'
     """
     if choice.get("size") is not None:
-        found = f"the best model of at most so many features has {choice['size']}"
+        found = f"size {choice['size']}"
     else:
         found = f"alpha={choice['alpha']:.4g}, l1_ratio={choice['l1_ratio']:g}, relaxed={choice['relaxed']}"
     held = choice.get("held_out_rows")

@@ -1,44 +1,30 @@
-"""Cross-validated estimators: K folds and the whole data learn their paths side by side, in the same read."""
+"""Cross-validated estimators: K folds and the whole data go down the strengths, and the losses choose one."""
 
 from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data.randomness import Purpose, uniform
-from ..data.rows import Matrix, count_columns
-from ..engine.run import PILOT_ROWS
-from ..estimators.fit_state import Phase
-from ..estimators.parameters import check_parameters, new_runs, tolerance
-from ..estimators.passes import counted_rows, order_of_pass, run_passes
 from ..estimators.sklearn import SparseClassifier, SparseRegressor, has_probabilities
 from ..estimators.views import Viewed
 from ..metrics.selection import kappa_of_sizes
-from ..penalties import RATIOS
 from ..util.attributes import stored
-from ..util.threads import aside, pool_of
-from .judging import judged, margins_by
-from .learning import (
-    USELESS_PASSES,
-    check_count,
-    converted,
-    finished,
-    learner_of,
-    polished,
-    solved,
-    strength_of_lanes,
-    strengths_of,
-)
+from ..util.threads import pool_of
+from .lane_folds import Found, learn_folds
+from .learning import USELESS_PASSES, check_count, is_single, learner_of, refuse_sizes, strengths_of
 from .path import Path, check_rule
+from .search import search
+from .solved_folds import SolvedFolds, is_solved, l2_weight, learner_to_solve, mixtures_of
 
 
 @runtime_checkable
@@ -62,7 +48,8 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         *,
         alphas: Any = None,
         n_alphas: int = 32,
-        alpha_min_ratio: float = 1e-3,
+        eps: float = 1e-3,
+        l1_ratio: Any = None,
         cv: Any = 5,
         choose: Any = "min",
         passes: int = 1,
@@ -73,7 +60,8 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         self.estimator = estimator
         self.alphas = alphas
         self.n_alphas = n_alphas
-        self.alpha_min_ratio = alpha_min_ratio
+        self.eps = eps
+        self.l1_ratio = l1_ratio
         self.cv = cv
         self.choose = choose
         self.passes = passes
@@ -97,26 +85,21 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         -------
         self
         """
-        whole = self._learner()
-        matrix, y, weights = whole.check_rows(X, y, sample_weight, reset=True)
-        placed, codes, weights = whole.begin_rows(matrix, y, weights, phase=Phase.STREAM)
-        seed = whole.fit_state.runs[0].seed
-        fold = self._folds(codes if whole.classifies else np.zeros(len(y)), seed)
-        own = np.ones(len(y)) if weights is None else weights
-        # the strengths, which the folds share, are computed from the first rows of all
-        first = order_of_pass(counted_rows(len(y), weights), seed, whole.shuffle, 0)[:PILOT_ROWS]
-        whole.fit_state.feed(placed, codes, own, first, False, whole.n_jobs)
-        learners = [whole, *(_like(whole, placed.d) for _ in range(fold.max() + 1))]
-        job = _Job(placed, codes, own, weights, fold, y if whole.classifies else codes, int(self.passes), len(first))
+        template = self._template()
+        strengths, rows = strengths_of(self.alphas, self.n_alphas, self.eps), (X, y, sample_weight)
         with pool_of(self) as pool:
-            items = [(learner, k) for k, learner in enumerate(learners, -1)]
-            found = pool.map_in_turns("sparsco-fold", _learned, items, pool.hold(job))
-        whole.n_iter_ = int(self.passes)
-        self._finish(whole, found)
+            mixtures = mixtures_of(self.l1_ratio, template)
+            if self._is_solved(template, mixtures):
+                learner, rho = learner_to_solve(template, self.random_state), l2_weight(template)
+                found = search(SolvedFolds(learner, rows, self._folds, pool), strengths, mixtures, rho, self.choose)
+            else:
+                learner = learner_of(template, strengths, self.dtype, self.random_state)
+                found = learn_folds(learner, rows, self._folds, int(self.passes), pool)
+        self._finish(found)
         return self
 
-    def _learner(self) -> Any:
-        """Return the learner of all rows, after a check of the parameters."""
+    def _template(self) -> Any:
+        """Return the estimator to learn, after a check of the parameters."""
         check_rule(self.choose)
         check_count("passes", self.passes)
         template = self._kind() if self.estimator is None else self.estimator
@@ -124,10 +107,19 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
             raise ValueError(f"estimator={template!r}: it must be a {self._kind.__name__}.")
         if self.passes > 1 and template.polish:
             raise ValueError(USELESS_PASSES)
-        strengths = strengths_of(self.alphas, self.n_alphas, self.alpha_min_ratio)
-        learner = learner_of(template, strengths, self.dtype, self.random_state)
-        check_parameters(learner)
-        return learner
+        refuse_sizes(template)
+        return template
+
+    def _is_solved(self, template: Any, mixtures: list[float] | None) -> bool:
+        """Return whether folds are solved; whoever names an online method gets its iterates as lanes of one read."""
+        if self.passes == 1 and not is_single(self.dtype) and is_solved(template, mixtures):
+            return True
+        if self.l1_ratio is not None:
+            raise ValueError(
+                f"l1_ratio={self.l1_ratio!r} needs models that are solved: leave optimizer, conversion, step_size, "
+                "preset, passes and dtype as they are, and choose an elastic net."
+            )
+        return False
 
     def _folds(self, codes: np.ndarray, seed: int) -> np.ndarray:
         """Return the fold of each row: dealt at random within each class, or as ``cv`` gives it."""
@@ -149,26 +141,38 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
             )
         return np.unique(given, return_inverse=True)[1]
 
-    def _finish(self, whole: Any, found: list[tuple[Any, Any]]) -> None:
-        (of_all, _), *folds = found
-        figures = np.array([each for _, each in folds])  # folds, (loss, spread, error), strengths
-        self.fold_losses_ = figures[:, 0]
-        judged_folds = figures[~np.isnan(figures[:, 0]).all(1)]  # some may have rows of weight 0 only
-        if len(judged_folds) < 2:
+    def _finish(self, found: Found) -> None:
+        self.fold_losses_ = found.figures[:, 0]
+        judged = found.figures[~np.isnan(found.figures[:, 0]).all(1)]  # some may have rows of weight 0 only
+        if len(judged) < 2:
             raise ValueError(
                 "fewer than two folds have rows with a weight: give other folds, or a positive weight to more rows."
             )
-        spread = judged_folds[:, 0].std(0, ddof=1) / np.sqrt(len(judged_folds))
-        summary = judged_folds[:, 0].mean(0), spread, judged_folds[:, 2].mean(0)
-        stability = _stability([selected for selected, _ in folds], strength_of_lanes(whole), whole.n_features_in_)
-        self.path_ = Path(whole.shell(), of_all, summary, stability)
-        self.alpha_ = self.path_.choose(self.choose)
+        spread = judged[:, 0].std(0, ddof=1) / np.sqrt(len(judged))
+        summary = judged[:, 0].mean(0), spread, judged[:, 2].mean(0)
+        stability = _stability(found.selected, found.shell.n_features_in_)
+        self.path_ = Path(found.shell, found.solved, summary, stability, found.l1_ratio)
+        if isinstance(self.choose, str):
+            self.path_.warn_at_edge()
+        self.alpha_ = self._chosen(found)
         self.best_estimator_ = self.path_.model(self.alpha_)
+        self.l1_ratio_ = self.best_estimator_.l1_ratio_
         self.n_features_in_ = self.best_estimator_.n_features_in_
         if self.best_estimator_.column_names is not None:
             self.feature_names_in_ = self.best_estimator_.column_names
         if self.best_estimator_.has_classes:
             self.classes_ = self.best_estimator_.classes_
+
+    def _chosen(self, found: Found) -> float:
+        """Return the chosen strength, whose model has been solved to the end; the number of its features may change."""
+        refined = set[int]()
+        while True:
+            alpha = self.path_.choose(self.choose)
+            k = int(np.abs(self.path_.alphas - alpha).argmin())
+            if k in refined:
+                return alpha
+            self.path_.solved[k] = found.refined(self.path_.solved[k])
+            refined.add(k)
 
     # ---- the chosen model ------------------------------------------------------------------------------------------
 
@@ -212,85 +216,26 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         return tags
 
 
-@dataclass(frozen=True)
-class _Job:
-    """The rows in the form that learners take, the fold of each row, the targets as given, and the number of passes."""
-
-    placed: Matrix
-    codes: np.ndarray
-    own: np.ndarray
-    weights: np.ndarray | None
-    fold: np.ndarray
-    y: np.ndarray
-    passes: int
-    ahead: int
-    """The number of first rows that the learner of all rows has learned before."""
-
-
-def _like(whole: Any, d: int) -> Any:
-    """Return a learner of a fold: the same problem, with the strengths that were computed from the first rows."""
-    state = whole.fit_state
-    runs = state.begun()
-    lams, penalty, at = np.zeros(len(whole.strengths)), runs[0].problem.penalty, 0
-    for run in runs:  # the runs of further classes repeat the strengths
-        own = run.problem.lams[:: run.targets.base.m]
-        lams[at : at + len(own)] = own
-        at = (at + len(own)) % len(lams)
-    learner = whole.twin(state.clone([]))
-    learner.learn_strengths(lams, whole.in_float32)
-    if not isinstance(learner.penalty, tuple):
-        total = float(penalty.lam + penalty.rho)
-        learner.penalty = "elasticnet" if learner.penalty in RATIOS else learner.penalty
-        learner.alpha, learner.l1_ratio = total, float(penalty.lam) / total if total > 0.0 else 1.0
-    learner.fit_state.start(new_runs(learner, d), Phase.STREAM, learner)
-    return learner
-
-
-def _stability(selected: list[np.ndarray], strength: np.ndarray, d: int) -> np.ndarray:
+def _stability(selected: list[list[sp.csr_array]], d: int) -> np.ndarray:
     """Return the mean of Cohen's kappa over pairs of folds for each strength, among d features.
 
-    ``strength`` has the number of the strength of each lane.
+    ``selected`` has for every fold the weights (models, features) of each strength.
     """
-
-    def sizes(sets: np.ndarray) -> list[int]:
-        return np.bincount(strength, count_columns(sets)).astype(int).tolist()
-
-    own, pairs = [sizes(each) for each in selected], []
-    p = d * len(strength) // len(own[0])
+    (models, width), count = selected[0][0].shape, len(selected[0])
+    own = [[each.nnz for each in fold] for fold in selected]
+    sets, pairs = [_places(fold) for fold in selected], []
     for i, j in combinations(range(len(selected)), 2):
-        both = sizes(selected[i] & selected[j])
-        pairs.append([kappa_of_sizes(p, *of) for of in zip(own[i], own[j], both, strict=True)])
+        common = np.intersect1d(sets[i], sets[j], assume_unique=True)
+        both = np.bincount(common // (models * width), minlength=count).tolist()
+        pairs.append([kappa_of_sizes(d * models, *of) for of in zip(own[i], own[j], both, strict=True)])
     return np.mean(pairs, axis=0)
 
 
-def _learned(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
-    """Learn the rows of all folds but fold k; return the selected features of its models and their figures on fold k.
-
-    For k = -1 all rows are learned and the models are returned.
-    """
-    state, ahead = learner.fit_state, job.ahead if k < 0 else 0
-
-    def learn(order: np.ndarray, epoch: int) -> None:
-        nonlocal ahead
-        order, ahead = order[ahead:], 0
-        state.feed(job.placed, job.codes, job.own, order[job.fold[order] != k], epoch > 0, learner.n_jobs)
-
-    rows = counted_rows(len(job.fold), job.weights)
-    run_passes(rows, job.passes, learn, seed=state.runs[0].seed, shuffle=learner.shuffle)
-    with aside():
-        return _judged(learner, k, job)
-
-
-def _judged(learner: Any, k: int, job: _Job) -> tuple[Any, np.ndarray | None]:
-    """Convert and evaluate a learner that has learned all its rows; return the result of ``_learned``."""
-    held, kept = np.flatnonzero(job.fold == k), np.flatnonzero((job.fold != k) & (job.own > 0.0))
-    is_polished = tolerance(learner) > 0.0
-    ends = polished(learner, job.placed, job.codes, job.own, kept) if is_polished else finished(learner)
-    if k < 0:
-        return solved(learner, ends), None
-    margins = margins_by(job.placed, converted(ends), held)
-    figures = judged(learner, margins, job.y[held], job.own[held]).summary()
-    return np.concatenate([answer.w != 0.0 for _, answer in ends], axis=1), np.array(figures)
+def _places(weights: list[sp.csr_array]) -> np.ndarray:
+    """Return a number for each nonzero of several arrays of one shape, one array after the other."""
+    m, d = weights[0].shape
+    rows = np.repeat(np.arange(m * len(weights)), np.concatenate([np.diff(each.indptr) for each in weights]))
+    return rows * d + np.concatenate([each.indices for each in weights])
 
 
 def _numbered(splitter: Any, codes: np.ndarray) -> np.ndarray:
@@ -309,7 +254,7 @@ def _has_probabilities(model: Any) -> bool:
 
 
 class SparseClassifierCV(ClassifierMixin, CrossValidated):
-    """A sparse classifier whose strength of the L1 term is chosen by cross-validation, in one read of the rows.
+    """A sparse classifier whose strength of the L1 term is chosen by cross-validation.
 
     Parameters
     ----------
@@ -317,12 +262,16 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
         The estimator to learn.  Its ``alpha`` and ``l1_ratio`` set the L2 weight, which all strengths share.  Its
         ``max_iter``, ``tol`` and ``early_stopping`` are ignored.
     alphas : array, optional
-        The strengths.  The default is ``n_alphas`` strengths, from the smallest that selects nothing on the first 1000
-        rows down to ``alpha_min_ratio`` times that.
+        The strengths.  The default is ``n_alphas`` strengths, from the smallest that selects nothing down to ``eps``
+        times that.
     n_alphas : int
         The number of strengths.
-    alpha_min_ratio : float
-        The smallest strength over the largest.
+    eps : float
+        The smallest strength over the largest.  If the least loss is there, the strengths go on by the same ratio,
+        until the loss has turned, or down to a millionth of the largest.
+    l1_ratio : float or list of float, optional
+        The share of the L1 term, or several to choose from, as in scikit-learn's ``ElasticNetCV``.  The strengths are
+        then those of both terms together.  None is the estimator's.
     cv : int, splitter or array
         The number of folds (None: 5), a splitter of scikit-learn that has every row in one test fold, or an array with
         the number of each row's fold.
@@ -341,8 +290,9 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
 
     Notes
     -----
-    Each fold has a run of its own, equal to a run on the rows of the other folds.  One more run learns all rows, and
-    its model of the chosen strength is ``best_estimator_``.  The models of a fold are evaluated on its rows at the end.
+    Each fold is solved from strength to strength, and its models are evaluated on its rows.  All rows give the models
+    of ``path_``, of which the chosen one, ``best_estimator_``, is solved to the end.  A named optimizer, conversion,
+    step size or preset is learned as it is, all strengths in one read; so are other ``passes`` and float32.
     ``path_`` holds the models of all strengths (:class:`sparsco.selection.path.Path`), ``fold_losses_`` the mean loss
     of each fold.
 
@@ -373,13 +323,13 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
 
 
 class SparseRegressorCV(RegressorMixin, CrossValidated):
-    """A sparse regression whose strength of the L1 term is chosen by cross-validation, in one read of the rows.
+    """A sparse regression whose strength of the L1 term is chosen by cross-validation.
 
     Parameters
     ----------
     estimator : SparseRegressor, optional
         The estimator to learn.
-    alphas, n_alphas, alpha_min_ratio, cv, choose, passes, dtype, random_state, n_jobs
+    alphas, n_alphas, eps, l1_ratio, cv, choose, passes, dtype, random_state, n_jobs
         As in :class:`SparseClassifierCV`; the notes there apply too.
 
     Examples

@@ -25,13 +25,13 @@ _INT32 = np.iinfo(np.int32).max
 USELESS_PASSES = "polish ends at the same models after one pass: leave passes at 1."
 
 
-def strengths_of(alphas: Any, n_alphas: int, alpha_min_ratio: float) -> Any:
+def strengths_of(alphas: Any, n_alphas: int, eps: float) -> Any:
     """Return the strengths to learn: an array, largest first, or a grid that is computed later."""
     if alphas is None:
         check_count("n_alphas", n_alphas)
-        if not (isinstance(alpha_min_ratio, numbers.Real) and 0.0 < alpha_min_ratio < 1.0):
-            raise ValueError(f"alpha_min_ratio={alpha_min_ratio!r}: it must be between 0 and 1, both excluded.")
-        return Grid(int(n_alphas), float(alpha_min_ratio))
+        if not (isinstance(eps, numbers.Real) and 0.0 < eps < 1.0):
+            raise ValueError(f"eps={eps!r}: it must be between 0 and 1, both excluded.")
+        return Grid(int(n_alphas), float(eps))
     try:
         given = np.array([]) if isinstance(alphas, str) else np.asarray(alphas, np.float64)
     except (TypeError, ValueError):
@@ -39,6 +39,11 @@ def strengths_of(alphas: Any, n_alphas: int, alpha_min_ratio: float) -> Any:
     if given.ndim != 1 or not given.size or not np.all((given >= 0.0) & (given < np.inf)):
         raise ValueError(f"alphas={alphas!r}: give one or more numbers of at least 0, or None.")
     return np.sort(given)[::-1].copy()
+
+
+def is_auto(given: Any) -> bool:
+    """Return whether a parameter is left to be chosen."""
+    return isinstance(given, str) and given == "auto"
 
 
 def is_single(dtype: Any) -> bool:
@@ -61,8 +66,7 @@ def check_count(name: str, x: Any) -> None:
 def learner_of(estimator: LinearModel, strengths: Any, dtype: Any, random_state: Any = None) -> LinearModel:
     """Return a new estimator with the same parameters, to learn these strengths in float64 or float32."""
     learner, in_float32 = type(estimator)(**estimator.settings()), is_single(dtype)
-    if learner.budget is not None or learner.target_excess_risk is not None:
-        raise ValueError("a path sets the number of features itself: leave budget and target_excess_risk at None.")
+    refuse_sizes(learner)
     if random_state is not None:
         learner.random_state = random_state
     if not isinstance(learner.random_state, numbers.Integral):
@@ -72,6 +76,12 @@ def learner_of(estimator: LinearModel, strengths: Any, dtype: Any, random_state:
     if tolerance(learner) and isinstance(strengths, np.ndarray) and not strengths.all():
         raise ValueError("polish needs an L1 weight above 0, and one of alphas is 0: leave it out.")
     return learner
+
+
+def refuse_sizes(estimator: LinearModel) -> None:
+    """Raise a ValueError if an estimator sets the number of features, as a path does."""
+    if estimator.budget is not None or estimator.target_excess_risk is not None:
+        raise ValueError("a path sets the number of features itself: leave budget and target_excess_risk at None.")
 
 
 def finished(
@@ -128,15 +138,6 @@ def _by_lane(w: np.ndarray, models: int) -> list[sp.csr_array]:
         part = slice(own[0], own[-1])
         out.append(sp.csr_array((data[part], features[part], own - own[0]), shape=(models, d)))
     return out
-
-
-def strength_of_lanes(learner: LinearModel) -> np.ndarray:
-    """Return the number of the strength of each lane, the lanes of all runs one after the other."""
-    numbers, k = [], 0
-    for run in learner.fit_state.runs:
-        numbers.append(k + np.arange(run.targets.m) // (run.targets.m // run.targets.copies))
-        k = (k + run.targets.copies) % len(learner.strengths)
-    return np.concatenate(numbers)
 
 
 def converted(ends: list[tuple[Run, Answer]]) -> list[tuple[np.ndarray, np.ndarray]]:

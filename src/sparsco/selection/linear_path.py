@@ -45,7 +45,7 @@ class LinearPath:
         *,
         alphas: Any = None,
         n_alphas: int = 32,
-        alpha_min_ratio: float = 1e-3,
+        eps: float = 1e-3,
         choose: Any = "min",
         validation: Any = "auto",
         passes: int = 1,
@@ -54,7 +54,7 @@ class LinearPath:
         self.estimator = estimator
         self.alphas = alphas
         self.n_alphas = n_alphas
-        self.alpha_min_ratio = alpha_min_ratio
+        self.eps = eps
         self.choose = choose
         self.validation = validation
         self.passes = passes
@@ -109,7 +109,7 @@ class LinearPath:
         estimator = LinearClassifier() if self.estimator is None else self.estimator
         if not isinstance(estimator, LinearModel):
             raise ValueError(f"estimator={estimator!r}: it must be a SparseClassifier or SparseRegressor.")
-        strengths = strengths_of(self.alphas, self.n_alphas, self.alpha_min_ratio)[self._part]
+        strengths = strengths_of(self.alphas, self.n_alphas, self.eps)[self._part]
         return learner_of(estimator, strengths, self.dtype)
 
     def _begin(self, learner: LinearModel, share: float) -> None:
@@ -157,7 +157,7 @@ class LinearPath:
                 first, held = first + len(y), held + len(y) - len(kept)
                 yield learner.find(matrix).take(kept), codes[kept], scale[kept]
 
-        state.take(finished(learner, rows))
+        self._take_ends(finished(learner, rows))
 
     # ---- attributes that training needs ----------------------------------------------------------------------------
 
@@ -204,9 +204,15 @@ class LinearPath:
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
         if self._fit.model is None:
             refuse_in_view(self)
-            self._fit.take(finished(self._fit.learner))
+            self._take_ends(finished(self._fit.learner))
         assert self._fit.model is not None
         return self._fit.model
+
+    def _take_ends(self, ends: list[Any]) -> None:
+        """Set the models from the runs and their answers."""
+        self._fit.take(ends)
+        if isinstance(self.choose, str) and self._fit.model is not None:
+            self._fit.model.warn_at_edge()
 
     def finish_with(self, models: Path) -> None:
         """Set the models, without a training state."""

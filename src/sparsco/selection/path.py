@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from ..estimators.converted import Solved
 from ..estimators.linear import LinearModel
 from ..penalties import RATIOS
+from ..util.notices import warn
 
 RULES = ("min", "1-se")
 
@@ -19,7 +20,8 @@ RULES = ("min", "1-se")
 class Path:
     """The models of many strengths, largest first; it is small and independent of the training.
 
-    ``alphas`` are their L1 weights, ``rho`` is the L2 weight of all.  ``losses``, ``spreads`` and ``errors`` are
+    ``alphas`` are their L1 weights, ``rhos`` their L2 weights, which are all the same.  For a mixture ``l1_ratio`` the
+    alphas are the strengths of both terms together.  ``losses``, ``spreads`` and ``errors`` are
     figures on rows that were not learned, NaN if there were none.  They are the mean loss, its standard error, and the
     share of wrong labels or the mean squared error.  ``stability`` is the agreement of the selections of folds (the
     mean of Cohen's kappa over pairs), None without folds.
@@ -31,10 +33,14 @@ class Path:
         solved: list[Solved],
         judged: tuple[np.ndarray, np.ndarray, np.ndarray],
         stability: np.ndarray | None = None,
+        l1_ratio: float | None = None,
     ) -> None:
         self.shell, self.solved, self.stability = shell, solved, stability
+        self.l1_ratio = l1_ratio
+        self.rhos = np.array([each.report["rho"] for each in solved])
         self.alphas = np.array([each.report["lam"] for each in solved])
-        self.rho = float(solved[0].report["rho"])
+        if l1_ratio is not None:
+            self.alphas = self.alphas + self.rhos
         self.losses, self.spreads, self.errors = judged
 
     def __len__(self) -> int:
@@ -101,11 +107,11 @@ class Path:
         return as_estimator(self._at(int(near[0])))
 
     def _at(self, k: int) -> LinearModel:
-        model, lam = copy.deepcopy(self.shell), float(self.alphas[k])
+        model, lam, rho = copy.deepcopy(self.shell), float(self.solved[k].report["lam"]), float(self.rhos[k])
         model.finish_with(self.solved[k], "a model of a path holds no training state")
         model.learn_strengths(None)
         if not isinstance(model.penalty, tuple):
-            total = lam + self.rho
+            total = lam + rho
             model.penalty = "elasticnet" if model.penalty in RATIOS else model.penalty
             model.alpha, model.l1_ratio = total, lam / total if total > 0.0 else 1.0
         return model
@@ -133,6 +139,22 @@ class Path:
         if rule == "1-se":
             best = int(np.flatnonzero(losses <= losses[best] + self.spreads[best])[0])
         return float(self.alphas[best])
+
+    def warn_at_edge(self) -> None:
+        """Warn if the least loss is at the first or last of several strengths, with what to do."""
+        if len(self) < 2 or not self.is_judged:
+            return
+        best = int(np.where(np.isfinite(self.losses), self.losses, np.inf).argmin())
+        where = f"alpha = {self.alphas[best]:.4g}"
+        if best == len(self) - 1:
+            warn(f"the least loss is at the smallest strength, {where}: pass smaller alphas= or eps=.")
+        elif best == 0 and self.nonzeros[0]:
+            warn(f"the least loss is at the largest strength, {where}: pass larger alphas=.")
+        elif best == 0:
+            warn(
+                f"the least loss is at the largest strength, {where}, which selects no feature: give more rows, or "
+                "other features."
+            )
 
     def table(self) -> list[dict[str, float]]:
         """Return a dict for each strength: the columns of a table."""

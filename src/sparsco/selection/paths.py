@@ -44,10 +44,10 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
         ``max_iter``, ``tol`` and ``early_stopping`` are ignored, and its ``n_jobs`` threads share the strengths.
     alphas : array, optional
         The strengths.  The default is ``n_alphas`` strengths, from the smallest that selects nothing on the first 1000
-        rows down to ``alpha_min_ratio`` times that.
+        rows down to ``eps`` times that.
     n_alphas : int
         The number of strengths.
-    alpha_min_ratio : float
+    eps : float
         The smallest strength over the largest.
     choose : "min", "1-se" or int
         "min" takes the least loss on rows not learned.  "1-se" takes the largest strength within one standard error of
@@ -93,7 +93,7 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
             learned = self._passes(learner, (matrix, y, weights), (placed, codes, own))
             self._fit.go_on(Phase.BATCH)
             if tolerance(learner):
-                self._fit.take(polished(learner, placed, codes, own, learned))
+                self._take_ends(polished(learner, placed, codes, own, learned))
         return self
 
     def _passes(self, learner: Any, given: tuple[Any, Any, Any], taken: tuple[Any, ...]) -> np.ndarray:

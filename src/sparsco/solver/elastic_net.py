@@ -17,11 +17,9 @@ from ..util.blas import one_blas_thread
 from .columns import ByColumn, add_columns, gradient
 from .descent import descend, descend_gram
 
-_LEAST_CURVATURE = 4e-3
+LEAST_CURVATURE = 4e-3
 """The least curvature of an example, as a share of the loss's bound."""
-_SWEEPS = 100
-_INNER = 0.03
-"""A sweep that changes the model by at most this share of the first one ends a prox-Newton step."""
+SWEEPS = 100
 _MOST_DAMPING = 1e4
 _VIOLATION = 1.02
 """A column that was left out may have a gradient of this times its penalty."""
@@ -48,6 +46,8 @@ class Accuracy(NamedTuple):
     steps: int = 12
     rounds: int = 4
     """How often columns may be added that the strong rule left out."""
+    inner: float = 0.03
+    """A sweep that changes the model by at most this share of the first one ends a prox-Newton step."""
 
 
 ROUGH, REFIT, FINE = Accuracy(1e-2, 4, 2), Accuracy(1e-3, 8), Accuracy(1e-4, 20)
@@ -139,7 +139,7 @@ class ElasticNetSolver:
         """Return derivatives and curvatures of the mean loss in the margins."""
         y, weights, loss, _ = self.examples
         scale = weights / self.n
-        least = _LEAST_CURVATURE * loss.smoothness
+        least = LEAST_CURVATURE * loss.smoothness
         return scale * derivative(loss, p, y), scale * np.maximum(curvature(loss, p, y), least) * damping
 
     def _differentiate(self) -> None:
@@ -162,7 +162,7 @@ class ElasticNetSolver:
         f, damping = objective(self.p, self.w[chosen]), 1.0
         for _ in range(accuracy.steps):
             before = self.w[chosen]
-            p, db = self._model_minimum(full_pen, full_ridge, chosen, damping, 1e-3 * accuracy.tolerance * abs(f))
+            p, db = self._model_minimum(full_pen, full_ridge, chosen, damping, accuracy, abs(f))
             reached = objective(p, self.w[chosen])
             if not reached <= f + 1e-9 * abs(f):  # a steeper model, from the old point
                 self.w[chosen] = before
@@ -186,15 +186,15 @@ class ElasticNetSolver:
         """Note that a step lowered the objective."""
 
     def _model_minimum(
-        self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, damping: float, least: float
+        self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, damping: float, accuracy: Accuracy, f: float
     ) -> tuple[np.ndarray, float]:
         """Change w to the minimum of the quadratic model; return the new margins and the change of the intercept."""
         c, h = self._slopes(self.p, damping)
         first, rows, x, _ = self.X
         k, u = len(chosen), c.copy()
         scratch = np.empty(k), np.empty(k), np.empty(k, np.int64)
-        least = least / max(k, 1)
-        db = descend(first, rows, x, u, h, self.w, pen, ridge, chosen, *scratch, _INNER, least, _SWEEPS, self.intercept)
+        ends = accuracy.inner, 1e-3 * accuracy.tolerance * f / max(k, 1), SWEEPS
+        db = descend(first, rows, x, u, h, self.w, pen, ridge, chosen, *scratch, *ends, self.intercept)
         return self.p + (u - c) / h + db, db
 
 
@@ -242,7 +242,7 @@ class DenseSolver(ElasticNetSolver):
             super()._newton(pen, ridge, chosen, accuracy)
 
     def _model_minimum(
-        self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, damping: float, least: float
+        self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, damping: float, accuracy: Accuracy, f: float
     ) -> tuple[np.ndarray, float]:
         c, h = self._slopes(self.p, 1.0)
         if not len(chosen):
@@ -261,7 +261,7 @@ class DenseSolver(ElasticNetSolver):
             q += db * mean
         new = w.copy()
         G[np.diag_indices_from(G)] += ridge[chosen]
-        descend_gram(G, q, new, pen[chosen], 1e-4, least, 2 * _SWEEPS)
+        descend_gram(G, q, new, pen[chosen], 1e-4, 1e-3 * accuracy.tolerance * f, 2 * SWEEPS)
         if self.intercept:
             db -= float(mean @ (new - w)) / total
         self.w[chosen] = new
@@ -277,23 +277,35 @@ class DenseSolver(ElasticNetSolver):
         self._is_fresh = isinstance(self.examples.loss, Squared)
 
     def _gram_at(self, h: np.ndarray) -> Gram:
-        """Return the second derivatives for these curvatures of the rows.
-
-        Where there are many more rows than columns, some rows stand for all, unless the matrix serves for ever.
-        """
-        D, total = self.dense, float(h.sum())
-        every = 1 if isinstance(self.examples.loss, Squared) else len(h) // max(4 * D.shape[1], 2000)
-        if every > 1:
-            D, some = D[::every], h[::every]
-            h = some * (total / float(some.sum()))
-        mean = h @ D
-        Z = D * np.sqrt(h)[:, None]
-        G = Z.T @ Z
+        every, total = every_row(len(h), self.X.d, self.examples.loss), float(h.sum())
+        some = h[::every]
+        gram = gram_of(self.dense[::every], some * (total / float(some.sum())), self.intercept)
+        own = h @ np.square(self.dense)  # of all rows: a column that is rare may have no entries in some of them
         if self.intercept:
-            G -= np.outer(mean, mean) / total
-        at = np.diag_indices_from(G)
-        G[at] = np.maximum(G[at], 0.0)
-        return Gram(G, mean, total)
+            own -= np.square(h @ self.dense) / total
+        at = np.diag_indices_from(gram.G)
+        gram.G[at] = np.maximum(gram.G[at], own)
+        return gram
+
+
+def every_row(n: int, d: int, loss: Any) -> int:
+    """Return 1 if all of n rows belong into a Gram matrix of d columns, or k if every k-th row stands for all.
+
+    All do where the matrix serves for ever.
+    """
+    return 1 if isinstance(loss, Squared) else max(n // max(4 * d, 2000), 1)
+
+
+def gram_of(D: np.ndarray, h: np.ndarray, intercept: bool) -> Gram:
+    """Return the second derivatives for columns D and these curvatures of the rows."""
+    mean, total = h @ D, float(h.sum())
+    Z = D * np.sqrt(h).astype(D.dtype)[:, None]
+    G = (Z.T @ Z).astype(np.float64, copy=False)
+    if intercept:
+        G -= np.outer(mean, mean) / total
+    at = np.diag_indices_from(G)
+    G[at] = np.maximum(G[at], 0.0)
+    return Gram(G, mean, total)
 
 
 _GRAM_COLUMNS = 1000
@@ -301,8 +313,12 @@ _GRAM_DENSITY = 0.08
 _GRAM_CELLS = 60_000_000
 
 
+def is_dense(X: ByColumn) -> bool:
+    """Return whether there are few columns with many entries, for which Gram matrices are best."""
+    cells = X.n * X.d
+    return X.d <= _GRAM_COLUMNS and len(X.x) > _GRAM_DENSITY * cells and 2 * X.n > X.d and cells < _GRAM_CELLS
+
+
 def solver_of(X: ByColumn, examples: Examples, units: np.ndarray, intercept: bool = True) -> ElasticNetSolver:
     """Return the solver for these rows: by the Gram matrix where there are few columns with many entries."""
-    cells = X.n * X.d
-    is_dense = X.d <= _GRAM_COLUMNS and len(X.x) > _GRAM_DENSITY * cells and 2 * X.n > X.d and cells < _GRAM_CELLS
-    return (DenseSolver if is_dense else ElasticNetSolver)(X, examples, units, intercept)
+    return (DenseSolver if is_dense(X) else ElasticNetSolver)(X, examples, units, intercept)

@@ -5,8 +5,9 @@ deviation:
 
     lam (l1 u_j |w_j| + (1 - l1) / 2 u_j^2 w_j^2)
 
-On dense columns these are the units of a standardised column.  Rare columns are penalised more mildly than that.  A
-column multiplied by a factor has its unit multiplied by the same factor, so predictions do not depend on scales.
+On dense columns these are the units of a standardised column.  The weight of a rare column is penalised more than
+there, and less than without units.  A column multiplied by a factor has its unit multiplied by the same factor, so
+predictions do not depend on scales.
 """
 
 from __future__ import annotations

@@ -1,0 +1,386 @@
+"""Folds that are solved: each goes down the strengths, every solution started at the one before."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..choice.fitting import Strength
+from ..choice.problem import Task
+from ..conversions.choose import Choose
+from ..data.randomness import seed_of
+from ..data.rows import Matrix
+from ..engine.polish import BY_MODEL, Part, polish, slices
+from ..engine.run import PILOT_ROWS
+from ..estimators.converted import Solved, described
+from ..estimators.fit_state import Phase
+from ..estimators.parameters import LEAST_RATIO, check_parameters, named, ratio_of, tolerance
+from ..estimators.passes import counted_rows
+from ..losses import value
+from ..penalties import RATIOS, ElasticNet, WeightedElasticNet
+from ..solver.columns import ByColumn, add_columns
+from ..solver.elastic_net import Accuracy, is_dense, solver_of
+from ..solver.lanes import Lanes, LaneSolver
+from ..solver.smoothing import smooth
+from ..solver.units import column_sums, units_of
+from ..util.blas import one_blas_thread
+from ..util.threads import Pool
+from ..util.validation import is_number
+from .judging import Judged
+from .lane_folds import Found
+from .learning import is_auto
+
+FOLDS, CHOSEN = Accuracy(5e-3, 8, 3, 0.3), Accuracy(1e-5, 40, 6)
+"""How accurately the models of folds are solved, which are only judged, and the chosen model."""
+
+_LANES = 32
+"""The number of lanes that are solved side by side, of dense columns."""
+_OWN_GRAM = 256
+"""The number of dense columns up to which every lane has a Gram matrix of its own."""
+_MARGINS = 1 << 24
+"""The most margins in memory of lanes that are solved side by side."""
+
+
+class Model(NamedTuple):
+    """The models of a strength: weights (models, features) and intercepts."""
+
+    coef: sp.csr_array
+    b: np.ndarray
+
+
+class Strengths(NamedTuple):
+    """L1 and L2 weights, largest first."""
+
+    lams: np.ndarray
+    rhos: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.lams)
+
+    def each(self) -> Iterator[tuple[float, float]]:
+        """Yield the strength of both terms together and the share of the L1 term."""
+        for lam, rho in zip(self.lams.tolist(), self.rhos.tolist(), strict=True):
+            total = lam + rho
+            yield total, lam / total if total > 0.0 else 1.0
+
+
+class Job(NamedTuple):
+    """What the folds share: the rows, their own weights and targets, the fold of each, and the estimator's shell."""
+
+    task: Task
+    own: np.ndarray
+    y: np.ndarray
+    fold: np.ndarray
+    shell: Any
+
+    def kept(self, k: int) -> np.ndarray:
+        """Return the rows that fold k learns; all rows for -1."""
+        return np.flatnonzero((self.fold != k) & (self.own > 0.0))
+
+
+def is_solved(template: Any, mixtures: list[float] | None) -> bool:
+    """Return whether folds are solved: nothing names an online method, and there is a solver for loss and penalty."""
+    if template.preset is not None or not all(
+        is_auto(getattr(template, name)) for name in ("optimizer", "conversion", "step_size")
+    ):
+        return False
+    penalty = template.penalty
+    if not (type(penalty) is ElasticNet or penalty in ("elasticnet", *RATIOS)):
+        return False
+    has_l2 = l2_weight(template) > 0.0 if mixtures is None else min(mixtures) < 1.0
+    if template.feature_weights is not None and has_l2:  # weights of the L1 norm alone
+        return False
+    loss = named("loss", template.loss, template.known_losses)
+    return not loss.couples and smooth(loss) is not None
+
+
+def mixtures_of(given: Any, template: Any) -> list[float] | None:
+    """Return the shares of the L1 term; None if the strengths are L1 weights beside an L2 weight that all share.
+
+    That is so if the estimator has a strength, which sets the L2 weight.
+    """
+    if given is None:
+        is_open = not isinstance(template.penalty, tuple) and is_auto(template.alpha)
+        return [max(ratio_of(template), LEAST_RATIO)] if is_open and ratio_of(template) < 1.0 else None
+    found = np.atleast_1d(np.asarray(given, dtype=object))
+    if found.ndim != 1 or not found.size or not all(is_number(each, 0.0, 1.0) and each > 0.0 for each in found):
+        raise ValueError(f"l1_ratio={given!r}: it must be a number above 0 and up to 1, or a list of them.")
+    return [float(each) for each in found]
+
+
+def l2_weight(template: Any) -> float:
+    """Return the L2 weight that all strengths share: that of the estimator's strength, if it has one."""
+    if isinstance(template.penalty, ElasticNet):
+        return float(template.penalty.rho)
+    return 0.0 if is_auto(template.alpha) else float(template.alpha) * (1.0 - ratio_of(template))
+
+
+def learner_to_solve(template: Any, random_state: Any) -> Any:
+    """Return a new estimator with the same parameters, whose strength is open; a bad parameter is refused."""
+    learner = type(template)(**template.settings())
+    check_parameters(learner)
+    if not isinstance(learner.penalty, tuple) and learner.penalty in RATIOS:
+        learner.l1_ratio = 1.0
+    learner.alpha, learner.penalty = "auto", "elasticnet"
+    if random_state is not None:
+        learner.random_state = random_state
+    if not isinstance(learner.random_state, numbers.Integral):
+        learner.random_state = seed_of(learner.random_state)  # one seed for all folds
+    learner.early_stopping = learner.warm_start = False
+    return learner
+
+
+class SolvedFolds:
+    """The folds of some rows, and the rows as a whole, to be solved along strengths."""
+
+    def __init__(
+        self, learner: Any, rows: tuple[Any, Any, Any], folds: Callable[[np.ndarray, int], np.ndarray], pool: Pool
+    ) -> None:
+        """Check the rows, and deal them into folds; the first rows fix the scale of the loss."""
+        matrix, y, weights = learner.check_rows(*rows, reset=True)
+        placed, codes, weights = learner.begin_rows(matrix, y, weights, phase=Phase.STREAM)
+        own = np.ones(len(y)) if weights is None else weights
+        state = learner.fit_state
+        state.feed(placed, codes, own, counted_rows(len(y), weights)[:PILOT_ROWS], False, learner.n_jobs)
+        self.runs, self.learner, self.pool = state.begun(), learner, pool
+        self.standardize = learner.standardize is True or learner.standardize is np.True_
+        fold = folds(codes if learner.classifies else np.zeros(len(y)), self.runs[0].seed)
+        sums = column_sums(placed.indices, placed.data, placed.d)
+        self.units = units_of(*sums, len(y)) if self.standardize else np.ones(placed.d)
+        task = _task(placed, codes, own, self.runs, self.units)
+        self.rows, self.n_folds = (placed, codes, own), int(fold.max()) + 1
+        self.job = Job(task, own, y if learner.classifies else codes, fold, learner.shell())
+        self.held = pool.hold(self.job)
+        self.is_dense = is_dense(task.by_column(self.job.kept(-1))[0])
+
+    def largest(self) -> float:
+        """Return the smallest L1 weight that selects nothing."""
+        task, rows = self.job.task, self.job.kept(-1)
+        X, columns = task.by_column(rows)
+        solver, found = solver_of(X, task.examples(rows, 0), task.units[columns], task.intercept), 0.0
+        for q in range(task.m):
+            if q:
+                solver.take(task.examples(rows, q))
+            found = max(found, solver.strength_of_nothing())
+        return found * (1.0 + 1e-4) or 1.0  # the digits of the folds
+
+    def judged(self, strengths: Strengths, starts: list[Model | None]) -> tuple[list[list[Model]], np.ndarray]:
+        """Return the models of all rows and of every fold, from a start for each, and the figures of the folds.
+
+        The figures are (folds, 3, strengths).
+        """
+        folds = list(range(-1, self.n_folds))
+        with one_blas_thread():
+            models = self._solved(folds, strengths, starts)
+            items = [(k, models[k + 1]) for k in folds[1:]]
+            figures = self.pool.map("sparsco-judged-fold", _figures, items, self.held)
+        return models, np.array(figures)
+
+    def _solved(
+        self, folds: list[int], strengths: Strengths, starts: list[Model | None], accuracy: Accuracy = FOLDS
+    ) -> list[list[Model]]:
+        """Return the models of some folds; -1 has all rows."""
+        if not self.is_dense:
+            items = [(k, strengths, start, accuracy) for k, start in zip(folds, starts, strict=True)]
+            return self.pool.map("sparsco-fold", _fold, items, self.held)
+        m = self.job.task.m
+        size = max(1, min(_LANES, _MARGINS // max(self.job.task.n, 1)) // len(folds))
+        size = -(-m // -(-m // size))  # blocks of about the same size
+        blocks = [(range(q, min(q + size, m)), folds, strengths, starts, accuracy) for q in range(0, m, size)]
+        found = self.pool.map("sparsco-fold", _dense_folds, blocks, self.held)
+        return [[_beside(parts) for parts in zip(*each, strict=True)] for each in zip(*found, strict=True)]
+
+    def solved(self, strengths: Strengths, models: list[Model]) -> list[Solved]:
+        """Return the models of all rows with their reports; with ``polish`` they become certified optima."""
+        out, pen, n = [], self.runs[0].problem.penalty.pen, len(self.job.kept(-1))
+        for model, lam, rho in zip(models, strengths.lams.tolist(), strengths.rhos.tolist(), strict=True):
+            report = self._report(lam, rho)
+            if tolerance(self.learner):
+                model, certificate = self._polished(model, _penalty(lam, rho, pen))
+                report["converted"][0] |= {"polish": certificate}
+            out.append(Solved(model.coef, model.b, n, [], report))
+        return out
+
+    def refined(self, model: Solved) -> Solved:
+        """Return a model of all rows that is solved to the end."""
+        if tolerance(self.learner):
+            return model
+        strengths = Strengths(*(np.array([model.report[name]]) for name in ("lam", "rho")))
+        with one_blas_thread():
+            found = self._solved([-1], strengths, [Model(model.coef, model.intercept)], CHOSEN)[0][0]
+        return model._replace(coef=found.coef, intercept=found.b)
+
+    def _report(self, lam: float, rho: float) -> dict[str, Any]:
+        """Return the report of a model."""
+        total = lam + rho
+        given = Strength(total, lam / total if total > 0.0 else 1.0, False)
+        n = len(self.job.kept(-1))
+        choice = {"alpha": given.lam, "l1_ratio": given.l1_ratio, "relaxed": False}
+        choice |= {"standardize": self.standardize, "rows": n}
+        return described(self.runs, ElasticNet(lam, rho)) | {
+            "conversion": Choose(mixtures=(given.l1_ratio,), standardize=self.standardize, given=given, relaxes=False),
+            "examples": n,
+            "converted": [{"choice": choice}],
+        }
+
+    def _polished(self, model: Model, penalty: Any) -> tuple[Model, dict[str, Any]]:
+        """Return the certified optimum from a solution, and its certificate."""
+        task, kept, tol = self.job.task, self.job.kept(-1), tolerance(self.learner)
+        placed = self.rows[0].take(kept)
+        units = self.units
+        scaled = Matrix(placed.indptr, placed.indices, placed.data / units[placed.indices], placed.d)
+
+        def parts() -> Iterator[Part]:
+            for part in slices(scaled, task.targets[kept], task.weights[kept]):
+                yield Part(*part)
+
+        start = np.ascontiguousarray(model.coef.toarray().T) * units[:, None]
+        found = polish(parts, start, model.b, loss=task.loss, penalty=penalty, intercept=task.intercept, tol=tol)
+        if found.gaps.max() > tol:
+            self.runs[0].warn(
+                f"polish={tol:g} was not reached in {found.passes} passes: the largest violation is "
+                f"{found.gaps.max():.2g} times lam; the model is the best one found."
+            )
+        report: dict[str, Any] = {"tolerance": tol, "passes": found.passes}
+        for name in BY_MODEL:
+            each = getattr(found, name)
+            report[name] = each.tolist() if isinstance(each, np.ndarray) else each
+        return Model(sp.csr_array((found.w / units[:, None]).T), found.b), report
+
+    def found(self, strengths: Strengths, models: list[list[Model]], figures: np.ndarray, ratio: float | None) -> Found:
+        """Return the outcome: the models of all rows beside the figures of the folds."""
+        self.learner.n_iter_ = 1
+        whole, *folds = models
+        selected = [[model.coef for model in each] for each in folds]
+        return Found(self.learner.shell(), self.solved(strengths, whole), figures, selected, ratio, self.refined)
+
+
+def _penalty(lam: float, rho: float, pen: np.ndarray | None) -> Any:
+    return ElasticNet(lam, rho) if pen is None else WeightedElasticNet(lam, rho, pen)
+
+
+def _task(placed: Matrix, codes: np.ndarray, own: np.ndarray, runs: list[Any], units: np.ndarray) -> Task:
+    """Return the rows with the targets and weights of all models."""
+    lanes = [run.lanes_of(codes, own) for run in runs]
+    targets, weights = (np.concatenate([each[k] for each in lanes], axis=1) for k in (0, 1))
+    problem, n = runs[0].problem, len(own)
+    if problem.penalty.pen is not None:
+        units = units * problem.penalty.pen
+    losses = problem.loss, smooth(problem.loss)
+    csr = placed.indptr, placed.indices, placed.data
+    return Task(*csr, targets, weights, np.arange(n), units, *losses, problem.intercept)
+
+
+def _fold(k: int, strengths: Strengths, start: Model | None, accuracy: Accuracy, job: Job) -> list[Model]:
+    """Return the models of a fold along the strengths; k = -1 has all rows."""
+    task, rows = job.task, job.kept(k)
+    X, columns = task.by_column(rows)
+    solver = solver_of(X, task.examples(rows, 0), task.units[columns], task.intercept)
+    b, parts = np.empty((len(strengths), task.m)), list[list[tuple[np.ndarray, np.ndarray]]]()
+    for q in range(task.m):
+        if start is not None:
+            wide = start.coef[[q]].toarray()[0]
+            solver.start_at(task.examples(rows, q), wide[columns], float(start.b[q]))
+        elif q:
+            solver.take(task.examples(rows, q))
+        parts.append([])
+        for s, (total, ratio) in enumerate(strengths.each()):
+            w, b[s, q] = solver.solve(total, ratio, accuracy)
+            used = np.flatnonzero(w)
+            parts[q].append((columns[used], w[used].copy()))
+    return [Model(_stacked([part[s] for part in parts], task.d), b[s]) for s in range(len(strengths))]
+
+
+def _stacked(rows: list[tuple[np.ndarray, np.ndarray]], d: int) -> sp.csr_array:
+    """Return sparse rows, given by columns and numbers, as one array."""
+    indptr = np.append(0, np.cumsum([len(columns) for columns, _ in rows]))
+    indices, data = (np.concatenate([row[k] for row in rows]) for k in (0, 1))
+    return sp.csr_array((data, indices, indptr), shape=(len(rows), d))
+
+
+def _dense_folds(
+    block: range, folds: list[int], strengths: Strengths, starts: list[Model | None], accuracy: Accuracy, job: Job
+) -> list[list[Model]]:
+    """Return the models of some classes, for every fold, along the strengths: lanes of one dense problem."""
+    task, rows = job.task, job.kept(-1)
+    X, columns = task.by_column(rows)
+    own, classes = rows[:, None], np.array(block)
+    kept = np.stack([job.fold[rows] != k for k in folds], 1)
+    weights = task.weights[own, classes][:, None] * (kept / kept.sum(0))[:, :, None]
+    y, shape = np.tile(task.targets[own, classes], len(folds)), (len(rows), len(folds) * len(block))
+    lanes = Lanes(
+        np.asfortranarray(y),
+        np.asfortranarray(weights.reshape(shape)),
+        task.smooth_loss,
+        np.tile(classes, len(folds)) if len(columns) > _OWN_GRAM else np.arange(shape[1]),
+    )
+    solver, mean, spread = _lane_solver(X, lanes, task.units[columns], task.intercept, accuracy)
+    given = [start for start in starts if start is not None]
+    if given:
+        w = np.concatenate([start.coef[classes].toarray()[:, columns] for start in given]).T
+        solver.start_at(w * spread[:, None], np.concatenate([start.b[classes] for start in given]) + mean @ w)
+    out: list[list[Model]] = [[] for _ in folds]
+    for total, ratio in strengths.each():
+        with one_blas_thread():  # also on other machines
+            solver.solve(total, ratio, accuracy)
+        w = solver.w / spread[:, None]
+        b = solver.b - mean @ w
+        for k, models in enumerate(out):
+            part = slice(k * len(block), (k + 1) * len(block))
+            coef = sp.csr_array(w[:, part].T)
+            wide = sp.csr_array((coef.data, columns[coef.indices], coef.indptr), shape=(len(block), task.d))
+            models.append(Model(wide, b[part]))
+    return out
+
+
+def _lane_solver(
+    X: ByColumn, lanes: Lanes, units: np.ndarray, intercept: bool, accuracy: Accuracy
+) -> tuple[LaneSolver, np.ndarray, np.ndarray]:
+    """Return the solver of centred columns, in single precision for folds, with the means and spreads they had."""
+    D, mean, spread = _centred(X.dense(), intercept)
+    D = D.astype(np.float32) if accuracy == FOLDS else D
+    return LaneSolver(D, lanes, units / spread, intercept), mean, spread
+
+
+def _centred(D: np.ndarray, centres: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return columns of mean 0, or as they are, and spread 1, with the means and spreads they had."""
+    mean = D.mean(0) if centres else np.zeros(D.shape[1])
+    D -= mean
+    spread = np.sqrt(np.square(D).mean(0))
+    spread[spread <= 1e-12 * np.abs(mean)] = 1.0
+    D /= spread
+    return D, mean, spread
+
+
+def _beside(parts: tuple[Model, ...]) -> Model:
+    """Return the models of several blocks of classes as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Model(sp.csr_array(sp.vstack([part.coef for part in parts])), np.concatenate([part.b for part in parts]))
+
+
+def _figures(k: int, models: list[Model], job: Job) -> np.ndarray:
+    """Return the figures of the models of a fold on its own rows: loss, spread and error by strength."""
+    task, held = job.task, np.flatnonzero(job.fold == k)
+    X, columns = task.by_column(held)
+    own, targets, weights = job.own[held], task.targets[held], task.weights[held]
+    parts = []
+    for model in models:
+        p = np.empty((len(held), task.m), order="F")
+        for q in range(task.m):
+            p[:, q] = model.b[q]
+            wide = np.zeros(task.d)
+            part = slice(model.coef.indptr[q], model.coef.indptr[q + 1])
+            wide[model.coef.indices[part]] = model.coef.data[part]
+            add_columns(X.first, X.rows, X.x, wide[columns], p[:, q])
+        with np.errstate(over="ignore", invalid="ignore"):
+            losses = (weights * value(task.loss, p, targets)).sum(1)
+        wrong = job.shell.mistakes(job.shell.arranged(p.T).T, job.y[held])
+        mistakes = ((wrong if wrong.ndim == 1 else wrong.mean(1)) * own).sum()
+        parts.append((losses.sum(), np.square(losses).sum(), mistakes))
+    loss, squares, mistakes = np.array(parts).T
+    return np.array(Judged(float(own.sum()), int(np.count_nonzero(own)), loss, squares, mistakes).summary())
