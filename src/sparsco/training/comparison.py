@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from ..conversions.rounding import Sparsify
 from ..engine.run import DivergenceError
 from ..estimators.sparsify import SMALL_BALLS
+from ..penalties import RATIOS
 from ..presets import BallSGD, TwoStage
 from ..streams import CachedStream, open_stream
 from ..util import html as html
@@ -86,7 +87,8 @@ def compare(
     alpha, outcomes = given.pop("alpha", None), list[Outcome]()
     few, compiled = _first_rows(source, options), set[str]()
     if alpha is None:
-        own = {"optimizer": "nftrl"} | given  # the strength that the first rows suggest, without units
+        is_elastic_net = given.get("penalty", "elasticnet") in ("elasticnet", *RATIOS)
+        own = ({"optimizer": "nftrl"} if is_elastic_net else {}) | given  # the strength that the first rows suggest
         first = train(
             source, _like(model, own), passes=1, shuffle=shuffle, reader=options, settings=own, classes=classes
         )
@@ -174,7 +176,7 @@ def _outcome(
                 classes=classes,
             )
             nonzeros = trained.model.n_selected_
-            alpha = trained.model.alpha_ if alpha is None else alpha
+            alpha = trained.model.alpha_ if isinstance(given, str) else alpha
     except DivergenceError:
         return Outcome(method, alpha, None, None, None, None, "diverged"), None
     except ValueError as error:  # a method that is not for this penalty or loss; bad rows ended the first run
