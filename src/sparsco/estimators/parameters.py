@@ -58,7 +58,7 @@ def ratio_of(model: Any) -> float:
 def is_automatic(model: Any, starts_elsewhere: bool = False) -> bool:
     """Return whether phase two chooses the strength, or penalises columns in units of their spread.
 
-    Whoever names an optimizer, a conversion, a step size or a preset gets that method, with a strength that the first
+    If an optimizer, a conversion, a step size or a preset is named, that method is used, with a strength that the first
     rows suggest.
     """
     is_open = all(_is_auto(getattr(model, name)) for name in ("optimizer", "conversion", "step_size"))
