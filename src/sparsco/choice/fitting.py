@@ -59,8 +59,12 @@ def fit_nothing(task: Task) -> Fit:
     """Return the models without features, with the best intercepts."""
     rows = np.arange(task.n)
     X, columns = task.by_column(rows)
-    models = [solver_of(X, task.examples(rows, q), task.units[columns], task.intercept) for q in range(task.m)]
-    return Fit(np.zeros((task.d, task.m)), np.array([model.b for model in models]))
+    solver = solver_of(X, task.examples(rows, 0), task.units[columns], task.intercept)
+    b = [solver.b]
+    for q in range(1, task.m):
+        solver.take(task.examples(rows, q))
+        b.append(solver.b)
+    return Fit(np.zeros((task.d, task.m)), np.array(b))
 
 
 def _solved(solver: ElasticNetSolver, strength: Strength) -> tuple[np.ndarray, float]:

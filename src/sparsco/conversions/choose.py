@@ -158,7 +158,8 @@ class Choose(NamedTuple):
         report = self._report(task, strength, judged, candidate)
         if budget is not None and np.count_nonzero(found.w.any(1)) > budget:
             size = choose_size(judged, budget)
-            found = next((each for own, _, _, each in kept if own == size), fit_nothing(task))
+            by_size = {own: each for own, _, _, each in kept}
+            found = by_size[size] if size in by_size else fit_nothing(task)
             report |= {"alpha": None, "l1_ratio": None, "relaxed": True, "size": size}
         return _Outcome(found, report, kept, _warnings(task, judged, candidate))
 

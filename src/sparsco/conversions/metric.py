@@ -11,11 +11,9 @@ with M a multiple of the identity (:func:`scalar`), diagonal (:func:`diagonal`) 
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from ..data import row_sums
 from ..data.rows import margins
@@ -23,6 +21,7 @@ from ..losses import curvature, derivative, value
 from ..penalties import restricted, soft, strength
 from ..problem.pilot import best_intercept
 from ..problem.state import slices
+from ..util.blas import one_blas_thread
 from . import coordinate_descent
 from .reservoir import Sample, SampleRows
 
@@ -444,10 +443,5 @@ def dense_gram(start: np.ndarray, columns: np.ndarray, x: np.ndarray, h: np.ndar
     X = np.zeros((h.size, k + 1))
     X[np.repeat(np.arange(h.size), np.diff(start)), columns] = x
     X[:, k] = 1.0
-    with _blas().limit(limits=1):  # BLAS threads would wait for each other longer than they work
+    with one_blas_thread():
         return (X * h[:, None]).T @ X
-
-
-@functools.cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
