@@ -182,6 +182,13 @@ class Reservoir:
         twin._tighten(none.view(np.uint64), none.view(np.uint64), none)
         return twin
 
+    @property
+    def room(self) -> int:
+        """Return how many more nonzeros fit beside all rows so far; 0 once a row had to be left out."""
+        if self._rows < self.rows_seen:
+            return 0
+        return max(self.max_nonzeros - int(np.maximum(self._table.length[: self._rows], 1).sum()), 0)
+
     def widen(self, lanes: int) -> None:
         """Add lanes; the rows stored so far take no part in them (target -1, weight 0)."""
         table = self._table

@@ -480,6 +480,16 @@ class Run:
             lambda kept: self.targets_to_keep(y[order[kept]], weights[order[kept]]),
         )
 
+    def stop_learning(self) -> None:
+        """Drop the state of the optimizer: from here on rows are only sampled."""
+        self.state = self.block = None
+
+    def only_sample(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray, examples: int) -> None:
+        """Count so many examples, and offer those in ``order`` to the sample, without learning them."""
+        self.seen += examples
+        if self.reservoir is not None:
+            self.offer(self.reservoir, matrix, y, weights, order)
+
     def end_like(self, full: Run, seen: int) -> None:
         """Get ready to ``finish`` as ``full`` would, after so many examples."""
         self.pilot_rows, self.rounding, self.seen = full.pilot_rows, full.rounding, seen

@@ -81,7 +81,7 @@ class LinearModel(OneExample, Readable):
                 raise ValueError(
                     "coef_init and intercept_init have no effect where warm_start continues: leave them out."
                 )
-            self._fit = self._fit.clone(copy.deepcopy(self._fit.runs))
+            self._fit = self._fit.deep_copy()
             self._fit.grow(placed.d)
             self._fit.go_on(phase)
         else:
@@ -269,7 +269,7 @@ class LinearModel(OneExample, Readable):
             return None
         rows = self.find(matrix)
         features, places = rows.indices.astype(np.int64), np.arange(len(rows.indices))  # one weight for each entry
-        iterates = [run.weights_at(features) for run in self._fit.runs]
+        iterates = self._fit.iterates_at(features)
         parts = [margins(rows.indptr, places, rows.data, w, b) for w, b in iterates]
         p = np.ascontiguousarray(self.arranged(np.concatenate(parts, 1).T).T)
         scale = np.ones(len(matrix)) if weights is None else weights

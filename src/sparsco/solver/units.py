@@ -37,6 +37,23 @@ def column_sums(indices: np.ndarray, data: np.ndarray, d: int) -> tuple[np.ndarr
     return counts, sums, squares
 
 
+@kernel
+def copy_in_units(starts, indices, data, units, rare, indptr, to_indices, to_data):
+    """Copy rows, each value divided by the unit of its column.
+
+    A column without a unit gets that of a column with one nonzero: its value times ``rare``, or 1 if that is 0.
+    """
+    for k in range(starts.size):
+        shift = starts[k] - indptr[k]
+        for p in range(indptr[k], indptr[k + 1]):
+            j, x = indices[p + shift], np.float64(data[p + shift])
+            if units[j] == 0.0:
+                if x != 0.0:
+                    units[j] = abs(x) * rare if rare > 0.0 else 1.0
+            to_indices[p] = j
+            to_data[p] = x / units[j] if x != 0.0 else 0.0
+
+
 def units_of(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray, n: int) -> np.ndarray:
     """Return the unit of each column from its sums over n rows; 1 for a column without nonzeros."""
     if n == 0:

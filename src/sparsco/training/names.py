@@ -94,6 +94,9 @@ preset                        presets:Preset
 state/fit                     estimators.fit_state:FitState
 state/path                    selection.path_state:PathState
 state/run                     engine.run:Run
+state/long-stream             engine.long_stream:LongStream
+state/judged                  choice.candidates:Judged
+state/candidate               choice.candidates:Candidate
 state/grid                    engine.grid:Grid
 state/pilot                   steps:Pilot
 state/windows                 engine.windows:Windows
