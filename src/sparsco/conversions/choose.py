@@ -22,10 +22,10 @@ from ..penalties import ElasticNet, elastic_net
 from ..problem.state import Nothing
 from .averaging import Answer
 
-MIXTURES, MIXTURES_OF_FEW_ROWS = (1.0, 0.2), (1.0, 0.2, 0.05)
-"""The shares of the L1 term among which the automatic choice is made; few rows often need more of the L2 term."""
-ROWS_FOR_MIXTURES = 2000
-"""The number of rows from which the first of these are enough."""
+MIXTURES = (1.0, 0.2)
+"""The shares of the L1 term among which the automatic choice is made."""
+MORE_MIXTURES = ((2000, 0.05), (FEW_ROWS, 0.01))
+"""Numbers of rows below which a further share is tried: few rows often need more of the L2 term."""
 ROWS_IN_MEMORY = 4_000_000
 """The nonzeros of the sample; a stream that has no more is kept whole."""
 LARGEST_SIZE = 1000
@@ -135,8 +135,8 @@ class Choose(NamedTuple):
         return judge(task, seed, self._mixtures_of(task), self.relaxes, sizes)
 
     def _mixtures_of(self, task: Task) -> tuple[float, ...]:
-        is_few = self.mixtures == MIXTURES and task.n < ROWS_FOR_MIXTURES
-        return MIXTURES_OF_FEW_ROWS if is_few else self.mixtures
+        more = MORE_MIXTURES if self.mixtures == MIXTURES else ()
+        return (*self.mixtures, *(share for rows, share in more if task.n < rows))
 
     def solved(self, task: Task, judged: Judged | None) -> Outcome:
         """Return the chosen model with its report, learned from the rows of the task."""
