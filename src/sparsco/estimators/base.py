@@ -30,6 +30,7 @@ class LinearBase:
     standardize: Any = "auto"
     relaxed: Any = "auto"
     choose: Any = "balanced"
+    cv: Any = "auto"
     """What files of before have no value for."""
     _strengths: Any = None
     _in_float32 = False
@@ -59,6 +60,7 @@ class LinearBase:
         standardize: Any = "auto",
         relaxed: Any = "auto",
         choose: Any = "balanced",
+        cv: Any = "auto",
         feature_weights: Any = None,
         storage: str = "auto",
         preset: Any = None,
@@ -87,6 +89,7 @@ class LinearBase:
         self.standardize = standardize
         self.relaxed = relaxed
         self.choose = choose
+        self.cv = cv
         self.feature_weights = feature_weights
         self.storage = storage
         self.preset = preset
@@ -245,6 +248,11 @@ class LinearBase:
             raise ValueError(f"{state.ended}: this model cannot continue; fit a clone of it.")
         if not state.is_training:
             return False
+        if state.is_by_row:
+            raise ValueError(
+                "this model was fitted with groups or with splits of cv, which are those of its rows: it cannot go on; "
+                "fit all rows at once."
+            )
         changed = state.changed(self)
         if changed:
             raise ValueError(

@@ -35,6 +35,7 @@ FIXED = (
     "standardize",
     "relaxed",
     "choose",
+    "cv",
     "feature_weights",
     "storage",
     "preset",
@@ -208,6 +209,11 @@ class FitState(LifeCycle, Restored):
         """Add a run, which learns from here on."""
         self.runs = [*self.runs, run]
         self._share_warnings()
+
+    @property
+    def is_by_row(self) -> bool:
+        """Return whether the rows that are held out were given for each row of the fit."""
+        return bool(self.runs) and self.runs[0].conversion.by_row is not None
 
     @property
     def examples(self) -> int:

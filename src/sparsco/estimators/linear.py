@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..choice.splits import ByRow
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, margins
 from ..data.slots import Columns, Names, SeenColumns
@@ -53,9 +54,13 @@ class LinearModel(OneExample, Readable):
         weights: np.ndarray | None,
         goes_on: bool = False,
         init: tuple[Any, Any] = (None, None),
+        by_row: ByRow | None = None,
     ) -> None:
-        """Learn rows that are all there, in passes; ``init`` are weights and intercepts to start from."""
-        placed, codes, weights = self.begin_rows(matrix, y, weights, goes_on, init)
+        """Learn rows that are all there, in passes; ``init`` are weights and intercepts to start from.
+
+        ``by_row`` has the splits and groups of the rows, by which alpha is chosen.
+        """
+        placed, codes, weights = self.begin_rows(matrix, y, weights, goes_on, init, by_row=by_row)
         self._passes(placed, codes, weights)
         if tolerance(self):
             rows = counted_rows(len(placed), weights)
@@ -71,6 +76,7 @@ class LinearModel(OneExample, Readable):
         goes_on: bool = False,
         init: tuple[Any, Any] = (None, None),
         phase: Phase = Phase.BATCH,
+        by_row: ByRow | None = None,
     ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
         """Make the runs for rows that are all there; return the rows with slots, the codes and the weights."""
         codes, weights = self.encode_all(y, weights, goes_on)
@@ -81,6 +87,11 @@ class LinearModel(OneExample, Readable):
                 raise ValueError(
                     "coef_init and intercept_init have no effect where warm_start continues: leave them out."
                 )
+            if by_row is not None:
+                raise ValueError(
+                    "groups and splits of cv are those of one fit, which warm_start cannot continue: fit all rows at "
+                    "once, or give a number of folds."
+                )
             self._fit = self._fit.clone(copy.deepcopy(self._fit.runs))
             self._fit.grow(placed.d)
             self._fit.go_on(phase)
@@ -89,7 +100,9 @@ class LinearModel(OneExample, Readable):
             start, features = starting_point(*init, self.n_features_in_, m), self._fit.features
             if start is not None:
                 start = features.start(start[0]), start[1]
-            self._fit.start(new_runs(self, features.room, start), phase, self)
+            if by_row is not None:
+                by_row = by_row.among(counted_rows(len(codes), weights), len(codes))
+            self._fit.start(new_runs(self, features.room, start, by_row=by_row), phase, self)
             self.n_iter_ = 0
         return placed, codes, weights
 

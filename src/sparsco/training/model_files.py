@@ -28,6 +28,7 @@ from .. import __version__
 from ..data.slots import Columns, Names, SeenColumns
 from ..estimators.converted import Solved
 from ..estimators.fit_state import Phase
+from ..estimators.held_out import is_by_row
 from ..estimators.linear import LinearModel
 from ..estimators.parameters import check_parameters
 from ..estimators.tasks import LinearClassifier, LinearRegressor
@@ -201,7 +202,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
         "classes": model.classes_ if isinstance(model, LinearClassifier) else None,
         "outputs": None if is_classifier else model.fit_state.outputs,
         "loss": model.loss_record(),
-        "settings": {name: value for name, value in model.settings().items() if name != "random_state"},
+        "settings": _settings(model),
         "summary": {
             "examples": int(solved.t),
             "passes": int(model.n_iter_),
@@ -211,6 +212,12 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
             "sparsco": __version__,
         },
     }
+
+
+def _settings(model: LinearModel) -> dict[str, Any]:
+    """Return the parameters, without those that have a meaning for one fit only: random states and splits of rows."""
+    left_out = {"random_state", *(["cv"] if is_by_row(model.cv) else [])}
+    return {name: value for name, value in model.settings().items() if name not in left_out}
 
 
 def _column_figures(solved: Solved, columns: np.ndarray) -> dict[str, np.ndarray] | None:
