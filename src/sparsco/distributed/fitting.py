@@ -277,7 +277,7 @@ def _keep_labels(model: Any, told: Head, classes: Any) -> None:
 
 def _names_of_hashed(model: Any, parts: list[Partition], pool: Here | OnDask) -> dict[int, str]:
     """Return the name of each hashed feature with a nonzero weight: the first name in the order of the rows."""
-    columns, found = set(np.unique(model.convert().coef.indices).tolist()), dict[int, str]()
+    columns, found = set(model.convert().used.tolist()), dict[int, str]()
     for some in (parts[:1], parts[1:]):  # most names occur soon
         if columns - found.keys():
             more = pool.map("sparsco-names", hashed_names, [(part, columns - found.keys()) for part in some])

@@ -368,7 +368,10 @@ class LinearModel(OneExample, Readable):
                 "at_size needs a fit with an automatic choice: leave alpha, optimizer and conversion at 'auto'."
             )
         if self.n_selected_ > k:
-            fewer = min((each for each in solved.sizes if each.size <= k), key=lambda each: (each.loss, each.size))
+            stored = [each for each in solved.sizes if each.size <= k]
+            if not stored:
+                raise ValueError(f"k={k}: the smallest model that is stored has {solved.sizes[0].size} features.")
+            fewer = min(stored, key=lambda each: (each.loss, each.size))
             first, *others = solved.report["converted"]
             choice = first["choice"] | {"alpha": None, "l1_ratio": None, "relaxed": True, "size": fewer.size}
             report = solved.report | {"converted": [first | {"choice": choice}, *others]}
