@@ -10,6 +10,7 @@ import numpy as np
 from ..data.randomness import Purpose, bits
 from ..solver.columns import add_columns
 from ..solver.elastic_net import ROUGH, ElasticNetSolver, solver_of
+from ..util.progress import step
 from .problem import Task
 from .sizes import sized, sizes_by_mixture
 from .splits import Split
@@ -77,7 +78,7 @@ def judge(
     models = _judged_models(task, seed)
     found: dict[Candidate | int, list[tuple[np.ndarray, int]]] = {}
     depths: dict[float, int] = {}
-    lam_max, at_edge = 0.0, False
+    lam_max, at_edge, done = 0.0, False, 0
     for split in splits:
         X, columns = task.by_column(split.learned)
         solvers = [solver_of(X, task.examples(split.learned, q), task.units[columns], task.intercept) for q in models]
@@ -88,6 +89,9 @@ def judge(
             path = _Path(solvers, held, lam_max, l1_ratio, relaxes, wanted, depths.get(l1_ratio, 0))
             for key, losses, size in path.judged():
                 found.setdefault(key, []).append((losses, size))
+                done += isinstance(key, Candidate) and not key.relaxed
+                most = len(splits) * sum(depths.get(each, DEEPEST) for each in mixtures)
+                step(f"choosing alpha: {done} of at most {most} strengths judged")
             if l1_ratio not in depths:
                 depths[l1_ratio] = path.depth
                 at_edge |= path.fell_to_the_end

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..problem.targets import Targets
 from ..util.attributes import stored
+from ..util.progress import steps_shown
 from .converted import Solved
 from .fit_state import FitState, Phase
 from .parameters import most_models, named
@@ -234,7 +235,8 @@ class LinearBase:
         self._flush()
         if self._fit.model is None:
             refuse_in_view(self)
-            self._fit.convert(self.arranged)
+            with steps_shown(type(self).__name__, self.verbose):
+                self._fit.convert(self.arranged)
         assert self._fit.model is not None
         return self._fit.model
 

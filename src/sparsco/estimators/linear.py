@@ -21,7 +21,7 @@ from ..data.slots import Columns, Names, SeenColumns
 from ..engine.polish import finish_polished, slices
 from ..penalties import strength
 from ..util.attributes import add_attributes, attributes
-from ..util.progress import Progress
+from ..util.progress import Progress, steps_shown
 from ..util.validation import check_count
 from .converted import Solved, solve
 from .fit_state import FitState, Phase, unchanged_on_error
@@ -180,7 +180,8 @@ class LinearModel(OneExample, Readable):
         The rows come in passes, as slots, codes and weights.
         """
         runs = self._fit.begun()
-        self._fit.take(solve(runs, finish_polished(runs, rows, tolerance(self))), self.arranged)
+        with steps_shown(type(self).__name__, self.verbose):
+            self._fit.take(solve(runs, finish_polished(runs, rows, tolerance(self))), self.arranged)
 
     def polish_on_chunks(self, chunks: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray | None]]]) -> None:
         """Solve for the optimum over the rows of a reader, which becomes the model.

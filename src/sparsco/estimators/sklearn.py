@@ -376,7 +376,8 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         The number of threads, for more than 32 classes, which are learned 32 at a time, and for the strengths of a
         path.
     verbose : int
-        Above 0, ``fit`` writes its progress to stderr; at a terminal it does so after two seconds in any case.
+        Above 0, ``fit`` writes its progress to stderr: passes, and the steps of the choice of alpha.  At a terminal it
+        does so after two seconds in any case.
     polish : bool or float
         ``fit`` makes one pass and then goes on to the exact optimum over all rows.  It stops when no optimality
         condition is violated by more than this share of lam (True: 1e-4); ``gap_`` is the violation that is left.  See

@@ -20,6 +20,7 @@ from ..estimators.sklearn import SparseClassifier, SparseRegressor, has_probabil
 from ..estimators.views import Viewed
 from ..metrics.selection import kappa_of_sizes
 from ..util.attributes import stored
+from ..util.progress import steps_shown
 from ..util.threads import pool_of
 from .lane_folds import Found, learn_folds
 from .learning import USELESS_PASSES, Folds, check_count, is_single, learner_of, refuse_sizes, strengths_of
@@ -82,7 +83,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         template = self._template()
         strengths, rows = strengths_of(self.alphas, self.n_alphas, self.eps), (X, y, sample_weight)
         folds = functools.partial(self._folds, X, groups)
-        with pool_of(self) as pool:
+        with pool_of(self) as pool, steps_shown(type(self).__name__, template.verbose):
             mixtures = mixtures_of(self.l1_ratio, template)
             if self._is_solved(template, mixtures):
                 learner, rho = learner_to_solve(template, self.random_state), l2_weight(template)
@@ -90,7 +91,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
             else:
                 learner = learner_of(template, strengths, self.dtype, self.random_state)
                 found = learn_folds(learner, rows, folds, int(self.passes), pool)
-        self._finish(found)
+            self._finish(found)
         return self
 
     def _template(self) -> Any:

@@ -16,6 +16,7 @@ from ..estimators.fit_state import Phase
 from ..estimators.parameters import check_parameters, new_runs, tolerance
 from ..estimators.passes import counted_rows, order_of_pass, run_passes
 from ..penalties import RATIOS
+from ..util.progress import step
 from ..util.threads import Pool, aside
 from .judging import judged, margins_by
 from .learning import Folds, converted, finished, polished, solved
@@ -103,6 +104,8 @@ def _learned(learner: Any, k: int, job: _Job) -> tuple[list[Solved], np.ndarray 
         nonlocal ahead
         order, ahead = order[ahead:], 0
         order = order if k < 0 else order[job.folds.learned[k, order]]
+        which = "all rows" if k < 0 else f"fold {k + 1} of {len(job.folds.judged)}"
+        step(f"{which}: pass {epoch + 1} of {job.passes}, {state.examples:,} rows learned")
         state.feed(job.placed, job.codes, job.own, order, epoch > 0, learner.n_jobs)
 
     rows = counted_rows(len(job.own), job.weights)

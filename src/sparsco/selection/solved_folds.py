@@ -28,6 +28,7 @@ from ..solver.lanes import Lanes, LaneSolver
 from ..solver.smoothing import smooth
 from ..solver.units import column_sums, units_of
 from ..util.blas import one_blas_thread
+from ..util.progress import step
 from ..util.threads import Pool
 from ..util.validation import is_number
 from .judging import Judged
@@ -290,6 +291,8 @@ def _fold(k: int, strengths: Strengths, start: Model | None, accuracy: Accuracy,
             solver.take(task.examples(rows, q))
         parts.append([])
         for s, (total, ratio) in enumerate(strengths.each()):
+            which = "all rows" if k < 0 else f"fold {k + 1} of {len(job.folds.judged)}"
+            step(f"{which}: model {q + 1} of {task.m}, strength {s + 1} of {len(strengths)}")
             w, b[s, q] = solver.solve(total, ratio, accuracy)
             used = np.flatnonzero(w)
             parts[q].append((columns[used], w[used].copy()))
@@ -325,7 +328,9 @@ def _dense_folds(
         w = np.concatenate([start.coef[classes].toarray()[:, columns] for start in given]).T
         solver.start_at(w * spread[:, None], np.concatenate([start.b[classes] for start in given]) + mean @ w)
     out: list[list[Model]] = [[] for _ in folds]
-    for total, ratio in strengths.each():
+    for s, (total, ratio) in enumerate(strengths.each()):
+        what = f"models {block.start + 1} to {block.stop} of {task.m}, strength {s + 1} of {len(strengths)}"
+        step(f"{len(folds) - 1} folds and all rows: {what}")
         with one_blas_thread():  # also on other machines
             solver.solve(total, ratio, accuracy)
         w = solver.w / spread[:, None]
