@@ -10,18 +10,15 @@ import numpy as np
 from ..data.randomness import Purpose, bits
 from ..solver.columns import add_columns
 from ..solver.elastic_net import ROUGH, ElasticNetSolver, solver_of
+from ..util.progress import step
 from .problem import Task
 from .sizes import sized, sizes_by_mixture
+from .splits import Split
 
 STEP = 10.0**0.5
 """The ratio of neighbouring strengths."""
 DEEPEST = 12
 """The number of strengths at most: down to a millionth of the smallest that selects nothing."""
-LEARNED_NONZEROS, LEARNED_ROWS, ROWS_PER_CLASS, MOST_NONZEROS = 300_000, 2000, 250, 4_000_000
-"""The size of the sample that candidates learn."""
-JUDGED, MOST_JUDGED, FOLDS = 1000, 4000, 5
-FEW_ROWS, REPEATS = 200, 4
-"""Below so many rows, folds are dealt so many times."""
 SHARE_OF_RIDGE = 1e-4
 """The L2 term of a refit, as a share of the strength that selected the features."""
 _RISE = 1.001
@@ -39,15 +36,11 @@ EMPTY = Candidate(1.0, 0, False)
 """The model without features."""
 
 
-class Split(NamedTuple):
-    """Rows to learn and rows to judge by."""
-
-    learned: np.ndarray
-    judged: np.ndarray
-
-
 class Judged(NamedTuple):
-    """The losses of candidates on held-out rows (candidates, rows), the features that they use, and the grid."""
+    """The losses of candidates on held-out rows (candidates, rows), the features that they use, and the grid.
+
+    If rows are in groups, there is one loss for each group in place of its rows.
+    """
 
     candidates: list[Candidate]
     losses: np.ndarray
@@ -60,46 +53,32 @@ class Judged(NamedTuple):
     """Whether the loss still fell at the smallest strength."""
     sizes: dict[int, np.ndarray]
     """The losses of models of given sizes on the held-out rows."""
+    judged_rows: int
+    """The number of held-out rows."""
 
     def strength(self, candidate: Candidate) -> float:
         """Return lam of a candidate."""
         return self.lam_max / candidate.l1_ratio * STEP**-candidate.depth
 
 
-def splits_of(task: Task, seed: int) -> list[Split]:
-    """Return the splits by which candidates are judged.
-
-    Where there are rows enough, one sample is learned and other rows are judged.  Otherwise the rows are dealt into
-    five folds, of which as many are judged as have a thousand rows; few rows are dealt several times.
-    """
-    n, nonzeros = task.n, task.row_nonzeros
-    per_class = ROWS_PER_CLASS * (task.m + 1) if task.m > 1 else 0
-    rows = int(max(LEARNED_NONZEROS / nonzeros, min(max(LEARNED_ROWS, per_class), MOST_NONZEROS / nonzeros), 100.0))
-    if n - rows >= JUDGED:
-        order = np.argsort(bits(seed, Purpose.FOLD, task.numbers))
-        return [Split(np.sort(order[:rows]), np.sort(order[rows : rows + MOST_JUDGED]))]
-    if n < 2:
-        return [Split(np.arange(n), np.arange(n))]
-    folds, splits = min(FOLDS, n), []
-    for repeat in range(REPEATS if n < FEW_ROWS else 1):
-        keys = bits(seed + repeat, Purpose.FOLD, task.numbers)
-        order = np.lexsort((keys, *task.strata()))
-        fold = np.empty(n, np.int64)
-        fold[order] = np.arange(n) % folds
-        used = int(np.clip(np.ceil(JUDGED * folds / n), 1, folds))
-        splits += [Split(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(used)]
-    return splits
-
-
-def judge(task: Task, seed: int, mixtures: Sequence[float], relaxes: bool = True, sizes: Sequence[int] = ()) -> Judged:
+def judge(
+    task: Task,
+    splits: Sequence[Split],
+    seed: int,
+    mixtures: Sequence[float],
+    relaxes: bool = True,
+    sizes: Sequence[int] = (),
+    groups: np.ndarray | None = None,
+) -> Judged:
     """Return the losses of all candidates, and of models of these sizes.
 
-    The first split fixes how far down the strengths go.  A candidate counts that was judged on all splits.
+    The first split fixes how far down the strengths go.  A candidate counts that was judged on all splits.  ``groups``
+    has the group of each row, if rows are not independent of each other.
     """
-    models, splits = _judged_models(task, seed), splits_of(task, seed)
+    models = _judged_models(task, seed)
     found: dict[Candidate | int, list[tuple[np.ndarray, int]]] = {}
     depths: dict[float, int] = {}
-    lam_max, at_edge = 0.0, False
+    lam_max, at_edge, done = 0.0, False, 0
     for split in splits:
         X, columns = task.by_column(split.learned)
         solvers = [solver_of(X, task.examples(split.learned, q), task.units[columns], task.intercept) for q in models]
@@ -110,26 +89,42 @@ def judge(task: Task, seed: int, mixtures: Sequence[float], relaxes: bool = True
             path = _Path(solvers, held, lam_max, l1_ratio, relaxes, wanted, depths.get(l1_ratio, 0))
             for key, losses, size in path.judged():
                 found.setdefault(key, []).append((losses, size))
+                done += isinstance(key, Candidate) and not key.relaxed
+                most = len(splits) * sum(depths.get(each, DEEPEST) for each in mixtures)
+                step(f"choosing alpha: {done} of at most {most} strengths judged")
             if l1_ratio not in depths:
                 depths[l1_ratio] = path.depth
                 at_edge |= path.fell_to_the_end
             for solver in solvers:
                 solver.restart()
-    complete = {key: each for key, each in found.items() if len(each) == len(splits)}
+    rows = np.concatenate([split.judged for split in splits])
+    complete = {
+        key: _by_group(np.concatenate([losses for losses, _ in each]), None if groups is None else groups[rows])
+        for key, each in found.items()
+        if len(each) == len(splits)
+    }
     candidates = [key for key in complete if isinstance(key, Candidate)]
     return Judged(
         candidates,
-        np.array([np.concatenate([losses for losses, _ in complete[key]]) for key in candidates]),
-        np.array([np.mean([size for _, size in complete[key]]) for key in candidates]),
+        np.array([complete[key] for key in candidates]),
+        np.array([np.mean([size for _, size in found[key]]) for key in candidates]),
         lam_max,
         len(splits[0].learned),
         at_edge,
-        {
-            key: np.concatenate([losses for losses, _ in each])
-            for key, each in complete.items()
-            if not isinstance(key, Candidate)
-        },
+        {key: losses for key, losses in complete.items() if not isinstance(key, Candidate)},
+        len(rows),
     )
+
+
+def _by_group(losses: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
+    """Return the sum of the losses of each group, scaled to the same mean.
+
+    So a standard error over groups takes into account that their rows are alike.
+    """
+    if groups is None:
+        return losses
+    sums = np.bincount(np.unique(groups, return_inverse=True)[1], losses)
+    return sums * (len(sums) / len(losses))
 
 
 def _judged_models(task: Task, seed: int) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..solver.columns import add_columns
 from ..solver.elastic_net import FINE, ROUGH, ElasticNetSolver, solver_of
+from ..util.progress import step
 from .candidates import SHARE_OF_RIDGE, STEP
 from .problem import Task
 from .sizes import sized, sizes_by_mixture
@@ -43,6 +44,7 @@ def fit(task: Task, strength: Strength) -> Fit:
     solver = solver_of(X, task.examples(rows, 0), task.units[columns], task.intercept)
     fits = []
     for q in range(task.m):
+        step(f"solving the chosen model on {task.n:,} rows" + (f": {q + 1} of {task.m}" if task.m > 1 else ""))
         if q:
             solver.take(task.examples(rows, q))
         w, b = _solved(solver, strength)
@@ -92,9 +94,10 @@ def _softmax(
         p[:, k] = fits[q][1]
         add_columns(X.first, X.rows, X.x, fits[q][0], p[:, k])
     fits = list(fits)
-    for _ in range(_CYCLES):
+    for cycle in range(_CYCLES):
         before = p.copy()
         for k, q in enumerate(order):
+            step(f"solving the softmax: cycle {cycle + 1} of at most {_CYCLES}, class {k + 1} of {task.m}")
             offset = -_log_sum_exp(np.delete(p, k, 1))
             w, b = fits[q]
             solver.start_at(task.examples(rows, q)._replace(offset=offset), w, b)
@@ -128,6 +131,7 @@ def fit_sizes(task: Task, sizes: Sequence[int], mixtures: Sequence[float]) -> It
             for solver in solvers:
                 solver.solve(lam, l1_ratio, ROUGH)
             for size, fits in sized(solvers, lam, l1_ratio, wanted):
+                step(f"solving models of given sizes: {size} features")
                 out = Fit(np.zeros((task.d, task.m)), np.array([b for _, b in fits]))
                 for q, (w, _) in enumerate(fits):
                     out.w[columns, q] = w

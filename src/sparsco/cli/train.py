@@ -38,6 +38,7 @@ _LEARNING = (
     "standardize",
     "relaxed",
     "rule",
+    "cv",
     "optimizer",
     "conversion",
     "step_size",

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..choice.candidates import DEEPEST, EMPTY, FEW_ROWS, Candidate, Judged, judge
+from ..choice.candidates import DEEPEST, EMPTY, Candidate, Judged, judge
 from ..choice.fitting import Fit, Strength, fit, fit_nothing, fit_sizes
 from ..choice.problem import Task, task_of
 from ..choice.rule import RULES, choose, choose_size
 from ..choice.sizes import sizes_up_to
+from ..choice.splits import FEW_ROWS, ByRow, splits_of
 from ..parts.contracts import Conversion, part
 from ..penalties import ElasticNet, elastic_net
 from ..problem.state import Nothing
@@ -48,6 +49,8 @@ class SizedModel(NamedTuple):
     standardize="whether columns are penalised in units of their spread",
     given="a Strength that is given; None: it is chosen",
     relaxes="whether the selected features may be learned again without the L1 term",
+    folds="the number of folds that are held out; None: as the number of rows allows",
+    by_row="the ByRow of one fit: splits and groups of its rows; None: there are none",
 )
 class Choose(NamedTuple):
     """A choice of strength and mixture on held-out rows of a sample, solved on that sample.
@@ -65,6 +68,11 @@ class Choose(NamedTuple):
         A strength that is given, in place of a choice.
     relaxes : bool
         Whether the selected features may be learned again without the L1 term.
+    folds : int or None
+        The number of folds, which are all held out in turn.  None: a held-out sample or up to five folds, as the number
+        of rows allows.
+    by_row : ByRow or None
+        The splits and groups that were given for the rows of one fit.
     """
 
     rule: str | int = "balanced"
@@ -72,6 +80,8 @@ class Choose(NamedTuple):
     standardize: bool = True
     given: Strength | None = None
     relaxes: bool = True
+    folds: int | None = None
+    by_row: ByRow | None = None
 
     needs_sample = True
     sample_nonzeros = ROWS_IN_MEMORY
@@ -132,7 +142,10 @@ class Choose(NamedTuple):
         if self.given is not None:
             return None
         sizes = sizes_up_to(LARGEST_SIZE if self.budget is None else min(self.budget, LARGEST_SIZE))
-        return judge(task, seed, self._mixtures_of(task), self.relaxes, sizes)
+        given, groups = ((), None) if self.by_row is None else self.by_row
+        groups = None if groups is None else groups[task.numbers]
+        splits = splits_of(task, seed, self.folds, groups, given)
+        return judge(task, splits, seed, self._mixtures_of(task), self.relaxes, sizes, groups)
 
     def _mixtures_of(self, task: Task) -> tuple[float, ...]:
         more = MORE_MIXTURES if self.mixtures == MIXTURES else ()
@@ -175,7 +188,7 @@ class Choose(NamedTuple):
         if judged is None:
             return report
         means, errors = judged.losses.mean(1), judged.losses.std(1) / np.sqrt(judged.losses.shape[1])
-        report |= {"rule": self.rule, "held_out_rows": int(judged.losses.shape[1]), "candidates": []}
+        report |= {"rule": self.rule, "held_out_rows": judged.judged_rows, "candidates": []}
         for k, each in enumerate(judged.candidates):
             row = {"alpha": judged.strength(each), "l1_ratio": each.l1_ratio, "relaxed": each.relaxed}
             row |= {"features": float(judged.features[k]), "loss": float(means[k]), "error": float(errors[k])}

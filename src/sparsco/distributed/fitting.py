@@ -22,7 +22,7 @@ from ..streams.tabular import CATEGORICAL, IGNORE, Tabular
 from ..training.parts import Part, by_name, first_classes, labels, reader_of
 from ..training.train import Training
 from ..util.attributes import stored
-from ..util.progress import Bar
+from ..util.progress import Bar, steps_shown
 from .executors import Here, OnDask, executor
 from .mixing import Mixing
 from .partitions import Partition, files_in, is_in_memory, partitions_of
@@ -277,7 +277,7 @@ def _keep_labels(model: Any, told: Head, classes: Any) -> None:
 
 def _names_of_hashed(model: Any, parts: list[Partition], pool: Here | OnDask) -> dict[int, str]:
     """Return the name of each hashed feature with a nonzero weight: the first name in the order of the rows."""
-    columns, found = set(np.unique(model.convert().coef.indices).tolist()), dict[int, str]()
+    columns, found = set(model.convert().used.tolist()), dict[int, str]()
     for some in (parts[:1], parts[1:]):  # most names occur soon
         if columns - found.keys():
             more = pool.map("sparsco-names", hashed_names, [(part, columns - found.keys()) for part in some])
@@ -320,7 +320,9 @@ def _fit_mixed(
         runs = _begun(model, decided, part)
         mixing = Mixing(model.shell(), runs, parts, options, pool, round_rows, _shown(progress, model.verbose))
         mixing.phase_one(passes)
-        _take_answers(model, mixing, mixing.phase_two())
+        with steps_shown(type(model).__name__, model.verbose if progress is None else 1 if progress else None):
+            answers = mixing.phase_two()
+        _take_answers(model, mixing, answers)
     return sum(mixing.rows)
 
 

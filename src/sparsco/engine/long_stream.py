@@ -48,6 +48,8 @@ def can_outgrow(run: Run) -> bool:
     conversion, loss = run.conversion, run.problem.loss
     if not isinstance(conversion, Choose) or loss.couples or conversion.budget is not None:
         return False
+    if conversion.by_row is not None:  # rows that belong together must not be held out one by one
+        return False
     if conversion.given is not None:
         return conversion.given.l1_ratio == 1.0 and not conversion.given.relaxed
     return 1.0 in conversion.mixtures
@@ -240,7 +242,7 @@ class LongStream:
                 lanes = self._lane(begun, features, k)
                 used[k] += np.count_nonzero(np.logical_or.reduce([each.w.any(1) for each in lanes]))
         features = np.array([0.0, np.count_nonzero(on_sample), *used])
-        return Judged(candidates, np.array(losses), features, 1.0, self.n, False, {})
+        return Judged(candidates, np.array(losses), features, 1.0, self.n, False, {}, len(losses[0]))
 
     def _report(self, judged: Judged, chosen: Candidate, on_sample: dict[str, Any]) -> dict[str, Any]:
         """Return the report of the choice, beside that of the choice on the sample."""

@@ -27,6 +27,7 @@ from ..data import row_sums
 from ..data.rows import Matrix, stack
 from ..losses import curvature, derivative, value
 from ..penalties import ElasticNet, WeightedElasticNet
+from ..util.progress import step
 from .finishing import finish_runs
 from .run import Run
 
@@ -108,6 +109,7 @@ def polish(
     ]
     done, open_models = 0, models
     while open_models and done < passes:
+        step(f"polishing: pass {done + 1} over the rows, {len(open_models)} of {len(models)} models to solve")
         _look(rows, models, open_models)
         done += 1
         open_models = [model for model in open_models if model.violation > tol * model.penalty.lam]

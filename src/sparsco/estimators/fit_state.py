@@ -37,6 +37,7 @@ FIXED = (
     "standardize",
     "relaxed",
     "choose",
+    "cv",
     "feature_weights",
     "storage",
     "preset",
@@ -250,6 +251,11 @@ class FitState(LifeCycle, Restored):
         self._share_warnings()
         if self.long is not None:
             self.long.add(run)
+
+    @property
+    def is_by_row(self) -> bool:
+        """Return whether the rows that are held out were given for each row of the fit."""
+        return bool(self.runs) and self.runs[0].conversion.by_row is not None
 
     @property
     def examples(self) -> int:

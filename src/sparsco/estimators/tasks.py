@@ -46,6 +46,7 @@ class LinearClassifier(Margins, LinearModel):
         standardize: Any = "auto",
         relaxed: Any = "auto",
         choose: Any = "balanced",
+        cv: Any = "auto",
         class_weight: Any = None,
         feature_weights: Any = None,
         storage: str = "auto",

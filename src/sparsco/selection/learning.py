@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..choice.splits import Split
 from ..conversions.averaging import Answer
 from ..data.randomness import seed_of
 from ..data.rows import Matrix, count_columns, put_columns
@@ -23,6 +24,27 @@ from ..util.threads import Threads
 
 _INT32 = np.iinfo(np.int32).max
 USELESS_PASSES = "polish ends at the same models after one pass: leave passes at 1."
+
+
+class Folds(NamedTuple):
+    """The rows that each fold learns and the rows that it is judged by, (folds, rows) of True and False."""
+
+    learned: np.ndarray
+    judged: np.ndarray
+
+    @classmethod
+    def of(cls, splits: Sequence[Split], n: int) -> Folds:
+        """Return the folds of some splits of n rows."""
+        folds = cls(np.zeros((len(splits), n), bool), np.zeros((len(splits), n), bool))
+        for k, split in enumerate(splits):
+            folds.learned[k, split.learned] = folds.judged[k, split.judged] = True
+        return folds
+
+    @classmethod
+    def by_number(cls, fold: np.ndarray) -> Folds:
+        """Return the folds of rows that each have the number of a fold, from 0 on."""
+        judged = fold == np.arange(fold.max() + 1)[:, None]
+        return cls(~judged, judged)
 
 
 def strengths_of(alphas: Any, n_alphas: int, eps: float) -> Any:

@@ -42,6 +42,8 @@ mirror/p-norm                 mirrors:PNorm
 
 conversion/choose             conversions.choose:Choose
 choice/strength               choice.fitting:Strength
+choice/split                  choice.splits:Split
+choice/by-row                 choice.splits:ByRow
 model/sized                   conversions.choose:SizedModel
 
 step/strongly-convex          steps:StronglyConvex

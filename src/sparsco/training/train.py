@@ -30,7 +30,7 @@ from ..streams.files import changed, files_of
 from ..streams.protocol import unlabelled
 from ..streams.shuffled import HELD_BYTES, Shuffled
 from ..util.notices import warn
-from ..util.progress import Live, printable
+from ..util.progress import Live, printable, steps_shown
 from . import model_files
 from .checkpoints import Checkpoints, ResumeError
 from .parts import Part, are_classes, by_name, first_classes, labels
@@ -251,12 +251,13 @@ class Training:
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
         self._warn_of_order()
         self.model.n_iter_ = self.passes
-        if self.model.polish:
-            self.checkpoint()  # a run that is interrupted while polishing resumes here
-            self.model.polish_on_chunks(self._again)
-        self._line()
-        self.live.close()
-        self.model.convert()
+        with steps_shown("sparsco train", 0 if self.live.shown else None):
+            if self.model.polish:
+                self.checkpoint()  # a run that is interrupted while polishing resumes here
+                self.model.polish_on_chunks(self._again)
+            self._line()
+            self.live.close()
+            self.model.convert()
         return Trained(self.model, self.stream, self.table, self.rows, self._elapsed(), self.notes, self.warnings)
 
     def _warn_of_order(self) -> None:
