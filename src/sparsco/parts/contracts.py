@@ -174,10 +174,7 @@ class Penalty(Contract, kind="penalty"):
         return np.ones(d)
 
     def prox_all(penalty: Any, W: np.ndarray, s: Any) -> np.ndarray:
-        """Return argmin_U ||U - W||^2 / 2 + s psi(U) over whole arrays, (d,) or (d, m), psi without its L2 term.
-
-        Unlike the s of prox, this s does not include lam and pen. By default it is computed by prox.
-        """
+        """Return argmin_U ||U - W||^2 / 2 + s psi(U) over whole arrays; psi has its lam, but no L2 term here."""
         pen = penalty.feature_weights(len(W))
         return prox(penalty, W, s * (penalty.lam * (pen if W.ndim == 1 else pen[:, None])))
 
