@@ -18,9 +18,9 @@ from ..jit.dispatch import U, kernel
 def descend(first, rows, x, u, h, w, pen, ridge, chosen, curve, mean, active, share, least, max_sweeps, has_intercept):
     """Minimise the model over the columns ``chosen``, with w changed in place; return db.
 
-    u begins as c, and u_i becomes c_i + h_i <dw, x_i>.  ``curve``, ``mean`` and ``active`` are scratch arrays with a
-    number for each chosen column.  A sweep that changes the model by at most ``share`` of the first sweep, or by
-    ``least``, is the last one.  Sweeps after the first cover the nonzero weights only.
+    u begins as c, and u_i becomes c_i + h_i <dw, x_i>.  ``pen`` and ``ridge`` have a number for each chosen column, and
+    so have the scratch arrays ``curve``, ``mean`` and ``active``.  A sweep is the last one if its sum of move^2 curve is
+    at most ``share`` of that of the first sweep, or ``least``.  Sweeps after the first cover the nonzero weights only.
     """
     total_h, db = 0.0, 0.0
     if has_intercept:
@@ -41,17 +41,17 @@ def descend(first, rows, x, u, h, w, pen, ridge, chosen, curve, mean, active, sh
         if has_intercept:
             mean[a] = m
             curve[a] = max(s - m * m / total_h, 1e-9 * s)
-        curve[a] += ridge[j]
+        curve[a] += ridge[a]
     count, at_first = k, 0.0
     for sweep in range(max_sweeps):
-        worst, left = 0.0, 0
+        change, left = 0.0, 0
         for e in range(count):
             a = active[e]
             j, M = U(chosen[a]), curve[a]
             if M <= 0.0:
                 continue
             begin, stop = U(first[j]), U(first[j + U(1)])
-            s, other, p = ridge[j] * w[j] + db * mean[a], 0.0, begin
+            s, other, p = ridge[a] * w[j] + db * mean[a], 0.0, begin
             while p + U(1) < stop:
                 s += x[p] * u[rows[p]]
                 other += x[p + U(1)] * u[rows[p + U(1)]]
@@ -59,11 +59,11 @@ def descend(first, rows, x, u, h, w, pen, ridge, chosen, curve, mean, active, sh
             if p < stop:
                 s += x[p] * u[rows[p]]
             v = M * w[j] - (s + other)
-            new = (v - min(max(v, -pen[j]), pen[j])) / M
+            new = (v - min(max(v, -pen[a]), pen[a])) / M
             move = new - w[j]
             if move != 0.0:
                 w[j] = new
-                worst = max(worst, move * move * M)
+                change += move * move * M
                 if has_intercept:
                     db -= move * mean[a] / total_h
                 for p in range(begin, stop):
@@ -73,9 +73,9 @@ def descend(first, rows, x, u, h, w, pen, ridge, chosen, curve, mean, active, sh
                 active[left] = a
                 left += 1
         if sweep == 0:
-            at_first = worst
+            at_first = change
         count = left
-        if worst <= max(share * at_first, least):
+        if change <= max(share * at_first, least):
             break
     return db
 
