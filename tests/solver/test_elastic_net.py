@@ -36,6 +36,11 @@ def columns_of(X):
     return by_column(rows.indptr, rows.indices, rows.data, np.arange(n), np.arange(d), d)
 
 
+def sums_of(rows):
+    """Return the sums of the columns of a sparse matrix."""
+    return column_sums(rows.indptr[:-1], rows.indptr[1:], rows.indices, rows.data, rows.shape[1])
+
+
 def problem(name, n=120, d=15, seed=0):
     """Return rows, some of them empty and some columns constant, and examples of a loss."""
     rng = np.random.default_rng(seed)
@@ -62,7 +67,7 @@ def violation(X, examples, w, b, pen, ridge, intercept):
 @pytest.mark.parametrize("intercept", [True, False])
 def test_optimality_conditions_hold(name, solver, intercept):
     X, examples = problem(name)
-    units = units_of(*column_sums(sp.csr_array(X).indices, sp.csr_array(X).data, X.shape[1]), len(X))
+    units = units_of(*sums_of(sp.csr_array(X)), len(X))
     found = solver(columns_of(X), examples, units, intercept)
     lam_max = found.strength_of_nothing()
     for l1_ratio in (1.0, 0.3):
@@ -219,12 +224,12 @@ def test_units_are_spreads_of_dense_columns_and_scale_with_them():
     X = rng.standard_normal((200, 4)) * np.array([1.0, 10.0, 0.1, 1.0]) + 3.0
     X[:, 3] *= rng.random(200) < 0.1
     rows = sp.csr_array(X)
-    units = units_of(*column_sums(rows.indices, rows.data, 4), 200)
+    units = units_of(*sums_of(rows), 200)
     np.testing.assert_allclose(units[:3], X[:, :3].std(0), rtol=1e-9)
     share = np.mean(X[:, 3] != 0.0)
     np.testing.assert_allclose(units[3], X[:, 3].std() * share**-0.25, rtol=1e-9)
     doubled = sp.csr_array(8.0 * X)
-    assert np.array_equal(units_of(*column_sums(doubled.indices, doubled.data, 4), 200), 8.0 * units)
+    assert np.array_equal(units_of(*sums_of(doubled), 200), 8.0 * units)
 
 
 def test_the_unit_of_a_column_without_spread_is_positive():

@@ -115,8 +115,9 @@ class Choose(NamedTuple):
             first.warn(message)
 
         def wide(found: Fit) -> tuple[sp.csr_array, np.ndarray]:
-            w = sp.csr_array(found.w.T)
-            w = sp.csr_array((w.data, columns[w.indices], w.indptr), shape=(task.m, first.d))
+            used = np.flatnonzero(found.w.any(1))
+            w = sp.csr_array(found.w[used].T)
+            w = sp.csr_array((w.data, columns[used[w.indices]], w.indptr), shape=(task.m, first.d))
             if not mirrored:
                 return w, found.b
             half = 0.5 if first.problem.loss.couples else 1.0  # the difference of two margins, or either of them

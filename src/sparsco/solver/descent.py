@@ -19,8 +19,9 @@ def descend(first, rows, x, u, h, w, pen, ridge, chosen, curve, mean, active, sh
     """Minimise the model over the columns ``chosen``, with w changed in place; return db.
 
     u begins as c, and u_i becomes c_i + h_i <dw, x_i>.  ``pen`` and ``ridge`` have a number for each chosen column, and
-    so have the scratch arrays ``curve``, ``mean`` and ``active``.  A sweep is the last one if its sum of move^2 curve is
-    at most ``share`` of that of the first sweep, or ``least``.  Sweeps after the first cover the nonzero weights only.
+    so have the scratch arrays ``curve``, ``mean`` and ``active``.  A sweep changes the model by about the sum of
+    move^2 curve.  It is the last one if that is at most ``share`` of that of the first sweep, or ``least``.  Sweeps
+    after the first cover the nonzero weights only.
     """
     total_h, db = 0.0, 0.0
     if has_intercept:
