@@ -115,9 +115,8 @@ class Choose(NamedTuple):
             first.warn(message)
 
         def wide(found: Fit) -> tuple[sp.csr_array, np.ndarray]:
-            used = np.flatnonzero(found.w.any(1))
-            w = sp.csr_array(found.w[used].T)
-            w = sp.csr_array((w.data, columns[used[w.indices]], w.indptr), shape=(task.m, first.d))
+            w = sp.csr_array(found.w.T)
+            w = sp.csr_array((w.data, columns[found.columns[w.indices]], w.indptr), shape=(task.m, first.d))
             if not mirrored:
                 return w, found.b
             half = 0.5 if first.problem.loss.couples else 1.0  # the difference of two margins, or either of them
@@ -157,7 +156,7 @@ class Choose(NamedTuple):
             )
         ]
         report = self._report(task, strength, judged, candidate)
-        if budget is not None and np.count_nonzero(found.w.any(1)) > budget:
+        if budget is not None and len(found.columns) > budget:
             size = choose_size(judged, budget)
             by_size = {own: each for own, _, _, each in kept}
             found = by_size[size] if size in by_size else fit_nothing(task)

@@ -49,7 +49,7 @@ class Accuracy(NamedTuple):
     steps: int = 12
     rounds: int = 4
     """How often columns may be added that were left out."""
-    inner: float = 0.03
+    inner: float = 0.1
     """A sweep that changes the model by at most this share of the first one ends a prox-Newton step."""
 
 
