@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sparsco import losses
 from sparsco.solver.columns import add_columns, by_column, gradient
 from sparsco.solver.descent import descend, descend_gram
-from sparsco.solver.elastic_net import Accuracy, DenseSolver, ElasticNetSolver, Examples, solver_of
+from sparsco.solver.elastic_net import Accuracy, DenseSolver, ElasticNetSolver, Examples, Tilt, solver_of
 from sparsco.solver.smoothing import SmoothEpsilonInsensitive, SmoothHinge, SmoothQuantile, smooth
 from sparsco.solver.units import column_sums, units_of
 
@@ -114,6 +114,22 @@ def test_a_start_elsewhere_ends_at_the_same_place():
     assert abs(again[1] - b) < 1e-4
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_linear_term_and_a_start_are_respected(solver):
+    X, examples = problem("logistic")
+    d = X.shape[1]
+    tilt = Tilt(0.05 * np.cos(np.arange(d)), 0.02)
+    start = np.where(X.any(0), 0.1, 0.0), 0.5
+    pen, ridge = np.full(d, 0.06), np.full(d, 0.01)
+    found = solver(columns_of(X), examples, np.ones(d), True, tilt, start)
+    assert np.array_equal(found.w, start[0]) and found.b == start[1]
+    w, b = found.solve_for(pen, ridge, EXACT)
+    c = examples.weights * losses.derivative(examples.loss, X @ w + b + examples.offset, examples.y) / len(X)
+    g = X.T @ c + ridge * w + tilt.w
+    slack = np.where(w != 0.0, np.abs(g + pen * np.sign(w)), np.maximum(np.abs(g) - pen, 0.0))
+    assert 0 < np.count_nonzero(w) < d and slack.max() < 1e-5 and abs(c.sum() + tilt.b) < 1e-5
+
+
 def test_few_columns_with_many_entries_take_the_gram_matrix():
     X = np.random.default_rng(0).standard_normal((100, 5))
     examples = Examples(X[:, 0], np.ones(100), losses.Squared())
@@ -138,21 +154,22 @@ def models(draw):
     return X, c, h, w, pen, ridge
 
 
-def slow_descent(X, c, h, w, pen, ridge, intercept, sweeps):
+def slow_descent(X, c, h, w, pen, ridge, intercept, sweeps, slope=0.0, slope_b=0.0):
     """Return w and db after coordinate descent, with the intercept at its best value after every step."""
     w, dw = w.copy(), np.zeros_like(w)
 
     def best():
-        return -np.sum(c + h * (X @ dw)) / h.sum() if intercept else 0.0
+        return -(np.sum(c + h * (X @ dw)) + slope_b) / h.sum() if intercept else 0.0
 
     centre = (h @ X) / h.sum() if intercept else np.zeros(X.shape[1])
+    slopes = np.broadcast_to(slope, len(w))
     for _ in range(sweeps):
         for j in range(len(w)):
             square = h @ X[:, j] ** 2
             M = max(h @ (X[:, j] - centre[j]) ** 2, 1e-9 * square) + ridge[j]
             if M <= 0.0:
                 continue
-            s = X[:, j] @ (c + h * (X @ dw + best())) + ridge[j] * w[j]
+            s = X[:, j] @ (c + h * (X @ dw + best())) + ridge[j] * w[j] + slopes[j]
             v = M * w[j] - s
             new = np.sign(v) * max(abs(v) - pen[j], 0.0) / M
             dw[j] += new - w[j]
@@ -167,8 +184,10 @@ def test_descent_equals_its_slow_twin(model, intercept):
     first, rows, x, _ = columns_of(X)
     d, fast, u = X.shape[1], w.copy(), c.copy()
     scratch = np.empty(d), np.empty(d), np.empty(d, np.int64)
-    db = descend(first, rows, x, u, h, fast, pen, ridge, np.arange(d), *scratch, 0.0, -1.0, 1, intercept)
-    slow, slow_db = slow_descent(X, c, h, w, pen, ridge, intercept, 1)
+    slope, slope_b = 0.1 * np.cos(np.arange(d)), 0.05
+    terms = pen, ridge, slope, slope_b, np.arange(d)
+    db = descend(first, rows, x, u, h, fast, *terms, *scratch, 0.0, -1.0, 1, intercept)
+    slow, slow_db = slow_descent(X, c, h, w, pen, ridge, intercept, 1, slope, slope_b)
     np.testing.assert_allclose(fast, slow, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(u, c + h * (X @ (fast - w)), atol=1e-9 * (1.0 + np.abs(fast).max()))
     assert abs(db - slow_db) <= 1e-6 * (1.0 + abs(slow_db))

@@ -2,9 +2,9 @@
 
     phi(w, b) = 1/n sum_i a_i loss(<w, x_i> + b + o_i, y_i) + lam sum_j (l1 u_j |w_j| + (1 - l1) / 2 u_j^2 w_j^2)
 
-with weights a_i, offsets o_i and units u_j.  Most columns stay at zero.  So the first step takes only columns that have
-a weight, or a gradient near their penalty.  Further steps take those that have a weight then.  The gradient at the
-solution shows which columns were left out wrongly.
+with weights a_i, offsets o_i and units u_j, plus a linear term if one is given.  Most columns stay at zero.  So the
+first step takes only columns that have a weight, or a gradient near their penalty.  Further steps take those that have
+a weight then.  The gradient at the solution shows which columns were left out wrongly.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ LEAST_CURVATURE = 4e-3
 """The least curvature of an example, as a share of the loss's bound."""
 SWEEPS = 100
 _MOST_DAMPING = 1e4
-_NEAR, _VIOLATION = 0.9, 1.02
-"""A column with a gradient of so many times its penalty takes part in a first step, or was left out wrongly."""
+_NEAR = 0.9
+"""A column with a gradient of so many times its penalty takes part in a first step."""
+_SLOW = 0.3
+"""A step that lowers the objective by more than this share of what the step before did is not one of Newton's."""
 _LAST_SWEEP = 0.05
 """The change of the last sweep of a step, as a share of the fall of the objective that ends the steps."""
 
@@ -41,6 +43,13 @@ class Examples(NamedTuple):
         return self.weights * value(self.loss, p, self.y)
 
 
+class Tilt(NamedTuple):
+    """A linear term <w, slope_w> + b slope_b of the objective."""
+
+    w: np.ndarray
+    b: float
+
+
 class Accuracy(NamedTuple):
     """How accurately a problem is solved."""
 
@@ -52,6 +61,14 @@ class Accuracy(NamedTuple):
     inner: float = 0.1
     """A sweep that changes the model by at most this share of the first one ends a prox-Newton step."""
 
+    @property
+    def violation(self) -> float:
+        """Return how far, as a share of its penalty, the gradient of a column that was left out may be beyond it.
+
+        The objective would fall by about the square of it.
+        """
+        return float(np.sqrt(self.tolerance))
+
 
 ROUGH, REFIT, FINE = Accuracy(1e-2, 4, 2), Accuracy(1e-3, 8), Accuracy(1e-4, 20)
 
@@ -59,12 +76,24 @@ ROUGH, REFIT, FINE = Accuracy(1e-2, 4, 2), Accuracy(1e-3, 8), Accuracy(1e-4, 20)
 class ElasticNetSolver:
     """Solutions of elastic nets on the same rows; ``solve`` starts at the solution before."""
 
-    def __init__(self, X: ByColumn, examples: Examples, units: np.ndarray, intercept: bool = True) -> None:
-        """Start at the model without features."""
+    def __init__(
+        self,
+        X: ByColumn,
+        examples: Examples,
+        units: np.ndarray,
+        intercept: bool = True,
+        tilt: Tilt | None = None,
+        start: tuple[np.ndarray, float] | None = None,
+    ) -> None:
+        """Start at these weights and this intercept, or at the model without features."""
         self.X, self.examples, self.units, self.intercept = X, examples, units, intercept
+        self.tilt = Tilt(np.zeros(X.d), 0.0) if tilt is None else tilt
         self.n = max(X.n, 1)
         self.g = np.empty(X.d)
-        self.restart()
+        if start is None:
+            self.restart()
+        else:
+            self.start_at(examples, *start)
 
     def restart(self) -> None:
         """Go back to the model without features, with the best intercept."""
@@ -97,11 +126,15 @@ class ElasticNetSolver:
     def solve(self, lam: float, l1_ratio: float, accuracy: Accuracy = FINE) -> tuple[np.ndarray, float]:
         """Return the weights and the intercept of a strength and a mixture, which are also kept as the next start."""
         pen, ridge = lam * l1_ratio * self.units, lam * (1.0 - l1_ratio) * np.square(self.units)
+        return self.solve_for(pen, ridge, accuracy)
+
+    def solve_for(self, pen: np.ndarray, ridge: np.ndarray, accuracy: Accuracy) -> tuple[np.ndarray, float]:
+        """Return the weights and the intercept of a penalty sum_j (pen_j |w_j| + ridge_j w_j^2 / 2)."""
         chosen = self._first_columns(pen)
         for _ in range(accuracy.rounds):
             left = self._newton(pen[chosen], ridge[chosen], chosen, accuracy)
             self._differentiate()
-            wrong = np.abs(self.g) > _VIOLATION * pen
+            wrong = np.abs(self.g) > (1.0 + accuracy.violation) * pen
             wrong[left] = False
             if not wrong.any():
                 break
@@ -150,6 +183,7 @@ class ElasticNetSolver:
         """Compute the gradient of the mean loss."""
         y, weights, loss, _ = self.examples
         gradient(self.X.first, self.X.rows, self.X.x, weights * derivative(loss, self.p, y) / self.n, self.g)
+        self.g += self.tilt.w
 
     def _newton(self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, accuracy: Accuracy) -> np.ndarray:
         """Take prox-Newton steps until the objective no longer falls; return the columns of the last step.
@@ -157,15 +191,16 @@ class ElasticNetSolver:
         ``chosen`` are the columns of the first step, ``pen`` and ``ridge`` those of the chosen columns.
         """
 
-        def objective(p: np.ndarray, w: np.ndarray) -> float:
+        def objective(p: np.ndarray, w: np.ndarray, b: float) -> float:
             penalty = (pen * np.abs(w)).sum() + 0.5 * (ridge * np.square(w)).sum()  # without BLAS and its threads
-            return float(self.examples.losses(p).sum() / self.n + penalty)
+            tilt = (self.tilt.w[chosen] * w).sum() + self.tilt.b * b
+            return float(self.examples.losses(p).sum() / self.n + penalty + tilt)
 
-        f, damping = objective(self.p, self.w[chosen]), 1.0
+        f, damping = objective(self.p, self.w[chosen], self.b), 1.0
         for _ in range(accuracy.steps):
             before = self.w[chosen]
             p, db = self._model_minimum(pen, ridge, chosen, damping, accuracy, abs(f))
-            reached = objective(p, self.w[chosen])
+            reached = objective(p, self.w[chosen], self.b + db)
             if not reached <= f + 1e-9 * abs(f):  # a steeper model, from the old point
                 self.w[chosen] = before
                 if self._renewed():
@@ -176,7 +211,7 @@ class ElasticNetSolver:
                 continue
             fall, f, damping = f - reached, reached, max(1.0, damping / 4.0)
             self.p, self.b = p, self.b + db
-            self._accepted()
+            self._accepted(fall)
             stay = self._further_columns(chosen)
             chosen, pen, ridge = chosen[stay], pen[stay], ridge[stay]
             if fall <= accuracy.tolerance * abs(f):
@@ -187,7 +222,7 @@ class ElasticNetSolver:
         """Return whether the model had an old curvature, which is computed again for the next step."""
         return False
 
-    def _accepted(self) -> None:
+    def _accepted(self, fall: float) -> None:
         """Note that a step lowered the objective."""
 
     def _model_minimum(
@@ -202,7 +237,8 @@ class ElasticNetSolver:
         k, u = len(chosen), c.copy()
         scratch = np.empty(k), np.empty(k), np.empty(k, np.int64)
         ends = accuracy.inner, _LAST_SWEEP * accuracy.tolerance * f, SWEEPS
-        db = descend(first, rows, x, u, h, self.w, pen, ridge, chosen, *scratch, *ends, self.intercept)
+        terms = pen, ridge, self.tilt.w[chosen], self.tilt.b
+        db = descend(first, rows, x, u, h, self.w, *terms, chosen, *scratch, *ends, self.intercept)
         return self.p + (u - c) / h + db, db
 
 
@@ -222,15 +258,23 @@ class DenseSolver(ElasticNetSolver):
     """Solutions of elastic nets for few columns with many entries: steps by the Gram matrix of the columns.
 
     A Gram matrix of another point serves, scaled by the sum of the curvatures, as long as that sum has not changed by
-    more than a factor of two and steps lower the objective.
+    more than a factor of two and steps lower the objective fast enough.
     """
 
-    def __init__(self, X: ByColumn, examples: Examples, units: np.ndarray, intercept: bool = True) -> None:
+    def __init__(
+        self,
+        X: ByColumn,
+        examples: Examples,
+        units: np.ndarray,
+        intercept: bool = True,
+        tilt: Tilt | None = None,
+        start: tuple[np.ndarray, float] | None = None,
+    ) -> None:
         self.dense = X.dense()
         self._columns, self._is_fresh = self.dense, False
         """The columns of the present model: all of them, or those of a refit."""
         self._gram: Gram | None = None
-        super().__init__(X, examples, units, intercept)
+        super().__init__(X, examples, units, intercept, tilt, start)
 
     def take(self, examples: Examples) -> None:
         """Replace the examples, and go back to the model without features."""
@@ -255,9 +299,10 @@ class DenseSolver(ElasticNetSolver):
     def _differentiate(self) -> None:
         y, weights, loss, _ = self.examples
         with one_blas_thread():
-            self.g = (weights * derivative(loss, self.p, y) / self.n) @ self.dense
+            self.g = (weights * derivative(loss, self.p, y) / self.n) @ self.dense + self.tilt.w
 
     def _newton(self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, accuracy: Accuracy) -> np.ndarray:
+        self._last_fall = np.inf
         with one_blas_thread():
             return super()._newton(pen, ridge, chosen, accuracy)
 
@@ -266,7 +311,7 @@ class DenseSolver(ElasticNetSolver):
     ) -> tuple[np.ndarray, float]:
         c, h = self._slopes(self.p, 1.0)
         if not len(chosen):
-            db = -float(c.sum()) / (damping * float(h.sum()))
+            db = -(float(c.sum()) + self.tilt.b) / (damping * float(h.sum()))
             return self.p + db, db
         now, D = float(h.sum()), self._columns
         if self._gram is None or not 0.5 < now / self._gram.total < 2.0:
@@ -274,9 +319,9 @@ class DenseSolver(ElasticNetSolver):
         scale = damping * now / self._gram.total
         G, mean, total = scale * self._gram.G, scale * self._gram.mean, scale * self._gram.total
         w, db = self.w[chosen], 0.0
-        q = c @ D + ridge * w
+        q = c @ D + self.tilt.w[chosen] + ridge * w
         if self.intercept:
-            db = -float(c.sum()) / total
+            db = -(float(c.sum()) + self.tilt.b) / total
             q += db * mean
         new = w.copy()
         G[np.diag_indices_from(G)] += ridge
@@ -292,8 +337,11 @@ class DenseSolver(ElasticNetSolver):
         self._gram = None
         return True
 
-    def _accepted(self) -> None:
+    def _accepted(self, fall: float) -> None:
         self._is_fresh = isinstance(self.examples.loss, Squared)
+        if fall > _SLOW * self._last_fall and not self._is_fresh:
+            self._gram = None
+        self._last_fall = fall
 
     def _gram_at(self, h: np.ndarray) -> Gram:
         D, total = self._columns, float(h.sum())
@@ -339,6 +387,13 @@ def is_dense(X: ByColumn) -> bool:
     return X.d <= _GRAM_COLUMNS and len(X.x) > _GRAM_DENSITY * cells and 2 * X.n > X.d and cells < _GRAM_CELLS
 
 
-def solver_of(X: ByColumn, examples: Examples, units: np.ndarray, intercept: bool = True) -> ElasticNetSolver:
+def solver_of(
+    X: ByColumn,
+    examples: Examples,
+    units: np.ndarray,
+    intercept: bool = True,
+    tilt: Tilt | None = None,
+    start: tuple[np.ndarray, float] | None = None,
+) -> ElasticNetSolver:
     """Return the solver for these rows: by the Gram matrix where there are few columns with many entries."""
-    return (DenseSolver if is_dense(X) else ElasticNetSolver)(X, examples, units, intercept)
+    return (DenseSolver if is_dense(X) else ElasticNetSolver)(X, examples, units, intercept, tilt, start)
