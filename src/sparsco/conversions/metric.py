@@ -22,7 +22,7 @@ from ..penalties import restricted, soft, strength
 from ..problem.pilot import best_intercept
 from ..problem.state import slices
 from ..solver.columns import by_column
-from ..solver.elastic_net import Accuracy, Examples, Tilt, solver_of
+from ..solver.elastic_net import Accuracy, ElasticNetSolver, Examples, Tilt, solver_of
 from .reservoir import Sample, SampleRows
 
 Intercept = TypeVar("Intercept")
@@ -303,8 +303,10 @@ def newton(
     if penalty.rho > 0.0:
         D += e.L_mean / e.n_window  # the noise of g_bar in directions that only rho bounds
     D *= 1.0 - kappa
-    solver = solver_of(
-        by_column(R.indptr, R.indices, R.data, np.arange(len(R.weights)), np.arange(d), d),
+    n = len(R.weights)
+    is_full = 2 * len(R.data) > n * d and 4 * np.count_nonzero(e.w_last) > d  # else a Gram matrix would cost more
+    solver = (solver_of if is_full else ElasticNetSolver)(
+        by_column(R.indptr, R.indices, R.data, np.arange(n), np.arange(d), d),
         Examples(R.targets, R.weights, loss),
         np.ones(d),
         fit_intercept,
