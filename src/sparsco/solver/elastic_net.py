@@ -24,8 +24,9 @@ SWEEPS = 100
 _MOST_DAMPING = 1e4
 _NEAR = 0.9
 """A column with a gradient of so many times its penalty takes part in a first step."""
-_SLOW = 0.3
-"""A step that lowers the objective by more than this share of what the step before did is not one of Newton's."""
+_SLOW, _FAR = 0.3, 30.0
+"""Steps are slow if one lowers the objective by more than this share of what the step before did.  The end is far if a
+step lowers it by this many times what the last step may."""
 _LAST_SWEEP = 0.05
 """The change of the last sweep of a step, as a share of the fall of the objective that ends the steps."""
 
@@ -211,7 +212,7 @@ class ElasticNetSolver:
                 continue
             fall, f, damping = f - reached, reached, max(1.0, damping / 4.0)
             self.p, self.b = p, self.b + db
-            self._accepted(fall)
+            self._accepted(fall, accuracy.tolerance * abs(f))
             stay = self._further_columns(chosen)
             chosen, pen, ridge = chosen[stay], pen[stay], ridge[stay]
             if fall <= accuracy.tolerance * abs(f):
@@ -222,8 +223,8 @@ class ElasticNetSolver:
         """Return whether the model had an old curvature, which is computed again for the next step."""
         return False
 
-    def _accepted(self, fall: float) -> None:
-        """Note that a step lowered the objective."""
+    def _accepted(self, fall: float, least: float) -> None:
+        """Note that a step lowered the objective by ``fall``; one that lowers it by ``least`` is the last."""
 
     def _model_minimum(
         self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, damping: float, accuracy: Accuracy, f: float
@@ -258,7 +259,7 @@ class DenseSolver(ElasticNetSolver):
     """Solutions of elastic nets for few columns with many entries: steps by the Gram matrix of the columns.
 
     A Gram matrix of another point serves, scaled by the sum of the curvatures, as long as that sum has not changed by
-    more than a factor of two and steps lower the objective fast enough.
+    more than a factor of two and steps lower the objective fast, or the end is near.
     """
 
     def __init__(
@@ -337,9 +338,9 @@ class DenseSolver(ElasticNetSolver):
         self._gram = None
         return True
 
-    def _accepted(self, fall: float) -> None:
+    def _accepted(self, fall: float, least: float) -> None:
         self._is_fresh = isinstance(self.examples.loss, Squared)
-        if fall > _SLOW * self._last_fall and not self._is_fresh:
+        if fall > max(_SLOW * self._last_fall, _FAR * least) and not self._is_fresh:
             self._gram = None
         self._last_fall = fall
 
