@@ -71,7 +71,7 @@ class Accuracy(NamedTuple):
         return float(np.sqrt(self.tolerance))
 
 
-ROUGH, REFIT, FINE = Accuracy(1e-2, 4, 2), Accuracy(1e-3, 8), Accuracy(1e-4, 20)
+ROUGH, REFIT, FINE = Accuracy(1e-2, 4, 2), Accuracy(1e-3, 8), Accuracy(1e-4, 20, 4, 0.3)
 
 
 class ElasticNetSolver:
