@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data.randomness import Purpose, bits
-from ..solver.columns import add_columns
-from ..solver.elastic_net import ROUGH, ElasticNetSolver, solver_of
+from ..solver.columns import add_columns, by_column
+from ..solver.elastic_net import ROUGH, solver_of
 from ..util.progress import step
 from .problem import Task
 from .sizes import sized, sizes_by_mixture
@@ -34,6 +34,12 @@ class Candidate(NamedTuple):
 
 EMPTY = Candidate(1.0, 0, False)
 """The model without features."""
+
+
+_Figures = tuple[np.ndarray, int]
+"""The losses of a model on held-out rows, and the number of its features."""
+_Found = dict[Candidate | int, dict[int, _Figures]]
+"""The figures of candidates and sizes, by the number of the split."""
 
 
 class Judged(NamedTuple):
@@ -72,42 +78,32 @@ def judge(
 ) -> Judged:
     """Return the losses of all candidates, and of models of these sizes.
 
-    The first split fixes how far down the strengths go.  A candidate counts that was judged on all splits.  ``groups``
-    has the group of each row, if rows are not independent of each other.
+    All splits go down the strengths together, until the mean of their losses has risen twice in a row.  A candidate
+    counts that was judged on all splits.  ``groups`` has the group of each row, if rows are not independent of each
+    other.
     """
     models = _judged_models(task, seed)
-    found: dict[Candidate | int, list[tuple[np.ndarray, int]]] = {}
-    depths: dict[float, int] = {}
-    lam_max, at_edge, done = 0.0, False, 0
-    for split in splits:
-        X, columns = task.by_column(split.learned)
-        solvers = [solver_of(X, task.examples(split.learned, q), task.units[columns], task.intercept) for q in models]
-        lam_max = lam_max or max(solver.strength_of_nothing() for solver in solvers) or 1.0
-        held = _Held(task, split.judged, columns, models)
-        found.setdefault(EMPTY, []).append((held.losses([(s.w, s.b) for s in solvers]), 0))
-        for l1_ratio, wanted in zip(mixtures, sizes_by_mixture(sizes, mixtures, X.n), strict=True):
-            path = _Path(solvers, held, lam_max, l1_ratio, relaxes, wanted, depths.get(l1_ratio, 0))
-            for key, losses, size in path.judged():
-                found.setdefault(key, []).append((losses, size))
-                done += isinstance(key, Candidate) and not key.relaxed
-                most = len(splits) * sum(depths.get(each, DEEPEST) for each in mixtures)
-                step(f"choosing alpha: {done} of at most {most} strengths judged")
-            if l1_ratio not in depths:
-                depths[l1_ratio] = path.depth
-                at_edge |= path.fell_to_the_end
-            for solver in solvers:
-                solver.restart()
+    learners = [_Learner(task, split, models) for split in splits]
+    lam_max = max(solver.strength_of_nothing() for solver in learners[0].solvers) or 1.0
+    found: _Found = {EMPTY: {k: each.of_nothing() for k, each in enumerate(learners)}}
+    at_edge = False
+    for k, l1_ratio in enumerate(mixtures):
+        for learner in learners:
+            learner.start(sizes_by_mixture(sizes, mixtures, learner.n)[k])
+        at_edge |= _go_down(learners, lam_max, l1_ratio, relaxes, found, DEEPEST * (len(mixtures) - k))
     rows = np.concatenate([split.judged for split in splits])
+    found = {key: each for key, each in found.items() if len(each) == len(splits)}
     complete = {
-        key: _by_group(np.concatenate([losses for losses, _ in each]), None if groups is None else groups[rows])
+        key: _by_group(
+            np.concatenate([each[k][0] for k in range(len(splits))]), None if groups is None else groups[rows]
+        )
         for key, each in found.items()
-        if len(each) == len(splits)
     }
     candidates = [key for key in complete if isinstance(key, Candidate)]
     return Judged(
         candidates,
         np.array([complete[key] for key in candidates]),
-        np.array([np.mean([size for _, size in found[key]]) for key in candidates]),
+        np.array([np.mean([size for _, size in found[key].values()]) for key in candidates]),
         lam_max,
         len(splits[0].learned),
         at_edge,
@@ -127,75 +123,91 @@ def _by_group(losses: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
     return sums * (len(sums) / len(losses))
 
 
+def _go_down(
+    learners: list[_Learner], lam_max: float, l1_ratio: float, relaxes: bool, found: _Found, left: int
+) -> bool:
+    """Add the candidates and sizes of a mixture to ``found``; return whether the loss fell to the end.
+
+    ``left`` is the number of strengths that are still to be judged, at most.
+    """
+    best, rises = np.inf, 0
+    done = sum(isinstance(key, Candidate) and not key.relaxed for key in found) - 1
+    for half in range(1, 2 * DEEPEST + 1):  # sizes are taken between the strengths of candidates, too
+        is_between = half % 2 == 1
+        if is_between and not any(learner.sizes for learner in learners):
+            continue
+        lam, plain = lam_max / l1_ratio * STEP ** (-0.5 * half), Candidate(l1_ratio, half // 2, False)
+        for k, learner in enumerate(learners):
+            step(f"choosing alpha: {done + half // 2} of at most {done + left} strengths judged")
+            learner.solve(lam, l1_ratio)
+            for size, figures in learner.sized(lam):
+                found.setdefault(size, {})[k] = figures
+            for candidate, figures in () if is_between else learner.judged(lam, plain, relaxes):
+                found.setdefault(candidate, {})[k] = figures
+        if is_between:
+            continue
+        mean = float(np.concatenate([losses for losses, _ in found[plain].values()]).mean())
+        rises = rises + 1 if mean > _RISE * best else 0
+        best = min(best, mean)
+        if rises >= 2:
+            break
+    return rises == 0
+
+
 def _judged_models(task: Task, seed: int) -> np.ndarray:
     """Return the models that candidates are judged by: some of many."""
     some = max(3, -(-task.m // 4))
     return task.order()[np.sort(np.argsort(bits(seed, Purpose.PATH, np.arange(task.m)))[:some])]
 
 
-class _Held:
-    """Held-out rows, of which only the columns that were learned count."""
+class _Learner:
+    """The models of a split: learned from some rows along the strengths, and judged on others."""
 
-    def __init__(self, task: Task, rows: np.ndarray, columns: np.ndarray, models: np.ndarray) -> None:
-        self.task, self.rows, self.models = task, rows, models
-        self.X, own = task.by_column(rows)
+    def __init__(self, task: Task, split: Split, models: np.ndarray) -> None:
+        self.task, self.rows, self.models, self.n = task, split.judged, models, len(split.learned)
+        X, columns = task.by_column(split.learned)
+        units = task.units[columns]
+        self.solvers = [solver_of(X, task.examples(split.learned, q), units, task.intercept) for q in models]
         place = np.full(task.d, -1, np.int64)
         place[columns] = np.arange(len(columns))
-        self.place = place[own]
-        self.is_learned = self.place >= 0
+        self.held = by_column(task.indptr, task.indices, task.data, split.judged, place, len(columns))
+        self.l1_ratio, self.sizes = 1.0, list[int]()
 
-    def losses(self, fits: list[tuple[np.ndarray, float]]) -> np.ndarray:
-        """Return the loss of each row, summed over the models."""
+    def of_nothing(self) -> _Figures:
+        """Return the losses of the models without features, and no features."""
+        return self._losses([(solver.w, solver.b) for solver in self.solvers]), 0
+
+    def start(self, sizes: list[int]) -> None:
+        """Go back to the models without features, with these sizes to be found."""
+        self.sizes = sizes
+        for solver in self.solvers:
+            solver.restart()
+
+    def solve(self, lam: float, l1_ratio: float) -> None:
+        """Go on to a strength and a mixture."""
+        self.l1_ratio = l1_ratio
+        for solver in self.solvers:
+            solver.solve(lam, l1_ratio, ROUGH)
+
+    def sized(self, lam: float) -> Iterator[tuple[int, _Figures]]:
+        """Yield the sizes that are found at this strength, with their losses and features."""
+        for size, refits in sized(self.solvers, lam, self.l1_ratio, self.sizes):
+            yield size, (self._losses(refits), size)
+
+    def judged(self, lam: float, plain: Candidate, relaxes: bool) -> Iterator[tuple[Candidate, _Figures]]:
+        """Yield the candidates of this strength, with their losses and features."""
+        fits = [(solver.w, solver.b) for solver in self.solvers]
+        features = int(np.count_nonzero(np.logical_or.reduce([w != 0.0 for w, _ in fits])))
+        if relaxes and self.l1_ratio == 1.0 and all(4 * np.count_nonzero(w) < self.n for w, _ in fits):
+            refits = [solver.relaxed(SHARE_OF_RIDGE * lam) for solver in self.solvers]
+            yield plain._replace(relaxed=True), (self._losses(refits), features)
+        yield plain, (self._losses(fits), features)
+
+    def _losses(self, fits: list[tuple[np.ndarray, float]]) -> np.ndarray:
+        """Return the loss of each held-out row, summed over the models."""
         total = np.zeros(len(self.rows))
         for q, (w, b) in zip(self.models, fits, strict=True):
-            own = np.zeros(len(self.place))
-            own[self.is_learned] = w[self.place[self.is_learned]]
             p = np.full(len(self.rows), b)
-            add_columns(self.X.first, self.X.rows, self.X.x, own, p)
+            add_columns(self.held.first, self.held.rows, self.held.x, w, p)
             total += self.task.losses(self.rows, q, p)
         return total
-
-
-class _Path:
-    """The candidates of a mixture along the strengths, until the loss on held-out rows has risen twice."""
-
-    def __init__(
-        self,
-        solvers: list[ElasticNetSolver],
-        held: _Held,
-        lam_max: float,
-        l1_ratio: float,
-        relaxes: bool,
-        sizes: list[int],
-        depth: int,
-    ) -> None:
-        """Prepare a path down to ``depth``, or to where the loss rises if depth is 0."""
-        self.solvers, self.held, self.lam_max, self.l1_ratio, self.sizes = solvers, held, lam_max, l1_ratio, sizes
-        self.relaxes = relaxes and l1_ratio == 1.0
-        self.depth, self.is_open, self.fell_to_the_end = depth or DEEPEST, not depth, False
-
-    def judged(self) -> Iterator[tuple[Candidate | int, np.ndarray, int]]:
-        """Yield candidates and sizes, with their losses and features."""
-        best, rises, l1_ratio = np.inf, 0, self.l1_ratio
-        for half in range(1, 2 * self.depth + 1):  # sizes are taken between the strengths of candidates, too
-            lam = self.lam_max / l1_ratio * STEP ** (-0.5 * half)
-            if half % 2 and not self.sizes:
-                continue
-            fits = [solver.solve(lam, l1_ratio, ROUGH) for solver in self.solvers]
-            for size, refits in sized(self.solvers, lam, l1_ratio, self.sizes):
-                yield size, self.held.losses(refits), size
-            if half % 2:
-                continue
-            features = int(np.count_nonzero(np.logical_or.reduce([w != 0.0 for w, _ in fits])))
-            losses = self.held.losses(fits)
-            if self.relaxes and all(4 * np.count_nonzero(w) < self.solvers[0].X.n for w, _ in fits):
-                refits = [solver.relaxed(SHARE_OF_RIDGE * lam) for solver in self.solvers]
-                yield Candidate(l1_ratio, half // 2, True), self.held.losses(refits), features
-            yield Candidate(l1_ratio, half // 2, False), losses, features
-            mean = float(losses.mean())
-            rises = rises + 1 if mean > _RISE * best else 0
-            best = min(best, mean)
-            if self.is_open and rises >= 2:
-                self.depth = half // 2
-                return
-        self.fell_to_the_end = self.is_open and rises == 0

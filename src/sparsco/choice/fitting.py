@@ -31,10 +31,17 @@ class Strength(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Weights (d, m) and intercepts (m,)."""
+    """The columns that have a weight, their weights (columns, m), and intercepts (m,)."""
 
+    columns: np.ndarray
     w: np.ndarray
     b: np.ndarray
+
+    @classmethod
+    def of(cls, fits: list[tuple[np.ndarray, float]], columns: np.ndarray) -> Fit:
+        """Return the models with these weights, each in the same columns, and intercepts."""
+        used = np.flatnonzero(np.logical_or.reduce([w != 0.0 for w, _ in fits]))
+        return cls(columns[used], np.stack([w[used] for w, _ in fits], axis=1), np.array([b for _, b in fits]))
 
 
 def fit(task: Task, strength: Strength) -> Fit:
@@ -51,10 +58,7 @@ def fit(task: Task, strength: Strength) -> Fit:
         fits.append((w.copy(), b))
     if task.couples and task.m > 1:
         fits = _softmax(task, solver, strength, fits)
-    out = Fit(np.zeros((task.d, task.m)), np.array([b for _, b in fits]))
-    for q, (w, _) in enumerate(fits):
-        out.w[columns, q] = w
-    return out
+    return Fit.of(fits, columns)
 
 
 def fit_nothing(task: Task) -> Fit:
@@ -62,11 +66,11 @@ def fit_nothing(task: Task) -> Fit:
     rows = np.arange(task.n)
     X, columns = task.by_column(rows)
     solver = solver_of(X, task.examples(rows, 0), task.units[columns], task.intercept)
-    b = [solver.b]
+    fits = [(solver.w, solver.b)]
     for q in range(1, task.m):
         solver.take(task.examples(rows, q))
-        b.append(solver.b)
-    return Fit(np.zeros((task.d, task.m)), np.array(b))
+        fits.append((solver.w, solver.b))
+    return Fit.of(fits, columns)
 
 
 def _solved(solver: ElasticNetSolver, strength: Strength) -> tuple[np.ndarray, float]:
@@ -132,9 +136,6 @@ def fit_sizes(task: Task, sizes: Sequence[int], mixtures: Sequence[float]) -> It
                 solver.solve(lam, l1_ratio, ROUGH)
             for size, fits in sized(solvers, lam, l1_ratio, wanted):
                 step(f"solving models of given sizes: {size} features")
-                out = Fit(np.zeros((task.d, task.m)), np.array([b for _, b in fits]))
-                for q, (w, _) in enumerate(fits):
-                    out.w[columns, q] = w
-                yield size, out
+                yield size, Fit.of(fits, columns)
         for solver in solvers:
             solver.restart()

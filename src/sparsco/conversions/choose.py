@@ -167,7 +167,7 @@ class Choose(NamedTuple):
         sizes = fit_sizes(task, sorted(judged.sizes), MIXTURES if len(mixtures) > 1 else mixtures)
         kept = [(size, *mean_and_error(judged.sizes[size]), each) for size, each in sizes]
         report = self._report(task, strength, judged, candidate)
-        if self.budget is not None and np.count_nonzero(found.w.any(1)) > self.budget:
+        if self.budget is not None and len(found.columns) > self.budget:
             size = choose_size(judged, self.budget)
             by_size = {own: each for own, _, _, each in kept}
             found = by_size[size] if size in by_size else fit_nothing(task)
@@ -231,7 +231,8 @@ class Sampled(NamedTuple):
     def _wide(self, found: Fit) -> tuple[sp.csr_array, np.ndarray]:
         """Return a fit with all features and models: weights (models, features) and intercepts."""
         w = sp.csr_array(found.w.T)
-        w = sp.csr_array((w.data, self.columns[w.indices], w.indptr), shape=(self.task.m, self.d))
+        columns = self.columns[found.columns[w.indices]]
+        w = sp.csr_array((w.data, columns, w.indptr), shape=(self.task.m, self.d))
         if not self.is_mirrored:
             return w, found.b
         half = 0.5 if self.couples else 1.0  # the difference of two margins, or either of them

@@ -26,7 +26,7 @@ from ..optimizers.nftrl import NFTRL
 from ..penalties import elastic_net
 from ..problem.pilot import best_intercepts
 from ..problem.state import padded, slices
-from ..solver.units import column_sums, copy_in_units, units_of
+from ..solver.units import copy_in_units, units_of
 from ..util.threads import Threads
 from .run import Run
 
@@ -73,7 +73,7 @@ class LongStream:
         self.judged: Judged | None = conversion.judged(task, first.seed)
         """The candidates of the choice on the sample; None where the strength is given."""
         self.strengths = self._grid(conversion, task.n)
-        sums = column_sums(rows.indices, rows.data, first.d)
+        sums, _ = first.column_sums()
         units = units_of(*sums, task.n) if conversion.standardize else np.ones(first.d)
         self.units = np.where(sums[0] > 0.0, units, 0.0)
         """The unit of each feature; 0 for one that has not been seen."""

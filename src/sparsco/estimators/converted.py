@@ -12,7 +12,6 @@ from ..conversions.choose import SizedModel
 from ..engine.finishing import finish_runs
 from ..engine.run import Run
 from ..penalties import ElasticNet
-from ..solver.units import column_sums
 
 
 class Solved(NamedTuple):
@@ -36,10 +35,8 @@ class Solved(NamedTuple):
 
     def with_columns_of(self, run: Run) -> Solved:
         """Return the model with the spreads of its features in the rows that a run keeps: its sample, or its pilot."""
-        sample = run.sample()
-        matrix = run.pilot_rows.matrix if sample is None else sample.R
-        n = len(matrix.indptr) - 1
-        counts, sums, squares = (total / max(n, 1) for total in column_sums(matrix.indices, matrix.data, run.d))
+        totals, n = run.column_sums()
+        counts, sums, squares = (total / max(n, 1) for total in totals)
         spread = np.sqrt(np.maximum(squares - np.square(sums), 0.0))
         used = self.used
         wide = np.zeros((2, run.d))

@@ -151,7 +151,7 @@ class SolvedFolds:
         self.runs, self.learner, self.pool = state.begun(), learner, pool
         self.standardize = learner.standardize is True or learner.standardize is np.True_
         found = folds(codes if learner.classifies else np.zeros(len(y)), self.runs[0].seed)
-        sums = column_sums(placed.indices, placed.data, placed.d)
+        sums = column_sums(placed.indptr[:-1], placed.indptr[1:], placed.indices, placed.data, placed.d)
         self.units = units_of(*sums, len(y)) if self.standardize else np.ones(placed.d)
         task = _task(placed, codes, own, self.runs, self.units)
         self.rows, self.n_folds = (placed, codes, own), len(found.judged)
