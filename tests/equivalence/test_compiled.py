@@ -53,9 +53,9 @@ def test_the_covering_set_covers():
 
 @pytest.mark.parametrize(("optimizer", "conversion", "loss", "penalty", "weighted", "intercept"), list(covering()))
 def test_compiled_equals_plain_python(optimizer, conversion, loss, penalty, weighted, intercept):
-    data = suited(loss, stream(n=200, classify=False))
+    data = suited(loss, stream(n=120, classify=False))
     pen = np.array([0.0, 0.5, 1.0, 2.0, 1.0, 1.0]) if weighted else None
-    method = OPTIMIZERS[optimizer][1], CONVERSIONS[conversion](200)
+    method = OPTIMIZERS[optimizer][1], CONVERSIONS[conversion](120)
     args = (data, loss, *method, PENALTIES[penalty], None, intercept, pen)
     compiled, _ = learn(*args)
     with plain_python():
