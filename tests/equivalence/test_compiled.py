@@ -160,7 +160,7 @@ def test_any_cut_gives_the_same_bits(optimizer, conversion):
 @pytest.mark.parametrize("conversion", ["last", "suffix", "average-sl-diagonal"])
 def test_lanes_equal_single_models(optimizer, conversion):
     rng = np.random.default_rng(5)
-    n, d, k = 400, 10, 3
+    n, d, k = 200, 10, 3
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.5)
     codes = rng.integers(0, k, size=n).astype(float)
     X[np.arange(n), codes.astype(int)] += 1.0

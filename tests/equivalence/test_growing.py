@@ -60,7 +60,7 @@ def as_pair(row, spread=1):
 )
 def test_growing_is_declaring(optimizer, conversion):
     """Any cut of a stream whose columns come late has the bits of one whose columns were all declared."""
-    n = 280
+    n = 200
     X, y, widths = staircase(n)
     record, rho = OPTIMIZERS[optimizer][1], 0.0 if sensible(optimizer, "auto", "l1") else 0.1
     make = conversions.RandomIterate() if conversion == "random" else CONVERSIONS[conversion](n)
