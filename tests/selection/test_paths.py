@@ -93,7 +93,7 @@ def assert_separate(record, optimizer, conversion, loss, data, lams=LAMS):
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda part: type(part).__name__)
 def test_a_strength_is_a_run_of_its_own(optimizer):
-    data = rows()
+    data = rows(45)
     for conversion in CONVERSIONS:
         for rho in (0.0, 0.02):
             with plain_python():
