@@ -27,7 +27,6 @@ from ..parts.part import NEVER
 from ..penalties import checked
 from ..problem.state import Means, Nothing, Problem, Rows, check_room
 from ..problem.targets import Repeated, Targets, Values
-from ..solver.units import column_sums
 from ..steps import Pilot, check_positive
 from ..util.attributes import add_attributes, attributes, replace_attributes
 from ..util.notices import cause, warn
@@ -373,10 +372,7 @@ class Run:
 
     def column_sums(self) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
         """Return the sums of columns over the rows that are kept, the sample or the pilot, and the number of rows."""
-        if self.reservoir is not None:
-            return self.reservoir.column_sums(self.d)
-        rows = self.pilot_rows.matrix
-        return column_sums(rows.indptr[:-1], rows.indptr[1:], rows.indices, rows.data, self.d), len(rows)
+        return (self.pilot_rows if self.reservoir is None else self.reservoir).column_sums(self.d)
 
     def warn(self, message: str) -> None:
         """Keep a message for the report, and warn where no run of the same model has warned of the same cause."""
