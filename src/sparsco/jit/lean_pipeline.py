@@ -5,6 +5,7 @@ It uses internals of numba, which may change in any minor version; `pipelines.py
 
 from __future__ import annotations
 
+import functools
 import gc
 import operator
 from typing import Any
@@ -16,6 +17,8 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, PassManager
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.ir_utils import build_definitions
+from numba.core.rewrites.registry import rewrite_registry
+from numba.core.ssa import reconstruct_ssa
 from numba.core.typed_passes import (
     IRLegalization,
     NativeLowering,
@@ -26,7 +29,8 @@ from numba.core.typed_passes import (
 from numba.core.typing.arraydecl import GetItemBuffer, SetItemBuffer
 from numba.core.typing.builtins import BinOp, BinOpTrueDiv, OrderedCmpOp, UnorderedCmpOp
 from numba.core.typing.templates import infer_global
-from numba.core.untyped_passes import FixupArgs, GenericRewrites, ReconstructSSA, TranslateByteCode
+from numba.core.untyped_passes import FixupArgs, TranslateByteCode
+from numba.extending import lower_builtin
 
 from .pipelines import CONSTANTS, DOCUMENTED, PACKAGE, Options, class_of, is_ours_by_module
 
@@ -139,6 +143,42 @@ class _Prune(FunctionPass):
         return True
 
 
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Rewrite(FunctionPass):
+    """A pass that applies numba's rewrites, then gives each assignment a variable of its own.
+
+    numba analyses the lifetimes of variables after each of these steps.  Only IRLegalization needs them.
+    """
+
+    _name = f"{PACKAGE}_rewrite"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        function = state.func_ir
+        for kind in rewrite_registry.rewrites["before-inference"]:
+            rewrite = kind(state)
+            for label in function.blocks:
+                while rewrite.match(function, function.blocks[label], None, None):
+                    function.blocks[label] = rewrite.apply()
+        reconstruct_ssa(function)
+        function._definitions = build_definitions(function.blocks)
+        return True
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _StripPhis(PreLowerStripPhis):
+    """A pass that turns the phi nodes of `_Rewrite` into assignments."""
+
+    _name = f"{PACKAGE}_strip_phis"
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir = self._strip_phi_nodes(state.func_ir)
+        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        return True
+
+
 class _Manager(PassManager):
     """A pass manager without numba's checks after each pass."""
 
@@ -169,26 +209,26 @@ class _LinkedLibrary(_KernelLibrary):
         """Do nothing: numba calls it on ``codegen``, but code that is not translated has no address."""
 
 
+@functools.cache
+def _size_of(kind: Any, target_data: Any) -> int:
+    """Return the bytes of a value of an LLVM type.
+
+    numba asks for them with each variable, for the debugger, and each time has LLVM parse a module to find them.
+    """
+    return kind.get_abi_size(target_data)
+
+
 class _Lean(CompilerBase):
     """numba's compiler without garbage collection and without passes that our functions do not need.
 
     The collections free nothing and cost a sixth of the time.  The passes left out are for closures, array expressions,
     ``with`` and literals; a user's functions get all passes.  IRLegalization ends the life of variables, and with them
-    of references to arrays.
+    of references to arrays; it is left out where references are not counted.
     """
 
-    passes = [
-        TranslateByteCode,
-        FixupArgs,
-        _Prune,
-        GenericRewrites,
-        ReconstructSSA,
-        NopythonTypeInference,
-        PreLowerStripPhis,
-        IRLegalization,
-        NativeLowering,
-        NoPythonBackend,
-    ]
+    passes = [TranslateByteCode, FixupArgs, _Prune, _Rewrite, NopythonTypeInference, _StripPhis]
+    counting_passes = [IRLegalization]
+    last_passes = [NativeLowering, NoPythonBackend]
 
     library: type[JITCodeLibrary] = _KernelLibrary
 
@@ -196,13 +236,17 @@ class _Lean(CompilerBase):
         if not is_ours_by_module(self.state.func_id.func):
             return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
         manager = _Manager(PACKAGE)
-        for each in self.passes:
+        counting_passes = self.counting_passes if self.state.flags.nrt else []
+        for each in (*self.passes, *counting_passes, *self.last_passes):
             manager.add_pass(each, each.__name__)
         manager.finalize()
         return [manager]
 
     def compile_extra(self, function: Any) -> Any:
-        self.state.library = self.library(self.state.targetctx.codegen(), function.__qualname__)
+        context = self.state.targetctx
+        sizes = functools.partial(_size_of, target_data=context.target_data)
+        self.state.targetctx = context.subtarget(get_abi_sizeof=sizes, enable_nrt=bool(self.state.flags.nrt))
+        self.state.library = self.library(context.codegen(), function.__qualname__)
         self.state.library.enable_object_caching()
         collects = gc.isenabled()
         gc.disable()
@@ -214,9 +258,22 @@ class _Lean(CompilerBase):
 
 
 class _LeanInner(_Lean):
-    """The compiler of functions that only kernels call."""
+    """The compiler of functions that only kernels call; ours do not count references, since they keep no arrays."""
 
     library = _LinkedLibrary
+
+    def compile_extra(self, function: Any) -> Any:
+        self.state.flags.nrt = not is_ours_by_module(function)
+        return super().compile_extra(function)
+
+
+@lower_builtin("__array__", types.Array)
+def _same_array(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    """Return the array of an array.
+
+    numba looks this function up with each access, finds none, and each time searches all its registries for news.
+    """
+    return values[0]
 
 
 def _first(function: Any, template: Any) -> None:
