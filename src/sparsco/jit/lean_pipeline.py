@@ -211,9 +211,9 @@ class _LinkedLibrary(_KernelLibrary):
 
 @functools.cache
 def _size_of(kind: Any, target_data: Any) -> int:
-    """Return the bytes of a value of an LLVM type.
+    """Return the number of bytes of an LLVM type.
 
-    numba asks for them with each variable, for the debugger, and each time has LLVM parse a module to find them.
+    numba needs it for the debugger, once per variable, and has LLVM parse a module each time.
     """
     return kind.get_abi_size(target_data)
 
@@ -226,9 +226,17 @@ class _Lean(CompilerBase):
     of references to arrays; it is left out where references are not counted.
     """
 
-    passes = [TranslateByteCode, FixupArgs, _Prune, _Rewrite, NopythonTypeInference, _StripPhis]
-    counting_passes = [IRLegalization]
-    last_passes = [NativeLowering, NoPythonBackend]
+    passes = [
+        TranslateByteCode,
+        FixupArgs,
+        _Prune,
+        _Rewrite,
+        NopythonTypeInference,
+        _StripPhis,
+        IRLegalization,
+        NativeLowering,
+        NoPythonBackend,
+    ]
 
     library: type[JITCodeLibrary] = _KernelLibrary
 
@@ -236,9 +244,9 @@ class _Lean(CompilerBase):
         if not is_ours_by_module(self.state.func_id.func):
             return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
         manager = _Manager(PACKAGE)
-        counting_passes = self.counting_passes if self.state.flags.nrt else []
-        for each in (*self.passes, *counting_passes, *self.last_passes):
-            manager.add_pass(each, each.__name__)
+        for each in self.passes:
+            if each is not IRLegalization or self.state.flags.nrt:
+                manager.add_pass(each, each.__name__)
         manager.finalize()
         return [manager]
 
@@ -258,7 +266,10 @@ class _Lean(CompilerBase):
 
 
 class _LeanInner(_Lean):
-    """The compiler of functions that only kernels call; ours do not count references, since they keep no arrays."""
+    """The compiler of functions that only kernels call.
+
+    Ours keep no arrays, so code that counts references to them is omitted.
+    """
 
     library = _LinkedLibrary
 
@@ -269,9 +280,9 @@ class _LeanInner(_Lean):
 
 @lower_builtin("__array__", types.Array)
 def _same_array(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    """Return the array of an array.
+    """Return the array itself.
 
-    numba looks this function up with each access, finds none, and each time searches all its registries for news.
+    numba looks for this function at each access to an array.  It has none, and so would reload all its registries.
     """
     return values[0]
 
