@@ -11,6 +11,7 @@ import operator
 from typing import Any
 
 import numpy as np
+from llvmlite.binding import parse_assembly
 from numba.core import ir, types
 from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.codegen import JITCodeLibrary
@@ -174,8 +175,8 @@ class _StripPhis(PreLowerStripPhis):
     _name = f"{PACKAGE}_strip_phis"
 
     def run_pass(self, state: Any) -> bool:
-        state.func_ir = self._strip_phi_nodes(state.func_ir)
-        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        function = state.func_ir = self._strip_phi_nodes(state.func_ir)
+        function._definitions = build_definitions(function.blocks)
         return True
 
 
@@ -190,6 +191,18 @@ class _KernelLibrary(JITCodeLibrary):
 
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
+
+    def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
+        """Return the machine code, and a module that only names its symbols.
+
+        numba would add the whole module, for code that a kernel is inlined into.  There is none, and to read the module
+        would be a third of the time of loading a kernel.
+        """
+        self._ensure_finalized()
+        module = self._final_module
+        defined = [each.name for each in (*module.functions, *module.global_variables) if not each.is_declaration]
+        symbols = parse_assembly("\n".join(f'@"{name}" = global i8 0' for name in defined))
+        return self.name, "object", (self._get_compiled_object(), symbols.as_bitcode())
 
 
 class _LinkedLibrary(_KernelLibrary):
