@@ -10,7 +10,7 @@ import numpy as np
 from ..problem.targets import Targets
 from ..util.attributes import stored
 from ..util.progress import steps_shown
-from .converted import Solved
+from .converted import Converted
 from .fit_state import FitState, Phase
 from .parameters import most_models, named
 from .views import refuse_in_view
@@ -226,7 +226,7 @@ class LinearBase:
 
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
 
-    def convert(self) -> Solved:
+    def convert(self) -> Converted:
         """Convert the training state into the model (phase two), if that is not done yet, and return the model.
 
         Every reader of the model calls this method: ``coef_``, ``predict`` and others.  Learning can go on afterwards.

@@ -23,7 +23,7 @@ from ..engine.long_stream import LongStream, can_outgrow
 from ..engine.run import PILOT_ROWS, Run
 from ..util.attributes import Restored, add_attributes, attributes, replace_attributes
 from ..util.threads import Threads
-from .converted import Solved, solve
+from .converted import Converted, convert_runs
 
 FIXED = (
     "loss",
@@ -139,7 +139,7 @@ class FitState(LifeCycle, Restored):
 
     def __init__(self, features: Any = None, told: list[str] | None = None) -> None:
         super().__init__()
-        self.model: Solved | None
+        self.model: Converted | None
         self.runs: list[Run] = []
         self.features: Any = features
         """The slot of each feature: ``Columns``, ``SeenColumns`` or ``Names``."""
@@ -321,9 +321,9 @@ class FitState(LifeCycle, Restored):
         if self.model is None:
             runs = self.begun()
             answers = None if self.long is None else finish_long_stream(self.long, runs)
-            self.take(solve(runs, answers), arranged)
+            self.take(convert_runs(runs, answers), arranged)
 
-    def take(self, model: Solved, arranged: Callable[[Any], Any]) -> None:
+    def take(self, model: Converted, arranged: Callable[[Any], Any]) -> None:
         """Set the model; its weights come in the order of the runs."""
         sizes = (
             each._replace(coef=sp.csr_array(arranged(each.coef)), intercept=arranged(each.intercept))
@@ -339,7 +339,7 @@ class FitState(LifeCycle, Restored):
         intercept = np.atleast_1d(np.asarray(intercept, dtype=np.float64))
         self.features, self.model = features, self.model._replace(coef=coef, intercept=intercept)
 
-    def finish_with(self, model: Solved | None, why: str) -> None:
+    def finish_with(self, model: Converted | None, why: str) -> None:
         """Set the model and drop the training state; ``why`` is the reason why the fit cannot go on."""
         self.runs, self.long, self.model, self.noted = [], None, model, None
         self.ended = why

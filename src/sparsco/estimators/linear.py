@@ -23,7 +23,7 @@ from ..penalties import strength
 from ..util.attributes import add_attributes, attributes
 from ..util.progress import Progress, steps_shown
 from ..util.validation import check_count
-from .converted import Solved, solve
+from .converted import Converted, convert_runs
 from .fit_state import FitState, Phase, unchanged_on_error
 from .one_example import OneExample
 from .parameters import (
@@ -181,7 +181,7 @@ class LinearModel(OneExample, Readable):
         """
         runs = self._fit.begun()
         with steps_shown(type(self).__name__, self.verbose):
-            self._fit.take(solve(runs, finish_polished(runs, rows, tolerance(self))), self.arranged)
+            self._fit.take(convert_runs(runs, finish_polished(runs, rows, tolerance(self))), self.arranged)
 
     def polish_on_chunks(self, chunks: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray | None]]]) -> None:
         """Solve for the optimum over the rows of a reader, which becomes the model.
@@ -336,7 +336,7 @@ class LinearModel(OneExample, Readable):
         if self._fit.has_names:
             self.n_features_in_ = len(self._fit.features)
 
-    def finish_with(self, model: Solved, why: str, features: Any = None, outputs: int | None = None) -> None:
+    def finish_with(self, model: Converted, why: str, features: Any = None, outputs: int | None = None) -> None:
         """Set the model, without a training state; ``why`` is the reason why it cannot go on.
 
         ``features`` and ``outputs`` are its slots and the columns of y, if nothing was learned here.

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from ..data.rows import Matrix
 from ..engine.run import PILOT_ROWS
-from ..estimators.converted import Solved
+from ..estimators.converted import Converted
 from ..estimators.fit_state import Phase
 from ..estimators.parameters import check_parameters, new_runs, tolerance
 from ..estimators.passes import counted_rows, order_of_pass, run_passes
@@ -26,14 +26,14 @@ class Found(NamedTuple):
     """The models of all rows, and of each fold the figures (loss, spread, error) and the features by strength."""
 
     shell: Any
-    solved: list[Solved]
+    solved: list[Converted]
     figures: np.ndarray
     """(folds, 3, strengths)"""
     selected: list[list[sp.csr_array]]
     """The weights (models, features) of each strength, for every fold."""
     l1_ratio: float | None = None
     """The share of the L1 term, where the strengths are those of both terms together."""
-    refined: Callable[[Solved], Solved] = lambda model: model
+    refined: Callable[[Converted], Converted] = lambda model: model
     """Return a model solved to the end; only the chosen one needs to be."""
 
 
@@ -93,7 +93,7 @@ def _like(whole: Any, d: int) -> Any:
     return learner
 
 
-def _learned(learner: Any, k: int, job: _Job) -> tuple[list[Solved], np.ndarray | None]:
+def _learned(learner: Any, k: int, job: _Job) -> tuple[list[Converted], np.ndarray | None]:
     """Learn the rows of all folds but fold k; return the models and their figures on fold k.
 
     For k = -1 all rows are learned, and there are no figures.
@@ -114,7 +114,7 @@ def _learned(learner: Any, k: int, job: _Job) -> tuple[list[Solved], np.ndarray 
         return _judged(learner, k, job)
 
 
-def _judged(learner: Any, k: int, job: _Job) -> tuple[list[Solved], np.ndarray | None]:
+def _judged(learner: Any, k: int, job: _Job) -> tuple[list[Converted], np.ndarray | None]:
     """Convert and evaluate a learner that has learned all its rows; return the result of ``_learned``."""
     kept = np.flatnonzero(job.own > 0.0 if k < 0 else (job.own > 0.0) & job.folds.learned[k])
     is_polished = tolerance(learner) > 0.0

@@ -17,7 +17,7 @@ from ..engine.grid import Grid
 from ..engine.polish import BY_MODEL, finish_polished
 from ..engine.polish import slices as rows_of
 from ..engine.run import Run
-from ..estimators.converted import Solved, described
+from ..estimators.converted import Converted, described
 from ..estimators.linear import LinearModel
 from ..estimators.parameters import tolerance
 from ..util.threads import Threads
@@ -125,7 +125,7 @@ def polished(
     return finished(learner, lambda: rows_of(*rows))
 
 
-def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]:
+def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Converted]:
     """Return the models of each strength."""
     parts: list[list[tuple[Any, np.ndarray, Any]]] = [[] for _ in range(len(learner.strengths))]
     k, lams, runs = 0, np.zeros(len(parts)), [run for run, _ in ends]
@@ -145,7 +145,7 @@ def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]
         coef, b, reports = zip(*part, strict=True)
         report = described(runs, penalty._replace(lam=float(lam))) | {"converted": list(reports)}
         coef = sp.csr_array(sp.vstack(coef)) if len(coef) > 1 else coef[0]
-        out.append(Solved(coef, np.concatenate(b), runs[0].examples, [], report))
+        out.append(Converted(coef, np.concatenate(b), runs[0].examples, [], report))
     return out
 
 

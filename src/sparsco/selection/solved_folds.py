@@ -16,7 +16,7 @@ from ..data.randomness import seed_of
 from ..data.rows import Matrix
 from ..engine.polish import BY_MODEL, Part, polish, slices
 from ..engine.run import PILOT_ROWS
-from ..estimators.converted import Solved, described
+from ..estimators.converted import Converted, described
 from ..estimators.fit_state import Phase
 from ..estimators.parameters import LEAST_RATIO, check_parameters, named, ratio_of, tolerance
 from ..estimators.passes import counted_rows
@@ -196,7 +196,7 @@ class SolvedFolds:
         found = self.pool.map("sparsco-fold", _dense_folds, blocks, self.held)
         return [[_beside(parts) for parts in zip(*each, strict=True)] for each in zip(*found, strict=True)]
 
-    def solved(self, strengths: Strengths, models: list[Model]) -> list[Solved]:
+    def solved(self, strengths: Strengths, models: list[Model]) -> list[Converted]:
         """Return the models of all rows with their reports; with ``polish`` they become certified optima."""
         out, pen, n = [], self.runs[0].problem.penalty.pen, len(self.job.kept(-1))
         for model, lam, rho in zip(models, strengths.lams.tolist(), strengths.rhos.tolist(), strict=True):
@@ -204,10 +204,10 @@ class SolvedFolds:
             if tolerance(self.learner):
                 model, certificate = self._polished(model, _penalty(lam, rho, pen))
                 report["converted"][0] |= {"polish": certificate}
-            out.append(Solved(model.coef, model.b, n, [], report))
+            out.append(Converted(model.coef, model.b, n, [], report))
         return out
 
-    def refined(self, model: Solved) -> Solved:
+    def refined(self, model: Converted) -> Converted:
         """Return a model of all rows that is solved to the end."""
         if tolerance(self.learner):
             return model

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from .. import __version__
 from ..conversions.choose import SizedModel
 from ..data.slots import Names
-from ..estimators.converted import Solved
+from ..estimators.converted import Converted
 from ..estimators.fit_state import Phase
 from ..estimators.held_out import is_by_row
 from ..estimators.linear import LinearModel
@@ -226,7 +226,9 @@ def _settings(model: LinearModel) -> dict[str, Any]:
     return {name: value for name, value in model.settings().items() if name not in left_out}
 
 
-def _sizes(solved: Solved, as_stored: Callable[[sp.csr_array], dict[str, np.ndarray]]) -> dict[str, np.ndarray] | None:
+def _sizes(
+    solved: Converted, as_stored: Callable[[sp.csr_array], dict[str, np.ndarray]]
+) -> dict[str, np.ndarray] | None:
     """Return the models of fewer features, one below the other; None if there are none."""
     if not solved.sizes:
         return None
@@ -235,7 +237,7 @@ def _sizes(solved: Solved, as_stored: Callable[[sp.csr_array], dict[str, np.ndar
     return figures | as_stored(sp.csr_array(sp.vstack(coefs))) | {"intercept": np.concatenate(intercepts)}
 
 
-def _column_figures(solved: Solved, columns: np.ndarray) -> dict[str, np.ndarray] | None:
+def _column_figures(solved: Converted, columns: np.ndarray) -> dict[str, np.ndarray] | None:
     """Return spread and share of nonzeros of the columns with a weight, in their order; None if they are not known."""
     if solved.columns is None:
         return None
@@ -315,7 +317,7 @@ def restored(content: Mapping[str, Any]) -> Any:
         return sp.csr_array((coef["data"], columns, coef["ends"]), shape=(len(coef["ends"]) - 1, features.room))
 
     summary = content["summary"]
-    solved = Solved(
+    solved = Converted(
         placed(content["coef"]),
         content["intercept"],
         summary["examples"],

@@ -137,7 +137,7 @@ features/columns              data.slots:Columns
 features/seen-columns         data.slots:SeenColumns
 features/names                data.slots:Names
 
-model/converted               estimators.converted:Solved
+model/converted               estimators.converted:Converted
 model/answer                  conversions.averaging:Answer
 model/linear-classifier       estimators.tasks:LinearClassifier
 model/linear-regressor        estimators.tasks:LinearRegressor
