@@ -592,10 +592,10 @@ def test_killed_and_resumed_gives_the_numbers_of_one_run(tmp_path, monkeypatch, 
     killed.communicate()
     (kept,) = (tmp_path / "killed").rglob("*.jsonl")
     before, found = len(kept.read_text().splitlines()), []
-    for folder, resume in (("killed", ["--resume"]), ("whole", [])):
+    for folder, jobs, resume in (("killed", "1", ["--resume"]), ("whole", "2", [])):  # fewer jobs: the same numbers
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / folder))
         command = ["reproduce", "aaai-figure-1", "--quick", "--trials", "15", "--json", "-", *resume]
-        assert cli.main([*command, "--jobs", "1"]) == 0  # fewer jobs: the same numbers
+        assert cli.main([*command, "--jobs", jobs]) == 0
         found.append(json.loads(capsys.readouterr().out))
     (complete,) = (tmp_path / "whole").rglob("*.jsonl")
     assert before < len(complete.read_text().splitlines())
