@@ -151,6 +151,8 @@ def _go_down(
         best = min(best, mean)
         if rises >= 2:
             break
+    done += half // 2
+    step(f"choosing alpha: {done} of at most {done + left - DEEPEST} strengths judged")
     return rises == 0
 
 

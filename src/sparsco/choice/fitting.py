@@ -48,14 +48,16 @@ def fit(task: Task, strength: Strength) -> Fit:
     """Return the models of a strength; a function of the task and the strength alone."""
     rows = np.arange(task.n)
     X, columns = task.by_column(rows)
-    solver = solver_of(X, task.examples(rows, 0), task.units[columns], task.intercept)
-    fits = []
-    for q in range(task.m):
-        step(f"solving the chosen model on {task.n:,} rows" + (f": {q + 1} of {task.m}" if task.m > 1 else ""))
-        if q:
+    order = task.order().tolist()  # a solver may keep a Gram matrix: classes come in an order of the rows alone
+    solver = solver_of(X, task.examples(rows, order[0]), task.units[columns], task.intercept)
+    found: dict[int, tuple[np.ndarray, float]] = {}
+    for k, q in enumerate(order):
+        step(f"solving the chosen model on {task.n:,} rows" + (f": {k + 1} of {task.m}" if task.m > 1 else ""))
+        if k:
             solver.take(task.examples(rows, q))
         w, b = _solved(solver, strength)
-        fits.append((w.copy(), b))
+        found[q] = w.copy(), b
+    fits = [found[q] for q in range(task.m)]
     if task.couples and task.m > 1:
         fits = _softmax(task, solver, strength, fits)
     return Fit.of(fits, columns)

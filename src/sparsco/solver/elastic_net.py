@@ -325,7 +325,7 @@ class DenseSolver(ElasticNetSolver):
             db = -(float(c.sum()) + self.tilt.b) / total
             q += db * mean
         new = w.copy()
-        G[np.diag_indices_from(G)] += ridge
+        diagonal_of(G)[:] += ridge
         descend_gram(G, q, new, pen, 1e-4, 1e-3 * accuracy.tolerance * f, 2 * SWEEPS)
         if self.intercept:
             db -= float(mean @ (new - w)) / total
@@ -352,9 +352,14 @@ class DenseSolver(ElasticNetSolver):
         own = h @ np.square(D)  # of all rows: a column that is rare may have no entries in some of them
         if self.intercept:
             own -= np.square(h @ D) / total
-        at = np.diag_indices_from(gram.G)
-        gram.G[at] = np.maximum(gram.G[at], own)
+        diagonal = diagonal_of(gram.G)
+        np.maximum(diagonal, own, out=diagonal)
         return gram
+
+
+def diagonal_of(G: np.ndarray) -> np.ndarray:
+    """Return a view of the diagonal of a square matrix that can be written to."""
+    return np.einsum("ii->i", G)
 
 
 def every_row(n: int, d: int, loss: Any) -> int:
@@ -372,8 +377,8 @@ def gram_of(D: np.ndarray, h: np.ndarray, intercept: bool) -> Gram:
     G = (Z.T @ Z).astype(np.float64, copy=False)
     if intercept:
         G -= np.outer(mean, mean) / total
-    at = np.diag_indices_from(G)
-    G[at] = np.maximum(G[at], 0.0)
+    diagonal = diagonal_of(G)
+    np.maximum(diagonal, 0.0, out=diagonal)
     return Gram(G, mean, total)
 
 
