@@ -37,7 +37,8 @@ from sparsco import SparseClassifier, SparseRegressor, datasets
 SPLITS = 5
 HELD_OUT = 0.25
 LIMIT = 600
-"""CPU seconds after which a fit is given up."""
+"""CPU seconds after which a fit is given up, and those of the same method on other splits."""
+TOO_LONG = "failed or took too long"
 SLACK = 0.002
 """Added to both errors of a ratio, so that a test row more or less on an easy set counts little."""
 TEXT = ("imdb", "amazon-reviews", "sms-spam", "rcv1-small", "dexter", "20news-tech", "news20", "20news-bow")
@@ -146,9 +147,9 @@ def error_of(model: Any, split: Split) -> float:
     return float(np.mean(told != split.held_y))
 
 
-def _measure(name: str, number: int, method: str, answers: Any) -> None:
+def _measure(name: str, number: int, method: str, limit: int, answers: Any) -> None:
     """Fit one method and send its figures; runs in a process of its own."""
-    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT + 60, LIMIT + 61))
+    resource.setrlimit(resource.RLIMIT_CPU, (limit + 60, limit + 61))
     warnings.simplefilter("ignore")
     split = split_of(name, number)
     methods = REGRESSORS if split.is_regression else CLASSIFIERS
@@ -162,17 +163,17 @@ def _measure(name: str, number: int, method: str, answers: Any) -> None:
     answers.send([error_of(model, split), features, seconds])
 
 
-def measured(name: str, number: int, method: str) -> list[float] | str:
+def measured(name: str, number: int, method: str, limit: int) -> list[float] | str:
     """Return error, features and CPU seconds of a fit in a new process, or the reason why there are none."""
     context = multiprocessing.get_context("fork")
     receive, send = context.Pipe(False)
-    process = context.Process(target=_measure, args=(name, number, method, send))
+    process = context.Process(target=_measure, args=(name, number, method, limit, send))
     process.start()
     send.close()
     try:
         return receive.recv()
     except EOFError:
-        return "failed or took too long"
+        return TOO_LONG
     finally:
         process.kill()
         process.join()
@@ -238,6 +239,7 @@ def main() -> int:
     parser.add_argument("--sets", nargs="*", default=list(SETS))
     parser.add_argument("--methods", nargs="*")
     parser.add_argument("--again", nargs="*", default=[], help="methods that are measured again")
+    parser.add_argument("--limit", type=int, default=LIMIT, help="CPU seconds after which a fit is given up")
     parser.add_argument("--show", action="store_true", help="print the table of what is there")
     options = parser.parse_args()
     found = json.loads(options.json.read_text()) if options.json.exists() else {}
@@ -245,7 +247,8 @@ def main() -> int:
     for name, number, method in [] if options.show else cells(options.sets, options.splits, options.methods):
         key = f"{name}|{number}|{method}"
         if key not in found:
-            found[key] = measured(name, number, method)
+            hopeless = TOO_LONG in (found.get(f"{name}|{other}|{method}") for other in range(number))
+            found[key] = TOO_LONG if hopeless else measured(name, number, method, options.limit)
             print(key, found[key], file=sys.stderr, flush=True)
             options.json.write_text(json.dumps(found, indent=0))
     print(table(found, options.sets, options.splits))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -27,8 +28,13 @@ engine metrics estimators plots selection training distributed datasets reproduc
 """.split()
 """Packages and top-level modules; each imports from those before it only."""
 FILES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
-TREES = {file: ast.parse((ROOT / file).read_text()) for file in FILES}
 COMPILING = {"kernel", "allocating_kernel", "inlined", "dispatched", "optional", "constant"}
+
+
+@functools.cache
+def tree_of(file):
+    """Return the syntax tree of a file."""
+    return ast.parse((ROOT / file).read_text())
 
 
 def module_of(file):
@@ -39,7 +45,7 @@ def module_of(file):
 def imports_of(file):
     """Yield module, name and line of everything that a file imports from the package."""
     here = module_of(file) if file.endswith("__init__.py") else module_of(file)[:-1]
-    for node in ast.walk(TREES[file]):
+    for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.ImportFrom):
             if node.level:
                 base = here[: len(here) - node.level + 1] + (node.module or "").split(".")
@@ -135,7 +141,7 @@ def foreign_names(tree):
 
 
 def test_private_attributes_are_used_where_they_are_defined():
-    wrong = [f"{file}:{line} {text}" for file in FILES for line, text in foreign_names(TREES[file])]
+    wrong = [f"{file}:{line} {text}" for file in FILES for line, text in foreign_names(tree_of(file))]
     assert not wrong, wrong
 
 
@@ -155,7 +161,7 @@ def test_conversions_ask_of_a_run_only_what_the_view_has():
     view = {name for name in (*vars(RunView), *RunView.__annotations__) if not name.startswith("_")}
     asked = {}
     for file in FILES:
-        for node in ast.walk(TREES[file]) if file.startswith("conversions/") else ():
+        for node in ast.walk(tree_of(file)) if file.startswith("conversions/") else ():
             if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "run":
                 asked[node.attr] = f"{file}:{node.lineno} asks for run.{node.attr}"
     assert not [where for name, where in asked.items() if name not in view]
@@ -203,7 +209,7 @@ def probes(tree):
 
 def test_few_attributes_are_probed():
     """What an object has is declared; foreign objects are probed in one place for each kind."""
-    found = [f"{file}:{line}" for file in FILES for line in probes(TREES[file])]
+    found = [f"{file}:{line}" for file in FILES for line in probes(tree_of(file))]
     assert len(found) <= MOST_PROBES, found
 
 
@@ -225,7 +231,7 @@ def test_modules_and_functions_are_short():
     for file in FILES:
         lines = len((ROOT / file).read_text().splitlines())
         wrong += [f"{file} has {lines} lines"] if lines > MOST_LINES["module"] else []
-        for node in ast.walk(TREES[file]):
+        for node in ast.walk(tree_of(file)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 kind = "kernel" if COMPILING & set(decorators(node)) else "function"
                 if lines_of(node) > MOST_LINES[kind]:
@@ -238,7 +244,7 @@ def test_the_hash_of_compiled_code_covers_it():
     seen = 0
     for file in FILES:
         homes = {name: base for base, name, _ in imports_of(file)}
-        for node in ast.walk(TREES[file]):
+        for node in ast.walk(tree_of(file)):
             if not isinstance(node, ast.FunctionDef) or not COMPILING & set(decorators(node)):
                 continue
             seen += 1
@@ -257,7 +263,7 @@ def test_every_place_that_is_hashed_or_left_out_exists():
 
 def test_editors_see_the_public_names():
     """The names for type checkers, the table of lazy names and ``__all__`` are the same."""
-    block = next(node for node in TREES["__init__.py"].body if isinstance(node, ast.If))
+    block = next(node for node in tree_of("__init__.py").body if isinstance(node, ast.If))
     seen = {}
     for node in block.body:
         seen |= {each.name: node.module or "" for each in node.names}

@@ -7,11 +7,12 @@ import pytest
 import scipy.sparse as sp
 
 from sparsco import losses
-from sparsco.choice.candidates import EMPTY, FEW_ROWS, REPEATS, Candidate, Judged, judge, splits_of
+from sparsco.choice.candidates import EMPTY, Candidate, Judged, judge
 from sparsco.choice.fitting import Strength, fit, fit_nothing, fit_sizes
 from sparsco.choice.problem import Task, entries_of, task_of
 from sparsco.choice.rule import choose, choose_size
 from sparsco.choice.sizes import sizes_by_mixture, sizes_up_to
+from sparsco.choice.splits import FEW_ROWS, REPEATS, splits_of
 from sparsco.conversions.reservoir import SampleRows
 from sparsco.penalties import ElasticNet, WeightedElasticNet
 from sparsco.problem.state import Problem
@@ -69,7 +70,7 @@ def test_the_numbers_of_classes_do_not_matter():
     codes = np.random.default_rng(1).integers(0, 3, 300)
     signs = np.where(np.arange(3) == codes[:, None], 1.0, -1.0)
     a, b = (rows._replace(targets=np.ascontiguousarray(signs[:, order])) for order in ([0, 1, 2], [2, 0, 1]))
-    first, second = judge(a, 0, (1.0,), sizes=[5]), judge(b, 0, (1.0,), sizes=[5])
+    first, second = (judge(each, splits_of(each, 0), 0, (1.0,), sizes=[5]) for each in (a, b))
     assert np.array_equal(first.losses, second.losses) and np.array_equal(first.sizes[5], second.sizes[5])
 
 
@@ -78,7 +79,7 @@ def test_the_numbers_of_classes_do_not_matter():
 
 def test_losses_are_those_of_models_that_have_not_learned_the_rows():
     rows = task(400, loss=losses.Squared())
-    judged = judge(rows, 0, (1.0,), relaxes=False)
+    judged = judge(rows, splits_of(rows, 0), 0, (1.0,), relaxes=False)
     split, candidate = splits_of(rows, 0)[0], judged.candidates[1]
     X = np.zeros((rows.n, rows.d))
     X[np.repeat(np.arange(rows.n), np.diff(rows.indptr)), rows.indices] = rows.data
@@ -97,7 +98,7 @@ def test_losses_are_those_of_models_that_have_not_learned_the_rows():
 def test_the_empty_model_is_a_candidate_and_wins_on_noise():
     rows = task(300)
     rows.targets[:] = np.where(np.random.default_rng(5).random((300, 1)) < 0.5, 1.0, -1.0)
-    judged = judge(rows, 0, (1.0, 0.2))
+    judged = judge(rows, splits_of(rows, 0), 0, (1.0, 0.2))
     assert EMPTY in judged.candidates
     assert choose(judged, "balanced").depth <= 2
 
@@ -122,7 +123,7 @@ def judged_of(means, features, spread=0.1, rows=400, sizes=()):
     noise = np.random.default_rng(0).standard_normal((len(means), rows)) * spread
     losses_ = np.array(means)[:, None] + noise - noise.mean(1, keepdims=True)
     candidates = [EMPTY, *(Candidate(1.0, depth, False) for depth in range(1, len(means)))]
-    return Judged(candidates, losses_, np.array(features, float), 1.0, rows, False, dict(sizes))
+    return Judged(candidates, losses_, np.array(features, float), 1.0, rows, False, dict(sizes), rows)
 
 
 def test_rules_trade_features_for_loss():
@@ -150,13 +151,14 @@ def test_the_size_of_least_loss_within_the_budget():
 def test_sizes_are_exact_and_grow():
     found = dict(fit_sizes(task(), [1, 2, 3, 10, 25], (1.0, 0.2)))
     assert {size: int(np.count_nonzero(each.w.any(1))) for size, each in found.items()} == {k: k for k in found}
+    assert all(len(each.columns) == len(each.w) for each in found.values())
     assert list(found) == [1, 2, 3, 10, 25]
-    assert set(np.flatnonzero(found[3].w)) == {0, 1, 2}
+    assert found[3].columns.tolist() == [0, 1, 2]
 
 
 def test_features_count_once_for_several_models():
     found = dict(fit_sizes(task(models=3), [4], (1.0, 0.2)))
-    assert np.count_nonzero(found[4].w.any(1)) <= 4
+    assert found[4].w.shape == (len(found[4].columns), 3) and len(found[4].columns) <= 4
 
 
 def test_sizes_of_a_budget():
@@ -168,7 +170,7 @@ def test_sizes_of_a_budget():
 
 def test_the_empty_fit_has_the_best_intercept():
     found = fit_nothing(task(loss=losses.Squared()))
-    assert not found.w.any()
+    assert not found.columns.size and found.w.shape == (0, 1)
     assert found.b[0] == pytest.approx(task(loss=losses.Squared()).targets.mean(), abs=1e-6)
 
 
@@ -177,10 +179,12 @@ def test_a_softmax_is_optimal():
     found = fit(rows, Strength(LAM, 1.0, False))
     X = np.zeros((rows.n, rows.d))
     X[np.repeat(np.arange(rows.n), np.diff(rows.indptr)), rows.indices] = rows.data
-    p = X @ found.w + found.b
+    w = np.zeros((rows.d, 3))
+    w[found.columns] = found.w
+    p = X @ w + found.b
     e = np.exp(p - p.max(1, keepdims=True))
     c = (e / e.sum(1, keepdims=True) - (rows.targets > 0.0)) / rows.n
     g, pen = X.T @ c, LAM * rows.units[:, None]
-    slack = np.where(found.w != 0.0, np.abs(g + pen * np.sign(found.w)), np.maximum(np.abs(g) - pen, 0.0))
+    slack = np.where(w != 0.0, np.abs(g + pen * np.sign(w)), np.maximum(np.abs(g) - pen, 0.0))
     assert slack.max() < 0.1 * LAM
     assert np.abs(c.sum(0)).max() < 0.01

@@ -60,16 +60,16 @@ def as_pair(row, spread=1):
 )
 def test_growing_is_declaring(optimizer, conversion):
     """Any cut of a stream whose columns come late has the bits of one whose columns were all declared."""
-    n = 280
-    X, y, widths = staircase(n)
+    n = 200
+    X, y, widths = staircase(n, 8)
     record, rho = OPTIMIZERS[optimizer][1], 0.0 if sensible(optimizer, "auto", "l1") else 0.1
     make = conversions.RandomIterate() if conversion == "random" else CONVERSIONS[conversion](n)
 
     def answer(cuts, declared):
         step = None if optimizer == "epoch-gd" else steps.Constant(0.1)
-        run = Run(Logistic(), ElasticNet(0.01, rho), record, make, step, d=12 if declared else widths[0])
+        run = Run(Logistic(), ElasticNet(0.01, rho), record, make, step, d=8 if declared else widths[0])
         for a, b in itertools.pairwise([0, *cuts, n]):
-            d = 12 if declared else widths[b - 1]
+            d = 8 if declared else widths[b - 1]
             run.grow(d)
             run.feed(as_matrix(X[a:b, :d]), 2.0 * y[a:b] - 1.0)
             assert run.finish().w.shape == (d, 1)
@@ -274,7 +274,7 @@ CASES = [
 def test_a_class_before_its_first_row_is_a_lane_without_a_model(optimizer, conversion):
     """Wherever classes and features come, the bits are those of lanes that were there and had weight 0."""
     n, first = 160, np.array([0, 0, 50, 97, 97, 120, 130, 150, 150])  # the example at which each class appears
-    X, _, widths = staircase(n)
+    X, _, widths = staircase(n, 8)
     rng = np.random.default_rng(3)
     y = np.array([rng.choice(np.flatnonzero(first <= i)) for i in range(n)], dtype=np.float64)
     rho = 0.1 if optimizer == "epoch-gd" else 0.0
@@ -286,10 +286,10 @@ def test_a_class_before_its_first_row_is_a_lane_without_a_model(optimizer, conve
     def answer(loss, penalty, cuts, declared):
         rest = 0.0 if loss == Multinomial() else -1.0
         lanes = (lambda known: Declared(known, 9, rest)) if declared else (lambda known: OneVsRest(0, known, rest))
-        d = 12 if declared else widths[0]
+        d = 8 if declared else widths[0]
         run = Run(loss, penalty, TIED[optimizer], ANSWERS[conversion], step, d=d, targets=lanes(2))
         for a, b in itertools.pairwise(cuts):
-            d = 12 if declared else widths[b - 1]
+            d = 8 if declared else widths[b - 1]
             run.grow(d)
             run.retarget(lanes(int(np.sum(first <= a))))
             run.feed(as_matrix(X[a:b, :d]), y[a:b])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+import re
 import warnings
 from contextlib import nullcontext
 
@@ -22,7 +23,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsco import DivergenceError, SparseClassifier, SparsePath, SparseRegressor, StableSparseClassifier
+from sparsco import (
+    DivergenceError,
+    SparseClassifier,
+    SparseClassifierCV,
+    SparsePath,
+    SparseRegressor,
+    StableSparseClassifier,
+)
 from sparsco.conversions import AverageSL, LastSL, OptimalSL, Threshold, TopK
 from sparsco.data.rows import as_matrix
 from sparsco.jit.dispatch import plain_python
@@ -635,6 +643,50 @@ def test_progress(capsys, monkeypatch):
     SparseClassifier(alpha=0.01, random_state=0, max_iter=3, tol=None).fit(X, y)
     err = capsys.readouterr().err
     assert err.count("\r") == 2 and err.endswith("\n")  # passes end 1.5, 3 and 4.5 seconds in: only the later two
+
+
+def test_the_steps_of_a_choice_are_shown_if_it_takes_long(capsys, monkeypatch):
+    from sparsco.util import progress
+
+    X, y = rows(1200)
+    three = np.argmax(X[:, :3], 1)
+    clock = iter(np.arange(0.0, 1e6, 1.5))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    SparseClassifier(random_state=0).fit(X, y)
+    assert capsys.readouterr().err == ""  # slow, but nobody is watching
+    SparseClassifier("multinomial", random_state=0, verbose=1).fit(X, three)
+    out, err = capsys.readouterr()
+    done = [tuple(map(int, each)) for each in re.findall(r"(\d+) of at most (\d+) strengths judged", err)]
+    assert out == "" and len(done) > 10 and done == sorted(done, key=lambda each: each[0])
+    assert done[-1][0] == done[-1][1] < 36 and done[0] == (0, 36)  # twelve strengths of three mixtures at most
+    for what in ("solving the chosen model on 1,200 rows: 3 of 3", "class 3 of 3", "models of given sizes: 5 features"):
+        assert what in err and err.count("[SparseClassifier] ") == len(err.splitlines())
+    SparseClassifier(random_state=0, alpha=0.01, polish=1e-6, verbose=1).fit(X, y)
+    assert "polishing: pass 2 over the rows" in capsys.readouterr().err
+    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True)
+    SparseClassifier(random_state=0).fit(X, y)
+    err = capsys.readouterr().err
+    assert "strengths judged" in err and err.endswith("\n")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_the_steps_of_folds_are_shown_if_they_take_long(n_jobs, capsys, monkeypatch):
+    from sparsco.util import progress
+
+    X, y = rows(600)
+    clock = itertools.count(0.0, 1.5)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    wide = sp.random_array((600, 200), density=0.02, format="csr", rng=np.random.default_rng(0))
+    for some, words in ((X, "3 folds and all rows: models 1 to 1 of 1"), (wide, "fold 3 of 3: model 1 of 1")):
+        SparseClassifierCV(SparseClassifier(verbose=1), n_alphas=4, cv=3, n_jobs=n_jobs).fit(some, y)
+        assert f"[SparseClassifierCV] {words}, strength 4 of 4, " in capsys.readouterr().err
+    SparseClassifierCV(SparseClassifier(verbose=1, optimizer="fobos"), n_alphas=2, cv=3, n_jobs=n_jobs).fit(X, y)
+    assert "fold 3 of 3: pass 1 of 1" in capsys.readouterr().err
+    SparsePath(SparseClassifier(verbose=1, n_jobs=n_jobs), n_alphas=2, passes=2).fit(X, y)
+    assert "[SparsePath] pass 2 of 2, " in capsys.readouterr().err
+    SparseClassifierCV(SparseClassifier(), n_alphas=2, cv=3, n_jobs=n_jobs).fit(X, y)
+    assert capsys.readouterr().err == ""
 
 
 # ---- trouble ---------------------------------------------------------------------------------------------------------

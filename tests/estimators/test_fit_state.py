@@ -29,8 +29,8 @@ def stream():
 @pytest.fixture
 def solved(monkeypatch):
     """A list that grows by one with each conversion."""
-    calls, real = [], fit_state.solve
-    monkeypatch.setattr(fit_state, "solve", lambda *args: (calls.append(1), real(*args))[1])
+    calls, real = [], fit_state.convert_runs
+    monkeypatch.setattr(fit_state, "convert_runs", lambda *args: (calls.append(1), real(*args))[1])
     return calls
 
 

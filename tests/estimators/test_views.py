@@ -26,7 +26,7 @@ def looked_at(model):
 def conversions(monkeypatch):
     """A list that grows by one with each conversion."""
     calls = []
-    for owner, name in ((sparsco.estimators.fit_state, "solve"), (StableLinearModel, "_solve")):
+    for owner, name in ((sparsco.estimators.fit_state, "convert_runs"), (StableLinearModel, "_solve")):
         real = getattr(owner, name)
         counted = lambda *args, real=real: (calls.append(1), real(*args))[1]  # noqa: E731
         monkeypatch.setattr(owner, name, counted)

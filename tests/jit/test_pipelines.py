@@ -36,8 +36,8 @@ FITS = {
     "fobos": dict(optimizer="fobos", conversion="last"),
     "rda": dict(optimizer="rda", conversion="average-sl", loss="huber"),
     "ftrl": dict(optimizer="ftrl", conversion="average"),
-    "orda": dict(optimizer="orda", conversion="optimal-sl", l1_ratio=0.5),
-    "sgd": dict(optimizer="sgd", conversion="suffix", alpha=0.0),
+    "orda": dict(optimizer="orda", conversion="average", l1_ratio=0.5),
+    "sgd": dict(optimizer="sgd", conversion="optimal-sl", alpha=0.0),
     "epoch-sgd": dict(optimizer="epoch-sgd", alpha="auto", penalty=L1Ball(2.0)),
     "polished": dict(optimizer="fobos", conversion="last", polish=True),
 }

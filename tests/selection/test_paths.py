@@ -93,7 +93,7 @@ def assert_separate(record, optimizer, conversion, loss, data, lams=LAMS):
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda part: type(part).__name__)
 def test_a_strength_is_a_run_of_its_own(optimizer):
-    data = rows()
+    data = rows(45)
     for conversion in CONVERSIONS:
         for rho in (0.0, 0.02):
             with plain_python():
@@ -468,8 +468,16 @@ def test_folds_are_fits_without_their_rows(data):
     by_number = SparseClassifierCV(template, n_alphas=2, eps=0.05, cv=np.arange(3000) // 1000).fit(X, y)
     assert np.array_equal(by_splitter.fold_losses_, by_number.fold_losses_)
     assert SparseClassifierCV(template, n_alphas=2, cv=None).fit(X, y).fold_losses_.shape == (5, 2)
-    with pytest.raises(ValueError, match="does not put every row into one test fold"):
-        SparseClassifierCV(template, cv=ShuffleSplit(3)).fit(X, y)
+    splitter = ShuffleSplit(3, test_size=0.2, random_state=0)
+    by_splitter = SparseClassifierCV(template, n_alphas=2, eps=0.05, cv=splitter).fit(X, y)
+    by_list = SparseClassifierCV(template, n_alphas=2, eps=0.05, cv=list(splitter.split(X))).fit(X, y)
+    assert np.array_equal(by_splitter.fold_losses_, by_list.fold_losses_)
+    (learned, held), *_ = splitter.split(X)
+    alone = SparseClassifier(**MODEL, alpha=by_list.path_.alphas[1], max_iter=1, shuffle=False, tol=None)
+    learned = np.sort(learned)
+    p = alone.fit(X[learned], y[learned]).predict_proba(X[held])[:, 1]
+    loss = -np.log(np.where(y[held] > 0, p, 1.0 - p)).mean()
+    np.testing.assert_allclose(by_list.fold_losses_[0, 1], loss, rtol=1e-9)
     no_weight = np.where(fold == 0, 0.0, 1.0)
     unweighted = SparseClassifierCV(template, n_alphas=2, eps=0.05, cv=fold)
     unweighted.fit(X, y, sample_weight=no_weight)

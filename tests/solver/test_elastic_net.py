@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sparsco import losses
 from sparsco.solver.columns import add_columns, by_column, gradient
 from sparsco.solver.descent import descend, descend_gram
-from sparsco.solver.elastic_net import Accuracy, DenseSolver, ElasticNetSolver, Examples, solver_of
+from sparsco.solver.elastic_net import Accuracy, DenseSolver, ElasticNetSolver, Examples, Tilt, solver_of
 from sparsco.solver.smoothing import SmoothEpsilonInsensitive, SmoothHinge, SmoothQuantile, smooth
 from sparsco.solver.units import column_sums, units_of
 
@@ -34,6 +34,11 @@ def columns_of(X):
     rows = sp.csr_array(X)
     n, d = X.shape
     return by_column(rows.indptr, rows.indices, rows.data, np.arange(n), np.arange(d), d)
+
+
+def sums_of(rows):
+    """Return the sums of the columns of a sparse matrix."""
+    return column_sums(rows.indptr[:-1], rows.indptr[1:], rows.indices, rows.data, rows.shape[1])
 
 
 def problem(name, n=120, d=15, seed=0):
@@ -62,7 +67,7 @@ def violation(X, examples, w, b, pen, ridge, intercept):
 @pytest.mark.parametrize("intercept", [True, False])
 def test_optimality_conditions_hold(name, solver, intercept):
     X, examples = problem(name)
-    units = units_of(*column_sums(sp.csr_array(X).indices, sp.csr_array(X).data, X.shape[1]), len(X))
+    units = units_of(*sums_of(sp.csr_array(X)), len(X))
     found = solver(columns_of(X), examples, units, intercept)
     lam_max = found.strength_of_nothing()
     for l1_ratio in (1.0, 0.3):
@@ -109,6 +114,22 @@ def test_a_start_elsewhere_ends_at_the_same_place():
     assert abs(again[1] - b) < 1e-4
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_linear_term_and_a_start_are_respected(solver):
+    X, examples = problem("logistic")
+    d = X.shape[1]
+    tilt = Tilt(0.05 * np.cos(np.arange(d)), 0.02)
+    start = np.where(X.any(0), 0.1, 0.0), 0.5
+    pen, ridge = np.full(d, 0.06), np.full(d, 0.01)
+    found = solver(columns_of(X), examples, np.ones(d), True, tilt, start)
+    assert np.array_equal(found.w, start[0]) and found.b == start[1]
+    w, b = found.solve_for(pen, ridge, EXACT)
+    c = examples.weights * losses.derivative(examples.loss, X @ w + b + examples.offset, examples.y) / len(X)
+    g = X.T @ c + ridge * w + tilt.w
+    slack = np.where(w != 0.0, np.abs(g + pen * np.sign(w)), np.maximum(np.abs(g) - pen, 0.0))
+    assert 0 < np.count_nonzero(w) < d and slack.max() < 1e-5 and abs(c.sum() + tilt.b) < 1e-5
+
+
 def test_few_columns_with_many_entries_take_the_gram_matrix():
     X = np.random.default_rng(0).standard_normal((100, 5))
     examples = Examples(X[:, 0], np.ones(100), losses.Squared())
@@ -133,21 +154,22 @@ def models(draw):
     return X, c, h, w, pen, ridge
 
 
-def slow_descent(X, c, h, w, pen, ridge, intercept, sweeps):
+def slow_descent(X, c, h, w, pen, ridge, intercept, sweeps, slope=0.0, slope_b=0.0):
     """Return w and db after coordinate descent, with the intercept at its best value after every step."""
     w, dw = w.copy(), np.zeros_like(w)
 
     def best():
-        return -np.sum(c + h * (X @ dw)) / h.sum() if intercept else 0.0
+        return -(np.sum(c + h * (X @ dw)) + slope_b) / h.sum() if intercept else 0.0
 
     centre = (h @ X) / h.sum() if intercept else np.zeros(X.shape[1])
+    slopes = np.broadcast_to(slope, len(w))
     for _ in range(sweeps):
         for j in range(len(w)):
             square = h @ X[:, j] ** 2
             M = max(h @ (X[:, j] - centre[j]) ** 2, 1e-9 * square) + ridge[j]
             if M <= 0.0:
                 continue
-            s = X[:, j] @ (c + h * (X @ dw + best())) + ridge[j] * w[j]
+            s = X[:, j] @ (c + h * (X @ dw + best())) + ridge[j] * w[j] + slopes[j]
             v = M * w[j] - s
             new = np.sign(v) * max(abs(v) - pen[j], 0.0) / M
             dw[j] += new - w[j]
@@ -162,8 +184,10 @@ def test_descent_equals_its_slow_twin(model, intercept):
     first, rows, x, _ = columns_of(X)
     d, fast, u = X.shape[1], w.copy(), c.copy()
     scratch = np.empty(d), np.empty(d), np.empty(d, np.int64)
-    db = descend(first, rows, x, u, h, fast, pen, ridge, np.arange(d), *scratch, 0.0, -1.0, 1, intercept)
-    slow, slow_db = slow_descent(X, c, h, w, pen, ridge, intercept, 1)
+    slope, slope_b = 0.1 * np.cos(np.arange(d)), 0.05
+    terms = pen, ridge, slope, slope_b, np.arange(d)
+    db = descend(first, rows, x, u, h, fast, *terms, *scratch, 0.0, -1.0, 1, intercept)
+    slow, slow_db = slow_descent(X, c, h, w, pen, ridge, intercept, 1, slope, slope_b)
     np.testing.assert_allclose(fast, slow, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(u, c + h * (X @ (fast - w)), atol=1e-9 * (1.0 + np.abs(fast).max()))
     assert abs(db - slow_db) <= 1e-6 * (1.0 + abs(slow_db))
@@ -219,12 +243,12 @@ def test_units_are_spreads_of_dense_columns_and_scale_with_them():
     X = rng.standard_normal((200, 4)) * np.array([1.0, 10.0, 0.1, 1.0]) + 3.0
     X[:, 3] *= rng.random(200) < 0.1
     rows = sp.csr_array(X)
-    units = units_of(*column_sums(rows.indices, rows.data, 4), 200)
+    units = units_of(*sums_of(rows), 200)
     np.testing.assert_allclose(units[:3], X[:, :3].std(0), rtol=1e-9)
     share = np.mean(X[:, 3] != 0.0)
     np.testing.assert_allclose(units[3], X[:, 3].std() * share**-0.25, rtol=1e-9)
     doubled = sp.csr_array(8.0 * X)
-    assert np.array_equal(units_of(*column_sums(doubled.indices, doubled.data, 4), 200), 8.0 * units)
+    assert np.array_equal(units_of(*sums_of(doubled), 200), 8.0 * units)
 
 
 def test_the_unit_of_a_column_without_spread_is_positive():

@@ -22,6 +22,7 @@ from sparsco import (
     SparseRegressor,
     StableSparseClassifier,
     load,
+    plots,
     save,
 )
 from sparsco.losses import Huber
@@ -187,6 +188,78 @@ def test_the_advice_can_be_followed(tmp_path):
     assert np.array_equal(back.predict(X), chosen.predict(X))
 
 
+# ---- models of all sizes ---------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def chosen_models():
+    """Return models whose strength was chosen, of every shape, each with its rows."""
+    words = SparseClassifier(random_state=0)
+    for row, y in zip(X, SIGNS, strict=True):
+        words.learn_one({f"w{k}": value for k, value in enumerate(row)}, y)
+    table = pd.DataFrame(X, columns=list("abcdefgh"))
+    return {
+        "three classes": (SparseClassifier(random_state=0).fit(X, THREE), X),
+        "softmax": (SparseClassifier("multinomial", random_state=0).fit(X, THREE), X),
+        "outputs": (SparseRegressor(random_state=0).fit(table, X[:, :2] + X[:, 2:4]), table),
+        "seen": (SparseClassifier(storage="seen", random_state=0).fit(sp.csr_array(X), SIGNS), X),
+        "budget": (SparseClassifier(budget=3, random_state=0).fit(X, SIGNS), X),
+        "words": (words, None),
+    }
+
+
+@pytest.mark.parametrize("name", ["three classes", "softmax", "outputs", "seen", "budget", "words"])
+def test_a_file_keeps_the_models_of_all_sizes(name, tmp_path):
+    model, given = chosen_models()[name]
+    back = load(save(model, tmp_path / "m"))
+    assert len(model.size_path_) > 2 and np.array_equal(back.size_path_, model.size_path_)
+    for k in (1, 2, 5):
+        small, again = model.at_size(k), back.at_size(k)
+        assert small.n_selected_ == again.n_selected_ <= k
+        assert str(small.summary()) == str(again.summary())
+        model_files.write(tmp_path / "small", model_files.at_size(model_files.read(tmp_path / "m"), k))
+        for loaded in (again, load(tmp_path / "small")):
+            if given is None:
+                assert [loaded.predict_one({"w0": x, "w1": -x}) for x in (-2.0, 3.0)] == ["no", "yes"]
+            else:
+                assert np.array_equal(loaded.predict(given), small.predict(given))
+    assert (tmp_path / "small").stat().st_size < (tmp_path / "m").stat().st_size
+
+
+def test_a_file_without_sizes_has_no_smaller_models(tmp_path):
+    """So it is for a strength that was given, and for files of before."""
+    model = SparseClassifier(alpha=1e-3, random_state=0).fit(X, SIGNS)
+    content = model_files.read(save(model, tmp_path / "m"))
+    assert content.pop("sizes") is None
+    for each in (content, content | {"sizes": None}):
+        assert inspection.description(each)["sizes"] == [] and len(model_files.restored(each).size_path_) == 0
+        with pytest.raises(ValueError, match="at_size needs a fit with an automatic choice"):
+            model_files.at_size(each, 2)
+
+
+def test_the_chosen_model_is_marked_in_the_table_and_in_the_picture(tmp_path):
+    wide = np.random.default_rng(0).standard_normal((900, 40))
+    y = wide[:, :6].sum(1) + np.random.default_rng(1).standard_normal(900)
+    for budget in (None, 4):
+        model = SparseRegressor(budget=budget, random_state=0).fit(wide, y)
+        content = model_files.read(save(model, tmp_path / "m"))
+        sizes = inspection.description(content)["sizes"]
+        (chosen,) = [each for each in sizes if each["chosen"]]
+        assert chosen["size"] == (budget or model.n_selected_)
+        (line,) = [line for line in inspection.described(content, 3).splitlines() if line.endswith("chosen")]
+        assert line.split()[0] == str(chosen["size"]) and float(line.split()[1]) == float(f"{chosen['loss']:.4g}")
+        pytest.importorskip("matplotlib")
+        page = inspection.write_page(tmp_path / "m.html", content, 5).read_text()
+        assert "Fewer features and their price" in page and "Models by their number of features" in page
+        from matplotlib.figure import Figure
+
+        axes = plots.loss_vs_size(load(tmp_path / "m"), axes=Figure().subplots())
+        (marked,) = [line for line in axes.lines if line.get_marker() == "*"]
+        assert [marked.get_xdata()[0], marked.get_ydata()[0]] == [chosen["size"], chosen["loss"]]
+    with pytest.raises(ValueError, match="automatic choice"):
+        plots.loss_vs_size(SparseRegressor(alpha=0.1).fit(wide, y))
+
+
 # ---- crafted contents ------------------------------------------------------------------------------------------------
 
 
@@ -202,6 +275,7 @@ def bases():
         "two": SparseClassifier(alpha=0.02, random_state=0, storage="seen").fit(sp.csr_array(X), SIGNS),
         "table": SparseRegressor(alpha=0.02, random_state=0).fit(table, X[:, :2]),
         "words": words,
+        "sizes": SparseClassifier(random_state=0).fit(X, THREE),
     }
     return {name: model_files.contents(model) | {"extra": {"reader": {}}} for name, model in fitted.items()}
 
@@ -233,7 +307,7 @@ def changed(value):
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
-@pytest.mark.parametrize("name", ["three", "two", "table", "words"])
+@pytest.mark.parametrize("name", ["three", "two", "table", "words", "sizes"])
 def test_any_field_changed_is_refused_or_gives_a_model_that_predicts(name, monkeypatch):
     content, refused, read = bases()[name], 0, 0
     for at in places(content):
@@ -254,6 +328,8 @@ def test_any_field_changed_is_refused_or_gives_a_model_that_predicts(name, monke
             read += 1
             rows = sp.csr_array(([1.5], [0], [0, 1, 1]), shape=(2, max(model.n_features_in_, 1)))
             predicted = model.predict(rows)
+            for size in model.size_path_["size"][:1].tolist():
+                assert model.at_size(size).n_selected_ <= size
             assert len(predicted) == 2 and (not model.classifies or np.isin(predicted, model.classes_).all())
             inspection.described(model_files.read("m"), 5)
     assert refused > 400 and read > 20

@@ -446,6 +446,35 @@ def test_a_file_alone_is_enough(here, capsys):
     assert len(labels) == 3000 and set(labels) == {"-1", "1"}
 
 
+def test_a_smaller_model_is_written_without_data(here, capsys):
+    (here / "d.vw").write_text("".join(line.replace("1 ", "1 | ", 1) for line in _worded(here / "data.svm")))
+    for data in ("data.svm", "d.vw"):
+        assert run("train", data, "-m", "m", "--quiet", "--cv", "3", "--test", data) == 0
+        capsys.readouterr()
+        assert run("inspect", "m") == 0 and "+-" in capsys.readouterr().out
+        assert run("inspect", "m", "--size", "2", "-o", "small", "--json") == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert shown["selected"] == 2 == load("small").n_selected_ and len(shown["top"]) == 2
+        assert "test" not in shown["training"] and shown["training"]["choice"]["size"] == 2  # a test of another model
+        assert np.array_equal(_weights(load("small")), _weights(load("m").at_size(2)))
+        figures = {}
+        for model in ("m", "small"):
+            assert run("evaluate", model, data, "--json") == 0
+            figures[model] = json.loads(capsys.readouterr().out)["loss"]
+        assert figures["m"] < figures["small"] < np.log(2.0)
+    assert run("inspect", "m", "-o", "other") == 2 and "add --size K" in capsys.readouterr().err
+
+
+def _worded(path):
+    """Return the lines of a file of numbered columns, with names in their place."""
+    return [re.sub(r" (\d+):", r" w\1:", line) for line in path.read_text().splitlines(True)]
+
+
+def _weights(model):
+    """Return the nonzero weights of a model."""
+    return model.coef_[model.coef_ != 0.0]
+
+
 def test_predictions_come_line_by_line(tmp_path, here):
     """A process that feeds standard input may wait for each answer; numbers have six digits unless more are wanted."""
     rows = (here / "data.svm").read_text().splitlines(True)[:3]
@@ -557,7 +586,7 @@ def test_names_and_html(here, capsys):
     (here / "new.vw").write_text(f"| {names[0]}:5 unheard\n")
     assert run("predict", "m", "new.vw", "--score") == 0
     weight = load("m").coef_[0][0] * 5 + load("m").intercept_[0]
-    assert float(capsys.readouterr().out.split()[-1]) == pytest.approx(weight)
+    assert float(capsys.readouterr().out.split()[-1]) == pytest.approx(weight, rel=5e-6)  # six digits are printed
     assert run("convert", "d.vw", "rows") == 0
     assert run("train", "rows", "-m", "again", "--quiet", "--alpha", "0.01") == 0
     capsys.readouterr()
@@ -789,6 +818,7 @@ def test_nothing_that_is_read_is_written_over(here, capsys):
         ["predict", "m", "data.svm", "-o", "data.svm"],
         ["predict", "m", "data.svm", "-o", "m"],
         ["inspect", "m", "--html", "m"],
+        ["inspect", "m", "--size", "1", "-o", "m"],
         ["compare", "data.svm", "--report", "data.svm"],
     ):
         before = {path.name: path.read_bytes() for path in here.iterdir() if path.is_file()}

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..solver.columns import add_columns
 from ..solver.elastic_net import FINE, ROUGH, ElasticNetSolver, solver_of
+from ..util.progress import step
 from .candidates import SHARE_OF_RIDGE, STEP
 from .problem import Task
 from .sizes import sized, sizes_by_mixture
@@ -30,29 +31,36 @@ class Strength(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Weights (d, m) and intercepts (m,)."""
+    """The columns that have a weight, their weights (columns, m), and intercepts (m,)."""
 
+    columns: np.ndarray
     w: np.ndarray
     b: np.ndarray
+
+    @classmethod
+    def of(cls, fits: list[tuple[np.ndarray, float]], columns: np.ndarray) -> Fit:
+        """Return the models with these weights, each in the same columns, and intercepts."""
+        used = np.flatnonzero(np.logical_or.reduce([w != 0.0 for w, _ in fits]))
+        return cls(columns[used], np.stack([w[used] for w, _ in fits], axis=1), np.array([b for _, b in fits]))
 
 
 def fit(task: Task, strength: Strength) -> Fit:
     """Return the models of a strength; a function of the task and the strength alone."""
     rows = np.arange(task.n)
     X, columns = task.by_column(rows)
-    solver = solver_of(X, task.examples(rows, 0), task.units[columns], task.intercept)
-    fits = []
-    for q in range(task.m):
-        if q:
+    order = task.order().tolist()  # a solver may keep a Gram matrix: classes come in an order of the rows alone
+    solver = solver_of(X, task.examples(rows, order[0]), task.units[columns], task.intercept)
+    found: dict[int, tuple[np.ndarray, float]] = {}
+    for k, q in enumerate(order):
+        step(f"solving the chosen model on {task.n:,} rows" + (f": {k + 1} of {task.m}" if task.m > 1 else ""))
+        if k:
             solver.take(task.examples(rows, q))
         w, b = _solved(solver, strength)
-        fits.append((w.copy(), b))
+        found[q] = w.copy(), b
+    fits = [found[q] for q in range(task.m)]
     if task.couples and task.m > 1:
         fits = _softmax(task, solver, strength, fits)
-    out = Fit(np.zeros((task.d, task.m)), np.array([b for _, b in fits]))
-    for q, (w, _) in enumerate(fits):
-        out.w[columns, q] = w
-    return out
+    return Fit.of(fits, columns)
 
 
 def fit_nothing(task: Task) -> Fit:
@@ -60,11 +68,11 @@ def fit_nothing(task: Task) -> Fit:
     rows = np.arange(task.n)
     X, columns = task.by_column(rows)
     solver = solver_of(X, task.examples(rows, 0), task.units[columns], task.intercept)
-    b = [solver.b]
+    fits = [(solver.w, solver.b)]
     for q in range(1, task.m):
         solver.take(task.examples(rows, q))
-        b.append(solver.b)
-    return Fit(np.zeros((task.d, task.m)), np.array(b))
+        fits.append((solver.w, solver.b))
+    return Fit.of(fits, columns)
 
 
 def _solved(solver: ElasticNetSolver, strength: Strength) -> tuple[np.ndarray, float]:
@@ -92,9 +100,10 @@ def _softmax(
         p[:, k] = fits[q][1]
         add_columns(X.first, X.rows, X.x, fits[q][0], p[:, k])
     fits = list(fits)
-    for _ in range(_CYCLES):
+    for cycle in range(_CYCLES):
         before = p.copy()
         for k, q in enumerate(order):
+            step(f"solving the softmax: cycle {cycle + 1} of at most {_CYCLES}, class {k + 1} of {task.m}")
             offset = -_log_sum_exp(np.delete(p, k, 1))
             w, b = fits[q]
             solver.start_at(task.examples(rows, q)._replace(offset=offset), w, b)
@@ -128,9 +137,7 @@ def fit_sizes(task: Task, sizes: Sequence[int], mixtures: Sequence[float]) -> It
             for solver in solvers:
                 solver.solve(lam, l1_ratio, ROUGH)
             for size, fits in sized(solvers, lam, l1_ratio, wanted):
-                out = Fit(np.zeros((task.d, task.m)), np.array([b for _, b in fits]))
-                for q, (w, _) in enumerate(fits):
-                    out.w[columns, q] = w
-                yield size, out
+                step(f"solving models of given sizes: {size} features")
+                yield size, Fit.of(fits, columns)
         for solver in solvers:
             solver.restart()

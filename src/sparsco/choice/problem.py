@@ -101,7 +101,7 @@ def task_of(
     ``targets`` and ``weights`` are those of every model, (n, m).  ``problem`` has the loss, the penalty's weights of
     the features, the number of features, and whether there is an intercept.
     """
-    counts, sums, squares = column_sums(rows.indices, rows.data, problem.d)
+    counts, sums, squares = column_sums(rows.indptr[:-1], rows.indptr[1:], rows.indices, rows.data, problem.d)
     columns = np.flatnonzero(counts)
     place = np.zeros(problem.d, np.uint32)
     place[columns] = np.arange(len(columns), dtype=np.uint32)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .candidates import EMPTY, FEW_ROWS, Candidate, Judged
+from .candidates import EMPTY, Candidate, Judged
+from .splits import FEW_ROWS
 
 RULES = ("balanced", "min", "1-se")
 ERRORS, SHARE = 0.5, 0.01

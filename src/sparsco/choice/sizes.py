@@ -16,8 +16,8 @@ from ..solver.elastic_net import ElasticNetSolver
 
 SIZES = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50, 70, 100, 150, 200, 300, 400, 500, 700, 1000)
 ROWS_PER_FEATURE = 10
-RIDGE = 0.1
-"""The L2 term of a refit, as a share of the strength that selected the features."""
+LEAST_RIDGE, MOST_RIDGE, RIDGE_PER_FEATURE = 0.1, 1.0, 20.0
+"""The L2 term of a refit, as a share of the strength that selected the features: it grows with features over rows."""
 
 
 class Sized(NamedTuple):
@@ -47,8 +47,9 @@ def sized(solvers: list[ElasticNetSolver], lam: float, l1_ratio: float, wanted: 
     if not wanted or wanted[0] > len(used):
         return
     ranked = used[np.argsort(-scores[used], kind="stable")]
-    ridge = RIDGE * lam * (1.0 if l1_ratio == 1.0 else 1.0 - l1_ratio)
     while wanted and wanted[0] <= len(ranked):
         size = wanted.pop(0)
         kept = np.sort(ranked[:size])
+        share = min(max(RIDGE_PER_FEATURE * size / solvers[0].X.n, LEAST_RIDGE), MOST_RIDGE)
+        ridge = share * lam * (1.0 if l1_ratio == 1.0 else 1.0 - l1_ratio)
         yield Sized(size, [solver.refit(kept, ridge) for solver in solvers])

@@ -18,6 +18,7 @@ def add(commands: argparse._SubParsersAction) -> None:
         "  sparsco inspect spam.model --top 30\n"
         "  sparsco inspect spam.model --html spam.html\n"
         "  sparsco inspect spam.model --json\n"
+        "  sparsco inspect spam.model --size 50 -o small.model     write a smaller model, without data\n"
         "\nexit code:\n"
         "    0  success\n"
         "    2  bad argument or model\n"
@@ -27,6 +28,13 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument(
         "--top", type=positive, default=20, metavar="N", help="number of features to show (default: 20; JSON: all)"
     )
+    to.add_argument(
+        "--size",
+        type=positive,
+        metavar="K",
+        help="show the stored model with at most K features, of a model whose strength was chosen automatically",
+    )
+    to.add_argument("-o", "--output", metavar="FILE", help="write the model of --size to FILE")
     to.add_argument("--json", action="store_true", help="print everything as JSON")
     to.add_argument("--html", metavar="FILE", help="write one HTML page with plots")
     to.set_defaults(run=run)
@@ -37,6 +45,13 @@ def run(given: argparse.Namespace) -> int:
     from ..training import inspection, model_files
 
     content = model_files.read(given.model)
+    if given.size:
+        content = model_files.at_size(content, given.size)
+    if given.output:
+        if not given.size:
+            raise ValueError("-o writes a smaller model: add --size K, its largest number of features.")
+        check_writable(Path(given.output), given.model)
+        print(f"model: {model_files.write(given.output, content)}", file=sys.stderr)
     if given.html:
         check_writable(Path(given.html), given.model)
         print(f"report: {inspection.write_page(given.html, content, max(given.top, 200))}", file=sys.stderr)

@@ -43,22 +43,9 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
     group.add_argument("--l2", type=float, metavar="RHO", help="strength of the L2 term, instead of --alpha")
     _add_method(group)
     if is_path:
-        to.set_defaults(budget=None, target_excess_risk=None, rule=None)
+        to.set_defaults(budget=None, target_excess_risk=None, rule=None, cv=None)
     else:
-        group.add_argument(
-            "--choose",
-            dest="rule",
-            choices=("balanced", "min", "1-se"),
-            help="the rule that chooses the strength: balanced (default), min (least loss) or 1-se (fewer features)",
-        )
-        group.add_argument("--budget", type=positive, metavar="K", help="the best model with at most K features")
-        group.add_argument(
-            "--target-excess-risk",
-            type=float,
-            nargs=2,
-            metavar=("EPS", "DELTA"),
-            help="keep the fewest features that lose at most EPS with probability 1 - DELTA",
-        )
+        _add_choice(group)
     group.add_argument(
         "--polish",
         type=float,
@@ -69,6 +56,30 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
         help="continue to the exact optimum, up to a violation of TOL times the L1 weight (default: 1e-4)",
     )
     _add_rest(group)
+
+
+def _add_choice(group: Any) -> None:
+    """Add the options of the automatic choice and of the number of features."""
+    group.add_argument(
+        "--choose",
+        dest="rule",
+        choices=("balanced", "min", "1-se"),
+        help="the rule that chooses the strength: balanced (default), min (least loss) or 1-se (fewer features)",
+    )
+    group.add_argument(
+        "--cv",
+        type=int,
+        metavar="N",
+        help="choose the strength on N folds (default: a held-out sample or up to five folds)",
+    )
+    group.add_argument("--budget", type=positive, metavar="K", help="the best model with at most K features")
+    group.add_argument(
+        "--target-excess-risk",
+        type=float,
+        nargs=2,
+        metavar=("EPS", "DELTA"),
+        help="keep the fewest features that lose at most EPS with probability 1 - DELTA",
+    )
 
 
 def _add_method(group: Any) -> None:
@@ -104,7 +115,7 @@ def _add_rest(group: Any) -> None:
 def learning(given: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters of an estimator that were given."""
     names = ["loss", "penalty", "alpha", "l1_ratio", "optimizer", "conversion", "step_size", "preset", "budget"]
-    names += ["standardize", "relaxed", "rule"]
+    names += ["standardize", "relaxed", "rule", "cv"]
     settings = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     rule = settings.pop("rule", None)
     settings |= {name: part(name, value) for name, value in settings.items() if isinstance(value, str)}

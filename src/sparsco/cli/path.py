@@ -69,7 +69,7 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 def _path(given: argparse.Namespace) -> int:
     from ..training import model_files, paths
-    from ..training.parts import by_name, reader_of
+    from ..training.labelled_rows import by_name, reader_of
     from ..util.progress import Live
 
     for file in (given.model, given.report):

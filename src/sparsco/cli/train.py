@@ -38,6 +38,7 @@ _LEARNING = (
     "standardize",
     "relaxed",
     "rule",
+    "cv",
     "optimizer",
     "conversion",
     "step_size",
@@ -290,7 +291,7 @@ def _finished(
     """
     from ..training import model_files, scoring
     from ..training.inspection import as_text, summary
-    from ..training.parts import by_name, reader_of
+    from ..training.labelled_rows import by_name, reader_of
 
     outcome = summary(trained)
     extra: dict[str, Any] = {"reader": reader_of(trained.stream, reader), "training": outcome}

@@ -12,20 +12,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..choice.candidates import DEEPEST, EMPTY, FEW_ROWS, Candidate, Judged, judge
+from ..choice.candidates import DEEPEST, EMPTY, Candidate, Judged, judge
 from ..choice.fitting import Fit, Strength, fit, fit_nothing, fit_sizes
 from ..choice.problem import Task, task_of
 from ..choice.rule import RULES, choose, choose_size
 from ..choice.sizes import sizes_up_to
+from ..choice.splits import FEW_ROWS, ByRow, splits_of
 from ..parts.contracts import Conversion, part
 from ..penalties import ElasticNet, elastic_net
 from ..problem.state import Nothing
 from .averaging import Answer
 
-MIXTURES, MIXTURES_OF_FEW_ROWS = (1.0, 0.2), (1.0, 0.2, 0.05)
-"""The shares of the L1 term among which the automatic choice is made; few rows often need more of the L2 term."""
-ROWS_FOR_MIXTURES = 2000
-"""The number of rows from which the first of these are enough."""
+MIXTURES = (1.0, 0.2)
+"""The shares of the L1 term among which the automatic choice is made."""
+MORE_MIXTURES = ((2000, 0.05), (FEW_ROWS, 0.01))
+"""Numbers of rows below which a further share is tried: few rows often need more of the L2 term."""
 ROWS_IN_MEMORY = 4_000_000
 """The nonzeros of the sample; a stream that has no more is kept whole."""
 LARGEST_SIZE = 1000
@@ -48,6 +49,8 @@ class SizedModel(NamedTuple):
     standardize="whether columns are penalised in units of their spread",
     given="a Strength that is given; None: it is chosen",
     relaxes="whether the selected features may be learned again without the L1 term",
+    folds="the number of folds that are held out; None: as the number of rows allows",
+    by_row="the ByRow of one fit: splits and groups of its rows; None: there are none",
 )
 class Choose(NamedTuple):
     """A choice of strength and mixture on held-out rows of a sample, solved on that sample.
@@ -65,6 +68,11 @@ class Choose(NamedTuple):
         A strength that is given, in place of a choice.
     relaxes : bool
         Whether the selected features may be learned again without the L1 term.
+    folds : int or None
+        The number of folds, which are all held out in turn.  None: a held-out sample or up to five folds, as the number
+        of rows allows.
+    by_row : ByRow or None
+        The splits and groups that were given for the rows of one fit.
     """
 
     rule: str | int = "balanced"
@@ -72,6 +80,8 @@ class Choose(NamedTuple):
     standardize: bool = True
     given: Strength | None = None
     relaxes: bool = True
+    folds: int | None = None
+    by_row: ByRow | None = None
 
     needs_sample = True
     sample_nonzeros = ROWS_IN_MEMORY
@@ -101,67 +111,68 @@ class Choose(NamedTuple):
 
     def finish_runs(self, runs: list[Any]) -> list[Answer]:
         """Return the answers of all runs of a model, of which the first run has the sample."""
+        sampled = self.sampled(runs)
+        return sampled.answers(runs, self.solved(sampled.task, self.judged(sampled.task, runs[0].seed)))
+
+    def sampled(self, runs: list[Any]) -> Sampled:
+        """Return the rows of the sample with the targets of all runs."""
         first = runs[0]
         rows = first.sample().R
         y = rows.targets[:, 0] if rows.targets.shape[1] == 1 else rows.targets
         lanes = [run.lanes_of(y, rows.weights[:, 0]) for run in runs]
         targets, weights = (np.concatenate([each[k] for each in lanes], axis=1) for k in (0, 1))
-        mirrored = first.problem.loss.classifies and _are_mirrored(targets)
-        if mirrored:
+        is_mirrored = first.problem.loss.classifies and _are_mirrored(targets)
+        if is_mirrored:
             targets, weights = targets[:, :1], weights[:, :1]
         task, columns = task_of(rows, targets, weights, first.problem._replace(d=first.d), self.standardize)
-        outcome = self._solved(task, first.seed)
-        for message in outcome.warnings:
-            first.warn(message)
+        return Sampled(task, columns, is_mirrored, first.problem.loss.couples, first.d)
 
-        def wide(found: Fit) -> tuple[sp.csr_array, np.ndarray]:
-            w = sp.csr_array(found.w.T)
-            w = sp.csr_array((w.data, columns[w.indices], w.indptr), shape=(task.m, first.d))
-            if not mirrored:
-                return w, found.b
-            half = 0.5 if first.problem.loss.couples else 1.0  # the difference of two margins, or either of them
-            return half * sp.vstack([w, -w], "csr"), half * np.append(found.b, -found.b)
+    @property
+    def budget(self) -> int | None:
+        """Return the largest number of features; None where there is no limit."""
+        return None if isinstance(self.rule, str) else int(self.rule)
 
-        sizes = [SizedModel(size, loss, error, *wide(found)) for size, loss, error, found in outcome.sizes]
-        coef, b = wide(outcome.found)
-        w, answers, at = coef.T.toarray(), list[Answer](), 0
-        for run in runs:
-            part = slice(at, at + run.problem.m)
-            answers.append(Answer(w[:, part], b[part], {} if at else {"choice": outcome.report}, () if at else sizes))
-            at = part.stop
-        return answers
+    @property
+    def rule_of_losses(self) -> str:
+        """Return the rule by which strengths are compared."""
+        return self.rule if isinstance(self.rule, str) else RULES[0]
 
-    def _solved(self, task: Task, seed: int) -> _Outcome:
-        """Return the chosen model with its report."""
+    def judged(self, task: Task, seed: int) -> Judged | None:
+        """Return the candidates with their losses on held-out rows; None where the strength is given."""
         if self.given is not None:
-            found = fit(task, self.given)
-            return _Outcome(found, self._report(task, self.given, None, None), [], [])
-        mixtures = self.mixtures
-        if mixtures == MIXTURES and task.n < ROWS_FOR_MIXTURES:
-            mixtures = MIXTURES_OF_FEW_ROWS
-        budget = None if isinstance(self.rule, str) else int(self.rule)
-        sizes = sizes_up_to(LARGEST_SIZE if budget is None else min(budget, LARGEST_SIZE))
-        judged = judge(task, seed, mixtures, self.relaxes, sizes)
-        candidate = choose(judged, self.rule if isinstance(self.rule, str) else RULES[0])
+            return None
+        sizes = sizes_up_to(LARGEST_SIZE if self.budget is None else min(self.budget, LARGEST_SIZE))
+        given, groups = ((), None) if self.by_row is None else self.by_row
+        groups = None if groups is None else groups[task.numbers]
+        splits = splits_of(task, seed, self.folds, groups, given)
+        return judge(task, splits, seed, self._mixtures_of(task), self.relaxes, sizes, groups)
+
+    def _mixtures_of(self, task: Task) -> tuple[float, ...]:
+        more = MORE_MIXTURES if self.mixtures == MIXTURES else ()
+        return (*self.mixtures, *(share for rows, share in more if task.n < rows))
+
+    def solved(self, task: Task, judged: Judged | None) -> Outcome:
+        """Return the chosen model with its report, learned from the rows of the task."""
+        if self.given is not None or judged is None:
+            assert self.given is not None
+            return Outcome(fit(task, self.given), self._report(task, self.given, None, None), [], [])
+        candidate = choose(judged, self.rule_of_losses)
         strength = Strength(
             judged.strength(candidate) * float(np.sqrt(judged.learned_rows / max(task.n, 1))),
             candidate.l1_ratio,
             candidate.relaxed,
         )
         found = fit_nothing(task) if candidate == EMPTY else fit(task, strength)
-        kept = [
-            (size, *_mean_and_error(judged.sizes[size]), each)
-            for size, each in fit_sizes(
-                task, [size for size in sizes if size in judged.sizes], MIXTURES if len(mixtures) > 1 else mixtures
-            )
-        ]
+        mixtures = self._mixtures_of(task)
+        sizes = fit_sizes(task, sorted(judged.sizes), MIXTURES if len(mixtures) > 1 else mixtures)
+        kept = [(size, *mean_and_error(judged.sizes[size]), each) for size, each in sizes]
         report = self._report(task, strength, judged, candidate)
-        if budget is not None and np.count_nonzero(found.w.any(1)) > budget:
-            size = choose_size(judged, budget)
+        if self.budget is not None and len(found.columns) > self.budget:
+            size = choose_size(judged, self.budget)
             by_size = {own: each for own, _, _, each in kept}
             found = by_size[size] if size in by_size else fit_nothing(task)
             report |= {"alpha": None, "l1_ratio": None, "relaxed": True, "size": size}
-        return _Outcome(found, report, kept, _warnings(task, judged, candidate))
+        return Outcome(found, report, kept, _warnings(task, judged, candidate))
 
     def _report(
         self, task: Task, strength: Strength, judged: Judged | None, candidate: Candidate | None
@@ -177,7 +188,7 @@ class Choose(NamedTuple):
         if judged is None:
             return report
         means, errors = judged.losses.mean(1), judged.losses.std(1) / np.sqrt(judged.losses.shape[1])
-        report |= {"rule": self.rule, "held_out_rows": int(judged.losses.shape[1]), "candidates": []}
+        report |= {"rule": self.rule, "held_out_rows": judged.judged_rows, "candidates": []}
         for k, each in enumerate(judged.candidates):
             row = {"alpha": judged.strength(each), "l1_ratio": each.l1_ratio, "relaxed": each.relaxed}
             row |= {"features": float(judged.features[k]), "loss": float(means[k]), "error": float(errors[k])}
@@ -185,7 +196,7 @@ class Choose(NamedTuple):
         return report
 
 
-class _Outcome(NamedTuple):
+class Outcome(NamedTuple):
     """The chosen model, its report, models by size with losses and errors, and warnings."""
 
     found: Fit
@@ -194,12 +205,46 @@ class _Outcome(NamedTuple):
     warnings: list[str]
 
 
+class Sampled(NamedTuple):
+    """The rows of a sample as a task for all models of several runs, and the columns that occur in them."""
+
+    task: Task
+    columns: np.ndarray
+    is_mirrored: bool
+    """Whether two models are opposite to each other; the task then has the first only."""
+    couples: bool
+    d: int
+
+    def answers(self, runs: list[Any], outcome: Outcome) -> list[Answer]:
+        """Return the answer of each run."""
+        for message in outcome.warnings:
+            runs[0].warn(message)
+        sizes = [SizedModel(size, loss, error, *self._wide(found)) for size, loss, error, found in outcome.sizes]
+        coef, b = self._wide(outcome.found)
+        w, answers, at = coef.T.toarray(), list[Answer](), 0
+        for run in runs:
+            part = slice(at, at + run.problem.m)
+            answers.append(Answer(w[:, part], b[part], {} if at else {"choice": outcome.report}, () if at else sizes))
+            at = part.stop
+        return answers
+
+    def _wide(self, found: Fit) -> tuple[sp.csr_array, np.ndarray]:
+        """Return a fit with all features and models: weights (models, features) and intercepts."""
+        w = sp.csr_array(found.w.T)
+        columns = self.columns[found.columns[w.indices]]
+        w = sp.csr_array((w.data, columns, w.indptr), shape=(self.task.m, self.d))
+        if not self.is_mirrored:
+            return w, found.b
+        half = 0.5 if self.couples else 1.0  # the difference of two margins, or either of them
+        return half * sp.vstack([w, -w], "csr"), half * np.append(found.b, -found.b)
+
+
 def _are_mirrored(targets: np.ndarray) -> bool:
     """Return whether there are two models, one the opposite of the other: +1 and -1, or 1 and 0."""
     return targets.shape[1] == 2 and bool(np.array_equal(targets[:, 0] > 0.0, targets[:, 1] <= 0.0))
 
 
-def _mean_and_error(losses: np.ndarray) -> tuple[float, float]:
+def mean_and_error(losses: np.ndarray) -> tuple[float, float]:
     return float(losses.mean()), float(losses.std() / np.sqrt(len(losses)))
 
 

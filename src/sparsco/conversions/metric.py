@@ -16,13 +16,13 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from ..data import row_sums
-from ..data.rows import margins
+from ..data.rows import margins, screened
 from ..losses import curvature, derivative, value
 from ..penalties import restricted, soft, strength
 from ..problem.pilot import best_intercept
 from ..problem.state import slices
-from ..util.blas import one_blas_thread
-from . import coordinate_descent
+from ..solver.columns import by_column
+from ..solver.elastic_net import Accuracy, ElasticNetSolver, Examples, Tilt, solver_of
 from .reservoir import Sample, SampleRows
 
 Intercept = TypeVar("Intercept")
@@ -85,31 +85,6 @@ class _Local(NamedTuple):
         return self._replace(gradient=self.gradient[columns], H=self.H[columns], g=self.g[columns])
 
 
-class _Subproblem(NamedTuple):
-    """The problem of one prox-Newton candidate, over the columns ``near`` and the intercept (last in every array).
-
-    min f_R(w) + <linear, w> + 1/2 sum_j D_j (w_j - centre_j)^2 + sum_j rho_j w_j^2 / 2 + sum_j pen_j |w_j|
-    """
-
-    near: np.ndarray
-    start: np.ndarray
-    columns: np.ndarray
-    x: np.ndarray
-    centre: np.ndarray
-    linear: np.ndarray
-    D: np.ndarray
-    rho: np.ndarray
-    pen: np.ndarray
-
-    def margins(self, w: np.ndarray) -> np.ndarray:
-        return row_sums.margins(self.start, self.columns, self.x, w, w[-1])
-
-    def penalty(self, w: np.ndarray) -> float:
-        """Return all terms of the objective except f_R."""
-        smooth = self.linear @ w + 0.5 * (self.D @ np.square(w - self.centre) + self.rho @ np.square(w))
-        return smooth + self.pen @ np.abs(w)
-
-
 def choose(evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, fit_intercept: bool) -> Choice[float]:
     """Return the guard's choice: the candidate with the least objective, estimated on the sample of one lane.
 
@@ -154,7 +129,9 @@ def _places(columns: np.ndarray, d: int) -> np.ndarray:
 
 
 def _in_columns(rows: SampleRows, place: np.ndarray) -> SampleRows:
-    indptr, indices, data = coordinate_descent.screened(rows.indptr, rows.indices, rows.data, place)
+    if place.min(initial=0) >= 0:  # all of the columns
+        return rows
+    indptr, indices, data = screened(rows.indptr, rows.indices, rows.data, place)
     return rows._replace(indptr=indptr, indices=indices, data=data)
 
 
@@ -315,133 +292,37 @@ def newton(
 ) -> tuple[np.ndarray, float]:
     """Return the result of prox-Newton steps from w_bar on R; the stream supplies the gradient and curvature R lacks.
 
-    One step is made where R is less than half of the rows seen.  Several steps, damped if necessary, are made where R
-    holds at least half: R's optimum is then near the stream's.
+    The problem is min f_R(w) + <linear, w> + 1/2 sum_j D_j (w_j - w_bar_j)^2 + psi(w).  One step is made where R is
+    less than half of the rows seen.  Several steps, damped if necessary, are made where R holds at least half: R's
+    optimum is then near the stream's.
     """
-    R = sample.R
-    problem = _subproblem(evidence, penalty, sample, local or _local(evidence, loss, penalty, sample))
-    w, damping = problem.centre.copy(), 1.0
-    p = problem.margins(w)
-    f = _mean_loss(R, loss, p) + problem.penalty(w)
-    repeated = rough = sample.kappa >= _MOST
-    for steps_left in reversed(range(_STEPS if repeated else 1)):
-        rough = rough and steps_left > 0
-        new = _minimum_of_model(problem, R, loss, p, w, damping, fit_intercept, rough)
-        if not repeated:
-            w = new
-            break
-        p_new = problem.margins(new)
-        f_new = _mean_loss(R, loss, p_new) + problem.penalty(new)
-        near = abs(f - f_new) <= 1e-6 * abs(f)
-        if f_new < f:
-            w, p, f = new, p_new, f_new
-            damping = max(1.0, damping / 4.0)
-        else:  # a steeper model shortens the step; unlike a line search it ends in exact zeros
-            damping *= 4.0
-        if near and not rough:
-            break
-        rough = rough and not near
-    full = np.zeros_like(evidence.w_bar)
-    full[problem.near] = w[:-1]
-    return full, float(w[-1])
+    e, (R, _, kappa) = evidence, sample
+    local = local or _local(e, loss, penalty, sample)
+    d, linear_b = e.w_bar.size, local.gb - float(local.c.sum())
+    D = np.maximum(e.curvatures - local.H, 0.0)
+    if penalty.rho > 0.0:
+        D += e.L_mean / e.n_window  # the noise of g_bar in directions that only rho bounds
+    D *= 1.0 - kappa
+    n = len(R.weights)
+    is_full = 2 * len(R.data) > n * d and 4 * np.count_nonzero(e.w_last) > d  # else a Gram matrix would cost more
+    solver = (solver_of if is_full else ElasticNetSolver)(
+        by_column(R.indptr, R.indices, R.data, np.arange(n), np.arange(d), d),
+        Examples(R.targets, R.weights, loss),
+        np.ones(d),
+        fit_intercept,
+        Tilt(local.g - local.gradient - D * e.w_bar, linear_b),
+        (e.w_bar, float(e.b_bar)),
+    )
+    pen = penalty.lam * penalty.feature_weights(d)
+    return solver.solve_for(pen, D + penalty.rho, _SEVERAL_STEPS if kappa >= _MOST else _ONE_STEP)
 
 
 _MOST = 0.5
-_STEPS = 8
-_ROUGH = 0.1
-"""The tolerance of a step that other steps follow, as a share of its start's largest violation of optimality."""
-_EPOCHS = 100
-_GRAM_COLUMNS = 1500
-_FLOOR = 1e-3
-"""The least curvature of a row: the quadratic model of a saturated logistic loss is too flat for any step."""
+_ONE_STEP, _SEVERAL_STEPS = Accuracy(1e-6, 1, 1, 1e-3), Accuracy(1e-10, 30, 6)
 
 
-def _subproblem(e: Evidence[float], reg: Any, sample: Sample, local: _Local) -> _Subproblem:
-    """Return the problem on R around w_bar, over the columns that are not clearly zero in its solution."""
-    R, _, kappa = sample
-    d, H = e.w_bar.size, local.H
-    linear, linear_b = local.g - local.gradient, local.gb - local.c.sum()
-    D = np.maximum(e.H - H, 0.0)
-    if reg.rho > 0.0:
-        D += e.L_mean / e.n_window  # the noise of g_bar in directions that only rho bounds
-    D *= 1.0 - kappa
-    pen = reg.lam * reg.feature_weights(d)
-    g = local.g + reg.rho * e.w_bar
-    M = H + D + reg.rho
-    near = np.flatnonzero((np.abs(g) > 0.9 * pen) | ((e.w_bar != 0.0) & (np.abs(g - M * e.w_bar) > 0.5 * pen)))
-    rows = coordinate_descent.screened(R.indptr, R.indices, R.data, _places(near, d))
-    ends = (e.w_bar, e.b_bar), (linear, linear_b), (D, 0.0), (np.full(d, float(reg.rho)), 0.0), (pen, 0.0)
-    return _Subproblem(near, *rows, *(np.append(values[near], last) for values, last in ends))
-
-
-def _minimum_of_model(
-    problem: _Subproblem,
-    R: SampleRows,
-    loss: Any,
-    p: np.ndarray,
-    w: np.ndarray,
-    damping: float,
-    fit_intercept: bool,
-    rough: bool,
-) -> np.ndarray:
-    """Return the result of one prox-Newton step: the minimum of the problem's quadratic model at w, with margins p.
-
-    The curvature of the loss is multiplied by ``damping``.
-    """
-    _, start, columns, x, centre, linear, D, rho, pen = problem
-    k = w.size - 1
-    c, h = _slopes(R, loss, p, _FLOOR)
-    h *= damping
-    q = linear + D * (w - centre) + rho * w
-    q[:k] += row_sums.moments(start, columns, x, c, h, k)[0]
-    q[k] += c.sum()
-    new = w.copy()
-    tol = 1e-4 * max(pen.max(), 1e-2 * np.abs(q).max())
-    if rough:
-        free = slice(0, k + fit_intercept)
-        tol = max(tol, _ROUGH * coordinate_descent.violations(q[free], w[free], pen[free], 0.0, np.empty_like(q)))
-    pairs = np.square(np.diff(start)).sum()
-    dense = x.size > 0.5 * h.size * k
-    if k <= _GRAM_COLUMNS and (dense or pairs < 120 * x.size):  # the Gram matrix costs less than the sweeps it saves
-        G = dense_gram(start, columns, x, h, k) if dense else coordinate_descent.gram(start, columns, x, h, k)
-        G[np.diag_indices(k + 1)] += D + rho
-        if fit_intercept and G[k, k] > 0.0:
-            descend_beside_intercept(G, q, new, pen, tol)
-        else:
-            coordinate_descent.descend_gram(G[:k, :k].copy(), q[:k].copy(), new[:k], pen[:k], tol, 2 * _EPOCHS)
-    else:
-        by_column = coordinate_descent.transposed(start, columns, x, k)
-        coordinate_descent.descend(*by_column, c, h, D + rho, q, new, pen, tol, _EPOCHS, fit_intercept)
-    return new
-
-
-def descend_beside_intercept(G: np.ndarray, q: np.ndarray, w: np.ndarray, pen: np.ndarray, tol: float) -> None:
-    """Update the weights by coordinate descent with the intercept optimal for each value, as if columns had mean zero.
-
-    An intercept treated as one more coordinate would converge slowly where features have a large mean.
-    """
-    k, before = w.size - 1, w.copy()
-    share = G[k, :k] / G[k, k]
-    centred = G[:k, :k] - np.outer(share, G[k, :k])
-    coordinate_descent.descend_gram(centred, q[:k] - share * q[k], w[:k], pen[:k], tol, 2 * _EPOCHS)
-    w[k] -= q[k] / G[k, k] + share @ (w[:k] - before[:k])
-
-
-def _slopes(rows: SampleRows, loss: Any, p: np.ndarray, floor: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+def _slopes(rows: SampleRows, loss: Any, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the derivative and the curvature of the mean loss in each row's margin."""
     share = rows.weights / max(len(rows.weights), 1)
     with np.errstate(over="ignore"):
-        return share * derivative(loss, p, rows.targets), share * np.maximum(curvature(loss, p, rows.targets), floor)
-
-
-def _mean_loss(rows: SampleRows, loss: Any, p: np.ndarray) -> float:
-    return float((rows.weights * value(loss, p, rows.targets)).mean())
-
-
-def dense_gram(start: np.ndarray, columns: np.ndarray, x: np.ndarray, h: np.ndarray, k: int) -> np.ndarray:
-    """Return :func:`coordinate_descent.gram` computed by one dense product."""
-    X = np.zeros((h.size, k + 1))
-    X[np.repeat(np.arange(h.size), np.diff(start)), columns] = x
-    X[:, k] = 1.0
-    with one_blas_thread():
-        return (X * h[:, None]).T @ X
+        return share * derivative(loss, p, rows.targets), share * curvature(loss, p, rows.targets)

@@ -16,6 +16,7 @@ import numpy as np
 from ..data.randomness import Purpose, draw, key
 from ..jit.dispatch import U, allocating_kernel, kernel
 from ..problem.state import widened
+from ..solver.units import column_sums
 from ..util.attributes import add_attributes, attributes
 
 _NO_LIMIT = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -182,6 +183,13 @@ class Reservoir:
         twin._tighten(none.view(np.uint64), none.view(np.uint64), none)
         return twin
 
+    @property
+    def room(self) -> int:
+        """Return how many more nonzeros fit beside all rows so far; 0 once a row had to be left out."""
+        if self._rows < self.rows_seen:
+            return 0
+        return max(self.max_nonzeros - int(np.maximum(self._table.length[: self._rows], 1).sum()), 0)
+
     def widen(self, lanes: int) -> None:
         """Add lanes; the rows stored so far take no part in them (target -1, weight 0)."""
         table = self._table
@@ -194,6 +202,13 @@ class Reservoir:
         in_r, in_v, _ = self._split(table.first[:n], table.second[:n], table.length[:n])
         kappa = in_r.size / self.rows_seen if self.rows_seen else 1.0
         return Sample(self._gather(in_r), self._gather(in_v), kappa)
+
+    def column_sums(self, d: int) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
+        """Return the sums of each of d columns over the rows of R, and their number, without a copy of the rows."""
+        table, n = self._table, self._rows
+        in_r, _, _ = self._split(table.first[:n], table.second[:n], table.length[:n])
+        starts = table.start[in_r]
+        return column_sums(starts, starts + table.length[in_r], self._indices, self._data, d), len(in_r)
 
     def copy(self) -> Reservoir:
         """Return an independent copy; the arrays are shared until either of the two next changes them."""

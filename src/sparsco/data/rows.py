@@ -342,3 +342,18 @@ def add_squared_rows(indptr, indices, data, order, h, cells, first, total):
             j, x = U(indices[p]), data[p]
             for q in range(m):
                 cells[j, at + q] += h[k, q] * (x * x)
+
+
+@allocating_kernel
+def screened(indptr, indices, data, place):
+    """Return the rows restricted to the columns j with place[j] >= 0, with column j renumbered to place[j]."""
+    start = np.zeros(indptr.size, np.int64)
+    columns, values = np.empty(indices.size, np.uint32), np.empty(indices.size)
+    to = U(0)
+    for i in range(indptr.size - 1):
+        for q in range(U(indptr[i]), U(indptr[i + 1])):
+            at = place[U(indices[q])]
+            columns[to], values[to] = at, data[q]
+            to += U(at >= 0)
+        start[i + 1] = to
+    return start, columns[:to].copy(), values[:to].copy()

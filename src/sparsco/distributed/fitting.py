@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..engine.run import PILOT_ROWS, Run
-from ..estimators.converted import solve
+from ..estimators.converted import convert_runs
 from ..estimators.fit_state import unchanged_on_error
 from ..estimators.linear import LinearModel
 from ..selection.linear_path import LinearPath
 from ..streams.cache import CacheStream
 from ..streams.files import changed
 from ..streams.tabular import CATEGORICAL, IGNORE, Tabular
-from ..training.parts import Part, by_name, first_classes, labels, reader_of
+from ..training.labelled_rows import LabelledRows, by_name, first_classes, labels, reader_of
 from ..training.train import Training
 from ..util.attributes import stored
-from ..util.progress import Bar
+from ..util.progress import Bar, steps_shown
 from .executors import Here, OnDask, executor
 from .mixing import Mixing
 from .partitions import Partition, files_in, is_in_memory, partitions_of
@@ -45,7 +45,7 @@ class Fitted(NamedTuple):
 class Head:
     """The first rows of a partition and the properties of its stream."""
 
-    part: Part | None
+    part: LabelledRows | None
     reader: dict[str, Any]
     """The options with which the other partitions are read."""
     by_name: bool
@@ -61,18 +61,18 @@ class Head:
 
 def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
     """Return the head of a partition, with at most ``most`` rows."""
-    partition, found, told = partition.read_with(options), list[Part](), None
+    partition, found, told = partition.read_with(options), list[LabelledRows](), None
     for number, stream in partition.streams():
         for chunk in partition.chunks(number, stream):
             n = min(chunk.rows, most)
-            found += [Part.of(chunk).cut(0, n)] if n else []
+            found += [LabelledRows.of(chunk).cut(0, n)] if n else []
             most, told = most - n, stream if told is None and n else told
             if not most:
                 break
         if not most:
             break
     told = stream if told is None else told  # whether examples have names is known only after they are read
-    part, reader = Part.joined(found) if found else None, reader_of(told, partition.reader)
+    part, reader = LabelledRows.joined(found) if found else None, reader_of(told, partition.reader)
     layout = told.known_layout if isinstance(told, Tabular) else None
     kinds = {"": CATEGORICAL} if layout is None else layout.kinds
     columns = None if CATEGORICAL in kinds.values() else [name for name, each in kinds.items() if each != IGNORE]
@@ -277,7 +277,7 @@ def _keep_labels(model: Any, told: Head, classes: Any) -> None:
 
 def _names_of_hashed(model: Any, parts: list[Partition], pool: Here | OnDask) -> dict[int, str]:
     """Return the name of each hashed feature with a nonzero weight: the first name in the order of the rows."""
-    columns, found = set(np.unique(model.convert().coef.indices).tolist()), dict[int, str]()
+    columns, found = set(model.convert().used.tolist()), dict[int, str]()
     for some in (parts[:1], parts[1:]):  # most names occur soon
         if columns - found.keys():
             more = pool.map("sparsco-names", hashed_names, [(part, columns - found.keys()) for part in some])
@@ -306,7 +306,7 @@ def _kind_of(estimator: Any) -> str:
 def _fit_mixed(
     model: Any,
     decided: Training,
-    part: Part,
+    part: LabelledRows,
     parts: list[Partition],
     options: Mapping[str, Any],
     pool: Here | OnDask,
@@ -320,11 +320,13 @@ def _fit_mixed(
         runs = _begun(model, decided, part)
         mixing = Mixing(model.shell(), runs, parts, options, pool, round_rows, _shown(progress, model.verbose))
         mixing.phase_one(passes)
-        _take_answers(model, mixing, mixing.phase_two())
+        with steps_shown(type(model).__name__, model.verbose if progress is None else 1 if progress else None):
+            answers = mixing.phase_two()
+        _take_answers(model, mixing, answers)
     return sum(mixing.rows)
 
 
-def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition], Part, dict[str, Any], Head]:
+def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition], LabelledRows, dict[str, Any], Head]:
     """Return the partitions with equal readers, the first rows, the options that fix the columns of names, and a head.
 
     The head is that of the first partition that has rows.
@@ -350,13 +352,13 @@ def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition
             every = [first.columns]
         known = dict(enumerate(dict.fromkeys(name for each in every for name in each)))
         options = {"names": known, "frozen": True}
-    rows = list[Part]()
+    rows = list[LabelledRows]()
     for part in parts:
         left = PILOT_ROWS - sum(each.rows for each in rows)
         if left > 0:
             more: Head = pool.map("sparsco-head", head, [(part, left, options)])[0]
             rows += [] if more.part is None else [more.part]
-    return parts, Part.joined(rows), options, first
+    return parts, LabelledRows.joined(rows), options, first
 
 
 def _check(model: Any, passes: int | None) -> None:
@@ -382,7 +384,7 @@ def _check(model: Any, passes: int | None) -> None:
             raise ValueError(f"{name}={getattr(model, name)!r} is not for data in partitions: {why}.")
 
 
-def _begun(model: Any, decided: Training, part: Part) -> list[Run]:
+def _begun(model: Any, decided: Training, part: LabelledRows) -> list[Run]:
     """Return runs whose constants and classes are computed from the first rows."""
     classes, y = decided.classes, part.y
     if part.weights is not None and not part.weights.any():
@@ -415,7 +417,7 @@ def _shown(progress: bool | None, verbose: int) -> Callable[[str, int, int], Non
 
 
 def _take_answers(model: Any, mixing: Mixing, answers: list[Any]) -> None:
-    found = solve(mixing.runs, answers)
+    found = convert_runs(mixing.runs, answers)
     report = found.report | {
         "examples": mixing.learned,
         "distributed": {"partitions": list(mixing.rows), "rounds": mixing.rounds, "phase two": mixing.second},

@@ -11,7 +11,7 @@ import numpy as np
 from ..data.rows import Matrix
 from ..engine.run import Run
 from ..estimators.tasks import places_among
-from ..training.parts import Part, labels
+from ..training.labelled_rows import LabelledRows, labels
 from .partitions import Place
 from .sparse import Sparse
 
@@ -25,7 +25,7 @@ class Job:
     names: Mapping[str, Any]
     """The options that fix the column of each name of a feature for a reader."""
 
-    def rows(self, part: Part, where: str, row: int) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray]:
+    def rows(self, part: LabelledRows, where: str, row: int) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray]:
         """Return rows in the form that runs take: matrix, codes, weights, and the numbers of the rows with a weight."""
         y = part.y
         if self.shell.classifies:

@@ -25,7 +25,7 @@ from ..engine.finishing import finish_runs
 from ..engine.run import Run
 from ..parts.compatibility import partitions_reason, refuse
 from ..problem.state import Means, Rows
-from ..training.parts import Part
+from ..training.labelled_rows import LabelledRows
 from .executors import Here, OnDask
 from .messages import Job, Message, Update, merged
 from .partitions import Partition, Place
@@ -47,7 +47,7 @@ def size(partition: Partition, most: int, names: Mapping[str, Any]) -> int:
     """Return the number of rows of a partition, or ``most`` if there are more."""
     counted = [0]
 
-    def count(part: Part, row: int) -> None:
+    def count(part: LabelledRows, row: int) -> None:
         counted[0] += part.rows
 
     partition.read_with(names).take(Place(), most, count)
@@ -61,7 +61,7 @@ def learn(partition: Partition, place: Place, most: int, job: Job, *levels: Mess
     before = [_numbers(run) for run in runs]
     counted = np.zeros(2, np.int64)
 
-    def use(part: Part, row: int) -> None:
+    def use(part: LabelledRows, row: int) -> None:
         matrix, codes, weights, order = job.rows(part, partition.name, row)
         for run in runs:
             run.learn(matrix, codes, weights, order)
@@ -172,7 +172,7 @@ def gradients(
         reservoirs.append(reservoir)
     counted = [0]
 
-    def use(part: Part, row: int) -> None:
+    def use(part: LabelledRows, row: int) -> None:
         matrix, codes, weights, order = job.rows(part, partition.name, row)
         for run, (sums, problem), reservoir in zip(job.runs, fixed, reservoirs, strict=True):
             if matrix.d > len(sums.w):

@@ -22,7 +22,7 @@ from ..streams.cache import is_cache
 from ..streams.files import STDIN, Files, is_paths, paths_of, spans
 from ..streams.protocol import unlabelled
 from ..streams.tables import is_table, with_roles
-from ..training.parts import Part
+from ..training.labelled_rows import LabelledRows
 from ..util.attributes import by_position, shape_of
 from .executors import pickled
 
@@ -86,7 +86,7 @@ class Partition:
         """Return the partition with further options, those that all partitions share."""
         return replace(self, reader={**self.reader, **names}) if names else self
 
-    def take(self, place: Place, most: float, use: Callable[[Part, int], None]) -> Place | None:
+    def take(self, place: Place, most: float, use: Callable[[LabelledRows, int], None]) -> Place | None:
         """Call ``use(rows, number of the first)`` on at most ``most`` rows.
 
         Return the place to go on from, None at the end.
@@ -95,7 +95,7 @@ class Partition:
         for number, stream in self.streams(block):
             for chunk in self.chunks(number, stream, position if number == block else None):
                 n = int(min(chunk.rows - behind, most))
-                use(Part.of(chunk).cut(behind, behind + n), row)
+                use(LabelledRows.of(chunk).cut(behind, behind + n), row)
                 most, row, behind = most - n, row + n, behind + n
                 if behind < chunk.rows:
                     return Place(number, position, behind, row)

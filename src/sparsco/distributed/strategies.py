@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from ..selection.linear_path import LinearPath
 from ..selection.path import Path
 from ..streams import Chunk, Stream
-from ..training.parts import labels
+from ..training.labelled_rows import labels
 from ..training.train import Training
 from ..util.progress import Live
 from ..util.threads import lent

@@ -33,7 +33,7 @@ def add_features(run: Run, d: int) -> None:
         return
     if run.initial is not None:
         run.initial = padded(run.initial[0], d), run.initial[1]
-    if run.pilot is None:
+    if run.pilot is None or run.state is None:
         run.problem = run.problem._replace(d=d)
         return
     room = max(d, room + min(room, _MANY + room // 8))

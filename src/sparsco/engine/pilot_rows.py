@@ -9,6 +9,7 @@ import numpy as np
 from ..data.rows import Matrix, margins
 from ..losses import value
 from ..problem.state import Problem, widened
+from ..solver.units import column_sums
 
 
 class PilotRows(NamedTuple):
@@ -31,6 +32,11 @@ class PilotRows(NamedTuple):
     def mean_loss(self, loss: Any, w: np.ndarray, b: np.ndarray) -> float:
         """Return the mean loss of a model on these rows."""
         return mean_loss(loss, self.matrix, self.targets, self.weights, w, b)
+
+    def column_sums(self, d: int) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
+        """Return the sums of each of d columns over these rows, and their number."""
+        rows = self.matrix
+        return column_sums(rows.indptr[:-1], rows.indptr[1:], rows.indices, rows.data, d), len(rows)
 
     def refute(self, problem: Problem, w: np.ndarray, b: np.ndarray, has_grid: bool) -> bool:
         """Return whether a model is so much worse than w = 0 on these rows that learning it has diverged.

@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..conversions import coordinate_descent
 from ..conversions.averaging import Answer
-from ..conversions.metric import dense_gram, descend_beside_intercept
 from ..data import row_sums
-from ..data.rows import Matrix, stack
+from ..data.rows import Matrix, screened, stack
 from ..losses import curvature, derivative, value
 from ..penalties import ElasticNet, WeightedElasticNet
+from ..util.progress import step
+from . import coordinate_descent
 from .finishing import finish_runs
 from .run import Run
 
@@ -108,6 +108,7 @@ def polish(
     ]
     done, open_models = 0, models
     while open_models and done < passes:
+        step(f"polishing: pass {done + 1} over the rows, {len(open_models)} of {len(models)} models to solve")
         _look(rows, models, open_models)
         done += 1
         open_models = [model for model in open_models if model.violation > tol * model.penalty.lam]
@@ -409,10 +410,10 @@ class _Columns:
             return new, np.divide(slopes - c, h, out=np.zeros_like(h), where=moved)
         if self.G is None:
             start, columns, x = self.csr
-            self.G = (dense_gram if self.dense else coordinate_descent.gram)(start, columns, x, h, k)
+            self.G = (coordinate_descent.dense_gram if self.dense else coordinate_descent.gram)(start, columns, x, h, k)
             self.G[np.arange(k), np.arange(k)] += rho
         if intercept:
-            descend_beside_intercept(self.G, q, new, pen, 0.1 * tol)
+            coordinate_descent.descend_beside_intercept(self.G, q, new, pen, 0.1 * tol)
         else:
             coordinate_descent.descend_gram(self.G[:k, :k].copy(), q[:k].copy(), new[:k], pen[:k], 0.1 * tol, 200)
         return new, row_sums.margins(*self.csr, new[:k] - now[:k], new[k] - now[k])
@@ -440,6 +441,6 @@ def _copy_columns(rows: Rows, models: list[_Model]) -> None:
     for part in rows():
         X = part.matrix
         for parts, place, model in zip(found, places, models, strict=True):
-            parts.append(Matrix(*coordinate_descent.screened(X.indptr, X.indices, X.data, place), model.chosen.size))
+            parts.append(Matrix(*screened(X.indptr, X.indices, X.data, place), model.chosen.size))
     for parts, model in zip(found, models, strict=True):
         model.columns = _Columns(stack(parts), model.creeps)

@@ -370,6 +370,10 @@ class Run:
         """Return a sample of the rows; None where the conversion did not ask for one."""
         return None if self.reservoir is None else self.reservoir.sample()
 
+    def column_sums(self) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
+        """Return the sums of columns over the rows that are kept, the sample or the pilot, and the number of rows."""
+        return (self.pilot_rows if self.reservoir is None else self.reservoir).column_sums(self.d)
+
     def warn(self, message: str) -> None:
         """Keep a message for the report, and warn where no run of the same model has warned of the same cause."""
         if message not in self.warnings:
@@ -479,6 +483,16 @@ class Run:
             matrix.data,
             lambda kept: self.targets_to_keep(y[order[kept]], weights[order[kept]]),
         )
+
+    def stop_learning(self) -> None:
+        """Drop the state of the optimizer: from here on rows are only sampled."""
+        self.state = self.block = None
+
+    def only_sample(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray, examples: int) -> None:
+        """Count so many examples, and offer those in ``order`` to the sample, without learning them."""
+        self.seen += examples
+        if self.reservoir is not None:
+            self.offer(self.reservoir, matrix, y, weights, order)
 
     def end_like(self, full: Run, seen: int) -> None:
         """Get ready to ``finish`` as ``full`` would, after so many examples."""

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..problem.targets import Targets
 from ..util.attributes import stored
-from .converted import Solved
+from ..util.progress import steps_shown
+from .converted import Converted
 from .fit_state import FitState, Phase
 from .parameters import most_models, named
 from .views import refuse_in_view
@@ -30,6 +31,7 @@ class LinearBase:
     standardize: Any = "auto"
     relaxed: Any = "auto"
     choose: Any = "balanced"
+    cv: Any = "auto"
     """What files of before have no value for."""
     _strengths: Any = None
     _in_float32 = False
@@ -59,6 +61,7 @@ class LinearBase:
         standardize: Any = "auto",
         relaxed: Any = "auto",
         choose: Any = "balanced",
+        cv: Any = "auto",
         feature_weights: Any = None,
         storage: str = "auto",
         preset: Any = None,
@@ -87,6 +90,7 @@ class LinearBase:
         self.standardize = standardize
         self.relaxed = relaxed
         self.choose = choose
+        self.cv = cv
         self.feature_weights = feature_weights
         self.storage = storage
         self.preset = preset
@@ -222,7 +226,7 @@ class LinearBase:
 
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit or partial_fit first.")
 
-    def convert(self) -> Solved:
+    def convert(self) -> Converted:
         """Convert the training state into the model (phase two), if that is not done yet, and return the model.
 
         Every reader of the model calls this method: ``coef_``, ``predict`` and others.  Learning can go on afterwards.
@@ -231,7 +235,8 @@ class LinearBase:
         self._flush()
         if self._fit.model is None:
             refuse_in_view(self)
-            self._fit.convert(self.arranged)
+            with steps_shown(type(self).__name__, self.verbose):
+                self._fit.convert(self.arranged)
         assert self._fit.model is not None
         return self._fit.model
 
@@ -245,6 +250,11 @@ class LinearBase:
             raise ValueError(f"{state.ended}: this model cannot continue; fit a clone of it.")
         if not state.is_training:
             return False
+        if state.is_by_row:
+            raise ValueError(
+                "this model was fitted with groups or with splits of cv, which are those of its rows: it cannot go on; "
+                "fit all rows at once."
+            )
         changed = state.changed(self)
         if changed:
             raise ValueError(

@@ -12,10 +12,9 @@ from ..conversions.choose import SizedModel
 from ..engine.finishing import finish_runs
 from ..engine.run import Run
 from ..penalties import ElasticNet
-from ..solver.units import column_sums
 
 
-class Solved(NamedTuple):
+class Converted(NamedTuple):
     """A converted model with its history and its report; a fit state owns it."""
 
     coef: sp.csr_array
@@ -28,18 +27,16 @@ class Solved(NamedTuple):
     columns: sp.csr_array | None = None
     """The standard deviation and the share of nonzeros, (2, features), of features with a weight; None: not known."""
 
-    def at(self, features: np.ndarray) -> Solved:
+    def at(self, features: np.ndarray) -> Converted:
         """Return the model restricted to some features, which include all that have a weight."""
         sizes = tuple(each._replace(coef=sp.csr_array(each.coef[:, features])) for each in self.sizes)
         columns = None if self.columns is None else sp.csr_array(self.columns[:, features])
         return self._replace(coef=sp.csr_array(self.coef[:, features]), sizes=sizes, columns=columns)
 
-    def with_columns_of(self, run: Run) -> Solved:
+    def with_columns_of(self, run: Run) -> Converted:
         """Return the model with the spreads of its features in the rows that a run keeps: its sample, or its pilot."""
-        sample = run.sample()
-        matrix = run.pilot_rows.matrix if sample is None else sample.R
-        n = len(matrix.indptr) - 1
-        counts, sums, squares = (total / max(n, 1) for total in column_sums(matrix.indices, matrix.data, run.d))
+        totals, n = run.column_sums()
+        counts, sums, squares = (total / max(n, 1) for total in totals)
         spread = np.sqrt(np.maximum(squares - np.square(sums), 0.0))
         used = self.used
         wide = np.zeros((2, run.d))
@@ -52,7 +49,7 @@ class Solved(NamedTuple):
         return np.unique(np.concatenate([self.coef.indices, *(each.coef.indices for each in self.sizes)]))
 
 
-def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
+def convert_runs(runs: list[Run], answers: list[Answer] | None = None) -> Converted:
     """Return the models of all runs as one model.
 
     The runs must have begun.  ``answers`` replaces the answers of the runs, if given.
@@ -65,7 +62,7 @@ def solve(runs: list[Run], answers: list[Answer] | None = None) -> Solved:
         first.warn("no feature was selected: lower alpha, or give more examples.")
     ends = [run.history_point(answer.w, answer.b) for run, answer in zip(runs, answers, strict=True)]
     looks = [*zip(*(run.history for run in runs if not run.late), strict=True), ends]
-    return Solved(
+    return Converted(
         sp.csr_array(w.T),
         np.concatenate([answer.b for answer in answers]),
         first.examples,

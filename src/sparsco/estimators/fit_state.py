@@ -18,10 +18,12 @@ import scipy.sparse as sp
 
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names, SeenColumns
-from ..engine.run import Run
+from ..engine.finishing import finish_long_stream
+from ..engine.long_stream import LongStream, can_outgrow
+from ..engine.run import PILOT_ROWS, Run
 from ..util.attributes import Restored, add_attributes, attributes, replace_attributes
 from ..util.threads import Threads
-from .converted import Solved, solve
+from .converted import Converted, convert_runs
 
 FIXED = (
     "loss",
@@ -35,6 +37,7 @@ FIXED = (
     "standardize",
     "relaxed",
     "choose",
+    "cv",
     "feature_weights",
     "storage",
     "preset",
@@ -131,9 +134,12 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
 class FitState(LifeCycle, Restored):
     """The state of the fit of a linear model, which owns it: runs, features, labels and the converted model."""
 
+    long: LongStream | None = None
+    """The models of a stream that has outgrown the sample of its runs."""
+
     def __init__(self, features: Any = None, told: list[str] | None = None) -> None:
         super().__init__()
-        self.model: Solved | None
+        self.model: Converted | None
         self.runs: list[Run] = []
         self.features: Any = features
         """The slot of each feature: ``Columns``, ``SeenColumns`` or ``Names``."""
@@ -164,7 +170,7 @@ class FitState(LifeCycle, Restored):
 
     def start(self, runs: list[Run], phase: Phase, estimator: Any) -> None:
         """Start to learn with new runs, which were made from the parameters of the estimator."""
-        self.runs, self.model = runs, None
+        self.runs, self.long, self.model = runs, None, None
         self.enter(phase)
         self.settings = {name: _fingerprint(getattr(estimator, name)) for name in FIXED}
         self._share_warnings()
@@ -193,6 +199,39 @@ class FitState(LifeCycle, Restored):
         """Learn rows, whose columns are slots, in an order; ``is_repeat_pass`` is True for a further pass."""
         weights = np.ones(len(matrix)) if weights is None else weights
         self.model = None
+        if self.long is None and can_outgrow(self.runs[0]) and not is_repeat_pass:
+            order = self._fill_sample(matrix, y, weights, order, n_jobs)
+        if self.long is None:
+            self._feed(matrix, y, weights, order, is_repeat_pass, n_jobs)
+        elif not is_repeat_pass:  # a choice makes one pass
+            self.long.feed(self.runs, matrix, y, weights, order, n_jobs)
+
+    def _fill_sample(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray, n_jobs: int | None
+    ) -> np.ndarray:
+        """Learn the rows that still fit into the sample; return the others, which begin a long stream."""
+        first, order = self.runs[0], order[weights[order] != 0.0]
+        if first.pilot is None:
+            pilot, order = np.split(order, [PILOT_ROWS - first.examples])
+            self._feed(matrix, y, weights, pilot, False, n_jobs)
+        if not order.size or first.reservoir is None:
+            return order
+        costs = np.maximum(matrix.indptr[order + 1] - matrix.indptr[order], 1)
+        head, rest = np.split(order, [np.searchsorted(np.cumsum(costs), first.reservoir.room, side="right")])
+        self._feed(matrix, y, weights, head, False, n_jobs)
+        if rest.size:
+            self.long = LongStream(self.runs)
+        return rest
+
+    def _feed(
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray,
+        order: np.ndarray,
+        is_repeat_pass: bool,
+        n_jobs: int | None,
+    ) -> None:
         if len(self.runs) == 1:
             self.runs[0].feed(matrix, y, weights, order, is_repeat_pass)
         else:
@@ -203,11 +242,20 @@ class FitState(LifeCycle, Restored):
         """Extend all runs to d features."""
         for run in self.runs:
             run.grow(d)
+        if self.long is not None:
+            self.long.grow(d)
 
     def add_run(self, run: Run) -> None:
         """Add a run, which learns from here on."""
         self.runs = [*self.runs, run]
         self._share_warnings()
+        if self.long is not None:
+            self.long.add(run)
+
+    @property
+    def is_by_row(self) -> bool:
+        """Return whether the rows that are held out were given for each row of the fit."""
+        return bool(self.runs) and self.runs[0].conversion.by_row is not None
 
     @property
     def examples(self) -> int:
@@ -225,13 +273,23 @@ class FitState(LifeCycle, Restored):
         """Return the runs; a run that still collects rows is replaced by a copy that has learned them."""
         return [run if run.pilot is not None else run.trained_copy() for run in self.runs]
 
+    def iterates_at(self, features: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the weights of the iterates at some slots, (features, models), and the intercepts, by run."""
+        if self.long is not None:
+            return self.long.weights_at(features, self.long.likely)
+        return [run.weights_at(features) for run in self.runs]
+
     def selected(self) -> np.ndarray:
         """Return the slots that have a nonzero weight in an iterate."""
-        return np.unique(np.concatenate([np.flatnonzero(run.weights()[0].any(1)) for run in self.runs]))
+        if self.long is None:
+            return np.unique(np.concatenate([np.flatnonzero(run.weights()[0].any(1)) for run in self.runs]))
+        found = self.iterates_at(np.arange(self.runs[0].d))
+        return np.flatnonzero(np.logical_or.reduce([w.any(1) for w, _ in found]))
 
     def fingerprint(self) -> list[int]:
         """Return a checksum of the state of each run that has begun to learn."""
-        return [zlib.crc32(run.state.cell) for run in self.runs if run.pilot is not None]
+        runs = self.runs if self.long is None else [*self.runs, *self.long.runs]
+        return [zlib.crc32(run.state.cell) for run in runs if run.pilot is not None and run.state is not None]
 
     # ---- one example at a time -------------------------------------------------------------------------------------
 
@@ -261,9 +319,11 @@ class FitState(LifeCycle, Restored):
     def convert(self, arranged: Callable[[Any], Any]) -> None:
         """Convert the state of the runs into the model; ``arranged`` brings the models into the order of ``coef_``."""
         if self.model is None:
-            self.take(solve(self.begun()), arranged)
+            runs = self.begun()
+            answers = None if self.long is None else finish_long_stream(self.long, runs)
+            self.take(convert_runs(runs, answers), arranged)
 
-    def take(self, model: Solved, arranged: Callable[[Any], Any]) -> None:
+    def take(self, model: Converted, arranged: Callable[[Any], Any]) -> None:
         """Set the model; its weights come in the order of the runs."""
         sizes = (
             each._replace(coef=sp.csr_array(arranged(each.coef)), intercept=arranged(each.intercept))
@@ -279,9 +339,9 @@ class FitState(LifeCycle, Restored):
         intercept = np.atleast_1d(np.asarray(intercept, dtype=np.float64))
         self.features, self.model = features, self.model._replace(coef=coef, intercept=intercept)
 
-    def finish_with(self, model: Solved | None, why: str) -> None:
+    def finish_with(self, model: Converted | None, why: str) -> None:
         """Set the model and drop the training state; ``why`` is the reason why the fit cannot go on."""
-        self.runs, self.model, self.noted = [], model, None
+        self.runs, self.long, self.model, self.noted = [], None, model, None
         self.ended = why
         self.enter(Phase.FINISHED)
 
@@ -297,6 +357,12 @@ class FitState(LifeCycle, Restored):
         self.finish_with(model, why)
 
     # ---- copies ----------------------------------------------------------------------------------------------------
+
+    def deep_copy(self) -> Self:
+        """Return a state that shares the features and labels, with runs of its own."""
+        twin = self.clone(copy.deepcopy(self.runs))
+        twin.long = copy.deepcopy(self.long)
+        return twin
 
     def clone(self, runs: list[Run] | None = None) -> Self:
         """Return a state that shares everything but the list of runs; ``runs`` replaces the runs, if given."""

@@ -14,15 +14,16 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..choice.splits import ByRow
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, margins
 from ..data.slots import Columns, Names, SeenColumns
 from ..engine.polish import finish_polished, slices
 from ..penalties import strength
 from ..util.attributes import add_attributes, attributes
-from ..util.progress import Progress
+from ..util.progress import Progress, steps_shown
 from ..util.validation import check_count
-from .converted import Solved, solve
+from .converted import Converted, convert_runs
 from .fit_state import FitState, Phase, unchanged_on_error
 from .one_example import OneExample
 from .parameters import (
@@ -53,9 +54,13 @@ class LinearModel(OneExample, Readable):
         weights: np.ndarray | None,
         goes_on: bool = False,
         init: tuple[Any, Any] = (None, None),
+        by_row: ByRow | None = None,
     ) -> None:
-        """Learn rows that are all there, in passes; ``init`` are weights and intercepts to start from."""
-        placed, codes, weights = self.begin_rows(matrix, y, weights, goes_on, init)
+        """Learn rows that are all there, in passes; ``init`` are weights and intercepts to start from.
+
+        ``by_row`` has the splits and groups of the rows, by which alpha is chosen.
+        """
+        placed, codes, weights = self.begin_rows(matrix, y, weights, goes_on, init, by_row=by_row)
         self._passes(placed, codes, weights)
         if tolerance(self):
             rows = counted_rows(len(placed), weights)
@@ -71,6 +76,7 @@ class LinearModel(OneExample, Readable):
         goes_on: bool = False,
         init: tuple[Any, Any] = (None, None),
         phase: Phase = Phase.BATCH,
+        by_row: ByRow | None = None,
     ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
         """Make the runs for rows that are all there; return the rows with slots, the codes and the weights."""
         codes, weights = self.encode_all(y, weights, goes_on)
@@ -81,7 +87,12 @@ class LinearModel(OneExample, Readable):
                 raise ValueError(
                     "coef_init and intercept_init have no effect where warm_start continues: leave them out."
                 )
-            self._fit = self._fit.clone(copy.deepcopy(self._fit.runs))
+            if by_row is not None:
+                raise ValueError(
+                    "groups and splits of cv are those of one fit, which warm_start cannot continue: fit all rows at "
+                    "once, or give a number of folds."
+                )
+            self._fit = self._fit.deep_copy()
             self._fit.grow(placed.d)
             self._fit.go_on(phase)
         else:
@@ -89,7 +100,9 @@ class LinearModel(OneExample, Readable):
             start, features = starting_point(*init, self.n_features_in_, m), self._fit.features
             if start is not None:
                 start = features.start(start[0]), start[1]
-            self._fit.start(new_runs(self, features.room, start), phase, self)
+            if by_row is not None:
+                by_row = by_row.among(counted_rows(len(codes), weights), len(codes))
+            self._fit.start(new_runs(self, features.room, start, by_row=by_row), phase, self)
             self.n_iter_ = 0
         return placed, codes, weights
 
@@ -167,7 +180,8 @@ class LinearModel(OneExample, Readable):
         The rows come in passes, as slots, codes and weights.
         """
         runs = self._fit.begun()
-        self._fit.take(solve(runs, finish_polished(runs, rows, tolerance(self))), self.arranged)
+        with steps_shown(type(self).__name__, self.verbose):
+            self._fit.take(convert_runs(runs, finish_polished(runs, rows, tolerance(self))), self.arranged)
 
     def polish_on_chunks(self, chunks: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray | None]]]) -> None:
         """Solve for the optimum over the rows of a reader, which becomes the model.
@@ -269,7 +283,7 @@ class LinearModel(OneExample, Readable):
             return None
         rows = self.find(matrix)
         features, places = rows.indices.astype(np.int64), np.arange(len(rows.indices))  # one weight for each entry
-        iterates = [run.weights_at(features) for run in self._fit.runs]
+        iterates = self._fit.iterates_at(features)
         parts = [margins(rows.indptr, places, rows.data, w, b) for w, b in iterates]
         p = np.ascontiguousarray(self.arranged(np.concatenate(parts, 1).T).T)
         scale = np.ones(len(matrix)) if weights is None else weights
@@ -322,7 +336,7 @@ class LinearModel(OneExample, Readable):
         if self._fit.has_names:
             self.n_features_in_ = len(self._fit.features)
 
-    def finish_with(self, model: Solved, why: str, features: Any = None, outputs: int | None = None) -> None:
+    def finish_with(self, model: Converted, why: str, features: Any = None, outputs: int | None = None) -> None:
         """Set the model, without a training state; ``why`` is the reason why it cannot go on.
 
         ``features`` and ``outputs`` are its slots and the columns of y, if nothing was learned here.
@@ -355,7 +369,10 @@ class LinearModel(OneExample, Readable):
                 "at_size needs a fit with an automatic choice: leave alpha, optimizer and conversion at 'auto'."
             )
         if self.n_selected_ > k:
-            fewer = min((each for each in solved.sizes if each.size <= k), key=lambda each: (each.loss, each.size))
+            stored = [each for each in solved.sizes if each.size <= k]
+            if not stored:
+                raise ValueError(f"k={k}: the smallest model that is stored has {solved.sizes[0].size} features.")
+            fewer = min(stored, key=lambda each: (each.loss, each.size))
             first, *others = solved.report["converted"]
             choice = first["choice"] | {"alpha": None, "l1_ratio": None, "relaxed": True, "size": fewer.size}
             report = solved.report | {"converted": [first | {"choice": choice}, *others]}

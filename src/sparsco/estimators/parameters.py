@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from .. import conversions, steps
 from ..choice.fitting import Strength
 from ..choice.rule import RULES
+from ..choice.splits import ByRow
 from ..conversions import CONVERSIONS
 from ..conversions.choose import MIXTURES, Choose
 from ..conversions.thinning import check_target
@@ -35,6 +36,7 @@ from ..penalties import (
 from ..presets import PRESETS, Preset
 from ..solver.smoothing import smooth
 from ..util.validation import is_count, is_number
+from .held_out import folds_of, is_by_row
 
 MAX_LANES = 32
 """The number of one-vs-rest models that one run learns; more classes need more runs."""
@@ -74,7 +76,7 @@ def _is_true(given: Any) -> bool:
     return isinstance(given, bool | np.bool_) and bool(given)
 
 
-def _choice(model: Any) -> Choose:
+def _choice(model: Any, by_row: ByRow | None) -> Choose:
     """Return the conversion that chooses, or that solves for a given strength."""
     standardize = True if _is_auto(model.standardize) else bool(model.standardize)
     relaxes = not tolerance(model) and (_is_auto(model.relaxed) or bool(model.relaxed))
@@ -84,7 +86,24 @@ def _choice(model: Any) -> Choose:
         return Choose(rule, standardize=standardize, given=Strength(float(model.alpha), ratio_of(model), relaxed))
     is_given = _ratio_by_name(model) is not None or not _is_auto(model.l1_ratio)
     mixtures = (max(ratio_of(model), LEAST_RATIO),) if is_given else MIXTURES
-    return Choose(rule, mixtures, standardize, None, relaxes)
+    return Choose(rule, mixtures, standardize, None, relaxes, folds_of(model.cv), by_row)
+
+
+def _check_held_out(model: Any, starts_elsewhere: bool, by_row: ByRow | None) -> None:
+    """Raise a ValueError if ``cv`` or groups are given that no choice can honour."""
+    cv = model.cv
+    if is_by_row(cv) and by_row is None:
+        raise ValueError(
+            f"cv is a {type(cv).__name__}, whose splits need all rows at once, as fit gets them: give a number of "
+            "folds, or use fit."
+        )
+    chooses = is_automatic(model, starts_elsewhere) and _is_auto(model.alpha)
+    if not chooses and (by_row is not None or folds_of(cv) is not None):
+        what = "groups" if folds_of(cv) is None and not is_by_row(cv) else "cv"
+        raise ValueError(
+            f"{what} has no effect, since alpha is not chosen on held-out rows: leave alpha, optimizer, conversion and "
+            f"others at 'auto', or leave out {what}."
+        )
 
 
 def _ratio_by_name(model: Any) -> float | None:
@@ -129,6 +148,7 @@ def check_parameters(model: Any) -> None:
         given = getattr(model, name)
         must(name, _is_auto(given) or isinstance(given, bool | np.bool_), "'auto', True or False")
     must("choose", model.choose in RULES, f"one of {', '.join(map(repr, RULES))}")
+    folds_of(model.cv)
     if _is_true(model.standardize) and not is_automatic(model):
         raise ValueError(
             "standardize=True works with the automatic method only: leave optimizer, conversion, step_size and preset "
@@ -242,7 +262,7 @@ def _penalty_record(model: Any, d: int, starts_elsewhere: bool = False) -> Any:
 
 
 def parts(
-    model: Any, penalty: Any, starts_elsewhere: bool = False, one_by_one: bool = False
+    model: Any, penalty: Any, starts_elsewhere: bool = False, one_by_one: bool = False, by_row: ByRow | None = None
 ) -> tuple[Any, Any, Any, Any]:
     """Return the loss, optimizer, conversion and step-size rule, with every "auto" decided."""
     loss = model.loss_record()
@@ -260,7 +280,7 @@ def parts(
             check_polishable(loss, ElasticNet(1.0), conversions.Last())
             if model.budget is not None:
                 raise ValueError("polish would undo budget, which keeps few features: choose one of the two.")
-        return loss, OPTIMIZERS["nftrl"](), _choice(model), None
+        return loss, OPTIMIZERS["nftrl"](), _choice(model, by_row), None
     curved = ratio_of(model) < 1.0 and model.alpha != 0.0
     if isinstance(asked(model, "penalty"), tuple):
         curved = penalty.rho > 0.0
@@ -320,11 +340,19 @@ def _step(model: Any) -> Any:
 
 
 def new_runs(
-    model: Any, d: int, init: tuple[np.ndarray, np.ndarray] | None = None, one_by_one: bool = False
+    model: Any,
+    d: int,
+    init: tuple[np.ndarray, np.ndarray] | None = None,
+    one_by_one: bool = False,
+    by_row: ByRow | None = None,
 ) -> list[Run]:
-    """Return a new run for each of the model's targets; ``one_by_one`` is True for a stream of ``learn_one``."""
+    """Return a new run for each of the model's targets.
+
+    ``one_by_one`` is True for a stream of ``learn_one``; ``by_row`` has splits and groups of the rows of a fit.
+    """
+    _check_held_out(model, init is not None, by_row)
     penalty = _penalty_record(model, d, init is not None)
-    loss, optimizer, conversion, step = parts(model, penalty, init is not None, one_by_one)
+    loss, optimizer, conversion, step = parts(model, penalty, init is not None, one_by_one, by_row)
     # a choice without arguments is the same each time
     is_fixed = is_automatic(model, init is not None) and model.random_state is None
     seed = 0 if is_fixed else seed_of(model.random_state)

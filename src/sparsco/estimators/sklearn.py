@@ -23,6 +23,7 @@ from ..data.rows import Matrix, as_matrix, check_numbers
 from ..data.slots import Columns, SeenColumns
 from ..util.attributes import shape_of, stored
 from .fit_state import unchanged_on_error
+from .held_out import by_row_of
 from .linear import LinearModel
 from .margins import Margins
 from .parameters import check_parameters, refuse_polish
@@ -74,7 +75,15 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
     It validates rows and targets, and names features, as scikit-learn does.
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, coef_init: Any = None, intercept_init: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        coef_init: Any = None,
+        intercept_init: Any = None,
+        groups: Any = None,
+    ) -> Self:
         """Learn from rows X and targets y, in up to ``max_iter`` passes, and return the estimator.
 
         Parameters
@@ -87,6 +96,9 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
             The weight of each row, at least 0.
         coef_init, intercept_init : array, optional
             The weights and intercepts to start from, in the shapes of ``coef_`` and ``intercept_``.
+        groups : array of shape (rows,), optional
+            The group of each row: a patient, a session, a document.  When alpha is chosen, rows of one group are never
+            learned and judged by in the same split.
 
         Returns
         -------
@@ -105,7 +117,8 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
             if goes_on:
                 self._flush()
             matrix, y, weights = self.check_rows(X, y, sample_weight, reset=not goes_on)
-            self.fit_rows(matrix, y, weights, goes_on, (coef_init, intercept_init))
+            by_row = by_row_of(self.cv, X, y, groups)
+            self.fit_rows(matrix, y, weights, goes_on, (coef_init, intercept_init), by_row)
             self.convert()
         return self
 
@@ -334,6 +347,11 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         The rule that chooses alpha.  "balanced" takes the fewest features within half a standard error of the least
         loss, with 99% of the gain.  "min" takes the least loss.  "1-se" takes the fewest features within one standard
         error.
+    cv : "auto", int, splitter, list of splits or array
+        The rows that are held out to choose alpha.  "auto" and None take a sample or up to five folds, as the number of
+        rows allows.  A number is that of the folds.  A splitter is one of scikit-learn, such as ``TimeSeriesSplit()``.
+        A list has splits, which are pairs of arrays of rows, to learn and to judge by.  An array has the number of each
+        row's fold.  Streams take "auto" or a number.  ``fit`` takes ``groups`` of rows that belong together.
     feature_weights : array of shape (n_features,), optional
         The relative L1 weight of each feature; 0 leaves a feature unpenalised.
     storage : {"auto", "all", "seen"}
@@ -358,7 +376,8 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         The number of threads, for more than 32 classes, which are learned 32 at a time, and for the strengths of a
         path.
     verbose : int
-        Above 0, ``fit`` writes its progress to stderr; at a terminal it does so after two seconds in any case.
+        Above 0, ``fit`` writes its progress to stderr: passes, and the steps of the choice of alpha.  At a terminal it
+        does so after two seconds in any case.
     polish : bool or float
         ``fit`` makes one pass and then goes on to the exact optimum over all rows.  It stops when no optimality
         condition is violated by more than this share of lam (True: 1e-4); ``gap_`` is the violation that is left.  See

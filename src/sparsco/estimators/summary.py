@@ -100,6 +100,28 @@ def headline_of(model: Any) -> str:
     return what if choice is None else f"{what}; {choice_in_words(choice)}"
 
 
+class Size(NamedTuple):
+    """A model of an automatic choice: its features, its loss on held-out rows with the standard error of that loss."""
+
+    size: int
+    loss: float
+    error: float
+    chosen: bool
+
+
+def trade_off(model: Any) -> list[Size]:
+    """Return the stored models by size, and the chosen one among them; none if nothing was chosen automatically."""
+    solved = model.convert()
+    if not solved.sizes:
+        return []
+    choice = solved.report["converted"][0]["choice"]
+    found = [Size(each.size, each.loss, each.error, choice.get("size") == each.size) for each in solved.sizes]
+    if choice.get("size") is None:
+        chosen = next(each for each in choice["candidates"] if each["chosen"])
+        found.append(Size(model.n_selected_, chosen["loss"], chosen["error"], True))
+    return sorted(found)
+
+
 def choice_in_words(choice: dict[str, Any]) -> str:
     """Return what was chosen automatically, in one line.
 

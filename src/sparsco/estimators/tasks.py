@@ -18,6 +18,9 @@ from .linear import LinearModel
 from .margins import Margins
 from .parameters import most_models
 
+_SHARED = frozenset(signature(LinearModel).parameters)
+"""The parameters that all linear models have."""
+
 
 class LinearClassifier(Margins, LinearModel):
     """A linear model for labels; more than two classes are learned one against the rest, or by one softmax."""
@@ -46,6 +49,7 @@ class LinearClassifier(Margins, LinearModel):
         standardize: Any = "auto",
         relaxed: Any = "auto",
         choose: Any = "balanced",
+        cv: Any = "auto",
         class_weight: Any = None,
         feature_weights: Any = None,
         storage: str = "auto",
@@ -57,7 +61,7 @@ class LinearClassifier(Margins, LinearModel):
         verbose: int = 0,
         polish: bool | float = False,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name in signature(LinearModel).parameters}
+        given = {name: value for name, value in locals().items() if name in _SHARED}
         super().__init__(**given)
         self.class_weight = class_weight
 

@@ -254,7 +254,7 @@ def allocating_kernel(function: Callable[..., Any]) -> Kernel:
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a helper function unchanged, and register it for compilation inside kernels that call it.
 
-    It must not return an array: both kernels that count references and kernels that do not may call it.
+    It must not allocate or return an array, since it does not count references.
     """
 
     @overload(function, strict=False, jit_options=OPTIONS.inner)

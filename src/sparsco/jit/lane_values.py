@@ -74,6 +74,9 @@ def n_float64(lanes: Any) -> int:
     return type(lanes).m * type(lanes).bits // 64
 
 
+_WHOLE = int, np.integer
+
+
 class Singles(np.ndarray):
     """Single lanes in plain Python: operands are rounded to float32 first, as in compiled code."""
 
@@ -86,8 +89,10 @@ class Singles(np.ndarray):
 
 def _like(value: Any, *others: Any) -> Any:
     """Return the value as single lanes if one of the others has them, else as float64."""
-    is_single = any(isinstance(each, Singles) for each in others)
-    return np.asarray(value, np.float32).view(Singles) if is_single else np.asarray(value, np.float64)[()]
+    for each in others:
+        if isinstance(each, Singles):
+            return np.asarray(value, np.float32).view(Singles)
+    return value if type(value) is np.float64 else np.asarray(value, np.float64)[()]
 
 
 def packed(lanes: Any, values: np.ndarray) -> np.ndarray:
@@ -102,10 +107,10 @@ def unpacked(lanes: Any, memory: np.ndarray) -> np.ndarray:
 
 def load(lanes: Any, array: np.ndarray, at: Any) -> Any:
     """Return a copy of the m values that start at ``array[at]``."""
+    if type(lanes).m == 1:
+        return np.float64(array[at])
     memory = array[at : at + n_float64(lanes)]
-    if type(lanes).bits == 32:
-        return memory.copy().view(np.float32).view(Singles)
-    return np.float64(array[at]) if type(lanes).m == 1 else memory.astype(np.float64)
+    return memory.copy().view(np.float32).view(Singles) if type(lanes).bits == 32 else memory.astype(np.float64)
 
 
 def load_row(lanes: Any, array: np.ndarray, k: Any) -> Any:
@@ -118,7 +123,10 @@ def load_row(lanes: Any, array: np.ndarray, k: Any) -> Any:
 
 def store(lanes: Any, array: np.ndarray, at: Any, value: Any) -> None:
     """Write the m values to ``array[at:]``."""
-    unpacked(lanes, array[at : at + n_float64(lanes)])[:] = value
+    if type(lanes).bits == 64:
+        array[at : at + type(lanes).m] = value
+    else:
+        unpacked(lanes, array[at : at + n_float64(lanes)])[:] = value
 
 
 def store_float64(lanes: Any, array: np.ndarray, at: Any, value: Any) -> None:
@@ -150,16 +158,17 @@ def where(condition: Any, a: Any, b: Any) -> Any:
 
 def minimum(a: Any, b: Any) -> Any:
     """Return the smaller one, lane by lane; ``b`` where they do not compare.  Whole numbers give a whole number."""
-    return (a if a < b else b) if _are_whole(a, b) else where(a < b, a, b)
+    return (a if a < b else b) if _are_alike(a, b) else where(a < b, a, b)
 
 
 def maximum(a: Any, b: Any) -> Any:
     """Return the larger one, lane by lane; ``b`` where they do not compare.  Whole numbers give a whole number."""
-    return (a if a > b else b) if _are_whole(a, b) else where(a > b, a, b)
+    return (a if a > b else b) if _are_alike(a, b) else where(a > b, a, b)
 
 
-def _are_whole(a: Any, b: Any) -> bool:
-    return isinstance(a, int | np.integer) and isinstance(b, int | np.integer)
+def _are_alike(a: Any, b: Any) -> bool:
+    """Return whether both are whole numbers, or both one float64."""
+    return type(a) is type(b) is np.float64 or (isinstance(a, _WHOLE) and isinstance(b, _WHOLE))
 
 
 def exp(a: Any) -> Any:

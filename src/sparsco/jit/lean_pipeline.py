@@ -5,17 +5,21 @@ It uses internals of numba, which may change in any minor version; `pipelines.py
 
 from __future__ import annotations
 
+import functools
 import gc
 import operator
 from typing import Any
 
 import numpy as np
+from llvmlite.binding import parse_assembly
 from numba.core import ir, types
 from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, PassManager
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.ir_utils import build_definitions
+from numba.core.rewrites.registry import rewrite_registry
+from numba.core.ssa import reconstruct_ssa
 from numba.core.typed_passes import (
     IRLegalization,
     NativeLowering,
@@ -26,7 +30,8 @@ from numba.core.typed_passes import (
 from numba.core.typing.arraydecl import GetItemBuffer, SetItemBuffer
 from numba.core.typing.builtins import BinOp, BinOpTrueDiv, OrderedCmpOp, UnorderedCmpOp
 from numba.core.typing.templates import infer_global
-from numba.core.untyped_passes import FixupArgs, GenericRewrites, ReconstructSSA, TranslateByteCode
+from numba.core.untyped_passes import FixupArgs, TranslateByteCode
+from numba.extending import lower_builtin
 
 from .pipelines import CONSTANTS, DOCUMENTED, PACKAGE, Options, class_of, is_ours_by_module
 
@@ -139,6 +144,42 @@ class _Prune(FunctionPass):
         return True
 
 
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Rewrite(FunctionPass):
+    """A pass that applies numba's rewrites, then gives each assignment a variable of its own.
+
+    numba analyses the lifetimes of variables after each of these steps.  Only IRLegalization needs them.
+    """
+
+    _name = f"{PACKAGE}_rewrite"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        function = state.func_ir
+        for kind in rewrite_registry.rewrites["before-inference"]:
+            rewrite = kind(state)
+            for label in function.blocks:
+                while rewrite.match(function, function.blocks[label], None, None):
+                    function.blocks[label] = rewrite.apply()
+        reconstruct_ssa(function)
+        function._definitions = build_definitions(function.blocks)
+        return True
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _StripPhis(PreLowerStripPhis):
+    """A pass that turns the phi nodes of `_Rewrite` into assignments."""
+
+    _name = f"{PACKAGE}_strip_phis"
+
+    def run_pass(self, state: Any) -> bool:
+        function = state.func_ir = self._strip_phi_nodes(state.func_ir)
+        function._definitions = build_definitions(function.blocks)
+        return True
+
+
 class _Manager(PassManager):
     """A pass manager without numba's checks after each pass."""
 
@@ -150,6 +191,18 @@ class _KernelLibrary(JITCodeLibrary):
 
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
+
+    def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
+        """Return the machine code, and a module that only names its symbols.
+
+        numba would add the whole module, for code that a kernel is inlined into.  There is none, and to read the module
+        would be a third of the time of loading a kernel.
+        """
+        self._ensure_finalized()
+        module = self._final_module
+        defined = [each.name for each in (*module.functions, *module.global_variables) if not each.is_declaration]
+        symbols = parse_assembly("\n".join(f'@"{name}" = global i8 0' for name in defined))
+        return self.name, "object", (self._get_compiled_object(), symbols.as_bitcode())
 
 
 class _LinkedLibrary(_KernelLibrary):
@@ -169,22 +222,30 @@ class _LinkedLibrary(_KernelLibrary):
         """Do nothing: numba calls it on ``codegen``, but code that is not translated has no address."""
 
 
+@functools.cache
+def _size_of(kind: Any, target_data: Any) -> int:
+    """Return the number of bytes of an LLVM type.
+
+    numba needs it for the debugger, once per variable, and has LLVM parse a module each time.
+    """
+    return kind.get_abi_size(target_data)
+
+
 class _Lean(CompilerBase):
     """numba's compiler without garbage collection and without passes that our functions do not need.
 
     The collections free nothing and cost a sixth of the time.  The passes left out are for closures, array expressions,
     ``with`` and literals; a user's functions get all passes.  IRLegalization ends the life of variables, and with them
-    of references to arrays.
+    of references to arrays; it is left out where references are not counted.
     """
 
     passes = [
         TranslateByteCode,
         FixupArgs,
         _Prune,
-        GenericRewrites,
-        ReconstructSSA,
+        _Rewrite,
         NopythonTypeInference,
-        PreLowerStripPhis,
+        _StripPhis,
         IRLegalization,
         NativeLowering,
         NoPythonBackend,
@@ -197,12 +258,16 @@ class _Lean(CompilerBase):
             return [DefaultPassBuilder.define_nopython_pipeline(self.state)]
         manager = _Manager(PACKAGE)
         for each in self.passes:
-            manager.add_pass(each, each.__name__)
+            if each is not IRLegalization or self.state.flags.nrt:
+                manager.add_pass(each, each.__name__)
         manager.finalize()
         return [manager]
 
     def compile_extra(self, function: Any) -> Any:
-        self.state.library = self.library(self.state.targetctx.codegen(), function.__qualname__)
+        context = self.state.targetctx
+        sizes = functools.partial(_size_of, target_data=context.target_data)
+        self.state.targetctx = context.subtarget(get_abi_sizeof=sizes, enable_nrt=bool(self.state.flags.nrt))
+        self.state.library = self.library(context.codegen(), function.__qualname__)
         self.state.library.enable_object_caching()
         collects = gc.isenabled()
         gc.disable()
@@ -214,9 +279,25 @@ class _Lean(CompilerBase):
 
 
 class _LeanInner(_Lean):
-    """The compiler of functions that only kernels call."""
+    """The compiler of functions that only kernels call.
+
+    Ours keep no arrays, so code that counts references to them is omitted.
+    """
 
     library = _LinkedLibrary
+
+    def compile_extra(self, function: Any) -> Any:
+        self.state.flags.nrt = not is_ours_by_module(function)
+        return super().compile_extra(function)
+
+
+@lower_builtin("__array__", types.Array)
+def _same_array(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    """Return the array itself.
+
+    numba looks for this function at each access to an array.  It has none, and so would reload all its registries.
+    """
+    return values[0]
 
 
 def _first(function: Any, template: Any) -> None:

@@ -174,7 +174,7 @@ class Penalty(Contract, kind="penalty"):
         return np.ones(d)
 
     def prox_all(penalty: Any, W: np.ndarray, s: Any) -> np.ndarray:
-        """Return argmin_U ||U - W||^2 / 2 + s r(U) over whole arrays, (d,) or (d, m). By default by prox."""
+        """Return argmin_U ||U - W||^2 / 2 + s psi(U) over whole arrays; psi has its lam, but no L2 term here."""
         pen = penalty.feature_weights(len(W))
         return prox(penalty, W, s * (penalty.lam * (pen if W.ndim == 1 else pen[:, None])))
 
@@ -436,6 +436,7 @@ class Conversion(Contract, kind="conversion"):
     joins_runs = default(
         "bool", False, "Whether finish_runs converts all runs of a model together, from the sample of the first run."
     )
+    by_row = default("record or None", None, "The splits and groups of the rows of one fit. None: there are none.")
     metric = default("text or None", None, "The metric of the map to a sparse vector. None: there is no such map.")
     L = default("number or None", None, "The scalar metric. None: it comes from the data.")
     last_factor = default("number", 1.0, "The factor of the metric.")

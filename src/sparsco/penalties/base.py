@@ -17,7 +17,7 @@ def restricted(penalty: Any, features: Any) -> Any:
 
 
 def prox_all(penalty: Any, W: np.ndarray, s: Any) -> np.ndarray:
-    """Return argmin_U ||U - W||^2 / 2 + s r(U) over whole arrays, (d,) or (d, m).
+    """Return argmin_U ||U - W||^2 / 2 + s psi(U) over whole arrays, (d,) or (d, m), psi without its L2 term.
 
     ``s`` is a number, or an array that ``coarsened`` leaves unchanged.
     """

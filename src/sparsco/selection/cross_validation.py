@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Iterator
+import functools
 from itertools import combinations
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,26 +13,20 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..choice.splits import dealt
 from ..data.randomness import Purpose, uniform
+from ..estimators.held_out import by_row_of, folds_of, is_by_row
 from ..estimators.sklearn import SparseClassifier, SparseRegressor, has_probabilities
 from ..estimators.views import Viewed
 from ..metrics.selection import kappa_of_sizes
 from ..util.attributes import stored
+from ..util.progress import steps_shown
 from ..util.threads import pool_of
 from .lane_folds import Found, learn_folds
-from .learning import USELESS_PASSES, check_count, is_single, learner_of, refuse_sizes, strengths_of
+from .learning import USELESS_PASSES, Folds, check_count, is_single, learner_of, refuse_sizes, strengths_of
 from .path import Path, check_rule
 from .search import search
 from .solved_folds import SolvedFolds, is_solved, l2_weight, learner_to_solve, mixtures_of
-
-
-@runtime_checkable
-class Splitter(Protocol):
-    """An object that deals rows out to folds, as scikit-learn's do."""
-
-    def get_n_splits(self) -> int: ...
-
-    def split(self, X: Any, y: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]: ...
 
 
 class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
@@ -69,7 +62,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Learn the paths of all folds and of all rows, choose a strength by the losses of the folds, and return self.
 
         Parameters
@@ -80,6 +73,8 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
             The target of each row.
         sample_weight : array of shape (rows,), optional
             The weight of each row, at least 0.
+        groups : array of shape (rows,), optional
+            The group of each row; rows of one group are never learned and judged by in the same fold.
 
         Returns
         -------
@@ -87,15 +82,16 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         """
         template = self._template()
         strengths, rows = strengths_of(self.alphas, self.n_alphas, self.eps), (X, y, sample_weight)
-        with pool_of(self) as pool:
+        folds = functools.partial(self._folds, X, groups)
+        with pool_of(self) as pool, steps_shown(type(self).__name__, template.verbose):
             mixtures = mixtures_of(self.l1_ratio, template)
             if self._is_solved(template, mixtures):
                 learner, rho = learner_to_solve(template, self.random_state), l2_weight(template)
-                found = search(SolvedFolds(learner, rows, self._folds, pool), strengths, mixtures, rho, self.choose)
+                found = search(SolvedFolds(learner, rows, folds, pool), strengths, mixtures, rho, self.choose)
             else:
                 learner = learner_of(template, strengths, self.dtype, self.random_state)
-                found = learn_folds(learner, rows, self._folds, int(self.passes), pool)
-        self._finish(found)
+                found = learn_folds(learner, rows, folds, int(self.passes), pool)
+            self._finish(found)
         return self
 
     def _template(self) -> Any:
@@ -107,6 +103,8 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
             raise ValueError(f"estimator={template!r}: it must be a {self._kind.__name__}.")
         if self.passes > 1 and template.polish:
             raise ValueError(USELESS_PASSES)
+        if is_by_row(template.cv) or folds_of(template.cv) is not None:
+            raise ValueError(f"cv of the estimator has no effect: give it to {type(self).__name__}.")
         refuse_sizes(template)
         return template
 
@@ -121,25 +119,18 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
             )
         return False
 
-    def _folds(self, codes: np.ndarray, seed: int) -> np.ndarray:
-        """Return the fold of each row: dealt at random within each class, or as ``cv`` gives it."""
-        n, cv = len(codes), 5 if self.cv is None else self.cv
-        if isinstance(cv, numbers.Integral) and not isinstance(cv, bool):
-            if int(cv) < 2:
-                raise ValueError(f"cv={cv!r}: it must be at least 2 folds, or the number of each row's fold.")
-            if n < int(cv):
-                raise ValueError(f"cv={cv} folds need as many rows, and there are fewer: n_samples = {n}.")
-            order = np.lexsort((uniform(seed, Purpose.FOLD, np.arange(n)), codes))
-            fold = np.empty(n, np.int64)
-            fold[order] = np.arange(n) % int(cv)
-            return fold
-        given = _numbered(cv, codes) if isinstance(cv, Splitter) else np.asarray(cv)
-        if given.shape != (n,) or given.dtype.kind not in "iu" or given.min() < 0 or len(np.unique(given)) < 2:
-            raise ValueError(
-                "cv must be a number of folds, a splitter such as KFold(5), or for each row the number of its fold, "
-                "from 0 on."
-            )
-        return np.unique(given, return_inverse=True)[1]
+    def _folds(self, X: Any, groups: Any, codes: np.ndarray, seed: int) -> Folds:
+        """Return the folds of the rows: dealt at random within each class, or as ``cv`` gives them."""
+        n, count = len(codes), folds_of(self.cv) or 5
+        given = by_row_of(self.cv, X, codes, groups)
+        if given is not None and given.splits:
+            return Folds.of(given.splits, n)
+        own = None if given is None else given.groups
+        most, what = (n, "sample") if own is None else (len(np.unique(own)), "group")
+        if most < count:
+            raise ValueError(f"cv={count} folds need as many {what}s, and there are fewer: n_{what}s = {most}.")
+        strata = [codes] if own is None else [codes == code for code in np.unique(codes)]
+        return Folds.by_number(dealt(uniform(seed, Purpose.FOLD, np.arange(n)), strata, own, count))
 
     def _finish(self, found: Found) -> None:
         self.fold_losses_ = found.figures[:, 0]
@@ -238,17 +229,6 @@ def _places(weights: list[sp.csr_array]) -> np.ndarray:
     return rows * d + np.concatenate([each.indices for each in weights])
 
 
-def _numbered(splitter: Any, codes: np.ndarray) -> np.ndarray:
-    """Return the fold of each row by a splitter, whose test folds must have every row once."""
-    fold, times = np.zeros(len(codes), np.int64), np.zeros(len(codes), np.int64)
-    for k, (_, test) in enumerate(splitter.split(np.zeros((len(codes), 1)), codes)):
-        fold[test] = k
-        times[test] += 1
-    if not np.all(times == 1):
-        raise ValueError(f"cv={splitter!r} does not put every row into one test fold: give a splitter that does.")
-    return fold
-
-
 def _has_probabilities(model: Any) -> bool:
     return has_probabilities(stored(model, "best_estimator_") or model.estimator or SparseClassifier())
 
@@ -272,9 +252,9 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
     l1_ratio : float or list of float, optional
         The share of the L1 term, or several to choose from, as in scikit-learn's ``ElasticNetCV``.  The strengths are
         then those of both terms together.  None is the estimator's.
-    cv : int, splitter or array
-        The number of folds (None: 5), a splitter of scikit-learn that has every row in one test fold, or an array with
-        the number of each row's fold.
+    cv : int, splitter, list of splits or array
+        The number of folds (None and "auto": 5), a splitter of scikit-learn, a list of pairs of arrays of rows, to
+        learn and to judge by, or an array with the number of each row's fold.
     choose : "min", "1-se" or int
         "min" takes the least mean loss over folds.  "1-se" takes the largest strength within one standard error of it.
         A number takes the least loss with at most that number of features.

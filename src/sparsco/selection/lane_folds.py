@@ -11,40 +11,41 @@ import scipy.sparse as sp
 
 from ..data.rows import Matrix
 from ..engine.run import PILOT_ROWS
-from ..estimators.converted import Solved
+from ..estimators.converted import Converted
 from ..estimators.fit_state import Phase
 from ..estimators.parameters import check_parameters, new_runs, tolerance
 from ..estimators.passes import counted_rows, order_of_pass, run_passes
 from ..penalties import RATIOS
+from ..util.progress import step
 from ..util.threads import Pool, aside
 from .judging import judged, margins_by
-from .learning import converted, finished, polished, solved
+from .learning import Folds, converted, finished, polished, solved
 
 
 class Found(NamedTuple):
     """The models of all rows, and of each fold the figures (loss, spread, error) and the features by strength."""
 
     shell: Any
-    solved: list[Solved]
+    solved: list[Converted]
     figures: np.ndarray
     """(folds, 3, strengths)"""
     selected: list[list[sp.csr_array]]
     """The weights (models, features) of each strength, for every fold."""
     l1_ratio: float | None = None
     """The share of the L1 term, where the strengths are those of both terms together."""
-    refined: Callable[[Solved], Solved] = lambda model: model
+    refined: Callable[[Converted], Converted] = lambda model: model
     """Return a model solved to the end; only the chosen one needs to be."""
 
 
 @dataclass(frozen=True)
 class _Job:
-    """The rows in the form that learners take, the fold of each row, the targets as given, and the number of passes."""
+    """The rows in the form that learners take, the folds, the targets as given, and the number of passes."""
 
     placed: Matrix
     codes: np.ndarray
     own: np.ndarray
     weights: np.ndarray | None
-    fold: np.ndarray
+    folds: Folds
     y: np.ndarray
     passes: int
     ahead: int
@@ -52,20 +53,20 @@ class _Job:
 
 
 def learn_folds(
-    whole: Any, rows: tuple[Any, Any, Any], folds: Callable[[np.ndarray, int], np.ndarray], passes: int, pool: Pool
+    whole: Any, rows: tuple[Any, Any, Any], folds: Callable[[np.ndarray, int], Folds], passes: int, pool: Pool
 ) -> Found:
     """Learn the paths of all folds and of all rows; ``whole`` is the learner of all rows, with its strengths."""
     check_parameters(whole)
     matrix, y, weights = whole.check_rows(*rows, reset=True)
     placed, codes, weights = whole.begin_rows(matrix, y, weights, phase=Phase.STREAM)
     seed = whole.fit_state.runs[0].seed
-    fold = folds(codes if whole.classifies else np.zeros(len(y)), seed)
+    found = folds(codes if whole.classifies else np.zeros(len(y)), seed)
     own = np.ones(len(y)) if weights is None else weights
     # the strengths, which the folds share, are computed from the first rows of all
     first = order_of_pass(counted_rows(len(y), weights), seed, whole.shuffle, 0)[:PILOT_ROWS]
     whole.fit_state.feed(placed, codes, own, first, False, whole.n_jobs)
-    learners = [whole, *(_like(whole, placed.d) for _ in range(fold.max() + 1))]
-    job = _Job(placed, codes, own, weights, fold, y if whole.classifies else codes, passes, len(first))
+    learners = [whole, *(_like(whole, placed.d) for _ in range(len(found.judged)))]
+    job = _Job(placed, codes, own, weights, found, y if whole.classifies else codes, passes, len(first))
     items = [(learner, k) for k, learner in enumerate(learners, -1)]
     (of_all, _), *each = pool.map_in_turns("sparsco-fold", _learned, items, pool.hold(job))
     whole.n_iter_ = passes
@@ -92,7 +93,7 @@ def _like(whole: Any, d: int) -> Any:
     return learner
 
 
-def _learned(learner: Any, k: int, job: _Job) -> tuple[list[Solved], np.ndarray | None]:
+def _learned(learner: Any, k: int, job: _Job) -> tuple[list[Converted], np.ndarray | None]:
     """Learn the rows of all folds but fold k; return the models and their figures on fold k.
 
     For k = -1 all rows are learned, and there are no figures.
@@ -102,21 +103,25 @@ def _learned(learner: Any, k: int, job: _Job) -> tuple[list[Solved], np.ndarray 
     def learn(order: np.ndarray, epoch: int) -> None:
         nonlocal ahead
         order, ahead = order[ahead:], 0
-        state.feed(job.placed, job.codes, job.own, order[job.fold[order] != k], epoch > 0, learner.n_jobs)
+        order = order if k < 0 else order[job.folds.learned[k, order]]
+        which = "all rows" if k < 0 else f"fold {k + 1} of {len(job.folds.judged)}"
+        step(f"{which}: pass {epoch + 1} of {job.passes}, {state.examples:,} rows learned")
+        state.feed(job.placed, job.codes, job.own, order, epoch > 0, learner.n_jobs)
 
-    rows = counted_rows(len(job.fold), job.weights)
+    rows = counted_rows(len(job.own), job.weights)
     run_passes(rows, job.passes, learn, seed=state.runs[0].seed, shuffle=learner.shuffle)
     with aside():
         return _judged(learner, k, job)
 
 
-def _judged(learner: Any, k: int, job: _Job) -> tuple[list[Solved], np.ndarray | None]:
+def _judged(learner: Any, k: int, job: _Job) -> tuple[list[Converted], np.ndarray | None]:
     """Convert and evaluate a learner that has learned all its rows; return the result of ``_learned``."""
-    held, kept = np.flatnonzero(job.fold == k), np.flatnonzero((job.fold != k) & (job.own > 0.0))
+    kept = np.flatnonzero(job.own > 0.0 if k < 0 else (job.own > 0.0) & job.folds.learned[k])
     is_polished = tolerance(learner) > 0.0
     ends = polished(learner, job.placed, job.codes, job.own, kept) if is_polished else finished(learner)
     if k < 0:
         return solved(learner, ends), None
+    held = np.flatnonzero(job.folds.judged[k])
     margins = margins_by(job.placed, converted(ends), held)
     figures = judged(learner, margins, job.y[held], job.own[held]).summary()
     return solved(learner, ends), np.array(figures)

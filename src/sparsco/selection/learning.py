@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..choice.splits import Split
 from ..conversions.averaging import Answer
 from ..data.randomness import seed_of
 from ..data.rows import Matrix, count_columns, put_columns
@@ -16,13 +17,34 @@ from ..engine.grid import Grid
 from ..engine.polish import BY_MODEL, finish_polished
 from ..engine.polish import slices as rows_of
 from ..engine.run import Run
-from ..estimators.converted import Solved, described
+from ..estimators.converted import Converted, described
 from ..estimators.linear import LinearModel
 from ..estimators.parameters import tolerance
 from ..util.threads import Threads
 
 _INT32 = np.iinfo(np.int32).max
 USELESS_PASSES = "polish ends at the same models after one pass: leave passes at 1."
+
+
+class Folds(NamedTuple):
+    """The rows that each fold learns and the rows that it is judged by, (folds, rows) of True and False."""
+
+    learned: np.ndarray
+    judged: np.ndarray
+
+    @classmethod
+    def of(cls, splits: Sequence[Split], n: int) -> Folds:
+        """Return the folds of some splits of n rows."""
+        folds = cls(np.zeros((len(splits), n), bool), np.zeros((len(splits), n), bool))
+        for k, split in enumerate(splits):
+            folds.learned[k, split.learned] = folds.judged[k, split.judged] = True
+        return folds
+
+    @classmethod
+    def by_number(cls, fold: np.ndarray) -> Folds:
+        """Return the folds of rows that each have the number of a fold, from 0 on."""
+        judged = fold == np.arange(fold.max() + 1)[:, None]
+        return cls(~judged, judged)
 
 
 def strengths_of(alphas: Any, n_alphas: int, eps: float) -> Any:
@@ -103,7 +125,7 @@ def polished(
     return finished(learner, lambda: rows_of(*rows))
 
 
-def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]:
+def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Converted]:
     """Return the models of each strength."""
     parts: list[list[tuple[Any, np.ndarray, Any]]] = [[] for _ in range(len(learner.strengths))]
     k, lams, runs = 0, np.zeros(len(parts)), [run for run, _ in ends]
@@ -123,7 +145,7 @@ def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Solved]
         coef, b, reports = zip(*part, strict=True)
         report = described(runs, penalty._replace(lam=float(lam))) | {"converted": list(reports)}
         coef = sp.csr_array(sp.vstack(coef)) if len(coef) > 1 else coef[0]
-        out.append(Solved(coef, np.concatenate(b), runs[0].examples, [], report))
+        out.append(Converted(coef, np.concatenate(b), runs[0].examples, [], report))
     return out
 
 

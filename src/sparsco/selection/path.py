@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..estimators.converted import Solved
+from ..estimators.converted import Converted
 from ..estimators.linear import LinearModel
 from ..penalties import RATIOS
 from ..util.notices import warn
@@ -30,7 +30,7 @@ class Path:
     def __init__(
         self,
         shell: LinearModel,
-        solved: list[Solved],
+        solved: list[Converted],
         judged: tuple[np.ndarray, np.ndarray, np.ndarray],
         stability: np.ndarray | None = None,
         l1_ratio: float | None = None,

@@ -20,6 +20,7 @@ from ..estimators.parameters import check_parameters, refuse_polish, tolerance
 from ..estimators.passes import counted_rows, run_passes
 from ..estimators.sklearn import SparseClassifier, as_estimator, has_probabilities
 from ..estimators.views import Viewed
+from ..util.progress import step, steps_shown
 from ..util.threads import Threads, aside
 from .judging import Judged, Unseen, judged, judged_before
 from .learning import polished
@@ -90,10 +91,11 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
             placed, codes, weights = learner.begin_rows(matrix, y, weights)
             self._begin(learner, self._share(len(y)))
             own = np.ones(len(y)) if weights is None else weights
-            learned = self._passes(learner, (matrix, y, weights), (placed, codes, own))
-            self._fit.go_on(Phase.BATCH)
-            if tolerance(learner):
-                self._take_ends(polished(learner, placed, codes, own, learned))
+            with steps_shown(type(self).__name__, learner.verbose):
+                learned = self._passes(learner, (matrix, y, weights), (placed, codes, own))
+                self._fit.go_on(Phase.BATCH)
+                if tolerance(learner):
+                    self._take_ends(polished(learner, placed, codes, own, learned))
         return self
 
     def _passes(self, learner: Any, given: tuple[Any, Any, Any], taken: tuple[Any, ...]) -> np.ndarray:
@@ -104,6 +106,7 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
         learned, sides = list[np.ndarray](), [(side,) for side in _sides(learner)]
 
         def learn(order: np.ndarray, epoch: int) -> None:
+            step(f"pass {epoch + 1} of {self.passes}, {learner.fit_state.examples:,} rows learned")
             pieces = [
                 (Unseen.of(learner, to_judge), rows) for to_judge, rows in self._fit.pieces(*given, order, epoch > 0)
             ]

@@ -16,7 +16,7 @@ from ..data.randomness import seed_of
 from ..data.rows import Matrix
 from ..engine.polish import BY_MODEL, Part, polish, slices
 from ..engine.run import PILOT_ROWS
-from ..estimators.converted import Solved, described
+from ..estimators.converted import Converted, described
 from ..estimators.fit_state import Phase
 from ..estimators.parameters import LEAST_RATIO, check_parameters, named, ratio_of, tolerance
 from ..estimators.passes import counted_rows
@@ -28,11 +28,12 @@ from ..solver.lanes import Lanes, LaneSolver
 from ..solver.smoothing import smooth
 from ..solver.units import column_sums, units_of
 from ..util.blas import one_blas_thread
+from ..util.progress import step
 from ..util.threads import Pool
 from ..util.validation import is_number
 from .judging import Judged
 from .lane_folds import Found
-from .learning import is_auto
+from .learning import Folds, is_auto
 
 FOLDS, CHOSEN = Accuracy(5e-3, 8, 3, 0.3), Accuracy(1e-5, 40, 6)
 """How accurately the models of folds are solved, which are only judged, and the chosen model."""
@@ -69,17 +70,18 @@ class Strengths(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What the folds share: the rows, their own weights and targets, the fold of each, and the estimator's shell."""
+    """What the folds share: the rows, their own weights and targets, the folds, and the estimator's shell."""
 
     task: Task
     own: np.ndarray
     y: np.ndarray
-    fold: np.ndarray
+    folds: Folds
     shell: Any
 
     def kept(self, k: int) -> np.ndarray:
         """Return the rows that fold k learns; all rows for -1."""
-        return np.flatnonzero((self.fold != k) & (self.own > 0.0))
+        counts = self.own > 0.0
+        return np.flatnonzero(counts if k < 0 else counts & self.folds.learned[k])
 
 
 def is_solved(template: Any, mixtures: list[float] | None) -> bool:
@@ -138,7 +140,7 @@ class SolvedFolds:
     """The folds of some rows, and the rows as a whole, to be solved along strengths."""
 
     def __init__(
-        self, learner: Any, rows: tuple[Any, Any, Any], folds: Callable[[np.ndarray, int], np.ndarray], pool: Pool
+        self, learner: Any, rows: tuple[Any, Any, Any], folds: Callable[[np.ndarray, int], Folds], pool: Pool
     ) -> None:
         """Check the rows, and deal them into folds; the first rows fix the scale of the loss."""
         matrix, y, weights = learner.check_rows(*rows, reset=True)
@@ -148,12 +150,12 @@ class SolvedFolds:
         state.feed(placed, codes, own, counted_rows(len(y), weights)[:PILOT_ROWS], False, learner.n_jobs)
         self.runs, self.learner, self.pool = state.begun(), learner, pool
         self.standardize = learner.standardize is True or learner.standardize is np.True_
-        fold = folds(codes if learner.classifies else np.zeros(len(y)), self.runs[0].seed)
-        sums = column_sums(placed.indices, placed.data, placed.d)
+        found = folds(codes if learner.classifies else np.zeros(len(y)), self.runs[0].seed)
+        sums = column_sums(placed.indptr[:-1], placed.indptr[1:], placed.indices, placed.data, placed.d)
         self.units = units_of(*sums, len(y)) if self.standardize else np.ones(placed.d)
         task = _task(placed, codes, own, self.runs, self.units)
-        self.rows, self.n_folds = (placed, codes, own), int(fold.max()) + 1
-        self.job = Job(task, own, y if learner.classifies else codes, fold, learner.shell())
+        self.rows, self.n_folds = (placed, codes, own), len(found.judged)
+        self.job = Job(task, own, y if learner.classifies else codes, found, learner.shell())
         self.held = pool.hold(self.job)
         self.is_dense = is_dense(task.by_column(self.job.kept(-1))[0])
 
@@ -194,7 +196,7 @@ class SolvedFolds:
         found = self.pool.map("sparsco-fold", _dense_folds, blocks, self.held)
         return [[_beside(parts) for parts in zip(*each, strict=True)] for each in zip(*found, strict=True)]
 
-    def solved(self, strengths: Strengths, models: list[Model]) -> list[Solved]:
+    def solved(self, strengths: Strengths, models: list[Model]) -> list[Converted]:
         """Return the models of all rows with their reports; with ``polish`` they become certified optima."""
         out, pen, n = [], self.runs[0].problem.penalty.pen, len(self.job.kept(-1))
         for model, lam, rho in zip(models, strengths.lams.tolist(), strengths.rhos.tolist(), strict=True):
@@ -202,10 +204,10 @@ class SolvedFolds:
             if tolerance(self.learner):
                 model, certificate = self._polished(model, _penalty(lam, rho, pen))
                 report["converted"][0] |= {"polish": certificate}
-            out.append(Solved(model.coef, model.b, n, [], report))
+            out.append(Converted(model.coef, model.b, n, [], report))
         return out
 
-    def refined(self, model: Solved) -> Solved:
+    def refined(self, model: Converted) -> Converted:
         """Return a model of all rows that is solved to the end."""
         if tolerance(self.learner):
             return model
@@ -289,6 +291,8 @@ def _fold(k: int, strengths: Strengths, start: Model | None, accuracy: Accuracy,
             solver.take(task.examples(rows, q))
         parts.append([])
         for s, (total, ratio) in enumerate(strengths.each()):
+            which = "all rows" if k < 0 else f"fold {k + 1} of {len(job.folds.judged)}"
+            step(f"{which}: model {q + 1} of {task.m}, strength {s + 1} of {len(strengths)}")
             w, b[s, q] = solver.solve(total, ratio, accuracy)
             used = np.flatnonzero(w)
             parts[q].append((columns[used], w[used].copy()))
@@ -309,7 +313,7 @@ def _dense_folds(
     task, rows = job.task, job.kept(-1)
     X, columns = task.by_column(rows)
     own, classes = rows[:, None], np.array(block)
-    kept = np.stack([job.fold[rows] != k for k in folds], 1)
+    kept = np.stack([np.ones(len(rows), bool) if k < 0 else job.folds.learned[k, rows] for k in folds], 1)
     weights = task.weights[own, classes][:, None] * (kept / kept.sum(0))[:, :, None]
     y, shape = np.tile(task.targets[own, classes], len(folds)), (len(rows), len(folds) * len(block))
     lanes = Lanes(
@@ -324,7 +328,9 @@ def _dense_folds(
         w = np.concatenate([start.coef[classes].toarray()[:, columns] for start in given]).T
         solver.start_at(w * spread[:, None], np.concatenate([start.b[classes] for start in given]) + mean @ w)
     out: list[list[Model]] = [[] for _ in folds]
-    for total, ratio in strengths.each():
+    for s, (total, ratio) in enumerate(strengths.each()):
+        what = f"models {block.start + 1} to {block.stop} of {task.m}, strength {s + 1} of {len(strengths)}"
+        step(f"{len(folds) - 1} folds and all rows: {what}")
         with one_blas_thread():  # also on other machines
             solver.solve(total, ratio, accuracy)
         w = solver.w / spread[:, None]
@@ -365,7 +371,7 @@ def _beside(parts: tuple[Model, ...]) -> Model:
 
 def _figures(k: int, models: list[Model], job: Job) -> np.ndarray:
     """Return the figures of the models of a fold on its own rows: loss, spread and error by strength."""
-    task, held = job.task, np.flatnonzero(job.fold == k)
+    task, held = job.task, np.flatnonzero(job.folds.judged[k])
     X, columns = task.by_column(held)
     own, targets, weights = job.own[held], task.targets[held], task.weights[held]
     parts = []

@@ -25,8 +25,16 @@ class ByColumn(NamedTuple):
     def dense(self) -> np.ndarray:
         """Return the rows as a dense array (n, d), stored by column."""
         out = np.zeros((self.d, self.n))
-        out[np.repeat(np.arange(self.d), np.diff(self.first)), self.rows] = self.x
+        _copy_columns(self.first, self.rows, self.x, out)
         return out.T
+
+
+@kernel
+def _copy_columns(first, rows, x, out):
+    """Write column j into row j of ``out``."""
+    for j in range(first.size - 1):
+        for p in range(U(first[j]), U(first[j + 1])):
+            out[j, rows[p]] = x[p]
 
 
 @allocating_kernel

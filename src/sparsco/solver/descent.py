@@ -3,7 +3,7 @@
 At margins p the loss has derivatives c_i and curvatures h_i.  The model of a change dw of the weights and db of the
 intercept, with dp = X dw + db, is
 
-    sum_i (c_i dp_i + h_i dp_i^2 / 2) + sum_j (pen_j |w_j| + ridge_j w_j^2 / 2).
+    sum_i (c_i dp_i + h_i dp_i^2 / 2) + sum_j (pen_j |w_j| + ridge_j w_j^2 / 2 + slope_j w_j) + slope_b db.
 
 The intercept is eliminated: after every step of a weight it takes its best value.  This amounts to columns that are
 centred with the weights h, without a dense column in memory.
@@ -15,16 +15,19 @@ from ..jit.dispatch import U, kernel
 
 
 @kernel
-def descend(first, rows, x, u, h, w, pen, ridge, chosen, curve, mean, active, share, least, max_sweeps, has_intercept):
+def descend(
+    first, rows, x, u, h, w, pen, ridge, slope, slope_b, chosen, curve, mean, active, share, least, max_sweeps, moves_b
+):
     """Minimise the model over the columns ``chosen``, with w changed in place; return db.
 
-    u begins as c, and u_i becomes c_i + h_i <dw, x_i>.  ``curve``, ``mean`` and ``active`` are scratch arrays with a
-    number for each chosen column.  A sweep that changes the model by at most ``share`` of the first sweep, or by
-    ``least``, is the last one.  Sweeps after the first cover the nonzero weights only.
+    u begins as c, and u_i becomes c_i + h_i <dw, x_i>.  ``pen``, ``ridge`` and ``slope`` have a number for each chosen
+    column, and so have the scratch arrays ``curve``, ``mean`` and ``active``.  A sweep changes the model by about the
+    sum of move^2 curve.  It is the last one if that is at most ``share`` of that of the first sweep, or ``least``.
+    Sweeps after the first cover the nonzero weights only.
     """
     total_h, db = 0.0, 0.0
-    if has_intercept:
-        total_c = 0.0
+    if moves_b:
+        total_c = slope_b
         for i in range(h.size):
             total_h += h[i]
             total_c += u[i]
@@ -38,20 +41,20 @@ def descend(first, rows, x, u, h, w, pen, ridge, chosen, curve, mean, active, sh
             m += hx
             s += x[p] * hx
         curve[a], mean[a], active[a] = s, 0.0, a
-        if has_intercept:
+        if moves_b:
             mean[a] = m
             curve[a] = max(s - m * m / total_h, 1e-9 * s)
-        curve[a] += ridge[j]
+        curve[a] += ridge[a]
     count, at_first = k, 0.0
     for sweep in range(max_sweeps):
-        worst, left = 0.0, 0
+        change, left = 0.0, 0
         for e in range(count):
             a = active[e]
             j, M = U(chosen[a]), curve[a]
             if M <= 0.0:
                 continue
             begin, stop = U(first[j]), U(first[j + U(1)])
-            s, other, p = ridge[j] * w[j] + db * mean[a], 0.0, begin
+            s, other, p = ridge[a] * w[j] + slope[a] + db * mean[a], 0.0, begin
             while p + U(1) < stop:
                 s += x[p] * u[rows[p]]
                 other += x[p + U(1)] * u[rows[p + U(1)]]
@@ -59,12 +62,12 @@ def descend(first, rows, x, u, h, w, pen, ridge, chosen, curve, mean, active, sh
             if p < stop:
                 s += x[p] * u[rows[p]]
             v = M * w[j] - (s + other)
-            new = (v - min(max(v, -pen[j]), pen[j])) / M
+            new = (v - min(max(v, -pen[a]), pen[a])) / M
             move = new - w[j]
             if move != 0.0:
                 w[j] = new
-                worst = max(worst, move * move * M)
-                if has_intercept:
+                change += move * move * M
+                if moves_b:
                     db -= move * mean[a] / total_h
                 for p in range(begin, stop):
                     i = rows[p]
@@ -73,9 +76,9 @@ def descend(first, rows, x, u, h, w, pen, ridge, chosen, curve, mean, active, sh
                 active[left] = a
                 left += 1
         if sweep == 0:
-            at_first = worst
+            at_first = change
         count = left
-        if worst <= max(share * at_first, least):
+        if change <= max(share * at_first, least):
             break
     return db
 

@@ -2,8 +2,9 @@
 
     phi(w, b) = 1/n sum_i a_i loss(<w, x_i> + b + o_i, y_i) + lam sum_j (l1 u_j |w_j| + (1 - l1) / 2 u_j^2 w_j^2)
 
-with weights a_i, offsets o_i and units u_j.  Going down along the strengths, most columns stay at zero: the sequential
-strong rule leaves them out, and the gradient at the solution shows which of them were left out wrongly.
+with weights a_i, offsets o_i and units u_j, plus a linear term if one is given.  Most columns stay at zero.  So the
+first step takes only columns that have a weight, or a gradient near their penalty.  Further steps take those that have
+a weight then.  The gradient at the solution shows which columns were left out wrongly.
 """
 
 from __future__ import annotations
@@ -21,8 +22,13 @@ LEAST_CURVATURE = 4e-3
 """The least curvature of an example, as a share of the loss's bound."""
 SWEEPS = 100
 _MOST_DAMPING = 1e4
-_VIOLATION = 1.02
-"""A column that was left out may have a gradient of this times its penalty."""
+_NEAR = 0.9
+"""A column with a gradient of so many times its penalty takes part in a first step."""
+_SLOW, _FAR = 0.3, 30.0
+"""Steps are slow if one lowers the objective by more than this share of what the step before did.  The end is far if a
+step lowers it by this many times what the last step may."""
+_LAST_SWEEP = 0.05
+"""The change of the last sweep of a step, as a share of the fall of the objective that ends the steps."""
 
 
 class Examples(NamedTuple):
@@ -38,6 +44,13 @@ class Examples(NamedTuple):
         return self.weights * value(self.loss, p, self.y)
 
 
+class Tilt(NamedTuple):
+    """A linear term <w, slope_w> + b slope_b of the objective."""
+
+    w: np.ndarray
+    b: float
+
+
 class Accuracy(NamedTuple):
     """How accurately a problem is solved."""
 
@@ -45,30 +58,48 @@ class Accuracy(NamedTuple):
     """A prox-Newton step that improves the objective by at most this share is the last one."""
     steps: int = 12
     rounds: int = 4
-    """How often columns may be added that the strong rule left out."""
-    inner: float = 0.03
+    """How often columns may be added that were left out."""
+    inner: float = 0.1
     """A sweep that changes the model by at most this share of the first one ends a prox-Newton step."""
 
+    @property
+    def violation(self) -> float:
+        """Return how far, as a share of its penalty, the gradient of a column that was left out may be beyond it.
 
-ROUGH, REFIT, FINE = Accuracy(1e-2, 4, 2), Accuracy(1e-3, 8), Accuracy(1e-4, 20)
+        The objective would fall by about the square of it.
+        """
+        return float(np.sqrt(self.tolerance))
+
+
+ROUGH, REFIT, FINE = Accuracy(1e-2, 4, 2), Accuracy(1e-3, 8), Accuracy(1e-4, 20, 4, 0.3)
 
 
 class ElasticNetSolver:
     """Solutions of elastic nets on the same rows; ``solve`` starts at the solution before."""
 
-    def __init__(self, X: ByColumn, examples: Examples, units: np.ndarray, intercept: bool = True) -> None:
-        """Start at the model without features."""
+    def __init__(
+        self,
+        X: ByColumn,
+        examples: Examples,
+        units: np.ndarray,
+        intercept: bool = True,
+        tilt: Tilt | None = None,
+        start: tuple[np.ndarray, float] | None = None,
+    ) -> None:
+        """Start at these weights and this intercept, or at the model without features."""
         self.X, self.examples, self.units, self.intercept = X, examples, units, intercept
+        self.tilt = Tilt(np.zeros(X.d), 0.0) if tilt is None else tilt
         self.n = max(X.n, 1)
         self.g = np.empty(X.d)
-        self.has_entries = np.diff(X.first) > 0
-        self.restart()
+        if start is None:
+            self.restart()
+        else:
+            self.start_at(examples, *start)
 
     def restart(self) -> None:
         """Go back to the model without features, with the best intercept."""
         self.w, self.b = np.zeros(self.X.d), 0.0
         self.p = np.zeros(self.X.n) + self.examples.offset
-        self._last_pen: np.ndarray | None = None
         none = np.empty(0, np.int64)
         if self.intercept:
             self._newton(none.astype(float), none.astype(float), none, Accuracy(1e-9, 50))
@@ -81,7 +112,7 @@ class ElasticNetSolver:
 
     def start_at(self, examples: Examples, w: np.ndarray, b: float) -> None:
         """Replace the examples, and go to these weights and this intercept."""
-        self.examples, self.w, self.b, self._last_pen = examples, w.copy(), b, None
+        self.examples, self.w, self.b = examples, w.copy(), b
         self.p = np.full(self.X.n, b)
         add_columns(self.X.first, self.X.rows, self.X.x, self.w, self.p)
         self.p += examples.offset
@@ -89,23 +120,27 @@ class ElasticNetSolver:
 
     def strength_of_nothing(self) -> float:
         """Return the smallest lam l1 at which no feature is selected; only valid after ``restart``."""
-        penalised = self.has_entries & (self.units > 0.0)
+        penalised = self.units > 0.0
         slopes = np.abs(self.g[penalised]) / self.units[penalised]
         return float(slopes.max(initial=0.0))
 
     def solve(self, lam: float, l1_ratio: float, accuracy: Accuracy = FINE) -> tuple[np.ndarray, float]:
         """Return the weights and the intercept of a strength and a mixture, which are also kept as the next start."""
         pen, ridge = lam * l1_ratio * self.units, lam * (1.0 - l1_ratio) * np.square(self.units)
-        chosen = self._strong(pen)
+        return self.solve_for(pen, ridge, accuracy)
+
+    def solve_for(self, pen: np.ndarray, ridge: np.ndarray, accuracy: Accuracy) -> tuple[np.ndarray, float]:
+        """Return the weights and the intercept of a penalty sum_j (pen_j |w_j| + ridge_j w_j^2 / 2)."""
+        chosen = self._first_columns(pen)
         for _ in range(accuracy.rounds):
-            self._newton(pen[chosen], ridge[chosen], chosen, accuracy)
+            left = self._newton(pen[chosen], ridge[chosen], chosen, accuracy)
             self._differentiate()
-            wrong = self.has_entries & (np.abs(self.g) > _VIOLATION * pen) & (self.w == 0.0)
-            wrong[chosen] = False
+            wrong = np.abs(self.g) > (1.0 + accuracy.violation) * pen
+            wrong[left] = False
             if not wrong.any():
                 break
-            chosen = np.flatnonzero(wrong | (self.w != 0.0))
-        self._last_pen = pen
+            wrong[left] = True
+            chosen = np.flatnonzero(wrong)
         return self.w, self.b
 
     def refit(self, chosen: np.ndarray, ridge: float, accuracy: Accuracy = REFIT) -> tuple[np.ndarray, float]:
@@ -130,10 +165,13 @@ class ElasticNetSolver:
         """Return the weights of the selected features, learned again with a small L2 term only."""
         return self.refit(np.flatnonzero(self.w), ridge)
 
-    def _strong(self, pen: np.ndarray) -> np.ndarray:
-        """Return the columns that the sequential strong rule keeps."""
-        least = pen if self._last_pen is None else 2.0 * pen - self._last_pen
-        return np.flatnonzero(self.has_entries & ((np.abs(self.g) >= least) | (self.w != 0.0)))
+    def _first_columns(self, pen: np.ndarray) -> np.ndarray:
+        """Return the columns that take part in the first step."""
+        return np.flatnonzero((np.abs(self.g) > _NEAR * pen) | (self.w != 0.0))
+
+    def _further_columns(self, chosen: np.ndarray) -> np.ndarray:
+        """Return which of the chosen columns take part in further steps."""
+        return self.w[chosen] != 0.0
 
     def _slopes(self, p: np.ndarray, damping: float) -> tuple[np.ndarray, np.ndarray]:
         """Return derivatives and curvatures of the mean loss in the margins."""
@@ -146,24 +184,24 @@ class ElasticNetSolver:
         """Compute the gradient of the mean loss."""
         y, weights, loss, _ = self.examples
         gradient(self.X.first, self.X.rows, self.X.x, weights * derivative(loss, self.p, y) / self.n, self.g)
+        self.g += self.tilt.w
 
-    def _newton(self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, accuracy: Accuracy) -> None:
-        """Take prox-Newton steps over the chosen columns, until the objective no longer falls.
+    def _newton(self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, accuracy: Accuracy) -> np.ndarray:
+        """Take prox-Newton steps until the objective no longer falls; return the columns of the last step.
 
-        ``pen`` and ``ridge`` are those of the chosen columns.
+        ``chosen`` are the columns of the first step, ``pen`` and ``ridge`` those of the chosen columns.
         """
 
-        def objective(p: np.ndarray, w: np.ndarray) -> float:
+        def objective(p: np.ndarray, w: np.ndarray, b: float) -> float:
             penalty = (pen * np.abs(w)).sum() + 0.5 * (ridge * np.square(w)).sum()  # without BLAS and its threads
-            return float(self.examples.losses(p).sum() / self.n + penalty)
+            tilt = (self.tilt.w[chosen] * w).sum() + self.tilt.b * b
+            return float(self.examples.losses(p).sum() / self.n + penalty + tilt)
 
-        full_pen, full_ridge = np.zeros(self.X.d), np.zeros(self.X.d)
-        full_pen[chosen], full_ridge[chosen] = pen, ridge
-        f, damping = objective(self.p, self.w[chosen]), 1.0
+        f, damping = objective(self.p, self.w[chosen], self.b), 1.0
         for _ in range(accuracy.steps):
             before = self.w[chosen]
-            p, db = self._model_minimum(full_pen, full_ridge, chosen, damping, accuracy, abs(f))
-            reached = objective(p, self.w[chosen])
+            p, db = self._model_minimum(pen, ridge, chosen, damping, accuracy, abs(f))
+            reached = objective(p, self.w[chosen], self.b + db)
             if not reached <= f + 1e-9 * abs(f):  # a steeper model, from the old point
                 self.w[chosen] = before
                 if self._renewed():
@@ -174,27 +212,34 @@ class ElasticNetSolver:
                 continue
             fall, f, damping = f - reached, reached, max(1.0, damping / 4.0)
             self.p, self.b = p, self.b + db
-            self._accepted()
+            self._accepted(fall, accuracy.tolerance * abs(f))
+            stay = self._further_columns(chosen)
+            chosen, pen, ridge = chosen[stay], pen[stay], ridge[stay]
             if fall <= accuracy.tolerance * abs(f):
                 break
+        return chosen
 
     def _renewed(self) -> bool:
         """Return whether the model had an old curvature, which is computed again for the next step."""
         return False
 
-    def _accepted(self) -> None:
-        """Note that a step lowered the objective."""
+    def _accepted(self, fall: float, least: float) -> None:
+        """Note that a step lowered the objective by ``fall``; one that lowers it by ``least`` is the last."""
 
     def _model_minimum(
         self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, damping: float, accuracy: Accuracy, f: float
     ) -> tuple[np.ndarray, float]:
-        """Change w to the minimum of the quadratic model; return the new margins and the change of the intercept."""
+        """Change w to the minimum of the quadratic model; return the new margins and the change of the intercept.
+
+        ``pen`` and ``ridge`` are those of the chosen columns.
+        """
         c, h = self._slopes(self.p, damping)
         first, rows, x, _ = self.X
         k, u = len(chosen), c.copy()
         scratch = np.empty(k), np.empty(k), np.empty(k, np.int64)
-        ends = accuracy.inner, 1e-3 * accuracy.tolerance * f / max(k, 1), SWEEPS
-        db = descend(first, rows, x, u, h, self.w, pen, ridge, chosen, *scratch, *ends, self.intercept)
+        ends = accuracy.inner, _LAST_SWEEP * accuracy.tolerance * f, SWEEPS
+        terms = pen, ridge, self.tilt.w[chosen], self.tilt.b
+        db = descend(first, rows, x, u, h, self.w, *terms, chosen, *scratch, *ends, self.intercept)
         return self.p + (u - c) / h + db, db
 
 
@@ -214,14 +259,23 @@ class DenseSolver(ElasticNetSolver):
     """Solutions of elastic nets for few columns with many entries: steps by the Gram matrix of the columns.
 
     A Gram matrix of another point serves, scaled by the sum of the curvatures, as long as that sum has not changed by
-    more than a factor of two and steps lower the objective.
+    more than a factor of two and steps lower the objective fast, or the end is near.
     """
 
-    def __init__(self, X: ByColumn, examples: Examples, units: np.ndarray, intercept: bool = True) -> None:
+    def __init__(
+        self,
+        X: ByColumn,
+        examples: Examples,
+        units: np.ndarray,
+        intercept: bool = True,
+        tilt: Tilt | None = None,
+        start: tuple[np.ndarray, float] | None = None,
+    ) -> None:
         self.dense = X.dense()
+        self._columns, self._is_fresh = self.dense, False
+        """The columns of the present model: all of them, or those of a refit."""
         self._gram: Gram | None = None
-        self._is_fresh = False
-        super().__init__(X, examples, units, intercept)
+        super().__init__(X, examples, units, intercept, tilt, start)
 
     def take(self, examples: Examples) -> None:
         """Replace the examples, and go back to the model without features."""
@@ -229,39 +283,50 @@ class DenseSolver(ElasticNetSolver):
             self._gram = None
         super().take(examples)
 
-    def _strong(self, pen: np.ndarray) -> np.ndarray:
-        return np.flatnonzero(self.has_entries)
+    def refit(self, chosen: np.ndarray, ridge: float, accuracy: Accuracy = REFIT) -> tuple[np.ndarray, float]:
+        every = self._columns, self._gram, self._is_fresh
+        self._columns = self.dense.T[chosen].T
+        self._gram = None if self._gram is None else self._gram.at(chosen)
+        found = super().refit(chosen, ridge, accuracy)
+        self._columns, self._gram, self._is_fresh = every
+        return found
+
+    def _first_columns(self, pen: np.ndarray) -> np.ndarray:
+        return np.arange(self.X.d)
+
+    def _further_columns(self, chosen: np.ndarray) -> np.ndarray:
+        return np.ones(len(chosen), bool)
 
     def _differentiate(self) -> None:
         y, weights, loss, _ = self.examples
         with one_blas_thread():
-            self.g = (weights * derivative(loss, self.p, y) / self.n) @ self.dense
+            self.g = (weights * derivative(loss, self.p, y) / self.n) @ self.dense + self.tilt.w
 
-    def _newton(self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, accuracy: Accuracy) -> None:
+    def _newton(self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, accuracy: Accuracy) -> np.ndarray:
+        self._last_fall = np.inf
         with one_blas_thread():
-            super()._newton(pen, ridge, chosen, accuracy)
+            return super()._newton(pen, ridge, chosen, accuracy)
 
     def _model_minimum(
         self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, damping: float, accuracy: Accuracy, f: float
     ) -> tuple[np.ndarray, float]:
         c, h = self._slopes(self.p, 1.0)
         if not len(chosen):
-            db = -float(c.sum()) / (damping * float(h.sum()))
+            db = -(float(c.sum()) + self.tilt.b) / (damping * float(h.sum()))
             return self.p + db, db
-        now = float(h.sum())
+        now, D = float(h.sum()), self._columns
         if self._gram is None or not 0.5 < now / self._gram.total < 2.0:
             self._gram, self._is_fresh = self._gram_at(h), True
-        G, mean, total = self._gram if len(chosen) == self.X.d else self._gram.at(chosen)
-        scale = damping * now / total
-        G, mean, total = scale * G, scale * mean, scale * total
-        D = self.dense if len(chosen) == self.X.d else self.dense[:, chosen]
-        w, q, db = self.w[chosen], c @ D + ridge[chosen] * self.w[chosen], 0.0
+        scale = damping * now / self._gram.total
+        G, mean, total = scale * self._gram.G, scale * self._gram.mean, scale * self._gram.total
+        w, db = self.w[chosen], 0.0
+        q = c @ D + self.tilt.w[chosen] + ridge * w
         if self.intercept:
-            db = -float(c.sum()) / total
+            db = -(float(c.sum()) + self.tilt.b) / total
             q += db * mean
         new = w.copy()
-        G[np.diag_indices_from(G)] += ridge[chosen]
-        descend_gram(G, q, new, pen[chosen], 1e-4, 1e-3 * accuracy.tolerance * f, 2 * SWEEPS)
+        diagonal_of(G)[:] += ridge
+        descend_gram(G, q, new, pen, 1e-4, 1e-3 * accuracy.tolerance * f, 2 * SWEEPS)
         if self.intercept:
             db -= float(mean @ (new - w)) / total
         self.w[chosen] = new
@@ -273,19 +338,28 @@ class DenseSolver(ElasticNetSolver):
         self._gram = None
         return True
 
-    def _accepted(self) -> None:
+    def _accepted(self, fall: float, least: float) -> None:
         self._is_fresh = isinstance(self.examples.loss, Squared)
+        if fall > max(_SLOW * self._last_fall, _FAR * least) and not self._is_fresh:
+            self._gram = None
+        self._last_fall = fall
 
     def _gram_at(self, h: np.ndarray) -> Gram:
-        every, total = every_row(len(h), self.X.d, self.examples.loss), float(h.sum())
+        D, total = self._columns, float(h.sum())
+        every = every_row(len(h), D.shape[1], self.examples.loss)
         some = h[::every]
-        gram = gram_of(self.dense[::every], some * (total / float(some.sum())), self.intercept)
-        own = h @ np.square(self.dense)  # of all rows: a column that is rare may have no entries in some of them
+        gram = gram_of(D[::every], some * (total / float(some.sum())), self.intercept)
+        own = h @ np.square(D)  # of all rows: a column that is rare may have no entries in some of them
         if self.intercept:
-            own -= np.square(h @ self.dense) / total
-        at = np.diag_indices_from(gram.G)
-        gram.G[at] = np.maximum(gram.G[at], own)
+            own -= np.square(h @ D) / total
+        diagonal = diagonal_of(gram.G)
+        np.maximum(diagonal, own, out=diagonal)
         return gram
+
+
+def diagonal_of(G: np.ndarray) -> np.ndarray:
+    """Return a view of the diagonal of a square matrix that can be written to."""
+    return np.einsum("ii->i", G)
 
 
 def every_row(n: int, d: int, loss: Any) -> int:
@@ -303,8 +377,8 @@ def gram_of(D: np.ndarray, h: np.ndarray, intercept: bool) -> Gram:
     G = (Z.T @ Z).astype(np.float64, copy=False)
     if intercept:
         G -= np.outer(mean, mean) / total
-    at = np.diag_indices_from(G)
-    G[at] = np.maximum(G[at], 0.0)
+    diagonal = diagonal_of(G)
+    np.maximum(diagonal, 0.0, out=diagonal)
     return Gram(G, mean, total)
 
 
@@ -319,6 +393,13 @@ def is_dense(X: ByColumn) -> bool:
     return X.d <= _GRAM_COLUMNS and len(X.x) > _GRAM_DENSITY * cells and 2 * X.n > X.d and cells < _GRAM_CELLS
 
 
-def solver_of(X: ByColumn, examples: Examples, units: np.ndarray, intercept: bool = True) -> ElasticNetSolver:
+def solver_of(
+    X: ByColumn,
+    examples: Examples,
+    units: np.ndarray,
+    intercept: bool = True,
+    tilt: Tilt | None = None,
+    start: tuple[np.ndarray, float] | None = None,
+) -> ElasticNetSolver:
     """Return the solver for these rows: by the Gram matrix where there are few columns with many entries."""
-    return (DenseSolver if is_dense(X) else ElasticNetSolver)(X, examples, units, intercept)
+    return (DenseSolver if is_dense(X) else ElasticNetSolver)(X, examples, units, intercept, tilt, start)

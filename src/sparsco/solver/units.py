@@ -21,20 +21,43 @@ _LEAST_VARIANCE = 1e-10
 
 
 @kernel
-def add_column_sums(indices, data, counts, sums, squares):
+def _add_column_sums(starts, stops, indices, data, counts, sums, squares):
     """Add the number of nonzeros, the sum and the sum of squares of each column."""
-    for p in range(indices.size):
-        j, x = U(indices[p]), data[p]
-        counts[j] += 1.0
-        sums[j] += x
-        squares[j] += x * x
+    for i in range(starts.size):
+        for p in range(U(starts[i]), U(stops[i])):
+            j, x = U(indices[p]), data[p]
+            counts[j] += 1.0
+            sums[j] += x
+            squares[j] += x * x
 
 
-def column_sums(indices: np.ndarray, data: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the number of nonzeros, the sum and the sum of squares of each of d columns."""
+def column_sums(
+    starts: np.ndarray, stops: np.ndarray, indices: np.ndarray, data: np.ndarray, d: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the number of nonzeros, the sum and the sum of squares of each of d columns.
+
+    Row i is at ``indices[starts[i]:stops[i]]``.
+    """
     counts, sums, squares = np.zeros(d), np.zeros(d), np.zeros(d)
-    add_column_sums(indices, data, counts, sums, squares)
+    _add_column_sums(starts, stops, indices, data, counts, sums, squares)
     return counts, sums, squares
+
+
+@kernel
+def copy_in_units(starts, indices, data, units, rare, indptr, to_indices, to_data):
+    """Copy rows, each value divided by the unit of its column.
+
+    A column without a unit gets that of a column with one nonzero: its value times ``rare``, or 1 if that is 0.
+    """
+    for k in range(starts.size):
+        shift = starts[k] - indptr[k]
+        for p in range(indptr[k], indptr[k + 1]):
+            j, x = indices[p + shift], np.float64(data[p + shift])
+            if units[j] == 0.0:
+                if x != 0.0:
+                    units[j] = abs(x) * rare if rare > 0.0 else 1.0
+            to_indices[p] = j
+            to_data[p] = x / units[j] if x != 0.0 else 0.0
 
 
 def units_of(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray, n: int) -> np.ndarray:
@@ -44,5 +67,5 @@ def units_of(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray, n: int) 
     seen = counts > 0.0
     square = squares / n
     variance = np.maximum(square - np.square(sums / n), _LEAST_VARIANCE * square)
-    unit = np.sqrt(variance) * np.where(seen, counts / n, 1.0) ** -0.25
+    unit = np.sqrt(variance / np.sqrt(np.where(seen, counts / n, 1.0)))  # a power would take much longer
     return np.where(seen & (unit > 0.0), unit, 1.0)

@@ -19,7 +19,7 @@ from ..presets import BallSGD, TwoStage
 from ..streams import CachedStream, open_stream
 from ..util import html as html
 from . import model_files, scoring
-from .parts import Part, by_name, reader_of
+from .labelled_rows import LabelledRows, by_name, reader_of
 from .results import Trained
 from .train import train
 
@@ -130,16 +130,16 @@ def _first_rows(source: Any, reader: dict[str, Any]) -> tuple[Any, dict[str, Any
     A method that has learned these rows has compiled its kernels.  A cache is written now, so that all methods read
     from it.
     """
-    stream, held = open_stream(source, **reader), list[Part]()
+    stream, held = open_stream(source, **reader), list[LabelledRows]()
     if isinstance(stream, CachedStream):
         stream.completed(lambda chunk: None)
     for chunk in stream:
-        held.append(Part.of(chunk).cut(0, min(chunk.rows, _FEW_ROWS)))
+        held.append(LabelledRows.of(chunk).cut(0, min(chunk.rows, _FEW_ROWS)))
         if sum(part.rows for part in held) >= _FEW_ROWS:
             break
     if not held:
         raise ValueError("the source has no rows: there is nothing to learn from.")
-    rows = Part.joined(held)
+    rows = LabelledRows.joined(held)
     columns, indices = np.unique(rows.matrix.indices, return_inverse=True)
     shape = rows.rows, max(len(columns), 1)
     X = sp.csr_array((rows.matrix.data, indices, rows.matrix.indptr), shape=shape)

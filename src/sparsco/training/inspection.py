@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..estimators.summary import choice_in_words
+from ..estimators.summary import Size, choice_in_words, trade_off
 from ..parts.part import is_record
 from ..util import html as html
 from ..util.progress import duration, printable
+from .model_checks import used_columns
+from .model_files import restored
 from .results import Trained
 
 _CHOSEN = ("optimizer", "conversion", "penalty", "step_size")
@@ -54,7 +56,7 @@ def summary(trained: Trained) -> dict[str, Any]:
     choice = next((each["choice"] for each in report["converted"] if "choice" in each), None)
     if choice is not None:
         found["choice"] = choice
-        found["sizes"] = [dict(zip(("size", "loss", "error"), line, strict=True)) for line in model.size_path_.tolist()]
+        found["sizes"] = [each._asdict() for each in trade_off(model)]
     return found
 
 
@@ -111,7 +113,6 @@ def features(content: Mapping[str, Any], top: int | None = None) -> list[dict[st
     them, there are also the standard deviation of the column and the share of the rows in which it occurs.
     """
     coef, known = content["coef"], content.get("columns")
-    used = np.unique(coef["columns"]).tolist()
     output = np.repeat(np.arange(len(coef["ends"]) - 1), np.diff(coef["ends"]))
     called = _outputs(content)
     by_column: dict[int, dict[str, Any]] = {}
@@ -120,8 +121,10 @@ def features(content: Mapping[str, Any], top: int | None = None) -> list[dict[st
         entry = by_column.setdefault(column, {"column": column, "name": name, "weights": {}})
         entry["weights"][called[k]] = weight
 
-    for column, spread, share in () if known is None else zip(used, known["spread"], known["share"], strict=True):
-        by_column[column] |= {"spread": float(spread), "occurs": float(share)}
+    if known is not None:
+        for column, spread, share in zip(used_columns(content).tolist(), known["spread"], known["share"], strict=True):
+            if column in by_column:  # others have a weight in a smaller model only
+                by_column[column] |= {"spread": float(spread), "occurs": float(share)}
 
     def rank(entry: dict[str, Any]) -> Any:  # effects that print alike are in the order of their names
         largest = max(abs(weight) for weight in entry["weights"].values()) * entry.get("spread", 1.0)
@@ -151,6 +154,7 @@ def description(content: Mapping[str, Any], top: int | None = None) -> dict[str,
         "sparsco": content["summary"]["sparsco"],
         "has_training_state": "training" in content,
         "top": features(content, top),
+        "sizes": [each._asdict() for each in trade_off(restored(content))],
     }
     return described | {name: value for name, value in content["extra"].items() if name in ("training", "reader")}
 
@@ -184,7 +188,18 @@ def described(content: Mapping[str, Any], top: int) -> str:
         lines.append(f"{shown(each['name']):{width}} " + " ".join(f"{text:>12}" for text in texts))
     if found["selected"] > len(found["top"]):
         lines.append(f"... and {found['selected'] - len(found['top']):,} more: --top N shows them")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_sizes_in_words(found["sizes"])])
+
+
+def _sizes_in_words(sizes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the trade-off between size and loss as lines of text; none if nothing was chosen."""
+    if not sizes:
+        return []
+    lines = ["", "features  loss on held-out rows"]
+    for each in sizes:
+        line = f"{each['size']:>8,}  {each['loss']:<8.4g} +- {each['error']:<8.2g}"
+        lines.append(line + ("chosen" if each["chosen"] else "").rstrip())
+    return [*(line.rstrip() for line in lines), "--size K shows a smaller model, -o FILE writes it"]
 
 
 def shown(name: str) -> str:
@@ -205,12 +220,18 @@ def write_page(path: str | Path, content: Mapping[str, Any], top: int) -> Path:
     blocks += _plots(found, outcome, outputs)
     rows = [[each["name"], *(each["weights"].get(name) for name in outputs)] for each in found["top"]]
     blocks += [html.heading("Features by the size of their weights"), html.table(["feature", *outputs], rows)]
+    if found["sizes"]:
+        rows = [[each["size"], each["loss"], each["error"], "chosen" * each["chosen"]] for each in found["sizes"]]
+        heads = ["features", "loss on held-out rows", "standard error", ""]
+        blocks += [html.heading("Models by their number of features"), html.table(heads, rows)]
     return html.write(path, "A sparse model", blocks)
 
 
 @html.with_plots
 def _plots(found: Mapping[str, Any], outcome: Mapping[str, Any], outputs: list[str]) -> list[str]:
     from matplotlib.figure import Figure
+
+    from ..plots.sizes import draw_sizes
 
     blocks, table = [], outcome.get("table", [])
     if len(table) > 1:
@@ -225,6 +246,10 @@ def _plots(found: Mapping[str, Any], outcome: Mapping[str, Any], outputs: list[s
         right.set(xscale="log", xlabel="rows", ylabel="nonzero weights")
         figure.tight_layout()
         blocks.append(html.figure(figure, "Progressive validation: rows are judged before they are learned."))
+    if found["sizes"]:
+        figure = Figure(figsize=(7, 3.5))
+        draw_sizes([Size(**each) for each in found["sizes"]], figure.subplots())
+        blocks.append(html.figure(figure, "Fewer features and their price: --size K -o FILE writes a smaller model."))
     largest = found["top"][:20][::-1]
     if largest and len(outputs) == 1:
         figure = Figure(figsize=(7, 0.25 * len(largest) + 1))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +25,21 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import __version__
-from ..data.slots import Columns, Names, SeenColumns
-from ..estimators.converted import Solved
+from ..conversions.choose import SizedModel
+from ..data.slots import Names
+from ..estimators.converted import Converted
 from ..estimators.fit_state import Phase
+from ..estimators.held_out import is_by_row
 from ..estimators.linear import LinearModel
-from ..estimators.parameters import check_parameters
-from ..estimators.tasks import LinearClassifier, LinearRegressor
+from ..estimators.tasks import LinearClassifier
 from ..parts.part import is_record
 from ..util.attributes import stored
 from ..util.notices import warn
 from . import archive
+from .model_checks import FEATURES, TASKS, check, used_columns
 
-_TASKS = {"classification": LinearClassifier, "regression": LinearRegressor}
-_FEATURES = {"columns": Columns, "seen": SeenColumns, "names": Names}
-_LIMITS = {"columns": 1 << 32, "seen": 1 << 62, "names": 1 << 32}
-"""The largest number of features of each kind."""
+_OF_THE_ROWS = ("task", "rows", "passes", "seconds", "features", "notes", "warnings", "table", "classes")
+"""The results of a training run that hold for a smaller model, too."""
 _PLAIN = (bool, int, float, str, type(None), np.generic, np.ndarray, list, tuple, dict)
 
 
@@ -89,10 +89,6 @@ def save(
     'x3.model'
     """
     content = contents(model, names, by_name) | {"extra": extra or {}}
-    try:
-        check(content)  # every file that is written can be read
-    except ValueError as error:
-        raise ValueError(f"the model cannot be saved: {error}") from None
     if training:
         phase = model.fit_state.phase
         if not (phase is Phase.STREAM or (phase is Phase.BATCH and model.warm_start)):
@@ -101,6 +97,15 @@ def save(
                 "without warm_start=True."
             )
         content["training"] = {"model": model, "environment": environment()}
+    return write(path, content)
+
+
+def write(path: str | Path, content: dict[str, Any]) -> Path:
+    """Write the fields of a model to a file, and return its path; every file that is written can be read."""
+    try:
+        check(content)
+    except ValueError as error:
+        raise ValueError(f"the model cannot be saved: {error}") from None
     return archive.write(path, "model", content)
 
 
@@ -169,43 +174,45 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
     """Return the fields of the file format for a model."""
     _refuse_others(model)
     solved = model.convert()
-    features = model.fit_state.features
-    coef, columns = solved.coef, features.to_columns(solved.coef.indices)
-    used, is_classifier = np.unique(columns), model.classifies
-    figures = _column_figures(solved, columns)
+    features, is_classifier = model.fit_state.features, model.classifies
+    used = np.unique(features.to_columns(solved.used))
     every: Any = names or {}
     if isinstance(features, Names):
         every = dict(enumerate(features.names))
     elif names is None and model.column_names is not None:
         every = dict(enumerate(model.column_names.tolist()))
-    kind, width = next(name for name, kind in _FEATURES.items() if type(features) is kind), int(model.n_features_in_)
+    kind, width = next(name for name, kind in FEATURES.items() if type(features) is kind), int(model.n_features_in_)
+    places = used
     if by_name or kind == "names":
         unnamed = [column for column in used.tolist() if column not in every]
         if unnamed:
             raise ValueError(f"by_name=True: column {unnamed[0]} has a weight and no name in names.")
-        kind, width, columns = "names", len(used), np.searchsorted(used, columns)
-        every, used = {k: every[column] for k, column in enumerate(used.tolist())}, np.arange(len(used))
+        kind, width, places = "names", len(used), np.arange(len(used))
+        every = {k: every[column] for k, column in enumerate(used.tolist())}
+
+    def as_stored(coef: sp.csr_array) -> dict[str, np.ndarray]:
+        columns = places[np.searchsorted(used, features.to_columns(coef.indices))]
+        ends = coef.indptr.astype(np.int64)
+        return {"data": coef.data.astype(np.float64), "columns": np.asarray(columns, np.int64), "ends": ends}
+
     return {
         "task": _task(model),
         "features": kind,
         "n_features": width,
-        "coef": {
-            "data": coef.data.astype(np.float64),
-            "columns": np.asarray(columns, np.int64),
-            "ends": coef.indptr.astype(np.int64),
-        },
+        "coef": as_stored(solved.coef),
         "intercept": np.asarray(solved.intercept, np.float64),
-        "columns": figures,
-        "names": {column: every[column] for column in used.tolist() if column in every},
+        "sizes": _sizes(solved, as_stored),
+        "columns": _column_figures(solved, features.to_columns(solved.used)),
+        "names": {column: every[column] for column in places.tolist() if column in every},
         "column_names": None if kind == "names" else model.column_names,
         "classes": model.classes_ if isinstance(model, LinearClassifier) else None,
         "outputs": None if is_classifier else model.fit_state.outputs,
         "loss": model.loss_record(),
-        "settings": {name: value for name, value in model.settings().items() if name != "random_state"},
+        "settings": _settings(model),
         "summary": {
             "examples": int(solved.t),
             "passes": int(model.n_iter_),
-            "nonzeros": int(coef.count_nonzero()),
+            "nonzeros": int(solved.coef.count_nonzero()),
             "history": solved.history,
             "report": _described(solved.report),
             "sparsco": __version__,
@@ -213,13 +220,41 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
     }
 
 
-def _column_figures(solved: Solved, columns: np.ndarray) -> dict[str, np.ndarray] | None:
+def _settings(model: LinearModel) -> dict[str, Any]:
+    """Return the parameters, without those that have a meaning for one fit only: random states and splits of rows."""
+    left_out = {"random_state", *(["cv"] if is_by_row(model.cv) else [])}
+    return {name: value for name, value in model.settings().items() if name not in left_out}
+
+
+def _sizes(
+    solved: Converted, as_stored: Callable[[sp.csr_array], dict[str, np.ndarray]]
+) -> dict[str, np.ndarray] | None:
+    """Return the models of fewer features, one below the other; None if there are none."""
+    if not solved.sizes:
+        return None
+    sizes, losses, errors, coefs, intercepts = zip(*solved.sizes, strict=True)
+    figures = {"size": np.array(sizes, np.int64), "loss": np.array(losses), "error": np.array(errors)}
+    return figures | as_stored(sp.csr_array(sp.vstack(coefs))) | {"intercept": np.concatenate(intercepts)}
+
+
+def _column_figures(solved: Converted, columns: np.ndarray) -> dict[str, np.ndarray] | None:
     """Return spread and share of nonzeros of the columns with a weight, in their order; None if they are not known."""
     if solved.columns is None:
         return None
-    _, first = np.unique(columns, return_index=True)
-    spread, share = solved.columns[:, solved.coef.indices[first]].toarray()
+    spread, share = solved.columns[:, solved.used[np.argsort(columns)]].toarray()
     return {"spread": spread, "share": share}
+
+
+def at_size(content: Mapping[str, Any], k: int) -> dict[str, Any]:
+    """Return the fields of the model with at most k features, made from the fields of a model; no rows are needed."""
+    model = restored(content).at_size(k)
+    small = contents(model, None if content["features"] == "names" else content["names"])
+    outcome = {name: value for name, value in content["extra"].get("training", {}).items() if name in _OF_THE_ROWS}
+    if outcome:
+        choice = model.report_["converted"][0]["choice"]
+        outcome |= {"choice": choice, "nonzeros": small["summary"]["nonzeros"], "selected": model.n_selected_}
+    extra = {"reader": content["extra"].get("reader", {})} | ({"training": outcome} if outcome else {})
+    return small | {"extra": extra}
 
 
 def _refuse_others(model: Any) -> None:
@@ -227,7 +262,7 @@ def _refuse_others(model: Any) -> None:
     kind = "None" if model is None else type(model).__name__
     if not isinstance(model, LinearModel):
         raise ValueError(f"{kind} cannot be saved. {_instead_of(model)}")
-    own = set(model.settings()) - set(inspect.signature(_TASKS[_task(model)]).parameters)
+    own = set(model.settings()) - set(inspect.signature(TASKS[_task(model)]).parameters)
     if own:
         raise ValueError(
             f"{kind} cannot be saved, because it has additional parameters ({', '.join(sorted(own))}). Pickle it."
@@ -267,112 +302,29 @@ def _described(value: Any) -> Any:
     return value if isinstance(value, _PLAIN) and not is_record(value) else str(value)
 
 
-def check(content: Mapping[str, Any]) -> None:
-    """Raise a ValueError, or another built-in error, if the fields of a model do not fit together."""
-    _must(type(content) is dict and content["task"] in _TASKS, "its task is unknown")
-    _must(content["features"] in _FEATURES, "the kind of its features is unknown")
-    width, outputs = content["n_features"], _check_weights(content)
-    _check_names(content, width)
-    _check_figures(content)
-    if content["task"] == "classification":
-        classes = content["classes"]
-        _must(content["outputs"] is None, "it has classes and outputs")
-        _must(isinstance(classes, np.ndarray) and classes.ndim == 1, "its classes are not a list")
-        labels = classes.tolist()
-        _must(len(labels) >= 1 and labels == sorted(set(labels)), "its classes are not distinct and sorted")
-        _must(outputs == len(labels) or (outputs == 1 and len(labels) == 2), "it has weights for other classes")
-    else:
-        own = content["outputs"]
-        _must(content["classes"] is None, "it has classes and is a regression")
-        _must(own is None or type(own) is int, "its number of outputs is not a number")
-        _must(outputs == (1 if own is None else own), "it has weights for other outputs")
-    model = _TASKS[content["task"]](**content["settings"])
-    check_parameters(model)
-    for loss in (model.loss_record(), content["loss"]):
-        _must(is_record(loss) and (model.classifies or not loss.classifies), "its loss is for another task")
-    summary, extra = content["summary"], content["extra"]
-    for name in ("examples", "passes", "nonzeros"):
-        _must(type(summary[name]) is int and 0 <= summary[name] < 1 << 62, f"its number of {name} is impossible")
-    _must(type(summary["history"]) is list and type(summary["sparsco"]) is str, "its summary is incomplete")
-    _must("report" in summary, "its summary is incomplete")
-    reader = extra.get("reader", {})
-    _must(type(extra) is type(reader) is dict and "cache" not in reader, "its options for reading data are wrong")
-    _must(all(type(name) is str for name in reader), "its options for reading data are wrong")
-    if "training" in content:
-        state = content["training"]
-        _must(
-            isinstance(state["model"], LinearModel) and type(state["environment"]) is dict,
-            "its training state is invalid",
-        )
-
-
-def _check_weights(content: Mapping[str, Any]) -> int:
-    """Raise an error if the weights are out of place; return the number of outputs."""
-    data, columns, ends = (content["coef"][name] for name in ("data", "columns", "ends"))
-    width, intercept = content["n_features"], content["intercept"]
-    _must(type(width) is int and 0 <= width <= _LIMITS[content["features"]], "its number of features is impossible")
-    for array, kind in ((data, np.float64), (columns, np.int64), (ends, np.int64), (intercept, np.float64)):
-        _must(isinstance(array, np.ndarray) and array.dtype == kind and array.ndim == 1, "its weights are not numbers")
-    outputs = len(intercept)
-    _must(outputs >= 1 and len(ends) == outputs + 1, "its weights and intercepts are of different models")
-    counts = np.diff(ends)
-    _must(ends[0] == 0 and ends[-1] == len(data) == len(columns) and (counts >= 0).all(), "its weights do not fit")
-    _must(np.isfinite(data).all() and np.isfinite(intercept).all(), "its weights are not finite")
-    _must(((columns >= 0) & (columns < width)).all(), "it has weights of features that it does not have")
-    places = np.lexsort((columns, np.repeat(np.arange(outputs), counts)))
-    repeated = np.diff(columns[places]) == 0
-    repeated &= np.diff(np.repeat(np.arange(outputs), counts)[places]) == 0
-    _must(not repeated.any(), "it has two weights for one feature")
-    return outputs
-
-
-def _check_figures(content: Mapping[str, Any]) -> None:
-    """Raise an error if the figures of columns do not fit; files of before have none."""
-    figures = content.get("columns")
-    if figures is None:
-        return
-    used = len(np.unique(content["coef"]["columns"]))
-    for name in ("spread", "share"):
-        array = figures[name]
-        is_array = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == (used,)
-        _must(is_array and np.isfinite(array).all() and (array >= 0.0).all(), f"the {name} of its columns does not fit")
-
-
-def _check_names(content: Mapping[str, Any], width: int) -> None:
-    names, column_names = content["names"], content["column_names"]
-    _must(type(names) is dict, "its names are not a dict")
-    _must(all(type(key) is int and 0 <= key < width for key in names), "it names features that it does not have")
-    if content["features"] == "names":
-        _must(len(names) == width == len(set(names.values())), "its feature names are missing or repeated")
-        _must(column_names is None, "it has names of features and of columns")
-    elif column_names is not None:
-        _must(isinstance(column_names, np.ndarray) and column_names.shape == (width,), "its number of names is wrong")
-        _must(all(type(name) is str for name in column_names.tolist()), "names of its columns are not strings")
-
-
-def _must(holds: Any, otherwise: str) -> None:
-    if not holds:
-        raise ValueError(otherwise)
-
-
 def restored(content: Mapping[str, Any]) -> Any:
     """Return a linear model that predicts as the saved one did; ``content`` is as ``read`` returns it."""
-    model, coef = _TASKS[content["task"]](**content["settings"]), content["coef"]
-    features, columns, width = _FEATURES[content["features"]](), coef["columns"], content["n_features"]
+    model = TASKS[content["task"]](**content["settings"])
+    features, used, width = FEATURES[content["features"]](), used_columns(content), content["n_features"]
+    slots = used
     if isinstance(features, Names) or features.seen:  # slots for the features that have a weight
-        used = np.unique(columns)
-        columns, features = np.searchsorted(used, columns), features.of(used, width, content["names"])
+        slots, features = np.arange(len(used)), features.of(used, width, content["names"])
     else:
         features.width = width
-    shape = len(coef["ends"]) - 1, features.room
+
+    def placed(coef: Mapping[str, Any]) -> sp.csr_array:
+        columns = slots[np.searchsorted(used, coef["columns"])]
+        return sp.csr_array((coef["data"], columns, coef["ends"]), shape=(len(coef["ends"]) - 1, features.room))
+
     summary = content["summary"]
-    solved = Solved(
-        sp.csr_array((coef["data"], columns, coef["ends"]), shape=shape),
+    solved = Converted(
+        placed(content["coef"]),
         content["intercept"],
         summary["examples"],
         summary["history"],
         summary["report"],
-        columns=_restored_figures(content, columns, shape[1]),
+        _restored_sizes(content, placed),
+        _restored_figures(content, slots, features.room),
     )
     why = "the training state was not saved, or not loaded, with this model"
     model.finish_with(solved, why, features, content["outputs"])
@@ -384,14 +336,28 @@ def restored(content: Mapping[str, Any]) -> Any:
     return model
 
 
+def _restored_sizes(
+    content: Mapping[str, Any], placed: Callable[[Mapping[str, Any]], sp.csr_array]
+) -> tuple[SizedModel, ...]:
+    """Return the models of fewer features; files of before have none."""
+    stored, outputs = content.get("sizes"), len(content["intercept"])
+    if stored is None:
+        return ()
+    coef, figures = placed(stored), zip(*(stored[name].tolist() for name in ("size", "loss", "error")), strict=True)
+    rows = (slice(k * outputs, (k + 1) * outputs) for k in range(len(stored["size"])))
+    return tuple(
+        SizedModel(*each, sp.csr_array(coef[part]), stored["intercept"][part])
+        for each, part in zip(figures, rows, strict=True)
+    )
+
+
 def _restored_figures(content: Mapping[str, Any], slots: np.ndarray, d: int) -> sp.csr_array | None:
     """Return spread and share of nonzeros by slot, (2, d); None if the file has none."""
     figures = content.get("columns")
     if figures is None:
         return None
-    _, first = np.unique(content["coef"]["columns"], return_index=True)
     wide = np.zeros((2, d))
-    wide[:, slots[first]] = figures["spread"], figures["share"]
+    wide[:, slots] = figures["spread"], figures["share"]
     return sp.csr_array(wide)
 
 

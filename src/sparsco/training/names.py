@@ -42,6 +42,8 @@ mirror/p-norm                 mirrors:PNorm
 
 conversion/choose             conversions.choose:Choose
 choice/strength               choice.fitting:Strength
+choice/split                  choice.splits:Split
+choice/by-row                 choice.splits:ByRow
 model/sized                   conversions.choose:SizedModel
 
 step/strongly-convex          steps:StronglyConvex
@@ -94,6 +96,9 @@ preset                        presets:Preset
 state/fit                     estimators.fit_state:FitState
 state/path                    selection.path_state:PathState
 state/run                     engine.run:Run
+state/long-stream             engine.long_stream:LongStream
+state/judged                  choice.candidates:Judged
+state/candidate               choice.candidates:Candidate
 state/grid                    engine.grid:Grid
 state/pilot                   steps:Pilot
 state/windows                 engine.windows:Windows
@@ -132,7 +137,7 @@ features/columns              data.slots:Columns
 features/seen-columns         data.slots:SeenColumns
 features/names                data.slots:Names
 
-model/converted               estimators.converted:Solved
+model/converted               estimators.converted:Converted
 model/answer                  conversions.averaging:Answer
 model/linear-classifier       estimators.tasks:LinearClassifier
 model/linear-regressor        estimators.tasks:LinearRegressor

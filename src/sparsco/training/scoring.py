@@ -15,8 +15,8 @@ from ..streams.cache import is_cache
 from ..streams.protocol import unlabelled
 from ..streams.tabular import IGNORE, OTHERS
 from ..util.progress import printable
+from .labelled_rows import by_name, labels
 from .model_files import restored
-from .parts import by_name, labels
 
 KINDS = ("label", "score", "probability")
 _MOST_SCORES = 1 << 25

@@ -30,10 +30,10 @@ from ..streams.files import changed, files_of
 from ..streams.protocol import unlabelled
 from ..streams.shuffled import HELD_BYTES, Shuffled
 from ..util.notices import warn
-from ..util.progress import Live, printable
+from ..util.progress import Live, printable, steps_shown
 from . import model_files
 from .checkpoints import Checkpoints, ResumeError
-from .parts import Part, are_classes, by_name, first_classes, labels
+from .labelled_rows import LabelledRows, are_classes, by_name, first_classes, labels
 from .results import Line, StoppedError, Trained
 
 _PIECE = 1 << 15
@@ -251,12 +251,13 @@ class Training:
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
         self._warn_of_order()
         self.model.n_iter_ = self.passes
-        if self.model.polish:
-            self.checkpoint()  # a run that is interrupted while polishing resumes here
-            self.model.polish_on_chunks(self._again)
-        self._line()
-        self.live.close()
-        self.model.convert()
+        with steps_shown("sparsco train", 0 if self.live.shown else None):
+            if self.model.polish:
+                self.checkpoint()  # a run that is interrupted while polishing resumes here
+                self.model.polish_on_chunks(self._again)
+            self._line()
+            self.live.close()
+            self.model.convert()
         return Trained(self.model, self.stream, self.table, self.rows, self._elapsed(), self.notes, self.warnings)
 
     def _warn_of_order(self) -> None:
@@ -281,7 +282,7 @@ class Training:
         )
         warn(self.warnings[-1])
 
-    def _awaited(self, parts: Iterator[tuple[Part, bool]]) -> Iterator[tuple[Part, bool]]:
+    def _awaited(self, parts: Iterator[tuple[LabelledRows, bool]]) -> Iterator[tuple[LabelledRows, bool]]:
         """Yield the parts, but none after a request to end: standard input may have been cut in mid-line then."""
         try:
             for part in parts:
@@ -291,15 +292,15 @@ class Training:
             self._end_if_asked()
             raise
 
-    def _parts(self) -> Iterator[tuple[Part, bool]]:
+    def _parts(self) -> Iterator[tuple[LabelledRows, bool]]:
         """Yield the rest of a pass in parts, each with whether it is evaluated before it is learned.
 
         The rows at a mark are evaluated all together, wherever the reader cuts.
         """
-        held: list[Part] = []
+        held: list[LabelledRows] = []
         position, first = self.behind
         for chunk in self._chunks(position):
-            rows, here, position = Part.of(chunk), (position, first), chunk.position
+            rows, here, position = LabelledRows.of(chunk), (position, first), chunk.position
             at = max(self.row - first, 0)
             if not held:
                 self.behind = here
@@ -313,12 +314,12 @@ class Training:
                     continue
                 held.append(part)
                 if row + n == mark + JUDGED:
-                    yield Part.joined(held), True
+                    yield LabelledRows.joined(held), True
                     held, self.behind = [], here
             first += chunk.rows
             self.live.show(chunk.read, self.stream.total, self._learned(), self.epoch, self.passes)
         if held:
-            yield Part.joined(held), True
+            yield LabelledRows.joined(held), True
 
     def _chunks(self, position: Any) -> Iterator[Chunk]:
         """Yield the chunks of a pass; the choices that the first rows decide are made before the first chunk."""
@@ -370,7 +371,7 @@ class Training:
             self._end_if_asked()
             yield chunk.matrix, labels(chunk.y) if self.model.classifies else chunk.y, chunk.weights
 
-    def _learn(self, part: Part, is_judged: bool) -> None:
+    def _learn(self, part: LabelledRows, is_judged: bool) -> None:
         matrix, y, weights, _ = part
         if self.epoch == 0:
             self._check(part)
@@ -385,7 +386,7 @@ class Training:
         self.model.take_rows(matrix, y, weights, classes=classes, is_repeat_pass=self.epoch > 0, columns=columns)
         self.row += part.rows
 
-    def _check(self, part: Part) -> None:
+    def _check(self, part: LabelledRows) -> None:
         """Raise a ValueError for rows without a label, and for labels that are not among the classes."""
         y = part.y
         numbers = self.row + np.arange(part.rows) if part.numbers is None else part.numbers

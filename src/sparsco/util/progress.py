@@ -1,10 +1,12 @@
-"""Progress of a fit on stderr."""
+"""Progress on stderr: of passes over rows, of a share of the work, and of the steps of a computation."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 
 class _Line:
@@ -43,6 +45,52 @@ class Progress(_Line):
         speed = done / max(now - self.began, 1e-9)
         self.say(f"[{self.name}] pass {epoch}/{self.passes}, row {row}/{self.rows}, {speed:,.0f} rows/s")
         self.shown = now
+
+
+class Steps(_Line):
+    """The steps of a computation on stderr: if ``verbose``, or at a terminal once it has lasted two seconds.
+
+    With ``verbose=None`` nothing is shown.
+    """
+
+    def __init__(self, name: str, verbose: int | None) -> None:
+        super().__init__()
+        self.name, self.verbose = name, verbose
+        self.began = self.shown = time.monotonic()
+
+    def show(self, text: str) -> None:
+        """Write what is being done, once a second."""
+        now = time.monotonic()
+        wanted = self.verbose is not None and (self.verbose > 0 or (self.rewrites and now - self.began > 2.0))
+        if not wanted or now - self.shown < 1.0:
+            return
+        self.say(f"[{self.name}] {text}, {duration(now - self.began)}" + ("\x1b[K" if self.rewrites else ""))
+        self.shown = now
+
+
+_steps: ContextVar[Steps | None] = ContextVar("steps", default=None)
+
+
+@contextmanager
+def steps_shown(name: str, verbose: int | None) -> Iterator[None]:
+    """Show the steps that are reported in the block by :func:`step`, unless a block around it shows them."""
+    if _steps.get() is not None:
+        yield
+        return
+    steps = Steps(name, verbose)
+    token = _steps.set(steps)
+    try:
+        yield
+    finally:
+        _steps.reset(token)
+        steps.close()
+
+
+def step(text: str) -> None:
+    """Report what is done next; it is shown if a caller shows steps, and if they take long."""
+    steps = _steps.get()
+    if steps is not None:
+        steps.show(text)
 
 
 class Bar(_Line):

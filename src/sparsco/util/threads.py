@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any, Self
 
 
@@ -61,7 +61,8 @@ class Threads(Pool):
         """Return ``function(*item, *held)`` for every item, in the order of the items."""
         if self.count == 1:
             return super().map(name, function, items, *held)
-        return list(_executor(self.count).map(lambda item: function(*item, *held), items))
+        here = [(copy_context(), item) for item in items]  # what is shown of this work is shown of theirs, too
+        return list(_executor(self.count).map(lambda each: each[0].run(function, *each[1], *held), here))
 
     def map_in_turns(self, name: str, function: Callable[..., Any], items: Iterable[tuple], *held: Any) -> list[Any]:
         """Return the result of ``map``, with only one thread at a time in Python, until it steps :func:`aside`.

@@ -1,6 +1,6 @@
-"""Compiled kernels of the conversion metric: passes over sampled rows, and coordinate descent on a quadratic.
+"""Coordinate descent on the quadratic model of a polish, with the intercept as the last feature.
 
-No kernel depends on the loss: each takes the derivatives c and the curvatures h in the margins as arrays.
+Nothing here depends on the loss: derivatives c and curvatures h in the margins are arrays.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit.dispatch import U, allocating_kernel, kernel
+from ..util.blas import one_blas_thread
 
 
 @kernel
@@ -37,21 +38,6 @@ def column_sums(first, rows, x, c):
             s += c[rows[p]] * x[p]
         g[j] = s
     return g
-
-
-@allocating_kernel
-def screened(indptr, indices, data, place):
-    """Return the rows restricted to the columns j with place[j] >= 0, with column j renumbered to place[j]."""
-    start = np.zeros(indptr.size, np.int64)
-    columns, values = np.empty(indices.size, np.uint32), np.empty(indices.size)
-    to = U(0)
-    for i in range(indptr.size - 1):
-        for q in range(U(indptr[i]), U(indptr[i + 1])):
-            at = place[U(indices[q])]
-            columns[to], values[to] = at, data[q]
-            to += U(at >= 0)
-        start[i + 1] = to
-    return start, columns[:to].copy(), values[:to].copy()
 
 
 @allocating_kernel
@@ -163,3 +149,24 @@ def descend(first, rows, x, c, h, D, q, w, pen, tol, max_epochs, moves_last):
             break
         full = largest <= tol
     return sweeps
+
+
+def descend_beside_intercept(G: np.ndarray, q: np.ndarray, w: np.ndarray, pen: np.ndarray, tol: float) -> None:
+    """Update the weights by coordinate descent with the intercept optimal for each value, as if columns had mean zero.
+
+    An intercept treated as one more coordinate would converge slowly where features have a large mean.
+    """
+    k, before = w.size - 1, w.copy()
+    share = G[k, :k] / G[k, k]
+    centred = G[:k, :k] - np.outer(share, G[k, :k])
+    descend_gram(centred, q[:k] - share * q[k], w[:k], pen[:k], tol, 200)
+    w[k] -= q[k] / G[k, k] + share @ (w[:k] - before[:k])
+
+
+def dense_gram(start: np.ndarray, columns: np.ndarray, x: np.ndarray, h: np.ndarray, k: int) -> np.ndarray:
+    """Return :func:`gram` computed by one dense product."""
+    X = np.zeros((h.size, k + 1))
+    X[np.repeat(np.arange(h.size), np.diff(start)), columns] = x
+    X[:, k] = 1.0
+    with one_blas_thread():
+        return (X * h[:, None]).T @ X

@@ -17,7 +17,7 @@ from ..streams.tables import Tabular
 FEW_CLASSES, MANY_CLASSES = 10, 100
 
 
-class Part(NamedTuple):
+class LabelledRows(NamedTuple):
     """Some rows in the form that an estimator takes."""
 
     matrix: Matrix
@@ -27,20 +27,20 @@ class Part(NamedTuple):
     """The numbers of the rows in the source, if they are in another order."""
 
     @classmethod
-    def of(cls, chunk: Chunk) -> Part:
+    def of(cls, chunk: Chunk) -> LabelledRows:
         """Return all rows of a chunk."""
         return cls(chunk.matrix, chunk.y, chunk.weights, chunk.numbers)
 
-    def cut(self, start: int, stop: int) -> Part:
+    def cut(self, start: int, stop: int) -> LabelledRows:
         """Return rows start, ..., stop - 1; nothing is copied."""
         first, last = self.matrix.indptr[start], self.matrix.indptr[stop]
         indptr = self.matrix.indptr[start : stop + 1] - first
         rows = Matrix(indptr, self.matrix.indices[first:last], self.matrix.data[first:last], self.matrix.d)
         own = [None if each is None else each[start:stop] for each in (self.weights, self.numbers)]
-        return Part(rows, self.y[start:stop], *own)
+        return LabelledRows(rows, self.y[start:stop], *own)
 
     @classmethod
-    def joined(cls, parts: list[Part]) -> Part:
+    def joined(cls, parts: list[LabelledRows]) -> LabelledRows:
         """Return the rows of several parts, one below the other."""
         weights = None
         if any(part.weights is not None for part in parts):

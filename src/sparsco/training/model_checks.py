@@ -1,0 +1,136 @@
+"""Checks of the fields of a model file: a file that does not fit together is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..data.slots import Columns, Names, SeenColumns
+from ..estimators.linear import LinearModel
+from ..estimators.parameters import check_parameters
+from ..estimators.tasks import LinearClassifier, LinearRegressor
+from ..parts.part import is_record
+
+TASKS = {"classification": LinearClassifier, "regression": LinearRegressor}
+FEATURES = {"columns": Columns, "seen": SeenColumns, "names": Names}
+_LIMITS = {"columns": 1 << 32, "seen": 1 << 62, "names": 1 << 32}
+"""The largest number of features of each kind."""
+
+
+def check(content: Mapping[str, Any]) -> None:
+    """Raise a ValueError, or another built-in error, if the fields of a model do not fit together."""
+    _must(type(content) is dict and content["task"] in TASKS, "its task is unknown")
+    _must(content["features"] in FEATURES, "the kind of its features is unknown")
+    width = content["n_features"]
+    _must(type(width) is int and 0 <= width <= _LIMITS[content["features"]], "its number of features is impossible")
+    outputs = _check_weights(content["coef"], content["intercept"], width)
+    _check_names(content, width)
+    _check_sizes(content, width, outputs)
+    _check_figures(content)
+    if content["task"] == "classification":
+        classes = content["classes"]
+        _must(content["outputs"] is None, "it has classes and outputs")
+        _must(isinstance(classes, np.ndarray) and classes.ndim == 1, "its classes are not a list")
+        labels = classes.tolist()
+        _must(len(labels) >= 1 and labels == sorted(set(labels)), "its classes are not distinct and sorted")
+        _must(outputs == len(labels) or (outputs == 1 and len(labels) == 2), "it has weights for other classes")
+    else:
+        own = content["outputs"]
+        _must(content["classes"] is None, "it has classes and is a regression")
+        _must(own is None or type(own) is int, "its number of outputs is not a number")
+        _must(outputs == (1 if own is None else own), "it has weights for other outputs")
+    model = TASKS[content["task"]](**content["settings"])
+    check_parameters(model)
+    for loss in (model.loss_record(), content["loss"]):
+        _must(is_record(loss) and (model.classifies or not loss.classifies), "its loss is for another task")
+    summary, extra = content["summary"], content["extra"]
+    for name in ("examples", "passes", "nonzeros"):
+        _must(type(summary[name]) is int and 0 <= summary[name] < 1 << 62, f"its number of {name} is impossible")
+    _must(type(summary["history"]) is list and type(summary["sparsco"]) is str, "its summary is incomplete")
+    _must("report" in summary, "its summary is incomplete")
+    reader = extra.get("reader", {})
+    _must(type(extra) is type(reader) is dict and "cache" not in reader, "its options for reading data are wrong")
+    _must(all(type(name) is str for name in reader), "its options for reading data are wrong")
+    if "training" in content:
+        state = content["training"]
+        _must(
+            isinstance(state["model"], LinearModel) and type(state["environment"]) is dict,
+            "its training state is invalid",
+        )
+
+
+def _check_weights(coef: Mapping[str, Any], intercept: Any, width: int) -> int:
+    """Raise an error if the weights are out of place; return the number of outputs."""
+    data, columns, ends = (coef[name] for name in ("data", "columns", "ends"))
+    for array, kind in ((data, np.float64), (columns, np.int64), (ends, np.int64), (intercept, np.float64)):
+        _must(isinstance(array, np.ndarray) and array.dtype == kind and array.ndim == 1, "its weights are not numbers")
+    outputs = len(intercept)
+    _must(outputs >= 1 and len(ends) == outputs + 1, "its weights and intercepts are of different models")
+    counts = np.diff(ends)
+    _must(ends[0] == 0 and ends[-1] == len(data) == len(columns) and (counts >= 0).all(), "its weights do not fit")
+    _must(np.isfinite(data).all() and np.isfinite(intercept).all(), "its weights are not finite")
+    _must(((columns >= 0) & (columns < width)).all(), "it has weights of features that it does not have")
+    places = np.lexsort((columns, np.repeat(np.arange(outputs), counts)))
+    repeated = np.diff(columns[places]) == 0
+    repeated &= np.diff(np.repeat(np.arange(outputs), counts)[places]) == 0
+    _must(not repeated.any(), "it has two weights for one feature")
+    return outputs
+
+
+def _check_sizes(content: Mapping[str, Any], width: int, outputs: int) -> None:
+    """Raise an error if the models of fewer features do not fit; files of before have none."""
+    stored, report = content.get("sizes"), content["summary"]["report"]
+    if stored is None:
+        return
+    size, intercept = stored["size"], stored["intercept"]
+    _must(isinstance(size, np.ndarray) and size.dtype == np.int64 and size.ndim == 1, "its sizes are not numbers")
+    _must(size.size and size[0] > 0 and (np.diff(size) > 0).all(), "its sizes do not grow")
+    for name in ("loss", "error"):
+        array = stored[name]
+        _must(isinstance(array, np.ndarray) and array.dtype == np.float64, "the losses of its sizes are not numbers")
+        _must(array.shape == size.shape and np.isfinite(array).all(), "the losses of its sizes do not fit")
+    _must(_check_weights(stored, intercept, width) == outputs * len(size), "its sizes have weights for other outputs")
+    parts = np.split(stored["columns"], stored["ends"][outputs:-1:outputs])
+    _must(all(len(np.unique(part)) <= k for part, k in zip(parts, size, strict=True)), "a size has too many features")
+    choice = report["converted"][0]["choice"]
+    _must(type(choice) is dict and choice.get("size") in (None, 0, *size.tolist()), "its choice does not fit its sizes")
+    chosen = [each for each in choice["candidates"] if each["chosen"] is True]
+    is_one = len(chosen) == 1 and all(type(chosen[0][name]) is float for name in ("loss", "error"))
+    _must(is_one, "its choice does not fit its sizes")
+
+
+def used_columns(content: Mapping[str, Any]) -> np.ndarray:
+    """Return the columns that have a weight, in the model or in one of fewer features."""
+    sizes = content.get("sizes")
+    return np.unique(np.concatenate([content["coef"]["columns"], *([] if sizes is None else [sizes["columns"]])]))
+
+
+def _check_figures(content: Mapping[str, Any]) -> None:
+    """Raise an error if the figures of columns do not fit; files of before have none."""
+    figures = content.get("columns")
+    if figures is None:
+        return
+    used = len(used_columns(content))
+    for name in ("spread", "share"):
+        array = figures[name]
+        is_array = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == (used,)
+        _must(is_array and np.isfinite(array).all() and (array >= 0.0).all(), f"the {name} of its columns does not fit")
+
+
+def _check_names(content: Mapping[str, Any], width: int) -> None:
+    names, column_names = content["names"], content["column_names"]
+    _must(type(names) is dict, "its names are not a dict")
+    _must(all(type(key) is int and 0 <= key < width for key in names), "it names features that it does not have")
+    if content["features"] == "names":
+        _must(len(names) == width == len(set(names.values())), "its feature names are missing or repeated")
+        _must(column_names is None, "it has names of features and of columns")
+    elif column_names is not None:
+        _must(isinstance(column_names, np.ndarray) and column_names.shape == (width,), "its number of names is wrong")
+        _must(all(type(name) is str for name in column_names.tolist()), "names of its columns are not strings")
+
+
+def _must(holds: Any, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
