@@ -35,18 +35,19 @@ class Converted(NamedTuple):
 
     def with_columns_of(self, run: Run) -> Converted:
         """Return the model with the spreads of its features in the rows that a run keeps: its sample, or its pilot."""
-        totals, n = run.column_sums()
-        counts, sums, squares = (total / max(n, 1) for total in totals)
-        spread = np.sqrt(np.maximum(squares - np.square(sums), 0.0))
-        used = self.used
-        wide = np.zeros((2, run.d))
-        wide[:, used] = spread[used], counts[used]
-        return self._replace(columns=sp.csr_array(wide))
+        (totals, n), used = run.column_sums(), self.used
+        counts, sums, squares = (total[used] / max(n, 1) for total in totals)
+        spreads = np.sqrt(np.maximum(squares - np.square(sums), 0.0))
+        parts = np.concatenate([spreads, counts]), np.tile(used, 2), len(used) * np.arange(3)
+        return self._replace(columns=sp.csr_array(parts, shape=(2, run.d)))
 
     @property
     def used(self) -> np.ndarray:
         """Return the features that have a weight in the model, or in one of fewer features."""
-        return np.unique(np.concatenate([self.coef.indices, *(each.coef.indices for each in self.sizes)]))
+        is_used = np.zeros(self.coef.shape[1], bool)
+        for model in (self, *self.sizes):
+            is_used[model.coef.indices] = True
+        return np.flatnonzero(is_used)
 
 
 def convert_runs(runs: list[Run], answers: list[Answer] | None = None) -> Converted:
