@@ -13,8 +13,8 @@ from .problem import Task
 LEARNED_NONZEROS, LEARNED_ROWS, ROWS_PER_CLASS, MOST_NONZEROS = 300_000, 2000, 250, 4_000_000
 """The size of the sample that candidates learn."""
 JUDGED, MOST_JUDGED, FOLDS = 1000, 4000, 5
-FEW_ROWS, REPEATS = 200, 4
-"""Below so many rows, folds are dealt so many times."""
+FEW_ROWS, REPEATS, REPEATED_NONZEROS = 200, 4, 2_000_000
+"""Below so many rows, folds are dealt so many times, or as often as there are these nonzeros in all."""
 
 
 class Split(NamedTuple):
@@ -69,7 +69,9 @@ def splits_of(
     used, repeats = folds, 1
     if folds is None or used is None:
         folds = min(FOLDS, count)
-        used, repeats = int(np.clip(np.ceil(JUDGED * folds / n), 1, folds)), REPEATS if n < FEW_ROWS else 1
+        used = int(np.clip(np.ceil(JUDGED * folds / n), 1, folds))
+        if n < FEW_ROWS:
+            repeats = int(np.clip(REPEATED_NONZEROS // max(len(task.data), 1), 1, REPEATS))
     splits = list[Split]()
     for repeat in range(repeats):
         fold = dealt(bits(seed + repeat, Purpose.FOLD, task.numbers), task.strata(), groups, folds)
