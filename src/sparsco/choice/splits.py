@@ -13,7 +13,7 @@ from .problem import Task
 LEARNED_NONZEROS, LEARNED_ROWS, ROWS_PER_CLASS, MOST_NONZEROS = 300_000, 2000, 250, 4_000_000
 """The size of the sample that candidates learn."""
 JUDGED, MOST_JUDGED, FOLDS = 1000, 4000, 5
-FEW_ROWS, REPEATS, REPEATED_NONZEROS = 200, 4, 2_000_000
+FEW_ROWS, REPEATS, REPEATED_NONZEROS = 200, 4, 1_000_000
 """Below so many rows, folds are dealt so many times, or as often as there are these nonzeros in all."""
 
 
