@@ -23,6 +23,7 @@ from ..problem.pilot import best_intercept
 from ..problem.state import slices
 from ..solver.columns import by_column
 from ..solver.elastic_net import Accuracy, ElasticNetSolver, Examples, Tilt, solver_of
+from ..solver.smoothing import smooth
 from .reservoir import Sample, SampleRows
 
 Intercept = TypeVar("Intercept")
@@ -90,14 +91,14 @@ def choose(evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, f
 
     The candidates are the last iterate, newton and diagonal.  An L2 term adds the plain average, which bounds the loss
     of a failed conversion.  If neither metric beats the last iterate and the average, scalar is added.  A loss without
-    curvature has no newton and no diagonal.  The model without features bounds the cost of a phase one that diverged.
+    curvature has no newton and no diagonal, but smoothed if it has a smooth twin.  The model without features bounds the cost of a phase one that diverged.
     Newton's metric is itself estimated on a sample, so newton must win by two standard errors.  The average is not
     sparse, so it must win against diagonal by the same margin.
 
     All computations use only the columns in which any candidate can differ from zero, which may be few.
     """
     averaged = penalty.rho > 0.0
-    if not sample.R.numbers.size or not (loss.curved or averaged):
+    if not sample.R.numbers.size or not (smooth(loss) is not None or averaged):
         return Choice(evidence.w_last, evidence.b_last, "last", {})
     with np.errstate(over="ignore", invalid="ignore"):  # a candidate may have diverged
         local = _local(evidence, loss, penalty, sample)
@@ -170,6 +171,10 @@ def _chosen(
         models["newton"] = newton(*args, local)
         rival = min(objectives, key=objectives.__getitem__)
         objectives["newton"] = judged(*models["newton"]) + doubt("newton", rival)
+    elif smooth(loss) is not None:
+        models["smoothed"] = smoothed(*args, local)
+        rival = min(objectives, key=objectives.__getitem__)
+        objectives["smoothed"] = judged(*models["smoothed"]) + doubt("smoothed", rival)
     if averaged and min(objectives, key=objectives.__getitem__) in ("last", "average"):
         models["scalar"] = scalar(*args)
         objectives["scalar"] = judged(*models["scalar"])
@@ -317,6 +322,43 @@ def newton(
     return solver.solve_for(pen, D + penalty.rho, _SEVERAL_STEPS if kappa >= _MOST else _ONE_STEP)
 
 
+WIDTHS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+"""The widths of the parabolas at the kinks of a loss, one after the other."""
+
+
+def smoothed(
+    evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, fit_intercept: bool, local: _Local
+) -> tuple[np.ndarray, float]:
+    """Return the optimum on R of a loss with kinks, reached over smooth twins that come nearer and nearer to it.
+
+    The stream supplies the gradient that R lacks.  Of all twins the model with the least objective on R is returned.
+    """
+    e, R = evidence, sample.R
+    n, d = len(R.weights), e.w_bar.size
+    X = by_column(R.indptr, R.indices, R.data, np.arange(n), np.arange(d), d)
+    tilt = Tilt(local.g - local.gradient, local.gb - float(local.c.sum()))
+    pen, ridge = penalty.lam * penalty.feature_weights(d), np.full(d, float(penalty.rho))
+    best, least = (e.w_bar, float(e.b_bar)), np.inf
+    solver = None
+    for width in WIDTHS:
+        examples = Examples(R.targets, R.weights, smooth(loss, width))
+        if solver is None:
+            solver = ElasticNetSolver(X, examples, np.ones(d), fit_intercept, tilt, best)
+        else:
+            solver.start_at(examples, solver.w, solver.b)
+        w, b = solver.solve_for(pen, ridge, _TWIN)
+        p = row_sums.margins(R.indptr, R.indices, R.data, w, b)
+        total = float((R.weights * value(loss, p, R.targets)).mean() + np.sum(strength(penalty, w)))
+        total += float((tilt.w * w).sum() + tilt.b * b)
+        if total < least:
+            best, fell, least = (w.copy(), b), least - total, total
+        if total > least or fell < _SETTLED * abs(least):
+            break
+    return best
+
+
+_TWIN, _SETTLED = Accuracy(1e-5, 30, 4, 0.1), 1e-4
+"""The accuracy of a twin's optimum, and the fall of the objective, as a share of it, below which no other follows."""
 _MOST = 0.5
 _ONE_STEP, _SEVERAL_STEPS = Accuracy(1e-6, 1, 1, 1e-3), Accuracy(1e-10, 30, 6)
 

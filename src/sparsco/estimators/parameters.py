@@ -304,7 +304,7 @@ def parts(
         conversion = conversions.LastEpoch(complete=False) if optimizer.works_in_epochs else "ocmdi"
     if _is_auto(conversion):
         # the objective of a feature may start at its first appearance: no average over all rows fits that
-        average = (loss.curved or curved) and not optimizer.per_feature_clock
+        average = (smooth(loss) is not None or curved) and not optimizer.per_feature_clock
         average = average and not tolerance(model)  # polishing needs a start, not a sparse answer
         conversion = "average-sl" if average else "last"
     if step is not None and not optimizer.uses_steps:

@@ -91,7 +91,7 @@ class SmoothEpsilonInsensitive(NamedTuple):
         return _bump(p - y - self.epsilon, self.width) + _bump(y - p - self.epsilon, self.width)
 
 
-def smooth(loss: Any) -> Any:
+def smooth(loss: Any, width: float = WIDTH) -> Any:
     """Return the loss itself if it has a curvature, its smooth twin if there is one, or None.
 
     A regression loss must be resolved: its scale is the inverse of the spread of the targets.
@@ -99,9 +99,9 @@ def smooth(loss: Any) -> Any:
     if loss.curved:
         return loss
     if isinstance(loss, Hinge):
-        return SmoothHinge(WIDTH)
+        return SmoothHinge(width)
     if isinstance(loss, Quantile):
-        return SmoothQuantile(loss.q, WIDTH / loss.smoothness)
+        return SmoothQuantile(loss.q, width / loss.smoothness)
     if isinstance(loss, EpsilonInsensitive):
-        return SmoothEpsilonInsensitive(loss.epsilon, WIDTH / loss.smoothness)
+        return SmoothEpsilonInsensitive(loss.epsilon, width / loss.smoothness)
     return None
