@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sparsco.conversions import metric
 from sparsco.conversions.metric import Evidence, choose, diagonal, newton, objective, scalar
 from sparsco.conversions.reservoir import Reservoir
 from sparsco.data import row_sums
@@ -164,10 +165,13 @@ def test_a_failed_metric_falls_back_on_the_average_when_there_is_an_l2_term():
     assert choice.objectives["diagonal"] > choice.objectives["average"] >= choice.objectives[choice.name]
 
 
-def test_a_loss_without_curvature_keeps_what_it_has():
+def test_a_loss_without_curvature_keeps_what_it_has(monkeypatch):
     loss = Hinge()
     X, y, e, sample, reg = problem(loss)
     e = e._replace(H=None, Hb=0.0)
+    choice = choose(e, loss, reg, sample, True)
+    assert choice.name == "smoothed" and choice.objectives["smoothed"] < choice.objectives["last"]
+    monkeypatch.setattr(metric, "smooth", lambda loss: None)  # as of a user's loss, which has no smooth twin
     choice = choose(e, loss, reg, sample, True)
     assert choice.name == "last" and choice.w is e.w_last
     choice = choose(e, loss, ElasticNet(reg.lam, 0.1), sample, True)

@@ -91,9 +91,9 @@ def choose(evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, f
 
     The candidates are the last iterate, newton and diagonal.  An L2 term adds the plain average, which bounds the loss
     of a failed conversion.  If neither metric beats the last iterate and the average, scalar is added.  A loss without
-    curvature has no newton and no diagonal, but smoothed if it has a smooth twin.  The model without features bounds the cost of a phase one that diverged.
-    Newton's metric is itself estimated on a sample, so newton must win by two standard errors.  The average is not
-    sparse, so it must win against diagonal by the same margin.
+    curvature has no newton and no diagonal, but smoothed if it has a smooth twin.  The model without features bounds
+    the cost of a phase one that diverged.  Newton's metric is itself estimated on a sample, so newton must win by two
+    standard errors, and so must smoothed.  The average is not sparse, so it must win against diagonal by that margin.
 
     All computations use only the columns in which any candidate can differ from zero, which may be few.
     """
