@@ -8,7 +8,11 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from sparsco import SparseClassifier, SparseRegressor
+from sparsco.conversions.metric import Evidence, choose
+from sparsco.conversions.reservoir import Reservoir
 from sparsco.losses import EpsilonInsensitive, Hinge, Quantile, value
+from sparsco.penalties import ElasticNet
+from support.reservoirs import offer
 
 
 def optimum(X, y, loss, lam):
@@ -98,3 +102,14 @@ def test_a_stream_beyond_the_reservoir_is_guarded():
     model, last = (SparseClassifier("hinge", conversion=each, **given).fit(X, y) for each in ("auto", "last"))
     totals = [objective(each, X, y, Hinge(), 2e-3) for each in (model, last)]
     assert totals[0] < totals[1] and model.n_selected_ <= last.n_selected_
+
+
+def test_a_phase_one_that_diverged_has_no_twin():
+    X, y = problem(Hinge())
+    R = Reservoir()
+    offer(R, X, y)
+    sample, nan = R.sample().lane(0), np.full(30, np.nan)
+    e = Evidence(nan, 0.0, nan, 0.0, nan, 0.0, None, 0.0, 400, 400, 1.0)
+    with np.errstate(all="ignore"):
+        choice = choose(e, Hinge(), ElasticNet(0.01), sample, True)
+    assert choice.name == "constant" and not choice.w.any()

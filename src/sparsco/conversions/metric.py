@@ -339,20 +339,18 @@ def smoothed(
     tilt = Tilt(local.g - local.gradient, local.gb - float(local.c.sum()))
     pen, ridge = penalty.lam * penalty.feature_weights(d), np.full(d, float(penalty.rho))
     best, least = (e.w_bar, float(e.b_bar)), np.inf
-    solver = None
-    for width in WIDTHS:
-        examples = Examples(R.targets, R.weights, smooth(loss, width))
-        if solver is None:
-            solver = ElasticNetSolver(X, examples, np.ones(d), fit_intercept, tilt, best)
-        else:
-            solver.start_at(examples, solver.w, solver.b)
+    twins = [Examples(R.targets, R.weights, smooth(loss, width)) for width in WIDTHS]
+    solver = ElasticNetSolver(X, twins[0], np.ones(d), fit_intercept, tilt, best)
+    for twin in twins:
+        solver.start_at(twin, solver.w, solver.b)
         w, b = solver.solve_for(pen, ridge, _TWIN)
         p = row_sums.margins(R.indptr, R.indices, R.data, w, b)
         total = float((R.weights * value(loss, p, R.targets)).mean() + np.sum(strength(penalty, w)))
         total += float((tilt.w * w).sum() + tilt.b * b)
-        if total < least:
-            best, fell, least = (w.copy(), b), least - total, total
-        if total > least or fell < _SETTLED * abs(least):
+        if not total < least:  # or it is not a number: phase one has diverged
+            break
+        best, fell, least = (w.copy(), b), least - total, total
+        if fell < _SETTLED * abs(least):
             break
     return best
 
