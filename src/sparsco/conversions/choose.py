@@ -118,8 +118,7 @@ class Choose(NamedTuple):
         """Return the rows of the sample with the targets of all runs."""
         first = runs[0]
         rows = first.sample().R
-        y = rows.targets[:, 0] if rows.targets.shape[1] == 1 else rows.targets
-        lanes = [run.lanes_of(y, rows.weights[:, 0]) for run in runs]
+        lanes = [run.lanes_of(rows.y, rows.weights[:, 0]) for run in runs]
         targets, weights = (np.concatenate([each[k] for each in lanes], axis=1) for k in (0, 1))
         is_mirrored = first.problem.loss.classifies and _are_mirrored(targets)
         if is_mirrored:

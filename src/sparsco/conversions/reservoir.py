@@ -32,6 +32,11 @@ class SampleRows(NamedTuple):
     weights: np.ndarray
     numbers: np.ndarray
 
+    @property
+    def y(self) -> np.ndarray:
+        """Return the targets in the form of y, of a sample that keeps y as it was given."""
+        return self.targets[:, 0] if self.targets.shape[1] == 1 else self.targets
+
     def lane(self, lane: int) -> SampleRows:
         """Return these rows with the targets and weights of model ``lane``, of shape (n,)."""
         return self._replace(

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+MAX_LANES = 32
+"""The number of models that one run learns side by side; more models need more runs."""
+
 
 @dataclass(frozen=True)
 class Grid:

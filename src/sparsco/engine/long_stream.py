@@ -28,6 +28,7 @@ from ..problem.pilot import best_intercepts
 from ..problem.state import padded, slices
 from ..solver.units import copy_in_units, units_of
 from ..util.threads import Threads
+from .grid import MAX_LANES
 from .run import Run
 
 STRENGTHS, RATIO, ABOVE = 8, 2.2, 1
@@ -36,8 +37,6 @@ HELD_OUT = 1.0 / 32.0
 """The share of the rows that is held out."""
 LEAST_HELD_ROWS = 200
 """The least number of held-out rows to judge by; before that the solution on the sample is the model."""
-MAX_LANES = 32
-"""The number of models that a run learns side by side."""
 _PIECE = 1 << 16
 _ON_SAMPLE = Candidate(1.0, -1, False)
 """The solution on the sample, among the candidates."""
@@ -84,9 +83,8 @@ class LongStream:
         """For each run, those that learn the strengths for its models."""
         for run in runs:
             self.add(run)
-        y = rows.targets[:, 0] if rows.targets.shape[1] == 1 else rows.targets
         matrix = Matrix(rows.indptr, rows.indices, rows.data, first.d)
-        self._learn(matrix, y, rows.weights[:, 0], np.arange(task.n))
+        self._learn(matrix, rows.y, rows.weights[:, 0], np.arange(task.n))
 
     def _grid(self, conversion: Choose, n: int) -> np.ndarray:
         """Return the strengths of the L1 term, from the largest on."""
@@ -237,10 +235,15 @@ class LongStream:
         losses += [rows.losses(self._lane(begun, rows.features, k)) for k in range(count)]
         used = np.zeros(count)
         for some in slices(d):
-            features = np.arange(some.start, some.stop)
-            for k in range(count):
-                lanes = self._lane(begun, features, k)
-                used[k] += np.count_nonzero(np.logical_or.reduce([each.w.any(1) for each in lanes]))
+            is_used, features = np.zeros((some.stop - some.start, count), bool), np.arange(some.start, some.stop)
+            for lanes in begun:
+                first = 0
+                for lane in lanes:  # each is read once, for all of its strengths
+                    copies = lane.targets.copies
+                    w = lane.weights_at(features)[0].reshape(len(features), copies, -1)
+                    is_used[:, first : first + copies] |= w.any(2)
+                    first += copies
+            used += is_used.sum(0)
         features = np.array([0.0, np.count_nonzero(on_sample), *used])
         return Judged(candidates, np.array(losses), features, 1.0, self.n, False, {}, len(losses[0]))
 
@@ -268,11 +271,10 @@ class _Held:
     """Held-out rows with the targets of all runs, on the features that occur in them."""
 
     def __init__(self, rows: SampleRows, runs: list[Run]) -> None:
-        y = rows.targets[:, 0] if rows.targets.shape[1] == 1 else rows.targets
         features, places = np.unique(rows.indices, return_inverse=True)
         self.features, self.places = features.astype(np.int64), places.astype(np.int64)
         self.indptr, self.data = rows.indptr, rows.data
-        self.lanes, self.loss = [run.lanes_of(y, rows.weights[:, 0]) for run in runs], runs[0].problem.loss
+        self.lanes, self.loss = [run.lanes_of(rows.y, rows.weights[:, 0]) for run in runs], runs[0].problem.loss
         self.intercepts = [
             best_intercepts(self.loss, *lanes) if runs[0].problem.intercept else np.zeros(lanes[0].shape[1])
             for lanes in self.lanes

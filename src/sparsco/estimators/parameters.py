@@ -19,6 +19,7 @@ from ..conversions.choose import MIXTURES, Choose
 from ..conversions.thinning import check_target
 from ..data.randomness import seed_of
 from ..data.rows import check_numbers
+from ..engine.grid import MAX_LANES
 from ..engine.polish import TOLERANCE, check_polishable
 from ..engine.run import Run
 from ..optimizers import OPTIMIZERS
@@ -38,8 +39,6 @@ from ..solver.smoothing import smooth
 from ..util.validation import is_count, is_number
 from .held_out import folds_of, is_by_row
 
-MAX_LANES = 32
-"""The number of one-vs-rest models that one run learns; more classes need more runs."""
 LEAST_RATIO = 1e-3
 """The share of the L1 term that stands for none where a strength is chosen."""
 AUTO_FRACTION = 0.05

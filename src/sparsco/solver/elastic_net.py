@@ -91,10 +91,14 @@ class ElasticNetSolver:
         self.tilt = Tilt(np.zeros(X.d), 0.0) if tilt is None else tilt
         self.n = max(X.n, 1)
         self.g = np.empty(X.d)
+        self._prepare()
         if start is None:
             self.restart()
         else:
             self.start_at(examples, *start)
+
+    def _prepare(self) -> None:
+        """Prepare what a kind of solver keeps of the columns, before the first step."""
 
     def restart(self) -> None:
         """Go back to the model without features, with the best intercept."""
@@ -262,20 +266,11 @@ class DenseSolver(ElasticNetSolver):
     more than a factor of two and steps lower the objective fast, or the end is near.
     """
 
-    def __init__(
-        self,
-        X: ByColumn,
-        examples: Examples,
-        units: np.ndarray,
-        intercept: bool = True,
-        tilt: Tilt | None = None,
-        start: tuple[np.ndarray, float] | None = None,
-    ) -> None:
-        self.dense = X.dense()
+    def _prepare(self) -> None:
+        self.dense = self.X.dense()
         self._columns, self._is_fresh = self.dense, False
         """The columns of the present model: all of them, or those of a refit."""
         self._gram: Gram | None = None
-        super().__init__(X, examples, units, intercept, tilt, start)
 
     def take(self, examples: Examples) -> None:
         """Replace the examples, and go back to the model without features."""
