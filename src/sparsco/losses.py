@@ -115,6 +115,9 @@ class EpsilonInsensitive(NamedTuple):
     def derivative(loss, p, y):  # noqa: N805
         return where(abs(p - y) > loss.epsilon, signed(1.0, p - y), 0.0 * p)
 
+    def conjugate(self, c: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return c * y + self.epsilon * np.abs(c)
+
     def curvature(loss, p, y):  # noqa: N805
         return 0.0 * p
 
@@ -156,6 +159,9 @@ class Quantile(NamedTuple):
 
     def derivative(loss, p, y):  # noqa: N805
         return where(p > y, 1.0 - loss.q, where(p < y, 0.0 * p - loss.q, 0.0 * p))
+
+    def conjugate(self, c: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return c * y
 
     def curvature(loss, p, y):  # noqa: N805
         return 0.0 * p
@@ -206,6 +212,10 @@ class Poisson(NamedTuple):
 
     def curvature(loss, p, y):  # noqa: N805
         return exp(p)
+
+    def conjugate(self, c: np.ndarray, y: np.ndarray) -> np.ndarray:
+        mean = np.maximum(c + y, 0.0)
+        return mean * (np.log(np.maximum(mean, 1e-300)) - 1.0)
 
     def units(loss, mean, std):  # noqa: N805
         # too long a step costs exponentially and AdaGrad never forgets it: small steps, the first hundred damped
@@ -262,6 +272,9 @@ class Hinge(NamedTuple):
     def derivative(loss, p, y):  # noqa: N805
         return where(y * p < 1.0, -y, 0.0 * y)
 
+    def conjugate(self, c: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return c * y
+
     def curvature(loss, p, y):  # noqa: N805
         return 0.0 * p
 
@@ -311,6 +324,14 @@ class Multinomial(NamedTuple):
     def curvature(loss, p, y):  # noqa: N805
         s = _softmax(p, y)
         return s * (1.0 - s)
+
+    def conjugate(self, c: np.ndarray, y: np.ndarray) -> np.ndarray:
+        s = np.clip(c + np.maximum(y, 0.0), 0.0, 1.0)  # probabilities; the sum over lanes is that of the example
+        return s * np.log(np.maximum(s, 1e-300))
+
+    def shares(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the probability of each class."""
+        return _softmax(p, y)
 
     def probabilities(self, p: np.ndarray) -> np.ndarray:
         """Return the probability of each class."""

@@ -13,7 +13,6 @@ from sparsco import SparseClassifier, SparsePath, SparseRegressor, SparseRegress
 from sparsco.cli import main
 from sparsco.data.randomness import Purpose, uniform
 from sparsco.data.rows import Matrix, as_matrix
-from sparsco.engine import coordinate_descent
 from sparsco.engine.polish import Part, polish, slices
 from sparsco.losses import Huber, Logistic, Squared, SquaredHinge, derivative, value
 from sparsco.penalties import ElasticNet
@@ -21,7 +20,6 @@ from sparsco.training.checkpoints import Checkpoints
 from sparsco.training.model_files import load
 from sparsco.training.results import StoppedError
 from sparsco.training.train import train
-from support.reservoirs import csr
 
 
 def rows(n=600, d=200, seed=0, mean=0.0):
@@ -316,24 +314,3 @@ def test_a_path_of_no_rows_has_no_optima(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", open(__file__))
     assert main(["path", "-", "--polish", "--format", "libsvm"]) == 2 and "once only" in capsys.readouterr().err
     assert main(["path", __file__, "--polish", "0", "--format", "libsvm"]) == 2
-
-
-@pytest.mark.parametrize("k,n,density", [(3, 50, 0.9), (30, 200, 0.1)])
-def test_both_descents_solve_the_same_quadratic(k, n, density):
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((n, k)) * (rng.random((n, k)) < density)
-    _, stops, columns, x = csr(X)
-    start = np.append(0, stops)
-    c, h, w = rng.standard_normal(n) / n, rng.random(n) / n, rng.standard_normal(k + 1)
-    D, pen = np.append(rng.random(k), 0.0) / 10, np.append(np.full(k, 0.01), 0.0)
-    Z = np.column_stack([X, np.ones(n)])
-    G = coordinate_descent.gram(start, columns, x, h, k)
-    assert np.allclose(G, (Z * h[:, None]).T @ Z, atol=1e-14)
-    q = Z.T @ c
-    one, other = w.copy(), w.copy()
-    coordinate_descent.descend_gram(G + np.diag(D), q.copy(), one, pen, 1e-12, 10_000)
-    csc = coordinate_descent.transposed(start, columns, x, k)
-    coordinate_descent.descend(*csc, c, h, D, q, other, pen, 1e-12, 10_000, True)
-    assert np.allclose(one, other, atol=1e-8) and np.array_equal(one == 0, other == 0)
-    g = q + (G + np.diag(D)) @ (one - w)
-    assert np.where(one != 0, np.abs(g + pen * np.sign(one)), np.maximum(np.abs(g) - pen, 0.0)).max() < 1e-10

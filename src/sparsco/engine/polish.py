@@ -1,16 +1,15 @@
 """The certified optimum: prox-Newton steps on a working set of columns until the optimality conditions hold.
 
-    phi(w, b) = 1/n sum_i a_i loss(<w, x_i> + b, y_i) + rho/2 ||w||^2 + lam sum_j pen_j |w_j|
+    phi(W, b) = 1/n sum_i a_i loss(x_i W + b, y_i) + psi(W)
 
-A pass over all rows gives margins, the objective and the gradient g of the loss.  From these follows the violation of
-each weight's optimality condition (the KKT conditions):
+A pass over all rows gives margins, the objective and the gradient of the loss.  From these follow the violation of each
+weight's optimality condition (the KKT conditions; ``penalties.blocks``) and the duality gap.  The support and the
+largest violators are the working set.  Their columns are copied, and the problem in them alone is solved
+(``solver.restricted``).  It ends when no violation exceeds tol * lam.  Where the loss has kinks, or the penalty no lam,
+it ends when the duality gap is at most tol times the objective.  Rows are only read in passes, so they may be in files.
+Only a few numbers for each row and each feature, and the columns of the working set, stay in memory.
 
-    |g_j + rho w_j + lam pen_j sign(w_j)|  where w_j is not 0,     max(|g_j| - lam pen_j, 0)  where it is.
-
-The support and the largest violators are the working set.  Their columns are copied, and the problem in them alone is
-solved by Newton steps: each is the minimum of the loss's quadratic model, then a line search.  It ends when no
-violation exceeds tol * lam.  Rows are only read in passes, so they may be in files.  Only a few numbers for each row
-and each feature, and the columns of the working set, stay in memory.
+Weights that are tied together, by a softmax or by groups, are one model with several outputs.  Others are solved apart.
 """
 
 from __future__ import annotations
@@ -22,11 +21,15 @@ import numpy as np
 
 from ..conversions.averaging import Answer
 from ..data import row_sums
-from ..data.rows import Matrix, screened, stack
-from ..losses import curvature, derivative, value
-from ..penalties import ElasticNet, WeightedElasticNet
+from ..data.rows import Matrix, margins, screened, stack
+from ..losses import derivative
+from ..penalties import Box
+from ..penalties.blocks import Blocks
+from ..solver import weight_descent
+from ..solver.certificate import balanced, gap_of
+from ..solver.restricted import LossTerm, Restricted
+from ..solver.smoothing import envelope
 from ..util.progress import step
-from . import coordinate_descent
 from .finishing import finish_runs
 from .run import Run
 
@@ -34,19 +37,12 @@ TOLERANCE = 1e-4
 """The tolerance of ``polish=True``."""
 PASSES = 100
 _LEAST_COLUMNS = 100
-_STEPS = 20
-_SWEEPS = 10
-"""The sweeps of coordinate descent for a quadratic model that the next step replaces."""
 _LEFT = 0.3
 """A working set is left when its own violations are at most this share of those of all columns."""
 _KNOWN = 0.01
 """The share that replaces ``_LEFT`` if all violators had been in the working set before."""
-_SLACK = 0.2
-"""A quadratic model is left when its violations are at most this share of those at its start."""
-_STALE = 0.1
-"""A step with an old Gram matrix must reduce violations to this share; otherwise the matrix is computed again."""
-_GRAM_COLUMNS = 1500
-_GRAM_PAIRS = 120
+_ESTIMATED = 0.7
+"""The share of the tolerance that a gap must reach, since it is an estimate until slopes are balanced."""
 _MARGINS = 1 << 24
 """The most margins in memory, for models that are solved side by side and share the reads of the rows."""
 _NONZEROS = 1 << 17
@@ -76,7 +72,7 @@ class Polished(NamedTuple):
     b: np.ndarray
     objectives: np.ndarray
     gaps: np.ndarray
-    """The largest violations divided by lam."""
+    """The largest violations divided by lam; duality gaps over objectives where the loss has kinks or lam is 0."""
     duality_gaps: np.ndarray
     """Bounds on objective - optimum; NaN if there is none, as for a loss without a conjugate."""
     working_sets: list[list[int]]
@@ -102,32 +98,58 @@ def polish(
     ``lams`` gives each model its own L1 weight.  ``passes`` bounds how often the gradient is computed; if it was too
     small, ``gaps`` exceed the tolerance.
     """
-    own, passes = np.full(len(b), penalty.lam) if lams is None else np.asarray(lams, np.float64), passes or PASSES
-    models = [
-        _Model(w[:, q].copy(), float(b[q]), loss, penalty._replace(lam=float(own[q])), intercept) for q in range(len(b))
-    ]
+    passes = passes or PASSES
+    models = _models(w, b, loss, penalty, lams, intercept)
     done, open_models = 0, models
     while open_models and done < passes:
         step(f"polishing: pass {done + 1} over the rows, {len(open_models)} of {len(models)} models to solve")
-        _look(rows, models, open_models)
+        _look(rows, open_models)
         done += 1
-        open_models = [model for model in open_models if model.violation > tol * model.penalty.lam]
+        open_models = [model for model in open_models if not model.is_solved(tol)]
         if done == passes:
             break
-        confirmed = [model for model in open_models if np.isfinite(model.violation)]
+        confirmed = [model for model in open_models if model.is_confirmed]
         _copy_columns(rows, [model for model in confirmed if model.choose()])
         for model in confirmed:
-            model.solve(0.3 * tol * model.penalty.lam)
+            model.solve(tol)
+    _certify(rows, models)
     return Polished(
-        np.stack([model.confirmed[1] for model in models], 1),
-        np.array([model.confirmed[2] for model in models]),
-        np.array([model.confirmed[0] for model in models]),
-        np.array([model.violation for model in models]) / own,
-        np.array([model.duality_gap() for model in models]),
+        np.hstack([model.best.W for model in models]),
+        np.concatenate([model.best.b for model in models]),
+        np.array([model.best.f for model in models]),
+        np.array([model.gap for model in models]),
+        np.array([model.duality_gap for model in models]),
         [model.working_sets for model in models],
         [model.steps for model in models],
         done,
     )
+
+
+def _models(w: np.ndarray, b: np.ndarray, loss: Any, penalty: Any, lams: Any, intercept: bool) -> list[_Model]:
+    """Return the models to solve: one for all outputs if they are tied together, otherwise one for each."""
+    d = len(w)
+    if is_tied(loss, penalty):
+        return [
+            _Model(w.copy(), b.copy(), slice(None), loss, penalty.blocks(d).of_outputs(len(b)), penalty.lam, intercept)
+        ]
+    own = np.full(len(b), penalty.lam) if lams is None else np.asarray(lams, np.float64)
+    return [
+        _Model(
+            w[:, q : q + 1].copy(),
+            b[q : q + 1].copy(),
+            slice(q, q + 1),
+            loss,
+            (penalty if own[q] == penalty.lam else penalty._replace(lam=float(own[q]))).blocks(d),
+            float(own[q]),
+            intercept,
+        )
+        for q in range(len(b))
+    ]
+
+
+def is_tied(loss: Any, penalty: Any) -> bool:
+    """Return whether all outputs are one problem."""
+    return bool(loss.couples or penalty.kind != "separable")
 
 
 def finish_polished(
@@ -166,7 +188,7 @@ def _polished(
 ) -> Answer:
     """Return the polished answer of a run."""
     problem, found = run.problem, list[Polished]()
-    together = max(1, _MARGINS // max(run.examples, 1))
+    together = problem.m if is_tied(problem.loss, penalty) else max(1, _MARGINS // max(run.examples, 1))
     for first in range(0, problem.m, together):
         some = slice(first, min(first + together, problem.m))
 
@@ -203,17 +225,26 @@ def _polished(
 def check_polishable(loss: Any, penalty: Any, conversion: Any) -> None:
     """Raise for a loss, penalty or conversion that has no certificate here."""
     record = penalty.record
-    if not loss.curved or loss.couples:
+    has_form = loss.shares is not None if loss.couples else loss.curved or envelope(loss, 1.0) is not None
+    if not has_form:
         raise ValueError(
-            f"polish needs a loss of one margin with a curvature, not {type(loss).__name__}: choose logistic, "
-            "squared-hinge, squared or huber."
+            f"polish needs a loss with a curvature or a known envelope, which {type(loss).__name__} does not have: "
+            "leave polish at False."
         )
-    if record not in (ElasticNet, WeightedElasticNet):
-        raise ValueError(f"polish supports only the elastic net, not {record.__name__}: leave polish at False.")
-    if not penalty.has_strength:
-        raise ValueError("polish needs an L1 weight above 0: raise alpha or l1_ratio.")
+    if record.blocks is None:
+        raise ValueError(
+            f"polish has no certificate for {record.__name__}: choose an elastic net, signs, a box or groups, or leave "
+            "polish at False."
+        )
+    if not (penalty.has_strength or penalty.strength_is_open or penalty.rho > 0.0 or _is_bounded(penalty)):
+        raise ValueError("polish needs a penalty above 0, or finite bounds: raise alpha.")
     if conversion.is_rounding:
         raise ValueError(f"polish would undo {type(conversion).__name__}: choose one of the two.")
+
+
+def _is_bounded(penalty: Any) -> bool:
+    """Return whether the penalty is a box with finite bounds."""
+    return isinstance(penalty, Box) and bool(np.isfinite(penalty.low).all() and np.isfinite(penalty.high).all())
 
 
 def slices(matrix: Matrix, *columns: np.ndarray) -> Iterator[tuple[Any, ...]]:
@@ -227,209 +258,205 @@ def slices(matrix: Matrix, *columns: np.ndarray) -> Iterator[tuple[Any, ...]]:
         yield (part, *(column[here] for column in columns))
 
 
+class _Point(NamedTuple):
+    """Weights (d, m) and intercepts, with their objective on all rows."""
+
+    f: float
+    W: np.ndarray
+    b: np.ndarray
+
+
 class _Model:
     """One model of a polish: its weights, and the results of the last pass."""
 
-    def __init__(self, w: np.ndarray, b: float, loss: Any, penalty: Any, intercept: bool) -> None:
-        self.w, self.b, self.loss, self.penalty, self.intercept = w, b, loss, penalty, intercept
-        self.pen, self.rho = penalty.lam * penalty.feature_weights(w.size), float(penalty.rho)
-        self.g, self.violations = np.empty_like(w), np.empty_like(w)
-        self.p = self.y = self.share = np.empty(0)
+    def __init__(
+        self, W: np.ndarray, b: np.ndarray, lanes: slice, loss: Any, psi: Blocks, lam: float, intercept: bool
+    ) -> None:
+        self.W, self.b, self.lanes, self.loss, self.psi, self.intercept = W, b, lanes, loss, psi, intercept
+        self.unit = lam if lam > 0.0 else 0.0
+        """The unit of violations; 0 if the duality gap is the measure."""
+        self.by_gap = not loss.curved or lam <= 0.0
+        self.G, self.violations = np.zeros_like(W), np.empty(len(W))
+        self.P, self.slopes = np.empty((0, len(b))), np.empty((0, len(b)))
+        self.term: LossTerm | None = None
         self.chosen, self.knows = np.empty(0, np.int64), False
-        self.columns: _Columns | None = None
+        self.restricted: Restricted | None = None
         self.working_sets: list[int] = []
-        self.steps, self.floor, self.creeps = 0, 1e-2, False
-        self.f, self.confirmed = np.inf, (np.inf, w, b)
-        """The objective, and the point where it was lowest in a pass over all rows."""
+        self.best = _Point(np.inf, W, b)
+        """The point where the objective was lowest in a pass over all rows."""
+        self.gap = self.violation = np.inf
+        self.duality_gap = np.nan
+        self.is_confirmed = False
+
+    @property
+    def steps(self) -> int:
+        """Return the number of steps in working sets so far."""
+        return self._steps + (0 if self.restricted is None else self.restricted.steps)
+
+    _steps = 0
 
     # ---- a pass ----------------------------------------------------------------------------------------------------
 
-    def look(self, part: Part, q: int) -> tuple[np.ndarray, ...]:
-        """Return margins, targets and weights of some rows, and add their gradient, not yet divided by n, to g."""
-        X, y, a = part.matrix, part.targets[:, q], part.weights[:, q]
-        p = row_sums.margins(X.indptr, X.indices, X.data, self.w, self.b)
-        row_sums.add_gradient(X.indptr, X.indices, X.data, a * derivative(self.loss, p, y), self.g)
-        return p, y, a
+    def look(self, part: Part, seen: int) -> tuple[np.ndarray, ...]:
+        """Return margins, slopes, targets and weights of the rows from number ``seen`` on; add their gradient to G."""
+        X, y, a = part.matrix, part.targets[:, self.lanes], part.weights[:, self.lanes]
+        if self.W.shape[1] == 1:
+            P = row_sums.margins(X.indptr, X.indices, X.data, self.W[:, 0], float(self.b[0]))[:, None]
+        else:
+            P = margins(X.indptr, X.indices, X.data, self.W, self.b)
+        slopes = self._slopes(P, y, seen)
+        add_gradients(X, a * slopes, self.G)
+        return P, slopes, y, a
+
+    def _slopes(self, P: np.ndarray, y: np.ndarray, seen: int) -> np.ndarray:
+        """Return the derivatives of each example's loss, or of its envelope as it is shifted now."""
+        if self.term is None or not self.term.has_kinks:
+            return derivative(self.loss, P, y)
+        return derivative(self.term.twin, P + self.term.shift[seen : seen + len(P)], y)
 
     def looked(self, parts: list[tuple[np.ndarray, ...]]) -> None:
-        """Complete a pass over all rows: compute the objective, the gradient and the violations."""
+        """Complete a pass over all rows: compute the objective, the gradient, the violations and the gap."""
         if not parts:
             raise ValueError("polish has no rows to solve for: all of them are held out, or have a weight of zero.")
-        self.p, self.y, a = (np.concatenate(each) for each in zip(*parts, strict=True))
-        n = np.count_nonzero(a)
-        self.share = a / n
-        self.g /= n
-        self.f = self.objective(self.p, self.w)
-        best, w, b = self.confirmed
-        if not self.f <= best + 1e-9 * abs(best):  # the rows contradict their columns: go half of the way back
-            self.w, self.b, self.violation = 0.5 * (self.w + w), 0.5 * (self.b + b), np.inf
+        self.P, self.slopes, y, a = (np.concatenate(each) for each in zip(*parts, strict=True))
+        n = np.count_nonzero(a[:, 0])
+        self.G /= n
+        if self.term is None:
+            self.term = LossTerm(self.loss, y, a / n, self.P)
+        f = self.term.true_value(self.P) + self.psi.value(self.W)
+        best = self.best
+        is_lower = bool(f <= best.f + 1e-9 * max(abs(best.f), self.term.least))
+        self.is_confirmed = is_lower or self.term.has_kinks
+        if not self.is_confirmed:  # the rows contradict their columns: go half of the way back
+            self.W, self.b = 0.5 * (self.W + best.W), 0.5 * (self.b + best.b)
+            self.gap = np.inf
             return
-        self.confirmed = self.f, self.w.copy(), self.b
-        self.slope_b = self.slopes(self.p).sum() if self.intercept else 0.0
-        worst = coordinate_descent.violations(self.g, self.w, self.pen, self.rho, self.violations)
-        self.violation = max(worst, abs(self.slope_b))
+        if is_lower:
+            self.best = _Point(f, self.W.copy(), self.b.copy())
+        self.slopes_b = (self.term.share * self.slopes).sum(0) if self.intercept else 0.0 * self.b
+        if self.psi.groups is None and self.psi.low is None and self.W.shape[1] == 1:
+            out, args = self.violations, (self.G[:, 0], self.W[:, 0], self.psi.l1, self.psi.rho)
+            worst = weight_descent.violations(*args, out)
+        else:
+            self.violations = self.psi.violations(self.G, self.W)
+            worst = self.violations.max(initial=0.0)
+        self.violation = max(float(worst), float(np.abs(self.slopes_b).max()))
+        self.gap = self._relative_gap() if self.by_gap else self.violation / self.unit
 
-    def objective(self, p: np.ndarray, w: np.ndarray, pen: np.ndarray | None = None) -> float:
-        """Return phi with these margins and weights."""
-        pen = self.pen if pen is None else pen
-        with np.errstate(over="ignore"):
-            loss = (self.share * value(self.loss, p, self.y)).sum()  # a dot product would start the BLAS threads
-        return float(loss + (pen * np.abs(w)).sum() + 0.5 * self.rho * np.square(w).sum())
+    def is_solved(self, tol: float) -> bool:
+        """Return whether the measure is at most ``tol``, and so is the relative duality gap, if there is one."""
+        if self.by_gap:
+            return self.gap <= _ESTIMATED * tol
+        return self.gap <= tol and not self._relative_gap() > _ESTIMATED * tol
 
-    def slopes(self, p: np.ndarray) -> np.ndarray:
-        """Return the derivatives of the mean loss in each row's margin."""
-        return self.share * derivative(self.loss, p, self.y)
+    def balance(self) -> None:
+        """Change the slopes so that they sum to zero for each intercept; their gradient is then to be summed again."""
+        if self.intercept:
+            assert self.term is not None
+            self.slopes = balanced(self.term, self.P, self.slopes)
+            self.slopes_b, self.G[:] = 0.0 * self.b, 0.0
 
-    def duality_gap(self) -> float:
-        """Return phi less the dual objective at the slopes, scaled to be feasible: at least phi minus its minimum.
+    def shares(self) -> np.ndarray:
+        """Return the share of each row in the mean loss."""
+        assert self.term is not None
+        return self.term.share
 
-        The dual requires that slopes sum to zero if there is an intercept; the rest of their sum counts times b.
-        """
+    def certify(self) -> None:
+        """Compute the duality gap at the balanced slopes."""
+        self.duality_gap = self._gap(self.slopes, self.G, self.slopes_b)
+        if self.by_gap:
+            self.gap = self._relative_gap()
+
+    def _relative_gap(self) -> float:
+        assert self.term is not None
+        gap = self._gap(self.slopes, self.G, self.slopes_b)
+        return gap / max(abs(self.best.f), self.term.least)
+
+    def _gap(self, slopes: np.ndarray, G: np.ndarray, slopes_b: np.ndarray) -> float:
+        """Return a bound on the distance of the objective from its minimum, NaN if there is none."""
+        assert self.term is not None
         if self.loss.conjugate is None or not np.isfinite(self.violation):
             return np.nan
-        scale, penalty, used = 1.0, 0.0, self.pen > 0.0
-        if self.rho > 0.0:
-            penalty = np.square(np.maximum(np.abs(self.g) - self.pen, 0.0)).sum() / (2.0 * self.rho)
-        elif used.all():
-            scale = 1.0 / max((np.abs(self.g) / self.pen).max(), 1.0)
-        else:
-            return np.nan
-        slopes = scale * derivative(self.loss, self.p, self.y)
-        dual = -(self.share * self.loss.conjugate(slopes, self.y)).sum() - penalty
-        return float(max(self.f - dual, 0.0) + abs(scale * self.slope_b * self.b))
+        return gap_of(self.term, self.psi, G, self.best.f, slopes, slopes_b * (np.abs(self.b) + self.term.far))
 
     # ---- between passes --------------------------------------------------------------------------------------------
 
     def choose(self) -> bool:
         """Choose the working set: the support and the largest violators, twice as many columns as the support has.
 
-        Return whether some columns are new; if none is, the current columns stay.
+        Return whether some columns are new; if none is, the current columns stay.  Groups are chosen whole, and their
+        columns stand together.
         """
-        inside = np.flatnonzero(self.w)
-        room = max(_LEAST_COLUMNS - inside.size, inside.size)
-        others = np.flatnonzero((self.violations > 0.0) & (self.w == 0.0))
-        if others.size > room:
+        groups, inside = self.psi.groups, self.W.any(1)
+        if groups is not None:
+            inside = (np.bincount(groups, inside) > 0)[groups]
+        support = np.flatnonzero(inside)
+        room = max(_LEAST_COLUMNS - support.size, support.size)
+        others = np.flatnonzero((self.violations > 0.0) & ~inside)
+        if others.size > room and not self.psi.is_smooth:
             others = others[np.argpartition(-self.violations[others], room - 1)[:room]]
-        chosen = np.sort(np.concatenate([inside, others]))
+        chosen = np.sort(np.concatenate([support, others]))
+        if groups is not None:
+            chosen = np.flatnonzero((np.bincount(groups[chosen], minlength=len(self.psi.norms)) > 0)[groups])
+            chosen = chosen[np.argsort(groups[chosen], kind="stable")]
         self.working_sets.append(chosen.size)
-        self.knows = self.columns is not None and bool(np.isin(chosen, self.chosen, assume_unique=True).all())
+        self.knows = self.restricted is not None and bool(np.isin(chosen, self.chosen, assume_unique=True).all())
         if not self.knows:
             self.chosen = chosen
         return not self.knows
 
     def places(self) -> np.ndarray:
         """Return for each column its position among the chosen ones, -1 if it is not chosen."""
-        place = np.full(self.w.size, -1, np.int32)
+        place = np.full(len(self.W), -1, np.int32)
         place[self.chosen] = np.arange(self.chosen.size)
         return place
 
-    def solve(self, least: float) -> None:
-        """Make Newton steps in the chosen columns, until violations are well below those of the last pass.
+    def take_columns(self, rows: Matrix) -> None:
+        """Make the restricted problem of the chosen columns."""
+        assert self.term is not None
+        last, new = self.restricted, Restricted(rows, self.psi.at(self.chosen), self.term, self.intercept)
+        if last is not None:
+            self._steps += last.steps
+            new.creeps, new.floor, new.ridge = last.creeps, last.floor, last.ridge
+        self.restricted = new
 
-        Where the loss is flat, its curvature is raised to a floor.  The floor rises after a step that was too long and
-        falls otherwise: a saturated row does not indicate how far the model is valid.
-        """
-        columns = self.columns
-        assert columns is not None  # ``_copy_columns`` came first
-        columns.forget()
-        tol = max((_KNOWN if self.knows else _LEFT) * self.violation, least)
-        w, b, p, f = self.w[self.chosen], self.b, self.p, self.f
-        pen, before = np.append(self.pen[self.chosen], 0.0), np.inf
-        for _ in range(_STEPS):
-            c = self.slopes(p)
-            slope = coordinate_descent.column_sums(*columns.csc, c) + self.rho * w
-            q = np.append(slope, c.sum() if self.intercept else 0.0)
-            worst = coordinate_descent.violations(q[:-1], w, pen, 0.0, np.empty_like(w))
-            worst = max(worst, abs(q[-1]))
-            if worst <= tol:
-                break
-            if worst > _STALE * before:
-                columns.forget()
-            h = self.share * np.maximum(curvature(self.loss, p, self.y), self.floor)
-            now, before = np.append(w, b), worst
-            new, dp = columns.minimum(c, h, q, now, pen, self.rho, max(_SLACK * worst, 0.3 * tol), self.intercept)
-            descent = float((q * (new - now)).sum() + (pen * (np.abs(new) - np.abs(now))).sum())
-            length = 1.0
-            while length > 1e-9:
-                at = new if length == 1.0 else now + length * (new - now)
-                f_at = self.objective(p + length * dp, at[:-1], pen[:-1])
-                if f_at <= f + 1e-2 * length * descent + 1e-15 * abs(f):
-                    break
-                length *= 0.5
-            else:
-                break
-            self.floor = max(self.floor / 4.0, 1e-12) if length == 1.0 else min(self.floor * 4.0, 1.0)
-            if length < 1.0:  # far from the optimum: it is not worth solving one quadratic model exactly
-                columns.creeps, before = False, 0.0
-            w, b, p, f = at[:-1], float(at[-1]), p + length * dp, f_at
-            self.steps += 1
-        self.w[self.chosen], self.b, self.f, self.creeps = w, b, f, columns.creeps
-
-
-class _Columns:
-    """The columns of a working set, and the minimum of a quadratic model in them.
-
-    The minimum is found by sweeps of coordinate descent over the columns.  If these converge slowly, because columns
-    are similar, the Gram matrix is used instead, if it is not too large.
-    """
-
-    def __init__(self, rows: Matrix, creeps: bool) -> None:
-        self.csr, self.k, self.creeps = rows[:3], rows.d, creeps
-        self.csc = coordinate_descent.transposed(*self.csr, self.k)
-        nonzeros, cells = self.csr[2].size, len(rows) * self.k
-        self.dense = nonzeros > 0.5 * cells
-        pairs = np.square(np.diff(rows.indptr)).sum()
-        self.fits = self.k <= _GRAM_COLUMNS and (self.dense or pairs < _GRAM_PAIRS * nonzeros)
-        self.G: np.ndarray | None = None
-
-    def forget(self) -> None:
-        """Drop the Gram matrix, which belongs to another point."""
-        self.G = None
-
-    def minimum(
-        self,
-        c: np.ndarray,
-        h: np.ndarray,
-        q: np.ndarray,
-        now: np.ndarray,
-        pen: np.ndarray,
-        rho: float,
-        tol: float,
-        intercept: bool,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the minimum of the quadratic model, with the intercept as last feature, and the change of the margins.
-
-        The model is <q, new - now> + 1/2 (new - now)^T (X^T diag(h) X + rho) (new - now) + sum_j pen_j |new_j|.
-        """
-        new, k = now.copy(), self.k
-        if not (self.creeps and self.fits):
-            slopes, D = c.copy(), np.append(np.full(k, rho), 0.0)
-            sweeps = coordinate_descent.descend(*self.csc, slopes, h, D, q, new, pen, tol, _SWEEPS, intercept)
-            self.creeps = self.creeps or sweeps == _SWEEPS
-            moved = h > 0.0
-            return new, np.divide(slopes - c, h, out=np.zeros_like(h), where=moved)
-        if self.G is None:
-            start, columns, x = self.csr
-            self.G = (coordinate_descent.dense_gram if self.dense else coordinate_descent.gram)(start, columns, x, h, k)
-            self.G[np.arange(k), np.arange(k)] += rho
-        if intercept:
-            coordinate_descent.descend_beside_intercept(self.G, q, new, pen, 0.1 * tol)
+    def solve(self, tol: float) -> None:
+        """Solve the problem in the chosen columns, until violations are well below those of the last pass."""
+        problem, share = self.restricted, _KNOWN if self.knows else _LEFT
+        assert problem is not None  # ``_copy_columns`` came first
+        problem.place(self.W[self.chosen], self.b, self.P)
+        if problem.term.has_kinks:
+            problem.solve_kinks(max(share * min(self.gap, 1.0), 0.3 * tol), self._unit())
         else:
-            coordinate_descent.descend_gram(self.G[:k, :k].copy(), q[:k].copy(), new[:k], pen[:k], 0.1 * tol, 200)
-        return new, row_sums.margins(*self.csr, new[:k] - now[:k], new[k] - now[k])
+            least = 0.3 * tol * self.unit
+            problem.solve(max(share * self.violation, least if self.violation > 3.0 * least else 0.0))
+        self.W[self.chosen], self.b = problem.W, problem.b
+
+    def _unit(self) -> float:
+        """Return the scale of violations."""
+        return self.unit if self.unit > 0.0 else float(np.abs(self.G).max(initial=1e-300))
 
 
-def _look(rows: Rows, models: list[_Model], which: list[_Model]) -> None:
-    """Make one pass over the rows for all models of ``which``."""
-    numbers = [q for q, model in enumerate(models) if model in which]
-    found: dict[int, list[tuple[np.ndarray, ...]]] = {q: [] for q in numbers}
-    for q in numbers:
-        models[q].g[:] = 0.0
+def add_gradients(X: Matrix, c: np.ndarray, G: np.ndarray) -> None:
+    """Add sum_i x_i c_i^T to G (d, m) in place."""
+    if c.shape[1] == 1:
+        row_sums.add_gradient(X.indptr, X.indices, X.data, np.ascontiguousarray(c[:, 0]), G[:, 0])
+    else:
+        G += X.to_scipy().T @ c
+
+
+def _look(rows: Rows, models: list[_Model]) -> None:
+    """Make one pass over the rows for these models."""
+    found: list[list[tuple[np.ndarray, ...]]] = [[] for _ in models]
+    for model in models:
+        model.G[:] = 0.0
+    seen = 0
     for part in rows():
-        for q in numbers:
-            found[q].append(models[q].look(part, q))
-    for q in numbers:
-        models[q].looked(found[q])
+        for parts, model in zip(found, models, strict=True):
+            parts.append(model.look(part, seen))
+        seen += len(part.matrix)
+    for parts, model in zip(found, models, strict=True):
+        model.looked(parts)
 
 
 def _copy_columns(rows: Rows, models: list[_Model]) -> None:
@@ -443,4 +470,19 @@ def _copy_columns(rows: Rows, models: list[_Model]) -> None:
         for parts, place, model in zip(found, places, models, strict=True):
             parts.append(Matrix(*screened(X.indptr, X.indices, X.data, place), model.chosen.size))
     for parts, model in zip(found, models, strict=True):
-        model.columns = _Columns(stack(parts), model.creeps)
+        model.take_columns(stack(parts))
+
+
+def _certify(rows: Rows, models: list[_Model]) -> None:
+    """Compute the duality gap of each model, in one more pass where there are intercepts."""
+    models = [model for model in models if model.is_confirmed and model.loss.conjugate is not None]
+    for model in models:
+        model.balance()
+    moved, seen = [model for model in models if model.intercept], 0
+    for part in rows() if moved else ():
+        for model in moved:
+            here = slice(seen, seen + len(part.matrix))
+            add_gradients(part.matrix, model.shares()[here] * model.slopes[here], model.G)
+        seen += len(part.matrix)
+    for model in models:
+        model.certify()

@@ -101,6 +101,12 @@ class Loss(Contract, kind="loss"):
         None,
         "conjugate(c, y): sup_p c p - loss(p, y) at slopes c. None: polish reports no duality gap.",
     )
+    shares = default(
+        "function or None",
+        None,
+        "shares(p, y): for a loss that couples, s such that the Hessian of an example is diag(s) - s s^T. None: polish "
+        "refuses the loss.",
+    )
 
 
 value, derivative, curvature = dispatched(Loss.value), dispatched(Loss.derivative), dispatched(Loss.curvature)
@@ -137,6 +143,12 @@ class Penalty(Contract, kind="penalty"):
         None,
         "dual_norm(G), without the record: the least lam at which w = 0 is optimal for the gradient G (d, m) there. "
         "None: no strength can be chosen by the data.",
+    )
+    blocks = default(
+        "function or None",
+        None,
+        "blocks(d): the penalty of d features as numbers (penalties.blocks.Blocks), for exact solvers. None: polish "
+        "refuses it.",
     )
 
     @required_unless("strength_is_open")

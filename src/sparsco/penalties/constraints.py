@@ -9,6 +9,7 @@ import numpy as np
 from ..parts import projections
 from ..parts.contracts import Penalty, part
 from .base import beside, half_square
+from .blocks import Blocks
 
 
 @part(
@@ -47,6 +48,10 @@ class Box(NamedTuple):
         least, most = low - 1e-9 * np.abs(low), high + 1e-9 * np.abs(high)  # means of points on a bound are rounded
         inside = ((w >= least) & (w <= most)).all(0)
         return np.where(inside, 0.5 * penalty.rho * np.square(w).sum(0), np.inf)
+
+    def blocks(penalty, d: int) -> Blocks:
+        low, high = (np.broadcast_to(np.asarray(bound, np.float64), d).copy() for bound in penalty[:2])
+        return Blocks(np.zeros(d), float(penalty.rho), low, high)
 
     def _bounds(penalty, W):
         return (b if np.ndim(b) == 0 else beside(np.asarray(b), W) for b in penalty[:2])

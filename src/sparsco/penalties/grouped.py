@@ -10,6 +10,7 @@ from ..jit.dispatch import inlined
 from ..jit.lanes import maximum, sqrt, sum_lanes
 from ..parts.contracts import Penalty, part
 from .base import beside, half_square, soft
+from .blocks import Blocks
 
 
 @inlined
@@ -51,6 +52,10 @@ class RowGroup(NamedTuple):
 
     def coarsened(penalty, M):
         return M.max(1, keepdims=True)
+
+    def blocks(penalty, d: int) -> Blocks:
+        strengths = np.full(d, float(penalty.lam))
+        return Blocks(np.zeros(d), float(penalty.rho), groups=np.arange(d), strengths=strengths)
 
     def dual_norm(G):
         """Return the least lam at which W = 0 is optimal for the gradient G there."""
@@ -108,6 +113,10 @@ class GroupL1(NamedTuple):
         np.maximum.at(largest, penalty.groups, M.max(1))
         return largest[penalty.groups][:, None]
 
+    def blocks(penalty, d: int) -> Blocks:
+        strengths = penalty.lam * _sizes(penalty)
+        return Blocks(np.zeros(d), float(penalty.rho), groups=np.asarray(penalty.groups), strengths=strengths)
+
 
 @part(
     Penalty,
@@ -161,6 +170,10 @@ class SparseGroup(NamedTuple):
 
     def coarsened(penalty, M):
         return penalty._group.coarsened(M)
+
+    def blocks(penalty, d: int) -> Blocks:
+        group = penalty._group.blocks(d)
+        return group._replace(l1=np.full(d, float(penalty.lam * penalty.share)), rho=float(penalty.rho))
 
 
 @part(Penalty)

@@ -9,6 +9,7 @@ import numpy as np
 from ..jit.lanes import maximum, minimum, where
 from ..parts.contracts import Penalty, part
 from .base import l2_terms
+from .blocks import Blocks
 
 
 @part(Penalty)
@@ -35,6 +36,9 @@ class ElasticNet(NamedTuple):
     def strength(penalty, w):  # noqa: N805
         return penalty.lam * np.abs(w).sum(0) + l2_terms(penalty, w)
 
+    def blocks(penalty, d: int) -> Blocks:  # noqa: N805
+        return Blocks(penalty.lam * penalty.feature_weights(d), float(penalty.rho))
+
 
 @part(Penalty, pen="the weight of each feature in the L1 norm, at least 0")
 class WeightedElasticNet(NamedTuple):
@@ -54,7 +58,7 @@ class WeightedElasticNet(NamedTuple):
     rho: float
     pen: np.ndarray
 
-    prox, prox_step = ElasticNet.prox, ElasticNet.prox_step
+    prox, prox_step, blocks = ElasticNet.prox, ElasticNet.prox_step, ElasticNet.blocks
 
     def feature_weight(penalty, j):  # noqa: N805
         return penalty.pen[j]
@@ -99,6 +103,9 @@ class NonNegative(NamedTuple):
     def strength(penalty, w):
         value = penalty.lam * w.sum(0) + 0.5 * penalty.rho * np.square(w).sum(0)
         return np.where((w >= 0.0).all(0), value, np.inf)
+
+    def blocks(penalty, d: int) -> Blocks:
+        return Blocks(np.full(d, float(penalty.lam)), float(penalty.rho), np.zeros(d), np.full(d, np.inf))
 
     def dual_norm(G):
         """Return the least lam at which w = 0 is optimal for the gradient G there."""

@@ -1,7 +1,7 @@
 """Smooth twins of losses with kinks, for solvers that need a curvature.
 
-A kink max(0, z) becomes a parabola of a given width around z = 0.  The twin differs from the loss by at most an eighth
-of the width.
+A kink max(0, z) becomes a parabola of a given width.  Where the parabola is centred at z = 0, the twin differs from the
+loss by at most an eighth of the width.  Where it begins there, the twin is the loss's Moreau envelope.
 """
 
 from __future__ import annotations
@@ -17,58 +17,64 @@ WIDTH = 0.1
 
 
 def _ramp(z: np.ndarray, width: float) -> np.ndarray:
-    """Return max(0, z) with a parabola around 0."""
-    inside = np.clip(z + 0.5 * width, 0.0, width)
-    return np.square(inside) / (2.0 * width) + np.maximum(z - 0.5 * width, 0.0)
+    """Return max(0, z) with a parabola from 0 to ``width``."""
+    inside = np.clip(z, 0.0, width)
+    return np.square(inside) / (2.0 * width) + np.maximum(z - width, 0.0)
 
 
 def _step(z: np.ndarray, width: float) -> np.ndarray:
     """Return the derivative of the ramp."""
-    return np.clip(z / width + 0.5, 0.0, 1.0)
+    return np.clip(z / width, 0.0, 1.0)
 
 
 def _bump(z: np.ndarray, width: float) -> np.ndarray:
     """Return the second derivative of the ramp."""
-    return np.where(np.abs(z) < 0.5 * width, 1.0 / width, 0.0)
+    return np.where((z > 0.0) & (z < width), 1.0 / width, 0.0)
 
 
 class SmoothHinge(NamedTuple):
     """The hinge loss max(0, 1 - y p) with a parabola at its kink."""
 
     width: float
+    centre: float = 0.5
+    """The share of the parabola that lies before the kink."""
 
     @property
     def smoothness(self) -> float:
         return 1.0 / self.width
 
     def value(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return _ramp(1.0 - y * p, self.width)
+        return _ramp(1.0 + self.centre * self.width - y * p, self.width)
 
     def derivative(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return -y * _step(1.0 - y * p, self.width)
+        return -y * _step(1.0 + self.centre * self.width - y * p, self.width)
 
     def curvature(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return _bump(1.0 - y * p, self.width)
+        return _bump(1.0 + self.centre * self.width - y * p, self.width)
 
 
 class SmoothQuantile(NamedTuple):
-    """The quantile loss q (y - p) + max(0, p - y) with a parabola at its kink."""
+    """The quantile loss q (y - p) + max(0, p - y) with a parabola at its kink.
+
+    The parabola joins the slopes -q and 1 - q; ``centre`` of it lies before the kink.
+    """
 
     q: float
     width: float
+    centre: float = 0.5
 
     @property
     def smoothness(self) -> float:
         return 1.0 / self.width
 
     def value(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return self.q * (y - p) + _ramp(p - y, self.width)
+        return self.q * (y - p) + _ramp(p - y + self.centre * self.width, self.width)
 
     def derivative(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return _step(p - y, self.width) - self.q
+        return _step(p - y + self.centre * self.width, self.width) - self.q
 
     def curvature(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return _bump(p - y, self.width)
+        return _bump(p - y + self.centre * self.width, self.width)
 
 
 class SmoothEpsilonInsensitive(NamedTuple):
@@ -76,19 +82,28 @@ class SmoothEpsilonInsensitive(NamedTuple):
 
     epsilon: float
     width: float
+    centre: float = 0.5
 
     @property
     def smoothness(self) -> float:
         return 1.0 / self.width
 
     def value(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return _ramp(p - y - self.epsilon, self.width) + _ramp(y - p - self.epsilon, self.width)
+        over, under = self._beyond(p, y)
+        return _ramp(over, self.width) + _ramp(under, self.width)
 
     def derivative(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return _step(p - y - self.epsilon, self.width) - _step(y - p - self.epsilon, self.width)
+        over, under = self._beyond(p, y)
+        return _step(over, self.width) - _step(under, self.width)
 
     def curvature(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return _bump(p - y - self.epsilon, self.width) + _bump(y - p - self.epsilon, self.width)
+        over, under = self._beyond(p, y)
+        return _bump(over, self.width) + _bump(under, self.width)
+
+    def _beyond(self, p: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return how far p is above y + epsilon, and below y - epsilon, both from where the parabola begins."""
+        margin = self.epsilon - self.centre * self.width
+        return p - y - margin, y - p - margin
 
 
 def smooth(loss: Any, width: float = WIDTH) -> Any:
@@ -104,4 +119,18 @@ def smooth(loss: Any, width: float = WIDTH) -> Any:
         return SmoothQuantile(loss.q, width / loss.smoothness)
     if isinstance(loss, EpsilonInsensitive):
         return SmoothEpsilonInsensitive(loss.epsilon, width / loss.smoothness)
+    return None
+
+
+def envelope(loss: Any, width: float) -> Any:
+    """Return the Moreau envelope min_z loss(z) + (p - z)^2 / (2 width) of a loss with kinks, None for another loss.
+
+    The width is in units of the margins.  A constant is left out.
+    """
+    if isinstance(loss, Hinge):
+        return SmoothHinge(width, 0.0)
+    if isinstance(loss, Quantile):
+        return SmoothQuantile(loss.q, width, loss.q)
+    if isinstance(loss, EpsilonInsensitive):
+        return SmoothEpsilonInsensitive(loss.epsilon, width, 0.0)
     return None

@@ -1,0 +1,64 @@
+"""Duality gaps: how far an objective can be from its minimum.
+
+For slopes u_i of the loss in the margins of row i, and shares a_i of the rows, the dual objective is
+
+    - sum_i a_i loss*(u_i, y_i) - psi*(- sum_i a_i x_i u_i^T),    sum_i a_i u_i = 0 for each intercept.
+
+It is at most the minimum of loss + psi, for all slopes for which it is finite.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..penalties.blocks import Blocks
+
+if TYPE_CHECKING:
+    from .restricted import LossTerm
+
+_NEWTON_STEPS = 50
+
+
+def gap_of(
+    term: LossTerm, psi: Blocks, G: np.ndarray, primal: float, slopes: np.ndarray, unbalanced: np.ndarray
+) -> float:
+    """Return the duality gap at slopes that are scaled to be feasible, with G the gradient that belongs to them.
+
+    It is NaN if no scale is feasible.  ``unbalanced`` are the sums of the slopes for each intercept, times how far that
+    may be from its optimum.  If they are not zero, the result is an estimate.
+    """
+    scale, conjugate = psi.dual(-G)
+    if scale == 0.0:
+        return np.nan
+    dual = term.dual(scale, slopes) - conjugate
+    return max(primal - dual, 0.0) + scale * float(np.abs(unbalanced).sum())
+
+
+def balanced(term: LossTerm, P: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """Return slopes near the given ones, at margins P, whose sum for each intercept is zero up to rounding.
+
+    The side with the larger sum, of positive or of negative slopes, is made smaller.  Slopes of a softmax are those
+    after the best change of the intercepts.
+    """
+    if term.loss.couples:
+        return _balanced_classes(term, P)
+    up = (term.share * np.maximum(slopes, 0.0)).sum(0)
+    down = (term.share * np.maximum(-slopes, 0.0)).sum(0)
+    least = np.minimum(up, down)
+    less_up = np.divide(least, up, out=np.ones_like(up), where=up > 0.0)
+    less_down = np.divide(least, down, out=np.ones_like(down), where=down > 0.0)
+    return slopes * np.where(slopes > 0.0, less_up, less_down)
+
+
+def _balanced_classes(term: LossTerm, P: np.ndarray) -> np.ndarray:
+    """Return the slopes of a softmax after Newton steps in the intercepts alone."""
+    for _ in range(_NEWTON_STEPS):
+        sums = term.slopes(P).sum(0)
+        if np.abs(sums).max() <= 1e-16:
+            break
+        h, shares = term.curvatures(P, 0.0)
+        assert shares is not None  # a loss that couples
+        P = P - np.linalg.lstsq(np.diag(h.sum(0)) - h.T @ shares, sums, rcond=1e-12)[0]
+    return term.raw_slopes(P)

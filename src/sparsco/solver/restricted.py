@@ -1,0 +1,281 @@
+"""The exact optimum in some columns, held in memory: prox-Newton steps, for every loss and penalty with a certificate.
+
+    1/n sum_i a_i loss(x_i W + b, y_i) + psi(W)
+
+Each step minimises the quadratic model of the loss plus psi by block coordinate descent, then searches along the line.
+If descent needs many sweeps, Newton steps in the free weights follow (``manifold``).
+
+A loss with kinks is replaced by its Moreau envelope, shifted in row i by ``width`` times a multiplier u_i.  This is the
+augmented Lagrangian of the constraints z_i = x_i W + b: after each solution u_i becomes the envelope's slope there.
+The multipliers converge to slopes of the loss itself, for any width, so widths need not go to zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..data.rows import Matrix
+from ..losses import curvature, derivative, value
+from ..penalties.blocks import Blocks
+from .block_descent import curvatures, descend_groups, descend_outputs
+from .certificate import gap_of
+from .columns import ByColumn
+from .columns import by_column as columns_of
+from .manifold import Curved
+from .smoothing import envelope
+from .weight_descent import column_sums, descend
+
+_STEPS = 20
+_SWEEPS = 10
+"""The sweeps of coordinate descent for a quadratic model that the next step replaces."""
+_SLACK = 0.2
+"""A quadratic model is left when its violations are at most this share of those at its start."""
+_FREE_STEPS = 6
+"""The most Newton steps in the free weights, one after the other, for a loss with kinks."""
+_FEW_SWEEPS = 3
+"""The sweeps before Newton steps in the free weights."""
+_RIDGES = 5
+"""The ridges that are tried for a Newton step in the free weights."""
+_ROUNDS = 60
+"""The most rounds of multipliers."""
+_FIRST_WIDTH = 0.3
+_NARROWER = 0.25
+_SLOW = 0.3
+"""A round that leaves more than this share of the gap is followed by a smaller width."""
+_DENSE = 0.3
+_LEAST = 1e-6
+"""The share of the loss at zero margins below which an objective counts as zero."""
+
+
+class LossTerm:
+    """The mean loss over rows as a function of the margins P (n, m).
+
+    A loss with kinks is smoothed here: by its envelope of the present width, shifted by the multipliers.
+    """
+
+    def __init__(self, loss: Any, y: np.ndarray, share: np.ndarray, P: np.ndarray) -> None:
+        """Take targets and shares of the rows in the mean (n, m); multipliers begin as the slopes at margins P."""
+        self.loss, self.y, self.share = loss, y, share
+        self.has_kinks = not loss.curved
+        self.least = _LEAST * abs(float((share * value(loss, 0.0 * P, y)).sum())) + 1e-300
+        """The least objective that gaps are compared with."""
+        self.far = float(np.abs(y).max(initial=0.0))
+        """How far an intercept may be from its optimum."""
+        self.twin, self.width, self.shift = loss, 0.0, np.zeros(1)
+        self.bend = 1.0 if loss.smoothness_is_bound else float(loss.smoothness)
+        """The scale of curvatures."""
+        if self.has_kinks:
+            self._set(_FIRST_WIDTH / loss.smoothness, derivative(loss, P, y))
+
+    def _set(self, width: float, multipliers: np.ndarray) -> None:
+        self.width, self.twin, self.shift = width, envelope(self.loss, width), width * multipliers
+        self.bend = 1.0 / width
+
+    def renew(self, P: np.ndarray, narrower: bool) -> None:
+        """Replace the multipliers by the slopes at P, and make the width smaller if asked to."""
+        self._set(self.width * (_NARROWER if narrower else 1.0), self.raw_slopes(P))
+
+    def value(self, P: np.ndarray) -> float:
+        """Return the mean loss; of a loss with kinks, its envelope."""
+        with np.errstate(over="ignore"):
+            return float((self.share * value(self.twin, P + self.shift, self.y)).sum())
+
+    def true_value(self, P: np.ndarray) -> float:
+        """Return the mean of the loss itself."""
+        with np.errstate(over="ignore"):
+            return float((self.share * value(self.loss, P, self.y)).sum())
+
+    def raw_slopes(self, P: np.ndarray) -> np.ndarray:
+        """Return the derivatives of each example's loss in its margins."""
+        with np.errstate(over="ignore"):
+            return derivative(self.twin, P + self.shift, self.y)
+
+    def slopes(self, P: np.ndarray) -> np.ndarray:
+        """Return the derivatives of the mean loss in the margins."""
+        return self.share * self.raw_slopes(P)
+
+    def curvatures(self, P: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return h, raised to a floor, and s of the second derivatives diag(h_i) - h_i s_i^T; None stands for s = 0."""
+        least = floor * self.bend
+        if self.loss.couples:
+            s = self.loss.shares(P, self.y)
+            return self.share * np.maximum(s, least), s
+        with np.errstate(over="ignore"):
+            return self.share * np.maximum(curvature(self.twin, P + self.shift, self.y), least), None
+
+    def dual(self, scale: float, slopes: np.ndarray) -> float:
+        """Return the part of the dual objective that belongs to the loss, for slopes times a scale."""
+        return -float((self.share * self.loss.conjugate(scale * slopes, self.y)).sum())
+
+
+class Restricted:
+    """The problem in some columns, and a point W (k, m), b (m,) that moves to its optimum."""
+
+    def __init__(self, rows: Matrix, psi: Blocks, term: LossTerm, intercept: bool) -> None:
+        self.csr, self.psi, self.term, self.intercept = rows[:3], psi, term, intercept
+        k, n = rows.d, len(rows)
+        self.columns: ByColumn = columns_of(*self.csr, np.arange(n), np.arange(k), k)
+        is_dense = self.csr[2].size > _DENSE * n * k
+        self.X: Any = self.columns.dense() if is_dense else rows.to_scipy()
+        self.low, self.high = psi.bounds()
+        self.start = np.empty(0, np.int64)
+        if psi.groups is not None:
+            self.start = np.append(np.flatnonzero(np.diff(psi.groups, prepend=-1)), k)
+        self.creeps, self.floor, self.ridge, self.steps = False, 1e-2, 1e-10, 0
+
+    def place(self, W: np.ndarray, b: np.ndarray, P: np.ndarray) -> None:
+        """Go to these weights and intercepts, which have margins P."""
+        self.W, self.b, self.P = W, b, P
+        self.f = self._objective(P, W)
+
+    def _objective(self, P: np.ndarray, W: np.ndarray) -> float:
+        return self.term.value(P) + self.psi.value(W)
+
+    def _gradient(self, c: np.ndarray) -> np.ndarray:
+        """Return the gradient of the loss (k, m) for slopes c in the margins."""
+        if c.shape[1] == 1:
+            return column_sums(*self.columns[:3], c[:, 0])[:, None]
+        return np.asarray(self.X.T @ c)
+
+    def _violation(self, G: np.ndarray, slopes_b: np.ndarray) -> float:
+        worst = float(self.psi.violations(G, self.W).max(initial=0.0))
+        return max(worst, float(np.abs(slopes_b).max())) if self.intercept else worst
+
+    def solve(self, tol: float) -> bool:
+        """Move to the optimum until no violation exceeds ``tol``; return whether that was reached.
+
+        A loss with kinks is replaced by its envelope.
+        """
+        for _ in range(_STEPS):
+            c = self.term.slopes(self.P)
+            G, slopes_b = self._gradient(c), c.sum(0)
+            worst = self._violation(G, slopes_b)
+            if worst <= tol:
+                return True
+            floor, fell = self.floor, self._descend(c, G, slopes_b, max(_SLACK * worst, 0.3 * tol))
+            if not (self.creeps and self._move_free(tol)) and not fell and floor == 1.0:
+                break
+            self.steps += 1
+        return False
+
+    def solve_kinks(self, tol: float, unit: float) -> float:
+        """Move to the optimum of a loss with kinks, until its relative gap is at most ``tol``; return the gap.
+
+        The gap has two sources: multipliers that are not yet slopes of the loss, and violations.  If the first one
+        prevails, the multipliers are renewed, otherwise violations are made smaller.  ``unit`` is the strength of the
+        penalty, the scale of violations.
+        """
+        self.creeps = True  # envelopes are flat but for few rows: coordinate descent alone would never end
+        accuracy, before = unit * 0.03, np.inf
+        for _ in range(_ROUNDS):
+            reached = self.solve(accuracy)
+            gap, of_multipliers = self._gaps()
+            if gap <= tol:
+                break
+            if of_multipliers > 0.3 * gap and reached:
+                self.term.renew(self.P, of_multipliers > _SLOW * before)
+                self.f, before = self._objective(self.P, self.W), of_multipliers
+            elif reached:
+                accuracy *= 0.1
+        return gap
+
+    def _gaps(self) -> tuple[float, float]:
+        """Return the duality gap, and the part of it that comes from the multipliers, as shares of the objective."""
+        slopes = self.term.raw_slopes(self.P)
+        c = self.term.share * slopes
+        loss = self.term.true_value(self.P)
+        primal = loss + self.psi.value(self.W)
+        unbalanced = c.sum(0) * (np.abs(self.b) + self.term.far) * self.intercept
+        gap = gap_of(self.term, self.psi, self._gradient(c), primal, slopes, unbalanced)
+        of_multipliers = loss - self.term.dual(1.0, slopes) - float((c * self.P).sum())
+        scale = max(abs(primal), self.term.least)
+        return gap / scale, of_multipliers / scale
+
+    def _descend(self, c: np.ndarray, G: np.ndarray, slopes_b: np.ndarray, tol: float) -> bool:
+        """Take a step to about the minimum of the quadratic model; return whether the objective fell.
+
+        Where the loss is flat, its curvature is raised to a floor.  The floor rises after a step that was too long and
+        falls otherwise: a saturated row does not indicate how far the model is valid.
+        """
+        h, shares = self.term.curvatures(self.P, self.floor)
+        W, db, dP, sweeps = self._model_minimum(c, h, shares, tol)
+        self.creeps = self.creeps or sweeps == _SWEEPS
+        descent = float((G * (W - self.W)).sum() + (slopes_b * db).sum()) + self.psi.value(W) - self.psi.value(self.W)
+        length = 1.0
+        while length > 1e-9:
+            at = W if length == 1.0 else self.W + length * (W - self.W)
+            f = self._objective(self.P + length * dP, at)
+            if f <= self.f + 1e-2 * length * descent + 1e-15 * abs(self.f):
+                break
+            length *= 0.5
+        else:
+            self.floor = min(self.floor * 256.0, 1.0)
+            return False
+        self.floor = max(self.floor / 4.0, 1e-12) if length == 1.0 else min(self.floor * 4.0, 1.0)
+        self.W, self.b, self.P, self.f = at, self.b + length * db, self.P + length * dP, f
+        return True
+
+    def _model_minimum(
+        self, c: np.ndarray, h: np.ndarray, shares: np.ndarray | None, tol: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+        """Return about the minimum of the quadratic model: weights, changes of intercepts and margins, sweeps."""
+        first, rows, x, _ = self.columns
+        psi, W, m, most = self.psi, self.W.copy(), len(self.b), _FEW_SWEEPS if self.creeps else _SWEEPS
+        if m == 1 and psi.groups is None:
+            args = psi.l1, psi.rho, self.low, self.high, tol, most, self.intercept
+            sweeps, move = descend(first, rows, x, c[:, 0].copy(), h[:, 0].copy(), W[:, 0], *args)
+            return W, np.array([move]), self.X @ (W - self.W) + move, sweeps
+        U, db, s = c.copy(), np.zeros(m), np.zeros_like(h) if shares is None else shares
+        M = curvatures(first, rows, x, h)
+        if psi.groups is None:
+            args = psi.l1, psi.rho, self.low, self.high, tol, most, self.intercept
+            sweeps = descend_outputs(first, rows, x, U, h, s, W, db, M, *args)
+        else:
+            L = np.maximum(np.maximum.reduceat(M.max(1), self.start[:-1]) + psi.rho, 1e-300)
+            args = psi.l1, psi.rho, self.start, psi.norms, tol, most, self.intercept
+            sweeps = descend_groups(first, rows, x, U, h, s, W, db, L, *args)
+        return W, db, self.X @ (W - self.W) + db, sweeps
+
+    def _move_free(self, tol: float) -> bool:
+        """Take Newton steps in the free weights while they help; return whether any did.
+
+        A weight that would cross zero or a bound stops there.
+        """
+        moved = False
+        for _ in range(_FREE_STEPS if self.term.has_kinks else 1):
+            c = self.term.slopes(self.P)
+            h, shares = self.term.curvatures(self.P, 0.0)
+            curved = Curved(self.X, self.W, self.psi, h, shares, self.intercept)
+            gradient, slopes_b = self._gradient(c) + self.psi.slope(self.W), c.sum(0) * self.intercept
+            worst = max(np.abs(gradient[curved.free]).max(initial=0.0), float(np.abs(slopes_b).max()))
+            if worst <= 0.3 * tol or not self._step_free(curved, gradient, slopes_b):
+                break
+            moved = True
+        return moved
+
+    def _step_free(self, curved: Curved, gradient: np.ndarray, slopes_b: np.ndarray) -> bool:
+        """Take a Newton step, with a larger ridge after each one that fails; return whether one did not."""
+        for _ in range(_RIDGES):
+            if self._try(*curved.step(gradient, slopes_b, self.ridge)):
+                return True
+            self.ridge = min(self.ridge * 1e3, 1.0)
+        return False
+
+    def _try(self, dW: np.ndarray, db: np.ndarray) -> bool:
+        """Move along a direction, as far as the objective falls; return whether it did."""
+        length = 1.0
+        for _ in range(6):
+            W = self.W + length * dW
+            crosses = (np.sign(W) * np.sign(self.W) < 0.0) & (self.psi.l1 > 0.0)[:, None]
+            W[crosses] = 0.0
+            W = np.clip(W, self.low[:, None], self.high[:, None])
+            P = self.P + self.X @ (W - self.W) + length * db
+            f = self._objective(P, W)
+            if f <= self.f + 1e-15 * abs(self.f) and (f < self.f or length == 1.0):
+                self.W, self.b, self.P, self.f = W, self.b + length * db, P, f
+                self.ridge = max(self.ridge / 10.0, 1e-13) if length == 1.0 else self.ridge
+                return True
+            length *= 0.4
+        return False
