@@ -19,6 +19,12 @@ EXCLUDED = 1e100
 _STRENGTH = "the weight of the L1 norm near zero; None: that of the estimator's alpha and l1_ratio"
 
 
+def _convex(penalty: Any) -> ElasticNet | WeightedElasticNet:
+    """Return the elastic net of the same strength."""
+    lam, rho, pen = penalty.lam, penalty.rho, penalty.pen
+    return ElasticNet(lam, rho) if pen is None else WeightedElasticNet(lam, rho, pen)
+
+
 @part(Penalty, lam=_STRENGTH, gamma="the threshold in units of lam, above 1")
 class MCP(NamedTuple):
     """The minimax concave penalty: lam |w| - w^2 / (2 gamma) up to |w| = gamma lam, constant beyond, plus an L2 term.
@@ -54,9 +60,7 @@ class MCP(NamedTuple):
         if not 1.0 < penalty.gamma < np.inf:
             raise ValueError(f"MCP(gamma={penalty.gamma!r}): it must be a number above 1.")
 
-    @property
-    def convex(penalty):
-        return _convex(penalty)
+    convex = property(_convex)
 
     def reweighted(penalty, w):
         """Return the elastic net with the slopes of the penalty at w as feature weights."""
@@ -105,9 +109,7 @@ class Adaptive(NamedTuple):
         if not 0.0 < penalty.power < np.inf:
             raise ValueError(f"Adaptive(power={penalty.power!r}): it must be a number above 0.")
 
-    @property
-    def convex(penalty):
-        return _convex(penalty)
+    convex = property(_convex)
 
     def reweighted(penalty, w):
         """Return the elastic net whose feature weights fall with the size of w."""
@@ -121,11 +123,6 @@ class Adaptive(NamedTuple):
     def strength(penalty, w):
         """Return psi of phase one; the weights of phase two are not a function of w alone."""
         return _convex(penalty).strength(w)
-
-
-def _convex(penalty: Any) -> ElasticNet | WeightedElasticNet:
-    lam, rho, pen = penalty.lam, penalty.rho, penalty.pen
-    return ElasticNet(lam, rho) if pen is None else WeightedElasticNet(lam, rho, pen)
 
 
 def _weights(penalty: Any, w: np.ndarray) -> np.ndarray:
