@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
+from sklearn.model_selection import GridSearchCV
 
 import sparsco
 from sparsco import SparseClassifier, SparsePath, SparseRegressor, SparseRegressorCV, distributed
@@ -193,6 +194,14 @@ def test_any_cut_of_a_stream_gives_the_same_bits():
     assert 0 < whole.n_selected_ < 12
 
 
+def test_a_stored_training_state_goes_on(tmp_path):
+    X, y, _ = rows(1500, 12)
+    model = SparseRegressor(penalty=Adaptive(power=2.0), alpha=0.05, random_state=0).partial_fit(X[:1100], y[:1100])
+    sparsco.save(model, tmp_path / "half.model", training=True)
+    again = load(tmp_path / "half.model", training=True).partial_fit(X[1100:], y[1100:])
+    np.testing.assert_array_equal(again.coef_, model.partial_fit(X[1100:], y[1100:]).coef_)
+
+
 def test_one_example_at_a_time():
     X, y, _ = rows(300, 8)
     model = SparseRegressor(penalty="adaptive", alpha=0.1, random_state=0)
@@ -250,6 +259,14 @@ def test_partitions():
     np.testing.assert_allclose(found.coef_, twin(X, y, Squared(), "mcp", 0.1)[0], atol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:no feature was selected")
+def test_strengths_are_compared_by_a_grid_search():
+    X, y, _ = rows(150, 25)
+    alphas = {"alpha": [0.003, 0.1, 2.0]}
+    search = GridSearchCV(SparseRegressor(penalty="mcp", random_state=0), alphas, cv=3).fit(X, y)
+    assert search.best_params_ == {"alpha": 0.1} and search.best_estimator_.n_selected_ < 15
+
+
 @pytest.mark.parametrize("loss", ["hinge", "quantile", "huber"])
 def test_losses_with_kinks(loss):
     X, y, labels = rows(400, 10)
@@ -274,7 +291,8 @@ def test_nothing_selected_stays_nothing():
 def test_a_stream_without_examples():
     X, y, _ = rows(20, 6)
     model = SparseRegressor(penalty="mcp", alpha=0.1).partial_fit(X, y, np.zeros(20))
-    assert not model.coef_.any()
+    with pytest.warns(UserWarning, match="after 0 examples"):
+        assert not model.coef_.any()
 
 
 @pytest.mark.parametrize("polish", [False, True])

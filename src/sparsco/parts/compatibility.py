@@ -100,7 +100,8 @@ def strengths_reason(loss: Any, penalty: Any, optimizer: Any, conversion: Any, s
     elif penalty.kind != "separable" or not penalty.has_prox:
         why = f"{penalty.record.__name__} has no prox of one weight at a time"
     elif conversion.is_rounding and conversion.reweights:
-        why = f"{type(conversion.penalty).__name__} solves weighted problems of one strength"
+        name = type(conversion.penalty).__name__
+        why = f"{name} solves weighted problems of one strength; compare several by scikit-learn's GridSearchCV"
     elif base.chooses_single_iterate:
         why = f"{type(base).__name__} follows the iterates of one model"
     elif optimizer.max_models == 1 or optimizer.works_on_whole_arrays:
