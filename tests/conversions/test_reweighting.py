@@ -14,7 +14,8 @@ from sklearn.model_selection import GridSearchCV
 import sparsco
 from sparsco import SparseClassifier, SparsePath, SparseRegressor, SparseRegressorCV, distributed
 from sparsco.cli import main
-from sparsco.conversions import Last, Reweighted, Threshold
+from sparsco.conversions import AverageSL, Last, Reweighted, Threshold
+from sparsco.data.rows import as_matrix
 from sparsco.engine.run import Run
 from sparsco.losses import Logistic, Squared, derivative
 from sparsco.optimizers import FOBOS
@@ -244,13 +245,16 @@ def test_longer_streams_than_the_sample(monkeypatch):
     monkeypatch.setattr(Reweighted, "sample_nonzeros", 40_000)
     X, y, _ = rows(6000, 60, density=0.5)
     parts = {"alpha": 0.1, "random_state": 0, "max_iter": 1}
+    run = Run(Squared(), ElasticNet(0.02), FOBOS(), Reweighted(MCP(), AverageSL()), d=60)
+    run.feed(as_matrix(X), y)
+    before, after = run.conversion.finish(run).w, run.finish().w
+    assert run.sample().kappa < 0.3 and not after[before == 0.0].any() and np.count_nonzero(before) < 50
     convex = SparseRegressor(penalty="l1", standardize=False, **parts).fit(X, y)
     for penalty in ("mcp", "adaptive"):
         model = SparseRegressor(penalty=penalty, **parts).fit(X, y)
         optimum = SparseRegressor(penalty=penalty, polish=1e-8, **parts).fit(X, y)
         far = np.linalg.norm(convex.coef_ - optimum.coef_)
         assert np.linalg.norm(model.coef_ - optimum.coef_) < 0.25 * far
-        assert set(np.flatnonzero(model.coef_)) <= set(np.flatnonzero(convex.coef_))
 
 
 def test_partitions():

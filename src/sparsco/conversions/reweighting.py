@@ -79,7 +79,8 @@ def reweighted(run: Any, penalty: Any, answer: Answer) -> Answer:
         convex = task.solve(run.problem.penalty, task.start)
         (w[:, q], b[q]), report = approximate(penalty, convex, task.solve, task.mean_loss)
         reports.append(report)
-    warn_if_separated(run, penalty, reports)
+    if sample.kappa == 1.0:  # otherwise losses have a linear term
+        warn_if_separated(run, penalty, reports)
     return answer._replace(w=w, b=b, report=answer.report | {"reweighted": reports})
 
 
