@@ -12,6 +12,7 @@ import pytest
 
 import sparsco
 from sparsco import SparseRegressor, check_part, conversions, describe, losses, optimizers, penalties, steps
+from sparsco.conversions.rounding import with_weights
 from sparsco.data.rows import as_matrix
 from sparsco.engine.run import Run
 from sparsco.estimators.checks import CheckError
@@ -121,7 +122,8 @@ def penalty_of(kind):
 def learn(optimizer, penalty, conversion):
     """A few rows; a ValueError where the parts do not work together."""
     rng = np.random.default_rng(0)
-    run = Run(losses.Squared(), penalty, optimizer, conversion, d=3)
+    conversion = with_weights(penalty, conversion)  # where the penalty is not convex
+    run = Run(losses.Squared(), penalty.convex, optimizer, conversion, d=3)
     run.feed(as_matrix(rng.normal(size=(40, 3))), rng.normal(size=40))
     return run.finish()
 

@@ -60,7 +60,7 @@ FIELDS = {
 RECORDS = [
     kind(*(FIELDS[field] for field in kind._fields))
     for _, kind in inspect.getmembers(penalties, inspect.isclass)
-    if not kind.strength_is_open
+    if not kind.strength_is_open and not kind.rounds
 ]
 RECORDS += [SparseGroup(0.3, GROUPS, 0.0, 0.2, False), Box(np.linspace(-1.0, 0.0, D), np.linspace(0.0, 1.0, D))]
 NORMS = [r for r in RECORDS if r.lam > 0.0]

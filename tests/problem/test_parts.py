@@ -21,7 +21,7 @@ LOSSES = [each for _, each in inspect.getmembers(losses, inspect.isclass) if iss
 REGULARIZERS = [
     WeightedElasticNet(0.3, 0.2, np.array([0.0, 1.0, 2.0])) if each is WeightedElasticNet else each(0.3, 0.2)
     for _, each in inspect.getmembers(penalties, inspect.isclass)
-    if not each.strength_is_open and each.has_prox
+    if not each.strength_is_open and not each.rounds and each.has_prox
 ]
 margin = st.floats(-20.0, 20.0)
 

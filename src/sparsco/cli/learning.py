@@ -16,7 +16,9 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
         "--task", choices=("classification", "regression"), help="the task (default: inferred from the labels)"
     )
     group.add_argument("--loss", help="logistic, hinge, squared-hinge, multinomial; squared, huber, quantile, ...")
-    group.add_argument("--penalty", help="elasticnet (default), row-group, trace, nonnegative, L1Ball(RADIUS), ...")
+    group.add_argument(
+        "--penalty", help="elasticnet (default), mcp, adaptive, row-group, trace, nonnegative, L1Ball(RADIUS), ..."
+    )
     group.add_argument(
         "--alpha",
         type=float,

@@ -1,13 +1,13 @@
 """Phase two: online-to-batch conversions, from the iterates of a run to one exactly sparse model.
 
 ``averaging`` holds the conversions that sum iterates.  ``single_iterate`` holds those that choose one iterate.
-``sparse_learning`` holds those that map an average to a sparse vector.  ``rounding`` keeps few features.
+``sparse_learning`` holds those that map an average to a sparse vector.  ``rounding`` changes answers.
 ``metric`` builds the map of ``sparse_learning`` on a sample of the rows (``reservoir``).  ``metric_coupled`` does so
 for penalties and losses that couple weights.
 """
 
 from .averaging import Answer, Average, Last, LastEpoch, RandomIterate, Suffix
-from .rounding import Sparsify, Threshold, TopK
+from .rounding import Reweighted, Sparsify, Threshold, TopK
 from .single_iterate import OCMDI, SCMDI
 from .sparse_learning import AverageSL, LastSL, OptimalSL
 
@@ -37,6 +37,7 @@ __all__ = [
     "OCMDI",
     "OptimalSL",
     "RandomIterate",
+    "Reweighted",
     "SCMDI",
     "Sparsify",
     "Suffix",

@@ -1,4 +1,4 @@
-"""Roundings: conversions that keep few features of the answer of another conversion."""
+"""Roundings: conversions that change the answer of another conversion, mostly to one with fewer features."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 
 from ..parts.contracts import Rounding, part
 from ..parts.part import kind_of
+from ..penalties import ElasticNet, WeightedElasticNet, with_strength
 from .averaging import Answer, Last
+from .reweighting import reweighted
 from .thinning import allowed, check_target, keep_largest_rows, thinned, tied
 
 
@@ -127,6 +129,55 @@ class Sparsify(NamedTuple):
     def round(self, answer: Answer, run: Any) -> Answer:
         w, b, reports = thinned(self, answer.w, answer.b, run.problem, run.sample().R, run.seed)
         return Answer(w, b, {**answer.report, "sparsified": reports})
+
+
+@part(Rounding, penalty="the penalty, such as MCP(); where its lam is None, that of phase one")
+class Reweighted(NamedTuple):
+    """Reweighted L1: after another conversion, weighted elastic nets that approximate a penalty that is not convex.
+
+    They are solved on a sample of the stream of at most four million nonzeros.
+
+    Parameters
+    ----------
+    penalty : MCP or Adaptive
+        The penalty.  Its strength is that of phase one.
+    base : conversion
+        The conversion whose answer is the start.
+    """
+
+    penalty: Any
+    base: Any = Last()
+
+    reweights = True
+    needs_sample = True
+    sample_nonzeros = 4_000_000
+
+    def check(self) -> None:
+        name = type(self.penalty).__name__
+        if kind_of(self.penalty) != "penalty" or not self.penalty.rounds:
+            raise ValueError(f"Reweighted(penalty={name}): it must be a penalty with weights, such as MCP().")
+        if kind_of(self.base) != "conversion":
+            raise ValueError(
+                f"penalty={name} and {type(self.base).__name__} both change the answer of phase two: leave out budget, "
+                "target_excess_risk or the rounding."
+            )
+
+    def suits(self, penalty: Any, d: int) -> None:
+        """Raise for invalid constants, and for a phase one without an elastic net."""
+        self.penalty.check(d)
+        if penalty.record not in (ElasticNet, WeightedElasticNet):
+            name = type(self.penalty).__name__
+            raise ValueError(f"{name} starts from an elastic net, not from {penalty.record.__name__}.")
+
+    def round(self, answer: Answer, run: Any) -> Answer:
+        return reweighted(run, with_strength(self.penalty, run.problem.penalty), answer)
+
+
+def with_weights(penalty: Any, conversion: Any) -> Any:
+    """Return a conversion with the weighted problems of a penalty, a record or a class, if it has any."""
+    if not penalty.rounds:
+        return conversion
+    return Reweighted(penalty() if isinstance(penalty, type) else penalty, conversion)
 
 
 def _check_base(rounding: Any) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ..parts.compatibility import refuse, weights_reason
 from ..parts.part import is_record, must_be
+from ..solver.smoothing import smooth
 
 
 def check_parts(loss: Any, penalty: Any, optimizer: Any, conversion: Any, step: Any) -> None:
@@ -20,6 +22,9 @@ def check_parts(loss: Any, penalty: Any, optimizer: Any, conversion: Any, step: 
     conversion.check()
     if conversion.is_rounding:
         conversion.base.check()
+    refuse(weights_reason(loss, penalty, conversion))
+    if conversion.is_rounding and conversion.reweights and smooth(loss) is None:
+        raise ValueError(f"{type(conversion.penalty).__name__} needs a loss with curvature, not {type(loss).__name__}.")
 
 
 def for_one_feature(penalty: Any) -> Any:

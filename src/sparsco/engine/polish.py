@@ -377,7 +377,8 @@ class _Model:
         assert self.term is not None
         if self.loss.conjugate is None or not np.isfinite(self.violation):
             return np.nan
-        return gap_of(self.term, self.psi, G, self.best.f, slopes, slopes_b * (np.abs(self.b) + self.term.far))
+        loose = float(np.abs(slopes_b) @ (np.abs(self.b) + self.term.far)) + self.psi.slack(G, self.W)
+        return gap_of(self.term, self.psi, G, self.best.f, slopes, loose)
 
     # ---- between passes --------------------------------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ from .checks_of_values import (
     penalty_idle,
     penalty_prox,
     penalty_shrink_rate,
+    penalty_weights,
     whole_prox,
 )
 
@@ -95,6 +96,8 @@ def check_part(record: Any, *, compiled: bool = True) -> list[str]:
         )
     if kind == "loss" and record.couples:
         kind = "coupled loss"
+    elif kind == "penalty" and record.rounds:
+        kind = "penalty of weighted problems"
     elif kind == "penalty" and not record.has_prox:
         kind = "penalty of whole arrays"
     passed = []
@@ -289,7 +292,8 @@ def _rounding_answer(rounding: Any) -> None:
     before = _learned(data, Logistic(), _REG, _EPOCHS, rounding.base, None)
     after = _learned(data, Logistic(), _REG, _EPOCHS, rounding, None)
     check_shape(rounding, "the answer's w", after.w, before.w.shape)
-    must(~np.any(after.w[before.w == 0.0]), rounding, "round gives a weight to a feature whose weight was zero.")
+    added = np.any(after.w[before.w == 0.0])
+    must(rounding.reweights or not added, rounding, "round gives a weight to a feature whose weight was zero.")
 
 
 def _optimizer_fields(optimizer: Any) -> None:
@@ -369,6 +373,7 @@ _CHECKS: dict[str, dict[str, Callable[[Any], None]]] = {
         "learned as written": lambda reg: _lazy_is_dense(reg, Logistic(), reg),
         "compiled kernels": lambda reg: _compiled_is_plain(reg, Logistic(), reg),
     },
+    "penalty of weighted problems": {"fields": check_contract, "weights": penalty_weights},
     "penalty of whole arrays": {"fields": penalty_fields, "prox": whole_prox},
     "mirror map": {"fields": _mirror_fields, "map": _mirror_map},
     "step rule": {

@@ -302,6 +302,27 @@ def penalty_shrink_rate(reg: Any) -> None:
         )
 
 
+def penalty_weights(reg: Any) -> None:
+    """Check the weighted problems of a penalty that is not convex: weights, and with several rounds the bound."""
+    check_contract(reg)
+    rng, d = np.random.default_rng(0), n_features(reg)
+    reg.check(d)
+    must(reg.convex.is_absolute and not reg.convex.rounds, reg, "convex must be an elastic net.")
+    for scale in (0.01, 1.0, 100.0):
+        w, u = scale * rng.normal(size=(2, d)) * (rng.random((2, d)) < 0.7)
+        net = reg.reweighted(w)
+        check_shape(reg, "the weights of reweighted(w)", net.pen, (d,))
+        must(np.isfinite(net.pen) & (net.pen >= 0.0), reg, "a weight of reweighted(w) is negative or not finite.")
+        order = np.argsort(np.abs(w))
+        must(np.diff(net.pen[order]) <= 0.0, reg, "reweighted(w) penalises a larger weight more than a smaller one.")
+        bound = strength(reg, w) + strength(net, u) - strength(net, w)
+        must(
+            reg.rounds == 1 or strength(reg, u) <= bound + 1e-9 * max(1.0, abs(bound)),
+            reg,
+            "strength(u) exceeds strength(w) + net(u) - net(w), with net = reweighted(w): rounds could raise it.",
+        )
+
+
 def whole_prox(reg: Any) -> None:
     """Check that the prox of whole arrays is at least as good as points nearby and far away."""
     rng, d = np.random.default_rng(0), max(n_features(reg), 6)

@@ -11,7 +11,7 @@ from ..conversions.averaging import Answer
 from ..conversions.choose import SizedModel
 from ..engine.finishing import finish_runs
 from ..engine.run import Run
-from ..penalties import ElasticNet
+from ..penalties import ElasticNet, with_strength
 
 
 class Converted(NamedTuple):
@@ -71,14 +71,16 @@ def convert_runs(runs: list[Run], answers: list[Answer] | None = None) -> Conver
             {"t": p[0]["t"], "objective": sum(q["objective"] for q in p), "nonzeros": sum(q["nonzeros"] for q in p)}
             for p in looks
         ],
-        described(runs, first.problem.penalty if choice is None else _penalty_of(choice))
-        | {"converted": [answer.report for answer in answers]},
+        described(runs, _penalty_of(first, choice)) | {"converted": [answer.report for answer in answers]},
         tuple(answers[0].sizes),
     ).with_columns_of(first)
 
 
-def _penalty_of(choice: dict[str, Any]) -> ElasticNet:
-    """Return the penalty that was chosen; none of a model whose size was chosen."""
+def _penalty_of(run: Run, choice: dict[str, Any] | None) -> Any:
+    """Return the penalty of a model: the one of its run, or the one that was chosen; none if a size was chosen."""
+    if choice is None:
+        penalty, rounding = run.problem.penalty, run.rounding
+        return with_strength(rounding.penalty, penalty) if rounding and rounding.reweights else penalty
     alpha, l1_ratio = choice["alpha"] or 0.0, choice["l1_ratio"] or 0.0
     return ElasticNet(alpha * l1_ratio, alpha * (1.0 - l1_ratio))
 

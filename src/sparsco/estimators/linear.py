@@ -18,7 +18,8 @@ from ..choice.splits import ByRow
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, margins
 from ..data.slots import Columns, Names, SeenColumns
-from ..engine.polish import finish_polished, slices
+from ..engine.polish import slices
+from ..engine.reweighting import finish_certified
 from ..penalties import strength
 from ..util.attributes import add_attributes, attributes
 from ..util.progress import Progress, steps_shown
@@ -181,7 +182,7 @@ class LinearModel(OneExample, Readable):
         """
         runs = self._fit.begun()
         with steps_shown(type(self).__name__, self.verbose):
-            self._fit.take(convert_runs(runs, finish_polished(runs, rows, tolerance(self))), self.arranged)
+            self._fit.take(convert_runs(runs, finish_certified(runs, rows, tolerance(self))), self.arranged)
 
     def polish_on_chunks(self, chunks: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray | None]]]) -> None:
         """Solve for the optimum over the rows of a reader, which becomes the model.

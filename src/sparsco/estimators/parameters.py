@@ -16,6 +16,7 @@ from ..choice.rule import RULES
 from ..choice.splits import ByRow
 from ..conversions import CONVERSIONS
 from ..conversions.choose import MIXTURES, Choose
+from ..conversions.rounding import with_weights
 from ..conversions.thinning import check_target
 from ..data.randomness import seed_of
 from ..data.rows import check_numbers
@@ -32,6 +33,7 @@ from ..penalties import (
     ElasticNet,
     elastic_net,
     is_of_fixed_width,
+    phase_one,
     scaled,
 )
 from ..presets import PRESETS, Preset
@@ -235,10 +237,10 @@ def _optimizers() -> dict[str, Any]:
 def _penalty_record(model: Any, d: int, starts_elsewhere: bool = False) -> Any:
     pen, wanted = model.feature_weights, asked(model, "penalty")
     automatic = is_automatic(model, starts_elsewhere)
-    penalty = named("penalty", wanted, PENALTIES)
+    penalty = phase_one(named("penalty", wanted, PENALTIES), d)
     if penalty is not ElasticNet and pen is not None:
         raise ValueError(f"feature_weights are weights of the L1 norm, which penalty={wanted!r} does not have.")
-    if isinstance(wanted, tuple):
+    if isinstance(penalty, tuple):
         if not (_is_auto(model.alpha) and ratio_of(model) == 1.0):
             raise ValueError("a penalty record carries its own strength: leave alpha at 'auto' and l1_ratio at 1.")
         return penalty
@@ -281,7 +283,7 @@ def parts(
                 raise ValueError("polish would undo budget, which keeps few features: choose one of the two.")
         return loss, OPTIMIZERS["nftrl"](), _choice(model, by_row), None
     curved = ratio_of(model) < 1.0 and model.alpha != 0.0
-    if isinstance(asked(model, "penalty"), tuple):
+    if isinstance(asked(model, "penalty"), tuple) and not penalty.strength_is_open:
         curved = penalty.rho > 0.0
     step, optimizer, conversion = _step(model), asked(model, "optimizer"), asked(model, "conversion")
     if is_followed(conversion) and _is_auto(optimizer):
@@ -352,6 +354,7 @@ def new_runs(
     _check_held_out(model, init is not None, by_row)
     penalty = _penalty_record(model, d, init is not None)
     loss, optimizer, conversion, step = parts(model, penalty, init is not None, one_by_one, by_row)
+    conversion = with_weights(named("penalty", asked(model, "penalty"), PENALTIES), conversion)
     # a choice without arguments is the same each time
     is_fixed = is_automatic(model, init is not None) and model.random_state is None
     seed = 0 if is_fixed else seed_of(model.random_state)

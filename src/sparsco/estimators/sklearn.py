@@ -307,12 +307,14 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         1 is pure L1, 0 is pure L2.  "auto" is chosen with alpha: 1 or 0.2, or 0.05 below 2000 rows.  Where alpha
         is given it is 1.
     penalty : str or a penalty record
-        One of "elasticnet", "l1", "l2", "row-group", "trace", "nonnegative".  "l1" and "l2" are the two ends of the
-        elastic net.  The others replace the L1 norm.  "row-group" takes the norm of each feature's weights over all
-        models, so that a feature is in or out for all of them.  "trace" takes the sum of the singular values of
-        ``coef_``, which gets low rank.  "nonnegative" takes the L1 norm over weights of at least 0.  A record, such as
-        :class:`sparsco.penalties.GroupL1`, has its own strength.  "trace" and the records without a lazy form are
-        learned in mini-batches.
+        One of "elasticnet", "l1", "l2", "row-group", "trace", "nonnegative", "mcp", "adaptive".  "l1" and "l2" are the
+        two ends of the elastic net.  The others replace the L1 norm.  "row-group" takes the norm of each feature's
+        weights over all models, so that a feature is in or out for all of them.  "trace" takes the sum of the singular
+        values of ``coef_``, which gets low rank.  "nonnegative" takes the L1 norm over weights of at least 0.  "mcp"
+        and "adaptive" start from the solution with L1 and solve L1 problems with feature weights from there: large
+        weights are shrunk less, or not at all.  MCP is not convex: the model is near a local optimum, and another one
+        may be better (docs/nonconvex.md).  A record, such as :class:`sparsco.penalties.GroupL1`, has its own strength.
+        "trace" and the records without a lazy form are learned in mini-batches.
     optimizer : str or an optimizer record
         "auto", or one of "sgd", "fobos", "rda", "ftrl", "nftrl", "adagrad-fobos", "adagrad-rda", "truncated-gradient",
         "epoch-gd", "epoch-sgd", "mirror-descent", "orda", "ssg", "batch-fobos", "batch-rda".  "auto" is the normalised

@@ -177,7 +177,7 @@ def _read(w: Any) -> Models:
     W = _finite("weights", np.atleast_2d(np.asarray(coef, dtype=np.float64)).T)
     b = np.broadcast_to(np.asarray(w.intercept_, dtype=np.float64).ravel(), W.shape[1]).copy()
     report = w.report_ if isinstance(w, LinearModel) else {}
-    penalty = report.get("penalty", ElasticNet(0.0))
+    penalty = report.get("penalty", ElasticNet(0.0)).convex
     return Models(W, b, report.get("loss"), penalty, bool(_parameters(w).get("fit_intercept", True)))
 
 

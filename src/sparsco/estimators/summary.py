@@ -96,8 +96,15 @@ def headline_of(model: Any) -> str:
     """Return one line about a fitted model: what it predicts, from how many features, and how they were chosen."""
     solved = model.convert()
     what = f"{type(model).__name__}: {model.n_selected_:,} of {model.n_features_in_:,} features"
-    choice = solved.report["converted"][0].get("choice") if solved.report.get("converted") else None
-    return what if choice is None else f"{what}; {choice_in_words(choice)}"
+    converted = solved.report["converted"][0] if solved.report.get("converted") else {}
+    if "choice" in converted:
+        return f"{what}; {choice_in_words(converted['choice'])}"
+    is_convex = all("objectives" not in each for each in converted.get("reweighted", ()))
+    return what if is_convex else f"{what}; {_NOT_CONVEX}"
+
+
+_NOT_CONVEX = "the penalty is not convex: near a local optimum, reached from the L1 solution"
+"""What a user should know about a model with such a penalty."""
 
 
 class Size(NamedTuple):

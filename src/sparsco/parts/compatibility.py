@@ -22,6 +22,19 @@ def penalty_reason(optimizer: Any, penalty: Any) -> str | None:
     return None if works else optimizer.refusal(penalty)
 
 
+def weights_reason(loss: Any, penalty: Any, conversion: Any) -> str | None:
+    """Return why weighted problems cannot stand for a penalty that is not convex, or None."""
+    if penalty.rounds:
+        name = type(penalty).__name__
+        return f"{name} is for phase two: learn with {name}(...).convex, and convert by Reweighted({name}(), ...)."
+    if conversion.is_rounding and conversion.reweights and loss.couples:
+        return (
+            f"{type(conversion.penalty).__name__} solves weighted problems of one model at a time, and "
+            f"{type(loss).__name__} ties models together: choose loss='logistic' for one model per class."
+        )
+    return None
+
+
 def models_reason(optimizer: Any, m: int) -> str | None:
     """Return why an optimizer cannot learn so many models in one run, or None."""
     if not optimizer.works_on_whole_arrays and m > WIDTHS[-1].m:
@@ -86,6 +99,9 @@ def strengths_reason(loss: Any, penalty: Any, optimizer: Any, conversion: Any, s
         why = f"{type(loss).__name__} ties models together"
     elif penalty.kind != "separable" or not penalty.has_prox:
         why = f"{penalty.record.__name__} has no prox of one weight at a time"
+    elif conversion.is_rounding and conversion.reweights:
+        name = type(conversion.penalty).__name__
+        why = f"{name} solves weighted problems of one strength; compare several by scikit-learn's GridSearchCV"
     elif base.chooses_single_iterate:
         why = f"{type(base).__name__} follows the iterates of one model"
     elif optimizer.max_models == 1 or optimizer.works_on_whole_arrays:

@@ -40,9 +40,7 @@ class Loss(Contract, kind="loss"):
     smoothness = required("number", "A bound on the curvature, or without one the scale by which steps are chosen.")
     curved = required("bool", "Whether there is a curvature that a metric can be built from.")
     smoothness_is_bound = default(
-        "bool",
-        True,
-        'Whether the curvature never exceeds smoothness; where not, the estimators\' "auto" takes NFTRL.',
+        "bool", True, 'Whether the curvature never exceeds smoothness; where not, the estimators\' "auto" takes NFTRL.'
     )
     couples = default(
         "bool",
@@ -92,14 +90,10 @@ class Loss(Contract, kind="loss"):
         return p
 
     probabilities = default(
-        "function or None",
-        None,
-        "probabilities(p): those of each class at margins p (n, models). None: a classifier has no predict_proba.",
+        "function or None", None, "probabilities(p): of each class at margins p (n, models). None: no predict_proba."
     )
     conjugate = default(
-        "function or None",
-        None,
-        "conjugate(c, y): sup_p c p - loss(p, y) at slopes c. None: polish reports no duality gap.",
+        "function or None", None, "conjugate(c, y): sup_p c p - loss(p, y) at slopes c. None: no duality gap."
     )
     shares = default(
         "function or None",
@@ -126,17 +120,14 @@ class Penalty(Contract, kind="penalty"):
     lam = required("number", "The strength of r, at least 0; 0 for a constraint.", unless="strength_is_open")
     rho = required("number", "The strength of the L2 term, at least 0.", unless="strength_is_open")
     kind = default(
-        "text",
-        "separable",
-        "How r ties weights together: separable, grouped (features or outputs) or global (all weights).",
+        "text", "separable", "How r ties weights: separable, grouped (features or outputs) or global (all weights)."
     )
-    form = default(
-        "text", "", "The form that optimizers check: absolute, separable, grouped, l1-ball or whole. Derived."
-    )
+    form = default("text", "", "The form that optimizers check, one of FORMS. Derived.")
     cost = default("text", "", "What a prox takes, for messages. Derived.")
     pen = default("array or None", None, "The relative weight of each feature. None: all weigh 1.")
     open_fields = default("names", (), "Fields that may be None until resolve fills them in.")
     strength_is_open = default("bool", False, "Whether it is a placeholder, whose at(lam_max) returns the penalty.")
+    rounds = default("number", 0, "The most weighted problems that phase two solves for it. 0: it is convex.")
     suggested_batch = default("count or None", None, "Examples in a mini-batch. None: the optimizer's own number.")
     dual_norm = default(
         "function or None",
@@ -207,6 +198,15 @@ class Penalty(Contract, kind="penalty"):
         """
         return penalty
 
+    def reweighted(penalty: Any, w: np.ndarray) -> Any:
+        """Return the WeightedElasticNet that stands for it near w (d,), where rounds > 0."""
+        raise NotImplementedError
+
+    @property
+    def convex(penalty: Any) -> Any:
+        """The penalty of phase one: by default itself."""
+        return penalty
+
     @property
     def record(penalty: Any) -> Any:
         """The class of the penalty; for a penalty with open strength, the class that it will have."""
@@ -220,7 +220,7 @@ class Penalty(Contract, kind="penalty"):
     @staticmethod
     def derive(cls: Any) -> None:
         """Set ``form`` (one of ``FORMS``), ``has_prox``, ``is_absolute`` and, where the body has none, ``cost``."""
-        if cls.strength_is_open:
+        if cls.strength_is_open or cls.rounds:  # kernels see the penalty that it stands for
             return
         cls.has_prox = cls.prox is not Penalty.prox
         if not cls.has_prox and cls.prox_all is Penalty.prox_all:
@@ -357,9 +357,7 @@ class Optimizer(Contract, kind="optimizer"):
         "intercepts. None: only all weights can be read.",
     )
     next_epoch = default(
-        "function or None",
-        None,
-        "next_epoch(t): the number of examples at which the epoch under way after t ends. None: there are no epochs.",
+        "function or None", None, "next_epoch(t): the number of examples at which the epoch after t ends. None: none."
     )
     mirror = default("record or None", None, "The mirror map of its steps, of a form that compares iterates.")
 
@@ -493,16 +491,17 @@ class Conversion(Contract, kind="conversion"):
 
 
 class Rounding(Contract, kind="rounding"):
-    """A rounding: it reduces the features of another conversion's answer."""
+    """A rounding: it changes another conversion's answer, mostly to one with fewer features."""
 
     base = required("record", "The conversion whose answer is changed.")
     is_rounding = default("bool", True, "Whether it is a rounding.")
+    reweights = default("bool", False, "Whether it solves weighted problems of each model, which may add features.")
     needs_sample = default("bool", False, "Whether it needs a sample of the rows.")
     sample_nonzeros = default("number", SAMPLE_NONZEROS, "How large that sample may be.")
 
     @required_function
     def round(self: Any, answer: Any, run: RunView) -> Any:
-        """Return the answer with fewer features; the run is only read."""
+        """Return the changed answer; the run is only read."""
         raise NotImplementedError
 
     def check(self: Any) -> None:

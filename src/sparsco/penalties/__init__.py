@@ -29,6 +29,7 @@ from .base import (
 )
 from .constraints import Box, L1Ball, L2Ball
 from .grouped import GroupL1, RowGroup, SparseGroup, TraceNorm
+from .reweighted import MCP, Adaptive, phase_one, with_strength
 from .separable import L1, L2, ElasticNet, NonNegative, WeightedElasticNet, elastic_net
 
 PENALTIES = {
@@ -38,6 +39,8 @@ PENALTIES = {
     "row-group": RowGroup,
     "trace": TraceNorm,
     "nonnegative": NonNegative,
+    "mcp": MCP,
+    "adaptive": Adaptive,
 }
 """The penalty for each name that an estimator accepts."""
 
@@ -45,6 +48,7 @@ RATIOS = {"l1": 1.0, "l2": 0.0}
 """The share of the L1 term in penalties that are one end of the elastic net."""
 
 __all__ = [
+    "Adaptive",
     "Auto",
     "AutoElasticNet",
     "Box",
@@ -54,6 +58,7 @@ __all__ = [
     "L1Ball",
     "L2",
     "L2Ball",
+    "MCP",
     "NonNegative",
     "PENALTIES",
     "RATIOS",
@@ -67,6 +72,7 @@ __all__ = [
     "shrink_rate",
     "feature_weight",
     "is_of_fixed_width",
+    "phase_one",
     "prox",
     "prox_all",
     "prox_with_l2",
@@ -75,4 +81,5 @@ __all__ = [
     "soft",
     "prox_step",
     "strength",
+    "with_strength",
 ]

@@ -116,10 +116,20 @@ class Blocks(NamedTuple):
             out = out + pull * (V - along[self.groups][:, None] * W)
         return out
 
+    def slack(self, G: np.ndarray, W: np.ndarray) -> float:
+        """Return how much the objective could fall in features without any penalty, as an estimate from slopes G.
+
+        Their slopes are zero at the optimum, and no bound holds before.
+        """
+        if self.rho > 0.0 or self.groups is not None or self.low is not None or self.l1.all():
+            return 0.0
+        loose = self.l1 == 0.0
+        return float((np.abs(G[loose]) * (np.abs(W[loose]) + np.abs(W).max(initial=0.0))).sum())
+
     def dual(self, V: np.ndarray) -> tuple[float, float]:
         """Return the largest scale s <= 1 for which psi*(s V) is finite, and psi*(s V).
 
-        psi* is the conjugate, psi*(V) = sup_W <V, W> - psi(W).
+        psi* is the conjugate, psi*(V) = sup_W <V, W> - psi(W).  Features without any penalty do not count here.
         """
         if self.groups is not None:
             return self._dual_of_groups(V)
@@ -127,7 +137,8 @@ class Blocks(NamedTuple):
         if self.low is None or self.high is None:
             if self.rho > 0.0:
                 return 1.0, float(np.square(np.maximum(size - l1, 0.0)).sum() / (2.0 * self.rho))
-            return float(np.min(l1 / np.where(size > l1, size, np.inf), initial=1.0, where=size > l1)), 0.0
+            beyond = (size > l1) & (l1 > 0.0)
+            return float(np.min(l1 / np.where(beyond, size, 1.0), initial=1.0, where=beyond)), 0.0
         low, high = self.low[:, None], self.high[:, None]
         scale = 1.0
         if self.rho > 0.0:

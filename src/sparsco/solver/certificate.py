@@ -21,19 +21,17 @@ if TYPE_CHECKING:
 _NEWTON_STEPS = 50
 
 
-def gap_of(
-    term: LossTerm, psi: Blocks, G: np.ndarray, primal: float, slopes: np.ndarray, unbalanced: np.ndarray
-) -> float:
+def gap_of(term: LossTerm, psi: Blocks, G: np.ndarray, primal: float, slopes: np.ndarray, loose: float) -> float:
     """Return the duality gap at slopes that are scaled to be feasible, with G the gradient that belongs to them.
 
-    It is NaN if no scale is feasible.  ``unbalanced`` are the sums of the slopes for each intercept, times how far that
-    may be from its optimum.  If they are not zero, the result is an estimate.
+    It is NaN if no scale is feasible.  ``loose`` is how much the objective could still fall in the intercepts and in
+    features without any penalty.  If it is not zero, the result is an estimate.
     """
     scale, conjugate = psi.dual(-G)
     if scale == 0.0:
         return np.nan
     dual = term.dual(scale, slopes) - conjugate
-    return max(primal - dual, 0.0) + scale * float(np.abs(unbalanced).sum())
+    return max(primal - dual, 0.0) + scale * loose
 
 
 def balanced(term: LossTerm, P: np.ndarray, slopes: np.ndarray) -> np.ndarray:

@@ -187,8 +187,9 @@ class Restricted:
         c = self.term.share * slopes
         loss = self.term.true_value(self.P)
         primal = loss + self.psi.value(self.W)
-        unbalanced = c.sum(0) * (np.abs(self.b) + self.term.far) * self.intercept
-        gap = gap_of(self.term, self.psi, self._gradient(c), primal, slopes, unbalanced)
+        G = self._gradient(c)
+        loose = float(np.abs(c.sum(0)) @ (np.abs(self.b) + self.term.far)) * self.intercept + self.psi.slack(G, self.W)
+        gap = gap_of(self.term, self.psi, G, primal, slopes, loose)
         of_multipliers = loss - self.term.dual(1.0, slopes) - float((c * self.P).sum())
         scale = max(abs(primal), self.term.least)
         return gap / scale, of_multipliers / scale

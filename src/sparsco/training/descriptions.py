@@ -214,7 +214,7 @@ def _example(part: Any) -> Any:
 
 def _of_defaults(kind: Any) -> Any:
     """Return a record of a class with its defaults, and a usual number for each field that has none."""
-    open_fields = [field for field in kind._fields if field not in kind._field_defaults]
+    open_fields = [field for field in kind._fields if field == "lam" or field not in kind._field_defaults]
     if kind.part_kind == "penalty":
         return kind(*[_STRENGTHS[field] for field in open_fields if field in _STRENGTHS])
     return kind(*[1] * len(open_fields))
@@ -261,7 +261,7 @@ _PAIRS: dict[str, Callable[[Any], Iterable[str]]] = {
 def is_polished(loss: Any, penalty: Any) -> bool:
     """Return whether ``polish`` can solve a loss and a penalty."""
     try:
-        check_polishable(loss, penalty, conversions.Last())
+        check_polishable(loss, penalty.convex, conversions.Last())
     except ValueError:
         return False
     return True

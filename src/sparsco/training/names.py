@@ -33,6 +33,8 @@ penalty/sparse-group          penalties.grouped:SparseGroup
 penalty/l1-ball               penalties.constraints:L1Ball
 penalty/l2-ball               penalties.constraints:L2Ball
 penalty/trace-norm            penalties.grouped:TraceNorm
+penalty/mcp                   penalties.reweighted:MCP
+penalty/adaptive              penalties.reweighted:Adaptive
 penalty/auto                  penalties.auto:Auto
 penalty/auto-elastic-net      penalties.auto:AutoElasticNet
 
@@ -90,6 +92,7 @@ conversion/scmdi              conversions.single_iterate:SCMDI
 rounding/threshold            conversions.rounding:Threshold
 rounding/top-k                conversions.rounding:TopK
 rounding/sparsify             conversions.rounding:Sparsify
+rounding/reweighted           conversions.rounding:Reweighted
 
 preset                        presets:Preset
 
