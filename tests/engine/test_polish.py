@@ -15,7 +15,7 @@ from sparsco.data.randomness import Purpose, uniform
 from sparsco.data.rows import Matrix, as_matrix
 from sparsco.engine.polish import Part, polish, slices
 from sparsco.losses import Huber, Logistic, Squared, SquaredHinge, derivative, value
-from sparsco.penalties import ElasticNet
+from sparsco.penalties import Box, ElasticNet, L1Ball
 from sparsco.training.checkpoints import Checkpoints
 from sparsco.training.model_files import load
 from sparsco.training.results import StoppedError
@@ -189,23 +189,23 @@ def test_from_the_command_line(tmp_path, capsys):
     dump_svmlight_file(X, y, str(file))
     assert main(["train", str(file), "-m", str(out), "--alpha", "0.01", "--polish", "1e-6", "--quiet"]) == 0
     assert load(out).gap_ <= 1e-6
-    assert main(["train", str(file), "-m", str(out), "--loss", "hinge", "--polish", "--quiet"]) == 2
+    assert main(["train", str(file), "-m", str(out), "--alpha", "0.01", "--loss", "hinge", "--polish", "--quiet"]) == 0
+    assert load(out).gap_ <= 1e-4
+    assert main(["train", str(file), "-m", str(out), "--alpha", "0", "--polish", "--quiet"]) == 2
     assert "polish" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("settings", "word"),
     [
-        ({"loss": "hinge"}, "Hinge"),
-        ({"loss": "multinomial"}, "Multinomial"),
-        ({"penalty": "row-group"}, "RowGroup"),
-        ({"penalty": "nonnegative"}, "NonNegative"),
-        ({"l1_ratio": 0.0}, "L1"),
+        ({"penalty": "trace"}, "TraceNorm"),
+        ({"penalty": L1Ball(1.0), "alpha": "auto"}, "L1Ball"),
+        ({"penalty": Box(0.0, np.inf), "alpha": "auto"}, "finite bounds"),
         ({"early_stopping": True}, "all rows"),
         ({"polish": -1.0}, "polish=-1.0"),
         ({"polish": "yes"}, "polish='yes'"),
         ({"polish": 1}, "polish=1"),
-        ({"alpha": 0.0}, "L1"),
+        ({"alpha": 0.0}, "above 0"),
     ],
 )
 def test_what_is_refused(settings, word):

@@ -75,6 +75,8 @@ class Polished(NamedTuple):
     """The largest violations divided by lam; duality gaps over objectives where the loss has kinks or lam is 0."""
     duality_gaps: np.ndarray
     """Bounds on objective - optimum; NaN if there is none, as for a loss without a conjugate."""
+    slopes: list[np.ndarray]
+    """The slopes of the loss in the margins (n, outputs) by which each bound is computed, before they are scaled."""
     working_sets: list[list[int]]
     """The sizes of the working sets, for each model."""
     steps: list[int]
@@ -119,6 +121,7 @@ def polish(
         np.array([model.best.f for model in models]),
         np.array([model.gap for model in models]),
         np.array([model.duality_gap for model in models]),
+        [model.slopes for model in models],
         [model.working_sets for model in models],
         [model.steps for model in models],
         done,

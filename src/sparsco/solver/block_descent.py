@@ -2,10 +2,11 @@
 
 The margins of a row change by e = x W' - x W, one number for each output.  The model of the loss of row i is
 
-    <c_i, e> + e^T H_i e / 2,    H_i = diag(h_i) - h_i s_i^T,
+    <c_i, e> + e^T H_i e / 2,    H_i = diag(h_i) - r_i s_i^T,
 
-with s_i = 0 where outputs are apart, and the probabilities of the classes for a softmax.  U holds the gradients
-c_i + H_i e in the margins, and is kept up to date.  Columns come as CSC arrays ``first``, ``rows``, ``x``.
+with r_i = 0 where outputs are apart.  For a softmax s_i are the probabilities of the classes, and r_i a multiple of
+them.  U holds the gradients c_i + H_i e in the margins, and is kept up to date.  Columns come as CSC arrays ``first``,
+``rows``, ``x``.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def curvatures(first, rows, x, h):
 
 
 @inlined
-def _descend_intercepts(U, h, shares, total, db, move):
+def _descend_intercepts(U, h, r, s, total, db, move):
     """Move the intercepts by steps of length 1 / total_q and update U; return the largest slope.
 
     ``move`` is scratch.
@@ -64,26 +65,27 @@ def _descend_intercepts(U, h, shares, total, db, move):
     for i in range(n):
         common = 0.0
         for q in range(m):
-            common += shares[i, q] * move[q]
+            common += s[i, q] * move[q]
         for q in range(m):
-            U[i, q] += h[i, q] * (move[q] - common)
+            U[i, q] += h[i, q] * move[q] - r[i, q] * common
     return largest
 
 
 @allocating_kernel
-def descend_outputs(first, rows, x, U, h, shares, W, db, M, l1, rho, low, high, tol, max_sweeps, intercept):
+def descend_outputs(first, rows, x, U, h, r, s, total, W, db, M, l1, rho, low, high, tol, max_sweeps, intercept):
     """Minimise the model plus the penalties of single weights, with W and db changed in place; return the sweeps.
 
-    All outputs of a column move together, each by its own curvature M_jq: diag(h_i) is at least H_i.  After a sweep
-    over all weights the following ones cover the nonzero weights, until these converge.
+    All outputs of a column move together, each by its own curvature: diag(M_j) is at least the second derivatives in
+    column j, and diag(total) those in the intercepts.  After a sweep over all weights the following ones cover the
+    nonzero weights, until these converge.
     """
     k, m = W.shape
     g, move = np.zeros(m), np.zeros(m)
-    total, step = h.sum(0), np.zeros(m)
+    step = np.zeros(m)
     full, sweeps = True, 0
     while sweeps < max_sweeps:
         sweeps += 1
-        largest = _descend_intercepts(U, h, shares, total, db, step) if intercept else 0.0
+        largest = _descend_intercepts(U, h, r, s, total, db, step) if intercept else 0.0
         for j in range(k):
             live = full
             for q in range(m):
@@ -110,9 +112,9 @@ def descend_outputs(first, rows, x, U, h, shares, W, db, M, l1, rho, low, high, 
                     i = rows[p]
                     common = 0.0
                     for q in range(m):
-                        common += shares[i, q] * move[q]
+                        common += s[i, q] * move[q]
                     for q in range(m):
-                        U[i, q] += h[i, q] * x[p] * (move[q] - common)
+                        U[i, q] += x[p] * (h[i, q] * move[q] - r[i, q] * common)
         if largest <= tol and full:
             break
         full = largest <= tol
@@ -120,7 +122,7 @@ def descend_outputs(first, rows, x, U, h, shares, W, db, M, l1, rho, low, high, 
 
 
 @allocating_kernel
-def descend_groups(first, rows, x, U, h, shares, W, db, L, l1, rho, start, strengths, tol, max_sweeps, intercept):
+def descend_groups(first, rows, x, U, h, r, s, total, W, db, L, l1, rho, start, strengths, tol, max_sweeps, intercept):
     """Minimise the model plus the penalties of groups, with W and db changed in place; return the sweeps.
 
     Group a has the columns ``start[a]`` to ``start[a + 1]`` and moves by a prox step of length 1 / L_a.  L_a is raised
@@ -132,11 +134,11 @@ def descend_groups(first, rows, x, U, h, shares, W, db, L, l1, rho, start, stren
         most = max(most, start[a + 1] - start[a])
     g, new = np.zeros((most, m)), np.zeros((most, m))
     E, is_touched, touched = np.zeros((n, m)), np.zeros(n, np.bool_), np.zeros(n, np.int64)
-    total, step = h.sum(0), np.zeros(m)
+    step = np.zeros(m)
     full, sweeps = True, 0
     while sweeps < max_sweeps:
         sweeps += 1
-        largest = _descend_intercepts(U, h, shares, total, db, step) if intercept else 0.0
+        largest = _descend_intercepts(U, h, r, s, total, db, step) if intercept else 0.0
         for a in range(strengths.size):
             begin, end = start[a], start[a + 1]
             if not full and not _is_any(W, begin, end):
@@ -152,8 +154,8 @@ def descend_groups(first, rows, x, U, h, shares, W, db, L, l1, rho, start, stren
                 for j in range(begin, end):
                     for q in range(m):
                         v = W[j, q] - g[j - begin, q] / L[a]
-                        s = l1[j] / L[a]
-                        new[j - begin, q] = v - min(max(v, -s), s)
+                        t = l1[j] / L[a]
+                        new[j - begin, q] = v - min(max(v, -t), t)
                         square += new[j - begin, q] ** 2
                 keep = max(1.0 - strengths[a] / L[a] / np.sqrt(square), 0.0) if square > 0.0 else 0.0
                 for j in range(begin, end):
@@ -174,17 +176,17 @@ def descend_groups(first, rows, x, U, h, shares, W, db, L, l1, rho, start, stren
                 for t in range(count):
                     i, common = touched[t], 0.0
                     for q in range(m):
-                        common += shares[i, q] * E[i, q]
+                        common += s[i, q] * E[i, q]
                     for q in range(m):
-                        bend += h[i, q] * E[i, q] * (E[i, q] - common)
+                        bend += E[i, q] * (h[i, q] * E[i, q] - r[i, q] * common)
                 fits = bend <= L[a] * moved * (1.0 + 1e-9)
                 for t in range(count):
                     i, common = touched[t], 0.0
                     if fits:
                         for q in range(m):
-                            common += shares[i, q] * E[i, q]
+                            common += s[i, q] * E[i, q]
                         for q in range(m):
-                            U[i, q] += h[i, q] * (E[i, q] - common)
+                            U[i, q] += h[i, q] * E[i, q] - r[i, q] * common
                     is_touched[i] = False
                     for q in range(m):
                         E[i, q] = 0.0

@@ -56,7 +56,7 @@ def _balanced_classes(term: LossTerm, P: np.ndarray) -> np.ndarray:
         sums = term.slopes(P).sum(0)
         if np.abs(sums).max() <= 1e-16:
             break
-        h, shares = term.curvatures(P, 0.0)
-        assert shares is not None  # a loss that couples
-        P = P - np.linalg.lstsq(np.diag(h.sum(0)) - h.T @ shares, sums, rcond=1e-12)[0]
+        h, _, s, _ = term.bends(P)
+        assert s is not None  # a loss that couples
+        P = P - np.linalg.lstsq(np.diag(h.sum(0)) - h.T @ s, sums, rcond=1e-12)[0]
     return term.raw_slopes(P)

@@ -33,7 +33,13 @@ class Curved:
     """
 
     def __init__(
-        self, X: Any, W: np.ndarray, psi: Blocks, h: np.ndarray, shares: np.ndarray | None, intercept: bool
+        self,
+        X: Any,
+        W: np.ndarray,
+        psi: Blocks,
+        h: np.ndarray,
+        shares: np.ndarray | None,
+        intercept: bool,
     ) -> None:
         self.X, self.W, self.psi, self.h, self.shares, self.intercept = X, W, psi, h, shares, intercept
         self.free = psi.free(W)
@@ -43,7 +49,7 @@ class Curved:
     def step(self, gradient: np.ndarray, gradient_b: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the Newton step for a gradient in the weights (k, m) and the intercepts (m,).
 
-        ``ridge`` is added to the second derivatives, as a share of their mean.
+        ``ridge`` is added to all second derivatives of a weight and of an intercept.
         """
         r = -gradient[self.free]
         if self.intercept:
@@ -63,9 +69,8 @@ class Curved:
         """Return the step by the matrix of second derivatives."""
         A = self._matrix()
         diagonal = np.einsum("ii->i", A)
-        least = max(float(diagonal.mean()), 1e-300)
         for _ in range(8):
-            diagonal += ridge * least
+            diagonal += ridge
             try:
                 return cho_solve(cho_factor(A, lower=True, check_finite=False), r, check_finite=False)
             except LinAlgError:
@@ -133,7 +138,7 @@ class Curved:
         assert groups is not None
         own, w = groups[self.features], self.W[self.free]
         ends = np.flatnonzero(np.diff(own, append=-1)) + 1  # groups stand one after the other
-        for begin, end in zip(np.append(0, ends[:-1]), ends, strict=True):
+        for begin, end in zip(np.append(0, ends)[:-1], ends, strict=True):
             length = float(np.sqrt(np.square(w[begin:end]).sum()))
             pull = self.psi.norms[own[begin]] / length
             at = np.arange(begin, end)
@@ -146,8 +151,7 @@ class Curved:
         own = np.asarray(squares.T @ self.h)[self.free] + self.psi.rho
         if self.intercept:
             own = np.append(own, self.h.sum(0))
-        least = max(float(own.mean()), 1e-300)
-        own = np.maximum(own, 1e-8 * least)
+        own = own + ridge
 
         def product(v: np.ndarray) -> np.ndarray:
             V, b = np.zeros_like(self.W), np.zeros(self.m)
@@ -161,7 +165,7 @@ class Curved:
             out = (self.X.T @ E + self.psi.bend(self.W, V))[self.free]
             if self.intercept:
                 out = np.append(out, E.sum(0))
-            return out + ridge * least * v
+            return out + ridge * v
 
         size = r.size
         A = LinearOperator((size, size), matvec=product, dtype=np.float64)

@@ -12,7 +12,7 @@ The multipliers converge to slopes of the loss itself, for any width, so widths 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,6 +47,17 @@ _SLOW = 0.3
 _DENSE = 0.3
 _LEAST = 1e-6
 """The share of the loss at zero margins below which an objective counts as zero."""
+
+
+class Bends(NamedTuple):
+    """The second derivatives of the mean loss in the margins of row i, diag(h_i) - r_i s_i^T, and a bound on them."""
+
+    h: np.ndarray
+    r: np.ndarray | None
+    """None: outputs are apart, and r and s are zero."""
+    s: np.ndarray | None
+    bound: np.ndarray
+    """diag(bound_i) is at least the second derivatives of row i."""
 
 
 class LossTerm:
@@ -96,14 +107,16 @@ class LossTerm:
         """Return the derivatives of the mean loss in the margins."""
         return self.share * self.raw_slopes(P)
 
-    def curvatures(self, P: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return h, raised to a floor, and s of the second derivatives diag(h_i) - h_i s_i^T; None stands for s = 0."""
+    def bends(self, P: np.ndarray, floor: float = 0.0) -> Bends:
+        """Return the second derivatives in the margins, raised to a floor."""
         least = floor * self.bend
         if self.loss.couples:
             s = self.loss.shares(P, self.y)
-            return self.share * np.maximum(s, least), s
+            bound = np.where(s.max(1, keepdims=True) > 0.5, 2.0 * s * (1.0 - s), s)
+            return Bends(self.share * (s + least), self.share * s, s, self.share * (bound + least))
         with np.errstate(over="ignore"):
-            return self.share * np.maximum(curvature(self.twin, P + self.shift, self.y), least), None
+            h = self.share * np.maximum(curvature(self.twin, P + self.shift, self.y), least)
+        return Bends(h, None, None, h)
 
     def dual(self, scale: float, slopes: np.ndarray) -> float:
         """Return the part of the dual objective that belongs to the loss, for slopes times a scale."""
@@ -123,6 +136,9 @@ class Restricted:
         self.start = np.empty(0, np.int64)
         if psi.groups is not None:
             self.start = np.append(np.flatnonzero(np.diff(psi.groups, prepend=-1)), k)
+        squares = np.bincount(np.repeat(np.arange(n), np.diff(self.csr[0])), np.square(self.csr[2]), n)
+        self.scale = float((term.share[:, 0] * squares).sum()) / max(k, 1) + 1e-300
+        """The mean square of an entry, the scale of second derivatives."""
         self.creeps, self.floor, self.ridge, self.steps = False, 1e-2, 1e-10, 0
 
     def place(self, W: np.ndarray, b: np.ndarray, P: np.ndarray) -> None:
@@ -149,6 +165,8 @@ class Restricted:
         A loss with kinks is replaced by its envelope.
         """
         for _ in range(_STEPS):
+            if self.term.loss.couples:
+                self._centre()
             c = self.term.slopes(self.P)
             G, slopes_b = self._gradient(c), c.sum(0)
             worst = self._violation(G, slopes_b)
@@ -194,14 +212,28 @@ class Restricted:
         scale = max(abs(primal), self.term.least)
         return gap / scale, of_multipliers / scale
 
+    def _centre(self) -> None:
+        """Shift the weights of each feature by the best number for all classes, which a softmax does not notice.
+
+        Along these directions only psi bends, if at all: steps by second derivatives would be endless.  The best shift
+        makes the median of the weights zero, or the least of weights that may not be negative.
+        """
+        if self.psi.groups is not None or self.psi.rho > 0.0 or (self.psi.low is not None and self.low.any()):
+            return
+        middle = 0 if self.psi.low is not None else (self.W.shape[1] - 1) // 2
+        shift = np.partition(self.W, middle, axis=1)[:, middle]
+        if shift.any():
+            self.W = self.W - shift[:, None]
+            self.P = self.P - (self.X @ shift)[:, None]
+            self.f = self._objective(self.P, self.W)
+
     def _descend(self, c: np.ndarray, G: np.ndarray, slopes_b: np.ndarray, tol: float) -> bool:
         """Take a step to about the minimum of the quadratic model; return whether the objective fell.
 
         Where the loss is flat, its curvature is raised to a floor.  The floor rises after a step that was too long and
         falls otherwise: a saturated row does not indicate how far the model is valid.
         """
-        h, shares = self.term.curvatures(self.P, self.floor)
-        W, db, dP, sweeps = self._model_minimum(c, h, shares, tol)
+        W, db, dP, sweeps = self._model_minimum(c, self.term.bends(self.P, self.floor), tol)
         self.creeps = self.creeps or sweeps == _SWEEPS
         descent = float((G * (W - self.W)).sum() + (slopes_b * db).sum()) + self.psi.value(W) - self.psi.value(self.W)
         length = 1.0
@@ -218,25 +250,25 @@ class Restricted:
         self.W, self.b, self.P, self.f = at, self.b + length * db, self.P + length * dP, f
         return True
 
-    def _model_minimum(
-        self, c: np.ndarray, h: np.ndarray, shares: np.ndarray | None, tol: float
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    def _model_minimum(self, c: np.ndarray, bends: Bends, tol: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
         """Return about the minimum of the quadratic model: weights, changes of intercepts and margins, sweeps."""
         first, rows, x, _ = self.columns
         psi, W, m, most = self.psi, self.W.copy(), len(self.b), _FEW_SWEEPS if self.creeps else _SWEEPS
         if m == 1 and psi.groups is None:
             args = psi.l1, psi.rho, self.low, self.high, tol, most, self.intercept
-            sweeps, move = descend(first, rows, x, c[:, 0].copy(), h[:, 0].copy(), W[:, 0], *args)
+            sweeps, move = descend(first, rows, x, c[:, 0].copy(), bends.h[:, 0].copy(), W[:, 0], *args)
             return W, np.array([move]), self.X @ (W - self.W) + move, sweeps
-        U, db, s = c.copy(), np.zeros(m), np.zeros_like(h) if shares is None else shares
-        M = curvatures(first, rows, x, h)
+        U, db, none = c.copy(), np.zeros(m), np.zeros_like(c)
+        r, s = none if bends.r is None else bends.r, none if bends.s is None else bends.s
+        model = first, rows, x, U, bends.h, r, s, bends.bound.sum(0), W, db
+        M = curvatures(first, rows, x, bends.bound)
         if psi.groups is None:
             args = psi.l1, psi.rho, self.low, self.high, tol, most, self.intercept
-            sweeps = descend_outputs(first, rows, x, U, h, s, W, db, M, *args)
+            sweeps = descend_outputs(*model, M, *args)
         else:
             L = np.maximum(np.maximum.reduceat(M.max(1), self.start[:-1]) + psi.rho, 1e-300)
             args = psi.l1, psi.rho, self.start, psi.norms, tol, most, self.intercept
-            sweeps = descend_groups(first, rows, x, U, h, s, W, db, L, *args)
+            sweeps = descend_groups(*model, L, *args)
         return W, db, self.X @ (W - self.W) + db, sweeps
 
     def _move_free(self, tol: float) -> bool:
@@ -247,8 +279,8 @@ class Restricted:
         moved = False
         for _ in range(_FREE_STEPS if self.term.has_kinks else 1):
             c = self.term.slopes(self.P)
-            h, shares = self.term.curvatures(self.P, 0.0)
-            curved = Curved(self.X, self.W, self.psi, h, shares, self.intercept)
+            bends = self.term.bends(self.P)
+            curved = Curved(self.X, self.W, self.psi, bends.h, bends.s, self.intercept)
             gradient, slopes_b = self._gradient(c) + self.psi.slope(self.W), c.sum(0) * self.intercept
             worst = max(np.abs(gradient[curved.free]).max(initial=0.0), float(np.abs(slopes_b).max()))
             if worst <= 0.3 * tol or not self._step_free(curved, gradient, slopes_b):
@@ -259,7 +291,7 @@ class Restricted:
     def _step_free(self, curved: Curved, gradient: np.ndarray, slopes_b: np.ndarray) -> bool:
         """Take a Newton step, with a larger ridge after each one that fails; return whether one did not."""
         for _ in range(_RIDGES):
-            if self._try(*curved.step(gradient, slopes_b, self.ridge)):
+            if self._try(*curved.step(gradient, slopes_b, self.ridge * self.scale * self.term.bend)):
                 return True
             self.ridge = min(self.ridge * 1e3, 1.0)
         return False
