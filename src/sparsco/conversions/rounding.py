@@ -163,11 +163,13 @@ class Reweighted(NamedTuple):
             )
 
     def suits(self, penalty: Any, d: int) -> None:
-        """Raise for invalid constants, and for a phase one without an elastic net."""
+        """Raise for invalid constants, and for a phase one without an elastic net or without an L1 term."""
         self.penalty.check(d)
+        name = type(self.penalty).__name__
         if penalty.record not in (ElasticNet, WeightedElasticNet):
-            name = type(self.penalty).__name__
             raise ValueError(f"{name} starts from an elastic net, not from {penalty.record.__name__}.")
+        if not penalty.has_strength:
+            raise ValueError(f"{name} needs an L1 weight above 0: raise alpha or l1_ratio.")
 
     def round(self, answer: Answer, run: Any) -> Answer:
         return reweighted(run, with_strength(self.penalty, run.problem.penalty), answer)
