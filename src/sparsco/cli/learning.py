@@ -55,7 +55,8 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
         const=True,
         default=False,
         metavar="TOL",
-        help="continue to the exact optimum, up to a violation of TOL times the L1 weight (default: 1e-4)",
+        help="continue to the exact optimum, up to violations of TOL times the L1 weight, and a duality gap of TOL "
+        "times the objective (default: 1e-4)",
     )
     _add_rest(group)
 

@@ -116,7 +116,8 @@ class Readable(LinearBase):
     def gap_(self) -> float:
         """Return the largest violation of an optimality condition over lam after ``polish``; NaN without it.
 
-        It is the violation of the worst model.  ``report_["converted"]`` has more for each run: duality gaps, passes,
+        It is the duality gap over the objective where the loss has kinks, or the penalty no lam.  It is that of the
+        worst model.  ``report_["converted"]`` has more for each run: duality gaps, passes,
         sizes of working sets.
         """
         runs = self.convert().report["converted"]

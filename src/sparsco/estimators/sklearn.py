@@ -382,8 +382,8 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         does so after two seconds in any case.
     polish : bool or float
         ``fit`` makes one pass and then goes on to the exact optimum over all rows.  It stops when no optimality
-        condition is violated by more than this share of lam (True: 1e-4); ``gap_`` is the violation that is left.  See
-        docs/optimum.md.
+        condition is violated by more than this share of lam (True: 1e-4), and the duality gap is at most this share of
+        the objective.  ``gap_`` is the violation that is left.  See docs/optimum.md.
 
     Notes
     -----
