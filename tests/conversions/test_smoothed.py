@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from sparsco import SparseClassifier, SparseRegressor
-from sparsco.conversions.metric import Evidence, choose
+from sparsco.conversions.corner import Faces, corner
+from sparsco.conversions.metric import Evidence, choose, smoothed
 from sparsco.conversions.reservoir import Reservoir
 from sparsco.losses import EpsilonInsensitive, Hinge, Quantile, value
 from sparsco.penalties import ElasticNet
@@ -113,3 +116,56 @@ def test_a_phase_one_that_diverged_has_no_twin():
     with np.errstate(all="ignore"):
         choice = choose(e, Hinge(), ElasticNet(0.01), sample, True)
     assert choice.name == "constant" and not choice.w.any()
+
+
+def test_columns_that_the_sample_lacks_keep_the_last_iterate():
+    X, y = problem(Hinge())
+    X[:, 7] = X[:, 8] = 0.0
+    sample = offer(Reservoir(), X, y).sample().lane(0)
+    w_bar, w_last = np.zeros(30), np.zeros(30)
+    w_bar[:10], w_last[7] = 0.3, 0.2
+    e = Evidence(w_last, 0.0, w_bar, 0.0, np.zeros(30), 0.0, None, 0.0, 400, 400, 1.0)
+    w, _ = smoothed(e, Hinge(), ElasticNet(0.02), sample, True)
+    assert w[7] == 0.2 and w[8] == 0.0
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Quantile(0.3)], ids=repr)
+def test_of_many_optima_one_with_few_features_is_found(loss):
+    """Columns of a category and its complement, or a column twice, leave the optimum open."""
+    rng = np.random.default_rng(3)
+    kinds = rng.integers(0, 3, (300, 4))
+    X = np.column_stack([kinds == k for k in range(3)]).astype(float)
+    X = np.column_stack([X, X[:, :3]])
+    p = 2.0 * X[:, 0] - X[:, 5] + 0.3 * rng.standard_normal(300)
+    y = np.where(p > 0.5, 1.0, -1.0) if isinstance(loss, Hinge) else np.round(p, 1)
+    least = optimum(X, y, loss, 0.02)
+    for seed in range(3):
+        estimator = SparseClassifier if isinstance(loss, Hinge) else SparseRegressor
+        model = estimator(loss, alpha=0.02, max_iter=1, tol=None, random_state=seed).fit(X, y)
+        assert objective(model, X, y, loss, 0.02) <= least * (1.0 + 1e-5)
+    kinks = np.abs(X @ np.ravel(model.coef_) + model.intercept_ - y) < 1e-9
+    used = np.column_stack([X[:, np.ravel(model.coef_) != 0.0], np.ones(300)])
+    assert np.linalg.matrix_rank(used[kinks]) == used.shape[1]  # a vertex: rows at their kinks determine the weights
+
+
+NUMBERS = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.0, 0.5, 1.0, 3.0])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from([Hinge(), Quantile(0.5), Quantile(0.8), EpsilonInsensitive(0.5)]))
+def test_a_corner_is_no_worse_and_is_a_corner(data, loss):
+    n, d = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 5))
+    X = np.array(data.draw(st.lists(st.lists(NUMBERS, min_size=d, max_size=d), min_size=n, max_size=n)))
+    y = np.array(data.draw(st.lists(NUMBERS, min_size=n, max_size=n)))
+    if isinstance(loss, Hinge):
+        y = np.where(y > 0.0, 1.0, -1.0)
+    X, pen = np.column_stack([X, np.ones(n)]), np.append(np.full(d, 0.1), 0.0)
+    start = np.array(data.draw(st.lists(NUMBERS, min_size=d + 1, max_size=d + 1)))
+    weights = np.array(data.draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=n, max_size=n)))
+    faces = Faces(X, y, weights, loss, pen)
+    v = corner(faces, start)
+    assert faces.objective(v) <= faces.objective(start) + 1e-9
+    assert not v[(start == 0.0) & (pen > 0.0)].any()
+    at_kink = (np.abs(faces.kinks - X @ v) < 1e-7).any(0)
+    used = X[:, (v != 0.0) | (pen == 0.0)]
+    assert np.linalg.matrix_rank(used[at_kink]) == used.shape[1]
