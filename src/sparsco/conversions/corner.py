@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..losses import EpsilonInsensitive, derivative, value
+from ..losses import derivative, value
 
 _NEAR = 1e-3
 """A row is near a kink if its margin is that near to it, as a share of the mean size of margins and kinks.  A weight
@@ -35,8 +35,7 @@ class Faces(NamedTuple):
     @property
     def kinks(self) -> np.ndarray:
         """Return the margins (1 or 2, n) at which the slope of a row changes."""
-        e = self.loss.epsilon if isinstance(self.loss, EpsilonInsensitive) else 0.0
-        return np.stack([self.y - e, self.y + e] if e else [self.y])
+        return self.loss.kinks(self.y)
 
     def objective(self, v: np.ndarray) -> float:
         """Return the objective."""

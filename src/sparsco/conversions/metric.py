@@ -326,7 +326,7 @@ def newton(
 
 WIDTHS = (0.3, 0.1, *(0.03,) * 18)
 """The widths of the parabolas at the kinks of a loss, one after the other."""
-_HELD = 0.03
+HELD = 0.03
 """The curvature that holds weights near the last iterate, for the rows that R lacks, as a share of a full row's."""
 
 
@@ -353,14 +353,14 @@ def smoothed(
     n, d, y = len(R.weights), e.w_bar.size, R.targets
     X = by_column(R.indptr, R.indices, R.data, np.arange(n), np.arange(d), d)
     full = R.weights * loss.smoothness / n
-    D = _HELD * missing * row_sums.moments(R.indptr, R.indices, R.data, full, full, d)[1]
+    D = HELD * missing * row_sums.moments(R.indptr, R.indices, R.data, full, full, d)[1]
     tilt = Tilt(local.g - local.gradient - D * e.w_last, local.gb - float(local.c.sum()))
     pen, ridge = penalty.lam * penalty.feature_weights(d), D + penalty.rho
     stages: list[_Stage] = []
     model, slopes = (np.where(np.diff(X.first) > 0, e.w_bar, e.w_last), float(e.b_bar)), None
     solver = ElasticNetSolver(X, Examples(y, R.weights, smooth(loss)), np.ones(d), fit_intercept, tilt, model)
     for width in WIDTHS:
-        twin, offset = _moved(loss, width, y, slopes)
+        twin, offset = moved(loss, width, y, slopes)
         solver.start_at(Examples(y, R.weights, twin, offset), *model)
         model = solver.solve_for(pen, ridge, _TWIN)
         slopes = derivative(twin, solver.p, y)
@@ -394,7 +394,7 @@ def _at_corner(R: SampleRows, loss: Any, pen: np.ndarray, w: np.ndarray, b: floa
     return w, float(found[-1]) if fit_intercept else b
 
 
-def _moved(loss: Any, width: float, y: np.ndarray, slopes: np.ndarray | None) -> tuple[Any, Any]:
+def moved(loss: Any, width: float, y: np.ndarray, slopes: np.ndarray | None) -> tuple[Any, Any]:
     """Return the smooth twin and the offset of the margins that moves it by the slopes, if there are any."""
     twin = smooth(loss, width)
     W = 1.0 / twin.smoothness

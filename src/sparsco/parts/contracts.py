@@ -40,9 +40,7 @@ class Loss(Contract, kind="loss"):
     smoothness = required("number", "A bound on the curvature, or without one the scale by which steps are chosen.")
     curved = required("bool", "Whether there is a curvature that a metric can be built from.")
     smoothness_is_bound = default(
-        "bool",
-        True,
-        'Whether the curvature never exceeds smoothness; where not, the estimators\' "auto" takes NFTRL.',
+        "bool", True, "Whether no curvature exceeds smoothness; else optimizer='auto' is NFTRL."
     )
     couples = default(
         "bool",
@@ -101,6 +99,7 @@ class Loss(Contract, kind="loss"):
         None,
         "conjugate(c, y): sup_p c p - loss(p, y) at slopes c. None: polish reports no duality gap.",
     )
+    kinks = default("function or None", None, "kinks(y): the margins (kinks, n) at which slopes jump. None: none do.")
 
 
 value, derivative, curvature = dispatched(Loss.value), dispatched(Loss.derivative), dispatched(Loss.curvature)
