@@ -20,13 +20,16 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import csr_matrix, vstack
+from scipy.optimize import linprog, minimize
+from scipy.sparse import csr_matrix, hstack, identity, vstack
+from scipy.special import entr, logsumexp, softmax
+from sklearn.linear_model import LogisticRegression
 
 from sparsco import SparseClassifier, SparseRegressor, datasets, losses, metrics
 from sparsco.bench.sets import reference_rows
@@ -283,7 +286,8 @@ class Store:
             self.found[key] = compute()
             shown = {k: v for k, v in self.found[key].items() if k != "support"}
             print(key, shown, file=sys.stderr, flush=True)
-            self.path.write_text(json.dumps(self.found, indent=0))
+            kept = {name: cell for name, cell in self.found.items() if "refused" not in str(cell.get("found", ""))}
+            self.path.write_text(json.dumps(kept, indent=0))
         return self.found[key]
 
 
@@ -359,7 +363,207 @@ def quantile(store: Store, sets: list[str]) -> str:
     return one_pass_table([one_pass_cells(store, *each, regression) for each in problems()], SMOOTH["quantile"])
 
 
-PARTS = {"conversion": conversion, "quantile": quantile}
+# --- the certified optimum --------------------------------------------------------------------------------------------
+
+
+class Reached(NamedTuple):
+    """What a solver reached: its objective after so many CPU seconds."""
+
+    objective: float
+    seconds: float
+
+
+def timed(fit: Callable[[], Any]) -> tuple[Any, float]:
+    """Return the result and the CPU seconds of a fit."""
+    begun = time.process_time()
+    return fit(), time.process_time() - begun
+
+
+def ladder(fit: Callable[[float], Any], steps: tuple[float, ...], objective: Callable[[Any], float]) -> Any:
+    """Return what a solver reached at each step, from loose to strict, until one took too long.
+
+    The result is a sentence if the solver refuses the problem.
+    """
+    found = []
+    for step in steps:
+        try:
+            model, seconds = timed(lambda step=step: fit(step))
+        except ValueError as error:
+            return f"refused: {error}"
+        found.append(Reached(objective(model), seconds))
+        if seconds > LADDER_LIMIT:
+            break
+    return found
+
+
+def polished(rows: Rows, loss: str, lam: float, objective: Callable[[Any], float]) -> Any:
+    """Return what our certified optimum reached at several tolerances."""
+    given = {"alpha": lam, "random_state": 0}
+    few = slice(0, len(rows.y), max(len(rows.y) // 300, 1))
+    with suppress(ValueError):  # what is compiled is not measured
+        SparseClassifier(loss, polish=TOLERANCES[0], **given).fit(rows.X[few], rows.y[few])
+    return ladder(lambda tol: SparseClassifier(loss, polish=tol, **given).fit(*rows), TOLERANCES, objective)
+
+
+def whole_program(rows: Rows, lam: float, method: str) -> Any:
+    """Return what HiGHS reached with all rows and columns at once: weights, an intercept and the loss of each row."""
+    X, y = rows
+    n, d = X.shape
+    signed = csr_matrix(X.multiply(y[:, None]))
+    cost = np.r_[np.full(2 * d, lam), 0.0, np.full(n, 1.0 / n)]
+    A = hstack([-signed, signed, csr_matrix(-y[:, None]), -identity(n)], format="csr")
+    limits = np.column_stack([np.r_[np.zeros(2 * d), -np.inf, np.zeros(n)], np.full(2 * d + 1 + n, np.inf)])
+    options = {"time_limit": LADDER_LIMIT}
+    found, seconds = timed(lambda: linprog(cost, A, -np.ones(n), bounds=limits, method=method, options=options))
+    if found.x is None or found.status == 1:
+        return f"not after {LADDER_LIMIT:g} s"
+    return [
+        Reached(objective_of(X, kink_of("hinge", y), found.x[:d] - found.x[d : 2 * d], found.x[2 * d], lam), seconds)
+    ]
+
+
+@lru_cache(1)
+def several_classes(name: str) -> Rows:
+    """Return the rows of a set of several classes; labels are whole numbers from 0 on."""
+    rng = np.random.default_rng(0)
+    if name == "generated, 3 classes":
+        X, n = rng.standard_normal((1500, 4)), 1500
+        y = (X @ rng.standard_normal((4, 3)) + 0.5 * rng.standard_normal((n, 3))).argmax(1)
+        return Rows(csr_matrix(X), y)
+    source, size, scale = CLASSES[name]
+    X, y = datasets.load(source, "train")
+    some = rng.permutation(len(y))[:size]
+    X = csr_matrix(X[some] / scale)
+    if name == "covtype":
+        X = csr_matrix(X.multiply(1.0 / np.maximum(abs(X).max(0).toarray(), 1e-300)))
+    return Rows(X, np.unique(y[some], return_inverse=True)[1])
+
+
+CLASSES = {"mnist": ("mnist", 5000, 255.0), "20news": ("20news-bow", 3000, 1.0), "covtype": ("covtype20k", 20_000, 1.0)}
+"""The sets of several classes: where they come from, how many rows are taken, and what they are divided by."""
+SOFTMAX_SETS = ("generated, 3 classes", *CLASSES)
+SOFTMAX_FRACTIONS = (0.1, 0.01)
+
+
+def softmax_total(rows: Rows, W: np.ndarray, b: np.ndarray, lam: float) -> float:
+    """Return the mean multinomial loss plus lam times the L1 norm."""
+    P = rows.X @ W.T + b
+    return float((logsumexp(P, axis=1) - P[np.arange(len(rows.y)), rows.y]).mean() + lam * np.abs(W).sum())
+
+
+def softmax_bound(rows: Rows, W: np.ndarray, b: np.ndarray, lam: float) -> float:
+    """Return the dual objective at the probabilities of a model: a bound on all objectives.
+
+    The intercepts are made optimal first, so that the slopes of each class sum up to zero.
+    """
+    X, y = rows
+    Y, M = np.eye(b.size)[y], X @ W.T
+
+    def mean(b: np.ndarray) -> tuple[float, np.ndarray]:
+        P = M + b
+        return float((logsumexp(P, axis=1) - P[np.arange(len(y)), y]).mean()), (softmax(P, axis=1) - Y).mean(0)
+
+    b = minimize(mean, b, jac=True, method="L-BFGS-B", options={"ftol": 1e-16, "gtol": 1e-12, "maxiter": 500}).x
+    P = softmax(M + b, axis=1)
+    steepest = float(np.abs(X.T @ (P - Y)).max()) / len(y)
+    P = Y + (P - Y) * min(1.0, lam / max(steepest, 1e-300))
+    return float(entr(P).sum(1).mean())
+
+
+def saga(rows: Rows, lam: float, objective: Callable[[Any], float]) -> Any:
+    """Return what scikit-learn's saga reached after several numbers of passes."""
+    C = 1.0 / (len(rows.y) * lam)
+
+    def fit(passes: float) -> Any:
+        model = LogisticRegression(l1_ratio=1.0, solver="saga", C=C, tol=0.0, max_iter=int(passes), random_state=0)
+        return model.fit(*rows)
+
+    return ladder(fit, (5, 20, 100, 500, 2000, 10_000), objective)
+
+
+def shown(found: Any, least: float) -> list[str]:
+    """Return the CPU seconds to each level, "-" where it was not reached."""
+    if isinstance(found, str):
+        return [found.partition(":")[0]] * len(LEVELS)
+    cells = []
+    for level in LEVELS:
+        enough = [seconds for total, seconds in found if total <= least * (1.0 + level)]
+        cells.append(f"{min(enough):.2f}" if enough else "-")
+    return cells
+
+
+LEVELS = (1e-2, 1e-3, 1e-6)
+TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8)
+LADDER_LIMIT = 120.0
+"""The CPU seconds after which no stricter setting of a solver is tried."""
+
+
+def _rows_of_table(name: str, loss: str, fraction: float, methods: dict[str, Any], least: float, known: float) -> Any:
+    for method, found in methods.items():
+        times = " | ".join(shown(found, least))
+        yield f"| {name} | {loss} | {fraction:g} | {method} | {times} | {known:.0e} |"
+
+
+def hinge_problem(store: Store, name: str, fraction: float) -> Iterator[str]:
+    """Yield the lines of a hinge problem."""
+    at = f"polish|{name}|{fraction:g}|hinge"
+
+    def solve(which: str) -> Any:
+        rows = classes(name)
+        lam = fraction * largest_strength(*rows, "hinge")
+        if which == "polish":
+            return {"found": polished(rows, "hinge", lam, lambda model: total(model, rows, "hinge", lam))}
+        if which == "working set":
+            first = np.argsort(-np.abs(rows.X.T @ (rows.y - rows.y.mean())))[:200]
+            return {"optimum": linear_program(rows.X, kink_of("hinge", rows.y), lam, first)._asdict()}
+        return {"found": whole_program(rows, lam, which)}
+
+    programs = ("highs-ds", "highs-ipm")
+    methods = {f"HiGHS, {each}": store.get(f"{at}|{each}", lambda each=each: solve(each))["found"] for each in programs}
+    optimum = Optimum(**store.get(f"{at}|working set", lambda: solve("working set"))["optimum"])
+    methods["HiGHS, working set"] = [(optimum.objective, optimum.seconds)]
+    ours = store.get(f"{at}|polish", lambda: solve("polish"))["found"]
+    yield from _rows_of_table(name, "hinge", fraction, {"polish": ours, **methods}, optimum.objective, optimum.gap)
+
+
+def softmax_problem(store: Store, name: str, fraction: float) -> Iterator[str]:
+    """Yield the lines of a softmax problem."""
+    at = f"polish|{name}|{fraction:g}|softmax"
+
+    def solve(which: str) -> dict[str, Any]:
+        rows = several_classes(name)
+        Y = np.eye(rows.y.max() + 1)[rows.y]
+        lam = fraction * float(np.abs(rows.X.T @ (Y - Y.mean(0))).max()) / len(rows.y)
+        bounds = [-np.inf]
+
+        def objective(model: Any) -> float:
+            bounds.append(softmax_bound(rows, model.coef_, model.intercept_, lam))
+            return softmax_total(rows, model.coef_, model.intercept_, lam)
+
+        found = saga(rows, lam, objective) if which == "saga" else polished(rows, "multinomial", lam, objective)
+        return {"found": found, "bound": max(bounds)}
+
+    cells = {each: store.get(f"{at}|{each}", lambda each=each: solve(each)) for each in ("polish", "saga")}
+    totals = [each[0] for cell in cells.values() if not isinstance(cell["found"], str) for each in cell["found"]]
+    least, bound = min(totals), max(cell["bound"] for cell in cells.values())
+    methods = {each: cell["found"] for each, cell in cells.items()}
+    yield from _rows_of_table(name, "softmax", fraction, methods, least, (least - bound) / least)
+
+
+def polish(store: Store, sets: list[str]) -> str:
+    """Return the table of the seconds to each distance from the optimum."""
+    head = ["set", "loss", "of lam_max", "solver", *(f"seconds to {level:g}" for level in LEVELS), "optimum known to"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for name in ("a9a", "w8a", "rcv1s", "sms", "mnist23", "mushrooms"):
+        for fraction in FRACTIONS[name] if not sets or name in sets else ():
+            lines += hinge_problem(store, name, fraction)
+    for name in SOFTMAX_SETS:
+        for fraction in SOFTMAX_FRACTIONS if not sets or name in sets else ():
+            lines += softmax_problem(store, name, fraction)
+    return "\n".join(lines)
+
+
+PARTS = {"conversion": conversion, "quantile": quantile, "polish": polish}
 
 
 def main() -> int:
