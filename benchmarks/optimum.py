@@ -391,7 +391,7 @@ def ladder(fit: Callable[[float], Any], steps: tuple[float, ...], objective: Cal
         except ValueError as error:
             return f"refused: {error}"
         found.append(Reached(objective(model), seconds))
-        if seconds > LADDER_LIMIT:
+        if 4.0 * seconds > LADDER_LIMIT:  # the next step may take several times as long
             break
     return found
 
@@ -495,7 +495,7 @@ def shown(found: Any, least: float) -> list[str]:
 LEVELS = (1e-2, 1e-3, 1e-6)
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8)
 LADDER_LIMIT = 120.0
-"""The CPU seconds after which no stricter setting of a solver is tried."""
+"""The CPU seconds that a solver may take; a quarter of them is the most before a stricter setting is tried."""
 
 
 def _rows_of_table(name: str, loss: str, fraction: float, methods: dict[str, Any], least: float, known: float) -> Any:

@@ -104,7 +104,7 @@ def choose(evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, f
         return Choice(evidence.w_last, evidence.b_last, "last", {})
     with np.errstate(over="ignore", invalid="ignore"):  # a candidate may have diverged
         local = _local(evidence, loss, penalty, sample)
-        columns = _possible(evidence, penalty, local.g)
+        columns = _possible(evidence, penalty, local.g, _STEEP if loss.curved else _STEEP_BY_JUMPS)
         local, place = local.at(columns), _places(columns, evidence.w_bar.size)
         kept = Sample(*(_in_columns(rows, place) for rows in (sample.R, sample.V)), sample.kappa)
         args = evidence.at(columns), loss, restricted(penalty, columns), kept, fit_intercept
@@ -114,11 +114,15 @@ def choose(evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, f
     return choice._replace(w=w)
 
 
-def _possible(e: Evidence[float], penalty: Any, g: np.ndarray) -> np.ndarray:
+_STEEP, _STEEP_BY_JUMPS = 0.9, 0.2
+"""The slope of a column that may become nonzero, as a share of its penalty; slopes of a loss with kinks jump."""
+
+
+def _possible(e: Evidence[float], penalty: Any, g: np.ndarray, share: float) -> np.ndarray:
     """Return the columns that can be nonzero in a candidate: a zero weight needs a slope near its penalty."""
     found = np.empty(g.size, bool)
     for some in slices(g.size):
-        least = 0.9 * penalty.lam * restricted(penalty, some).feature_weights(g[some].size)
+        least = share * penalty.lam * restricted(penalty, some).feature_weights(g[some].size)
         steep = ~(np.abs(e.g_bar[some]) <= least) | ~(np.abs(g[some]) <= least)
         found[some] = (e.w_last[some] != 0.0) | (e.w_bar[some] != 0.0) | steep
     return np.flatnonzero(found)
