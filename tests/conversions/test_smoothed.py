@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -14,7 +16,9 @@ from sparsco.conversions import AverageSL, LastSL, OptimalSL
 from sparsco.conversions.corner import Faces, corner
 from sparsco.conversions.metric import Evidence, choose, smoothed
 from sparsco.conversions.reservoir import Reservoir
+from sparsco.jit.lanes import where
 from sparsco.losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, EpsilonInsensitive, Hinge, Quantile, derivative, value
+from sparsco.parts.contracts import Loss, part
 from sparsco.penalties import ElasticNet, GroupL1, NonNegative, RowGroup, strength
 from sparsco.solver.smoothing import smooth
 from support.reservoirs import offer
@@ -189,6 +193,36 @@ def test_names_of_metrics_that_do_not_fit_a_loss_are_refused():
         SparseClassifier("hinge", alpha=0.02, conversion=AverageSL(metric="newton")).fit(X, y)
     with pytest.raises(ValueError, match="metric='smoothed' needs a loss with kinks, which Logistic does not have"):
         SparseClassifier(alpha=0.02, conversion=AverageSL(metric="smoothed")).fit(X, y)
+
+
+@part(Loss)
+class Ramp(NamedTuple):
+    """A loss of one's own that declares a kink: max(0, 1 - y p)."""
+
+    classifies = True
+    smoothness = 1.0
+    curved = False
+
+    def value(loss, p, y):
+        return np.maximum(0.0, 1.0 - y * p)
+
+    def derivative(loss, p, y):
+        return where(y * p < 1.0, -y, 0.0 * y)
+
+    def curvature(loss, p, y):
+        return 0.0 * p
+
+    def kinks(self, y):
+        return y[None]
+
+
+def test_a_loss_without_a_twin_is_refused_by_name_and_keeps_its_last_iterate():
+    X, y = problem(Hinge())
+    given = {"alpha": 0.02, "max_iter": 1, "tol": None}
+    with pytest.raises(ValueError, match="there is no smooth twin of Ramp: leave the metric at 'auto'"):
+        SparseClassifier(Ramp(), conversion=AverageSL(metric="smoothed"), **given).fit(X, y)
+    model = SparseClassifier(Ramp(), conversion=AverageSL(), **given).fit(X, y)
+    assert model.report_["converted"][0]["chosen"][0]["metric"] == "last"
 
 
 def perturbed(rng, shape):

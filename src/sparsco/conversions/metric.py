@@ -362,7 +362,8 @@ def smoothed(
     pen, ridge = penalty.lam * penalty.feature_weights(d), D + penalty.rho
     stages: list[_Stage] = []
     model, slopes = (np.where(np.diff(X.first) > 0, e.w_bar, e.w_last), float(e.b_bar)), None
-    solver = ElasticNetSolver(X, Examples(y, R.weights, smooth(loss)), np.ones(d), fit_intercept, tilt, model)
+    first = Examples(y, R.weights, moved(loss, WIDTHS[0], y, None)[0])
+    solver = ElasticNetSolver(X, first, np.ones(d), fit_intercept, tilt, model)
     for width in WIDTHS:
         twin, offset = moved(loss, width, y, slopes)
         solver.start_at(Examples(y, R.weights, twin, offset), *model)
@@ -401,6 +402,8 @@ def _at_corner(R: SampleRows, loss: Any, pen: np.ndarray, w: np.ndarray, b: floa
 def moved(loss: Any, width: float, y: np.ndarray, slopes: np.ndarray | None) -> tuple[Any, Any]:
     """Return the smooth twin and the offset of the margins that moves it by the slopes, if there are any."""
     twin = smooth(loss, width)
+    if twin is None:
+        raise ValueError(f"there is no smooth twin of {type(loss).__name__}: leave the metric at 'auto'.")
     W = 1.0 / twin.smoothness
     if isinstance(loss, EpsilonInsensitive):  # two kinks, each moved away from the other
         twin = twin._replace(epsilon=loss.epsilon + 0.5 * W)
