@@ -121,6 +121,9 @@ class EpsilonInsensitive(NamedTuple):
     def curvature(loss, p, y):  # noqa: N805
         return 0.0 * p
 
+    def kinks(self, y: np.ndarray) -> np.ndarray:
+        return np.stack([y - self.epsilon, y + self.epsilon])
+
 
 @part(Loss, q="the quantile, between 0 and 1", scale="the scale of steps; None: the inverse of the targets' spread")
 class Quantile(NamedTuple):
@@ -165,6 +168,9 @@ class Quantile(NamedTuple):
 
     def curvature(loss, p, y):  # noqa: N805
         return 0.0 * p
+
+    def kinks(self, y: np.ndarray) -> np.ndarray:
+        return y[None]
 
 
 @part(Loss, scale="stands in for a bound on the curvature; None: from the first counts")
@@ -260,7 +266,7 @@ class Logistic(NamedTuple):
 
 @part(Loss)
 class Hinge(NamedTuple):
-    """max(0, 1 - y p) with y in {-1, +1}; no curvature, so conversions that need one do without."""
+    """max(0, 1 - y p) with y in {-1, +1}; it has a kink and no curvature."""
 
     classifies = True
     smoothness = 1.0
@@ -277,6 +283,9 @@ class Hinge(NamedTuple):
 
     def curvature(loss, p, y):  # noqa: N805
         return 0.0 * p
+
+    def kinks(self, y: np.ndarray) -> np.ndarray:
+        return y[None]  # y p = 1
 
 
 @part(Loss)

@@ -64,15 +64,22 @@ def FOBOS(*, paper: bool = False, t0: float | None = None) -> Preset:  # noqa: N
 
 
 def RDA(  # noqa: N802
-    *, beta: float | None = None, gamma: float | None = None, r: float = 0.0, paper: bool = False
+    *,
+    beta: float | None = None,
+    gamma: float | None = None,
+    r: float = 0.0,
+    paper: bool = False,
+    converted: bool = False,
 ) -> Preset:
     """Return regularized dual averaging with the last iterate; ``r`` > 0 enhances sparsity (without an L2 term).
 
     ``paper=True`` is the enhanced variant that the paper on stabilized truncated SGD compares with: gamma 5000, r .005.
+    ``converted=True`` has the guarded conversion instead of the last iterate.
     """
     if paper:
         gamma, r = 5000.0, 0.005
-    return Preset(optimizers.RDA(beta=beta, gamma=gamma, r=r), conversions.Last())
+    conversion = conversions.AverageSL() if converted else conversions.Last()
+    return Preset(optimizers.RDA(beta=beta, gamma=gamma, r=r), conversion)
 
 
 def ORDA(  # noqa: N802
@@ -98,9 +105,12 @@ def FTRL(*, alpha: float = 0.1, beta: float = 1.0, paper: bool = False) -> Prese
     return Preset(optimizers.FTRL(alpha=alpha, beta=beta), conversions.Last())
 
 
-def NFTRL(*, paper: bool = False) -> Preset:  # noqa: N802
-    """Return normalised FTRL with the guarded conversion: our default without an L2 term; no paper's constants."""
-    return Preset(optimizers.NFTRL(), conversions.AverageSL())
+def NFTRL(*, paper: bool = False, converted: bool = True) -> Preset:  # noqa: N802
+    """Return normalised FTRL with the guarded conversion: our default without an L2 term; no paper's constants.
+
+    ``converted=False`` has the last iterate.
+    """
+    return Preset(optimizers.NFTRL(), conversions.AverageSL() if converted else conversions.Last())
 
 
 def TruncatedGradient(K: int = 1, theta: float = math.inf, *, paper: bool = False) -> Preset:  # noqa: N802
@@ -270,7 +280,7 @@ def BallSGD(  # noqa: N802
 _ONE_EPOCH = 1 << 40
 """The length of an epoch that is longer than any stream."""
 
-PRESETS = {
+PRESETS: dict[str, Callable[..., Preset]] = {
     preset.__name__: preset
     for preset in (
         AlphaSGD,

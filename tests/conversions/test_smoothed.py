@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from sparsco import SparseClassifier, SparseRegressor
-from sparsco.conversions.metric import Evidence, choose
+from sparsco.conversions import AverageSL, LastSL, OptimalSL
+from sparsco.conversions.corner import Faces, corner
+from sparsco.conversions.metric import Evidence, choose, smoothed
 from sparsco.conversions.reservoir import Reservoir
-from sparsco.losses import EpsilonInsensitive, Hinge, Quantile, value
-from sparsco.penalties import ElasticNet
+from sparsco.jit.lanes import where
+from sparsco.losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, EpsilonInsensitive, Hinge, Quantile, derivative, value
+from sparsco.parts.contracts import Loss, part
+from sparsco.penalties import ElasticNet, GroupL1, NonNegative, RowGroup, strength
+from sparsco.solver.smoothing import smooth
 from support.reservoirs import offer
 
 
@@ -113,3 +122,156 @@ def test_a_phase_one_that_diverged_has_no_twin():
     with np.errstate(all="ignore"):
         choice = choose(e, Hinge(), ElasticNet(0.01), sample, True)
     assert choice.name == "constant" and not choice.w.any()
+
+
+def test_columns_that_the_sample_lacks_keep_the_last_iterate():
+    X, y = problem(Hinge())
+    X[:, 7] = X[:, 8] = 0.0
+    sample = offer(Reservoir(), X, y).sample().lane(0)
+    w_bar, w_last = np.zeros(30), np.zeros(30)
+    w_bar[:10], w_last[7] = 0.3, 0.2
+    e = Evidence(w_last, 0.0, w_bar, 0.0, np.zeros(30), 0.0, None, 0.0, 400, 400, 1.0)
+    w, _ = smoothed(e, Hinge(), ElasticNet(0.02), sample, True)
+    assert w[7] == 0.2 and w[8] == 0.0
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Quantile(0.3)], ids=repr)
+def test_of_many_optima_one_with_few_features_is_found(loss):
+    """Columns of a category and its complement, or a column twice, leave the optimum open."""
+    rng = np.random.default_rng(3)
+    kinds = rng.integers(0, 3, (300, 4))
+    X = np.column_stack([kinds == k for k in range(3)]).astype(float)
+    X = np.column_stack([X, X[:, :3]])
+    p = 2.0 * X[:, 0] - X[:, 5] + 0.3 * rng.standard_normal(300)
+    y = np.where(p > 0.5, 1.0, -1.0) if isinstance(loss, Hinge) else np.round(p, 1)
+    least = optimum(X, y, loss, 0.02)
+    for seed in range(3):
+        estimator = SparseClassifier if isinstance(loss, Hinge) else SparseRegressor
+        model = estimator(loss, alpha=0.02, max_iter=1, tol=None, random_state=seed).fit(X, y)
+        assert objective(model, X, y, loss, 0.02) <= least * (1.0 + 1e-5)
+    kinks = np.abs(X @ np.ravel(model.coef_) + model.intercept_ - y) < 1e-9
+    used = np.column_stack([X[:, np.ravel(model.coef_) != 0.0], np.ones(300)])
+    assert np.linalg.matrix_rank(used[kinks]) == used.shape[1]  # a vertex: rows at their kinks determine the weights
+
+
+NUMBERS = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.0, 0.5, 1.0, 3.0])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from([Hinge(), Quantile(0.5), Quantile(0.8), EpsilonInsensitive(0.5)]))
+def test_a_corner_is_no_worse_and_is_a_corner(data, loss):
+    n, d = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 5))
+    X = np.array(data.draw(st.lists(st.lists(NUMBERS, min_size=d, max_size=d), min_size=n, max_size=n)))
+    y = np.array(data.draw(st.lists(NUMBERS, min_size=n, max_size=n)))
+    if isinstance(loss, Hinge):
+        y = np.where(y > 0.0, 1.0, -1.0)
+    X, pen = np.column_stack([X, np.ones(n)]), np.append(np.full(d, 0.1), 0.0)
+    start = np.array(data.draw(st.lists(NUMBERS, min_size=d + 1, max_size=d + 1)))
+    weights = np.array(data.draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=n, max_size=n)))
+    faces = Faces(X, y, weights, loss, pen)
+    v = corner(faces, start)
+    assert faces.objective(v) <= faces.objective(start) + 1e-9
+    assert not v[(start == 0.0) & (pen > 0.0)].any()
+    at_kink = (np.abs(faces.kinks - X @ v) < 1e-7).any(0)
+    used = X[:, (v != 0.0) | (pen == 0.0)]
+    assert np.linalg.matrix_rank(used[at_kink]) == used.shape[1]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("conversion", [AverageSL, LastSL, OptimalSL])
+def test_smoothed_is_a_metric_by_name(loss, conversion):
+    X, y = problem(loss)
+    estimator = SparseClassifier if isinstance(loss, Hinge) else SparseRegressor
+    given = {"alpha": 0.02, "max_iter": 1, "tol": None, "random_state": 0}
+    model = estimator(loss, conversion=conversion(metric="smoothed"), **given).fit(X, y)
+    assert objective(model, X, y, loss, 0.02) <= 1.005 * optimum(X, y, loss, 0.02)
+
+
+def test_names_of_metrics_that_do_not_fit_a_loss_are_refused():
+    X, y = problem(Hinge())
+    with pytest.raises(ValueError, match="metric='newton' needs a loss with curvature, .* choose metric='smoothed'"):
+        SparseClassifier("hinge", alpha=0.02, conversion=AverageSL(metric="newton")).fit(X, y)
+    with pytest.raises(ValueError, match="metric='smoothed' needs a loss with kinks, which Logistic does not have"):
+        SparseClassifier(alpha=0.02, conversion=AverageSL(metric="smoothed")).fit(X, y)
+
+
+@part(Loss)
+class Ramp(NamedTuple):
+    """A loss of one's own that declares a kink: max(0, 1 - y p)."""
+
+    classifies = True
+    smoothness = 1.0
+    curved = False
+
+    def value(loss, p, y):
+        return np.maximum(0.0, 1.0 - y * p)
+
+    def derivative(loss, p, y):
+        return where(y * p < 1.0, -y, 0.0 * y)
+
+    def curvature(loss, p, y):
+        return 0.0 * p
+
+    def kinks(self, y):
+        return y[None]
+
+
+def test_a_loss_without_a_twin_is_refused_by_name_and_keeps_its_last_iterate():
+    X, y = problem(Hinge())
+    given = {"alpha": 0.02, "max_iter": 1, "tol": None}
+    with pytest.raises(ValueError, match="there is no smooth twin of Ramp: leave the metric at 'auto'"):
+        SparseClassifier(Ramp(), conversion=AverageSL(metric="smoothed"), **given).fit(X, y)
+    model = SparseClassifier(Ramp(), conversion=AverageSL(), **given).fit(X, y)
+    assert model.report_["converted"][0]["chosen"][0]["metric"] == "last"
+
+
+def perturbed(rng, shape):
+    """Yield small changes of a model, most of its weights unchanged."""
+    for size in (0.3, 0.03, 0.003):
+        for _ in range(300):
+            yield size * rng.standard_normal(shape) * (rng.random(shape) < 0.3)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Quantile(0.7), EpsilonInsensitive(0.2)], ids=repr)
+@pytest.mark.parametrize("penalty", [RowGroup(0.05), GroupL1(0.1, np.arange(12) // 3), NonNegative(0.02)], ids=repr)
+def test_where_weights_are_tied_the_twins_end_near_the_optimum(loss, penalty):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 12))
+    truth = np.zeros((12, 3 if isinstance(penalty, RowGroup) else 1))
+    truth[:3] = 1.0 + rng.random((3, truth.shape[1]))
+    Y = X @ truth + 0.5 * rng.standard_normal((500, truth.shape[1]))
+    y, targets, estimator = np.squeeze(Y), Y, SparseRegressor
+    if isinstance(loss, Hinge):  # of three classes each has a model against the others
+        y = Y.argmax(1) if Y.shape[1] > 1 else Y[:, 0] > 0.0
+        targets = np.where(y[:, None] == (range(3) if Y.shape[1] > 1 else True), 1.0, -1.0)
+        estimator = SparseClassifier
+    model = estimator(loss, penalty=penalty, max_iter=1, tol=None, random_state=0).fit(X, y)
+    assert model.report_["converted"][0]["chosen"][0]["metric"] == "smoothed"
+    W, b = np.atleast_2d(model.coef_).T, np.ravel(model.intercept_)
+
+    def total(W, b):
+        if isinstance(penalty, NonNegative) and (W < 0.0).any():
+            return np.inf
+        return float(value(loss, X @ W + b, targets).mean(0).sum() + np.sum(strength(penalty, W)))
+
+    here = total(W, b)
+    steps = perturbed(rng, (13, W.shape[1]))
+    assert here <= 1.003 * min(total(W + step[:12], b + step[12]) for step in steps)
+    assert 0 < np.count_nonzero(W.any(1)) < 12  # zeros are exact
+
+
+KINKED = {each for each in (*CLASSIFIER_LOSSES.values(), *REGRESSOR_LOSSES.values()) if each.kinks is not None}
+
+
+@pytest.mark.parametrize("loss", sorted(KINKED, key=repr), ids=repr)
+def test_slopes_jump_at_kinks_and_nowhere_else(loss):
+    y = np.array([-1.0, 1.0])
+    kinks = loss.kinks(y)
+    assert smooth(loss) is not None and not loss.curved
+    for each in kinks:
+        assert (np.abs(derivative(loss, each + 1e-6, y) - derivative(loss, each - 1e-6, y)) >= 0.5).all()
+    for i in range(2):
+        p = np.linspace(-3.0, 3.0, 1001)
+        crossed = np.flatnonzero(np.diff([derivative(loss, at, y[i]) for at in p]))
+        assert len(crossed) <= 2 * len(kinks)  # two steps of the grid for a point that is on it
+        assert all(np.abs(kinks[:, i] - p[j]).min() < 0.01 for j in crossed)

@@ -669,7 +669,7 @@ def test_the_guard_on_a_long_stream():
     hinge, _ = learned(
         stream(300, "hinge"), "hinge", RowGroup(0.05, 0.1), optimizers.BatchFOBOS(), conversions.AverageSL()
     )
-    assert set(hinge.report["chosen"][0]["objectives"]) == {"last", "average", "scalar", "constant"}
+    assert set(hinge.report["chosen"][0]["objectives"]) == {"last", "average", "scalar", "smoothed", "constant"}
 
 
 # ---- estimators ------------------------------------------------------------------------------------------------------

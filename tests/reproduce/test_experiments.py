@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import minimize
 from scipy.stats import norm
 from scipy.stats import t as student_t
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
@@ -21,7 +22,7 @@ from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from sparsco import cli, presets
 from sparsco.data.rows import as_matrix
 from sparsco.engine import Run
-from sparsco.losses import Logistic, Squared
+from sparsco.losses import Hinge, Logistic, Squared
 from sparsco.reproduce import definition, present, problems, run, verdicts
 from sparsco.reproduce.optimum import optimum
 from sparsco.reproduce.trial import measure
@@ -45,7 +46,8 @@ def test_every_table_and_figure_that_is_owed_is_there():
     owed |= {"two-stage-figure-1", "two-stage-figure-1-draws", "two-stage-figure-2"}
     owed |= {"two-stage-e2006", "two-stage-e2006-draws"}
     assert owed <= set(KEYS)
-    assert set(KEYS) - owed == {"tpami-table-6-generated", "tpami-table-6-small", "two-stage-one-pass"}
+    ours = {"tpami-table-6-generated", "tpami-table-6-small", "two-stage-one-pass", "hinge-figure-1", "hinge-figure-2"}
+    assert set(KEYS) - owed == ours
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -193,6 +195,34 @@ def test_the_exact_optimum_of_logistic_loss_meets_its_conditions():
     assert np.abs(gradient + lam * pen * np.sign(w))[alive].max() < 1e-9
     assert (np.abs(gradient) <= lam * pen + 1e-9)[~alive].all()
     assert 1 < np.count_nonzero(w[:-1]) < 30
+
+
+def test_the_exact_optimum_of_hinge_loss_is_that_of_its_dual():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_normal((60, 6)), np.ones(60)])
+    y = np.where(X[:, 0] + 0.5 * rng.standard_normal(60) > 0.2, 1.0, -1.0)
+    lam, rho, pen = 0.05, 0.1, np.r_[np.ones(6), 0.0]
+
+    def dual(u):  # u_i = -y_i times the slope of row i
+        g = X.T @ (y * u) / 60
+        beyond = np.sign(g) * np.maximum(np.abs(g) - lam * pen, 0.0)
+        return beyond @ beyond / (2.0 * rho) - u.mean(), (X @ beyond * y / rho - 1.0) / 60
+
+    found = minimize(dual, np.full(60, 0.5), jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * 60, tol=1e-14)
+    w = optimum(sp.csr_array(X), y, Hinge(), lam, rho, pen)
+    reached = np.maximum(1.0 - y * (X @ w), 0.0).mean() + lam * np.abs(pen * w).sum() + 0.5 * rho * w @ w
+    assert -found.fun * (1.0 - 1e-6) <= reached <= -found.fun * (1.0 + 2e-5)
+
+
+def test_hinge_loss_is_converted_beside_last_iterates():
+    (study,) = definition.load("hinge-figure-2", quick=True).studies
+    (setting,) = study.settings
+    found = measure(study.fields(setting), study.methods, study.at(setting), 0, False)
+    least = found["exact optimum"]["Obj"][-1]
+    for row in ("FOBOS", "RDA", "NFTRL"):
+        last, converted = found[row], found[f"{row}, converted"]
+        assert least * (1.0 - 1e-5) <= converted["Obj"][-1] <= 1.01 * least < last["Obj"][-1]
+        assert converted["ED"][-1] < last["ED"][-1]
 
 
 def test_optimum_that_needs_more_than_one_working_set():

@@ -23,7 +23,9 @@ from ..problem.pilot import best_intercept
 from ..problem.state import slices
 from ..solver.columns import by_column
 from ..solver.elastic_net import Accuracy, ElasticNetSolver, Examples, Tilt, solver_of
-from ..solver.smoothing import smooth
+from ..solver.smoothing import envelope, smooth
+from ..util.blas import one_blas_thread
+from .corner import Faces, corner
 from .reservoir import Sample, SampleRows
 
 Intercept = TypeVar("Intercept")
@@ -102,7 +104,7 @@ def choose(evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, f
         return Choice(evidence.w_last, evidence.b_last, "last", {})
     with np.errstate(over="ignore", invalid="ignore"):  # a candidate may have diverged
         local = _local(evidence, loss, penalty, sample)
-        columns = _possible(evidence, penalty, local.g)
+        columns = _possible(evidence, penalty, local.g, _STEEP if loss.curved else _STEEP_BY_JUMPS)
         local, place = local.at(columns), _places(columns, evidence.w_bar.size)
         kept = Sample(*(_in_columns(rows, place) for rows in (sample.R, sample.V)), sample.kappa)
         args = evidence.at(columns), loss, restricted(penalty, columns), kept, fit_intercept
@@ -112,11 +114,15 @@ def choose(evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, f
     return choice._replace(w=w)
 
 
-def _possible(e: Evidence[float], penalty: Any, g: np.ndarray) -> np.ndarray:
+_STEEP, _STEEP_BY_JUMPS = 0.9, 0.2
+"""The slope of a column that may become nonzero, as a share of its penalty; slopes of a loss with kinks jump."""
+
+
+def _possible(e: Evidence[float], penalty: Any, g: np.ndarray, share: float) -> np.ndarray:
     """Return the columns that can be nonzero in a candidate: a zero weight needs a slope near its penalty."""
     found = np.empty(g.size, bool)
     for some in slices(g.size):
-        least = 0.9 * penalty.lam * restricted(penalty, some).feature_weights(g[some].size)
+        least = share * penalty.lam * restricted(penalty, some).feature_weights(g[some].size)
         steep = ~(np.abs(e.g_bar[some]) <= least) | ~(np.abs(g[some]) <= least)
         found[some] = (e.w_last[some] != 0.0) | (e.w_bar[some] != 0.0) | steep
     return np.flatnonzero(found)
@@ -322,41 +328,99 @@ def newton(
     return solver.solve_for(pen, D + penalty.rho, _SEVERAL_STEPS if kappa >= _MOST else _ONE_STEP)
 
 
-WIDTHS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+WIDTHS = (0.3, 0.1, *(0.03,) * 18)
 """The widths of the parabolas at the kinks of a loss, one after the other."""
+HELD = 0.03
+"""The curvature that holds weights near the last iterate, for the rows that R lacks, as a share of a full row's."""
+
+
+class _Stage(NamedTuple):
+    """The optimum of a smooth twin, and its objective with the loss itself."""
+
+    w: np.ndarray
+    b: float
+    total: float
+    features: int
 
 
 def smoothed(
-    evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, fit_intercept: bool, local: _Local
+    evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, fit_intercept: bool, local: _Local | None = None
 ) -> tuple[np.ndarray, float]:
-    """Return the optimum on R of a loss with kinks, reached over smooth twins that come nearer and nearer to it.
+    """Return the optimum on R of a loss with kinks, by smooth twins of which each is moved by the slopes of the last.
 
-    The stream supplies the gradient that R lacks.  Of all twins the model with the least objective on R is returned.
+    This is the method of multipliers: twin k is the least loss(q) + (q - p - W c)^2 / 2 W over q, with its width W and
+    the slopes c of twin k - 1.  Moved so, twins reach the optimum at a width that stays wide.  The stream supplies the
+    gradient that R lacks.  Weights of columns that R lacks stay those of the last iterate.
     """
-    e, R = evidence, sample.R
-    n, d = len(R.weights), e.w_bar.size
+    e, R, missing = evidence, sample.R, 1.0 - sample.kappa
+    local = local or _local(e, loss, penalty, sample)
+    n, d, y = len(R.weights), e.w_bar.size, R.targets
     X = by_column(R.indptr, R.indices, R.data, np.arange(n), np.arange(d), d)
-    tilt = Tilt(local.g - local.gradient, local.gb - float(local.c.sum()))
-    pen, ridge = penalty.lam * penalty.feature_weights(d), np.full(d, float(penalty.rho))
-    best, least = (e.w_bar, float(e.b_bar)), np.inf
-    twins = [Examples(R.targets, R.weights, smooth(loss, width)) for width in WIDTHS]
-    solver = ElasticNetSolver(X, twins[0], np.ones(d), fit_intercept, tilt, best)
-    for twin in twins:
-        solver.start_at(twin, solver.w, solver.b)
-        w, b = solver.solve_for(pen, ridge, _TWIN)
-        p = row_sums.margins(R.indptr, R.indices, R.data, w, b)
-        total = float((R.weights * value(loss, p, R.targets)).mean() + np.sum(strength(penalty, w)))
-        total += float((tilt.w * w).sum() + tilt.b * b)
-        if not total < least:  # or it is not a number: phase one has diverged
+    full = R.weights * loss.smoothness / n
+    D = HELD * missing * row_sums.moments(R.indptr, R.indices, R.data, full, full, d)[1]
+    tilt = Tilt(local.g - local.gradient - D * e.w_last, local.gb - float(local.c.sum()))
+    pen, ridge = penalty.lam * penalty.feature_weights(d), D + penalty.rho
+    stages: list[_Stage] = []
+    model, slopes = (np.where(np.diff(X.first) > 0, e.w_bar, e.w_last), float(e.b_bar)), None
+    first = Examples(y, R.weights, moved(loss, WIDTHS[0], y, None)[0])
+    solver = ElasticNetSolver(X, first, np.ones(d), fit_intercept, tilt, model)
+    for width in WIDTHS:
+        twin, offset = moved(loss, width, y, slopes)
+        solver.start_at(Examples(y, R.weights, twin, offset), *model)
+        model = solver.solve_for(pen, ridge, _TWIN)
+        slopes = derivative(twin, solver.p, y)
+        w, b = model
+        total = float((R.weights * value(loss, solver.p - offset, y)).mean() + (pen * np.abs(w)).sum())
+        total += float((tilt.w * w).sum() + tilt.b * b + 0.5 * (ridge * np.square(w)).sum())
+        if not np.isfinite(total):  # phase one has diverged
             break
-        best, fell, least = (w.copy(), b), least - total, total
-        if fell < _SETTLED * abs(least):
+        stages.append(_Stage(w.copy(), b, total, int(np.count_nonzero(w))))
+        if len(stages) > _PATIENCE and _best(stages[:-_PATIENCE]) is _best(stages):
             break
-    return best
+    if not stages:
+        return e.w_bar, float(e.b_bar)
+    best = _best(stages)
+    w, b = best.w, best.b
+    if not ridge.any() and 0 < best.features <= _FEW and n * best.features <= _CELLS:
+        w, b = _at_corner(R, loss, pen, w, b, fit_intercept)
+    return np.where(np.diff(X.first) > 0, w, e.w_last), b
 
 
-_TWIN, _SETTLED = Accuracy(1e-5, 30, 4, 0.1), 1e-4
-"""The accuracy of a twin's optimum, and the fall of the objective, as a share of it, below which no other follows."""
+def _at_corner(R: SampleRows, loss: Any, pen: np.ndarray, w: np.ndarray, b: float, fit_intercept: bool) -> Any:
+    """Return a model of no larger objective on R that may have fewer features."""
+    n, at = len(R.weights), np.flatnonzero(w)
+    X = by_column(R.indptr, R.indices, R.data, np.arange(n), _places(at, w.size), at.size).dense()
+    columns = np.column_stack([X, np.ones((n, int(fit_intercept)))])
+    faces = Faces(columns, R.targets, R.weights, loss, np.append(pen[at], [0.0] * fit_intercept))
+    with one_blas_thread():
+        found = corner(faces, np.append(w[at], [b] * fit_intercept))
+    w = np.zeros_like(w)
+    w[at] = found[: at.size]
+    return w, float(found[-1]) if fit_intercept else b
+
+
+def moved(loss: Any, width: float, y: np.ndarray, slopes: np.ndarray | None) -> tuple[Any, Any]:
+    """Return the smooth twin and the offset of the margins that moves it by slopes; None: those amid each kink."""
+    twin = envelope(loss, width / loss.smoothness)
+    if twin is None:
+        raise ValueError(f"there is no smooth twin of {type(loss).__name__}: leave the metric at 'auto'.")
+    if slopes is None:  # that of a parabola amid its kink
+        slopes = derivative(smooth(loss, width), y, y)
+    return twin, slopes * (width / loss.smoothness)
+
+
+def _best(stages: list[_Stage]) -> _Stage:
+    """Return the stage with the fewest features among those whose objective is nearly the least."""
+    least = min(stage.total for stage in stages)
+    near = [stage for stage in stages if stage.total <= least + _SETTLED * abs(least)]
+    return min(near, key=lambda stage: (stage.features, stage.total))
+
+
+_FEW, _CELLS = 50, 400_000
+"""The most features, and rows times features, of a model that is moved to a corner."""
+_TWIN, _SETTLED, _PATIENCE = Accuracy(1e-5, 30, 4, 0.1), 2e-5, 4
+"""The accuracy of a twin's optimum, the difference of objectives, as a share, that does not count, and the number of
+twins without a better model after which none follows."""
 _MOST = 0.5
 _ONE_STEP, _SEVERAL_STEPS = Accuracy(1e-6, 1, 1, 1e-3), Accuracy(1e-10, 30, 6)
 

@@ -12,7 +12,7 @@ from ..problem.state import Curvatures, Gradients, Iterates, is_coupled
 from . import metric, metric_coupled
 from .averaging import FIRST_WINDOW, Answer, Suffix, check_window, next_doubling, next_long_window, suffix_start
 
-METRICS = ("auto", "newton", "diagonal", "scalar")
+METRICS = ("auto", "newton", "diagonal", "scalar", "smoothed")
 
 
 @part(
@@ -31,9 +31,9 @@ class AverageSL(NamedTuple):
         The length of the stream.  None: windows that grow.
     L : float or None
         The scalar metric of the papers.  None: the metric is computed from the data.
-    metric : {"auto", "newton", "diagonal", "scalar"}
+    metric : {"auto", "newton", "diagonal", "scalar", "smoothed"}
         The metric that is computed from the data.  "auto": a guard compares newton, diagonal and scalar on a sample
-        of the stream, with the last iterate as fallback.
+        of the stream, with the last iterate as fallback.  For losses with kinks the guard compares smoothed instead.
     """
 
     alpha: float = 0.5
@@ -259,5 +259,5 @@ def _choice(conversion: Any, problem: Any, evidence: Any, sample: Any, factor: f
     arguments = evidence, problem.loss, problem.penalty, sample, problem.intercept
     if conversion.metric == "auto":
         return metric.choose(*arguments)
-    build = {"newton": metric.newton, "scalar": metric.scalar}[conversion.metric]
+    build = {"newton": metric.newton, "scalar": metric.scalar, "smoothed": metric.smoothed}[conversion.metric]
     return metric.Choice(*build(*arguments), conversion.metric, {})

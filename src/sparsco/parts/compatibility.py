@@ -72,14 +72,17 @@ def conversion_reason(optimizer: Any, conversion: Any) -> str | None:
 
 def metric_reason(loss: Any, conversion: Any) -> str | None:
     """Return why a conversion has no metric with a loss, or None."""
-    base = conversion.base
-    if base.metric in (None, "auto") or base.L is not None or loss.curved:
+    base, name = conversion.base, type(loss).__name__
+    if base.metric in (None, "auto") or base.L is not None:
         return None
-    return (
-        f"metric={base.metric!r} needs a loss with curvature, which {type(loss).__name__} does not have: "
-        "leave the metric at "
-        "'auto' or give L."
-    )
+    if base.metric == "smoothed":
+        if loss.kinks is not None:
+            return None
+        return f"metric='smoothed' needs a loss with kinks, which {name} does not have: leave the metric at 'auto'."
+    if loss.curved:
+        return None
+    other = "choose metric='smoothed' or 'auto'" if loss.kinks is not None else "leave the metric at 'auto'"
+    return f"metric={base.metric!r} needs a loss with curvature, which {name} does not have: {other}, or give L."
 
 
 def start_reason(optimizer: Any) -> str | None:

@@ -40,7 +40,7 @@ class Loss(Contract, kind="loss"):
     smoothness = required("number", "A bound on the curvature, or without one the scale by which steps are chosen.")
     curved = required("bool", "Whether there is a curvature that a metric can be built from.")
     smoothness_is_bound = default(
-        "bool", True, 'Whether the curvature never exceeds smoothness; where not, the estimators\' "auto" takes NFTRL.'
+        "bool", True, "Whether no curvature exceeds smoothness; else optimizer='auto' is NFTRL."
     )
     couples = default(
         "bool",
@@ -101,6 +101,7 @@ class Loss(Contract, kind="loss"):
         "shares(p, y): for a loss that couples, s such that the Hessian of an example is diag(s) - s s^T. None: polish "
         "refuses the loss.",
     )
+    kinks = default("function or None", None, "kinks(y): the margins (kinks, n) at which slopes jump. None: none do.")
 
 
 value, derivative, curvature = dispatched(Loss.value), dispatched(Loss.derivative), dispatched(Loss.curvature)

@@ -25,6 +25,7 @@ PAPERS = {
     "two": "A Two-stage Approach for Learning a Sparse Model with Sharp Excess Risk Analysis (AAAI 2017)",
     "stabilized": "Stabilized Sparse Online Learning for Sparse Data",
     "tpami": "Sparse Learning with Stochastic Composite Optimization (TPAMI 2017)",
+    "hinge": "Conversions of losses with kinks, which the papers leave open; not printed anywhere",
 }
 SPECIAL = ("exact", "default")
 """Methods that are not presets: the exact optimum, and an estimator with all parameters at their defaults."""

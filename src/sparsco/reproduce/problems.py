@@ -104,7 +104,7 @@ class Synthetic(NamedTuple):
 
 
 class Classification(NamedTuple):
-    """Logistic regression on a data set, with rows shuffled for each trial and pass.
+    """Logistic or hinge loss on a data set, with rows shuffled for each trial and pass.
 
     As in the papers the intercept is a feature that is always one: in the L2 term, not in the L1 norm.
     ``unit_columns`` scales every feature to [0, 1] by its largest value.
@@ -118,11 +118,12 @@ class Classification(NamedTuple):
     unit_columns: bool = False
     rows: int = 100_000
     """The number of rows of generated data."""
+    hinge: bool = False
     seed: int = 0
 
     @property
-    def loss(self) -> Logistic:
-        return Logistic()
+    def loss(self) -> Any:
+        return Hinge() if self.hinge else Logistic()
 
     @property
     def d(self) -> int:
