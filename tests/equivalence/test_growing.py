@@ -25,7 +25,7 @@ from sparsco.estimators.fit_state import FitState
 from sparsco.jit.dispatch import plain_python
 from sparsco.losses import Logistic, Multinomial
 from sparsco.optimizers import NFTRL
-from sparsco.penalties import ElasticNet, L1Ball, RowGroup, TraceNorm
+from sparsco.penalties import ElasticNet, GroupL1, L1Ball, RowGroup, TraceNorm
 from sparsco.problem.targets import OneVsRest
 from support import LONG
 from support.cases import CONVERSIONS, OPTIMIZERS, sensible
@@ -155,6 +155,7 @@ TIES = [
     {"penalty": "row-group"},
     {"penalty": "trace"},
     {"loss": "multinomial", "penalty": "trace"},
+    {"penalty": GroupL1(0.01, np.arange(8) // 2)},
 ]
 
 

@@ -88,7 +88,7 @@ def described(runs: list[Run], penalty: Any) -> dict[str, Any]:
     first = runs[0]
     assert first.pilot is not None  # a run that has converted has begun
     return {
-        "optimizer": first.optimizer,
+        "optimizer": first.optimizer.base,
         "penalty": penalty,
         "loss": first.problem.loss,
         "lam": float(penalty.lam),

@@ -292,7 +292,7 @@ def parts(
         capped = curved and not loss.classifies and loss.smoothness_is_bound
         optimizer = "fobos" if capped or starts_elsewhere or step is not None else "nftrl"
         if not penalty.has_prox:
-            optimizer = "batch-rda" if optimizer == "nftrl" else "batch-fobos"
+            optimizer = _for_coupled(penalty, loss, curved, optimizer)
         elif penalty.kind == "grouped" and optimizer == "nftrl":  # one rate for all outputs of a feature
             optimizer = "rda"
         elif one_by_one and step is None and penalty.kind == "separable":  # new features may come at any time
@@ -320,6 +320,17 @@ def parts(
     if tolerance(model):
         check_polishable(loss, penalty, conversion)
     return loss, optimizer, conversion, step
+
+
+def _for_coupled(penalty: Any, loss: Any, has_l2: bool, otherwise: str) -> str:
+    """Return the optimizer for a penalty that ties features together, where another one would take ``otherwise``.
+
+    For groups of features, FOBOS gains most by AverageSL, which needs a curvature; its last iterate is not sparse.
+    """
+    if penalty.form != "groups":
+        return "batch-rda" if otherwise == "nftrl" else "batch-fobos"
+    converts = loss.curved and loss.smoothness_is_bound and not has_l2
+    return "fobos" if converts or otherwise == "fobos" else "rda"
 
 
 def _step(model: Any) -> Any:

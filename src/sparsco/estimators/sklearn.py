@@ -316,8 +316,8 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     optimizer : str or an optimizer record
         "auto", or one of "sgd", "fobos", "rda", "ftrl", "nftrl", "adagrad-fobos", "adagrad-rda", "truncated-gradient",
         "epoch-gd", "epoch-sgd", "mirror-descent", "orda", "ssg", "batch-fobos", "batch-rda".  "auto" is the normalised
-        FTRL, which needs no step size.  For squared loss with an L2 term it is FOBOS.  For penalties without a lazy
-        form it is dual averaging or FOBOS on mini-batches.
+        FTRL, which needs no step size.  For squared loss with an L2 term it is FOBOS.  For groups it is FOBOS or dual
+        averaging.  For penalties without a lazy form it is one of these on mini-batches.
     conversion : str or a conversion record
         The conversion of the iterates into the model: "auto", or one of "last", "average", "weighted", "suffix",
         "random", "last-epoch", "optimal-sl", "last-sl", "average-sl", "scmdi", "ocmdi".  "auto" chooses alpha on a

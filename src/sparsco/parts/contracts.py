@@ -40,9 +40,7 @@ class Loss(Contract, kind="loss"):
     smoothness = required("number", "A bound on the curvature, or without one the scale by which steps are chosen.")
     curved = required("bool", "Whether there is a curvature that a metric can be built from.")
     smoothness_is_bound = default(
-        "bool",
-        True,
-        'Whether the curvature never exceeds smoothness; where not, the estimators\' "auto" takes NFTRL.',
+        "bool", True, "Whether the curvature never exceeds smoothness; if not, NFTRL is used."
     )
     couples = default(
         "bool",
@@ -106,8 +104,8 @@ class Loss(Contract, kind="loss"):
 value, derivative, curvature = dispatched(Loss.value), dispatched(Loss.derivative), dispatched(Loss.curvature)
 
 
-FORMS = ("absolute", "separable", "grouped", "l1-ball", "whole")
-"""The forms of a penalty: pen_j |w_j|, another lazy prox of one weight or one feature, an L1 ball, or whole arrays."""
+FORMS = ("absolute", "separable", "grouped", "l1-ball", "groups", "whole")
+"""The forms: pen_j |w_j|, another lazy prox of one weight or one feature, an L1 ball, feature groups, whole arrays."""
 
 
 class Penalty(Contract, kind="penalty"):
@@ -119,14 +117,8 @@ class Penalty(Contract, kind="penalty"):
 
     lam = required("number", "The strength of r, at least 0; 0 for a constraint.", unless="strength_is_open")
     rho = required("number", "The strength of the L2 term, at least 0.", unless="strength_is_open")
-    kind = default(
-        "text",
-        "separable",
-        "How r ties weights together: separable, grouped (features or outputs) or global (all weights).",
-    )
-    form = default(
-        "text", "", "The form that optimizers check: absolute, separable, grouped, l1-ball or whole. Derived."
-    )
+    kind = default("text", "separable", "How r ties weights: separable, grouped (features, outputs) or global (all).")
+    form = default("text", "", "Absolute, separable, grouped, l1-ball, groups or whole; optimizers check it. Derived.")
     cost = default("text", "", "What a prox takes, for messages. Derived.")
     pen = default("array or None", None, "The relative weight of each feature. None: all weigh 1.")
     open_fields = default("names", (), "Fields that may be None until resolve fills them in.")
@@ -351,6 +343,11 @@ class Optimizer(Contract, kind="optimizer"):
     )
     mirror = default("record or None", None, "The mirror map of its steps, of a form that compares iterates.")
 
+    @property
+    def base(self: Any) -> Any:
+        """The optimizer itself; for a form for some penalties, the optimizer that it is a form of."""
+        return self
+
     @required_unless("chooses_form")
     def schedule(self: Any, problem: Any, state: Any, block: Any, t: int, eta: np.ndarray, omega: np.ndarray) -> Any:
         """Return the arrays by time for the next len(omega) examples, or for fewer; the record has a field omega."""
@@ -362,7 +359,7 @@ class Optimizer(Contract, kind="optimizer"):
     def refusal(self: Any, penalty: Any) -> str:
         """Return the error message for a penalty whose form is not supported."""
         name, penalised = type(self).__name__, type(penalty).__name__
-        if penalty.has_prox:
+        if penalty.has_prox or penalty.form == "groups":
             return f"{name} has no form for {penalised}: choose optimizer='fobos' or 'rda'."
         return (
             f"{name} cannot handle {penalised}, whose prox is {penalty.kind} and costs {penalty.cost}: choose "

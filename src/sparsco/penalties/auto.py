@@ -35,6 +35,10 @@ class Auto(NamedTuple):
         return self.record.kind
 
     @property
+    def form(self) -> str:
+        return self.record.form
+
+    @property
     def has_prox(self) -> bool:
         return self.record.has_prox
 

@@ -85,6 +85,8 @@ class GroupL1(NamedTuple):
     sized: bool = True
 
     kind = "grouped"
+    form = "groups"
+    cost = "O(members of the groups of its features) per example"
 
     def check(penalty, d):
         groups = np.asarray(penalty.groups)
@@ -102,6 +104,10 @@ class GroupL1(NamedTuple):
     def strength(penalty, W):
         norms = _group_norms(penalty, W) @ _sizes(penalty)
         return penalty.lam * norms + half_square(penalty, W)
+
+    def group_sizes(penalty):
+        """Return the factor of each group's norm."""
+        return _sizes(penalty)
 
     def coarsened(penalty, M):
         largest = np.zeros(int(penalty.groups.max(initial=-1)) + 1)
