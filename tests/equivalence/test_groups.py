@@ -345,3 +345,34 @@ def test_one_pass_ends_near_the_optimum(loss):
         answer = run.finish()
         assert objective(answer.w[:, 0], answer.b[0]) <= 1.001 * objective(w[:, 0], b)
         assert set(groups[answer.w[:, 0] != 0.0]) == set(groups[w[:, 0] != 0.0]) == {0, 1, 2}
+
+
+# ---- several strengths side by side ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("conversion", ["last", "average", "average-sl-diagonal", "average-sl-auto"])
+@pytest.mark.parametrize("optimizer", ["fobos", "rda"])
+def test_strengths_side_by_side_are_single_runs(optimizer, conversion):
+    data, groups = fixed(300, loss="logistic")
+    X, y, lams = as_matrix(data[0]), data[1][:, 0], np.array([0.2, 0.05, 0.01, 0.0, 5.0])
+    how = conversions.AverageSL() if conversion == "average-sl-auto" else CONVERSIONS[conversion]
+    rule = steps.InverseSqrt(0.5) if optimizer == "fobos" else None
+
+    def answer(penalty, lams=None):
+        run = Run(Logistic(), penalty, OPTIMIZERS[optimizer], how, rule, d=7, lams=lams)
+        run.feed(X, y)
+        return run.finish()
+
+    with plain_python():
+        together = answer(GroupL1(0.3, groups, 0.02), lams)
+        for q, lam in enumerate(lams):
+            alone = answer(GroupL1(lam, groups, 0.02))
+            np.testing.assert_allclose(together.w[:, q], alone.w[:, 0], rtol=0.0, atol=1e-12)
+            assert np.array_equal(together.w[:, q] != 0.0, alone.w[:, 0] != 0.0)
+            assert together.b[q] == pytest.approx(alone.b[0], abs=1e-12)
+    assert not together.w[:, -1].any() and together.w[:, 3].all()
+
+
+def test_several_outputs_of_several_strengths_are_refused():
+    with pytest.raises(ValueError, match="GroupL1 ties the 2 models of a strength together"):
+        Run(Squared(), GroupL1(0.1, np.zeros(2, int)), optimizers.FOBOS(), d=2, targets=Values(2), lams=[0.1, 0.2])

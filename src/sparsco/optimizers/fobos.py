@@ -139,8 +139,6 @@ class FOBOS(NamedTuple):
         """Raise for parameters or a problem that the optimizer does not support."""
         if self.l2_in not in ("prox", "gradient"):
             raise ValueError(f"FOBOS(l2_in={self.l2_in!r}): l2_in must be 'prox' or 'gradient'.")
-        if problem.single and problem.penalty.form == "groups":
-            raise ValueError(f"{type(problem.penalty).__name__} is learned in float64: leave dtype at its default.")
 
     def resolve(self, problem: Problem, pilot: Any, rule: Any) -> Any:
         """Return the record in the form for the penalty."""

@@ -180,6 +180,10 @@ class Penalty(Contract, kind="penalty"):
     def check(penalty: Any, d: int) -> None:
         """Raise a ValueError for fields that are invalid with d features. By default all are valid."""
 
+    def dual_norm_at(penalty: Any, G: np.ndarray) -> float | None:
+        """Return the least lam at which w = 0 is optimal for the gradient G there. By default dual_norm(G), or None."""
+        return None if penalty.record.dual_norm is None else penalty.record.dual_norm(G)
+
     def resolve(penalty: Any, norm: Callable[[], float]) -> Any:
         """Return the record with open fields filled in; norm() is the L1 norm of a ridge regression on the first rows.
 
