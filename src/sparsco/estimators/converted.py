@@ -11,7 +11,7 @@ from ..conversions.averaging import Answer
 from ..conversions.choose import SizedModel
 from ..engine.finishing import finish_runs
 from ..engine.run import Run
-from ..penalties import ElasticNet
+from ..penalties import ElasticNet, GroupL1, SparseGroup
 
 
 class Converted(NamedTuple):
@@ -72,9 +72,17 @@ def convert_runs(runs: list[Run], answers: list[Answer] | None = None) -> Conver
             for p in looks
         ],
         described(runs, first.problem.penalty if choice is None else _penalty_of(choice))
-        | {"converted": [answer.report for answer in answers]},
+        | {"converted": [answer.report for answer in answers]}
+        | _groups(first.problem.penalty, w),
         tuple(answers[0].sizes),
     ).with_columns_of(first)
+
+
+def _groups(penalty: Any, w: np.ndarray) -> dict[str, Any]:
+    """Return how many groups a penalty of groups has, and how many of them the weights w (d, models) select."""
+    if not isinstance(penalty, GroupL1 | SparseGroup):
+        return {}
+    return {"groups": {"selected": len(np.unique(penalty.groups[w.any(1)])), "of": len(np.unique(penalty.groups))}}
 
 
 def _penalty_of(choice: dict[str, Any]) -> ElasticNet:

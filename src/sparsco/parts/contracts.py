@@ -125,10 +125,7 @@ class Penalty(Contract, kind="penalty"):
     strength_is_open = default("bool", False, "Whether it is a placeholder, whose at(lam_max) returns the penalty.")
     suggested_batch = default("count or None", None, "Examples in a mini-batch. None: the optimizer's own number.")
     dual_norm = default(
-        "function or None",
-        None,
-        "dual_norm(G), without the record: the least lam at which w = 0 is optimal for the gradient G (d, m) there. "
-        "None: no strength can be chosen by the data.",
+        "function or None", None, "dual_norm(G), without the record, for dual_norm_at. None: strengths must be given."
     )
 
     @required_unless("strength_is_open")
@@ -181,7 +178,7 @@ class Penalty(Contract, kind="penalty"):
         """Raise a ValueError for fields that are invalid with d features. By default all are valid."""
 
     def dual_norm_at(penalty: Any, G: np.ndarray) -> float | None:
-        """Return the least lam at which w = 0 is optimal for the gradient G there. By default dual_norm(G), or None."""
+        """Return the least lam at which w = 0 is optimal, for the gradient G (d, m) there. By default dual_norm(G)."""
         return None if penalty.record.dual_norm is None else penalty.record.dual_norm(G)
 
     def resolve(penalty: Any, norm: Callable[[], float]) -> Any:

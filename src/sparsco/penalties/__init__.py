@@ -12,7 +12,7 @@ s = eta * lam it is one step's prox; applied with the total shrinkage of an idle
 penalty other than the absolute value declares by ``shrink_rate`` how fast its weights shrink to zero.
 """
 
-from .auto import Auto, AutoElasticNet, scaled
+from .auto import Auto, AutoElasticNet, AutoGroups, rescaled, scaled
 from .base import (
     bounds,
     checked,
@@ -36,6 +36,8 @@ PENALTIES = {
     "l1": ElasticNet,
     "l2": ElasticNet,
     "row-group": RowGroup,
+    "group": GroupL1,
+    "sparse-group": SparseGroup,
     "trace": TraceNorm,
     "nonnegative": NonNegative,
 }
@@ -47,6 +49,7 @@ RATIOS = {"l1": 1.0, "l2": 0.0}
 __all__ = [
     "Auto",
     "AutoElasticNet",
+    "AutoGroups",
     "Box",
     "ElasticNet",
     "GroupL1",
@@ -70,6 +73,7 @@ __all__ = [
     "prox",
     "prox_all",
     "prox_with_l2",
+    "rescaled",
     "restricted",
     "scaled",
     "soft",

@@ -35,6 +35,7 @@ penalty/l2-ball               penalties.constraints:L2Ball
 penalty/trace-norm            penalties.grouped:TraceNorm
 penalty/auto                  penalties.auto:Auto
 penalty/auto-elastic-net      penalties.auto:AutoElasticNet
+penalty/auto-groups           penalties.auto:AutoGroups
 
 mirror/euclidean              mirrors:Euclidean
 mirror/sparse-kaczmarz        mirrors:SparseKaczmarz
