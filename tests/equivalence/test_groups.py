@@ -114,38 +114,17 @@ def tracing(rows, loss, record, run, intercept):
 
 def converted(conversion, trace, rows, loss, record, intercept):
     """The answer of a conversion, and the size of the iterates, from the trace of the dense recursion."""
-    X, Y, weights = rows
     lam, groups, rho, _ = record
-    n, full = len(X), trace(np.arange(len(X)))
-    scale = max(np.abs(full.W).max(initial=0.0), np.abs(full.b).max(), 1e-3)
-    prox = lambda W, s: reference.group_shrink(W, s * lam, groups)  # noqa: E731
-    omega = {"average": np.ones(n), "weighted": reference.polynomial_weights(n, 3.0)}.get(
-        conversion, reference.anytime_weights(n, long="sl" in conversion)
-    )
-    if conversion == "last":
-        return (full.W[-1], full.b[-1]), scale
-    if conversion in ("average", "weighted", "suffix"):
-        return reference.matrix_mean(full, omega), scale
-    if conversion == "optimal-sl":
-        phases = reference.gradient_phases(n)
-        if not phases:
-            return [part[-1] for part in trace(reference.learned_rows(n))[:2]], scale
-        if len(phases) > 1 and len(phases[-1].rows) < len(phases[-2].rows):
-            phases.pop()
-        _, learning, averaged, at = phases[-1]
-        centre = reference.matrix_mean(trace(learning), np.isin(learning, averaged).astype(float))
-        c = weights[at, None] * loss.derivative(X[at] @ centre[0] + centre[1], Y[at]) / len(at)
-        gradient = X[at].T @ c + rho * centre[0], c.sum(0)
-        return reference.matrix_map(centre, gradient, 3.0, 3.0, prox, intercept), scale
-    gradient = reference.matrix_gradient(full, omega, rho)
-    if conversion == "last-sl":
-        return reference.matrix_map((full.W[-2], full.b[-2]), gradient, 6.0, 6.0, prox, intercept), scale
-    M, M_b = 3.0, 3.0
-    if conversion.endswith("diagonal"):
-        by_feature = (2.0 * np.square(X).T @ full.h / n + rho).max(1)
-        M = np.array([by_feature[groups == g].max() for g in groups])[:, None]
-        M_b = 2.0 * full.h.mean(0)
-    return reference.matrix_map(reference.matrix_mean(full, omega), gradient, M, M_b, prox, intercept), scale
+
+    def prox(W, s):
+        return reference.group_shrink(W, s * lam, groups)
+
+    def coarsened(M):
+        by_feature = M.max(1)
+        return np.array([by_feature[groups == g].max() for g in groups])[:, None]
+
+    answer, full = reference.matrix_answer(conversion, trace, rows, loss.derivative, prox, coarsened, rho, intercept)
+    return answer, max(np.abs(full.W).max(initial=0.0), np.abs(full.b).max(), 1e-3)
 
 
 def differs(answer, expected, scale, tolerance=1e-10):
@@ -262,16 +241,16 @@ def test_compiled_equals_plain_python(optimizer, conversion, m, loss):
     assert not differs(compiled, (plain.w, plain.b), max(np.abs(plain.w).max(), 1e-3), 1e-11)
 
 
-@pytest.mark.parametrize("conversion", CONVERSIONS)
+@pytest.mark.parametrize("conversion", ["last", "weighted", "average-sl-diagonal", "last-sl", "optimal-sl"])
 @pytest.mark.parametrize("optimizer", ["fobos", "rda"])
 def test_any_cut_gives_the_same_bits(optimizer, conversion):
     """Chunks, pickles and readings of the model leave no trace."""
-    (X, Y, _), groups = fixed(1700, loss="logistic")
+    (X, Y, _), groups = fixed(1100, loss="logistic")
     whole = None
     with nullcontext() if LONG else plain_python():
-        for cuts in ((), (1,), (999, 1000, 1001), tuple(range(0, 1700, 193)), (64, 128, 1024)):
+        for cuts in ((), (64, 999, 1000, 1001), tuple(range(0, 1100, 193))):
             run = Run(Logistic(), GroupL1(0.01, groups, 0.05), OPTIMIZERS[optimizer], CONVERSIONS[conversion], d=7)
-            for a, b in itertools.pairwise([0, *cuts, 1700]):
+            for a, b in itertools.pairwise([0, *cuts, 1100]):
                 run.feed(as_matrix(X[a:b]), Y[a:b, 0])
                 run.finish()
                 run = pickle.loads(pickle.dumps(run))
@@ -284,8 +263,8 @@ def test_any_cut_gives_the_same_bits(optimizer, conversion):
 @pytest.mark.parametrize("optimizer", ["fobos", "rda"])
 def test_groups_that_vanish(optimizer, rho, monkeypatch):
     """Thousands of idle steps, across windows and settlings; groups that die in the meantime, and one that does not."""
-    monkeypatch.setattr("sparsco.engine.run.block_end", lambda start: start + max(start, 1 << 11))
-    X, y, _ = vanishing(4_200, d=6, classify=True)
+    monkeypatch.setattr("sparsco.engine.run.block_end", lambda start: start + max(start, 1 << 10))
+    X, y, _ = vanishing(2_200, d=6, classify=True)
     data, record = (X, y[:, None], None), GroupL1(2e-5, np.array([0, 1, 1, 2, 2, 0]), rho)
     trace, rows = None, reference.kept_rows(*data)
     for conversion in ("last", "average", "suffix", "average-sl"):

@@ -1070,6 +1070,50 @@ def matrix_map(
     return prox(V, s if np.ndim(M) else float(s)), b if intercept else centre[1]
 
 
+def matrix_answer(
+    conversion: str,
+    trace: Callable[[Array], MatrixTrace],
+    rows: tuple[Array, Array, Array],
+    derivative: Callable,
+    prox: Callable,
+    coarsened: Callable,
+    rho: float,
+    intercept: bool,
+) -> tuple[tuple[Array, Array], MatrixTrace]:
+    """The answer of the conversion of this name, weights and intercepts, and the trace over all rows.
+
+    ``trace`` maps row numbers to the trace over those rows.  L is 3, and twice that around the last iterate.
+    """
+    X, Y, weights = rows
+    n, full = len(X), trace(np.arange(len(X)))
+    known = {"average": np.ones(n), "weighted": polynomial_weights(n, 3.0)}
+    omega = known.get(conversion, anytime_weights(n, long="sl" in conversion))
+    if conversion == "last":
+        return (full.W[-1], full.b[-1]), full
+    if conversion in ("average", "weighted", "suffix"):
+        return matrix_mean(full, omega), full
+    if conversion == "optimal-sl":
+        phases = gradient_phases(n)
+        if not phases:
+            learned = trace(learned_rows(n))
+            return (learned.W[-1], learned.b[-1]), full
+        if len(phases) > 1 and len(phases[-1].rows) < len(phases[-2].rows):
+            phases.pop()
+        _, learning, averaged, at = phases[-1]
+        centre = matrix_mean(trace(learning), np.isin(learning, averaged).astype(float))
+        c = weights[at, None] * derivative(X[at] @ centre[0] + centre[1], Y[at]) / len(at)
+        gradient = X[at].T @ c + rho * centre[0], c.sum(0)
+        return matrix_map(centre, gradient, 3.0, 3.0, prox, intercept), full
+    gradient = matrix_gradient(full, omega, rho)
+    if conversion == "last-sl":
+        return matrix_map((full.W[-2], full.b[-2]), gradient, 6.0, 6.0, prox, intercept), full
+    M, M_b = 3.0, 3.0
+    if conversion.endswith("diagonal"):
+        M, M_b = coarsened(2.0 * np.square(X).T @ full.h / n + rho), 2.0 * full.h.mean(0)
+        M = M if np.ndim(M) else float(M)
+    return matrix_map(matrix_mean(full, omega), gradient, M, M_b, prox, intercept), full
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Rows
 # ---------------------------------------------------------------------------------------------------------------------
