@@ -179,11 +179,10 @@ def check(optimizer, conversion, case, rule=None):
     answer, run = learned(data, loss, record, optimizer, conversion, rule, intercept, cuts)
     expected, scale = dense(data, loss, record, conversion, run, intercept)
     if answer is None:  # the library refused to return this model: the dense recursion blew up, too
-        X, Y, weights = reference.kept_rows(*data)
-        bad, zero = (
-            np.mean(weights[:, None] * reference.value(loss, p, Y)) for p in (X @ expected[0] + expected[1], 0.0 * Y)
-        )
-        assert not bad < 999.0 * zero
+        (X, Y, weights), (W, b) = reference.kept_rows(*data), expected
+        bad, zero = (np.sum(weights @ reference.value(loss, p, Y)) / len(X) for p in (X @ W + b, 0.0 * Y))
+        norms = [np.linalg.norm(W[groups == g]) * np.sqrt(np.sum(groups == g)) for g in np.unique(groups)]
+        assert not bad + lam * sum(norms) + rho / 2 * np.sum(W**2) < 999.0 * zero
     elif differs(answer, expected, scale):
         if is_chaotic(data, (loss, record, conversion, run, intercept), expected, scale):
             reject()
@@ -269,6 +268,17 @@ def test_groups_that_vanish(optimizer, rho, monkeypatch):
     trace, rows = None, reference.kept_rows(*data)
     for conversion in ("last", "average", "suffix", "average-sl"):
         answer, run = learned(data, "logistic", record, optimizer, conversion)
+        trace = trace or tracing(rows, "logistic", record, run, True)
+        expected, scale = converted(conversion, trace, rows, LOSSES["logistic"], record, True)
+        assert not differs(answer, expected, scale)
+
+
+def test_constant_steps_decay_through_many_settlings():
+    """The product of decays starts again from 1 every 150 steps, in the middle of idle stretches."""
+    data, groups = fixed(1500, loss="logistic")
+    record, trace, rows = GroupL1(0.002, groups, 0.25), None, reference.kept_rows(*data)
+    for conversion in ("last", "weighted", "average-sl"):
+        answer, run = learned(data, "logistic", record, "fobos", conversion, steps.Constant(0.25))
         trace = trace or tracing(rows, "logistic", record, run, True)
         expected, scale = converted(conversion, trace, rows, LOSSES["logistic"], record, True)
         assert not differs(answer, expected, scale)

@@ -68,6 +68,12 @@ def test_a_group_is_selected_for_all_classes_or_for_none():
     assert (model.coef_ != 0.0).all(0).tolist() == (CODES == 1).tolist() == (model.coef_ != 0.0).any(0).tolist()
 
 
+def test_more_outputs_than_lanes_are_learned_by_mini_batches():
+    X, y = rows(200)
+    model = SparseRegressor(penalty="group", feature_groups=LABELS, **simple()).fit(X, np.outer(y, np.ones(130)))
+    assert model.coef_.shape == (130, 8) and type(model.report_["optimizer"]).__name__ == "BatchRDA"
+
+
 @pytest.mark.parametrize("name", ["group", "sparse-group"])
 def test_automatic_alpha_is_a_share_of_what_selects_no_group(name):
     X, y = rows()

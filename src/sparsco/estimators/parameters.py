@@ -21,6 +21,7 @@ from ..data.randomness import seed_of
 from ..engine.grid import MAX_LANES
 from ..engine.polish import TOLERANCE, check_polishable
 from ..engine.run import Run
+from ..jit.lanes import WIDTHS
 from ..optimizers import OPTIMIZERS
 from ..parts.part import how_to_mark, is_record, kind_of
 from ..penalties import (
@@ -267,9 +268,14 @@ def _penalty_record(model: Any, d: int, starts_elsewhere: bool = False, names: S
 
 
 def parts(
-    model: Any, penalty: Any, starts_elsewhere: bool = False, one_by_one: bool = False, by_row: ByRow | None = None
+    model: Any,
+    penalty: Any,
+    starts_elsewhere: bool = False,
+    one_by_one: bool = False,
+    by_row: ByRow | None = None,
+    models: int = 1,
 ) -> tuple[Any, Any, Any, Any]:
-    """Return the loss, optimizer, conversion and step-size rule, with every "auto" decided."""
+    """Return the loss, optimizer, conversion and step-size rule of so many models, with every "auto" decided."""
     loss = model.loss_record()
     if loss.classifies and not model.classifies:
         raise ValueError(f"loss={model.loss!r} is for labels: a regression needs a loss of numbers such as 'squared'.")
@@ -293,7 +299,7 @@ def parts(
         capped = curved and not loss.classifies and loss.smoothness_is_bound
         optimizer = "fobos" if capped or starts_elsewhere or step is not None else "nftrl"
         if not penalty.has_prox:
-            optimizer = _for_coupled(penalty, loss, curved, optimizer)
+            optimizer = _for_coupled(penalty, loss, curved, optimizer, models)
         elif penalty.kind == "grouped" and optimizer == "nftrl":  # one rate for all outputs of a feature
             optimizer = "rda"
         elif one_by_one and step is None and penalty.kind == "separable":  # new features may come at any time
@@ -323,12 +329,12 @@ def parts(
     return loss, optimizer, conversion, step
 
 
-def _for_coupled(penalty: Any, loss: Any, has_l2: bool, otherwise: str) -> str:
+def _for_coupled(penalty: Any, loss: Any, has_l2: bool, otherwise: str, models: int) -> str:
     """Return the optimizer for a penalty that ties features together, where another one would take ``otherwise``.
 
     For groups of features, FOBOS gains most by AverageSL, which needs a curvature; its last iterate is not sparse.
     """
-    if penalty.form != "groups":
+    if penalty.form != "groups" or models > WIDTHS[-1].m:
         return "batch-rda" if otherwise == "nftrl" else "batch-fobos"
     converts = loss.curved and loss.smoothness_is_bound and not has_l2
     return "fobos" if converts or otherwise == "fobos" else "rda"
@@ -367,8 +373,8 @@ def new_runs(
     fixed = by_column(model)
     if one_by_one and fixed:
         raise ValueError(f"{fixed} has one value per feature, and learn_one has no fixed features: use partial_fit.")
-    penalty = _penalty_record(model, d, init is not None, names)
-    loss, optimizer, conversion, step = parts(model, penalty, init is not None, one_by_one, by_row)
+    penalty, most = _penalty_record(model, d, init is not None, names), max(t.m for t in model.targets_of_runs())
+    loss, optimizer, conversion, step = parts(model, penalty, init is not None, one_by_one, by_row, most)
     # a choice without arguments is the same each time
     is_fixed = is_automatic(model, init is not None) and model.random_state is None
     seed = 0 if is_fixed else seed_of(model.random_state)

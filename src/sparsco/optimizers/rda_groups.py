@@ -110,28 +110,25 @@ def group_form(optimizer: Any, problem: Problem) -> GroupRDA:
 
 
 @inlined
-def death(rate, lam, e, t):
-    """Return the first of the steps up to t after which a group of this rate is zero, tau rate >= 1, lane by lane.
+def death(rate, lam, e):
+    """Return the first step s after which a group of this rate is zero, (lam s + e sqrt(s)) rate >= 1, lane by lane.
 
-    It solves tau = lam s + e sqrt(s) for s, and corrects the rounding by the same comparison that the kernel makes.
+    Rounding may move it by one; the iterate there is zero up to rounding, and so is its part in a sum.
     """
     level = 1.0 / maximum(rate, SMALLEST)
     root = 2.0 * level / maximum(e + sqrt(e * e + 4.0 * lam * level), SMALLEST)
-    s = minimum(-floor(-(root * root)), t + 0.0 * rate)
-    earlier = maximum(s - 1.0, 0.0)
-    s = where(1.0 - (lam * earlier + e * sqrt(earlier)) * rate > 0.0, s, earlier)
-    return where(1.0 - (lam * s + e * sqrt(s)) * rate > 0.0, s + 1.0, s)
+    return -floor(-(root * root))
 
 
 @inlined
-def close_sums(groups, g, rate, lam, e, method, cell, stride, table, since, until, is_zero, origin, t):
+def close_sums(groups, g, rate, lam, e, method, cell, stride, table, since, until, is_zero, origin):
     """Add the iterates of an idle group to the sums of its members, from row ``since`` up to ``until`` or its death."""
     _, members, first, _ = groups
     _, _, lanes, _, _ = method
     m, end = U(width(lanes)), float(until) + 0.0 * rate
     if any_lane(1.0 - threshold(lam, e, float(origin + since)) * rate > 0.0):  # alive after its last touch
         if any_lane(is_zero):
-            end = where(is_zero, minimum(maximum(death(rate, lam, e, t) - origin, float(since)), float(until)), end)
+            end = where(is_zero, minimum(maximum(death(rate, lam, e) - origin, float(since)), float(until)), end)
         Q, R, E = gather_fields(table, end * _COLUMNS, _SUMS)
         fallen = lam * (R - table[since, COL_R]) + e * (E - table[since, COL_E])
         total = maximum(Q - table[since, COL_Q] - rate * fallen, 0.0)
@@ -176,7 +173,7 @@ def learn(rows, order, schedule, method, state):
                 store(lanes, factors, g * m, kept)
                 if sums > 0:
                     since, zero = U(maximum(touched[g] - origin, 0.0)), kept == 0.0
-                    close_sums(groups, g, rate, lam, e, method, cell, stride, table, since, r + one, zero, origin, t)
+                    close_sums(groups, g, rate, lam, e, method, cell, stride, table, since, r + one, zero, origin)
                 touched[g] = t + 1.0
             s = s + load(lanes, factors, g * m) * load(lanes, cell, j * stride) * data[p]
         y, weight, b = load_row(lanes, targets, k), load_row(lanes, weights, k), bias_qs[k] * z_b
@@ -204,4 +201,4 @@ def settle(table, origin, clock, e, groups, norm, method, state):
     for g in range(U(groups.size.size)):
         rate = rate_of(groups, norm, g, lanes, cell, stride, 0.0 * lam)
         since, zero = U(maximum(touched[g] - origin, 0.0)), 1.0 - threshold(lam, e, t) * rate <= 0.0
-        close_sums(groups, g, rate, lam, e, method, cell, stride, table, since, until, zero, origin, t)
+        close_sums(groups, g, rate, lam, e, method, cell, stride, table, since, until, zero, origin)
