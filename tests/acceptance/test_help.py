@@ -55,6 +55,7 @@ def folder(tmp_path_factory):
         (here / "logs" / f"part-{k}.vw").write_text(text)
     text = "".join(f"{x[0] - x[1]:.3f},{x[2]},{'ab'[int(x[3] > 0)]}\n" for _, x in rows(1500))
     (here / "table.csv").write_text("price,size,kind\n" + text)
+    (here / "groups.txt").write_text("kind=a\tboth\nsize both\n")
     return here
 
 

@@ -25,7 +25,7 @@ from sparsco.estimators.fit_state import FitState
 from sparsco.jit.dispatch import plain_python
 from sparsco.losses import Logistic, Multinomial
 from sparsco.optimizers import NFTRL
-from sparsco.penalties import ElasticNet, L1Ball, RowGroup, TraceNorm
+from sparsco.penalties import ElasticNet, GroupL1, L1Ball, RowGroup, TraceNorm
 from sparsco.problem.targets import OneVsRest
 from support import LONG
 from support.cases import CONVERSIONS, OPTIMIZERS, sensible
@@ -156,10 +156,12 @@ TIES = [
     {"penalty": "trace"},
     {"loss": "multinomial", "penalty": "trace"},
 ]
+IN_GROUPS = {"penalty": GroupL1(0.01, np.arange(8) // 2)}
+"""Groups of features, which no feature may join later."""
 
 
 @pytest.mark.parametrize("third", [500, 3000])
-@pytest.mark.parametrize("ties", [{}, *TIES], ids=str)
+@pytest.mark.parametrize("ties", [{}, *TIES, IN_GROUPS], ids=str)
 def test_a_third_class_is_learned_whenever_it_comes(third, ties):
     X, y = three_classes(third=third)
     whole = SparseClassifier(random_state=0, **ties).partial_fit(X, y)

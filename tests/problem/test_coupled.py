@@ -380,37 +380,10 @@ def dense(data, loss, record, optimizer, conversion, run, intercept):
             limit=limit,
         )
 
-    n = len(X)
-    full = trace(np.arange(n))
-    scale = max(np.abs(full.W).max(), np.abs(full.b).max(), 1.0)
-    last = full.W[-1], full.b[-1]
-    omega = {"average": np.ones(n), "weighted": np.arange(1.0, n + 1.0) ** 3}.get(
-        conversion, reference.anytime_weights(n, long="sl" in conversion)
+    answer, full = reference.matrix_answer(
+        conversion, trace, (X, Y, weights), loss.derivative, prox, record.coarsened, rho, intercept
     )
-    if conversion == "last":
-        return last, scale
-    if conversion in ("average", "weighted", "suffix"):
-        return reference.matrix_mean(full, omega), scale
-    if conversion == "optimal-sl":
-        phases = reference.gradient_phases(n)
-        if not phases:
-            return [part[-1] for part in trace(reference.learned_rows(n))[:2]], scale
-        if len(phases) > 1 and len(phases[-1].rows) < len(phases[-2].rows):
-            phases.pop()
-        _, rows, averaged, at = phases[-1]
-        centre = reference.matrix_mean(trace(rows), np.isin(rows, averaged).astype(float))
-        c = weights[at, None] * loss.derivative(X[at] @ centre[0] + centre[1], Y[at]) / len(at)
-        gradient = X[at].T @ c + rho * centre[0], c.sum(0)
-        return reference.matrix_map(centre, gradient, 3.0, 3.0, prox, intercept), scale
-    gradient = reference.matrix_gradient(full, omega, rho)
-    if conversion == "last-sl":
-        return reference.matrix_map((full.W[-2], full.b[-2]), gradient, 6.0, 6.0, prox, intercept), scale
-    M, M_b = 3.0, 3.0
-    if conversion.endswith("diagonal"):
-        M = record.coarsened(2.0 * np.square(X).T @ full.h / n + rho)
-        M_b = 2.0 * full.h.mean(0)
-        M = M if np.ndim(M) else float(M)
-    return reference.matrix_map(reference.matrix_mean(full, omega), gradient, M, M_b, prox, intercept), scale
+    return answer, max(np.abs(full.W).max(), np.abs(full.b).max(), 1.0)
 
 
 @pytest.mark.parametrize("optimizer", BATCHED)
@@ -482,7 +455,7 @@ def test_more_models_than_lanes():
 
 
 @pytest.mark.parametrize("optimizer", ["fobos", "rda", "ftrl", "nftrl", "sgd"])
-@pytest.mark.parametrize("record", [x for x in RECORDS if not x.has_prox], ids=name_of)
+@pytest.mark.parametrize("record", [x for x in RECORDS if x.form in ("whole", "l1-ball")], ids=name_of)
 def test_lazy_optimizers_refuse_by_name(optimizer, record):
     kind = optimizers.OPTIMIZERS[optimizer]()
     with pytest.raises(ValueError, match=rf"{type(kind).__name__} cannot handle {name_of(record)}.*'batch-fobos'"):

@@ -958,6 +958,54 @@ class BatchRDA:
         self.W, self.b = self.prox(-self.Z / q, self.k / q), -self.Z_b / (self.gamma_b * math.sqrt(self.k))
 
 
+def group_shrink(W: Array, s: Any, groups: Array) -> Array:
+    """G(W_g, s sqrt|g|) = W_g max(1 - s sqrt|g| / ||W_g||, 0) for each group g; s is a number, or (d, 1) by feature."""
+    out = np.zeros_like(W)
+    for g in np.unique(groups):
+        own = groups == g
+        norm, level = np.linalg.norm(W[own]), np.max(np.broadcast_to(s, W.shape)[own]) * math.sqrt(own.sum())
+        if norm > level:
+            out[own] = W[own] * (1.0 - level / norm)
+    return out
+
+
+class GroupFOBOS:
+    """W_g <- G(W_g - eta c x_g, eta lam sqrt|g|) / (1 + eta rho), or with the L2 term in the gradient."""
+
+    def __init__(self, shape: tuple[int, int], groups: Array, lam: float, rho: float, eta: Array, l2_in: str = "prox"):
+        self.W, self.b, self.t = np.zeros(shape), np.zeros(shape[1]), 0
+        self.groups, self.lam, self.rho, self.eta, self.l2_in = groups, lam, rho, eta, l2_in
+
+    def step(self, G: Array, G_b: Array, limit: float) -> None:
+        eta, rho, W = self.eta[self.t], self.rho, self.W
+        if self.l2_in == "prox":
+            self.W = group_shrink(W - eta * G, eta * self.lam, self.groups) / (1.0 + eta * rho)
+        else:
+            self.W = group_shrink((1.0 - eta * rho) * W - eta * G, eta * self.lam, self.groups)
+        self.b, self.t = self.b - eta * G_b, self.t + 1
+
+
+class GroupRDA:
+    """W_g = -G(Z_g, sqrt|g| (lam t + gamma r sqrt t)) / q, Z the sum of c x; q is that of :class:`RDA`."""
+
+    def __init__(
+        self, shape: tuple[int, int], groups: Array, lam: float, rho: float, beta: float, gamma: float, r: float
+    ):
+        self.W, self.b, self.t = np.zeros(shape), np.zeros(shape[1]), 0
+        self.groups, self.lam, self.rho, self.beta, self.gamma, self.r = groups, lam, rho, beta, gamma, r
+        self.Z, self.Z_b = 0.0, 0.0
+
+    def step(self, G: Array, G_b: Array, limit: float) -> None:
+        self.t, self.Z, self.Z_b = self.t + 1, self.Z + G, self.Z_b + G_b
+        t, root, gamma = self.t, math.sqrt(self.t), self.gamma
+        tau, q = (
+            (self.lam * t, self.rho * t + self.beta)
+            if self.rho > 0.0
+            else (self.lam * t + gamma * self.r * root, gamma * root)
+        )
+        self.W, self.b = -group_shrink(self.Z, tau, self.groups) / q, -self.Z_b / (gamma * root)
+
+
 class MatrixTrace(NamedTuple):
     """As :class:`Trace`, with W (T + 1, d, m), b (T + 1, m), c and h (T, m)."""
 
@@ -1020,6 +1068,50 @@ def matrix_map(
         s = np.where(M > 0.0, 1.0 / M, 0.0)
         b = np.where(M_b > 0.0, centre[1] - gradient[1] / M_b, centre[1])
     return prox(V, s if np.ndim(M) else float(s)), b if intercept else centre[1]
+
+
+def matrix_answer(
+    conversion: str,
+    trace: Callable[[Array], MatrixTrace],
+    rows: tuple[Array, Array, Array],
+    derivative: Callable,
+    prox: Callable,
+    coarsened: Callable,
+    rho: float,
+    intercept: bool,
+) -> tuple[tuple[Array, Array], MatrixTrace]:
+    """The answer of the conversion of this name, weights and intercepts, and the trace over all rows.
+
+    ``trace`` maps row numbers to the trace over those rows.  L is 3, and twice that around the last iterate.
+    """
+    X, Y, weights = rows
+    n, full = len(X), trace(np.arange(len(X)))
+    known = {"average": np.ones(n), "weighted": polynomial_weights(n, 3.0)}
+    omega = known.get(conversion, anytime_weights(n, long="sl" in conversion))
+    if conversion == "last":
+        return (full.W[-1], full.b[-1]), full
+    if conversion in ("average", "weighted", "suffix"):
+        return matrix_mean(full, omega), full
+    if conversion == "optimal-sl":
+        phases = gradient_phases(n)
+        if not phases:
+            learned = trace(learned_rows(n))
+            return (learned.W[-1], learned.b[-1]), full
+        if len(phases) > 1 and len(phases[-1].rows) < len(phases[-2].rows):
+            phases.pop()
+        _, learning, averaged, at = phases[-1]
+        centre = matrix_mean(trace(learning), np.isin(learning, averaged).astype(float))
+        c = weights[at, None] * derivative(X[at] @ centre[0] + centre[1], Y[at]) / len(at)
+        gradient = X[at].T @ c + rho * centre[0], c.sum(0)
+        return matrix_map(centre, gradient, 3.0, 3.0, prox, intercept), full
+    gradient = matrix_gradient(full, omega, rho)
+    if conversion == "last-sl":
+        return matrix_map((full.W[-2], full.b[-2]), gradient, 6.0, 6.0, prox, intercept), full
+    M, M_b = 3.0, 3.0
+    if conversion.endswith("diagonal"):
+        M, M_b = coarsened(2.0 * np.square(X).T @ full.h / n + rho), 2.0 * full.h.mean(0)
+        M = M if np.ndim(M) else float(M)
+    return matrix_map(matrix_mean(full, omega), gradient, M, M_b, prox, intercept), full
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,15 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
     )
     group.add_argument("--loss", help="logistic, hinge, squared-hinge, multinomial; squared, huber, quantile, ...")
     group.add_argument(
-        "--penalty", help="elasticnet (default), mcp, adaptive, row-group, trace, nonnegative, L1Ball(RADIUS), ..."
+        "--penalty",
+        help="elasticnet (default), mcp, adaptive, group, sparse-group, row-group, trace, nonnegative, "
+        "L1Ball(RADIUS), ...",
+    )
+    group.add_argument(
+        "--groups",
+        metavar="columns|FILE",
+        help="select groups of features: the columns of a table with all their categories, or those of FILE, with "
+        "lines FEATURE GROUP (--penalty group is the default then; the data is read once more)",
     )
     group.add_argument(
         "--alpha",
@@ -120,6 +128,8 @@ def learning(given: argparse.Namespace) -> dict[str, Any]:
     names = ["loss", "penalty", "alpha", "l1_ratio", "optimizer", "conversion", "step_size", "preset", "budget"]
     names += ["standardize", "relaxed", "rule", "cv"]
     settings = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
+    if given.groups is not None:
+        settings = {"penalty": "group"} | settings
     rule = settings.pop("rule", None)
     settings |= {name: part(name, value) for name, value in settings.items() if isinstance(value, str)}
     settings |= {} if rule is None else {"choose": rule}
@@ -130,6 +140,7 @@ def learning(given: argparse.Namespace) -> dict[str, Any]:
         if not (l1 >= 0.0 and l2 >= 0.0):
             raise ValueError("--l1 and --l2 must be at least 0.")
         settings |= {"alpha": l1 + l2, "l1_ratio": l1 / (l1 + l2) if l1 + l2 else 1.0}
+    settings |= {} if given.groups is None else {"feature_groups": _groups(given.groups)}
     settings |= {} if given.polish is False else {"polish": given.polish}
     settings |= {} if given.target_excess_risk is None else {"target_excess_risk": tuple(given.target_excess_risk)}
     settings |= {} if given.storage is None else {"storage": given.storage}
@@ -159,6 +170,25 @@ def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
         settings["class_weight"] = given.class_weight
     kind = {"classification": LinearClassifier, "regression": LinearRegressor, None: None}[task]
     return (None if kind is None else kind(**settings)), settings
+
+
+def _groups(given: str) -> Any:
+    """Return the groups of features: "columns", or the names and groups of a file's lines."""
+    if given == "columns":
+        return given
+    with open(given, encoding="utf-8", errors="surrogateescape") as file:
+        lines = [(number, line.rstrip("\r\n")) for number, line in enumerate(file, 1) if line.strip()]
+    found: dict[str, str] = {}
+    for number, line in lines:
+        name, _, group = line.rpartition("\t" if "\t" in line else " ")
+        if not name.strip() or not group.strip():
+            raise ValueError(f"{given}, line {number}: it must have a feature, a tab or a space, and its group.")
+        if name.strip() in found:
+            raise ValueError(f"{given}, line {number}: {name.strip()!r} has a group already: give it one line.")
+        found[name.strip()] = group.strip()
+    if not found:
+        raise ValueError(f"{given} has no lines: write one for each feature, with its name and its group.")
+    return found
 
 
 def _number_or_name(text: str) -> Any:

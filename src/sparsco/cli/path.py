@@ -14,6 +14,7 @@ _EXAMPLE = """  sparsco path data.svm                                    a table
   sparsco path data.svm.gz --choose 1-se -m spam.model --report path.html
   sparsco path data.svm --choose 100 -m small.model        the best model of at most 100 features
   sparsco path table.csv --target price --alphas 0.1,0.03,0.01
+  sparsco path table.csv --target price --groups columns   strengths of a penalty of groups
   sparsco path data.svm --polish                           the exact optimum of every strength
 
 exit code:

@@ -31,6 +31,7 @@ _LEARNING = (
     "task",
     "loss",
     "penalty",
+    "groups",
     "alpha",
     "l1_ratio",
     "l1",
@@ -60,6 +61,8 @@ _EXAMPLE = """  sparsco train data.svm                              strength and
   sparsco train 'logs/part-*.vw' -m clicks.model --hash-bits 22 -q ui --checkpoint-every 10m
   sparsco train table.csv --target price --task regression --passes 3
   sparsco train table.csv --target price --loss 'Huber(0.5)' --penalty 'Box(0, 1)'
+  sparsco train table.csv --target price --groups columns             a column with all its categories, or none
+  sparsco train table.csv --target price --groups groups.txt          its lines: FEATURE, a tab or a space, GROUP
   zcat data.svm.gz | sparsco train - -m model
   sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4       4 processes; see docs/distributed.md
 

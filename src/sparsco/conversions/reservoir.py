@@ -37,6 +37,10 @@ class SampleRows(NamedTuple):
         """Return the targets in the form of y, of a sample that keeps y as it was given."""
         return self.targets[:, 0] if self.targets.shape[1] == 1 else self.targets
 
+    def lanes(self, lanes: slice) -> SampleRows:
+        """Return these rows with the targets and weights of some models."""
+        return self._replace(targets=self.targets[:, lanes], weights=self.weights[:, lanes])
+
     def lane(self, lane: int) -> SampleRows:
         """Return these rows with the targets and weights of model ``lane``, of shape (n,)."""
         return self._replace(
@@ -50,6 +54,10 @@ class Sample(NamedTuple):
     R: SampleRows
     V: SampleRows
     kappa: float
+
+    def lanes(self, lanes: slice) -> Sample:
+        """Return the sample with the targets and weights of some models."""
+        return Sample(self.R.lanes(lanes), self.V.lanes(lanes), self.kappa)
 
     def lane(self, lane: int) -> Sample:
         """Return the sample with the targets and weights of model ``lane``."""

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..parts.contracts import Conversion, part
-from ..parts.part import NEVER
+from ..parts.conversion_contracts import Conversion
+from ..parts.part import NEVER, part
 from ..problem.state import Curvatures, Gradients, Iterates, is_coupled
 from . import metric, metric_coupled
 from .averaging import FIRST_WINDOW, Answer, Suffix, check_window, next_doubling, next_long_window, suffix_start
@@ -205,14 +205,7 @@ def map_to_sparse(conversion: Any, run: Any, means: Any, w: np.ndarray, b: np.nd
         return Answer(*last, {})
     sample = run.sample()
     if is_coupled(problem):
-        evidence = metric.Evidence(
-            *last, w, b, means.g + rho * (means.w - w), means.gb, means.H, means.Hb, means.n, run.t, run.pilot.L_mean
-        )
-        choice = metric_coupled.convert(conversion, problem, evidence, sample, factor)
-        if choice.name == "last":
-            _warn_if_shrinking(run, last[0])
-        chosen = [{"metric": choice.name, "objectives": choice.objectives}]
-        return Answer(choice.w, choice.b, {"averaged": int(means.n), "chosen": chosen})
+        return _map_together(conversion, run, means, w, b, factor)
     out_w, out_b, chosen = np.zeros_like(w), b.copy(), []
     for q in range(problem.m):
         evidence = metric.Evidence(
@@ -231,6 +224,34 @@ def map_to_sparse(conversion: Any, run: Any, means: Any, w: np.ndarray, b: np.nd
         own = problem._replace(penalty=problem.penalty_of(q), lams=None)
         choice = _choice(conversion, own, evidence, sample and sample.lane(q), factor)
         out_w[:, q], out_b[q] = choice.w, choice.b
+        chosen.append({"metric": choice.name, "objectives": choice.objectives})
+    if any(each["metric"] == "last" for each in chosen):
+        _warn_if_shrinking(run, last[0])
+    return Answer(out_w, out_b, {"averaged": int(means.n), "chosen": chosen})
+
+
+def _map_together(conversion: Any, run: Any, means: Any, w: np.ndarray, b: np.ndarray, factor: float) -> Answer:
+    """Return the map of whole matrices: of all models, or of each strength where there are several."""
+    problem, last, sample, rho = run.problem, run.weights(), run.sample(), run.problem.penalty.rho
+    out_w, out_b, chosen = np.zeros_like(w), b.copy(), []
+    blocks = [slice(0, problem.m)] if problem.lams is None else [slice(q, q + 1) for q in range(problem.m)]
+    for own in blocks:
+        evidence = metric.Evidence(
+            last[0][:, own],
+            last[1][own],
+            w[:, own],
+            b[own],
+            means.g[:, own] + rho * (means.w[:, own] - w[:, own]),
+            means.gb[own],
+            None if means.H is None else means.H[:, own],
+            None if means.H is None else means.Hb[own],
+            means.n,
+            run.t,
+            run.pilot.L_mean,
+        )
+        part = problem._replace(penalty=problem.penalty_of(own.start), lams=None, m=own.stop - own.start)
+        choice = metric_coupled.convert(conversion, part, evidence, sample and sample.lanes(own), factor)
+        out_w[:, own], out_b[own] = choice.w, choice.b
         chosen.append({"metric": choice.name, "objectives": choice.objectives})
     if any(each["metric"] == "last" for each in chosen):
         _warn_if_shrinking(run, last[0])

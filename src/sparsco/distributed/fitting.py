@@ -373,6 +373,11 @@ def _check(model: Any, passes: int | None) -> None:
             model.storage != "seen",
             "'seen' numbers features by appearance, which differs between partitions: hash",
         ),
+        (
+            "feature_groups",
+            not isinstance(model.feature_groups, str | Mapping),
+            "a partition does not have the names of all features: give a label for each column",
+        ),
         ("early_stopping", not model.early_stopping, "rows are read once, and none are held out"),
         ("polish", model.polish is False, "it needs all rows on one machine"),
         ("warm_start", not model.warm_start, "a model over partitions starts from the beginning"),

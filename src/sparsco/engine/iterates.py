@@ -88,7 +88,7 @@ class Iterate(NamedTuple):
     def about_to_learn(self, matrix: Matrix, row: int) -> Overwritten:
         """Return what this row will overwrite."""
         touched: Any = slice(0, self.problem.d)
-        if not self.optimizer.is_dense:
+        if not self.optimizer.is_dense and self.problem.penalty.form != "groups":  # a group is moved as a whole
             touched = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].astype(np.int64)
         return Overwritten(touched, self.cells[touched].copy(), self.state.bias.copy(), self.state.clock.copy(), self.t)
 

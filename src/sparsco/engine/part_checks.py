@@ -33,5 +33,10 @@ def for_one_feature(penalty: Any) -> Any:
         return penalty._replace(pen=np.ones(1))
     if not is_record(penalty):
         return penalty
-    fields = zip(penalty._fields, penalty, strict=True)
-    return penalty._replace(**{name: value[:1] for name, value in fields if np.ndim(value) == 1})
+    short = {}
+    for name, value in zip(penalty._fields, penalty, strict=True):
+        if is_record(value):
+            short[name] = for_one_feature(value)
+        elif np.ndim(value) == 1:
+            short[name] = value[:1]
+    return penalty._replace(**short)

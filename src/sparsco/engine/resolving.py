@@ -101,10 +101,10 @@ def _largest_strength(problem: Problem, rows: PilotRows, every: tuple[np.ndarray
     pen = penalty.pen
     if penalty.is_absolute:
         largest = lam_max(loss, matrix, *every, problem.intercept, pen)
-    elif penalty.record.dual_norm is None:
-        raise ValueError(f"{penalty.record.__name__} has no dual_norm to choose a strength by: give numbers.")
     else:
-        largest = penalty.record.dual_norm(gradient_at_zero(loss, matrix, *every, problem.intercept))
+        largest = penalty.dual_norm_at(gradient_at_zero(loss, matrix, *every, problem.intercept))
+        if largest is None:
+            raise ValueError(f"{penalty.record.__name__} has no dual_norm to choose a strength by: give numbers.")
     guess = largest_slope(loss, matrix, *every)
     if largest <= 1e-9 * guess and (pen is None or pen.any()):
         warn(

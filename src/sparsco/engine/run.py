@@ -86,7 +86,7 @@ class Run:
         self.targets: Targets = targets or Values()
         self.lams = lams
         if lams is not None:
-            refuse(strengths_reason(loss, penalty, optimizer, conversion, single))
+            refuse(strengths_reason(loss, penalty, optimizer, conversion, single, self.targets.m))
             self.targets = Repeated(self.targets, len(lams))
         refuse(metric_reason(loss, conversion))
         penalty = checked(penalty, d)

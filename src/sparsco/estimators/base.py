@@ -32,6 +32,7 @@ class LinearBase:
     relaxed: Any = "auto"
     choose: Any = "balanced"
     cv: Any = "auto"
+    feature_groups: Any = None
     """What files of before have no value for."""
     _strengths: Any = None
     _in_float32 = False
@@ -63,6 +64,7 @@ class LinearBase:
         choose: Any = "balanced",
         cv: Any = "auto",
         feature_weights: Any = None,
+        feature_groups: Any = None,
         storage: str = "auto",
         preset: Any = None,
         budget: int | None = None,
@@ -91,14 +93,13 @@ class LinearBase:
         self.relaxed = relaxed
         self.choose = choose
         self.cv = cv
-        self.feature_weights = feature_weights
+        self.feature_weights, self.feature_groups = feature_weights, feature_groups
         self.storage = storage
         self.preset = preset
         self.budget = budget
         self.target_excess_risk = target_excess_risk
         self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        self.n_jobs, self.verbose = n_jobs, verbose
         self.polish = polish
 
     def settings(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from ..optimizers import FOBOS, NFTRL, RDA, EpochGD
 from ..parts.compatibility import conversion_reason, penalty_reason
 from ..parts.contracts import FORMS
 from ..parts.part import CONTRACTS, HOME, is_record, kind_of
-from ..penalties import ElasticNet, L1Ball, L2Ball, NonNegative, RowGroup, feature_weight, prox
+from ..penalties import ElasticNet, GroupL1, L1Ball, L2Ball, NonNegative, RowGroup, feature_weight, prox
 from ..problem.state import Problem
 from ..steps import Constant, Pilot
 from .checks_of_values import (
@@ -351,6 +351,7 @@ _OF_FORM = {
     "separable": NonNegative(0.05, 0.1),
     "grouped": RowGroup(0.05, 0.1),
     "l1-ball": L1Ball(1.0),
+    "groups": GroupL1(0.05, np.array([0, 1, 0]), 0.1),
     "whole": L2Ball(1.0),
 }
 _EPOCHS = EpochGD(T1=100)

@@ -233,9 +233,9 @@ def penalty_fields(reg: Any) -> None:
     check_shape(reg, "prox_all(W, s) of (d, 2)", prox_all(reg, W, 0.1), (d, 2))
     M = np.asarray(reg.coarsened(np.abs(W) + 1.0))
     must(np.all(M >= np.abs(W) + 1.0), reg, "coarsened(M) lies below M somewhere.")
-    if reg.dual_norm is not None and "lam" in reg._fields:
-        G = np.linspace(-1.0, 2.0, 2 * d).reshape(d, 2)
-        least = reg.record.dual_norm(G)
+    G = np.linspace(-1.0, 2.0, 2 * d).reshape(d, 2)
+    least = reg.dual_norm_at(G) if "lam" in reg._fields else None
+    if least is not None:
         for factor, empty in ((1.0 + 1e-9, True), (0.9, False)):
             moved = prox_all(reg._replace(lam=least * factor), -G, 1.0)
             must(empty != bool(np.any(moved)), reg, "dual_norm(G) is not the least lam at which w = 0 is optimal.")

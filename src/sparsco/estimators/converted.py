@@ -11,7 +11,7 @@ from ..conversions.averaging import Answer
 from ..conversions.choose import SizedModel
 from ..engine.finishing import finish_runs
 from ..engine.run import Run
-from ..penalties import ElasticNet, with_strength
+from ..penalties import ElasticNet, GroupL1, SparseGroup, with_strength
 
 
 class Converted(NamedTuple):
@@ -71,9 +71,18 @@ def convert_runs(runs: list[Run], answers: list[Answer] | None = None) -> Conver
             {"t": p[0]["t"], "objective": sum(q["objective"] for q in p), "nonzeros": sum(q["nonzeros"] for q in p)}
             for p in looks
         ],
-        described(runs, _penalty_of(first, choice)) | {"converted": [answer.report for answer in answers]},
+        described(runs, _penalty_of(first, choice))
+        | {"converted": [answer.report for answer in answers]}
+        | _groups(first.problem.penalty, w),
         tuple(answers[0].sizes),
     ).with_columns_of(first)
+
+
+def _groups(penalty: Any, w: np.ndarray) -> dict[str, Any]:
+    """Return how many groups a penalty of groups has, and how many of them the weights w (d, models) select."""
+    if not isinstance(penalty, GroupL1 | SparseGroup):
+        return {}
+    return {"groups": {"selected": len(np.unique(penalty.groups[w.any(1)])), "of": len(np.unique(penalty.groups))}}
 
 
 def _penalty_of(run: Run, choice: dict[str, Any] | None) -> Any:
@@ -90,7 +99,7 @@ def described(runs: list[Run], penalty: Any) -> dict[str, Any]:
     first = runs[0]
     assert first.pilot is not None  # a run that has converted has begun
     return {
-        "optimizer": first.optimizer,
+        "optimizer": first.optimizer.base,
         "penalty": penalty,
         "loss": first.problem.loss,
         "lam": float(penalty.lam),

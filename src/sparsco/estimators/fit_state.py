@@ -39,6 +39,7 @@ FIXED = (
     "choose",
     "cv",
     "feature_weights",
+    "feature_groups",
     "storage",
     "preset",
     "budget",
@@ -404,6 +405,8 @@ def _fingerprint(value: Any) -> Any:
 
     The repr of a long array leaves out the middle.
     """
+    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
+        return repr(value.tolist())
     if isinstance(value, np.ndarray):
         return value.shape, str(value.dtype), zlib.crc32(np.ascontiguousarray(value).view(np.uint8).data)
     return (type(value), *map(_fingerprint, value)) if isinstance(value, tuple) else repr(value)

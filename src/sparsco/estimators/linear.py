@@ -9,14 +9,15 @@ The training state is in the ``FitState`` of the model.  A fit goes through it i
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..choice.splits import ByRow
 from ..data.randomness import Purpose, uniform
-from ..data.rows import Matrix, margins
+from ..data.rows import Matrix, check_numbers, margins
 from ..data.slots import Columns, Names, SeenColumns
 from ..engine.polish import slices
 from ..engine.reweighting import finish_certified
@@ -31,7 +32,6 @@ from .parameters import (
     by_column,
     check_parameters,
     new_runs,
-    starting_point,
     tolerance,
 )
 from .passes import counted_rows, run_passes
@@ -98,7 +98,7 @@ class LinearModel(OneExample, Readable):
             self._fit.go_on(phase)
         else:
             m = sum(targets.m for targets in self.targets_of_runs())
-            start, features = starting_point(*init, self.n_features_in_, m), self._fit.features
+            start, features = _starting_point(*init, self.n_features_in_, m), self._fit.features
             if start is not None:
                 start = features.start(start[0]), start[1]
             if by_row is not None:
@@ -209,18 +209,19 @@ class LinearModel(OneExample, Readable):
         order: np.ndarray | None = None,
         is_repeat_pass: bool = False,
         columns: int = 0,
+        names: Sequence[str] | None = None,
     ) -> Self:
         """Learn the next rows of a stream from a reader, which has checked them: ``partial_fit`` without the checks.
 
         ``order`` selects and orders the rows; ``is_repeat_pass`` is True in a further pass.  ``columns`` is the number
-        of columns that the stream will have, if known.
+        of columns that the stream will have, if known.  ``names`` are the names of all features, which groups need.
         """
         with unchanged_on_error(self):
             first = self._begins("a stream")
             if first:
                 self.forget(columns)
             self.n_features_in_ = matrix.d if first else max(matrix.d, self.n_features_in_)
-            self._learn_next(matrix, y, weights, first, classes, is_repeat_pass, order)
+            self._learn_next(matrix, y, weights, first, classes, is_repeat_pass, order, names)
         return self
 
     def _begins(self, what: str) -> bool:
@@ -242,15 +243,16 @@ class LinearModel(OneExample, Readable):
         classes: Any,
         is_repeat_pass: bool = False,
         order: np.ndarray | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         y, weights = self.encode_next(y, weights, first, classes)
         matrix = self.place(matrix)
         if first:
-            self._begin_stream(matrix.d)
+            self._begin_stream(matrix.d, names=names)
         self._learn_rows(matrix, y, weights, is_repeat_pass, order)
 
-    def _begin_stream(self, d: int, one_by_one: bool = False) -> None:
-        runs = new_runs(self, d, one_by_one=one_by_one)
+    def _begin_stream(self, d: int, one_by_one: bool = False, names: Sequence[str] | None = None) -> None:
+        runs = new_runs(self, d, one_by_one=one_by_one, names=names)
         for run in runs:
             run.validate_on_dummy_rows()
         self._fit.start(runs, Phase.STREAM, self)
@@ -416,6 +418,22 @@ class LinearModel(OneExample, Readable):
         memo[id(self)] = twin
         add_attributes(twin, copy.deepcopy(attributes(self), memo))
         return twin
+
+
+def _starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return ``coef_init`` and ``intercept_init`` as w (d, m) and b (m,); None if neither is given."""
+    if coef is None and intercept is None:
+        return None
+    coef = coef.toarray() if sp.issparse(coef) else coef
+    w = np.zeros((m, d)) if coef is None else np.atleast_2d(np.asarray(coef, dtype=np.float64))
+    b = np.zeros(m) if intercept is None else np.atleast_1d(np.asarray(intercept, dtype=np.float64))
+    if w.shape != (m, d) or b.shape != (m,):
+        raise ValueError(
+            f"coef_init has the shape {w.shape} and intercept_init {b.shape}; they must have {(m, d)} and {(m,)}."
+        )
+    for name, data in (("coef_init", w), ("intercept_init", b)):
+        check_numbers(data, name)
+    return np.ascontiguousarray(w.T), b
 
 
 def check_some_weight(weights: np.ndarray | None) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import numbers
 import re
+from collections.abc import Sequence
 from typing import Any, ForwardRef
 
 import numpy as np
-import scipy.sparse as sp
 
 from .. import conversions, steps
 from ..choice.fitting import Strength
@@ -19,10 +19,10 @@ from ..conversions.choose import MIXTURES, Choose
 from ..conversions.rounding import with_weights
 from ..conversions.thinning import check_target
 from ..data.randomness import seed_of
-from ..data.rows import check_numbers
 from ..engine.grid import MAX_LANES
 from ..engine.polish import TOLERANCE, check_polishable
 from ..engine.run import Run
+from ..jit.lanes import WIDTHS
 from ..optimizers import OPTIMIZERS
 from ..parts.part import how_to_mark, is_record, kind_of
 from ..penalties import (
@@ -30,15 +30,18 @@ from ..penalties import (
     RATIOS,
     Auto,
     AutoElasticNet,
+    AutoGroups,
     ElasticNet,
     elastic_net,
     is_of_fixed_width,
     phase_one,
+    rescaled,
     scaled,
 )
 from ..presets import PRESETS, Preset
 from ..solver.smoothing import smooth
 from ..util.validation import is_count, is_number
+from .grouping import BY_GROUP, check_feature_groups, grouped
 from .held_out import folds_of, is_by_row
 
 LEAST_RATIO = 1e-3
@@ -140,9 +143,7 @@ def check_parameters(model: Any) -> None:
         if not holds:
             raise ValueError(f"{name}={getattr(model, name)!r}: it must be {what}.")
 
-    alpha = model.alpha
-    is_auto = isinstance(alpha, str) and alpha == "auto"
-    must("alpha", is_auto or is_number(alpha, 0.0), "'auto' or a number of at least 0")
+    must("alpha", _is_auto(model.alpha) or is_number(model.alpha, 0.0), "'auto' or a number of at least 0")
     is_ratio = _is_auto(model.l1_ratio) or is_number(model.l1_ratio, 0.0, 1.0)
     must("l1_ratio", is_ratio, "'auto', or between 0 (only L2) and 1 (only L1)")
     for name in ("standardize", "relaxed"):
@@ -161,6 +162,7 @@ def check_parameters(model: Any) -> None:
             f"penalty={model.penalty!r} with l1_ratio={model.l1_ratio!r}: for a mixture of both choose "
             "penalty='elasticnet'."
         )
+    check_feature_groups(asked(model, "penalty"), model.feature_groups)
     must("max_iter", is_count(model.max_iter), "a whole number of passes, at least 1")
     must("tol", model.tol is None or is_number(model.tol, 0.0), "None or a number of at least 0")
     must("n_iter_no_change", is_count(model.n_iter_no_change), "a whole number of passes, at least 1")
@@ -234,7 +236,7 @@ def _optimizers() -> dict[str, Any]:
     return {name: kind() for name, kind in OPTIMIZERS.items()}
 
 
-def _penalty_record(model: Any, d: int, starts_elsewhere: bool = False) -> Any:
+def _penalty_record(model: Any, d: int, starts_elsewhere: bool = False, names: Sequence[Any] | None = None) -> Any:
     pen, wanted = model.feature_weights, asked(model, "penalty")
     automatic = is_automatic(model, starts_elsewhere)
     penalty = phase_one(named("penalty", wanted, PENALTIES), d)
@@ -244,6 +246,11 @@ def _penalty_record(model: Any, d: int, starts_elsewhere: bool = False) -> Any:
         if not (_is_auto(model.alpha) and ratio_of(model) == 1.0):
             raise ValueError("a penalty record carries its own strength: leave alpha at 'auto' and l1_ratio at 1.")
         return penalty
+    if wanted in BY_GROUP:
+        groups = grouped(wanted, model.feature_groups, model.column_names if names is None else names, d)
+        if isinstance(model.alpha, str):
+            return AutoGroups(AUTO_FRACTION, ratio_of(model), groups)
+        return rescaled(groups, float(model.alpha), ratio_of(model))
     if penalty is not ElasticNet and isinstance(model.alpha, str):
         return Auto(AUTO_FRACTION, ratio_of(model), penalty)
     if penalty is not ElasticNet:
@@ -263,19 +270,19 @@ def _penalty_record(model: Any, d: int, starts_elsewhere: bool = False) -> Any:
 
 
 def parts(
-    model: Any, penalty: Any, starts_elsewhere: bool = False, one_by_one: bool = False, by_row: ByRow | None = None
+    model: Any,
+    penalty: Any,
+    starts_elsewhere: bool = False,
+    one_by_one: bool = False,
+    by_row: ByRow | None = None,
+    models: int = 1,
 ) -> tuple[Any, Any, Any, Any]:
-    """Return the loss, optimizer, conversion and step-size rule, with every "auto" decided."""
+    """Return the loss, optimizer, conversion and step-size rule of so many models, with every "auto" decided."""
     loss = model.loss_record()
     if loss.classifies and not model.classifies:
         raise ValueError(f"loss={model.loss!r} is for labels: a regression needs a loss of numbers such as 'squared'.")
     if model.classifies and not loss.classifies and type(loss) not in map(type, model.known_losses.values()):
         raise ValueError(f"loss={model.loss!r} is for numbers: a classifier needs a loss of labels such as 'logistic'.")
-    if one_by_one and is_of_fixed_width(penalty):
-        what = type(penalty).__name__ if model.feature_weights is None else "feature_weights"
-        raise ValueError(
-            f"{what} has one value per feature, and learn_one has no fixed features: use fit or partial_fit."
-        )
     if is_automatic(model, starts_elsewhere):
         if tolerance(model):
             check_polishable(loss, ElasticNet(1.0), conversions.Last())
@@ -294,7 +301,7 @@ def parts(
         capped = curved and not loss.classifies and loss.smoothness_is_bound
         optimizer = "fobos" if capped or starts_elsewhere or step is not None else "nftrl"
         if not penalty.has_prox:
-            optimizer = "batch-rda" if optimizer == "nftrl" else "batch-fobos"
+            optimizer = _for_coupled(penalty, loss, curved, optimizer, models)
         elif penalty.kind == "grouped" and optimizer == "nftrl":  # one rate for all outputs of a feature
             optimizer = "rda"
         elif one_by_one and step is None and penalty.kind == "separable":  # new features may come at any time
@@ -324,6 +331,17 @@ def parts(
     return loss, optimizer, conversion, step
 
 
+def _for_coupled(penalty: Any, loss: Any, has_l2: bool, otherwise: str, models: int) -> str:
+    """Return the optimizer for a penalty that ties features together, where another one would take ``otherwise``.
+
+    For groups of features, FOBOS gains most by AverageSL, which needs a curvature; its last iterate is not sparse.
+    """
+    if penalty.form != "groups" or models > WIDTHS[-1].m:
+        return "batch-rda" if otherwise == "nftrl" else "batch-fobos"
+    converts = loss.curved and loss.smoothness_is_bound and not has_l2
+    return "fobos" if converts or otherwise == "fobos" else "rda"
+
+
 def _step(model: Any) -> Any:
     size = asked(model, "step_size")
     if isinstance(size, str):
@@ -346,14 +364,19 @@ def new_runs(
     init: tuple[np.ndarray, np.ndarray] | None = None,
     one_by_one: bool = False,
     by_row: ByRow | None = None,
+    names: Sequence[Any] | None = None,
 ) -> list[Run]:
     """Return a new run for each of the model's targets.
 
     ``one_by_one`` is True for a stream of ``learn_one``; ``by_row`` has splits and groups of the rows of a fit.
+    ``names`` are the names of the features, where the columns of the model have none.
     """
     _check_held_out(model, init is not None, by_row)
-    penalty = _penalty_record(model, d, init is not None)
-    loss, optimizer, conversion, step = parts(model, penalty, init is not None, one_by_one, by_row)
+    fixed = by_column(model)
+    if one_by_one and fixed:
+        raise ValueError(f"{fixed} has one value per feature, and learn_one has no fixed features: use partial_fit.")
+    penalty, most = _penalty_record(model, d, init is not None, names), max(t.m for t in model.targets_of_runs())
+    loss, optimizer, conversion, step = parts(model, penalty, init is not None, one_by_one, by_row, most)
     conversion = with_weights(named("penalty", asked(model, "penalty"), PENALTIES), conversion)
     # a choice without arguments is the same each time
     is_fixed = is_automatic(model, init is not None) and model.random_state is None
@@ -401,26 +424,11 @@ def _strengths(lams: Any, models: int, n_jobs: int | None) -> list[Any]:
 
 def by_column(model: Any) -> str:
     """Return the parameter that has a value for every column; an empty string if there is none."""
-    if model.feature_weights is not None:
-        return "feature_weights"
+    for name in ("feature_weights", "feature_groups"):
+        if getattr(model, name) is not None:
+            return name
     fixed = isinstance(model.penalty, tuple) and is_of_fixed_width(model.penalty)
     return f"penalty={type(model.penalty).__name__}(...)" if fixed else ""
-
-
-def starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return ``coef_init`` and ``intercept_init`` as w (d, m) and b (m,); None if neither is given."""
-    if coef is None and intercept is None:
-        return None
-    coef = coef.toarray() if sp.issparse(coef) else coef
-    w = np.zeros((m, d)) if coef is None else np.atleast_2d(np.asarray(coef, dtype=np.float64))
-    b = np.zeros(m) if intercept is None else np.atleast_1d(np.asarray(intercept, dtype=np.float64))
-    if w.shape != (m, d) or b.shape != (m,):
-        raise ValueError(
-            f"coef_init has the shape {w.shape} and intercept_init {b.shape}; they must have {(m, d)} and {(m,)}."
-        )
-    for name, data in (("coef_init", w), ("intercept_init", b)):
-        check_numbers(data, name)
-    return np.ascontiguousarray(w.T), b
 
 
 _KINDS = {

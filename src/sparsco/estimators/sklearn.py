@@ -138,6 +138,11 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
                 f"X has {X.shape[1]} columns and feature_weights {self.n_features_in_} numbers: a growing "
                 "stream cannot have feature_weights."
             )
+        if self.feature_groups is not None:
+            raise ValueError(
+                f"X has {X.shape[1]} columns, and the groups were made of {self.n_features_in_}: give all columns in "
+                "the first call, or fit all rows at once."
+            )
         names, before = _get_feature_names(X), self.column_names
         if before is not None:
             if names is None:
@@ -307,19 +312,21 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         1 is pure L1, 0 is pure L2.  "auto" is chosen with alpha: 1 or 0.2, or 0.05 below 2000 rows.  Where alpha
         is given it is 1.
     penalty : str or a penalty record
-        One of "elasticnet", "l1", "l2", "row-group", "trace", "nonnegative", "mcp", "adaptive".  "l1" and "l2" are the
-        two ends of the elastic net.  The others replace the L1 norm.  "row-group" takes the norm of each feature's
-        weights over all models, so that a feature is in or out for all of them.  "trace" takes the sum of the singular
-        values of ``coef_``, which gets low rank.  "nonnegative" takes the L1 norm over weights of at least 0.  "mcp"
-        and "adaptive" start from the solution with L1 and solve L1 problems with feature weights from there: large
-        weights are shrunk less, or not at all.  MCP is not convex: the model is near a local optimum, and another one
-        may be better (docs/nonconvex.md).  A record, such as :class:`sparsco.penalties.GroupL1`, has its own strength.
+        One of "elasticnet", "l1", "l2", "row-group", "group", "sparse-group", "trace", "nonnegative", "mcp",
+        "adaptive".  "l1" and "l2" are the two ends of the elastic net.  The others replace the L1 norm.  "group" takes
+        the norm of the weights of each of the ``feature_groups``, so that a group is in or out as a whole;
+        "sparse-group" is half of it, and half L1.  "row-group" takes the norm of each feature's weights over all
+        models, so that a feature is in or out for all of them.  "trace" takes the sum of the singular values of
+        ``coef_``, which gets low rank.  "nonnegative" takes the L1 norm over weights of at least 0.  "mcp" and
+        "adaptive" start from the solution with L1 and solve L1 problems with feature weights from there: large weights
+        are shrunk less, or not at all.  MCP is not convex: the model is near a local optimum, and another one may be
+        better (docs/nonconvex.md).  A record, such as :class:`sparsco.penalties.GroupL1`, has its own strength.
         "trace" and the records without a lazy form are learned in mini-batches.
     optimizer : str or an optimizer record
         "auto", or one of "sgd", "fobos", "rda", "ftrl", "nftrl", "adagrad-fobos", "adagrad-rda", "truncated-gradient",
         "epoch-gd", "epoch-sgd", "mirror-descent", "orda", "ssg", "batch-fobos", "batch-rda".  "auto" is the normalised
-        FTRL, which needs no step size.  For squared loss with an L2 term it is FOBOS.  For penalties without a lazy
-        form it is dual averaging or FOBOS on mini-batches.
+        FTRL, which needs no step size.  For squared loss with an L2 term it is FOBOS.  For groups it is FOBOS or dual
+        averaging.  For penalties without a lazy form it is one of these on mini-batches.
     conversion : str or a conversion record
         The conversion of the iterates into the model: "auto", or one of "last", "average", "weighted", "suffix",
         "random", "last-epoch", "optimal-sl", "last-sl", "average-sl", "scmdi", "ocmdi".  "auto" chooses alpha on a
@@ -356,6 +363,10 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         row's fold.  Streams take "auto" or a number.  ``fit`` takes ``groups`` of rows that belong together.
     feature_weights : array of shape (n_features,), optional
         The relative L1 weight of each feature; 0 leaves a feature unpenalised.
+    feature_groups : array of shape (n_features,), dict or "columns", optional
+        The groups of features, for ``penalty="group"`` and ``"sparse-group"``: a label for each column, or a dict from
+        names of features to labels, where a feature that is not named is a group of its own.  "columns" takes the text
+        before the first "=" of a name: ``job=cook`` belongs to ``job``.
     storage : {"auto", "all", "seen"}
         "all": the training state has room for every column of X.  "seen": it has room only for columns that occurred,
         whose numbers may go up to 2^62; ``coef_`` is then sparse.  "auto" is like "seen" in ``fit`` and

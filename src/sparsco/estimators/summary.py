@@ -96,6 +96,8 @@ def headline_of(model: Any) -> str:
     """Return one line about a fitted model: what it predicts, from how many features, and how they were chosen."""
     solved = model.convert()
     what = f"{type(model).__name__}: {model.n_selected_:,} of {model.n_features_in_:,} features"
+    groups = solved.report.get("groups")
+    what += "" if groups is None else f", {groups['selected']:,} of {groups['of']:,} groups"
     converted = solved.report["converted"][0] if solved.report.get("converted") else {}
     if "choice" in converted:
         return f"{what}; {choice_in_words(converted['choice'])}"

@@ -52,6 +52,7 @@ class LinearClassifier(Margins, LinearModel):
         cv: Any = "auto",
         class_weight: Any = None,
         feature_weights: Any = None,
+        feature_groups: Any = None,
         storage: str = "auto",
         preset: Any = None,
         budget: int | None = None,

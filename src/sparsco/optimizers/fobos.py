@@ -41,6 +41,7 @@ from ..mirrors import Euclidean
 from ..parts.contracts import Optimizer, part
 from ..penalties import ElasticNet, feature_weight, prox, prox_step, shrink_rate
 from ..problem.state import TOGETHER, Block, Layout, Problem, State, n_sums, spare_fields
+from .fobos_groups import group_form
 from .fobos_simd import learn_simd
 from .running_sums import add_gradient, add_intercept
 from .zero_crossings import COL_B, COL_P, COL_SP, COL_SPB, COLUMNS, until_death, update_grid
@@ -124,7 +125,7 @@ class FOBOS(NamedTuple):
     layout = Layout(shared=1, lane=1, bias=1, clock=0)
     columns = COLUMNS
     uses_steps = True
-    supported_penalties = ("absolute", "separable", "grouped")
+    supported_penalties = ("absolute", "separable", "grouped", "groups")
     supports_float32 = True
     can_track_iterates = True
     starts_anywhere = True
@@ -138,6 +139,10 @@ class FOBOS(NamedTuple):
         """Raise for parameters or a problem that the optimizer does not support."""
         if self.l2_in not in ("prox", "gradient"):
             raise ValueError(f"FOBOS(l2_in={self.l2_in!r}): l2_in must be 'prox' or 'gradient'.")
+
+    def resolve(self, problem: Problem, pilot: Any, rule: Any) -> Any:
+        """Return the record in the form for the penalty."""
+        return group_form(self, problem) if problem.penalty.form == "groups" else self
 
     start = start
 

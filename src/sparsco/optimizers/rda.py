@@ -101,7 +101,7 @@ class RDA(NamedTuple):
     layout = _Layout(shared=0, lane=1, bias=1, clock=0)
     columns = 3
     uses_steps = False
-    supported_penalties = ("absolute", "separable", "grouped")
+    supported_penalties = ("absolute", "separable", "grouped", "groups")
     can_be_averaged = True
 
     @property
@@ -120,15 +120,18 @@ class RDA(NamedTuple):
         if self.r > 0.0 and problem.penalty.rho > 0.0:
             raise ValueError(f"RDA(r={self.r!r}): r needs a problem without L2 term; choose r=0 or l1_ratio=1.")
 
-    def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> RDA:
-        """Return the record with its constants filled in from the pilot rows."""
+    def resolve(self, problem: Problem, pilot: Any, rule: Any = None) -> Any:
+        """Return the record with its constants filled in from the pilot rows, in the form for the penalty."""
+        from .rda_groups import group_form
+
         gamma = pilot.L_mean / (10.0 if problem.loss.classifies else 3.0)  # squared loss diverges early with a tenth
-        return RDA(
+        filled = RDA(
             pilot.L_mean if self.beta is None else self.beta,
             gamma if self.gamma is None else self.gamma,
             self.r,
             gamma if self.bias_gamma is None else self.bias_gamma,
         )
+        return group_form(filled, problem) if problem.penalty.form == "groups" else filled
 
     def schedule(
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
@@ -138,18 +141,18 @@ class RDA(NamedTuple):
             block.start = t
         clock = np.arange(t, t + len(omega), dtype=np.float64)
         root = np.sqrt(clock)
-        q, bias_q = _inverse(self._divisor(problem, clock)), _inverse(self.bias_gamma * root * problem.intercept)
+        q, bias_q = inverse(self.divisor(problem, clock)), inverse(self.bias_gamma * root * problem.intercept)
         first = t - block.start
         if problem.sums:
             rows = block.reserve(first + len(omega) + 1)[first : first + len(omega) + 1]
             for column, weight in enumerate((1.0, clock, root)):
                 rows[:, column] = np.add.accumulate(np.append(rows[0, column], omega * q * weight))
-        return Schedule(q, bias_q, omega, block.table, block.start, first, self._e(problem), block.noted)
+        return Schedule(q, bias_q, omega, block.table, block.start, first, self.growth(problem), block.noted)
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Close the sums of every coordinate, and start a new block."""
         if problem.sums:
-            settle(block.table, block.start, t, self._e(problem), problem.settling, state)
+            settle(block.table, block.start, t, self.growth(problem), problem.settling, state)
         block.table[0] = 0.0
         block.start = t
 
@@ -158,25 +161,27 @@ class RDA(NamedTuple):
         _, lanes, bias = self.layout.views(problem, state)
         method, clock = problem.method, np.array([float(t)])
         pen = problem.penalty.feature_weights(problem.d)[:, None]
-        w = prox(method.penalty, lanes[:, 0], _threshold(method.lams, self._e(problem), clock[0]) * pen)
-        b = bias[0] * _inverse(self.bias_gamma * np.sqrt(clock) * problem.intercept)
-        return (w * _inverse(self._divisor(problem, clock)))[:, : problem.m], b[: problem.m]
+        w = prox(method.penalty, lanes[:, 0], threshold(method.lams, self.growth(problem), clock[0]) * pen)
+        b = bias[0] * inverse(self.bias_gamma * np.sqrt(clock) * problem.intercept)
+        return (w * inverse(self.divisor(problem, clock)))[:, : problem.m], b[: problem.m]
 
-    def _divisor(self, problem: Problem, clock: np.ndarray) -> np.ndarray:
+    def divisor(self, problem: Problem, clock: np.ndarray) -> np.ndarray:
+        """Return 1 / q after so many examples."""
         rho = float(problem.penalty.rho)
         return (rho * clock + self.beta) * (clock > 0.0) if rho > 0.0 else self.gamma * np.sqrt(clock)
 
-    def _e(self, problem: Problem) -> float:
+    def growth(self, problem: Problem) -> float:
+        """Return e, the growth of the threshold with sqrt(t)."""
         return 0.0 if problem.penalty.rho > 0.0 else float(self.gamma * self.r)
 
 
-def _inverse(divisor: np.ndarray) -> np.ndarray:
+def inverse(divisor: np.ndarray) -> np.ndarray:
     """Return 1 / divisor, and 0 where the divisor is 0: before the first example, w = 0."""
     return np.divide(1.0, divisor, out=np.zeros_like(divisor), where=divisor > 0.0)
 
 
 @inlined
-def _threshold(lam, e, t):
+def threshold(lam, e, t):
     """Return tau after t examples."""
     return lam * t + e * math.sqrt(t)
 
@@ -190,9 +195,9 @@ def _death(size, lam, e, pen, t):
     level = size / pen
     root = 2.0 * level / (e + math.sqrt(e * e + 4.0 * lam * level))
     s = minimum(math.ceil(root * root), t)
-    if (s > 0.0) & (size <= _threshold(lam, e, maximum(s - 1.0, 0.0)) * pen):
+    if (s > 0.0) & (size <= threshold(lam, e, maximum(s - 1.0, 0.0)) * pen):
         s = s - 1.0
-    if size > _threshold(lam, e, s) * pen:
+    if size > threshold(lam, e, s) * pen:
         s = s + 1.0
     return s
 
@@ -218,7 +223,7 @@ def learn(rows, order, schedule, method, state):
         i, r, t = U(order[k]), U(first + k), 1.0 * (origin + first + k)
         start, stop = U(indptr[i]), U(indptr[i + one])
         coming = U(indptr[order[minimum(k + 1, order.size - 1)]]) - start
-        tau = _threshold(lam, e, t)
+        tau = threshold(lam, e, t)
         s, n = 0.0 * z_b, U(0)
         for p in range(start, stop):  # inner product; list the coordinates that died while idle
             j = U(indices[p])
@@ -234,7 +239,7 @@ def learn(rows, order, schedule, method, state):
             speed, weight_of = shrink_rate(reg, load(lanes, cell, at)), feature_weight(reg, U(dead[h]))
             for q in range(m):
                 size, pen = abs(cell[at + q]), weight_of * lane(speed, q)
-                if (size <= _threshold(lams[q], e, t) * pen) & (size > cell[at + last + q] * lane(speed, q)):
+                if (size <= threshold(lams[q], e, t) * pen) & (size > cell[at + last + q] * lane(speed, q)):
                     f = U(maximum(_death(size, lams[q], e, pen, t) - origin, 0.0))
                     total = size * table[f, COL_Q] - (lams[q] * table[f, COL_R] + e * table[f, COL_E]) * pen
                     cell[at + m + q] += math.copysign(total, cell[at + q])
@@ -247,7 +252,7 @@ def learn(rows, order, schedule, method, state):
         Q, R, next_tau = 0.0, 0.0 * lam, tau
         if sums > 0:
             Q, R = table[r + one, COL_Q], lam * table[r + one, COL_R] + e * table[r + one, COL_E]
-            next_tau = _threshold(lam, e, t + 1.0)
+            next_tau = threshold(lam, e, t + 1.0)
         for p in range(start, stop):  # step, running sums
             j = U(indices[p])
             at, pen = j * stride, feature_weight(reg, j)
@@ -282,9 +287,9 @@ def settle(table, origin, clock, e, method, state):
             size, pen = abs(cell[at + q]), weight_of * lane(speed, q)
             if size > cell[at + last + q] * lane(speed, q):
                 s = t
-                if size <= _threshold(lams[q], e, t) * pen:
+                if size <= threshold(lams[q], e, t) * pen:
                     s = _death(size, lams[q], e, pen, t)
                 f = U(maximum(s - origin, 0.0))
                 total = size * table[f, COL_Q] - (lams[q] * table[f, COL_R] + e * table[f, COL_E]) * pen
                 cell[at + m + q] += math.copysign(total, cell[at + q])
-            cell[at + last + q] = _threshold(lams[q], e, t) * weight_of
+            cell[at + last + q] = threshold(lams[q], e, t) * weight_of

@@ -95,12 +95,18 @@ def start_reason(optimizer: Any) -> str | None:
     )
 
 
-def strengths_reason(loss: Any, penalty: Any, optimizer: Any, conversion: Any, single: bool = False) -> str | None:
-    """Return why several strengths cannot be learned side by side, or not in float32, or None."""
-    why, base = None, conversion.base
+def strengths_reason(
+    loss: Any, penalty: Any, optimizer: Any, conversion: Any, single: bool = False, models: int = 1
+) -> str | None:
+    """Return why several strengths of so many models cannot be learned side by side, or not in float32, or None."""
+    why, base, has_groups = None, conversion.base, penalty.form == "groups"
     if loss.couples:
         why = f"{type(loss).__name__} ties models together"
-    elif penalty.kind != "separable" or not penalty.has_prox:
+    elif has_groups and models > 1:
+        why = f"{penalty.record.__name__} ties the {models} models of a strength together"
+    elif has_groups and single:
+        why = f"{penalty.record.__name__} is learned in float64"
+    elif not has_groups and (penalty.kind != "separable" or not penalty.has_prox):
         why = f"{penalty.record.__name__} has no prox of one weight at a time"
     elif conversion.is_rounding and conversion.reweights:
         name = type(conversion.penalty).__name__
@@ -109,7 +115,7 @@ def strengths_reason(loss: Any, penalty: Any, optimizer: Any, conversion: Any, s
         why = f"{type(base).__name__} follows the iterates of one model"
     elif optimizer.max_models == 1 or optimizer.works_on_whole_arrays:
         why = f"{type(optimizer).__name__} has one strength for all models"
-    elif base.metric is not None and not penalty.is_absolute:
+    elif base.metric is not None and not penalty.is_absolute and not has_groups:
         why = f"{type(base).__name__} converts all models of {type(penalty).__name__} together"
     if why is not None:
         return f"several strengths cannot be learned in one read here: {why}."

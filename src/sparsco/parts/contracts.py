@@ -24,10 +24,9 @@ from typing import Any
 import numpy as np
 
 from ..jit.dispatch import dispatched, optional
-from .part import NEVER, Contract, default, required, required_function, required_unless
+from .part import Contract, default, required, required_function, required_unless
 from .part import kind_of as kind_of
 from .part import part as part
-from .run_view import RunView
 
 
 class Loss(Contract, kind="loss"):
@@ -107,8 +106,8 @@ class Loss(Contract, kind="loss"):
 value, derivative, curvature = dispatched(Loss.value), dispatched(Loss.derivative), dispatched(Loss.curvature)
 
 
-FORMS = ("absolute", "separable", "grouped", "l1-ball", "whole")
-"""The forms of a penalty: pen_j |w_j|, another lazy prox of one weight or one feature, an L1 ball, or whole arrays."""
+FORMS = ("absolute", "separable", "grouped", "l1-ball", "groups", "whole")
+"""The forms: pen_j |w_j|, another lazy prox of one weight or one feature, an L1 ball, feature groups, whole arrays."""
 
 
 class Penalty(Contract, kind="penalty"):
@@ -120,10 +119,8 @@ class Penalty(Contract, kind="penalty"):
 
     lam = required("number", "The strength of r, at least 0; 0 for a constraint.", unless="strength_is_open")
     rho = required("number", "The strength of the L2 term, at least 0.", unless="strength_is_open")
-    kind = default(
-        "text", "separable", "How r ties weights: separable, grouped (features or outputs) or global (all weights)."
-    )
-    form = default("text", "", "The form that optimizers check, one of FORMS. Derived.")
+    kind = default("text", "separable", "How r ties weights: separable, grouped (features, outputs) or global (all).")
+    form = default("text", "", "Absolute, separable, grouped, l1-ball, groups or whole; optimizers check it. Derived.")
     cost = default("text", "", "What a prox takes, for messages. Derived.")
     pen = default("array or None", None, "The relative weight of each feature. None: all weigh 1.")
     open_fields = default("names", (), "Fields that may be None until resolve fills them in.")
@@ -131,10 +128,7 @@ class Penalty(Contract, kind="penalty"):
     rounds = default("number", 0, "The most weighted problems that phase two solves for it. 0: it is convex.")
     suggested_batch = default("count or None", None, "Examples in a mini-batch. None: the optimizer's own number.")
     dual_norm = default(
-        "function or None",
-        None,
-        "dual_norm(G), without the record: the least lam at which w = 0 is optimal for the gradient G (d, m) there. "
-        "None: no strength can be chosen by the data.",
+        "function or None", None, "dual_norm(G), without the record, for dual_norm_at. None: strengths must be given."
     )
     blocks = default(
         "function or None",
@@ -191,6 +185,10 @@ class Penalty(Contract, kind="penalty"):
 
     def check(penalty: Any, d: int) -> None:
         """Raise a ValueError for fields that are invalid with d features. By default all are valid."""
+
+    def dual_norm_at(penalty: Any, G: np.ndarray) -> float | None:
+        """Return the least lam at which w = 0 is optimal, for the gradient G (d, m) there. By default dual_norm(G)."""
+        return None if penalty.record.dual_norm is None else penalty.record.dual_norm(G)
 
     def resolve(penalty: Any, norm: Callable[[], float]) -> Any:
         """Return the record with open fields filled in; norm() is the L1 norm of a ridge regression on the first rows.
@@ -362,6 +360,11 @@ class Optimizer(Contract, kind="optimizer"):
     )
     mirror = default("record or None", None, "The mirror map of its steps, of a form that compares iterates.")
 
+    @property
+    def base(self: Any) -> Any:
+        """The optimizer itself; for a form for some penalties, the optimizer that it is a form of."""
+        return self
+
     @required_unless("chooses_form")
     def schedule(self: Any, problem: Any, state: Any, block: Any, t: int, eta: np.ndarray, omega: np.ndarray) -> Any:
         """Return the arrays by time for the next len(omega) examples, or for fewer; the record has a field omega."""
@@ -373,7 +376,7 @@ class Optimizer(Contract, kind="optimizer"):
     def refusal(self: Any, penalty: Any) -> str:
         """Return the error message for a penalty whose form is not supported."""
         name, penalised = type(self).__name__, type(penalty).__name__
-        if penalty.has_prox:
+        if penalty.has_prox or penalty.form == "groups":
             return f"{name} has no form for {penalised}: choose optimizer='fobos' or 'rda'."
         return (
             f"{name} cannot handle {penalised}, whose prox is {penalty.kind} and costs {penalty.cost}: choose "
@@ -427,86 +430,3 @@ class Optimizer(Contract, kind="optimizer"):
 
     def averaged(self: Any, problem: Any, state: Any, t: int = 0) -> None:
         """Turn a settled state into numbers whose mean over partitions is a state, and back. By default no change."""
-
-
-SAMPLE_NONZEROS = 1_000_000
-"""The default number of nonzeros of the rows that a conversion or a rounding samples."""
-
-
-class Conversion(Contract, kind="conversion"):
-    """An online-to-batch conversion: the sums over the iterates, the events of a run, and the sparse answer."""
-
-    is_rounding = default("bool", False, "Whether it is a rounding, which changes the answer of its base.")
-    uniform = default("bool", True, "Whether all iterates count alike.")
-    chooses_single_iterate = default("bool", False, "Whether it compares iterates and keeps one.")
-    needs_epochs = default("bool", False, "Whether it needs an optimizer that works in epochs.")
-    needs_gradient_sums = default("bool", False, "Whether it sums gradients.")
-    needs_sample = default("bool", False, "Whether it needs a sample of the rows.")
-    sample_nonzeros = default("number", SAMPLE_NONZEROS, "How large that sample may be.")
-    keeps_before_last = default("bool", False, "Whether it needs the iterate before the last example.")
-    joins_runs = default(
-        "bool", False, "Whether finish_runs converts all runs of a model together, from the sample of the first run."
-    )
-    by_row = default("record or None", None, "The splits and groups of the rows of one fit. None: there are none.")
-    metric = default("text or None", None, "The metric of the map to a sparse vector. None: there is no such map.")
-    L = default("number or None", None, "The scalar metric. None: it comes from the data.")
-    last_factor = default("number", 1.0, "The factor of the metric.")
-
-    @required_function
-    def watch(self: Any, loss: Any) -> Any:
-        """Return the sums that kernels keep for it: Nothing(), Iterates(), Gradients() or Curvatures()."""
-        raise NotImplementedError
-
-    @required_function
-    def finish(self: Any, run: RunView) -> Any:
-        """Return the Answer: weights (d, m), intercepts (m,) and a report; the run is only read."""
-        raise NotImplementedError
-
-    finish_runs = default("function or None", None, "finish_runs(runs): the answers of all runs. None: one by one.")
-
-    def check(self: Any) -> None:
-        """Raise a ValueError for invalid constants. By default all are valid."""
-
-    def for_length(self: Any, n: int) -> Any:
-        """Return the conversion for a stream of n examples in all. By default itself: it does not depend on n."""
-        return self
-
-    def begin(self: Any, run: RunView) -> None:
-        """Prepare a run before its first example. By default no change."""
-
-    def next_event(self: Any, run: RunView, n: int) -> int:
-        """Return the number of examples, above n, at which event is called. By default never."""
-        return NEVER
-
-    def event(self: Any, run: RunView, n: int) -> None:
-        """Handle the event after n examples: open or rotate a window, start a gradient phase. By default no change."""
-
-    def omega_of(self: Any, run: RunView, t: int, n: int) -> np.ndarray:
-        """Return the weights of iterates t + 1, ..., t + n in the average: (n,). By default ones."""
-        return np.ones(n)
-
-    @property
-    def base(self: Any) -> Any:
-        """The conversion itself; for a rounding, the conversion whose answer it changes."""
-        return self
-
-
-class Rounding(Contract, kind="rounding"):
-    """A rounding: it changes another conversion's answer, mostly to one with fewer features."""
-
-    base = required("record", "The conversion whose answer is changed.")
-    is_rounding = default("bool", True, "Whether it is a rounding.")
-    reweights = default("bool", False, "Whether it solves weighted problems of each model, which may add features.")
-    needs_sample = default("bool", False, "Whether it needs a sample of the rows.")
-    sample_nonzeros = default("number", SAMPLE_NONZEROS, "How large that sample may be.")
-
-    @required_function
-    def round(self: Any, answer: Any, run: RunView) -> Any:
-        """Return the changed answer; the run is only read."""
-        raise NotImplementedError
-
-    def check(self: Any) -> None:
-        """Raise a ValueError for invalid constants. By default all are valid."""
-
-    def suits(self: Any, penalty: Any, d: int) -> None:
-        """Raise a ValueError for a penalty whose structure few features would undo. By default all are supported."""

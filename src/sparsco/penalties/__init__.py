@@ -12,7 +12,7 @@ s = eta * lam it is one step's prox; applied with the total shrinkage of an idle
 penalty other than the absolute value declares by ``shrink_rate`` how fast its weights shrink to zero.
 """
 
-from .auto import Auto, AutoElasticNet, scaled
+from .auto import Auto, AutoElasticNet, AutoGroups, rescaled, scaled
 from .base import (
     bounds,
     checked,
@@ -37,6 +37,8 @@ PENALTIES = {
     "l1": ElasticNet,
     "l2": ElasticNet,
     "row-group": RowGroup,
+    "group": GroupL1,
+    "sparse-group": SparseGroup,
     "trace": TraceNorm,
     "nonnegative": NonNegative,
     "mcp": MCP,
@@ -51,6 +53,7 @@ __all__ = [
     "Adaptive",
     "Auto",
     "AutoElasticNet",
+    "AutoGroups",
     "Box",
     "ElasticNet",
     "GroupL1",
@@ -76,6 +79,7 @@ __all__ = [
     "prox",
     "prox_all",
     "prox_with_l2",
+    "rescaled",
     "restricted",
     "scaled",
     "soft",

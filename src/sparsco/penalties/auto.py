@@ -35,6 +35,10 @@ class Auto(NamedTuple):
         return self.record.kind
 
     @property
+    def form(self) -> str:
+        return self.record.form
+
+    @property
     def has_prox(self) -> bool:
         return self.record.has_prox
 
@@ -49,6 +53,46 @@ class Auto(NamedTuple):
     def at(self, lam_max: float) -> Any:
         """Return the penalty for this lam_max."""
         return scaled(self.record, self.fraction * lam_max / (self.l1_ratio or 1.0), self.l1_ratio)
+
+
+@part(Penalty)
+class AutoGroups(NamedTuple):
+    """A penalty of groups with open strength: lam is a fraction of the least that selects no group.
+
+    Parameters
+    ----------
+    fraction : float
+        The share of lam_max, the least lam that selects no group on the pilot rows.
+    l1_ratio : float
+        The share of the nonsmooth term, as in scikit-learn.
+    groups : penalty
+        The penalty with its groups, of any strength.
+    """
+
+    fraction: float
+    l1_ratio: float
+    groups: Any
+
+    strength_is_open = True
+
+    @property
+    def record(self) -> Any:
+        return type(self.groups)
+
+    kind, form, has_prox, is_absolute = Auto.kind, Auto.form, Auto.has_prox, Auto.is_absolute
+    has_strength = Auto.has_strength
+
+    def dual_norm_at(self, G: np.ndarray) -> float:
+        return self.groups.dual_norm_at(G)
+
+    def at(self, lam_max: float) -> Any:
+        """Return the penalty for this lam_max."""
+        return rescaled(self.groups, self.fraction * lam_max / (self.l1_ratio or 1.0), self.l1_ratio)
+
+
+def rescaled(penalty: Any, alpha: float, l1_ratio: float) -> Any:
+    """Return the penalty with lam and rho from alpha and l1_ratio, in scikit-learn's convention."""
+    return penalty._replace(lam=float(alpha) * l1_ratio, rho=float(alpha) * (1.0 - l1_ratio))
 
 
 def scaled(record: Any, alpha: float, l1_ratio: float) -> Any:

@@ -90,6 +90,8 @@ class GroupL1(NamedTuple):
     sized: bool = True
 
     kind = "grouped"
+    form = "groups"
+    cost = "O(members of the groups of its features) per example"
 
     def check(penalty, d):
         groups = np.asarray(penalty.groups)
@@ -107,6 +109,14 @@ class GroupL1(NamedTuple):
     def strength(penalty, W):
         norms = _group_norms(penalty, W) @ _sizes(penalty)
         return penalty.lam * norms + half_square(penalty, W)
+
+    def group_sizes(penalty):
+        """Return the factor of each group's norm."""
+        return _sizes(penalty)
+
+    def dual_norm_at(penalty, G):
+        norms, sizes = _group_norms(penalty, G), _sizes(penalty)
+        return float(np.max(norms / np.maximum(sizes, 1.0), initial=0.0))
 
     def coarsened(penalty, M):
         largest = np.zeros(int(penalty.groups.max(initial=-1)) + 1)
@@ -167,6 +177,14 @@ class SparseGroup(NamedTuple):
     def strength(penalty, W):
         l1 = penalty.lam * penalty.share * np.abs(W).sum()
         return l1 + penalty._group.strength(W) + half_square(penalty, W)
+
+    def dual_norm_at(penalty, G):
+        low, high = 0.0, float(np.abs(G).sum())  # at the L1 norm of G, W = 0 is optimal
+        while high - low > 1e-12 * high:
+            middle = 0.5 * (low + high)
+            selects = penalty._replace(lam=middle).prox_all(G, 1.0).any()
+            low, high = (middle, high) if selects else (low, middle)
+        return high
 
     def coarsened(penalty, M):
         return penalty._group.coarsened(M)

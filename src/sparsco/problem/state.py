@@ -166,8 +166,11 @@ class Problem(NamedTuple):
 
     def strengths(self, w: np.ndarray) -> Any:
         """Return psi of every model, w (d, m); one number for all where the penalty couples them."""
-        every = self.penalty if self.lams is None else self.penalty._replace(lam=self.lams)
-        return strength(every, w)
+        if self.lams is None:
+            return strength(self.penalty, w)
+        if self.penalty.kind == "separable":
+            return strength(self.penalty._replace(lam=self.lams), w)
+        return np.array([strength(self.penalty_of(lane), column) for lane, column in enumerate(w.T)])
 
     @property
     def method(self) -> Method:

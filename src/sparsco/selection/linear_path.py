@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import inspect
 import numbers
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -72,6 +72,7 @@ class LinearPath:
         order: np.ndarray | None = None,
         is_repeat_pass: bool = False,
         columns: int = 0,
+        names: Sequence[str] | None = None,
     ) -> Self:
         """Learn the rows of a reader, which calls :meth:`judge` itself."""
         rows = np.arange(len(matrix)) if order is None else order
@@ -79,7 +80,7 @@ class LinearPath:
             if self.fit_state.learner is None:
                 self._begin(self.new_learner(), self._share(None))
             kept = self._fit.keep(matrix, y, weights, rows, is_repeat_pass)
-            self._take(matrix, y, weights, kept, is_repeat_pass, classes, columns)
+            self._take(matrix, y, weights, kept, is_repeat_pass, classes, columns, names)
         return self
 
     def _take(
@@ -91,12 +92,20 @@ class LinearPath:
         is_repeat_pass: bool,
         classes: Any,
         columns: int = 0,
+        names: Sequence[str] | None = None,
     ) -> None:
         learner = self._fit.learner
         if learner.classifies and not learner.fit_state.is_fitted and classes is None:
             raise ValueError("a path needs all classes at its beginning: name them, classes=.")
         learner.take_rows(
-            matrix, y, weights, classes=classes, order=order, is_repeat_pass=is_repeat_pass, columns=columns
+            matrix,
+            y,
+            weights,
+            classes=classes,
+            order=order,
+            is_repeat_pass=is_repeat_pass,
+            columns=columns,
+            names=names,
         )
         self._fit.go_on(Phase.STREAM)
 

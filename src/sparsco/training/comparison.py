@@ -109,7 +109,8 @@ def compare(
         for strength in of_method[method]:
             add(method, given | {"alpha": alpha * strength} | METHODS[method])
     if features:
-        own = {name: value for name, value in given.items() if name not in ("l1_ratio", "penalty", "preset", "budget")}
+        dropped = "l1_ratio", "penalty", "feature_groups", "preset", "budget"
+        own = {name: value for name, value in given.items() if name not in dropped}
         two = TwoStage()
         full = add("two-stage", own | {"preset": two})
         for k in features:

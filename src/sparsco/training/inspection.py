@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ..estimators.grouping import group_labels, selected_groups
 from ..estimators.summary import Size, choice_in_words, trade_off
 from ..parts.part import is_record
+from ..streams.tabular import listed
 from ..util import html as html
 from ..util.progress import duration, printable
 from .model_checks import used_columns
@@ -47,6 +49,10 @@ def summary(trained: Trained) -> dict[str, Any]:
     }
     if is_classifier:
         found["classes"] = model.classes_.tolist()
+    if model.feature_groups is not None:
+        d, names = model.n_features_in_, trained.stream.names
+        labels = group_labels(model.feature_groups, [names.get(column, str(column)) for column in range(d)], d)
+        found["groups"] = selected_groups(labels, model.convert().used)
     if trained.table:
         last = trained.table[-1]
         found["progressive"] = {"loss": last.mean_loss, "error" if is_classifier else "rmse": last.mean_mistake}
@@ -72,11 +78,19 @@ def as_text(outcome: Mapping[str, Any]) -> str:
         if name in outcome:
             what = "rows judged before they were learned" if name == "progressive" else "test rows"
             lines.append(f"{what}: " + figures(outcome[name]))
+    if "groups" in outcome:
+        lines.append(_groups_in_words(outcome["groups"]))
     lines += [f"chosen: {note}" for note in outcome["notes"]]
     if "choice" in outcome:
         lines.append(f"chosen: {choice_in_words(outcome['choice'])}")
     lines.append(method(outcome["chosen"]))
     return "\n".join(lines)
+
+
+def _groups_in_words(groups: Mapping[str, Any]) -> str:
+    """Return the selected groups of features in one line."""
+    names = groups["selected"]
+    return f"groups: {len(names):,} of {groups['of']:,} selected" + (f": {listed(names)}" if names else "")
 
 
 def method(chosen: Mapping[str, str]) -> str:
@@ -170,6 +184,7 @@ def described(content: Mapping[str, Any], top: int) -> str:
     for name in ("progressive", "test"):
         if name in outcome:
             lines.append(f"{name}: {figures(outcome[name])}")
+    lines += [_groups_in_words(outcome["groups"])] if "groups" in outcome else []
     lines += [f"chosen: {choice_in_words(outcome['choice'])}"] if "choice" in outcome else []
     lines += [method(outcome["chosen"])] if "chosen" in outcome else []
     lines += [f"warning: {sentence}" for sentence in outcome.get("warnings", ())]

@@ -37,6 +37,7 @@ penalty/mcp                   penalties.reweighted:MCP
 penalty/adaptive              penalties.reweighted:Adaptive
 penalty/auto                  penalties.auto:Auto
 penalty/auto-elastic-net      penalties.auto:AutoElasticNet
+penalty/auto-groups           penalties.auto:AutoGroups
 
 mirror/euclidean              mirrors:Euclidean
 mirror/sparse-kaczmarz        mirrors:SparseKaczmarz
@@ -65,6 +66,7 @@ optimizer/epoch-gd            optimizers.epoch_gd:EpochGD
 optimizer/epoch-sgd           optimizers.epoch_sgd_l1_ball:EpochSGD
 optimizer/fobos               optimizers.fobos:FOBOS
 optimizer/fobos-followed      optimizers.fobos_tracked:TrackedFOBOS
+optimizer/fobos-groups        optimizers.fobos_groups:GroupFOBOS
 optimizer/ftrl                optimizers.ftrl:FTRL
 optimizer/mirror              optimizers.mirror_descent:MirrorDescent
 optimizer/mirror-static       optimizers.mirror_descent:StaticDescent
@@ -73,6 +75,7 @@ optimizer/nftrl               optimizers.nftrl:NFTRL
 optimizer/orda                optimizers.orda:ORDA
 optimizer/orda-split          optimizers.orda:SplitORDA
 optimizer/rda                 optimizers.rda:RDA
+optimizer/rda-groups          optimizers.rda_groups:GroupRDA
 optimizer/sgd                 optimizers.sgd:SGD
 optimizer/sgd-dense           optimizers.sgd:DenseSGD
 optimizer/sgd-harmonic        optimizers.sgd:HarmonicSGD
@@ -111,6 +114,7 @@ state/problem                 problem.state:Problem
 state/layout                  problem.state:Layout
 state/state                   problem.state:State
 state/block                   problem.state:Block
+state/feature-groups          optimizers.feature_groups:FeatureGroups
 state/ball-block              optimizers.epoch_sgd_l1_ball:BallBlock
 state/ball-queue              optimizers.l1_ball_kernels:Queue
 state/following-block         optimizers.iterate_tracking:TrackingBlock

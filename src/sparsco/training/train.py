@@ -32,6 +32,7 @@ from ..streams.shuffled import HELD_BYTES, Shuffled
 from ..util.notices import warn
 from ..util.progress import Live, printable, steps_shown
 from . import model_files
+from .all_features import AllFeatures, all_features
 from .checkpoints import Checkpoints, ResumeError
 from .labelled_rows import LabelledRows, are_classes, by_name, first_classes, labels
 from .results import Line, StoppedError, Trained
@@ -166,6 +167,8 @@ class Training:
         self.table: list[Line] = []
         self.notes: list[str] = []
         self.warnings: list[str] = []
+        self.features = AllFeatures()
+        """All features of the source, where groups need them."""
         self.rows, self.seconds, self.began = 0, 0.0, time.monotonic()
         self.kept = time.monotonic(), 0
         """The time of the last checkpoint, and the number of rows that had been learned by then."""
@@ -239,6 +242,9 @@ class Training:
                 "standard input and iterators can be read once only: set passes to 1 and polish to False, or give a "
                 "file."
             )
+        if self.epoch == self.row == 0:
+            settings = self.settings if self.model is None else self.model.settings()
+            self.features = all_features(self.stream, settings.get("feature_groups"), self._reading)
         while self.epoch < self.passes:
             for part, is_judged in self._awaited(self._parts()):
                 self._learn(part, is_judged)
@@ -382,8 +388,15 @@ class Training:
         if is_judged:
             self._judge(matrix, y, weights)
         classes = self.classes if self.row == 0 and self.epoch == 0 else None
-        columns = self.stream.hashed_to
-        self.model.take_rows(matrix, y, weights, classes=classes, is_repeat_pass=self.epoch > 0, columns=columns)
+        self.model.take_rows(
+            self.features.widened(matrix),
+            y,
+            weights,
+            classes=classes,
+            is_repeat_pass=self.epoch > 0,
+            columns=self.stream.hashed_to,
+            names=self.features.names,
+        )
         self.row += part.rows
 
     def _check(self, part: LabelledRows) -> None:
