@@ -130,29 +130,20 @@ def polish(
 
 def _models(w: np.ndarray, b: np.ndarray, loss: Any, penalty: Any, lams: Any, intercept: bool) -> list[_Model]:
     """Return the models to solve: one for all outputs if they are tied together, otherwise one for each."""
-    d = len(w)
-    if is_tied(loss, penalty):
-        return [
-            _Model(w.copy(), b.copy(), slice(None), loss, penalty.blocks(d).of_outputs(len(b)), penalty.lam, intercept)
-        ]
-    own = np.full(len(b), penalty.lam) if lams is None else np.asarray(lams, np.float64)
-    return [
-        _Model(
-            w[:, q : q + 1].copy(),
-            b[q : q + 1].copy(),
-            slice(q, q + 1),
-            loss,
-            (penalty if own[q] == penalty.lam else penalty._replace(lam=float(own[q]))).blocks(d),
-            float(own[q]),
-            intercept,
-        )
-        for q in range(len(b))
-    ]
+    d, m = len(w), len(b)
+    own = np.full(m, penalty.lam) if lams is None else np.asarray(lams, np.float64)
+    cuts = [slice(0, m)] if is_tied(loss, penalty, lams) else [slice(q, q + 1) for q in range(m)]
+    models = []
+    for cut in cuts:
+        lam = float(own[cut.start])
+        psi = (penalty if lam == penalty.lam else penalty._replace(lam=lam)).blocks(d).of_outputs(cut.stop - cut.start)
+        models.append(_Model(w[:, cut].copy(), b[cut].copy(), cut, loss, psi, lam, intercept))
+    return models
 
 
-def is_tied(loss: Any, penalty: Any) -> bool:
-    """Return whether all outputs are one problem."""
-    return bool(loss.couples or penalty.kind != "separable")
+def is_tied(loss: Any, penalty: Any, lams: Any) -> bool:
+    """Return whether all outputs are one problem; outputs with their own strengths are apart."""
+    return bool(loss.couples or (penalty.kind != "separable" and lams is None))
 
 
 def finish_polished(
@@ -191,7 +182,8 @@ def _polished(
 ) -> Answer:
     """Return the polished answer of a run."""
     problem, found = run.problem, list[Polished]()
-    together = problem.m if is_tied(problem.loss, penalty) else max(1, _MARGINS // max(run.examples, 1))
+    is_one = is_tied(problem.loss, penalty, problem.lams)
+    together = problem.m if is_one else max(1, _MARGINS // max(run.examples, 1))
     for first in range(0, problem.m, together):
         some = slice(first, min(first + together, problem.m))
 
@@ -241,6 +233,11 @@ def check_polishable(loss: Any, penalty: Any, conversion: Any) -> None:
         )
     if not (penalty.has_strength or penalty.strength_is_open or penalty.rho > 0.0 or _is_bounded(penalty)):
         raise ValueError("polish needs a penalty above 0, or finite bounds: raise alpha.")
+    if loss.conjugate is None and not (penalty.has_strength or penalty.strength_is_open):
+        raise ValueError(
+            f"polish without an L1 weight needs the conjugate of the loss, which {type(loss).__name__} does not have: "
+            "raise l1_ratio, or define conjugate."
+        )
     if conversion.is_rounding:
         raise ValueError(f"polish would undo {type(conversion).__name__}: choose one of the two.")
 
@@ -276,9 +273,8 @@ class _Model:
         self, W: np.ndarray, b: np.ndarray, lanes: slice, loss: Any, psi: Blocks, lam: float, intercept: bool
     ) -> None:
         self.W, self.b, self.lanes, self.loss, self.psi, self.intercept = W, b, lanes, loss, psi, intercept
-        self.unit = lam if lam > 0.0 else 0.0
-        """The unit of violations; 0 if the duality gap is the measure."""
-        self.by_gap = not loss.curved or lam <= 0.0
+        self.unit, self.by_gap = lam, not loss.curved or lam <= 0.0
+        """The unit of violations, and whether the duality gap is the measure of optimality in their place."""
         self.G, self.violations = np.zeros_like(W), np.empty(len(W))
         self.P, self.slopes = np.empty((0, len(b))), np.empty((0, len(b)))
         self.term: LossTerm | None = None

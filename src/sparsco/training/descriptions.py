@@ -11,8 +11,8 @@ It declares:
   curved = False: whether there is a curvature that a metric can be built from
   smoothness = 1.0: a bound on the curvature, or without one the scale by which steps are chosen
 It works with:
-  metrics of conversions: auto, or a number L
-  polish: no
+  metrics of conversions: auto, smoothed, or a number L
+  polish: yes
 """
 
 from __future__ import annotations
