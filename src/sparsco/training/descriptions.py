@@ -4,7 +4,7 @@
 
 >>> print(describe("hinge"))
 Hinge, a loss: "hinge"
-max(0, 1 - y p) with y in {-1, +1}; no curvature, so conversions that need one do without.
+max(0, 1 - y p) with y in {-1, +1}; it has a kink and no curvature.
 <BLANKLINE>
 It declares:
   classifies = True: whether targets are labels, -1 and +1; otherwise they are numbers
