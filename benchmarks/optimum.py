@@ -493,7 +493,7 @@ def shown(found: Any, least: float) -> list[str]:
 
 
 LEVELS = (1e-2, 1e-3, 1e-6)
-TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8)
+TOLERANCES = (10.0, 3.0, 1.0, 0.3, 1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8)
 LADDER_LIMIT = 120.0
 """The CPU seconds that a solver may take; a quarter of them is the most before a stricter setting is tried."""
 

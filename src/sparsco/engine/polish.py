@@ -41,6 +41,8 @@ _LEFT = 0.3
 """A working set is left when its own violations are at most this share of those of all columns."""
 _KNOWN = 0.01
 """The share that replaces ``_LEFT`` if all violators had been in the working set before."""
+_KEPT = 2
+"""A working set also keeps the columns of the last one, if these are not more than so many times its own."""
 _ESTIMATED = 0.7
 """The share of the tolerance that a gap must reach, since it is an estimate until slopes are balanced."""
 _MARGINS = 1 << 24
@@ -395,7 +397,9 @@ class _Model:
         others = np.flatnonzero((self.violations > 0.0) & ~inside)
         if others.size > room and not self.psi.is_smooth:
             others = others[np.argpartition(-self.violations[others], room - 1)[:room]]
-        chosen = np.sort(np.concatenate([support, others]))
+        chosen = np.union1d(support, others)
+        if self.chosen.size <= _KEPT * chosen.size:  # columns that left would come back, again and again
+            chosen = np.union1d(chosen, self.chosen)
         if groups is not None:
             chosen = np.flatnonzero((np.bincount(groups[chosen], minlength=len(self.psi.norms)) > 0)[groups])
             chosen = chosen[np.argsort(groups[chosen], kind="stable")]

@@ -32,7 +32,7 @@ _SWEEPS = 10
 """The sweeps of coordinate descent for a quadratic model that the next step replaces."""
 _SLACK = 0.2
 """A quadratic model is left when its violations are at most this share of those at its start."""
-_FREE_STEPS = 6
+_FREE_STEPS = 3
 """The most Newton steps in the free weights, one after the other, for a loss with kinks."""
 _FEW_SWEEPS = 3
 """The sweeps before Newton steps in the free weights."""
@@ -40,7 +40,7 @@ _RIDGES = 5
 """The ridges that are tried for a Newton step in the free weights."""
 _ROUNDS = 60
 """The most rounds of multipliers."""
-_FIRST_WIDTH = 0.3
+_FIRST_WIDTH = 0.1
 _NARROWER = 0.25
 _SLOW = 0.3
 """A round that leaves more than this share of the gap is followed by a smaller width."""
