@@ -178,7 +178,7 @@ def test_newton_matrices(penalty, m, monkeypatch):
         for pair, direct in ((1e-9, 1500), (1e9, 1500), (1.0, 0)):
             monkeypatch.setattr("sparsco.solver.manifold._PAIR", pair)
             monkeypatch.setattr("sparsco.solver.manifold._DIRECT", direct)
-            dW, db = Curved(matrix, W, psi, h, s if m > 1 else None, True).step(gradient, gradient_b, 1e-3)
+            dW, db = Curved(matrix, W, psi, h, s if m > 1 else None, True, free).step(gradient, gradient_b, 1e-3)
             assert not dW[~free].any()
             found = np.append(dW[free], db)
             if direct:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sparsco import losses
 from sparsco.solver.columns import add_columns, by_column, gradient
-from sparsco.solver.descent import descend, descend_gram
+from sparsco.solver.descent import descend, descend_gram, no_bounds
 from sparsco.solver.elastic_net import Accuracy, DenseSolver, ElasticNetSolver, Examples, Tilt, solver_of
 from sparsco.solver.smoothing import SmoothEpsilonInsensitive, SmoothHinge, SmoothQuantile, smooth
 from sparsco.solver.units import column_sums, units_of
@@ -199,7 +199,7 @@ def test_descent_by_the_gram_matrix_equals_descent_by_columns(model):
     X, c, h, w, pen, ridge = model
     G = X.T @ (h[:, None] * X) + np.diag(ridge)
     q, fast = X.T @ c + ridge * w, w.copy()
-    descend_gram(G, q, fast, pen, 0.0, -1.0, 1)
+    descend_gram(G, q, fast, pen, *no_bounds(len(fast)), 0.0, -1.0, 1)
     slow, _ = slow_descent(X, c, h, w, pen, ridge, False, 1)
     np.testing.assert_allclose(fast, slow, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(q, X.T @ (c + h * (X @ (fast - w))) + ridge * fast, atol=1e-8)

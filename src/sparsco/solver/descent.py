@@ -11,6 +11,8 @@ centred with the weights h, without a dense column in memory.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..jit.dispatch import U, kernel
 
 
@@ -84,8 +86,11 @@ def descend(
 
 
 @kernel
-def descend_gram(G, q, w, pen, share, least, max_sweeps):
-    """Minimise <q, dw> + dw^T G dw / 2 + sum_j pen_j |w_j| for a small G; q is kept equal to the gradient at w."""
+def descend_gram(G, q, w, pen, low, high, share, least, max_sweeps):
+    """Minimise <q, dw> + dw^T G dw / 2 + sum_j pen_j |w_j| for a small G and low <= w <= high.
+
+    q is kept equal to the gradient at w.  Sweeps cover the weights that are not zero until these converge, then all.
+    """
     full, at_first = True, 0.0
     for sweep in range(max_sweeps):
         worst = 0.0
@@ -94,7 +99,7 @@ def descend_gram(G, q, w, pen, share, least, max_sweeps):
             if M <= 0.0 or (w[j] == 0.0 and not full):
                 continue
             v = M * w[j] - q[j]
-            new = (v - min(max(v, -pen[j]), pen[j])) / M
+            new = min(max((v - min(max(v, -pen[j]), pen[j])) / M, low[j]), high[j])
             move = new - w[j]
             if move != 0.0:
                 w[j] = new
@@ -109,3 +114,8 @@ def descend_gram(G, q, w, pen, share, least, max_sweeps):
             full = True
         else:
             full = False
+
+
+def no_bounds(k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bounds of k weights that have none."""
+    return np.full(k, -np.inf), np.full(k, np.inf)

@@ -16,7 +16,7 @@ import numpy as np
 from ..losses import Squared, curvature, derivative, value
 from ..util.blas import one_blas_thread
 from .columns import ByColumn, add_columns, gradient
-from .descent import descend, descend_gram
+from .descent import descend, descend_gram, no_bounds
 
 LEAST_CURVATURE = 4e-3
 """The least curvature of an example, as a share of the loss's bound."""
@@ -321,7 +321,7 @@ class DenseSolver(ElasticNetSolver):
             q += db * mean
         new = w.copy()
         diagonal_of(G)[:] += ridge
-        descend_gram(G, q, new, pen, 1e-4, 1e-3 * accuracy.tolerance * f, 2 * SWEEPS)
+        descend_gram(G, q, new, pen, *no_bounds(len(new)), 1e-4, 1e-3 * accuracy.tolerance * f, 2 * SWEEPS)
         if self.intercept:
             db -= float(mean @ (new - w)) / total
         self.w[chosen] = new

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..losses import curvature, derivative, value
-from .descent import descend_gram
+from .descent import descend_gram, no_bounds
 from .elastic_net import LEAST_CURVATURE, SWEEPS, Accuracy, Gram, every_row, gram_of
 
 _SCALES = 0.7, 1.4
@@ -184,6 +184,7 @@ class LaneSolver:
         A sweep that changes a model by at most ``share`` of the first one, or by ``least``, is the last one.
         """
         w, db, falls = self.w[:, some].copy(order="F"), np.zeros(len(some)), np.zeros(len(some))
+        ends = no_bounds(len(self.units))
         for k, lane in enumerate(some.tolist()):
             G, mean, total = self._gram(lane, float(at.h[k]))
             scale = damping[lane] * float(at.h[k]) / total  # the model is divided by it
@@ -195,7 +196,7 @@ class LaneSolver:
                 G = G.copy()
                 G[np.diag_indices_from(G)] += ridge / scale
             first, before = q.copy(), new.copy()
-            descend_gram(G, q, new, pen / scale, share, abs(least[lane]) / (scale * len(new)), 2 * SWEEPS)
+            descend_gram(G, q, new, pen / scale, *ends, share, abs(least[lane]) / (scale * len(new)), 2 * SWEEPS)
             move = new - before
             if self.intercept:
                 db[k] -= (mean * move).sum() / total

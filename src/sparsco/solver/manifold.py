@@ -15,6 +15,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from ..penalties.blocks import Blocks
 from ..util.blas import one_blas_thread
+from .descent import descend_gram
 from .row_pairs import blocks_of_rows, pairs_of_rows
 
 _DIRECT = 1500
@@ -23,6 +24,8 @@ _CELLS = 40_000_000
 _PAIR = 8.0
 """The cost of a pair of entries in a sum over rows, beside that of one in a product of dense matrices."""
 _ITERATIONS = 300
+_SWEEPS = 200
+"""The most sweeps of coordinate descent by the matrix."""
 
 
 class Curved:
@@ -40,9 +43,11 @@ class Curved:
         h: np.ndarray,
         shares: np.ndarray | None,
         intercept: bool,
+        free: np.ndarray,
     ) -> None:
+        """Take the weights (k, m) that move, those of ``free``."""
         self.X, self.W, self.psi, self.h, self.shares, self.intercept = X, W, psi, h, shares, intercept
-        self.free = psi.free(W)
+        self.free = free
         self.m = W.shape[1]
         self.features, self.outputs = np.nonzero(self.free)
 
@@ -57,12 +62,47 @@ class Curved:
         if not r.size:
             return np.zeros_like(self.W), np.zeros(self.m)
         with one_blas_thread():
-            is_small = r.size <= _DIRECT and r.size * self.X.shape[0] <= _CELLS
-            found = (self._direct if is_small else self._by_products)(r, ridge)
+            found = (self._direct if self.is_small else self._by_products)(r, ridge)
         dW, db = np.zeros_like(self.W), np.zeros(self.m)
         dW[self.free] = found[: self.features.size]
         if self.intercept:
             db = found[self.features.size :]
+        return dW, db
+
+    @property
+    def is_small(self) -> bool:
+        """Return whether the matrix of second derivatives can be made."""
+        size = self.features.size + self.m
+        return size <= _DIRECT and size * self.X.shape[0] <= _CELLS
+
+    def minimum(self, G: np.ndarray, slopes_b: np.ndarray, ridge: float, tol: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the step to the minimum of the quadratic model plus psi, for penalties of single weights.
+
+        G (k, m) is the gradient of the loss.  The intercepts are eliminated.  Coordinate descent finds the weights that
+        are zero or at a bound; the others then solve a linear system, if that keeps their signs.
+        """
+        with one_blas_thread():
+            return self._minimum(G, slopes_b, ridge, tol)
+
+    def _minimum(self, G: np.ndarray, slopes_b: np.ndarray, ridge: float, tol: float) -> tuple[np.ndarray, np.ndarray]:
+        k, now = self.features.size, self.W[self.free]
+        A = self._matrix()
+        np.einsum("ii->i", A)[:] += ridge
+        q = G[self.free] + self.psi.rho * now
+        S = A[:k, :k]
+        if self.intercept:
+            solved = np.linalg.solve(A[k:, k:], np.column_stack([A[k:, :k], slopes_b]))
+            S = S - A[:k, k:] @ solved[:, :k]
+            q = q - A[:k, k:] @ solved[:, k]
+        l1, bounds = self.psi.l1[self.features], [bound[self.features] for bound in self.psi.bounds()]
+        new, at_end = now.copy(), q.copy()
+        least = tol * tol / max(float(np.einsum("ii->i", S).max(initial=0.0)), 1e-300)
+        descend_gram(S, at_end, new, l1, *bounds, 0.0, least, _SWEEPS)
+        new = _refined(S, q, now, new, l1, *bounds)
+        dW, db = np.zeros_like(self.W), np.zeros(self.m)
+        dW[self.free] = new - now
+        if self.intercept:
+            db = -solved[:, k] - solved[:, :k] @ (new - now)
         return dW, db
 
     def _direct(self, r: np.ndarray, ridge: float) -> np.ndarray:
@@ -171,6 +211,29 @@ class Curved:
         A = LinearOperator((size, size), matvec=product, dtype=np.float64)
         inverse = LinearOperator((size, size), matvec=lambda v: v / own, dtype=np.float64)
         return cg(A, r, rtol=1e-4, maxiter=_ITERATIONS, M=inverse)[0]
+
+
+def _refined(
+    S: np.ndarray, q: np.ndarray, now: np.ndarray, new: np.ndarray, l1: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
+    """Return the exact minimum over the weights that are free at ``new``, or ``new`` if a sign or a bound forbids it.
+
+    The model is <q, w - now> + (w - now)^T S (w - now) / 2 + sum_j l1_j |w_j|.
+    """
+    free = np.flatnonzero(((new != 0.0) | (l1 == 0.0)) & (new > low) & (new < high))
+    if not free.size:
+        return new
+    fixed = new - now
+    fixed[free] = 0.0
+    right = -(q + S @ fixed + l1 * np.sign(new))[free]
+    try:
+        move = cho_solve(cho_factor(S[np.ix_(free, free)], lower=True, check_finite=False), right, check_finite=False)
+    except LinAlgError:
+        return new
+    found = new.copy()
+    found[free] = now[free] + move
+    keeps = (np.sign(found) == np.sign(new)) | (l1 == 0.0)
+    return found if (keeps & (found >= low) & (found <= high)).all() else new
 
 
 def _dense(X: Any, rows: Any, columns: np.ndarray) -> np.ndarray:

@@ -140,6 +140,8 @@ class Restricted:
         self.scale = float((term.share[:, 0] * squares).sum()) / max(k, 1) + 1e-300
         """The mean square of an entry, the scale of second derivatives."""
         self.creeps, self.floor, self.ridge, self.steps = False, 1e-2, 1e-10, 0
+        self.has_matrix = psi.groups is None and not term.has_kinks
+        """Whether steps are taken by the matrix of second derivatives, if coordinate descent creeps."""
 
     def place(self, W: np.ndarray, b: np.ndarray, P: np.ndarray) -> None:
         """Go to these weights and intercepts, which have margins P."""
@@ -172,10 +174,12 @@ class Restricted:
             worst = self._violation(G, slopes_b)
             if worst <= tol:
                 return True
-            floor, fell = self.floor, self._descend(c, G, slopes_b, max(_SLACK * worst, 0.3 * tol))
-            if not (self.creeps and self._move_free(tol)) and not fell and floor == 1.0:
-                break
             self.steps += 1
+            if self.creeps and self._step_by_matrix(G, slopes_b, tol):
+                continue
+            floor, fell = self.floor, self._descend(c, G, slopes_b, max(_SLACK * worst, 0.3 * tol))
+            if not (self.creeps and not self.has_matrix and self._move_free(tol)) and not fell and floor == 1.0:
+                break
         return False
 
     def solve_kinks(self, tol: float, unit: float) -> float:
@@ -271,6 +275,34 @@ class Restricted:
             sweeps = descend_groups(*model, L, *args)
         return W, db, self.X @ (W - self.W) + db, sweeps
 
+    def _step_by_matrix(self, G: np.ndarray, slopes_b: np.ndarray, tol: float) -> bool:
+        """Take a step to the minimum of the quadratic model, by its matrix; return whether the objective fell.
+
+        Weights that are zero, and have no reason to change, do not move.
+        """
+        psi, bends = self.psi, self.term.bends(self.P)
+        if psi.groups is not None or self.term.has_kinks:
+            return False
+        near = np.abs(G + psi.rho * self.W) > psi.l1[:, None]
+        curved = Curved(self.X, self.W, psi, bends.h, bends.s, self.intercept, near | (self.W != 0.0))
+        self.has_matrix = curved.is_small
+        if not self.has_matrix:
+            return False
+        for _ in range(_RIDGES):
+            dW, db = curved.minimum(G, slopes_b, self.ridge * self.scale * self.term.bend, 0.1 * tol)
+            descent = float((G * dW).sum() + (slopes_b * db).sum()) + psi.value(self.W + dW) - psi.value(self.W)
+            dP, length = self.X @ dW + db, 1.0
+            while length > 1e-3:
+                W, P = self.W + length * dW, self.P + length * dP
+                f = self._objective(P, W)
+                if f <= self.f + 1e-2 * length * descent + 1e-15 * abs(self.f):
+                    self.ridge = max(self.ridge / 10.0, 1e-13) if length == 1.0 else self.ridge
+                    self.W, self.b, self.P, self.f = W, self.b + length * db, P, f
+                    return descent < 0.0
+                length *= 0.5
+            self.ridge = min(self.ridge * 1e3, 1.0)
+        return False
+
     def _move_free(self, tol: float) -> bool:
         """Take Newton steps in the free weights while they help; return whether any did.
 
@@ -280,7 +312,7 @@ class Restricted:
         for _ in range(_FREE_STEPS if self.term.has_kinks else 1):
             c = self.term.slopes(self.P)
             bends = self.term.bends(self.P)
-            curved = Curved(self.X, self.W, self.psi, bends.h, bends.s, self.intercept)
+            curved = Curved(self.X, self.W, self.psi, bends.h, bends.s, self.intercept, self.psi.free(self.W))
             gradient, slopes_b = self._gradient(c) + self.psi.slope(self.W), c.sum(0) * self.intercept
             worst = max(np.abs(gradient[curved.free]).max(initial=0.0), float(np.abs(slopes_b).max()))
             if worst <= 0.3 * tol or not self._step_free(curved, gradient, slopes_b):
