@@ -488,7 +488,7 @@ def shown(found: Any, least: float) -> list[str]:
     cells = []
     for level in LEVELS:
         enough = [seconds for total, seconds in found if total <= least * (1.0 + level)]
-        cells.append(f"{min(enough):.2f}" if enough else "-")
+        cells.append(f"{min(enough):.3f}" if enough else "-")
     return cells
 
 
