@@ -20,31 +20,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..conversions.averaging import Answer
-from ..data import row_sums
-from ..data.rows import Matrix, margins, screened, stack
-from ..losses import derivative
+from ..data.rows import Matrix
 from ..penalties import Box
-from ..penalties.blocks import Blocks
-from ..solver import weight_descent
-from ..solver.certificate import balanced, gap_of
-from ..solver.restricted import LossTerm, Restricted
 from ..solver.smoothing import envelope
 from ..util.progress import step
 from .finishing import finish_runs
+from .polish_model import Model, Part, Rows, certify, copy_columns, look
 from .run import Run
 
 TOLERANCE = 1e-4
 """The tolerance of ``polish=True``."""
 PASSES = 100
-_LEAST_COLUMNS = 100
-_LEFT = 0.3
-"""A working set is left when its own violations are at most this share of those of all columns."""
-_KNOWN = 0.01
-"""The share that replaces ``_LEFT`` if all violators had been in the working set before."""
-_KEPT = 2
-"""A working set also keeps the columns of the last one, if these are not more than so many times its own."""
-_ESTIMATED = 0.7
-"""The share of the tolerance that a gap must reach, since it is an estimate until slopes are balanced."""
 _MARGINS = 1 << 24
 """The most margins in memory, for models that are solved side by side and share the reads of the rows."""
 _NONZEROS = 1 << 17
@@ -53,18 +39,6 @@ _NONZEROS = 1 << 17
 
 BY_MODEL = ("objectives", "gaps", "duality_gaps", "working_sets", "steps")
 """The fields of the report that have a value for each model."""
-
-
-class Part(NamedTuple):
-    """Some rows, with a target and a weight for each model: (n, m)."""
-
-    matrix: Matrix
-    targets: np.ndarray
-    weights: np.ndarray
-
-
-Rows = Callable[[], Iterable[Part]]
-"""A pass over all rows: the same rows at every call, in the same order."""
 
 
 class Polished(NamedTuple):
@@ -78,7 +52,8 @@ class Polished(NamedTuple):
     duality_gaps: np.ndarray
     """Bounds on objective - optimum; NaN if there is none, as for a loss without a conjugate."""
     slopes: list[np.ndarray]
-    """The slopes of the loss in the margins (n, outputs) by which each bound is computed, before they are scaled."""
+    """The slopes of the loss in the margins (n, outputs) by which each bound is computed, before they are scaled.  In a
+    chain only those of the last model are kept."""
     working_sets: list[list[int]]
     """The sizes of the working sets, for each model."""
     steps: list[int]
@@ -96,27 +71,23 @@ def polish(
     intercept: bool = True,
     tol: float = TOLERANCE,
     passes: int | None = None,
+    chains: int = 0,
 ) -> Polished:
     """Return the minimum of phi for each model, from a start w (d, m), b (m,), until violations are at most tol * lam.
 
     ``lams`` gives each model its own L1 weight.  ``passes`` bounds how often the gradient is computed; if it was too
-    small, ``gaps`` exceed the tolerance.
+    small, ``gaps`` exceed the tolerance.  With ``chains`` above 0, models q, q + chains, q + 2 chains and so on have
+    the same targets, and each is started at the optimum of the next larger strength.  Otherwise all models share the
+    reads.
     """
     passes = passes or PASSES
     models = _models(w, b, loss, penalty, lams, intercept)
-    done, open_models = 0, models
-    while open_models and done < passes:
-        step(f"polishing: pass {done + 1} over the rows, {len(open_models)} of {len(models)} models to solve")
-        _look(rows, open_models)
-        done += 1
-        open_models = [model for model in open_models if not model.is_solved(tol)]
-        if done == passes:
-            break
-        confirmed = [model for model in open_models if model.is_confirmed]
-        _copy_columns(rows, [model for model in confirmed if model.choose()])
-        for model in confirmed:
-            model.solve(tol)
-    _certify(rows, models)
+    if chains:
+        ordered = [sorted(models[q::chains], key=lambda model: -model.unit) for q in range(chains)]
+        done = sum(_solve_in_turn(rows, chain, tol, passes) for chain in ordered)
+    else:
+        done = _solve_together(rows, models, tol, passes)
+        certify(rows, models)
     return Polished(
         np.hstack([model.best.W for model in models]),
         np.concatenate([model.best.b for model in models]),
@@ -130,7 +101,46 @@ def polish(
     )
 
 
-def _models(w: np.ndarray, b: np.ndarray, loss: Any, penalty: Any, lams: Any, intercept: bool) -> list[_Model]:
+def _solve_together(rows: Rows, models: list[Model], tol: float, passes: int) -> int:
+    """Solve models that share the reads of the rows; return the number of passes."""
+    done, open_models = 0, models
+    while open_models and done < passes:
+        step(f"polishing: pass {done + 1} over the rows, {len(open_models)} of {len(models)} models to solve")
+        look(rows, open_models)
+        done += 1
+        open_models = [model for model in open_models if not model.is_solved(tol)]
+        if done == passes:
+            break
+        confirmed = [model for model in open_models if model.is_confirmed]
+        copy_columns(rows, [model for model in confirmed if model.choose()])
+        for model in confirmed:
+            model.solve(tol)
+    return done
+
+
+def _solve_in_turn(rows: Rows, chain: list[Model], tol: float, passes: int) -> int:
+    """Solve models with the same targets, each started at the one before; return the number of passes."""
+    done = 0
+    for k, model in enumerate(chain):
+        step(f"polishing: strength {k + 1} of {len(chain)}")
+        if k:
+            model.start_at(chain[k - 1])
+        else:
+            look(rows, [model])
+            done += 1
+        for _ in range(passes):
+            if model.is_solved(tol):
+                break
+            if model.is_confirmed:
+                copy_columns(rows, [model] if model.choose() else [])
+                model.solve(tol)
+            look(rows, [model])
+            done += 1
+        model.certify()
+    return done
+
+
+def _models(w: np.ndarray, b: np.ndarray, loss: Any, penalty: Any, lams: Any, intercept: bool) -> list[Model]:
     """Return the models to solve: one for all outputs if they are tied together, otherwise one for each."""
     d, m = len(w), len(b)
     own = np.full(m, penalty.lam) if lams is None else np.asarray(lams, np.float64)
@@ -139,7 +149,7 @@ def _models(w: np.ndarray, b: np.ndarray, loss: Any, penalty: Any, lams: Any, in
     for cut in cuts:
         lam = float(own[cut.start])
         psi = (penalty if lam == penalty.lam else penalty._replace(lam=lam)).blocks(d).of_outputs(cut.stop - cut.start)
-        models.append(_Model(w[:, cut].copy(), b[cut].copy(), cut, loss, psi, lam, intercept))
+        models.append(Model(w[:, cut].copy(), b[cut].copy(), cut, loss, psi, lam, intercept))
     return models
 
 
@@ -149,17 +159,21 @@ def is_tied(loss: Any, penalty: Any, lams: Any) -> bool:
 
 
 def finish_polished(
-    runs: list[Run], rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]], tol: float
+    runs: list[Run],
+    rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]],
+    tol: float,
+    in_memory: bool = False,
 ) -> list[Answer]:
     """Return the polished answers of all runs of a model, which have begun.
 
-    ``rows`` yields rows, y and weights as they were learned.  A penalty that was chosen in units of the columns is
-    polished on columns that are divided by their units.
+    Strengths are solved one after the other if rows are in memory; otherwise they share the reads.  ``rows`` yields
+    rows, y and weights as they were learned.  A penalty that was chosen in units of the columns is polished on columns
+    that are divided by their units.
     """
     answers, first = finish_runs(runs), runs[0]
     if not first.conversion.joins_runs:
         pairs = zip(runs, answers, strict=True)
-        return [_polished(run, answer, run.problem.penalty, rows, tol) for run, answer in pairs]
+        return [_polished(run, answer, run.problem.penalty, rows, tol, in_memory) for run, answer in pairs]
     penalty, units = first.conversion.penalty(answers[0]), first.conversion.units(first)
 
     def scaled() -> Iterator[tuple[Matrix, np.ndarray, np.ndarray]]:
@@ -170,7 +184,7 @@ def finish_polished(
     found = []
     for run, answer in zip(runs, answers, strict=True):
         start = answer._replace(w=answer.w * units[:, None])
-        polished = _polished(run, start, penalty, scaled, tol)
+        polished = _polished(run, start, penalty, scaled, tol, in_memory)
         found.append(polished._replace(w=polished.w / units[:, None]))
     return found
 
@@ -181,11 +195,13 @@ def _polished(
     penalty: Any,
     rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]],
     tol: float,
+    in_memory: bool,
 ) -> Answer:
     """Return the polished answer of a run."""
     problem, found = run.problem, list[Polished]()
     is_one = is_tied(problem.loss, penalty, problem.lams)
-    together = problem.m if is_one else max(1, _MARGINS // max(run.examples, 1))
+    chains = 0 if problem.lams is None or not in_memory else problem.m // run.targets.copies
+    together = problem.m if is_one or chains else max(1, _MARGINS // max(run.examples, 1))
     for first in range(0, problem.m, together):
         some = slice(first, min(first + together, problem.m))
 
@@ -203,6 +219,7 @@ def _polished(
                 lams=None if problem.lams is None else problem.lams[some],
                 intercept=problem.intercept,
                 tol=tol,
+                chains=chains,
             )
         )
     worst, passes = max(each.gaps.max() for each in found), sum(each.passes for each in found)
@@ -258,235 +275,3 @@ def slices(matrix: Matrix, *columns: np.ndarray) -> Iterator[tuple[Any, ...]]:
         first, last = indptr[0], indptr[-1]
         part = Matrix(indptr - first, matrix.indices[first:last], matrix.data[first:last], matrix.d)
         yield (part, *(column[here] for column in columns))
-
-
-class _Point(NamedTuple):
-    """Weights (d, m) and intercepts, with their objective on all rows."""
-
-    f: float
-    W: np.ndarray
-    b: np.ndarray
-
-
-class _Model:
-    """One model of a polish: its weights, and the results of the last pass."""
-
-    def __init__(
-        self, W: np.ndarray, b: np.ndarray, lanes: slice, loss: Any, psi: Blocks, lam: float, intercept: bool
-    ) -> None:
-        self.W, self.b, self.lanes, self.loss, self.psi, self.intercept = W, b, lanes, loss, psi, intercept
-        self.unit, self.by_gap = lam, not loss.curved or lam <= 0.0
-        """The unit of violations, and whether the duality gap is the measure of optimality in their place."""
-        self.G, self.violations = np.zeros_like(W), np.empty(len(W))
-        self.P, self.slopes = np.empty((0, len(b))), np.empty((0, len(b)))
-        self.term: LossTerm | None = None
-        self.chosen, self.knows = np.empty(0, np.int64), False
-        self.restricted: Restricted | None = None
-        self.working_sets: list[int] = []
-        self.best = _Point(np.inf, W, b)
-        """The point where the objective was lowest in a pass over all rows."""
-        self.gap = self.violation = np.inf
-        self.duality_gap = np.nan
-        self.is_confirmed = False
-
-    @property
-    def steps(self) -> int:
-        """Return the number of steps in working sets so far."""
-        return self._steps + (0 if self.restricted is None else self.restricted.steps)
-
-    _steps = 0
-
-    # ---- a pass ----------------------------------------------------------------------------------------------------
-
-    def look(self, part: Part, seen: int) -> tuple[np.ndarray, ...]:
-        """Return margins, slopes, targets and weights of the rows from number ``seen`` on; add their gradient to G."""
-        X, y, a = part.matrix, part.targets[:, self.lanes], part.weights[:, self.lanes]
-        if self.W.shape[1] == 1:
-            P = row_sums.margins(X.indptr, X.indices, X.data, self.W[:, 0], float(self.b[0]))[:, None]
-        else:
-            P = margins(X.indptr, X.indices, X.data, self.W, self.b)
-        slopes = self._slopes(P, y, seen)
-        add_gradients(X, a * slopes, self.G)
-        return P, slopes, y, a
-
-    def _slopes(self, P: np.ndarray, y: np.ndarray, seen: int) -> np.ndarray:
-        """Return the derivatives of each example's loss, or of its envelope as it is shifted now."""
-        if self.term is None or not self.term.has_kinks:
-            return derivative(self.loss, P, y)
-        return derivative(self.term.twin, P + self.term.shift[seen : seen + len(P)], y)
-
-    def looked(self, parts: list[tuple[np.ndarray, ...]]) -> None:
-        """Complete a pass over all rows: compute the objective, the gradient, the violations and the gap."""
-        if not parts:
-            raise ValueError("polish has no rows to solve for: all of them are held out, or have a weight of zero.")
-        self.P, self.slopes, y, a = (np.concatenate(each) for each in zip(*parts, strict=True))
-        n = np.count_nonzero(a[:, 0])
-        self.G /= n
-        if self.term is None:
-            self.term = LossTerm(self.loss, y, a / n, self.P)
-        f = self.term.true_value(self.P) + self.psi.value(self.W)
-        best = self.best
-        is_lower = bool(f <= best.f + 1e-9 * max(abs(best.f), self.term.least))
-        self.is_confirmed = is_lower or self.term.has_kinks
-        if not self.is_confirmed:  # the rows contradict their columns: go half of the way back
-            self.W, self.b = 0.5 * (self.W + best.W), 0.5 * (self.b + best.b)
-            self.gap = np.inf
-            return
-        if is_lower:
-            self.best = _Point(f, self.W.copy(), self.b.copy())
-        self.slopes_b = (self.term.share * self.slopes).sum(0) if self.intercept else 0.0 * self.b
-        if self.psi.groups is None and self.psi.low is None and self.W.shape[1] == 1:
-            out, args = self.violations, (self.G[:, 0], self.W[:, 0], self.psi.l1, self.psi.rho)
-            worst = weight_descent.violations(*args, out)
-        else:
-            self.violations = self.psi.violations(self.G, self.W)
-            worst = self.violations.max(initial=0.0)
-        self.violation = max(float(worst), float(np.abs(self.slopes_b).max()))
-        self.gap = self._relative_gap() if self.by_gap else self.violation / self.unit
-
-    def is_solved(self, tol: float) -> bool:
-        """Return whether the measure is at most ``tol``, and so is the relative duality gap, if there is one."""
-        if self.by_gap:
-            return self.gap <= _ESTIMATED * tol
-        return self.gap <= tol and not self._relative_gap() > _ESTIMATED * tol
-
-    def balance(self) -> None:
-        """Change the slopes so that they sum to zero for each intercept; their gradient is then to be summed again."""
-        if self.intercept:
-            assert self.term is not None
-            self.slopes = balanced(self.term, self.P, self.slopes)
-            self.slopes_b, self.G[:] = 0.0 * self.b, 0.0
-
-    def shares(self) -> np.ndarray:
-        """Return the share of each row in the mean loss."""
-        assert self.term is not None
-        return self.term.share
-
-    def certify(self) -> None:
-        """Compute the duality gap at the balanced slopes."""
-        self.duality_gap = self._gap(self.slopes, self.G, self.slopes_b)
-        if self.by_gap:
-            self.gap = self._relative_gap()
-
-    def _relative_gap(self) -> float:
-        assert self.term is not None
-        gap = self._gap(self.slopes, self.G, self.slopes_b)
-        return gap / max(abs(self.best.f), self.term.least)
-
-    def _gap(self, slopes: np.ndarray, G: np.ndarray, slopes_b: np.ndarray) -> float:
-        """Return a bound on the distance of the objective from its minimum, NaN if there is none."""
-        assert self.term is not None
-        if self.loss.conjugate is None or not np.isfinite(self.violation):
-            return np.nan
-        loose = float(np.abs(slopes_b) @ (np.abs(self.b) + self.term.far)) + self.psi.slack(G, self.W)
-        return gap_of(self.term, self.psi, G, self.best.f, slopes, loose)
-
-    # ---- between passes --------------------------------------------------------------------------------------------
-
-    def choose(self) -> bool:
-        """Choose the working set: the support and the largest violators, twice as many columns as the support has.
-
-        Return whether some columns are new; if none is, the current columns stay.  Groups are chosen whole, and their
-        columns stand together.
-        """
-        groups, inside = self.psi.groups, self.W.any(1)
-        if groups is not None:
-            inside = (np.bincount(groups, inside) > 0)[groups]
-        support = np.flatnonzero(inside)
-        room = max(_LEAST_COLUMNS - support.size, support.size)
-        others = np.flatnonzero((self.violations > 0.0) & ~inside)
-        if others.size > room and not self.psi.is_smooth:
-            others = others[np.argpartition(-self.violations[others], room - 1)[:room]]
-        chosen = np.union1d(support, others)
-        if self.chosen.size <= _KEPT * chosen.size:  # columns that left would come back, again and again
-            chosen = np.union1d(chosen, self.chosen)
-        if groups is not None:
-            chosen = np.flatnonzero((np.bincount(groups[chosen], minlength=len(self.psi.norms)) > 0)[groups])
-            chosen = chosen[np.argsort(groups[chosen], kind="stable")]
-        self.working_sets.append(chosen.size)
-        self.knows = self.restricted is not None and bool(np.isin(chosen, self.chosen, assume_unique=True).all())
-        if not self.knows:
-            self.chosen = chosen
-        return not self.knows
-
-    def places(self) -> np.ndarray:
-        """Return for each column its position among the chosen ones, -1 if it is not chosen."""
-        place = np.full(len(self.W), -1, np.int32)
-        place[self.chosen] = np.arange(self.chosen.size)
-        return place
-
-    def take_columns(self, rows: Matrix) -> None:
-        """Make the restricted problem of the chosen columns."""
-        assert self.term is not None
-        last, new = self.restricted, Restricted(rows, self.psi.at(self.chosen), self.term, self.intercept)
-        if last is not None:
-            self._steps += last.steps
-            new.creeps, new.floor, new.ridge = last.creeps, last.floor, last.ridge
-        self.restricted = new
-
-    def solve(self, tol: float) -> None:
-        """Solve the problem in the chosen columns, until violations are well below those of the last pass."""
-        problem, share = self.restricted, _KNOWN if self.knows else _LEFT
-        assert problem is not None  # ``_copy_columns`` came first
-        problem.place(self.W[self.chosen], self.b, self.P)
-        if problem.term.has_kinks:
-            problem.solve_kinks(max(share * min(self.gap, 1.0), 0.3 * tol), self._unit())
-        else:
-            least = 0.3 * tol * self.unit
-            problem.solve(max(share * self.violation, least if self.violation > 3.0 * least else 0.0))
-        self.W[self.chosen], self.b = problem.W, problem.b
-
-    def _unit(self) -> float:
-        """Return the scale of violations."""
-        return self.unit if self.unit > 0.0 else float(np.abs(self.G).max(initial=1e-300))
-
-
-def add_gradients(X: Matrix, c: np.ndarray, G: np.ndarray) -> None:
-    """Add sum_i x_i c_i^T to G (d, m) in place."""
-    if c.shape[1] == 1:
-        row_sums.add_gradient(X.indptr, X.indices, X.data, np.ascontiguousarray(c[:, 0]), G[:, 0])
-    else:
-        G += X.to_scipy().T @ c
-
-
-def _look(rows: Rows, models: list[_Model]) -> None:
-    """Make one pass over the rows for these models."""
-    found: list[list[tuple[np.ndarray, ...]]] = [[] for _ in models]
-    for model in models:
-        model.G[:] = 0.0
-    seen = 0
-    for part in rows():
-        for parts, model in zip(found, models, strict=True):
-            parts.append(model.look(part, seen))
-        seen += len(part.matrix)
-    for parts, model in zip(found, models, strict=True):
-        model.looked(parts)
-
-
-def _copy_columns(rows: Rows, models: list[_Model]) -> None:
-    """Copy the chosen columns of these models in another pass over the rows."""
-    if not models:
-        return
-    found: list[list[Matrix]] = [[] for _ in models]
-    places = [model.places() for model in models]
-    for part in rows():
-        X = part.matrix
-        for parts, place, model in zip(found, places, models, strict=True):
-            parts.append(Matrix(*screened(X.indptr, X.indices, X.data, place), model.chosen.size))
-    for parts, model in zip(found, models, strict=True):
-        model.take_columns(stack(parts))
-
-
-def _certify(rows: Rows, models: list[_Model]) -> None:
-    """Compute the duality gap of each model, in one more pass where there are intercepts."""
-    models = [model for model in models if model.is_confirmed and model.loss.conjugate is not None]
-    for model in models:
-        model.balance()
-    moved, seen = [model for model in models if model.intercept], 0
-    for part in rows() if moved else ():
-        for model in moved:
-            here = slice(seen, seen + len(part.matrix))
-            add_gradients(part.matrix, model.shares()[here] * model.slopes[here], model.G)
-        seen += len(part.matrix)
-    for model in models:
-        model.certify()

@@ -111,8 +111,9 @@ class Blocks(NamedTuple):
         out = self.rho * V
         if self.groups is not None:
             pull = self._pull(W)[self.groups][:, None]
-            length = np.maximum(self._lengths(W), 1e-300)
-            along = np.bincount(self.groups, (W * V).sum(1), len(length)) / np.square(length)
+            square = np.square(self._lengths(W))
+            along = np.bincount(self.groups, (W * V).sum(1), len(square))
+            along = np.divide(along, square, out=np.zeros_like(along), where=square > 0.0)
             out = out + pull * (V - along[self.groups][:, None] * W)
         return out
 

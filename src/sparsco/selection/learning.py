@@ -107,12 +107,14 @@ def refuse_sizes(estimator: LinearModel) -> None:
 
 
 def finished(
-    learner: LinearModel, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]] | None = None
+    learner: LinearModel,
+    rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]] | None = None,
+    in_memory: bool = False,
 ) -> list[tuple[Run, Answer]]:
-    """Return every run with its final models; with ``rows`` the models are polished on these rows."""
+    """Return every run with its final models; with ``rows``, in memory or not, they are polished on these rows."""
     runs = learner.fit_state.begun()
     if rows is not None:
-        return list(zip(runs, finish_polished(runs, rows, tolerance(learner)), strict=True))
+        return list(zip(runs, finish_polished(runs, rows, tolerance(learner), in_memory), strict=True))
     answers = Threads(learner.n_jobs).map("finish", Run.finish, [(run,) for run in runs])
     return list(zip(runs, answers, strict=True))
 
@@ -122,7 +124,7 @@ def polished(
 ) -> list[tuple[Run, Answer]]:
     """Return every run with the optima over some of the rows as its models; the rows are all there."""
     rows = matrix.take(kept), codes[kept], weights[kept]
-    return finished(learner, lambda: rows_of(*rows))
+    return finished(learner, lambda: rows_of(*rows), in_memory=True)
 
 
 def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Converted]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..data import row_sums
 from ..data.rows import Matrix
 from ..losses import curvature, derivative, value
 from ..penalties.blocks import Blocks
@@ -130,18 +131,31 @@ class Restricted:
         self.csr, self.psi, self.term, self.intercept = rows[:3], psi, term, intercept
         k, n = rows.d, len(rows)
         self.columns: ByColumn = columns_of(*self.csr, np.arange(n), np.arange(k), k)
-        is_dense = self.csr[2].size > _DENSE * n * k
-        self.X: Any = self.columns.dense() if is_dense else rows.to_scipy()
+        self._rows = rows
+        self._X: Any = None
         self.low, self.high = psi.bounds()
         self.start = np.empty(0, np.int64)
         if psi.groups is not None:
             self.start = np.append(np.flatnonzero(np.diff(psi.groups, prepend=-1)), k)
-        squares = np.bincount(np.repeat(np.arange(n), np.diff(self.csr[0])), np.square(self.csr[2]), n)
-        self.scale = float((term.share[:, 0] * squares).sum()) / max(k, 1) + 1e-300
+        self.scale = float(term.share.mean() * np.square(self.csr[2]).sum()) / max(k, 1) + 1e-300
         """The mean square of an entry, the scale of second derivatives."""
         self.creeps, self.floor, self.ridge, self.steps = False, 1e-2, 1e-10, 0
         self.has_matrix = psi.groups is None and not term.has_kinks
         """Whether steps are taken by the matrix of second derivatives, if coordinate descent creeps."""
+
+    @property
+    def X(self) -> Any:  # noqa: N802
+        """Return the columns as a matrix (n, k), dense if many entries are not zero."""
+        if self._X is None:
+            is_dense = self.csr[2].size > _DENSE * len(self._rows) * self._rows.d
+            self._X = self.columns.dense() if is_dense else self._rows.to_scipy()
+        return self._X
+
+    def _margins_of(self, dW: np.ndarray, db: np.ndarray) -> np.ndarray:
+        """Return the change of the margins for a change of weights and intercepts."""
+        if len(db) == 1:
+            return row_sums.margins(*self.csr, dW[:, 0], float(db[0]))[:, None]
+        return self.X @ dW + db
 
     def place(self, W: np.ndarray, b: np.ndarray, P: np.ndarray) -> None:
         """Go to these weights and intercepts, which have margins P."""
@@ -261,7 +275,8 @@ class Restricted:
         if m == 1 and psi.groups is None:
             args = psi.l1, psi.rho, self.low, self.high, tol, most, self.intercept
             sweeps, move = descend(first, rows, x, c[:, 0].copy(), bends.h[:, 0].copy(), W[:, 0], *args)
-            return W, np.array([move]), self.X @ (W - self.W) + move, sweeps
+            db = np.array([move])
+            return W, db, self._margins_of(W - self.W, db), sweeps
         U, db, none = c.copy(), np.zeros(m), np.zeros_like(c)
         r, s = none if bends.r is None else bends.r, none if bends.s is None else bends.s
         model = first, rows, x, U, bends.h, r, s, bends.bound.sum(0), W, db
@@ -273,7 +288,7 @@ class Restricted:
             L = np.maximum(np.maximum.reduceat(M.max(1), self.start[:-1]) + psi.rho, 1e-300)
             args = psi.l1, psi.rho, self.start, psi.norms, tol, most, self.intercept
             sweeps = descend_groups(*model, L, *args)
-        return W, db, self.X @ (W - self.W) + db, sweeps
+        return W, db, self._margins_of(W - self.W, db), sweeps
 
     def _step_by_matrix(self, G: np.ndarray, slopes_b: np.ndarray, tol: float) -> bool:
         """Take a step to the minimum of the quadratic model, by its matrix; return whether the objective fell.
@@ -291,7 +306,7 @@ class Restricted:
         for _ in range(_RIDGES):
             dW, db = curved.minimum(G, slopes_b, self.ridge * self.scale * self.term.bend, 0.1 * tol)
             descent = float((G * dW).sum() + (slopes_b * db).sum()) + psi.value(self.W + dW) - psi.value(self.W)
-            dP, length = self.X @ dW + db, 1.0
+            dP, length = self._margins_of(dW, db), 1.0
             while length > 1e-3:
                 W, P = self.W + length * dW, self.P + length * dP
                 f = self._objective(P, W)
@@ -336,7 +351,7 @@ class Restricted:
             crosses = (np.sign(W) * np.sign(self.W) < 0.0) & (self.psi.l1 > 0.0)[:, None]
             W[crosses] = 0.0
             W = np.clip(W, self.low[:, None], self.high[:, None])
-            P = self.P + self.X @ (W - self.W) + length * db
+            P = self.P + self._margins_of(W - self.W, length * db)
             f = self._objective(P, W)
             if f <= self.f + 1e-15 * abs(self.f) and (f < self.f or length == 1.0):
                 self.W, self.b, self.P, self.f = W, self.b + length * db, P, f
