@@ -156,6 +156,18 @@ def test_every_gap_is_certified(loss, shape):
     assert 0 < max(selected[:4]) < max(selected) and selected[0] < X.shape[1]
 
 
+@pytest.mark.parametrize("loss", LOSSES[:-1], ids=lambda loss: type(loss).__name__)
+def test_columns_in_units_of_their_own(loss):
+    """Columns of a raw table: sizes that differ by factors of a million, and means that are not zero."""
+    X, P = rows("dense")
+    X = (X + 2.0) * 10.0 ** np.linspace(-2.0, 4.0, X.shape[1])
+    Y = targets(loss, P)
+    for penalty in penalties(X.shape[1], 0.1):
+        found = solve(loss, penalty, X, Y)
+        bound = lower_bound(loss, penalty, X, Y, found.slopes[0])
+        assert found.objectives[0] - bound <= 1e-6 * abs(found.objectives[0]), penalty
+
+
 @pytest.mark.parametrize("loss", [Squared(), Hinge(), Logistic(), Multinomial()], ids=lambda loss: type(loss).__name__)
 def test_other_penalties_reach_their_gap(loss):
     """Pure L2, boxes, sparse groups, rows, and feature weights that are zero for some."""
@@ -280,3 +292,44 @@ def test_estimators(kind, settings):
     for each in model.report_["converted"]:
         gaps, objectives = each["polish"]["duality_gaps"], each["polish"]["objectives"]
         assert all(gap <= 1e-6 * abs(f) for gap, f in itertools.zip_longest(gaps, objectives))
+
+
+@pytest.mark.parametrize("loss", [Squared(), Huber(), SquaredHinge()], ids=lambda loss: type(loss).__name__)
+def test_tiny_strengths_with_more_columns_than_rows(loss):
+    X, P = rows("wide")
+    Y = targets(loss, P)
+    penalty = ElasticNet(1e-5, 0.0)
+    found = solve(loss, penalty, X, Y)
+    bound = lower_bound(loss, penalty, X, Y, found.slopes[0])
+    assert found.gaps[0] <= 1e-6 and found.reached.all() and np.count_nonzero(found.w) <= len(X)
+    assert found.objectives[0] - bound <= 1e-6 * found.objectives[0] + 1e-15
+
+
+@pytest.mark.parametrize(
+    "loss", [EpsilonInsensitive(0.1), Quantile(0.5), Hinge()], ids=lambda loss: type(loss).__name__
+)
+def test_columns_far_from_zero(loss):
+    """The balance of the slopes moves gradients of such columns; the certificate counts, not its estimate."""
+    penalty = ElasticNet(0.02, 0.0)
+    for seed in range(4):
+        X, P = rows("dense", seed)
+        X, Y = X + 100.0, targets(loss, P, seed + 5)
+        found = solve(loss, penalty, X, Y)
+        bound = lower_bound(loss, penalty, X, Y, found.slopes[0])
+        assert found.gaps[0] <= 1e-6 and found.objectives[0] - bound <= 1e-6 * found.objectives[0]
+
+
+def test_a_tolerance_below_rounding_ends_with_a_sentence():
+    X, P = rows("dense")
+    for loss in (Quantile(0.5), Squared()):
+        found = solve(loss, ElasticNet(0.02, 0.0), X, targets(loss, P), tol=1e-17)
+        assert found.passes < 60 and not found.reached.any()
+        assert "polish=1e-17 was not reached" in found.shortfall(1e-17)
+
+
+def test_an_optimum_that_lies_infinitely_far_is_not_called_certified():
+    """Classes that features without a penalty separate: violations vanish, the share of the objective does not."""
+    X, P = rows("dense")
+    model = SparseClassifier(alpha=0.02, feature_weights=np.append(np.zeros(6), np.ones(14)), polish=1e-6)
+    with pytest.warns(UserWarning, match="polish=1e-06 was not reached"):
+        model.fit(X, P[:, 0] > 0.0)

@@ -21,8 +21,6 @@ import numpy as np
 
 from ..conversions.averaging import Answer
 from ..data.rows import Matrix
-from ..penalties import Box
-from ..solver.smoothing import envelope
 from ..util.progress import step
 from .finishing import finish_runs
 from .polish_model import Model, Part, Rows, certify, copy_columns, look
@@ -58,6 +56,17 @@ class Polished(NamedTuple):
     """The sizes of the working sets, for each model."""
     steps: list[int]
     passes: int
+    reached: np.ndarray
+    """Whether the gap of each model is at most the tolerance, and so is its duality gap over its objective."""
+
+    def shortfall(self, tol: float) -> str | None:
+        """Return a sentence for models that did not reach the tolerance, None if all did."""
+        if self.reached.all():
+            return None
+        worst, bound = self.gaps.max(), self.duality_gaps[~self.reached].max()
+        above = f", and the objective may be {bound:.2g} above its minimum" if np.isfinite(bound) else ""
+        start = f"polish={tol:g} was not reached in {self.passes} passes: gap_ is {worst:.2g}"
+        return f"{start}{above}; the model is the best one found."
 
 
 def polish(
@@ -86,8 +95,11 @@ def polish(
         ordered = [sorted(models[q::chains], key=lambda model: -model.unit) for q in range(chains)]
         done = sum(_solve_in_turn(rows, chain, tol, passes) for chain in ordered)
     else:
-        done = _solve_together(rows, models, tol, passes)
-        certify(rows, models)
+        done, open_models = 0, models
+        while open_models and done < passes:
+            done = _solve_together(rows, open_models, tol, done, passes)
+            certify(rows, open_models)
+            open_models = [model for model in open_models if not model.is_reached(tol) and model.may_improve(tol)]
     return Polished(
         np.hstack([model.best.W for model in models]),
         np.concatenate([model.best.b for model in models]),
@@ -98,17 +110,18 @@ def polish(
         [model.working_sets for model in models],
         [model.steps for model in models],
         done,
+        np.array([model.is_reached(tol) for model in models]),
     )
 
 
-def _solve_together(rows: Rows, models: list[Model], tol: float, passes: int) -> int:
-    """Solve models that share the reads of the rows; return the number of passes."""
-    done, open_models = 0, models
+def _solve_together(rows: Rows, models: list[Model], tol: float, done: int, passes: int) -> int:
+    """Solve models that share the reads of the rows, as far as the passes last; return how many are done then."""
+    open_models = models
     while open_models and done < passes:
         step(f"polishing: pass {done + 1} over the rows, {len(open_models)} of {len(models)} models to solve")
         look(rows, open_models)
         done += 1
-        open_models = [model for model in open_models if not model.is_solved(tol)]
+        open_models = [model for model in open_models if not (model.is_solved(tol) or model.is_stuck)]
         if done == passes:
             break
         confirmed = [model for model in open_models if model.is_confirmed]
@@ -129,7 +142,7 @@ def _solve_in_turn(rows: Rows, chain: list[Model], tol: float, passes: int) -> i
             look(rows, [model])
             done += 1
         for _ in range(passes):
-            if model.is_solved(tol):
+            if model.is_solved(tol) or model.is_stuck:
                 break
             if model.is_confirmed:
                 copy_columns(rows, [model] if model.choose() else [])
@@ -222,48 +235,15 @@ def _polished(
                 chains=chains,
             )
         )
-    worst, passes = max(each.gaps.max() for each in found), sum(each.passes for each in found)
-    if worst > tol:
-        run.warn(
-            f"polish={tol:g} was not reached in {passes} passes: the largest violation is {worst:.2g} "
-            "times lam; the model is the best one found."
-        )
-    report: dict[str, Any] = {"tolerance": tol, "passes": passes}
+    for each in found:
+        if (shortfall := each.shortfall(tol)) is not None:
+            run.warn(shortfall)
+    report: dict[str, Any] = {"tolerance": tol, "passes": sum(each.passes for each in found)}
     for name in BY_MODEL:
         parts_of = [getattr(each, name) for each in found]
         report[name] = [one for part in parts_of for one in (part.tolist() if isinstance(part, np.ndarray) else part)]
     w, b = np.concatenate([each.w for each in found], axis=1), np.concatenate([each.b for each in found])
     return answer._replace(w=w, b=b, report=answer.report | {"polish": report})
-
-
-def check_polishable(loss: Any, penalty: Any, conversion: Any) -> None:
-    """Raise for a loss, penalty or conversion that has no certificate here."""
-    record = penalty.record
-    has_form = loss.shares is not None if loss.couples else loss.curved or envelope(loss, 1.0) is not None
-    if not has_form:
-        raise ValueError(
-            f"polish needs a loss with a curvature or a known envelope, which {type(loss).__name__} does not have: "
-            "leave polish at False."
-        )
-    if record.blocks is None:
-        raise ValueError(
-            f"polish has no certificate for {record.__name__}: choose an elastic net, signs, a box or groups, or leave "
-            "polish at False."
-        )
-    if not (penalty.has_strength or penalty.strength_is_open or penalty.rho > 0.0 or _is_bounded(penalty)):
-        raise ValueError("polish needs a penalty above 0, or finite bounds: raise alpha.")
-    if loss.conjugate is None and not (penalty.has_strength or penalty.strength_is_open):
-        raise ValueError(
-            f"polish without an L1 weight needs the conjugate of the loss, which {type(loss).__name__} does not have: "
-            "raise l1_ratio, or define conjugate."
-        )
-    if conversion.is_rounding:
-        raise ValueError(f"polish would undo {type(conversion).__name__}: choose one of the two.")
-
-
-def _is_bounded(penalty: Any) -> bool:
-    """Return whether the penalty is a box with finite bounds."""
-    return isinstance(penalty, Box) and bool(np.isfinite(penalty.low).all() and np.isfinite(penalty.high).all())
 
 
 def slices(matrix: Matrix, *columns: np.ndarray) -> Iterator[tuple[Any, ...]]:

@@ -22,6 +22,8 @@ _KNOWN = 0.01
 """The share that replaces ``_LEFT`` if all violators had been in the working set before."""
 _KEPT = 2
 """A working set also keeps the columns of the last one, if these are not more than so many times its own."""
+_IDLE = 10
+"""The passes without any progress after which a model is left."""
 _ESTIMATED = 0.7
 """The share of the tolerance that a gap must reach, since it is an estimate until slopes are balanced."""
 
@@ -64,8 +66,10 @@ class Model:
         self.best = _Point(np.inf, W, b)
         """The point where the objective was lowest in a pass over all rows."""
         self.gap = self.violation = np.inf
-        self.duality_gap = np.nan
+        self.duality_gap = self.relative_gap = np.nan
         self.is_confirmed = False
+        self.share, self.lowest, self.idle = 1.0, np.inf, 0
+        """The share of the tolerance to reach, the lowest gap, and the passes since the gap or the objective fell."""
 
     @property
     def steps(self) -> int:
@@ -118,7 +122,9 @@ class Model:
     def _assess(self, term: LossTerm) -> None:
         """Compute the objective, the violations and the gap from margins, slopes and gradient."""
         f, best = term.true_value(self.P) + self.psi.value(self.W), self.best
-        is_lower = bool(f <= best.f + 1e-9 * max(abs(best.f), term.least))
+        scale = max(abs(f), term.least)
+        is_lower = bool(f <= best.f + 1e-9 * scale)
+        self.idle = 0 if f < best.f - 1e-9 * scale else self.idle + 1
         self.is_confirmed = is_lower or term.has_kinks
         if not self.is_confirmed:  # the rows contradict their columns: go half of the way back
             self.W, self.b = 0.5 * (self.W + best.W), 0.5 * (self.b + best.b)
@@ -135,12 +141,32 @@ class Model:
             worst = self.violations.max(initial=0.0)
         self.violation = max(float(worst), float(np.abs(self.slopes_b).max()))
         self.gap = self._relative_gap() if self.by_gap else self.violation / self.unit
+        if self.gap < 0.9 * self.lowest:
+            self.lowest, self.idle = self.gap, 0
 
     def is_solved(self, tol: float) -> bool:
-        """Return whether the measure is at most ``tol``, and so is the relative duality gap, if there is one."""
+        """Return whether the measure is within the tolerance, and so is the relative duality gap, if there is one."""
+        tol *= self.share
         if self.by_gap:
             return self.gap <= _ESTIMATED * tol
         return self.gap <= tol and not self._relative_gap() > _ESTIMATED * tol
+
+    def is_reached(self, tol: float) -> bool:
+        """Return what ``is_solved`` does after the duality gap was certified, when it is no estimate any more."""
+        return self.gap <= tol and not self.relative_gap > tol
+
+    @property
+    def is_stuck(self) -> bool:
+        """Return whether nothing has fallen in the last passes: the limit of rounding."""
+        return self.idle >= _IDLE
+
+    def may_improve(self, tol: float) -> bool:
+        """Return whether to go on after a certificate that was worse than its estimate, with a tenth of the tolerance.
+
+        Estimates leave out how the balance of the slopes changes the gradients of columns that are far from centred.
+        """
+        self.share *= 0.1
+        return not self.is_stuck and self.share * tol >= 1e-15
 
     def balance(self) -> None:
         """Change the slopes so that they sum to zero for each intercept; their gradient is then to be summed again."""
@@ -157,8 +183,9 @@ class Model:
     def certify(self) -> None:
         """Compute the duality gap at the present slopes: a bound if they are balanced, otherwise an estimate."""
         self.duality_gap = self._gap(self.slopes, self.G, self.slopes_b)
+        self.relative_gap = self._relative_gap()
         if self.by_gap:
-            self.gap = self._relative_gap()
+            self.gap = self.relative_gap
 
     def _relative_gap(self) -> float:
         assert self.term is not None
@@ -170,7 +197,7 @@ class Model:
         assert self.term is not None
         if self.loss.conjugate is None or not np.isfinite(self.violation):
             return np.nan
-        loose = float(np.abs(slopes_b) @ (np.abs(self.b) + self.term.far)) + self.psi.slack(G, self.W)
+        loose = float(np.abs(slopes_b) @ self.term.far(self.P)) + self.psi.slack(G, self.W)
         return gap_of(self.term, self.psi, G, self.best.f, slopes, loose)
 
     # ---- between passes --------------------------------------------------------------------------------------------
@@ -218,7 +245,7 @@ class Model:
 
     def solve(self, tol: float) -> None:
         """Solve the problem in the chosen columns, until violations are well below those of the last pass."""
-        problem, share = self.restricted, _KNOWN if self.knows else _LEFT
+        problem, share, tol = self.restricted, _KNOWN if self.knows else _LEFT, self.share * tol
         assert problem is not None  # ``_copy_columns`` came first
         problem.place(self.W[self.chosen], self.b, self.P)
         if problem.term.has_kinks:

@@ -20,7 +20,8 @@ from ..conversions.rounding import with_weights
 from ..conversions.thinning import check_target
 from ..data.randomness import seed_of
 from ..engine.grid import MAX_LANES
-from ..engine.polish import TOLERANCE, check_polishable
+from ..engine.part_checks import check_polishable
+from ..engine.polish import TOLERANCE
 from ..engine.run import Run
 from ..jit.lanes import WIDTHS
 from ..optimizers import OPTIMIZERS

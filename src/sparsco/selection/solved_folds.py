@@ -242,11 +242,8 @@ class SolvedFolds:
 
         start = np.ascontiguousarray(model.coef.toarray().T) * units[:, None]
         found = polish(parts, start, model.b, loss=task.loss, penalty=penalty, intercept=task.intercept, tol=tol)
-        if found.gaps.max() > tol:
-            self.runs[0].warn(
-                f"polish={tol:g} was not reached in {found.passes} passes: the largest violation is "
-                f"{found.gaps.max():.2g} times lam; the model is the best one found."
-            )
+        if (shortfall := found.shortfall(tol)) is not None:
+            self.runs[0].warn(shortfall)
         report: dict[str, Any] = {"tolerance": tol, "passes": found.passes}
         for name in BY_MODEL:
             each = getattr(found, name)

@@ -51,23 +51,28 @@ class Curved:
         self.m = W.shape[1]
         self.features, self.outputs = np.nonzero(self.free)
 
-    def step(self, gradient: np.ndarray, gradient_b: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+    def step(self, gradient: np.ndarray, gradient_b: np.ndarray, ridge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the Newton step for a gradient in the weights (k, m) and the intercepts (m,).
 
-        ``ridge`` is added to all second derivatives of a weight and of an intercept.
+        ``ridge`` (k + 1,) is added to the second derivatives: of the weights of each column, then of the intercepts.
         """
-        r = -gradient[self.free]
+        r, ridges = -gradient[self.free], self._ridges(ridge)
         if self.intercept:
             r = np.append(r, -gradient_b)
         if not r.size:
             return np.zeros_like(self.W), np.zeros(self.m)
         with one_blas_thread():
-            found = (self._direct if self.is_small else self._by_products)(r, ridge)
+            found = (self._direct if self.is_small else self._by_products)(r, ridges)
         dW, db = np.zeros_like(self.W), np.zeros(self.m)
         dW[self.free] = found[: self.features.size]
         if self.intercept:
             db = found[self.features.size :]
         return dW, db
+
+    def _ridges(self, ridge: np.ndarray) -> np.ndarray:
+        """Return the ridge of each weight that moves, then of the intercepts."""
+        own = ridge[self.features]
+        return np.append(own, np.full(self.m, ridge[-1])) if self.intercept else own
 
     @property
     def is_small(self) -> bool:
@@ -75,7 +80,9 @@ class Curved:
         size = self.features.size + self.m
         return size <= _DIRECT and size * self.X.shape[0] <= _CELLS
 
-    def minimum(self, G: np.ndarray, slopes_b: np.ndarray, ridge: float, tol: float) -> tuple[np.ndarray, np.ndarray]:
+    def minimum(
+        self, G: np.ndarray, slopes_b: np.ndarray, ridge: np.ndarray, tol: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the step to the minimum of the quadratic model plus psi, for penalties of single weights.
 
         G (k, m) is the gradient of the loss.  The intercepts are eliminated.  Coordinate descent finds the weights that
@@ -84,10 +91,12 @@ class Curved:
         with one_blas_thread():
             return self._minimum(G, slopes_b, ridge, tol)
 
-    def _minimum(self, G: np.ndarray, slopes_b: np.ndarray, ridge: float, tol: float) -> tuple[np.ndarray, np.ndarray]:
+    def _minimum(
+        self, G: np.ndarray, slopes_b: np.ndarray, ridge: np.ndarray, tol: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         k, now = self.features.size, self.W[self.free]
         A = self._matrix()
-        np.einsum("ii->i", A)[:] += ridge
+        np.einsum("ii->i", A)[:] += self._ridges(ridge)
         q = G[self.free] + self.psi.rho * now
         S = A[:k, :k]
         if self.intercept:
@@ -105,7 +114,7 @@ class Curved:
             db = -solved[:, k] - solved[:, :k] @ (new - now)
         return dW, db
 
-    def _direct(self, r: np.ndarray, ridge: float) -> np.ndarray:
+    def _direct(self, r: np.ndarray, ridge: np.ndarray) -> np.ndarray:
         """Return the step by the matrix of second derivatives."""
         A = self._matrix()
         diagonal = np.einsum("ii->i", A)
@@ -114,7 +123,7 @@ class Curved:
             try:
                 return cho_solve(cho_factor(A, lower=True, check_finite=False), r, check_finite=False)
             except LinAlgError:
-                ridge *= 100.0
+                ridge = 100.0 * ridge
         return np.zeros_like(r)
 
     def _matrix(self) -> np.ndarray:
@@ -185,7 +194,7 @@ class Curved:
             A[at, at] += pull
             A[begin:end, begin:end] -= (pull / length**2) * np.outer(w[begin:end], w[begin:end])
 
-    def _by_products(self, r: np.ndarray, ridge: float) -> np.ndarray:
+    def _by_products(self, r: np.ndarray, ridge: np.ndarray) -> np.ndarray:
         """Return the step by conjugate gradients, without the matrix."""
         squares = self.X.multiply(self.X) if sp.issparse(self.X) else np.square(self.X)
         own = np.asarray(squares.T @ self.h)[self.free] + self.psi.rho

@@ -21,7 +21,7 @@ from ..data.rows import Matrix
 from ..losses import curvature, derivative, value
 from ..penalties.blocks import Blocks
 from .block_descent import curvatures, descend_groups, descend_outputs
-from .certificate import gap_of
+from .certificate import balanced, gap_of
 from .columns import ByColumn
 from .columns import by_column as columns_of
 from .manifold import Curved
@@ -37,10 +37,16 @@ _FREE_STEPS = 3
 """The most Newton steps in the free weights, one after the other, for a loss with kinks."""
 _FEW_SWEEPS = 3
 """The sweeps before Newton steps in the free weights."""
+_STALLED, _STALLS = 0.7, 3
+"""A step stalls if it leaves more than this share of the least violation; after so many no matrix is used."""
 _RIDGES = 5
 """The ridges that are tried for a Newton step in the free weights."""
 _ROUNDS = 60
 """The most rounds of multipliers."""
+_IDLE_ROUNDS = 3
+"""The rounds in which nothing falls, one after the other, that indicate the limit of rounding."""
+_DOWN = 10.0
+"""The factor from one penalty to the next, where a problem is solved by penalties from a strong one down."""
 _FIRST_WIDTH = 0.1
 _NARROWER = 0.25
 _SLOW = 0.3
@@ -73,8 +79,6 @@ class LossTerm:
         self.has_kinks = not loss.curved
         self.least = _LEAST * abs(float((share * value(loss, 0.0 * P, y)).sum())) + 1e-300
         """The least objective that gaps are compared with."""
-        self.far = float(np.abs(y).max(initial=0.0))
-        """How far an intercept may be from its optimum."""
         self.twin, self.width, self.shift = loss, 0.0, np.zeros(1)
         self.bend = 1.0 if loss.smoothness_is_bound else float(loss.smoothness)
         """The scale of curvatures."""
@@ -119,6 +123,10 @@ class LossTerm:
             h = self.share * np.maximum(curvature(self.twin, P + self.shift, self.y), least)
         return Bends(h, None, None, h)
 
+    def far(self, P: np.ndarray) -> np.ndarray:
+        """Return how far each intercept may be from its best value at margins P, about."""
+        return np.abs(self.y - P).max(0)
+
     def dual(self, scale: float, slopes: np.ndarray) -> float:
         """Return the part of the dual objective that belongs to the loss, for slopes times a scale."""
         return -float((self.share * self.loss.conjugate(scale * slopes, self.y)).sum())
@@ -137,8 +145,13 @@ class Restricted:
         self.start = np.empty(0, np.int64)
         if psi.groups is not None:
             self.start = np.append(np.flatnonzero(np.diff(psi.groups, prepend=-1)), k)
-        self.scale = float(term.share.mean() * np.square(self.csr[2]).sum()) / max(k, 1) + 1e-300
-        """The mean square of an entry, the scale of second derivatives."""
+        squares = curvatures(*self.columns[:3], term.share[:, :1])[:, 0]
+        shift = float(np.median(squares)) if term.loss.couples and k else 1.0
+        self.squares = np.append(squares, shift)
+        """The mean square of each column, the scale of its second derivatives, and the scale of the intercepts'.
+
+        A common shift of a softmax's intercepts has no curvature: their scale is that of a usual column.
+        """
         self.creeps, self.floor, self.ridge, self.steps = False, 1e-2, 1e-10, 0
         self.has_matrix = psi.groups is None and not term.has_kinks
         """Whether steps are taken by the matrix of second derivatives, if coordinate descent creeps."""
@@ -180,6 +193,51 @@ class Restricted:
 
         A loss with kinks is replaced by its envelope.
         """
+        if not self._is_loose() and self._solve(tol):
+            return True
+        if not self._is_loose():
+            return False
+        self._come_down()
+        return self._solve(tol)
+
+    def _is_loose(self) -> bool:
+        """Return whether more weights with an L1 norm are nonzero than there are margins in which the loss bends.
+
+        Then the loss is flat in some directions, in which steps have no natural length.  The optimum has fewer.
+        """
+        if self.psi.groups is not None or self.psi.rho > 0.0:
+            return False
+        bends = self.term.share if self.term.has_kinks else self.term.bends(self.P).h
+        return bool(np.count_nonzero(self.W[self.psi.l1 > 0.0]) > np.count_nonzero(bends))
+
+    def _come_down(self) -> None:
+        """Go to about the optimum from zero, by penalties from a strong one down to the present one.
+
+        Nonzero weights remain few on this way.  Nothing changes if the objective does not fall.
+        """
+        psi, before = self.psi, (self.W, self.b, self.P, self.f)
+        held = psi.l1 > 0.0
+        W = np.where(held[:, None], 0.0, self.W)
+        self.place(W, self.b, self.P - self._margins_of(self.W - W, 0.0 * self.b))
+        slopes = np.abs(self._gradient(self.term.slopes(self.P)))[held]
+        times = float((slopes / psi.l1[held, None]).max()) / _DOWN
+        while times > 1.0:
+            self.psi = psi._replace(l1=times * psi.l1)
+            self.f = self._objective(self.P, self.W)
+            self._solve(0.1 * times * float(psi.l1[held].mean()))
+            times /= _DOWN
+        self.psi = psi
+        self.f = self._objective(self.P, self.W)
+        if self.f > before[3]:
+            self.W, self.b, self.P, self.f = before
+
+    def _solve(self, tol: float) -> bool:
+        """Take steps until no violation exceeds ``tol``; return whether that was reached.
+
+        If descent creeps, steps by the matrix follow.  If these do not lower violations either, as where columns are
+        more than rows, every step is one of descent and one in the free weights.
+        """
+        least, stalls = np.inf, 0
         for _ in range(_STEPS):
             if self.term.loss.couples:
                 self._centre()
@@ -188,11 +246,13 @@ class Restricted:
             worst = self._violation(G, slopes_b)
             if worst <= tol:
                 return True
-            self.steps += 1
-            if self.creeps and self._step_by_matrix(G, slopes_b, tol):
+            stalls = 0 if worst < _STALLED * least else stalls + 1
+            least, self.steps = min(least, worst), self.steps + 1
+            if self.creeps and stalls < _STALLS and self._step_by_matrix(G, slopes_b, tol):
                 continue
             floor, fell = self.floor, self._descend(c, G, slopes_b, max(_SLACK * worst, 0.3 * tol))
-            if not (self.creeps and not self.has_matrix and self._move_free(tol)) and not fell and floor == 1.0:
+            has_moved = self.creeps and not (self.has_matrix and stalls < _STALLS) and self._move_free(tol)
+            if not has_moved and not fell and floor == 1.0:
                 break
         return False
 
@@ -204,11 +264,12 @@ class Restricted:
         penalty, the scale of violations.
         """
         self.creeps = True  # envelopes are flat but for few rows: coordinate descent alone would never end
-        accuracy, before = unit * 0.03, np.inf
+        accuracy, before, idle = unit * 0.03, np.inf, 0
         for _ in range(_ROUNDS):
-            reached = self.solve(accuracy)
+            f, reached = self.f, self.solve(accuracy)
             gap, of_multipliers = self._gaps()
-            if gap <= tol:
+            idle = 0 if reached or self.f < f - 1e-14 * abs(f) else idle + 1
+            if gap <= tol or idle == _IDLE_ROUNDS:
                 break
             if of_multipliers > 0.3 * gap and reached:
                 self.term.renew(self.P, of_multipliers > _SLOW * before)
@@ -218,17 +279,26 @@ class Restricted:
         return gap
 
     def _gaps(self) -> tuple[float, float]:
-        """Return the duality gap, and the part of it that comes from the multipliers, as shares of the objective."""
+        """Return the duality gap, and the part of it that comes from the multipliers, as shares of the objective.
+
+        With an intercept the gap is the larger of the estimate of a pass and of that at balanced slopes, as in the
+        certificate.  A column with a large mean makes the latter much larger if slopes sum to a little more than zero.
+        """
         slopes = self.term.raw_slopes(self.P)
-        c = self.term.share * slopes
-        loss = self.term.true_value(self.P)
-        primal = loss + self.psi.value(self.W)
-        G = self._gradient(c)
-        loose = float(np.abs(c.sum(0)) @ (np.abs(self.b) + self.term.far)) * self.intercept + self.psi.slack(G, self.W)
-        gap = gap_of(self.term, self.psi, G, primal, slopes, loose)
+        c, loss = self.term.share * slopes, self.term.true_value(self.P)
+        gap = self._gap(slopes, loss)
+        if self.intercept:
+            gap = max(gap, self._gap(balanced(self.term, self.P, slopes), loss))
         of_multipliers = loss - self.term.dual(1.0, slopes) - float((c * self.P).sum())
-        scale = max(abs(primal), self.term.least)
+        scale = max(abs(loss + self.psi.value(self.W)), self.term.least)
         return gap / scale, of_multipliers / scale
+
+    def _gap(self, slopes: np.ndarray, loss: float) -> float:
+        """Return the duality gap at some slopes; an estimate, if they do not sum to zero."""
+        c = self.term.share * slopes
+        G = self._gradient(c)
+        loose = float(np.abs(c.sum(0)) @ self.term.far(self.P)) * self.intercept + self.psi.slack(G, self.W)
+        return gap_of(self.term, self.psi, G, loss + self.psi.value(self.W), slopes, loose)
 
     def _centre(self) -> None:
         """Shift the weights of each feature by the best number for all classes, which a softmax does not notice.
@@ -304,7 +374,7 @@ class Restricted:
         if not self.has_matrix:
             return False
         for _ in range(_RIDGES):
-            dW, db = curved.minimum(G, slopes_b, self.ridge * self.scale * self.term.bend, 0.1 * tol)
+            dW, db = curved.minimum(G, slopes_b, self.ridge * self.term.bend * self.squares, 0.1 * tol)
             descent = float((G * dW).sum() + (slopes_b * db).sum()) + psi.value(self.W + dW) - psi.value(self.W)
             dP, length = self._margins_of(dW, db), 1.0
             while length > 1e-3:
@@ -338,7 +408,7 @@ class Restricted:
     def _step_free(self, curved: Curved, gradient: np.ndarray, slopes_b: np.ndarray) -> bool:
         """Take a Newton step, with a larger ridge after each one that fails; return whether one did not."""
         for _ in range(_RIDGES):
-            if self._try(*curved.step(gradient, slopes_b, self.ridge * self.scale * self.term.bend)):
+            if self._try(*curved.step(gradient, slopes_b, self.ridge * self.term.bend * self.squares)):
                 return True
             self.ridge = min(self.ridge * 1e3, 1.0)
         return False

@@ -26,7 +26,7 @@ from typing import Any, ForwardRef
 from .. import conversions, mirrors, optimizers, penalties, steps
 from ..conversions import CONVERSIONS
 from ..conversions.sparse_learning import METRICS
-from ..engine.polish import check_polishable
+from ..engine.part_checks import check_polishable
 from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
 from ..optimizers import OPTIMIZERS
 from ..parts.compatibility import (
