@@ -570,9 +570,9 @@ def main() -> int:
     """Measure what is missing, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("parts", nargs="*", default=list(PARTS), metavar="PART", help=f"of {', '.join(PARTS)}")
-    parser.add_argument("--json", type=Path, default=Path("optimum.json"))
-    parser.add_argument("--sets", nargs="*", default=[])
-    parser.add_argument("--again", nargs="*", default=[], help="figures with this in their name are measured again")
+    parser.add_argument("--json", type=Path, default=Path("optimum.json"), help="the file of all figures (%(default)s)")
+    parser.add_argument("--sets", nargs="*", default=[], help="only these sets, such as a9a (default: all)")
+    parser.add_argument("--again", nargs="*", default=[], help="measure figures with this in their name again")
     options = parser.parse_args()
     unknown = [part for part in options.parts if part not in PARTS]
     if unknown:

@@ -189,6 +189,7 @@ def test_from_the_command_line(tmp_path, capsys):
     dump_svmlight_file(X, y, str(file))
     assert main(["train", str(file), "-m", str(out), "--alpha", "0.01", "--polish", "1e-6", "--quiet"]) == 0
     assert load(out).gap_ <= 1e-6
+    assert f"polished: gap {load(out).gap_:.2g}, tolerance 1e-06, passes " in capsys.readouterr().out
     assert main(["train", str(file), "-m", str(out), "--alpha", "0.01", "--loss", "hinge", "--polish", "--quiet"]) == 0
     assert load(out).gap_ <= 1e-4
     assert main(["train", str(file), "-m", str(out), "--alpha", "0", "--polish", "--quiet"]) == 2

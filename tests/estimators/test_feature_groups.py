@@ -31,6 +31,15 @@ def simple(**more):
     return {"alpha": 0.1, "random_state": 0, "max_iter": 1} | more
 
 
+def test_columns_without_categories_are_said():
+    """pandas' own names of categories have no '=': plain L1 would be the silent result."""
+    pd = pytest.importorskip("pandas")
+    X, y = rows()
+    frame = pd.DataFrame(X, columns=[f"job_{j}" for j in range(X.shape[1])])
+    with pytest.warns(UserWarning, match="no two of the 8 features came from one column.*'job_0'"):
+        SparseRegressor(penalty="group", feature_groups="columns", **simple()).fit(frame, y)
+
+
 def test_codes_and_columns():
     assert group_codes(LABELS).tolist() == CODES.tolist()
     assert group_codes([7, 7.5, 7, "7"]).tolist() == [0, 1, 0, 2]

@@ -30,7 +30,8 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
     group.add_argument(
         "--alpha",
         type=float,
-        help="strength of the penalty (default: chosen on held-out rows)",
+        help="strength of the penalty (default: chosen on held-out rows; with --groups and other penalties than an "
+        "elastic net 5%% of the least strength that selects nothing)",
     )
     group.add_argument(
         "--l1-ratio",
@@ -42,7 +43,7 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
     group.add_argument(
         "--standardize",
         action=yes_or_no,
-        help="penalise each column in units of its spread (default: yes, unless --alpha is given)",
+        help="penalise each column in units of its spread (default: yes, for an elastic net without --alpha)",
     )
     group.add_argument(
         "--relaxed",

@@ -117,4 +117,9 @@ def grouped(penalty: Any, feature_groups: Any, names: Sequence[Any] | None, d: i
     labels = group_labels(feature_groups, names, d)
     if isinstance(feature_groups, Mapping) and names is not None and d:
         _check_names(feature_groups, names)
+    if isinstance(feature_groups, str) and d > 1 and len(set(labels)) == d:
+        warn(
+            f"feature_groups='columns', and no two of the {d} features came from one column: each is a group of its "
+            f"own. The name of a category has a '=', as in 'job=cook'; the first feature is {labels[0]!r}."
+        )
     return BY_GROUP[penalty](1.0, group_codes(labels))

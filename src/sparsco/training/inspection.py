@@ -59,6 +59,10 @@ def summary(trained: Trained) -> dict[str, Any]:
     metrics = [model["metric"] for each in report["converted"] for model in each.get("chosen", ())]
     if metrics:
         found["chosen"]["metric"] = ", ".join(dict.fromkeys(metrics))
+    polished = [each["polish"] for each in report["converted"] if "polish" in each]
+    if polished:
+        passes = sum(each["passes"] for each in polished)
+        found["optimum"] = {"gap": model.gap_, "tolerance": polished[0]["tolerance"], "passes": passes}
     choice = next((each["choice"] for each in report["converted"] if "choice" in each), None)
     if choice is not None:
         found["choice"] = choice
@@ -80,6 +84,8 @@ def as_text(outcome: Mapping[str, Any]) -> str:
             lines.append(f"{what}: " + figures(outcome[name]))
     if "groups" in outcome:
         lines.append(_groups_in_words(outcome["groups"]))
+    if "optimum" in outcome:
+        lines.append("polished: " + ", ".join(f"{name} {value:.2g}" for name, value in outcome["optimum"].items()))
     lines += [f"chosen: {note}" for note in outcome["notes"]]
     if "choice" in outcome:
         lines.append(f"chosen: {choice_in_words(outcome['choice'])}")
