@@ -128,7 +128,7 @@ def _narrow_sum(reg, lanes, cell, at, v, eta, shrink, narrowed, Omega, level):
 def _moved(lanes, rule, z, pull, g, anchor, level, draw):
     """Return z after a gradient g.  In float32 z is rounded once: the rules that allow float32 only add to it."""
     if n_float64(lanes) < width(lanes):
-        return plus(z, moved(rule, kept(rule, 0.0, pull), g, anchor, level), draw)
+        return plus(lanes, z, moved(rule, kept(rule, 0.0, pull), g, anchor, level), draw)
     return moved(rule, kept(rule, z, pull), g, anchor, level)
 
 
@@ -210,7 +210,7 @@ def learn(rows, order, schedule, method, state):
             v = shrunk(reg, z, level)
             pull = v * damping(idle, now, eta)  # -r w
             w, g = 0.0 - pull * eta, c * x
-            G = plus(load(lanes, cell, f + GG * m), g * g, draw)
+            G = plus(lanes, load(lanes, cell, f + GG * m), g * g, draw)
             new_r = maximum(rate(rule, G, scale[p - begin], nonzeros, gain, floor), tiny(G))
             new_eta = 1.0 / new_r
             new_z = landed(idle, reg, _moved(lanes, rule, z, pull, g, new_r * w, level, draw), new_eta, shrink)
@@ -227,7 +227,7 @@ def learn(rows, order, schedule, method, state):
             store(lanes, cell, f + GG * m, G)
             add_gradient(watch, lanes, cell, f + SUMS * m, og * x, curve * (x * x))
         add_intercept(watch, lanes, bias, _SUMS_B * m, omega[k] * b, og, curve)
-        G_b = plus(G_b, c * c, draw)
+        G_b = plus(lanes, G_b, c * c, draw)
         new_r = maximum(rate(rule, G_b, 1.0, nonzeros, gain, floor), tiny(G_b))
         z_b = _moved(lanes, rule, z_b, r_b * (b0 - b), c, new_r * (b - b0), 0.0, draw)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
