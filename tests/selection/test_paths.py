@@ -12,6 +12,8 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -33,7 +35,9 @@ from sparsco.datasets.generators import text_like
 from sparsco.engine.grid import Grid
 from sparsco.engine.run import Run
 from sparsco.jit.dispatch import plain_python
+from sparsco.jit.lanes import Singles, SingleTwo
 from sparsco.losses import Logistic, Multinomial, Squared
+from sparsco.optimizers.float32_sums import draw_at, plus
 from sparsco.penalties import ElasticNet, NonNegative, RowGroup, WeightedElasticNet
 from sparsco.steps import Constant
 from sparsco.training.paths import train_path
@@ -212,6 +216,70 @@ def test_float32_loses_no_small_shrinkage():
     gap = np.subtract(*double.w[0])
     assert abs(gap) > 2e-5
     assert abs(np.subtract(*single.w[0]) / gap - 1.0) < 0.05
+
+
+@pytest.mark.parametrize(("field", "weight", "lams"), [("G", 2.0**13, LAMS), ("z", 2.0**26, 1e8 * LAMS)])
+def test_float32_sums_do_not_stall(field, weight, lams):
+    """After a heavy first row, all further rows add less than half of the sum's last digit in float32."""
+    n, more = 1000, 100_000
+    X = as_matrix(sp.csr_array(np.ones((n + more, 1))))
+    y = np.where(np.random.default_rng(0).random(n + more) < 0.1, -1.0, 1.0)
+    weights = np.r_[weight, np.ones(n + more - 1)]
+    grown = []
+    for single in (False, True):
+        penalty, last = ElasticNet(0.0), conversions.Last()
+        run = Run(Logistic(), penalty, optimizers.NFTRL(), last, d=1, lams=lams, single=single, intercept=field == "G")
+        found = []
+        for part in (np.arange(n), np.arange(n, n + more)):
+            run.feed(X, y, weights, part)
+            _, lanes, bias = run.optimizer.layout.views(run.problem, run.state)
+            of_both = [lanes[0, 2], bias[2]] if field == "G" else [lanes[0, 0]]
+            found.append(np.array(of_both)[:, : len(lams)].astype(float))
+        grown.append(found[1] - found[0])
+    double, single = grown
+    assert (np.abs(double) / more < np.spacing(np.abs(found[0]).astype(np.float32)) / 2.0).all()
+    np.testing.assert_allclose(single, double, rtol=0.03)
+
+
+def test_float32_sums_do_not_depend_on_cuts():
+    """Draws are counted by rows, not by chunks."""
+    n = 3000
+    X, y = as_matrix(sp.csr_array(np.ones((n, 1)))), np.where(np.arange(n) % 3 == 0, -1.0, 1.0)
+    states = []
+    for cuts in ([], [1, 500, 1700, n - 1]):
+        run = Run(
+            Logistic(),
+            ElasticNet(0.0),
+            optimizers.NFTRL(),
+            conversions.Last(),
+            d=1,
+            lams=LAMS,
+            single=True,
+            intercept=False,
+        )
+        for part in np.split(np.arange(n), cuts):
+            run.feed(X, y, np.ones(n), part)
+        states.append(run.state)
+    assert states[0].cell.any()
+    assert states[0].cell.tobytes() == states[1].cell.tobytes()
+
+
+DRAWS = np.array([draw_at(SingleTwo(), t) for t in range(1 << 20, (1 << 20) + 4000)])
+
+
+@given(
+    size=st.floats(2.0**-30, 2.0**30, width=32) | st.integers(-30, 30).map(lambda k: 2.0**k),
+    sign=st.sampled_from([-1.0, 1.0]),
+    share=st.floats(-3.0, 3.0, width=32) | st.sampled_from([0.0, 0.5, 1.0, 1.5]),
+)
+def test_sums_in_float32_are_right_in_the_mean(size, sign, share):
+    """The mean over the draws of many rows is the exact sum."""
+    total, digit = sign * size, float(np.spacing(np.float32(size)))
+    totals, more = np.full(len(DRAWS), total, np.float32).view(Singles), np.float32(share * digit)
+    errors = np.asarray(plus(SingleTwo(), totals, more, DRAWS), float) - (total + float(more))
+    is_near = np.frexp(size - 8.0 * digit)[1] != np.frexp(size + 8.0 * digit)[1]  # a power of two: digits change there
+    assert abs(errors.mean()) <= (0.15 if is_near else 0.04) * digit
+    assert (abs(errors) <= 4.0 * digit).all()
 
 
 @pytest.mark.parametrize(

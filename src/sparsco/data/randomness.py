@@ -5,6 +5,7 @@ So a draw does not depend on the chunks of a stream, on earlier draws, or on the
 
 from __future__ import annotations
 
+import functools
 import numbers
 from enum import IntEnum
 from typing import Any
@@ -74,9 +75,14 @@ def seed_of(random_state: Any) -> int:
     It is made from a number, from a ``RandomState``, or for None from the global one of NumPy.
     """
     if isinstance(random_state, numbers.Integral):
-        random_state = np.random.RandomState(int(random_state))
-    elif random_state is None:
+        return _seed_of_number(int(random_state))
+    if random_state is None:
         random_state = np.random
     elif not isinstance(random_state, np.random.RandomState) and random_state is not np.random:
         raise ValueError(f"random_state={random_state!r}: give a whole number, a numpy.random.RandomState or None.")
     return int(random_state.randint(np.iinfo(np.int32).max))
+
+
+@functools.lru_cache
+def _seed_of_number(number: int) -> int:
+    return int(np.random.RandomState(number).randint(np.iinfo(np.int32).max))

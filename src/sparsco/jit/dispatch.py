@@ -14,7 +14,7 @@ import hashlib
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -77,8 +77,12 @@ def cast(record: Any) -> Any:
     return record if record is None else float(record)
 
 
-def _is_ours(argument: Any) -> bool:
-    return not isinstance(argument, tuple) or (is_ours_by_module(type(argument)) and all(map(_is_ours, argument)))
+def _are_ours(arguments: Iterable[Any]) -> bool:
+    """Return whether all records among the arguments, and in them, are our own."""
+    for each in arguments:  # a loop: every call of a kernel comes here
+        if isinstance(each, tuple) and not (is_ours_by_module(type(each)) and _are_ours(each)):
+            return False
+    return True
 
 
 class _Cache:
@@ -220,7 +224,7 @@ class Kernel:
         if Kernel.plain:
             return self.py_func(*args)
         try:
-            return (self.cached if all(map(_is_ours, args)) else self.uncached)(*args)
+            return (self.cached if _are_ours(args) else self.uncached)(*args)
         except SystemError as error:
             raise _raised_by_handler(error) from None
 

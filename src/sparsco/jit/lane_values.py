@@ -12,6 +12,7 @@ digits.  A plain number that is combined with single lanes is rounded first.  Re
 
 from __future__ import annotations
 
+import functools
 from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
@@ -56,6 +57,7 @@ SINGLE = (
 )
 
 
+@functools.cache
 def lanes_for(m: int, single: bool = False) -> Any:
     """Return the smallest record with at least ``m`` lanes; the caller splits more models than the widest has."""
     for record in SINGLE if single else WIDTHS:

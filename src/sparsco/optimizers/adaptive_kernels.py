@@ -57,6 +57,7 @@ from .adaptive_rules import (
     stretch,
     sum_to_death,
 )
+from .float32_sums import draw_at, plus
 from .running_sums import add_gradient, add_intercept
 
 _B, _Z_B, _G_B, _R_B, _SUMS_B = U(0), U(1), U(2), U(3), U(4)
@@ -123,6 +124,14 @@ def _narrow_sum(reg, lanes, cell, at, v, eta, shrink, narrowed, Omega, level):
     store(lanes, cell, at, load(lanes, cell, at) - (1.0 - narrowed) * eta * total)
 
 
+@inlined
+def _moved(lanes, rule, z, pull, g, anchor, level, draw):
+    """Return z after a gradient g.  In float32 z is rounded once: the rules that allow float32 only add to it."""
+    if n_float64(lanes) < width(lanes):
+        return plus(lanes, z, moved(rule, kept(rule, 0.0, pull), g, anchor, level), draw)
+    return moved(rule, kept(rule, z, pull), g, anchor, level)
+
+
 # ---- kernels ---------------------------------------------------------------------------------------------------------
 
 
@@ -149,7 +158,7 @@ def learn(rows, order, schedule, method, state):
         if sums > 0:
             Omega, Theta = table[r + one, OMEGA], table[r + one, THETA]
         before, after = float(r) * Omega - Theta, (float(r) + 1.0) * Omega - Theta
-        s, seen, n = 0.0 * b, intercept, U(0)
+        s, seen, n, draw = 0.0 * b, intercept, U(0), draw_at(lanes, t)
         for p in range(begin, stop):  # counts, inner product; sums over the idle stretch, or a list of the dead
             j, x = U(indices[p]), np.float64(data[p])
             at, pen = j * stride, feature_weight(reg, j)
@@ -201,10 +210,10 @@ def learn(rows, order, schedule, method, state):
             v = shrunk(reg, z, level)
             pull = v * damping(idle, now, eta)  # -r w
             w, g = 0.0 - pull * eta, c * x
-            G = load(lanes, cell, f + GG * m) + g * g
+            G = plus(lanes, load(lanes, cell, f + GG * m), g * g, draw)
             new_r = maximum(rate(rule, G, scale[p - begin], nonzeros, gain, floor), tiny(G))
             new_eta = 1.0 / new_r
-            new_z = landed(idle, reg, moved(rule, kept(rule, z, pull), g, new_r * w, level), new_eta, shrink)
+            new_z = landed(idle, reg, _moved(lanes, rule, z, pull, g, new_r * w, level, draw), new_eta, shrink)
             if (ridged(idle) == 1) & ((sums > 0) | (drifts(idle) == 1)):
                 cell[at + touch] = t + 1.0
             if (sums > 0) & (ridged(idle) == 0):  # F of the old (z, eta) minus F of the new one
@@ -218,9 +227,9 @@ def learn(rows, order, schedule, method, state):
             store(lanes, cell, f + GG * m, G)
             add_gradient(watch, lanes, cell, f + SUMS * m, og * x, curve * (x * x))
         add_intercept(watch, lanes, bias, _SUMS_B * m, omega[k] * b, og, curve)
-        G_b = G_b + c * c
+        G_b = plus(lanes, G_b, c * c, draw)
         new_r = maximum(rate(rule, G_b, 1.0, nonzeros, gain, floor), tiny(G_b))
-        z_b = moved(rule, kept(rule, z_b, r_b * (b0 - b)), c, new_r * (b - b0), 0.0)
+        z_b = _moved(lanes, rule, z_b, r_b * (b0 - b), c, new_r * (b - b0), 0.0, draw)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     store(lanes, bias, _B * m, b)
     store(lanes, bias, _Z_B * m, z_b)

@@ -5,6 +5,7 @@ The contracts themselves are in ``contracts.py``.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -164,7 +165,12 @@ def _complete_subclass(record: Any) -> None:
 
 def kind_of(thing: Any) -> str | None:
     """Return the kind of a part ("loss", "penalty", ...); None for anything else, a class included."""
-    return thing.part_kind if isinstance(thing, Part) and not isinstance(thing, type) else None
+    return _kind_of_instances(thing.__class__)
+
+
+@functools.cache
+def _kind_of_instances(record: type) -> str | None:
+    return record.part_kind if isinstance(record, Part) else None
 
 
 def is_record(thing: Any) -> bool:
