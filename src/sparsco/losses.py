@@ -403,6 +403,8 @@ REGRESSOR_LOSSES = {
     "squared": Squared(),
     "squared_error": Squared(),
     "huber": Huber(),
+    "absolute": EpsilonInsensitive(0.0),
+    "absolute_error": EpsilonInsensitive(0.0),
     "epsilon-insensitive": EpsilonInsensitive(),
     "epsilon_insensitive": EpsilonInsensitive(),
     "quantile": Quantile(),

@@ -280,6 +280,7 @@ def test_weights_and_no_intercept():
         (SparseClassifier, {"penalty": "nonnegative"}),
         (SparseClassifier, {"l1_ratio": 0.0}),
         (SparseRegressor, {"loss": "quantile"}),
+        (SparseRegressor, {"loss": "absolute"}),
         (SparseRegressor, {"loss": "epsilon-insensitive", "l1_ratio": 0.5}),
         (SparseRegressor, {"loss": "poisson"}),
     ],

@@ -22,7 +22,7 @@ _KNOWN = 0.01
 """The share that replaces ``_LEFT`` if all violators had been in the working set before."""
 _KEPT = 2
 """A working set also keeps the columns of the last one, if these are not more than so many times its own."""
-_IDLE = 10
+_IDLE = 25
 """The passes without any progress after which a model is left."""
 _ESTIMATED = 0.7
 """The share of the tolerance that a gap must reach, since it is an estimate until slopes are balanced."""

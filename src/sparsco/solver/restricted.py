@@ -146,6 +146,7 @@ class Restricted:
         if psi.groups is not None:
             self.start = np.append(np.flatnonzero(np.diff(psi.groups, prepend=-1)), k)
         squares = curvatures(*self.columns[:3], term.share[:, :1])[:, 0]
+        squares = np.maximum(squares, min(float(squares.mean()), 1.0) if k else 1.0)  # rare columns: the mean
         shift = float(np.median(squares)) if term.loss.couples and k else 1.0
         self.squares = np.append(squares, shift)
         """The mean square of each column, the scale of its second derivatives, and the scale of the intercepts'.
