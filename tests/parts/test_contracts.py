@@ -19,8 +19,7 @@ from sparsco.estimators.checks import CheckError
 from sparsco.jit.dispatch import plain_python
 from sparsco.optimizers import OPTIMIZERS
 from sparsco.parts.compatibility import conversion_reason, penalty_reason
-from sparsco.parts.contracts import Loss, Optimizer, Penalty, StepRule, part
-from sparsco.parts.conversion_contracts import Conversion
+from sparsco.parts.contracts import Conversion, Loss, Optimizer, Penalty, StepRule, part
 from sparsco.parts.part import CONTRACTS, kind_of
 from sparsco.training.descriptions import parts_by_kind, tables
 

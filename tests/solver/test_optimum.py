@@ -324,7 +324,7 @@ def test_a_tolerance_below_rounding_ends_with_a_sentence():
     X, P = rows("dense")
     for loss in (Quantile(0.5), Squared()):
         found = solve(loss, ElasticNet(0.02, 0.0), X, targets(loss, P), tol=1e-17)
-        assert found.passes < 60 and not found.reached.any()
+        assert found.passes < 100 and not found.reached.any()
         assert "polish=1e-17 was not reached" in found.shortfall(1e-17)
 
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.randomness import Purpose, uniform
-from ..parts.conversion_contracts import Conversion
-from ..parts.part import NEVER, part
+from ..parts.contracts import Conversion, part
+from ..parts.part import NEVER
 from ..problem.state import Iterates, Nothing, padded
 
 FIRST_WINDOW, LATER = 64, 1024

@@ -18,8 +18,7 @@ from ..choice.problem import Task, task_of
 from ..choice.rule import RULES, choose, choose_size
 from ..choice.sizes import sizes_up_to
 from ..choice.splits import FEW_ROWS, ByRow, splits_of
-from ..parts.conversion_contracts import Conversion
-from ..parts.part import part
+from ..parts.contracts import Conversion, part
 from ..penalties import ElasticNet, elastic_net
 from ..problem.state import Nothing
 from .averaging import Answer

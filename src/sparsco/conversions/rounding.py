@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..parts.conversion_contracts import Rounding
-from ..parts.part import kind_of, part
+from ..parts.contracts import Rounding, part
+from ..parts.part import kind_of
 from ..penalties import ElasticNet, WeightedElasticNet, with_strength
 from .averaging import Answer, Last
 from .reweighting import reweighted

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..mirrors import divergence
 from ..optimizers.iterate_tracking import KEPT_B, KEPT_DIFFERENCE, REMEMBERED, THRESHOLD
-from ..parts.conversion_contracts import Conversion
-from ..parts.part import NEVER, part
+from ..parts.contracts import Conversion, part
+from ..parts.part import NEVER
 from ..problem.state import Tracked
 from .averaging import Answer
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..parts.conversion_contracts import Conversion
-from ..parts.part import NEVER, part
+from ..parts.contracts import Conversion, part
+from ..parts.part import NEVER
 from ..problem.state import Curvatures, Gradients, Iterates, is_coupled
 from . import metric, metric_coupled
 from .averaging import FIRST_WINDOW, Answer, Suffix, check_window, next_doubling, next_long_window, suffix_start

@@ -430,3 +430,7 @@ class Optimizer(Contract, kind="optimizer"):
 
     def averaged(self: Any, problem: Any, state: Any, t: int = 0) -> None:
         """Turn a settled state into numbers whose mean over partitions is a state, and back. By default no change."""
+
+
+from .conversion_contracts import Conversion as Conversion  # noqa: E402  the last kinds, in this order
+from .conversion_contracts import Rounding as Rounding  # noqa: E402
