@@ -21,7 +21,8 @@ LEGEND = (
     "the optimum. To 1% and to 0.1%: the whole fit of the cheapest setting, from loose to strict, that comes as near. "
     "A dash: not reached before a fit took `patience` times as long as our polish. Memory: MB that a fit takes beyond "
     "the rows, in a separate process. The time to prepare the input is not counted. The input is a matrix by columns "
-    "for skglm, celer and lightning's coordinate descent, dicts for River, files for vw."
+    "for skglm, celer, adelie, glum, snapml, skein (sparse rows) and lightning's coordinate descent, dicts for River, "
+    "files for vw."
 )
 BARS: dict[tuple[str, float], tuple[str, float]] = {
     **{(peer, 1e-2): ("share", 1.0) for peer in ("skglm", "celer", "sklearn saga")},

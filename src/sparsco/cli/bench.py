@@ -15,7 +15,8 @@ _EXAMPLE = """  sparsco bench --quick                                    small s
   sparsco bench --json bench.json --markdown bench.md --resume
   sparsco bench --from bench.json --report bench.html      show saved results again
 
-Packages that are not installed are left out: vowpalwabbit, river, skglm, celer, sklearn-contrib-lightning.
+Packages that are not installed are left out: vowpalwabbit, river, skglm, celer, sklearn-contrib-lightning,
+adelie, glum, snapml, skein-glm.
 Real sets that are not in SPARSCO_DATA are left out, unless they are named.
 
 exit code:
