@@ -108,7 +108,7 @@ def test_sets_are_the_same_each_time_and_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for name in ("ctr-200x5k", "dense-200x3"):
         fresh, kept = sets.load(name), sets.load(name)
-        assert fresh.X.shape == (200, sets._number(name.partition("x")[2])) and fresh.X_test.shape[0] == 20
+        assert fresh.X.shape == (200, sets.number(name.partition("x")[2])) and fresh.X_test.shape[0] == 20
         assert abs(fresh.X - kept.X).sum() == 0.0 and (fresh.y == kept.y).all()
         assert fresh.strengths == kept.strengths
     assert len(list((tmp_path / "sparsco" / "bench").iterdir())) == 4
