@@ -312,9 +312,14 @@ def measured(task: Task, rounds: int, store: Store, say: Callable[[str], None]) 
     rows = list[tuple[str, ...]]()
     for name in solvers:
         reached = [chosen[name, level] for level in LEVELS]
-        cells = ["–" if setting is None else f"{1e3 * min(times[name, setting]):.3g}" for setting in reached]
+        cells = ["–" if setting is None else shown(1e3 * min(times[name, setting])) for setting in reached]
         rows.append((task.title, name, *cells, f"{min(gap(each['objectives'], least) for each in tried[name]):.0e}"))
     return rows
+
+
+def shown(ms: float) -> str:
+    """Return a time with three digits or more."""
+    return f"{ms:,.0f}" if ms >= 100.0 else f"{ms:.3g}"
 
 
 def table(rows: list[tuple[str, ...]]) -> str:
