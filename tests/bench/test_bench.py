@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sparsco import cli
-from sparsco.bench import kernel_only, measure, methods, optimum, present, sets, suite
+from sparsco.bench import kernel_only, measure, methods, optimum, present, sets, solvers, suite
 from sparsco.conversions import Last
 from sparsco.optimizers import FOBOS
 from sparsco.util.result_store import Store
@@ -108,7 +108,7 @@ def test_sets_are_the_same_each_time_and_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for name in ("ctr-200x5k", "dense-200x3"):
         fresh, kept = sets.load(name), sets.load(name)
-        assert fresh.X.shape == (200, sets._number(name.partition("x")[2])) and fresh.X_test.shape[0] == 20
+        assert fresh.X.shape == (200, sets.number(name.partition("x")[2])) and fresh.X_test.shape[0] == 20
         assert abs(fresh.X - kept.X).sum() == 0.0 and (fresh.y == kept.y).all()
         assert fresh.strengths == kept.strengths
     assert len(list((tmp_path / "sparsco" / "bench").iterdir())) == 4
@@ -287,3 +287,33 @@ def test_the_cost_of_learning_alone_is_metered():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((1500, 5)), np.where(rng.random(1500) < 0.5, 1.0, -1.0)
     assert kernel_only.learning(X, y, 0.01, FOBOS(), Last())() > 0.0
+
+
+SOLVERS = [
+    (name, kind)
+    for name in ("sklearn liblinear", "skglm", "celer", "adelie", "glum", "snapml", "skein")
+    for kind in methods.METHODS[name].problems
+]
+
+
+@pytest.mark.parametrize("place", ["dense-300x5", "rcv1-200x500"])
+@pytest.mark.parametrize(("name", "kind"), SOLVERS)
+def test_a_batch_solver_solves_our_problem(name, kind, place):
+    """Strengths mean the same: the strictest setting reaches our optimum, with the same features."""
+    method = methods.METHODS[name]
+    if method.missing:
+        pytest.skip(method.missing)
+    data = sets.load(place, keep=False)
+    problem = sets.Problem(data, 3.0 * data.strengths[1][0], intercept=kind == methods.L1)
+    least, polish = optimum.solve(problem), methods.METHODS["sparsco polish"]
+    w, b = method.read(problem, method.make(problem)(method.ladders[-1 if name == "sklearn liblinear" else 0][-1]))
+    bound = optimum.lower_bound(problem, *polish.read(problem, polish.make(problem)({"polish": 1e-9})))
+    assert bound - 1e-9 <= problem.objective(w, b) <= least["objective"] * (1.0 + 1e-5)
+    assert set(least["support"]) <= {*np.flatnonzero(w)}
+
+
+def test_a_solver_that_would_need_too_much_memory_refuses(monkeypatch):
+    pytest.importorskip("glum")
+    monkeypatch.setattr(solvers, "GLUM_FEATURES", 4)
+    with pytest.raises(ValueError, match="glum's matrix of second derivatives is too large for 5 features"):
+        methods.METHODS["glum"].make(sets.Problem(sets.load("dense-300x5", keep=False), 0.05))

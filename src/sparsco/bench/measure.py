@@ -92,16 +92,22 @@ def peak_memory(task: dict[str, Any]) -> float:
 
 def memory_of(job: Callable[[], Any]) -> float:
     """Return the largest growth of this process in megabytes while a job runs."""
-    with contextlib.suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)  # glibc: memory freed by earlier jobs counts again when it is reused
+    trim()
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # Linux: resets the peak memory
-    before = _resident()
+    before = resident()
     job()
     return max(_highest() - before, 0.0) / 1e6
 
 
-def _resident() -> float:
+def trim() -> None:
+    """Return freed memory to the system, where glibc is used: it then counts again when it is reused."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def resident() -> float:
+    """Return the memory of this process in bytes."""
     return _status("VmRSS") or _highest()
 
 

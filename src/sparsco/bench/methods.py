@@ -16,19 +16,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.sparse import csc_matrix, csr_matrix, issparse
+from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
 from ..data.rows import as_matrix
 from ..estimators.sklearn import SparseClassifier
 from ..util.atomic_files import replacing
 from ..util.folders import cache_folder
+from . import solvers
 from .sets import Problem
-
-Setting = dict[str, float]
-Fit = Callable[[Setting], Any]
-"""A function that learns with a setting and returns a model."""
-Weights = tuple[np.ndarray, float]
+from .solvers import Fit, Setting, Weights
 
 L1, NO_INTERCEPT, ELASTIC = "L1", "L1, no intercept", "elastic net"
 """The three problems that are solved on a set with one strength."""
@@ -221,36 +218,7 @@ def _liblinear(problem: Problem) -> Fit:
     return fit
 
 
-# --- skglm, celer, lightning ------------------------------------------------------------------------------------------
-
-
-def _columns(problem: Problem) -> Any:
-    return csc_matrix(problem.data.X) if issparse(problem.data.X) else np.asfortranarray(problem.data.X)
-
-
-def _skglm(problem: Problem) -> Fit:
-    from skglm import SparseLogisticRegression
-
-    X = _columns(problem)
-
-    def fit(setting: Setting) -> Any:
-        tol, most = problem.lam * setting.get("tol", 1e-9), int(setting.get("iterations", 100))
-        model = SparseLogisticRegression(alpha=problem.lam, tol=tol, max_iter=most, fit_intercept=problem.intercept)
-        return model.fit(X, problem.data.y)
-
-    return fit
-
-
-def _celer(problem: Problem) -> Fit:
-    import celer
-
-    X, C = _columns(problem), 1.0 / (problem.lam * len(problem.data.y))
-
-    def fit(setting: Setting) -> Any:
-        most = int(setting.get("iterations", 100))
-        return celer.LogisticRegression(C=C, tol=setting.get("tol", 1e-9), max_iter=most).fit(X, problem.data.y)
-
-    return fit
+# --- lightning --------------------------------------------------------------------------------------------------------
 
 
 def _lightning(kind: str) -> Callable[[Problem], Fit]:
@@ -258,7 +226,7 @@ def _lightning(kind: str) -> Callable[[Problem], Fit]:
         from lightning import classification
 
         n, lam = len(problem.data.y), problem.lam
-        X = _columns(problem) if kind == "CDClassifier" else problem.data.X
+        X = solvers.columns(problem) if kind == "CDClassifier" else problem.data.X
         own: dict[str, Callable[[int], dict[str, Any]]] = {
             "AdaGradClassifier": lambda k: {"alpha": lam, "l1_ratio": 1.0, "n_iter": k, "shuffle": False},
             "SAGAClassifier": lambda k: {"alpha": 0.0, "beta": lam, "penalty": "l1", "max_iter": k, "tol": 0.0},
@@ -388,9 +356,13 @@ def _read_vw(problem: Problem, model: Path) -> Weights:
 # --- all of them ------------------------------------------------------------------------------------------------------
 
 _ANY = (L1, NO_INTERCEPT, ELASTIC)
+_PLAIN = (L1, NO_INTERCEPT)
 _POLISH: tuple[Setting, ...] = ({"passes": 1}, *_ladder("polish", (300.0, 100.0, 30.0, *TOLERANCES)))
 _SCALED = tuple(tuple({"tol": tol, "scaling": scale} for tol in TOLERANCES[2:]) for scale in (1.0, 10.0, 100.0))
 _CELER = (1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5)
+_ADELIE = (1.0, 0.1, 1e-2, 1e-3, 1e-5, 1e-7)
+_SNAPML = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
+_SKEIN = (1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-6)
 _ITERATIONS = _ladder("iterations", PASSES[:8])
 
 
@@ -427,9 +399,27 @@ METHODS: dict[str, Method] = {
         Method("vw ftrl", _vw("cache", ftrl=True), _read_vw, _BY_PASSES, "vowpalwabbit", streams=True),
         Method("river", _river(False), _read_river, _BY_PASSES, "river", streams=True, rows=RIVER_ROWS),
         Method("river ftrl", _river(True), _read_river, _BY_PASSES, "river", streams=True, rows=RIVER_ROWS),
-        Method("skglm", _skglm, _coefficients, (_ladder("tol", TOLERANCES), _ITERATIONS), "skglm"),
+        Method("skglm", solvers.skglm, _coefficients, (_ladder("tol", TOLERANCES), _ITERATIONS), "skglm"),
         Method(
-            "celer", _celer, _coefficients, (_ladder("tol", _CELER), _ITERATIONS), "celer", problems=(NO_INTERCEPT,)
+            "celer",
+            solvers.celer,
+            _coefficients,
+            (_ladder("tol", _CELER), _ITERATIONS),
+            "celer",
+            problems=(NO_INTERCEPT,),
+        ),
+        Method("adelie", solvers.adelie, solvers.read_adelie, (_ladder("tol", _ADELIE),), "adelie", problems=_PLAIN),
+        Method("glum", solvers.glum, _coefficients, (_ladder("tol", TOLERANCES),), "glum", problems=_PLAIN),
+        Method(
+            "snapml",
+            solvers.snapml,
+            solvers.read_snapml,
+            (_ladder("tol", _SNAPML), _ITERATIONS),
+            "snapml",
+            problems=_PLAIN,
+        ),
+        Method(
+            "skein", solvers.skein, _coefficients, (_ladder("tol", _SKEIN),), "skein-glm", "skein_glm", problems=_PLAIN
         ),
         *(
             Method(

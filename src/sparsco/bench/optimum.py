@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .methods import METHODS, POLISH, Weights
+from .methods import METHODS, POLISH
 from .sets import Problem
+from .solvers import Weights
 
 TOLERANCE = 1e-6
 """The tolerance of the solvers, in optimality conditions over lam."""

@@ -21,7 +21,8 @@ LEGEND = (
     "the optimum. To 1% and to 0.1%: the whole fit of the cheapest setting, from loose to strict, that comes as near. "
     "A dash: not reached before a fit took `patience` times as long as our polish. Memory: MB that a fit takes beyond "
     "the rows, in a separate process. The time to prepare the input is not counted. The input is a matrix by columns "
-    "for skglm, celer and lightning's coordinate descent, dicts for River, files for vw."
+    "for skglm, celer, adelie, glum, snapml, skein (sparse rows) and lightning's coordinate descent, dicts for River, "
+    "files for vw."
 )
 BARS: dict[tuple[str, float], tuple[str, float]] = {
     **{(peer, 1e-2): ("share", 1.0) for peer in ("skglm", "celer", "sklearn saga")},
@@ -275,18 +276,62 @@ def _scaling(scaling: Sequence[dict[str, Any]]) -> Iterator[Table]:
             )
 
 
+def scale_table(lines: Sequence[dict[str, Any]]) -> Table:
+    """Return the table of passes over rows that are generated in chunks."""
+    rows = []
+    for line in lines:
+        estimate = line["extrapolated_cpu"]
+        rows.append(
+            (
+                f"{line['set']}, {line['method']}",
+                f"{line['rows']:,} of {line['total']:,}",
+                _cell(line["cpu"]),
+                _cell(line["wall"]),
+                "–" if estimate is None else f"{_cell(estimate)} (extrapolated)",
+                _cell(round(line["rows_per_second"])),
+                _cell(line["slowest_over_fastest"]),
+                _cell(line["memory"]),
+                _cell(line["memory_growth"]),
+                f"{line['error']:.4f}",
+                f"{line['least_error']:.4f}",
+                _cell(line["features"]),
+            )
+        )
+    header = (
+        "set, method",
+        "rows learned",
+        "CPU s",
+        "clock s",
+        "CPU s of all rows",
+        "rows per CPU s",
+        "slowest / fastest part",
+        "memory MB",
+        "of it after the first tenth",
+        "error",
+        "least error",
+        "features",
+    )
+    note = (
+        "One pass over rows that are generated in chunks and never held. Times are those of learning and of the model "
+        "at the end, not of the generator. Memory includes a chunk. Error: on 20,000 rows that follow the last row."
+    )
+    return Table("Rows from a generator", header, rows, note)
+
+
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
 def as_markdown(results: dict[str, Any]) -> str:
     """Return all tables in markdown."""
     blocks = ["\n".join(f"- {line}" for line in about(results)), LEGEND]
-    for table in tables(results):
-        lines = [f"### {table.title}", ""]
-        lines += [table.note, ""] if table.note else []
-        lines += [_line(table.header), "|" + "---|" * len(table.header), *map(_line, table.rows)]
-        blocks.append("\n".join(lines))
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join([*blocks, *map(table_markdown, tables(results))]) + "\n"
+
+
+def table_markdown(table: Table) -> str:
+    """Return one table in markdown."""
+    lines = [f"### {table.title}", ""]
+    lines += [table.note, ""] if table.note else []
+    return "\n".join([*lines, _line(table.header), "|" + "---|" * len(table.header), *map(_line, table.rows)])
 
 
 def _line(row: Sequence[Any]) -> str:

@@ -22,6 +22,7 @@ from .. import datasets, metrics
 from ..datasets.generators import text_like, zipf_rows
 from ..util.atomic_files import replacing
 from ..util.folders import cache_folder
+from .by_row import SHAPES
 
 REFERENCE: dict[str, Any] = json.loads(files(__package__).joinpath("reference_optima.json").read_text())["problems"]
 """Real problems with two strengths each and the objective at their optimum."""
@@ -114,6 +115,11 @@ def _dense(n: int, d: int, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
     return X, _labels(X @ (rng.standard_normal(d) * (rng.random(d) < 0.2)), rng)
 
 
+def _wide(n: int, d: int, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
+    """Return 354 features of each row, of unit norm; rows depend on their number only."""
+    return SHAPES["wide"]._replace(d=d).rows(0, n)[:2]
+
+
 def _labels(margins: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.where(rng.random(len(margins)) < 1.0 / (1.0 + np.exp(-margins)), 1, -1)
 
@@ -122,21 +128,27 @@ _SHAPES: dict[str, tuple[int, int, Callable[[int, int, np.random.Generator], tup
     "rcv1": (47_236, 500, _rcv1),
     "ctr": (1_000_000, 250, _ctr),
     "dense": (100, 1, _dense),
+    "wide": (359_000, 4000, _wide),
 }
 """The usual number of features, the least number, and the generator of the rows, by shape."""
 _NAME = re.compile(rf"({'|'.join(_SHAPES)})-(\d+[km]?)(?:x(\d+[km]?))?")
 
 
-def _number(text: str) -> int:
-    unit = {"k": 1000, "m": 1_000_000}.get(text[-1], 1)
-    return int(text.rstrip("km")) * unit
+def number(text: str) -> int:
+    """Return a number from its short form.
+
+    >>> number("20k"), number("1b")
+    (20000, 1000000000)
+    """
+    unit = {"k": 1000, "m": 1_000_000, "b": 1_000_000_000}.get(text[-1], 1)
+    return int(text.rstrip("kmb")) * unit
 
 
 def _size(name: str) -> tuple[str, int, int]:
     """Return the shape, rows and features of a name; raise if they are too few."""
     shape, rows, features = _NAME.fullmatch(name).groups()  # type: ignore[union-attr]
     usual, least, _ = _SHAPES[shape]
-    n, d = _number(rows), _number(features) if features else usual
+    n, d = number(rows), number(features) if features else usual
     if n < LEAST_ROWS or d < least:
         needed = f"{LEAST_ROWS} rows and {least} feature{'s' if least > 1 else ''}"
         raise ValueError(f"the set {name} is too small: {shape} needs at least {needed}.")
@@ -155,7 +167,7 @@ def _generated(name: str, keep: bool) -> Data:
         total = n + min(n // 10, 20_000)
         X, y = make(total, d, np.random.default_rng(0))
         y = y.astype(np.float64)
-        if keep:
+        if keep and shape != "wide":  # gigabytes, which are generated faster than read
             place.parent.mkdir(parents=True, exist_ok=True)
             with replacing(rows_at, lasting=False) as file:
                 save_npz(file, X, compressed=False) if shape != "dense" else np.save(file, X)

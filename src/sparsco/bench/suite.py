@@ -15,8 +15,9 @@ from .. import metrics
 from ..util.result_store import Store, name_of
 from . import measure, optimum, scaling, sets
 from .isolated_fit import WARM_ROWS
-from .methods import BARE, ELASTIC, L1, METHODS, NO_INTERCEPT, POLISH, Fit, Method, Setting, Weights, versions
+from .methods import BARE, ELASTIC, L1, METHODS, NO_INTERCEPT, POLISH, Method, versions
 from .sets import Data, Problem
+from .solvers import Fit, Setting, Weights
 
 LEVELS = (1e-2, 1e-3)
 """The relative distances from the optimal objective."""

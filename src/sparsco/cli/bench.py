@@ -14,8 +14,10 @@ _EXAMPLE = """  sparsco bench --quick                                    small s
   sparsco bench --sets rcv1-20k --methods scikit-learn skglm --report bench.html
   sparsco bench --json bench.json --markdown bench.md --resume
   sparsco bench --from bench.json --report bench.html      show saved results again
+  sparsco bench --scale ctr-1b --seconds 600               as many of 10^9 generated rows as ten minutes allow
 
-Packages that are not installed are left out: vowpalwabbit, river, skglm, celer, sklearn-contrib-lightning.
+Packages that are not installed are left out: vowpalwabbit, river, skglm, celer, sklearn-contrib-lightning,
+adelie, glum, snapml, skein-glm.
 Real sets that are not in SPARSCO_DATA are left out, unless they are named.
 
 exit code:
@@ -53,6 +55,18 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument(
         "--skip", nargs="+", choices=("levels", "memory", "scaling"), default=[], help="leave these parts out"
     )
+    to.add_argument(
+        "--scale",
+        nargs="+",
+        metavar="SET",
+        help="instead, learn rows of these sets, wide-850k, ctr-1b or other sizes, from a generator; nothing is held",
+    )
+    to.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="with --scale: seconds of each pass, after which the rest is extrapolated (default: 60)",
+    )
     to.add_argument("--list", action="store_true", help="list sets and methods, and exit")
     to.add_argument(
         "--json",
@@ -83,6 +97,10 @@ def _bench(given: argparse.Namespace) -> int:
         for method in methods.METHODS.values():
             print(f"{method.name:24} {', '.join(method.problems):40} {method.missing}".rstrip())
         return FINE
+    if given.scale:
+        return _scale(given)
+    if given.seconds is not None:
+        raise ValueError("--seconds is for --scale.")
     beside = [f"--{name}" for name in _MEASURING if getattr(given, name)]
     if given.source and beside:
         raise ValueError(f"--from measures nothing: leave {', '.join(beside)} out.")
@@ -127,6 +145,31 @@ def _bench(given: argparse.Namespace) -> int:
     print(to_json(results) + "\n" if given.json == "-" else present.as_markdown(results), end="")
     if given.report:
         print(f"report: {present.write_page(given.report, results)}", file=sys.stderr)
+    return FINE
+
+
+def _scale(given: argparse.Namespace) -> int:
+    """Measure passes over rows from a generator, and print their table."""
+    from ..bench import measure, present, streamed
+    from ..util.atomic_files import write_text
+
+    beside = [f"--{name}" for name in (*_MEASURING, "markdown", "report") if getattr(given, name)]
+    if beside or given.source:
+        raise ValueError(f"--scale measures generated rows only: leave {', '.join(beside or ['--from'])} out.")
+    seconds = 60.0 if given.seconds is None else given.seconds
+    if not seconds > 0.0:
+        raise ValueError(f"--seconds must be positive, got {seconds:g}.")
+    for name in given.scale:
+        streamed.parsed(name)
+    if given.json not in (None, "-"):
+        check_writable(Path(given.json))
+    lines = []
+    for name in given.scale:
+        lines += streamed.measured(name, seconds, lambda line: print(line, file=sys.stderr, flush=True))
+    results = {"machine": measure.machine(), "ended": measure.now(), "load": measure.load(), "lines": lines}
+    if given.json and given.json != "-":
+        write_text(given.json, to_json(results) + "\n")
+    print(to_json(results) if given.json == "-" else present.table_markdown(present.scale_table(lines)))
     return FINE
 
 

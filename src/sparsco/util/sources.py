@@ -38,6 +38,7 @@ COMPILED = (
     "selection/stable/bursts.py",
     "selection/stable/scaling.py",
     "estimators/checks_of_values.py",
+    "bench/by_row.py",
 )
 """The files and folders with functions that are compiled; a test compares this list with the compiled functions."""
 SHOWN = (
