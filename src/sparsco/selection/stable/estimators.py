@@ -129,7 +129,8 @@ class StableSparseRegressor(RegressorMixin, StableLinearModel):
     Parameters
     ----------
     loss : str or a loss record
-        One of "squared" (or "squared_error"), "huber", "epsilon-insensitive" (or "epsilon_insensitive"), "quantile".
+        One of "squared" (or "squared_error"), "huber", "absolute" (or "absolute_error"), "epsilon-insensitive" (or
+        "epsilon_insensitive"), "quantile".
     n_features, method, prepare, fit_intercept, random_state, n_jobs
         As in :class:`StableSparseClassifier`, without ``class_weight``; ``prepare="auto"`` is "columns".
 
