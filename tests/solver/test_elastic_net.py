@@ -188,7 +188,9 @@ def test_descent_equals_its_slow_twin(model, intercept):
     terms = pen, ridge, slope, slope_b, np.arange(d)
     db = descend(first, rows, x, u, h, fast, *terms, *scratch, 0.0, -1.0, 1, intercept)
     slow, slow_db = slow_descent(X, c, h, w, pen, ridge, intercept, 1, slope, slope_b)
-    np.testing.assert_allclose(fast, slow, rtol=1e-6, atol=1e-9)
+    # a column without variance has a curvature of 1e-9, by which the rounding of slopes at large weights is divided
+    rounding = 16.0 * np.finfo(float).eps / 1e-9 * np.abs(slow).max()
+    np.testing.assert_allclose(fast, slow, rtol=1e-6, atol=1e-9 + intercept * rounding)
     np.testing.assert_allclose(u, c + h * (X @ (fast - w)), atol=1e-9 * (1.0 + np.abs(fast).max()))
     assert abs(db - slow_db) <= 1e-6 * (1.0 + abs(slow_db))
 

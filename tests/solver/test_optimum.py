@@ -312,8 +312,8 @@ def test_tiny_strengths_with_more_columns_than_rows(loss):
 def test_columns_far_from_zero(loss):
     """The balance of the slopes moves gradients of such columns; the certificate counts, not its estimate."""
     penalty = ElasticNet(0.02, 0.0)
-    for seed in range(4):
-        X, P = rows("dense", seed)
+    for shape, seed in itertools.product(["dense", "wide"], range(4)):
+        X, P = rows(shape, seed)
         X, Y = X + 100.0, targets(loss, P, seed + 5)
         found = solve(loss, penalty, X, Y)
         bound = lower_bound(loss, penalty, X, Y, found.slopes[0])

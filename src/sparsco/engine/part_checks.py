@@ -43,7 +43,7 @@ def check_polishable(loss: Any, penalty: Any, conversion: Any) -> None:
             "polish at False."
         )
     if not (penalty.has_strength or penalty.strength_is_open or penalty.rho > 0.0 or _is_bounded(penalty)):
-        raise ValueError("polish needs a penalty above 0, or finite bounds: raise alpha.")
+        raise ValueError("polish needs a penalty above 0, or finite bounds: raise alpha, or rho of a record.")
     if loss.conjugate is None and not (penalty.has_strength or penalty.strength_is_open):
         raise ValueError(
             f"polish without an L1 weight needs the conjugate of the loss, which {type(loss).__name__} does not have: "

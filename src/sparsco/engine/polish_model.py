@@ -197,7 +197,7 @@ class Model:
         assert self.term is not None
         if self.loss.conjugate is None or not np.isfinite(self.violation):
             return np.nan
-        loose = float(np.abs(slopes_b) @ self.term.far(self.P)) + self.psi.slack(G, self.W)
+        loose = float(np.abs(slopes_b) @ self.term.far(self.P, self.b)) + self.psi.slack(G, self.W)
         return gap_of(self.term, self.psi, G, self.best.f, slopes, loose)
 
     # ---- between passes --------------------------------------------------------------------------------------------

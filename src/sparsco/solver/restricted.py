@@ -123,9 +123,9 @@ class LossTerm:
             h = self.share * np.maximum(curvature(self.twin, P + self.shift, self.y), least)
         return Bends(h, None, None, h)
 
-    def far(self, P: np.ndarray) -> np.ndarray:
-        """Return how far each intercept may be from its best value at margins P, about."""
-        return np.abs(self.y - P).max(0)
+    def far(self, P: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return how far each intercept b may be from its optimum, about; a shift of all targets changes nothing."""
+        return np.ptp(self.y, axis=0) + np.abs(P - b).max(0)
 
     def dual(self, scale: float, slopes: np.ndarray) -> float:
         """Return the part of the dual objective that belongs to the loss, for slopes times a scale."""
@@ -205,11 +205,11 @@ class Restricted:
         """Return whether more weights with an L1 norm are nonzero than there are margins in which the loss bends.
 
         Then the loss is flat in some directions, in which steps have no natural length.  The optimum has fewer.
+        Envelopes bend in few rows anyway, and their multipliers change at every round.
         """
-        if self.psi.groups is not None or self.psi.rho > 0.0:
+        if self.psi.groups is not None or self.psi.rho > 0.0 or self.term.has_kinks:
             return False
-        bends = self.term.share if self.term.has_kinks else self.term.bends(self.P).h
-        return bool(np.count_nonzero(self.W[self.psi.l1 > 0.0]) > np.count_nonzero(bends))
+        return bool(np.count_nonzero(self.W[self.psi.l1 > 0.0]) > np.count_nonzero(self.term.bends(self.P).h))
 
     def _come_down(self) -> None:
         """Go to about the optimum from zero, by penalties from a strong one down to the present one.
@@ -298,7 +298,7 @@ class Restricted:
         """Return the duality gap at some slopes; an estimate, if they do not sum to zero."""
         c = self.term.share * slopes
         G = self._gradient(c)
-        loose = float(np.abs(c.sum(0)) @ self.term.far(self.P)) * self.intercept + self.psi.slack(G, self.W)
+        loose = float(np.abs(c.sum(0)) @ self.term.far(self.P, self.b)) * self.intercept + self.psi.slack(G, self.W)
         return gap_of(self.term, self.psi, G, loss + self.psi.value(self.W), slopes, loose)
 
     def _centre(self) -> None:
