@@ -22,6 +22,8 @@ from sparsco.losses import Hinge, Logistic, Squared
 from sparsco.penalties import ElasticNet, GroupL1
 from sparsco.problem.targets import Values
 from support import LONG, number_of_streams, reference
+from support.cases import MATRIX_CONVERSIONS as CONVERSIONS
+from support.cases import once_per_rows
 from support.strategies import streams, vanishing
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -32,16 +34,6 @@ OPTIMIZERS = {
     "fobos-gradient": optimizers.FOBOS(l2_in="gradient"),
     "rda": optimizers.RDA(),
     "rda-enhanced": optimizers.RDA(r=0.01),
-}
-CONVERSIONS = {
-    "last": conversions.Last(),
-    "average": conversions.Average(),
-    "weighted": conversions.Average(power=3.0),
-    "suffix": conversions.Suffix(),
-    "average-sl": conversions.AverageSL(L=3.0),
-    "average-sl-diagonal": conversions.AverageSL(metric="diagonal"),
-    "last-sl": conversions.LastSL(L=3.0, last_factor=2.0),
-    "optimal-sl": conversions.OptimalSL(L=3.0),
 }
 
 
@@ -78,15 +70,10 @@ def tracing(rows, loss, record, run, intercept):
     """A function from row numbers to the trace of the dense recursion over those rows."""
     X, Y, weights = rows
     lam, groups, rho, _ = record
-    form, name, loss, known = run.optimizer, loss, LOSSES[loss], {}
+    form, name, loss = run.optimizer, loss, LOSSES[loss]
 
+    @once_per_rows
     def trace(rows):
-        key = rows.tobytes()
-        if key not in known:
-            known[key] = compute(rows)
-        return known[key]
-
-    def compute(rows):
         shape = X.shape[1], Y.shape[1]
         if form.uses_steps:
             eta = run.step.sizes(0, len(rows))

@@ -41,6 +41,7 @@ from sparsco.penalties import (
 from sparsco.problem.state import is_coupled
 from sparsco.problem.targets import Values
 from support import reference
+from support.cases import MATRIX_CONVERSIONS as CONVERSIONS
 
 # ---- records, found by introspection ---------------------------------------------------------------------------------
 
@@ -273,16 +274,6 @@ class Softmax(NamedTuple):
 
 LOSSES = {"squared": Squared(), "logistic": Logistic(), "hinge": Hinge(), "softmax": Softmax()}
 BATCHED = {"batch-fobos": optimizers.BatchFOBOS, "batch-rda": optimizers.BatchRDA}
-CONVERSIONS = {
-    "last": conversions.Last(),
-    "average": conversions.Average(),
-    "weighted": conversions.Average(power=3.0),
-    "suffix": conversions.Suffix(),
-    "average-sl": conversions.AverageSL(L=3.0),
-    "average-sl-diagonal": conversions.AverageSL(metric="diagonal"),
-    "last-sl": conversions.LastSL(L=3.0, last_factor=2.0),
-    "optimal-sl": conversions.OptimalSL(L=3.0),
-}
 
 
 def stream(n, loss, m=3, seed=0, weighted=False):

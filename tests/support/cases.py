@@ -92,6 +92,17 @@ PENALTIES = {
     "huge": (50.0, 0.3),
 }
 
+MATRIX_CONVERSIONS = {
+    "last": conversions.Last(),
+    "average": conversions.Average(),
+    "weighted": conversions.Average(power=3.0),
+    "suffix": conversions.Suffix(),
+    "average-sl": conversions.AverageSL(L=3.0),
+    "average-sl-diagonal": conversions.AverageSL(metric="diagonal"),
+    "last-sl": conversions.LastSL(L=3.0, last_factor=2.0),
+    "optimal-sl": conversions.OptimalSL(L=3.0),
+}
+"""The conversions of models that are tied together, by a penalty or a loss."""
 CONVERSIONS = {
     "last": lambda T: conversions.Last(),
     "average": lambda T: conversions.Average(),
@@ -128,10 +139,22 @@ def learn(stream, loss, optimizer, conversion, penalty, rule, intercept, pen=Non
             return None, run
 
 
+def once_per_rows(compute):
+    """A function of row numbers that computes its result once for each set of them."""
+    known = {}
+
+    def remembered(rows):
+        key = rows.tobytes()
+        if key not in known:
+            known[key] = compute(rows)
+        return known[key]
+
+    return remembered
+
+
 def dense(stream, loss, name, constants, penalty, rule, intercept, run, pen=None):
     """A function from row numbers to the reference's trace over those rows, and the rows that took part."""
     X, y, weights = stream
-    known = {}
     lam, rho = penalty
     X, y, weights = reference.kept_rows(X, y, weights)
     constants = dict(constants)
@@ -148,13 +171,8 @@ def dense(stream, loss, name, constants, penalty, rule, intercept, run, pen=None
     if name in ("orda", "ssg"):
         constants |= {"gamma": run.optimizer.gamma, "c0": run.optimizer.c0}
 
+    @once_per_rows
     def trace(rows):
-        key = rows.tobytes()
-        if key not in known:
-            known[key] = compute(rows)
-        return known[key]
-
-    def compute(rows):
         eta = None
         if name in STEPPING:
             eta = step_sizes(X[rows], weights[rows], loss, rho, intercept, run)
