@@ -219,7 +219,10 @@ class Penalty(Contract, kind="penalty"):
     @staticmethod
     def derive(cls: Any) -> None:
         """Set ``form`` (one of ``FORMS``), ``has_prox``, ``is_absolute`` and, where the body has none, ``cost``."""
-        if cls.strength_is_open or cls.rounds:  # kernels see the penalty that it stands for
+        if cls.strength_is_open:
+            return
+        if cls.rounds:  # kernels see the elastic net that stands for it
+            cls.form, cls.has_prox, cls.is_absolute, cls.cost = FORMS[0], True, True, "O(nonzeros) per example"
             return
         cls.has_prox = cls.prox is not Penalty.prox
         if not cls.has_prox and cls.prox_all is Penalty.prox_all:

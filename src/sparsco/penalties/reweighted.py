@@ -52,9 +52,6 @@ class MCP(NamedTuple):
 
     rounds = 5
     open_fields = ("pen",)
-    form = "absolute"
-    has_prox = is_absolute = True
-    cost = "O(nonzeros) per example"
 
     def check(penalty, d):
         if not 1.0 < penalty.gamma < np.inf:
@@ -101,9 +98,6 @@ class Adaptive(NamedTuple):
 
     rounds = 1
     open_fields = ("pen",)
-    form = "absolute"
-    has_prox = is_absolute = True
-    cost = "O(nonzeros) per example"
 
     def check(penalty, d):
         if not 0.0 < penalty.power < np.inf:
