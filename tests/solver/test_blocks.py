@@ -24,8 +24,8 @@ from sparsco.penalties import (
 from sparsco.solver.block_descent import curvatures, descend_groups, descend_outputs
 from sparsco.solver.certificate import balanced
 from sparsco.solver.columns import by_column
+from sparsco.solver.loss_term import LossTerm
 from sparsco.solver.manifold import Curved
-from sparsco.solver.restricted import LossTerm
 from sparsco.solver.smoothing import envelope
 from sparsco.solver.weight_descent import descend
 

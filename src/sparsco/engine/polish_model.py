@@ -11,9 +11,9 @@ from ..data import row_sums
 from ..data.rows import Matrix, margins, screened, stack
 from ..losses import derivative
 from ..penalties.blocks import Blocks
-from ..solver import weight_descent
 from ..solver.certificate import balanced, gap_of
-from ..solver.restricted import LossTerm, Restricted
+from ..solver.loss_term import LossTerm
+from ..solver.restricted import Restricted
 
 _LEAST_COLUMNS = 100
 _LEFT = 0.3
@@ -57,7 +57,7 @@ class Model:
         self.W, self.b, self.lanes, self.loss, self.psi, self.intercept = W, b, lanes, loss, psi, intercept
         self.unit, self.by_gap = lam, not loss.curved or lam <= 0.0
         """The unit of violations, and whether the duality gap is the measure of optimality in their place."""
-        self.G, self.violations = np.zeros_like(W), np.empty(len(W))
+        self.G, self.violations = np.zeros_like(W), np.zeros(len(W))
         self.P, self.slopes = np.empty((0, len(b))), np.empty((0, len(b)))
         self.term: LossTerm | None = None
         self.chosen, self.knows = np.empty(0, np.int64), False
@@ -67,7 +67,7 @@ class Model:
         """The point where the objective was lowest in a pass over all rows."""
         self.gap = self.violation = np.inf
         self.duality_gap = self.relative_gap = np.nan
-        self.is_confirmed = False
+        self.is_confirmed, self._steps = False, 0
         self.share, self.lowest, self.idle = 1.0, np.inf, 0
         """The share of the tolerance to reach, the lowest gap, and the passes since the gap or the objective fell."""
 
@@ -75,8 +75,6 @@ class Model:
     def steps(self) -> int:
         """Return the number of steps in working sets so far."""
         return self._steps + (0 if self.restricted is None else self.restricted.steps)
-
-    _steps = 0
 
     # ---- a pass ----------------------------------------------------------------------------------------------------
 
@@ -133,13 +131,8 @@ class Model:
         if is_lower:
             self.best = _Point(f, self.W.copy(), self.b.copy())
         self.slopes_b = (term.share * self.slopes).sum(0) if self.intercept else 0.0 * self.b
-        if self.psi.groups is None and self.psi.low is None and self.W.shape[1] == 1:
-            out, args = self.violations, (self.G[:, 0], self.W[:, 0], self.psi.l1, self.psi.rho)
-            worst = weight_descent.violations(*args, out)
-        else:
-            self.violations = self.psi.violations(self.G, self.W)
-            worst = self.violations.max(initial=0.0)
-        self.violation = max(float(worst), float(np.abs(self.slopes_b).max()))
+        self.violations = self.psi.violations(self.G, self.W)
+        self.violation = max(float(self.violations.max(initial=0.0)), float(np.abs(self.slopes_b).max()))
         self.gap = self._relative_gap() if self.by_gap else self.violation / self.unit
         if self.gap < 0.9 * self.lowest:
             self.lowest, self.idle = self.gap, 0
@@ -182,23 +175,24 @@ class Model:
 
     def certify(self) -> None:
         """Compute the duality gap at the present slopes: a bound if they are balanced, otherwise an estimate."""
-        self.duality_gap = self._gap(self.slopes, self.G, self.slopes_b)
+        assert self.term is not None
         self.relative_gap = self._relative_gap()
+        self.duality_gap = self.relative_gap * self._scale(self.term)
         if self.by_gap:
             self.gap = self.relative_gap
 
     def _relative_gap(self) -> float:
-        assert self.term is not None
-        gap = self._gap(self.slopes, self.G, self.slopes_b)
-        return gap / max(abs(self.best.f), self.term.least)
-
-    def _gap(self, slopes: np.ndarray, G: np.ndarray, slopes_b: np.ndarray) -> float:
-        """Return a bound on the distance of the objective from its minimum, NaN if there is none."""
+        """Return the duality gap as a share of the objective, NaN if there is none."""
         assert self.term is not None
         if self.loss.conjugate is None or not np.isfinite(self.violation):
             return np.nan
-        loose = float(np.abs(slopes_b) @ self.term.far(self.P, self.b)) + self.psi.slack(G, self.W)
-        return gap_of(self.term, self.psi, G, self.best.f, slopes, loose)
+        point = self.W, self.b, self.P
+        gap = gap_of(self.term, self.psi, point, self.best.f, self.slopes, self.G, self.slopes_b)
+        return gap / self._scale(self.term)
+
+    def _scale(self, term: LossTerm) -> float:
+        """Return the objective that gaps are compared with."""
+        return max(abs(self.best.f), term.least)
 
     # ---- between passes --------------------------------------------------------------------------------------------
 
@@ -246,7 +240,7 @@ class Model:
     def solve(self, tol: float) -> None:
         """Solve the problem in the chosen columns, until violations are well below those of the last pass."""
         problem, share, tol = self.restricted, _KNOWN if self.knows else _LEFT, self.share * tol
-        assert problem is not None  # ``_copy_columns`` came first
+        assert problem is not None  # ``copy_columns`` came first
         problem.place(self.W[self.chosen], self.b, self.P)
         if problem.term.has_kinks:
             problem.solve_kinks(max(share * min(self.gap, 1.0), 0.3 * tol), self._unit())

@@ -12,7 +12,23 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..jit.dispatch import kernel
+from .base import soft
+
 _BISECTIONS = 60
+
+
+@kernel
+def _write_violations(g, w, pen, rho, out):
+    """Write the violation of each weight's condition into ``out``, for one output and single weights without bounds."""
+    for j in range(w.size):
+        s = g[j] + rho * w[j]
+        if w[j] > 0.0:
+            out[j] = abs(s + pen[j])
+        elif w[j] < 0.0:
+            out[j] = abs(s - pen[j])
+        else:
+            out[j] = max(abs(s) - pen[j], 0.0)
 
 
 class Blocks(NamedTuple):
@@ -70,9 +86,13 @@ class Blocks(NamedTuple):
 
         It is the distance of 0 from the subdifferential of loss + psi, in the feature or in its group.
         """
+        if W.shape[1] == 1 and self.groups is None and self.low is None:
+            out = np.empty(len(W))
+            _write_violations(G[:, 0], W[:, 0], self.l1, self.rho, out)
+            return out
         S = G + self.rho * W
         l1 = self.l1[:, None]
-        off = np.where(W != 0.0, S + l1 * np.sign(W), _soft(S, l1))
+        off = np.where(W != 0.0, S + l1 * np.sign(W), soft(S, l1))
         if self.groups is None:
             if self.low is not None and self.high is not None:
                 low, high = self.low[:, None], self.high[:, None]
@@ -81,20 +101,15 @@ class Blocks(NamedTuple):
                 off = np.where(W <= low, np.minimum(S + up, 0.0), off)
                 off = np.where(low == high, 0.0, off)
             return np.abs(off).max(1)
-        length = self._lengths(W)
-        inside = length > 0.0
-        pull = np.where(inside, self.norms / np.where(inside, length, 1.0), 0.0)
-        far = self._lengths(off + pull[self.groups][:, None] * W)
-        far = np.where(inside, far, np.maximum(far - self.norms, 0.0))
+        far = self._lengths(off + self._pull(W)[self.groups][:, None] * W)
+        far = np.where(self._lengths(W) > 0.0, far, np.maximum(far - self.norms, 0.0))
         return far[self.groups]
 
     def free(self, W: np.ndarray) -> np.ndarray:
         """Return which weights are neither at a kink of psi nor at a bound."""
-        found = W != 0.0 if self.l1.any() or self.groups is not None else np.ones(W.shape, bool)
+        found = (W != 0.0) | (self.l1 == 0.0)[:, None]
         if self.groups is not None:
-            found = (self._lengths(W) > 0.0)[self.groups][:, None] & (found | (self.l1 == 0.0)[:, None])
-        elif self.l1.any():
-            found = found | (self.l1 == 0.0)[:, None]
+            found = found & (self._lengths(W) > 0.0)[self.groups][:, None]
         if self.low is not None and self.high is not None:
             found = found & (W > self.low[:, None]) & (W < self.high[:, None])
         return found
@@ -143,19 +158,19 @@ class Blocks(NamedTuple):
         low, high = self.low[:, None], self.high[:, None]
         scale = 1.0
         if self.rho > 0.0:
-            W = np.clip(_soft(V, l1) / self.rho, low, high)
+            W = np.clip(soft(V, l1) / self.rho, low, high)
         else:
             endless = ((V > l1) & (high == np.inf)) | ((V < -l1) & (low == -np.inf))
             scale = float(np.min(l1 / np.where(endless, size, 1.0), initial=1.0, where=endless))
             V = scale * V
             least, most = np.where(low == -np.inf, 0.0, low), np.where(high == np.inf, 0.0, high)
-            W = np.clip(np.where(_soft(V, l1) > 0.0, most, np.where(_soft(V, l1) < 0.0, least, 0.0)), low, high)
+            W = np.clip(np.where(soft(V, l1) > 0.0, most, np.where(soft(V, l1) < 0.0, least, 0.0)), low, high)
         return scale, float((V * W - l1 * np.abs(W) - 0.5 * self.rho * np.square(W)).sum())
 
     def _dual_of_groups(self, V: np.ndarray) -> tuple[float, float]:
         """Return what ``dual`` returns, where weights are penalised in groups."""
         l1 = self.l1[:, None]
-        beyond = self._lengths(_soft(V, l1)) - self.norms
+        beyond = self._lengths(soft(V, l1)) - self.norms
         if self.rho > 0.0:
             return 1.0, float(np.square(np.maximum(beyond, 0.0)).sum() / (2.0 * self.rho))
         low, high = 0.0, 1.0
@@ -166,7 +181,7 @@ class Blocks(NamedTuple):
         some, part = self.at(columns), V[columns]
         for _ in range(_BISECTIONS):
             middle = 0.5 * (low + high)
-            fits = (some._lengths(_soft(middle * part, some.l1[:, None])) <= some.norms).all()
+            fits = (some._lengths(soft(middle * part, some.l1[:, None])) <= some.norms).all()
             low, high = (middle, high) if fits else (low, middle)
         return low, 0.0
 
@@ -179,7 +194,3 @@ class Blocks(NamedTuple):
         """Return strength over norm of each group, 0 where the norm is 0."""
         length = self._lengths(W)
         return np.divide(self.norms, length, out=np.zeros_like(length), where=length > 0.0)
-
-
-def _soft(V: np.ndarray, s: np.ndarray) -> np.ndarray:
-    return np.sign(V) * np.maximum(np.abs(V) - s, 0.0)

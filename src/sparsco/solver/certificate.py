@@ -9,29 +9,35 @@ It is at most the minimum of loss + psi, for all slopes for which it is finite.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ..penalties.blocks import Blocks
-
-if TYPE_CHECKING:
-    from .restricted import LossTerm
+from .loss_term import LossTerm
 
 _NEWTON_STEPS = 50
 
 
-def gap_of(term: LossTerm, psi: Blocks, G: np.ndarray, primal: float, slopes: np.ndarray, loose: float) -> float:
-    """Return the duality gap at slopes that are scaled to be feasible, with G the gradient that belongs to them.
+def gap_of(
+    term: LossTerm,
+    psi: Blocks,
+    point: tuple[np.ndarray, np.ndarray, np.ndarray],
+    primal: float,
+    slopes: np.ndarray,
+    G: np.ndarray,
+    slopes_b: np.ndarray,
+) -> float:
+    """Return the duality gap at slopes that are scaled to be feasible; NaN if no scale is feasible.
 
-    It is NaN if no scale is feasible.  ``loose`` is how much the objective could still fall in the intercepts and in
-    features without any penalty.  If it is not zero, the result is an estimate.
+    ``point`` has the weights, the intercepts and their margins, and ``primal`` is the objective.  G is the gradient
+    that belongs to the slopes, and ``slopes_b`` their sums for each intercept.  If these are not zero, or if features
+    have no penalty, the result is an estimate: how much the objective could fall there is added.
     """
     scale, conjugate = psi.dual(-G)
     if scale == 0.0:
         return np.nan
-    dual = term.dual(scale, slopes) - conjugate
-    return max(primal - dual, 0.0) + scale * loose
+    W, b, P = point
+    loose = float(np.abs(slopes_b) @ term.far(P, b)) + psi.slack(G, W)
+    return max(primal - term.dual(scale, slopes) + conjugate, 0.0) + scale * loose
 
 
 def balanced(term: LossTerm, P: np.ndarray, slopes: np.ndarray) -> np.ndarray:

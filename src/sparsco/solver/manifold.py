@@ -83,10 +83,11 @@ class Curved:
     def minimum(
         self, G: np.ndarray, slopes_b: np.ndarray, ridge: np.ndarray, tol: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the step to the minimum of the quadratic model plus psi, for penalties of single weights.
+        """Return the weights at the minimum of the quadratic model plus psi, and the changes of the intercepts.
 
-        G (k, m) is the gradient of the loss.  The intercepts are eliminated.  Coordinate descent finds the weights that
-        are zero or at a bound; the others then solve a linear system, if that keeps their signs.
+        Penalties are those of single weights.  G (k, m) is the gradient of the loss.  The intercepts are eliminated.
+        Coordinate descent finds the weights that are zero or at a bound; the others then solve a linear system, if that
+        keeps their signs.
         """
         with one_blas_thread():
             return self._minimum(G, slopes_b, ridge, tol)
@@ -108,11 +109,11 @@ class Curved:
         least = tol * tol / max(float(np.einsum("ii->i", S).max(initial=0.0)), 1e-300)
         descend_gram(S, at_end, new, l1, *bounds, 0.0, least, _SWEEPS)
         new = _refined(S, q, now, new, l1, *bounds)
-        dW, db = np.zeros_like(self.W), np.zeros(self.m)
-        dW[self.free] = new - now
+        W, db = self.W.copy(), np.zeros(self.m)
+        W[self.free] = new
         if self.intercept:
             db = -solved[:, k] - solved[:, :k] @ (new - now)
-        return dW, db
+        return W, db
 
     def _direct(self, r: np.ndarray, ridge: np.ndarray) -> np.ndarray:
         """Return the step by the matrix of second derivatives."""

@@ -3,30 +3,27 @@
     1/n sum_i a_i loss(x_i W + b, y_i) + psi(W)
 
 Each step minimises the quadratic model of the loss plus psi by block coordinate descent, then searches along the line.
-If descent needs many sweeps, Newton steps in the free weights follow (``manifold``).
+If descent needs many sweeps, steps by the matrix of second derivatives follow, or Newton steps in the free weights
+(``manifold``).
 
-A loss with kinks is replaced by its Moreau envelope, shifted in row i by ``width`` times a multiplier u_i.  This is the
-augmented Lagrangian of the constraints z_i = x_i W + b: after each solution u_i becomes the envelope's slope there.
-The multipliers converge to slopes of the loss itself, for any width, so widths need not go to zero.
+A loss with kinks is replaced by its envelope, and multipliers correct that until nothing of it is left (``loss_term``).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..data import row_sums
 from ..data.rows import Matrix
-from ..losses import curvature, derivative, value
 from ..penalties.blocks import Blocks
 from .block_descent import curvatures, descend_groups, descend_outputs
 from .certificate import balanced, gap_of
-from .columns import ByColumn
-from .columns import by_column as columns_of
+from .columns import by_column, gradient
+from .loss_term import Bends, LossTerm
 from .manifold import Curved
-from .smoothing import envelope
-from .weight_descent import column_sums, descend
+from .weight_descent import descend
 
 _STEPS = 20
 _SWEEPS = 10
@@ -47,89 +44,9 @@ _IDLE_ROUNDS = 3
 """The rounds in which nothing falls, one after the other, that indicate the limit of rounding."""
 _DOWN = 10.0
 """The factor from one penalty to the next, where a problem is solved by penalties from a strong one down."""
-_FIRST_WIDTH = 0.1
-_NARROWER = 0.25
 _SLOW = 0.3
 """A round that leaves more than this share of the gap is followed by a smaller width."""
 _DENSE = 0.3
-_LEAST = 1e-6
-"""The share of the loss at zero margins below which an objective counts as zero."""
-
-
-class Bends(NamedTuple):
-    """The second derivatives of the mean loss in the margins of row i, diag(h_i) - r_i s_i^T, and a bound on them."""
-
-    h: np.ndarray
-    r: np.ndarray | None
-    """None: outputs are apart, and r and s are zero."""
-    s: np.ndarray | None
-    bound: np.ndarray
-    """diag(bound_i) is at least the second derivatives of row i."""
-
-
-class LossTerm:
-    """The mean loss over rows as a function of the margins P (n, m).
-
-    A loss with kinks is smoothed here: by its envelope of the present width, shifted by the multipliers.
-    """
-
-    def __init__(self, loss: Any, y: np.ndarray, share: np.ndarray, P: np.ndarray) -> None:
-        """Take targets and shares of the rows in the mean (n, m); multipliers begin as the slopes at margins P."""
-        self.loss, self.y, self.share = loss, y, share
-        self.has_kinks = not loss.curved
-        self.least = _LEAST * abs(float((share * value(loss, 0.0 * P, y)).sum())) + 1e-300
-        """The least objective that gaps are compared with."""
-        self.twin, self.width, self.shift = loss, 0.0, np.zeros(1)
-        self.bend = 1.0 if loss.smoothness_is_bound else float(loss.smoothness)
-        """The scale of curvatures."""
-        if self.has_kinks:
-            self._set(_FIRST_WIDTH / loss.smoothness, derivative(loss, P, y))
-
-    def _set(self, width: float, multipliers: np.ndarray) -> None:
-        self.width, self.twin, self.shift = width, envelope(self.loss, width), width * multipliers
-        self.bend = 1.0 / width
-
-    def renew(self, P: np.ndarray, narrower: bool) -> None:
-        """Replace the multipliers by the slopes at P, and make the width smaller if asked to."""
-        self._set(self.width * (_NARROWER if narrower else 1.0), self.raw_slopes(P))
-
-    def value(self, P: np.ndarray) -> float:
-        """Return the mean loss; of a loss with kinks, its envelope."""
-        with np.errstate(over="ignore"):
-            return float((self.share * value(self.twin, P + self.shift, self.y)).sum())
-
-    def true_value(self, P: np.ndarray) -> float:
-        """Return the mean of the loss itself."""
-        with np.errstate(over="ignore"):
-            return float((self.share * value(self.loss, P, self.y)).sum())
-
-    def raw_slopes(self, P: np.ndarray) -> np.ndarray:
-        """Return the derivatives of each example's loss in its margins."""
-        with np.errstate(over="ignore"):
-            return derivative(self.twin, P + self.shift, self.y)
-
-    def slopes(self, P: np.ndarray) -> np.ndarray:
-        """Return the derivatives of the mean loss in the margins."""
-        return self.share * self.raw_slopes(P)
-
-    def bends(self, P: np.ndarray, floor: float = 0.0) -> Bends:
-        """Return the second derivatives in the margins, raised to a floor."""
-        least = floor * self.bend
-        if self.loss.couples:
-            s = self.loss.shares(P, self.y)
-            bound = np.where(s.max(1, keepdims=True) > 0.5, 2.0 * s * (1.0 - s), s)
-            return Bends(self.share * (s + least), self.share * s, s, self.share * (bound + least))
-        with np.errstate(over="ignore"):
-            h = self.share * np.maximum(curvature(self.twin, P + self.shift, self.y), least)
-        return Bends(h, None, None, h)
-
-    def far(self, P: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return how far each intercept b may be from its optimum, about; a shift of all targets changes nothing."""
-        return np.ptp(self.y, axis=0) + np.abs(P - b).max(0)
-
-    def dual(self, scale: float, slopes: np.ndarray) -> float:
-        """Return the part of the dual objective that belongs to the loss, for slopes times a scale."""
-        return -float((self.share * self.loss.conjugate(scale * slopes, self.y)).sum())
 
 
 class Restricted:
@@ -138,7 +55,7 @@ class Restricted:
     def __init__(self, rows: Matrix, psi: Blocks, term: LossTerm, intercept: bool) -> None:
         self.csr, self.psi, self.term, self.intercept = rows[:3], psi, term, intercept
         k, n = rows.d, len(rows)
-        self.columns: ByColumn = columns_of(*self.csr, np.arange(n), np.arange(k), k)
+        self.columns = by_column(*self.csr, np.arange(n), np.arange(k), k)
         self._rows = rows
         self._X: Any = None
         self.low, self.high = psi.bounds()
@@ -181,9 +98,11 @@ class Restricted:
 
     def _gradient(self, c: np.ndarray) -> np.ndarray:
         """Return the gradient of the loss (k, m) for slopes c in the margins."""
-        if c.shape[1] == 1:
-            return column_sums(*self.columns[:3], c[:, 0])[:, None]
-        return np.asarray(self.X.T @ c)
+        if c.shape[1] > 1:
+            return np.asarray(self.X.T @ c)
+        G = np.empty((self.columns.d, 1))
+        gradient(*self.columns[:3], c[:, 0], G[:, 0])
+        return G
 
     def _violation(self, G: np.ndarray, slopes_b: np.ndarray) -> float:
         worst = float(self.psi.violations(G, self.W).max(initial=0.0))
@@ -297,9 +216,9 @@ class Restricted:
     def _gap(self, slopes: np.ndarray, loss: float) -> float:
         """Return the duality gap at some slopes; an estimate, if they do not sum to zero."""
         c = self.term.share * slopes
-        G = self._gradient(c)
-        loose = float(np.abs(c.sum(0)) @ self.term.far(self.P, self.b)) * self.intercept + self.psi.slack(G, self.W)
-        return gap_of(self.term, self.psi, G, loss + self.psi.value(self.W), slopes, loose)
+        point = self.W, self.b, self.P
+        primal, slopes_b = loss + self.psi.value(self.W), c.sum(0) * self.intercept
+        return gap_of(self.term, self.psi, point, primal, slopes, self._gradient(c), slopes_b)
 
     def _centre(self) -> None:
         """Shift the weights of each feature by the best number for all classes, which a softmax does not notice.
@@ -324,20 +243,31 @@ class Restricted:
         """
         W, db, dP, sweeps = self._model_minimum(c, self.term.bends(self.P, self.floor), tol)
         self.creeps = self.creeps or sweeps == _SWEEPS
-        descent = float((G * (W - self.W)).sum() + (slopes_b * db).sum()) + self.psi.value(W) - self.psi.value(self.W)
+        length = self._search(W, db, dP, self._descent(G, slopes_b, W, db), 1e-9)
+        if length == 0.0:
+            self.floor = min(self.floor * 256.0, 1.0)
+        else:
+            self.floor = max(self.floor / 4.0, 1e-12) if length == 1.0 else min(self.floor * 4.0, 1.0)
+        return length > 0.0
+
+    def _descent(self, G: np.ndarray, slopes_b: np.ndarray, W: np.ndarray, db: np.ndarray) -> float:
+        """Return the change of the objective on the way to W, with the loss replaced by its slope here."""
+        return float((G * (W - self.W)).sum() + (slopes_b * db).sum()) + self.psi.value(W) - self.psi.value(self.W)
+
+    def _search(self, W: np.ndarray, db: np.ndarray, dP: np.ndarray, descent: float, shortest: float) -> float:
+        """Move towards W, half of the way after each failure; return the share of the way, 0 if all have failed.
+
+        The objective must fall by a hundredth of ``descent`` times that share.
+        """
         length = 1.0
-        while length > 1e-9:
+        while length > shortest:
             at = W if length == 1.0 else self.W + length * (W - self.W)
             f = self._objective(self.P + length * dP, at)
             if f <= self.f + 1e-2 * length * descent + 1e-15 * abs(self.f):
-                break
+                self.W, self.b, self.P, self.f = at, self.b + length * db, self.P + length * dP, f
+                return length
             length *= 0.5
-        else:
-            self.floor = min(self.floor * 256.0, 1.0)
-            return False
-        self.floor = max(self.floor / 4.0, 1e-12) if length == 1.0 else min(self.floor * 4.0, 1.0)
-        self.W, self.b, self.P, self.f = at, self.b + length * db, self.P + length * dP, f
-        return True
+        return 0.0
 
     def _model_minimum(self, c: np.ndarray, bends: Bends, tol: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
         """Return about the minimum of the quadratic model: weights, changes of intercepts and margins, sweeps."""
@@ -366,26 +296,21 @@ class Restricted:
 
         Weights that are zero, and have no reason to change, do not move.
         """
-        psi, bends = self.psi, self.term.bends(self.P)
+        psi = self.psi
         if psi.groups is not None or self.term.has_kinks:
             return False
-        near = np.abs(G + psi.rho * self.W) > psi.l1[:, None]
+        bends, near = self.term.bends(self.P), np.abs(G + psi.rho * self.W) > psi.l1[:, None]
         curved = Curved(self.X, self.W, psi, bends.h, bends.s, self.intercept, near | (self.W != 0.0))
         self.has_matrix = curved.is_small
         if not self.has_matrix:
             return False
         for _ in range(_RIDGES):
-            dW, db = curved.minimum(G, slopes_b, self.ridge * self.term.bend * self.squares, 0.1 * tol)
-            descent = float((G * dW).sum() + (slopes_b * db).sum()) + psi.value(self.W + dW) - psi.value(self.W)
-            dP, length = self._margins_of(dW, db), 1.0
-            while length > 1e-3:
-                W, P = self.W + length * dW, self.P + length * dP
-                f = self._objective(P, W)
-                if f <= self.f + 1e-2 * length * descent + 1e-15 * abs(self.f):
-                    self.ridge = max(self.ridge / 10.0, 1e-13) if length == 1.0 else self.ridge
-                    self.W, self.b, self.P, self.f = W, self.b + length * db, P, f
-                    return descent < 0.0
-                length *= 0.5
+            W, db = curved.minimum(G, slopes_b, self.ridge * self.term.bend * self.squares, 0.1 * tol)
+            descent = self._descent(G, slopes_b, W, db)
+            length = self._search(W, db, self._margins_of(W - self.W, db), descent, 1e-3)
+            if length > 0.0:
+                self.ridge = max(self.ridge / 10.0, 1e-13) if length == 1.0 else self.ridge
+                return descent < 0.0
             self.ridge = min(self.ridge * 1e3, 1.0)
         return False
 

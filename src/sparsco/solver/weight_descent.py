@@ -7,36 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..jit.dispatch import U, allocating_kernel, kernel
-
-
-@kernel
-def violations(g, w, pen, rho, out):
-    """Write the violation of each weight's optimality condition into ``out``; return the largest."""
-    worst = 0.0
-    for j in range(w.size):
-        s = g[j] + rho * w[j]
-        if w[j] > 0.0:
-            u = abs(s + pen[j])
-        elif w[j] < 0.0:
-            u = abs(s - pen[j])
-        else:
-            u = max(abs(s) - pen[j], 0.0)
-        out[j] = u
-        worst = max(worst, u)
-    return worst
-
-
-@allocating_kernel
-def column_sums(first, rows, x, c):
-    """Return sum_i c_i x_i, computed by columns."""
-    g = np.empty(first.size - 1)
-    for j in range(g.size):
-        s = 0.0
-        for p in range(U(first[j]), U(first[j + 1])):
-            s += c[rows[p]] * x[p]
-        g[j] = s
-    return g
+from ..jit.dispatch import U, allocating_kernel
 
 
 @allocating_kernel

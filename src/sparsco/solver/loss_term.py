@@ -1,0 +1,96 @@
+"""The mean loss of an exact problem: values, slopes and second derivatives in the margins, and its part of the dual.
+
+A loss with kinks is replaced by its Moreau envelope, shifted in row i by ``width`` times a multiplier u_i.  This is the
+augmented Lagrangian of the constraints z_i = x_i W + b: after each solution u_i becomes the envelope's slope there.
+The multipliers converge to slopes of the loss itself, for any width, so widths need not go to zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..losses import curvature, derivative, value
+from .smoothing import envelope
+
+_FIRST_WIDTH = 0.1
+_NARROWER = 0.25
+_LEAST = 1e-6
+"""The share of the loss at zero margins below which an objective counts as zero."""
+
+
+class Bends(NamedTuple):
+    """The second derivatives of the mean loss in the margins of row i, diag(h_i) - r_i s_i^T, and a bound on them."""
+
+    h: np.ndarray
+    r: np.ndarray | None
+    """None: outputs are apart, and r and s are zero."""
+    s: np.ndarray | None
+    bound: np.ndarray
+    """diag(bound_i) is at least the second derivatives of row i."""
+
+
+class LossTerm:
+    """The mean loss over rows as a function of the margins P (n, m).
+
+    A loss with kinks is smoothed here: by its envelope of the present width, shifted by the multipliers.
+    """
+
+    def __init__(self, loss: Any, y: np.ndarray, share: np.ndarray, P: np.ndarray) -> None:
+        """Take targets and shares of the rows in the mean (n, m); multipliers begin as the slopes at margins P."""
+        self.loss, self.y, self.share = loss, y, share
+        self.has_kinks = not loss.curved
+        self.least = _LEAST * abs(float((share * value(loss, 0.0 * P, y)).sum())) + 1e-300
+        """The least objective that gaps are compared with."""
+        self.twin, self.width, self.shift = loss, 0.0, np.zeros(1)
+        self.bend = 1.0 if loss.smoothness_is_bound else float(loss.smoothness)
+        """The scale of curvatures."""
+        if self.has_kinks:
+            self._set(_FIRST_WIDTH / loss.smoothness, derivative(loss, P, y))
+
+    def _set(self, width: float, multipliers: np.ndarray) -> None:
+        self.width, self.twin, self.shift = width, envelope(self.loss, width), width * multipliers
+        self.bend = 1.0 / width
+
+    def renew(self, P: np.ndarray, narrower: bool) -> None:
+        """Replace the multipliers by the slopes at P, and make the width smaller if asked to."""
+        self._set(self.width * (_NARROWER if narrower else 1.0), self.raw_slopes(P))
+
+    def value(self, P: np.ndarray) -> float:
+        """Return the mean loss; of a loss with kinks, its envelope."""
+        with np.errstate(over="ignore"):
+            return float((self.share * value(self.twin, P + self.shift, self.y)).sum())
+
+    def true_value(self, P: np.ndarray) -> float:
+        """Return the mean of the loss itself."""
+        with np.errstate(over="ignore"):
+            return float((self.share * value(self.loss, P, self.y)).sum())
+
+    def raw_slopes(self, P: np.ndarray) -> np.ndarray:
+        """Return the derivatives of each example's loss in its margins."""
+        with np.errstate(over="ignore"):
+            return derivative(self.twin, P + self.shift, self.y)
+
+    def slopes(self, P: np.ndarray) -> np.ndarray:
+        """Return the derivatives of the mean loss in the margins."""
+        return self.share * self.raw_slopes(P)
+
+    def bends(self, P: np.ndarray, floor: float = 0.0) -> Bends:
+        """Return the second derivatives in the margins, raised to a floor."""
+        least = floor * self.bend
+        if self.loss.couples:
+            s = self.loss.shares(P, self.y)
+            bound = np.where(s.max(1, keepdims=True) > 0.5, 2.0 * s * (1.0 - s), s)
+            return Bends(self.share * (s + least), self.share * s, s, self.share * (bound + least))
+        with np.errstate(over="ignore"):
+            h = self.share * np.maximum(curvature(self.twin, P + self.shift, self.y), least)
+        return Bends(h, None, None, h)
+
+    def far(self, P: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Return how far each intercept b may be from its optimum, about; a shift of all targets changes nothing."""
+        return np.ptp(self.y, axis=0) + np.abs(P - b).max(0)
+
+    def dual(self, scale: float, slopes: np.ndarray) -> float:
+        """Return the part of the dual objective that belongs to the loss, for slopes times a scale."""
+        return -float((self.share * self.loss.conjugate(scale * slopes, self.y)).sum())
