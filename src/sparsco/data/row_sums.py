@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit.dispatch import U, allocating_kernel, kernel
+from ..jit.lanes import EIGHT, load, store
 
 
 @allocating_kernel
@@ -59,6 +60,16 @@ def add_full_gradient_by_sign(x, c, g):
         ci, k = c[i], U(c[i] > 0.0)
         for j in range(U(x.shape[1])):
             g[k, j] += ci * x[i, j]
+
+
+@kernel
+def add_eight_gradients(indptr, indices, data, c, g):
+    """Add sum_i c_iq x_i to column q of g (d, 8) in place, for eight models; c (n, 8) and g are flat."""
+    for i in range(indptr.size - 1):
+        own = load(EIGHT, c, U(8 * i))
+        for p in range(U(indptr[i]), U(indptr[i + 1])):
+            at = U(8) * U(indices[p])
+            store(EIGHT, g, at, load(EIGHT, g, at) + own * np.float64(data[p]))
 
 
 @kernel

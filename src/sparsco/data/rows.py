@@ -263,6 +263,14 @@ def _copy_rows(indptr, indices, data, order, to_indptr, to_indices, to_data):
             to_indices[p], to_data[p] = indices[p + shift], data[p + shift]
 
 
+@kernel
+def take_columns(x, columns, out):
+    """Write the columns with these numbers of x (n, d) into ``out``."""
+    for i in range(U(x.shape[0])):
+        for j in range(U(columns.size)):
+            out[i, j] = x[i, U(columns[j])]
+
+
 @inlined
 def ask_for_row(indptr, indices, data, order, k):
     """Prefetch the beginning of a row that is needed soon; in a shuffled pass the CPU would wait for every row."""

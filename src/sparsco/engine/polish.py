@@ -21,6 +21,7 @@ import numpy as np
 from ..conversions.averaging import Answer
 from ..util.progress import step
 from .finishing import finish_runs
+from .polish_chain import solve_chain
 from .polish_model import Model
 from .polish_passes import certify, look, take_steps
 from .polish_rows import Rows
@@ -90,7 +91,7 @@ def polish(
     models = _models(w, b, loss, penalty, lams, intercept)
     if chains:
         ordered = [sorted(models[q::chains], key=lambda model: -model.unit) for q in range(chains)]
-        done = sum(_solve_in_turn(rows, chain, tol, passes) for chain in ordered)
+        done = sum(solve_chain(rows, chain, tol, passes) for chain in ordered)
     else:
         done, open_models = 0, models
         while open_models and done < passes:
@@ -122,27 +123,6 @@ def _solve_together(rows: Rows, models: list[Model], tol: float, done: int, pass
         if done == passes:
             break
         take_steps(rows, [model for model in open_models if model.is_confirmed], nonzeros, tol)
-    return done
-
-
-def _solve_in_turn(rows: Rows, chain: list[Model], tol: float, passes: int) -> int:
-    """Solve models with the same targets, each started at the one before; return the number of passes."""
-    done = 0
-    for k, model in enumerate(chain):
-        step(f"polishing: strength {k + 1} of {len(chain)}")
-        if k:  # the first step needs no pass
-            model.start_at(chain[k - 1])
-        else:
-            nonzeros = look(rows, [model])
-            done += 1
-        for number in range(passes):
-            if (number or not k) and (model.is_solved(tol) or model.is_stuck):
-                break
-            if model.is_confirmed:
-                take_steps(rows, [model], nonzeros, tol)
-            look(rows, [model])
-            done += 1
-        certify(rows, [model])
     return done
 
 

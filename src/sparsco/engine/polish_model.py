@@ -15,7 +15,7 @@ from ..data import row_sums
 from ..data.rows import Matrix, margins
 from ..losses import derivative
 from ..penalties.blocks import Blocks
-from ..solver.certificate import balanced, balancing_factors, gap_of
+from ..solver.certificate import balanced, balancing_factors, centred, gap_of
 from ..solver.loss_term import LossTerm
 from ..solver.restricted import Restricted
 from ..solver.sampled import Movable, Point, Sample, own_curvatures
@@ -32,6 +32,7 @@ _IDLE = 25
 """The passes without any progress after which a model is left."""
 _ESTIMATED = 0.7
 """The share of the tolerance that a gap must reach, since it is an estimate until slopes are balanced."""
+_MATTERS = 0.1
 _NEAR, _SOON = 0.95, 0.85
 """A weight that is zero may move in a step by a sample, or in one soon, if its slope is this share of its L1 weight."""
 _FEW_WEIGHTS = 200
@@ -72,6 +73,8 @@ class Model:
         self.W, self.b, self.lanes, self.loss, self.psi, self.intercept = W, b, lanes, loss, psi, intercept
         self.unit, self.by_gap = lam, not loss.curved or lam <= 0.0
         """The unit of violations, and whether the duality gap is the measure of optimality in their place."""
+        self.has_certificate = True
+        """Whether the duality gap must be within the tolerance, too."""
         self.G, self.violations = np.zeros_like(W), np.zeros(len(W))
         self._by_sign = np.zeros((2, len(W))) if len(b) == 1 else None
         """The gradients of the rows with a slope of at most zero, and of the others."""
@@ -81,6 +84,7 @@ class Model:
         self.dual: Dual | None = None
         """The slopes by which the duality gap is certified; None: they are not known yet."""
         self.term: LossTerm | None = None
+        self._rows, self._loss_now = 0, np.inf
         self.sample: Sample | None = None
         self._by_sample, self._rows_per_weight, self._fall = loss.curved and psi.groups is None, _ROWS, np.inf
         none = np.zeros_like(W, bool)
@@ -152,22 +156,67 @@ class Model:
         """Complete a pass over all rows: compute the objective, the gradient, the violations and the gap."""
         if not parts:
             raise ValueError("polish has no rows to solve for: all of them are held out, or have a weight of zero.")
-        self.P, self.slopes, y, a = (np.concatenate(each) for each in zip(*parts, strict=True))
-        n = np.count_nonzero(a[:, 0])
-        if self._by_sign is None:
-            self.G /= n
-        else:
-            self._by_sign /= n
-            self.G = self._by_sign.sum(0)[:, None]
+        P, slopes, *given = zip(*parts, strict=True)
+        self.P, self.slopes = np.concatenate(P), np.concatenate(slopes)
         if self.term is None:
-            self.term = LossTerm(self.loss, y, a / n, self.P)
+            y, a = (np.concatenate(each) for each in given)
+            self._rows = int(np.count_nonzero(a[:, 0]))
+            self.term = LossTerm(self.loss, y, a / self._rows, self.P)
             if self._curves is not None:
                 self._curves /= np.maximum(self._curves[-1], 1e-300)
+        if self._by_sign is None:
+            self.G /= self._rows
+        else:
+            self._by_sign /= self._rows
+            self.G = self._by_sign.sum(0)[:, None]
+        self._loss_now = self.term.true_value(self.P)
         self._assess(self.term)
+
+    @property
+    def takes_samples(self) -> bool:
+        """Return whether steps are made by samples of the rows, and there is one output."""
+        return self._by_sample and len(self.b) == 1 and not self.by_gap
+
+    def candidates(self, share: float) -> np.ndarray:
+        """Return the columns with a weight, or with a slope of at least a share of their L1 weight."""
+        slopes = np.abs(self.G + self.psi.rho * self.W)
+        return np.flatnonzero(((slopes > share * self.psi.l1[:, None]) | (self.W != 0.0)).any(1))
+
+    def narrowed(self, columns: np.ndarray) -> Model:
+        """Return the model restricted to some columns, at its present weights."""
+        psi, lanes = self.psi.at(columns), self.lanes
+        twin = Model(self.W[columns], self.b.copy(), lanes, self.loss, psi, self.unit, self.intercept)
+        twin.has_certificate = False
+        return twin
+
+    def take_optimum(self, twin: Model, columns: np.ndarray, tol: float) -> None:
+        """Take the weights of a twin restricted to some columns, with the best intercept.
+
+        The slopes then sum to zero.  An intercept that matters little, beside a tolerance of the gap, is left.
+        """
+        assert twin.term is not None
+        self.term, self.working_sets, self._steps = twin.term, [*self.working_sets, columns.size], twin.steps
+        self.W, self._by_sign = np.zeros_like(self.W), None
+        self.W[columns] = twin.best.W
+        self.b, self.P = twin.b, twin.P
+        self.slopes = twin.slopes
+        self._rows, self._loss_now = twin._rows, twin._loss_now
+        if np.abs(twin.slopes_b) @ twin.term.far(self.P, self.b) > _MATTERS * tol * twin.best.f:
+            self.b, self.P, self.slopes = centred(twin.term, self.b, self.P, self.slopes)
+            self._loss_now = twin.term.true_value(self.P)
+
+    def take_gradient(self, G: np.ndarray) -> None:
+        """Take the gradient at the present slopes, and certify the model by it."""
+        assert self.term is not None
+        self.G, self.best = G, _Best(np.inf, self.W, self.b)
+        self._assess(self.term)
+        self.dual = Dual(self.slopes, self.G, self.slopes_b)
+        self.certify()
 
     def start_at(self, other: Model) -> None:
         """Start at the optimum of another strength; its margins, slopes, gradient and columns are taken over."""
         self.W, self.b, self.P, self.slopes, self.term = other.W, other.b, other.P, other.slopes, other.term
+        self._rows, self._loss_now = other._rows, other._loss_now
         self.G, self.chosen, self.restricted = other.G, other.chosen, other.restricted
         self.sample, self._curves, self._rows_per_weight = other.sample, other._curves, other._rows_per_weight
         self._by_sample, self._by_sign = other._by_sample, other._by_sign
@@ -181,7 +230,7 @@ class Model:
 
     def _assess(self, term: LossTerm) -> None:
         """Compute the objective, the violations and the gap from margins, slopes and gradient."""
-        f, best = term.true_value(self.P) + self.psi.value(self.W), self.best
+        f, best = self._loss_now + self.psi.value(self.W), self.best
         scale = max(abs(f), term.least)
         is_lower = bool(f <= best.f + 1e-9 * scale)
         self.idle = 0 if f < best.f - 1e-9 * scale else self.idle + 1
@@ -206,7 +255,7 @@ class Model:
         to_reach = tol if self.sums_by_sign else _ESTIMATED * tol
         if self.by_gap:
             return self.gap <= to_reach
-        return self.gap <= tol and not self._gap_now() > to_reach
+        return self.gap <= tol and not (self.has_certificate and self._gap_now() > to_reach)
 
     def is_reached(self, tol: float) -> bool:
         """Return what ``is_solved`` does after the duality gap was certified, when it is no estimate any more."""
@@ -227,7 +276,7 @@ class Model:
 
     @property
     def sums_by_sign(self) -> bool:
-        """Return whether gradients are summed by the sign of the slopes, so that they can be balanced without a pass."""
+        """Return whether gradients are summed by the sign of the slopes, which are then balanced without a pass."""
         return self._by_sign is not None
 
     def balance(self) -> Dual:
@@ -269,7 +318,7 @@ class Model:
         return gap / self._scale(self.term)
 
     def _gap_now(self) -> float:
-        """Return the duality gap as a share of the objective: the certified one, or an estimate if that needs a pass."""
+        """Return the duality gap as a share of the objective: certified, or an estimate if that needs a pass."""
         if self.sums_by_sign and self.intercept:
             self.balance()
             return self._certified

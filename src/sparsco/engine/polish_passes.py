@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..data import row_sums
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, screened, stack
 from ..util.blas import one_blas_thread
 from .polish_model import Model, add_gradients
 from .polish_rows import Rows
+
+EIGHT_MODELS = 8
+"""The number of models whose gradients are summed side by side."""
 
 
 def look(rows: Rows, models: list[Model]) -> float:
@@ -25,6 +29,19 @@ def look(rows: Rows, models: list[Model]) -> float:
     for parts, model in zip(found, models, strict=True):
         model.looked(parts)
     return max(nonzeros / max(seen, 1), 1.0)
+
+
+def sum_gradients(rows: Rows, models: list[Model]) -> None:
+    """Make one pass that sums the gradients of up to eight models whose slopes are known."""
+    c, G, seen = np.zeros((len(models[0].P), EIGHT_MODELS)), np.zeros((len(models[0].W), EIGHT_MODELS)), 0
+    for k, model in enumerate(models):
+        c[:, k] = (model.shares() * model.slopes)[:, 0]
+    for matrix, _, _ in rows.parts():
+        own = c[seen : seen + len(matrix)].reshape(-1)
+        row_sums.add_eight_gradients(matrix.indptr, matrix.indices, matrix.data, own, G.reshape(-1))
+        seen += len(matrix)
+    for k, model in enumerate(models):
+        model.take_gradient(np.ascontiguousarray(G[:, [k]]))
 
 
 def take_steps(rows: Rows, models: list[Model], nonzeros: float, tol: float) -> None:

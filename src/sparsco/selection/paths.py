@@ -26,7 +26,6 @@ from .judging import Judged, Unseen, judged, judged_before
 from .learning import polished
 from .linear_path import LinearPath
 
-
 START_ROWS = 4000
 """The rows that are learned before a path is polished."""
 

@@ -15,6 +15,8 @@ from ..penalties.blocks import Blocks
 from .loss_term import LossTerm
 
 _NEWTON_STEPS = 50
+_CENTRED = 1e-13
+"""The sum of the slopes, as a share of the largest slope of a logistic loss, that counts as zero."""
 
 
 def gap_of(
@@ -64,6 +66,23 @@ def balancing_factors(term: LossTerm, slopes: np.ndarray) -> tuple[np.ndarray, n
         np.divide(least, down, out=np.ones_like(down), where=down > 0.0),
         np.divide(least, up, out=np.ones_like(up), where=up > 0.0),
     )
+
+
+def centred(
+    term: LossTerm, b: np.ndarray, P: np.ndarray, slopes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the best intercepts for the present weights, and the margins and slopes with them, by Newton steps.
+
+    The loss has one output for each model, and no kinks.
+    """
+    for _ in range(_NEWTON_STEPS):
+        slope = (term.share * slopes).sum(0)
+        if not np.all(np.abs(slope) > _CENTRED):
+            break
+        move = -slope / np.maximum(term.bends(P).h.sum(0), 1e-300)
+        b, P = b + move, P + move
+        slopes = term.raw_slopes(P)
+    return b, P, slopes
 
 
 def _balanced_classes(term: LossTerm, P: np.ndarray) -> np.ndarray:

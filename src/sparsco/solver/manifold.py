@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
+from ..data.rows import take_columns
 from ..penalties.blocks import Blocks
 from ..util.blas import one_blas_thread
 from .descent import descend_gram
@@ -255,5 +256,8 @@ def _dense(X: Any, rows: Any, columns: np.ndarray) -> np.ndarray:
     if sp.issparse(X):
         return X[rows][:, columns].toarray()
     if X.flags.c_contiguous:
-        return np.take(X[rows], columns, axis=1)
+        X = X[rows]
+        out = np.empty((len(X), len(columns)))
+        take_columns(X, columns, out)
+        return out
     return X.T[columns][:, rows].T

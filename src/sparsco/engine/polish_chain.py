@@ -1,0 +1,94 @@
+"""Optima of many strengths with the same targets, each started at the one before.
+
+Some strengths at a time are solved on the columns that may be selected, which are copied.  One pass over all rows then
+gives the gradients of all of them.  Columns that were left out wrongly are added, and the strengths are solved again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..util.progress import step
+from .polish_model import Model
+from .polish_passes import EIGHT_MODELS, certify, look, sum_gradients, take_steps
+from .polish_rows import Rows
+
+_CLOSEST = 1e-3
+_SCREEN = 0.3
+"""A column may be selected soon if its slope is at least this share of its L1 weight."""
+
+
+def solve_chain(rows: Rows, chain: list[Model], tol: float, passes: int) -> int:
+    """Solve models from the largest strength to the smallest; return the number of passes over all rows."""
+    if not chain[0].takes_samples:
+        for model in _solved_in_turn(rows, chain, tol, passes):
+            certify(rows, [model])
+        return sum(len(model.working_sets) for model in chain) + 1
+    look(rows, chain[:1])
+    done, held = 1, _Columns(rows)
+    for first in range(0, len(chain), EIGHT_MODELS):
+        step(f"polishing: strength {first + 1} of {len(chain)}")
+        some = chain[first : first + EIGHT_MODELS]
+        if first:
+            some[0].start_at(chain[first - 1])
+        done += _solve_some(rows, some, held, tol, passes)
+    return done
+
+
+class _Columns:
+    """The columns that are held, and the rows in them."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.all_rows, self.rows = rows, rows
+        self.columns = np.empty(0, np.int64)
+
+    def hold(self, columns: np.ndarray) -> None:
+        """Copy these columns, unless they are held already."""
+        if not np.isin(columns, self.columns, assume_unique=True).all():
+            self.columns = columns
+            self.rows = self.all_rows.narrowed(columns)
+
+
+def _solve_some(rows: Rows, models: list[Model], held: _Columns, tol: float, passes: int) -> int:
+    """Solve some strengths, of which the first has been started; return the number of passes over all rows.
+
+    Conditions are met more closely than the tolerance asks if the duality gaps need that.
+    """
+    done, columns, closer = 0, models[0].candidates(_SCREEN), 1.0
+    while done < passes:
+        held.hold(columns)
+        pairs = [(model.narrowed(held.columns), model) for model in models]
+        for twin, model in zip(
+            _solved_in_turn(held.rows, [twin for twin, _ in pairs], closer * tol, passes), models, strict=True
+        ):
+            model.take_optimum(twin, held.columns, tol)
+        sum_gradients(rows, models)
+        done += 1
+        wrong = np.logical_or.reduce([model.violations > tol * model.unit for model in models])
+        wrong[held.columns] = False
+        columns = np.union1d(held.columns, np.flatnonzero(wrong))
+        if not wrong.any():
+            closer *= 0.1
+            if closer < _CLOSEST or all(model.is_reached(tol) for model in models):
+                break
+    return done
+
+
+def _solved_in_turn(rows: Rows, chain: list[Model], tol: float, passes: int) -> Iterator[Model]:
+    """Solve models on the same rows, each started at the one before, and yield each when it is solved.
+
+    The first step of each needs no pass, and is taken even if the start is within the tolerance.
+    """
+    nonzeros = look(rows, chain[:1])
+    for k, model in enumerate(chain):
+        if k:
+            model.start_at(chain[k - 1])
+        for number in range(passes):
+            if number and (model.is_solved(tol) or model.is_stuck):
+                break
+            if model.is_confirmed:
+                take_steps(rows, [model], nonzeros, tol)
+            look(rows, [model])
+        yield model
