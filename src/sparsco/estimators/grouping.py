@@ -101,8 +101,8 @@ def column_of(name: Any, known: set[Any]) -> Any:
 
 def group_codes(labels: Sequence[Any]) -> np.ndarray:
     """Return the groups as whole numbers from 0 on, in the order of their first features."""
-    codes: dict[Any, int] = {}
-    return np.array([codes.setdefault(label, len(codes)) for label in labels], np.int64)
+    codes = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+    return np.fromiter(map(codes.__getitem__, labels), np.int64, len(labels))
 
 
 def selected_groups(labels: Sequence[Any], selected: np.ndarray) -> dict[str, Any]:
