@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from sparsco.data.rows import as_matrix
 from sparsco.losses import Hinge, Logistic, Poisson, Squared, SquaredHinge
 from sparsco.penalties import GroupL1, SparseGroup
-from sparsco.solver.group_descent import correct_by_secant, descend_group_matrix, scale_pairs
+from sparsco.solver.group_descent import correct_by_secant, descend_group_matrix, shrink_pairs
 from sparsco.solver.group_newton import GroupNewton, Quadratic, eigenvectors
 from sparsco.solver.loss_term import LossTerm
 from sparsco.solver.restricted import Restricted
-from sparsco.solver.sampled_matrix import DenseColumns, Sample, SparseColumns, centred, effective, shrunk
+from sparsco.solver.sampled_matrix import DenseColumns, SparseColumns, centred, effective, shrunk
 
 SIZES = (1, 3, 2, 5, 1)
 K = sum(SIZES)
@@ -83,12 +83,12 @@ def test_eigenvectors():
     assert (e > 0.0).all()
 
 
-def test_scaled_pairs_and_secants():
+def test_shrunk_pairs_and_secants():
     rng = np.random.default_rng(1)
-    S, scale, same = positive_definite(rng, K), rng.random(K), GROUPS[:, None] == GROUPS
-    expected = np.where(same, S, 0.3 * S) * np.outer(scale, scale)
-    scale_pairs(S, GROUPS, 0.3, scale)
-    np.testing.assert_allclose(S, expected, rtol=1e-13)
+    S = positive_definite(rng, K)
+    expected = np.where(GROUPS[:, None] == GROUPS, S, 0.3 * S)
+    shrink_pairs(S, GROUPS, 0.3)
+    np.testing.assert_allclose(S, expected, rtol=1e-15)
     A, u = positive_definite(rng, K), rng.standard_normal(K)
     y = positive_definite(rng, K) @ u
     new = A + np.outer(y, y) / (u @ y) - np.outer(A @ u, A @ u) / (u @ A @ u)
@@ -118,38 +118,32 @@ def test_samples_of_columns(every, monkeypatch):
     for kind in (dense, sparse):
         np.testing.assert_allclose(kind.margins(w), X @ w)
         np.testing.assert_allclose(kind.gradient(c), X.T @ c)
-        A, means, squares = kind.sample(h, columns, every)
+        A = kind.sample(h, columns, every)
         np.testing.assert_allclose(A, Z.T @ (some[:, None] * Z), rtol=1e-5, atol=1e-5)
-        if kind is sparse:
-            np.testing.assert_allclose(means, h @ X[:, columns])
-            np.testing.assert_allclose(squares, h @ X[:, columns] ** 2)
+        g, spread = kind.first_look(c, h)
+        np.testing.assert_allclose(g, X.T @ c)
+        assert kind is dense or spread == pytest.approx(h @ X**2 / h.sum())
 
 
-@pytest.mark.parametrize("intercept", [True, False])
-def test_a_sample_of_all_rows_is_kept(intercept):
+def test_a_sample_of_all_rows_is_kept():
     rng = np.random.default_rng(0)
     X, sparse = rows_of(rng, 40, K)
     h = rng.random(40)
-    Z = np.column_stack([X, np.ones(40)])
-    A = Z.T @ (h[:, None] * Z)
-    if not intercept:
-        A[-1, :-1] = A[:-1, -1] = 0.0
-    found = shrunk(sparse.sample(h, np.arange(K), 1), GROUPS, effective(h), effective(h), intercept)
-    np.testing.assert_allclose(found, A, atol=1e-12)
+    A = sparse.sample(h, np.arange(K), 1)
+    for squares in (None, h @ X**2):
+        np.testing.assert_allclose(shrunk(A.copy(), GROUPS, effective(h), effective(h), squares), A, atol=1e-12)
 
 
 @pytest.mark.parametrize("common", [0.0, 1.0])
 def test_samples_are_nearer_to_all_rows_after_shrinking(common):
-    """Noise between groups goes, correlations stay, and means and squares are those of all rows, where known."""
+    """Noise between groups goes, correlations stay, and squares are those of all rows."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((4000, 40)) + common * rng.standard_normal((4000, 1)) + 1.0
     sparse, h, groups = SparseColumns(as_matrix(sp.csr_array(X))), rng.random(4000), np.arange(40) // 4
-    everything = sparse.sample(h, np.arange(40), 1).A
-    sample = sparse.sample(h, np.arange(40), 40)
-    raw = centred(sample.A)
-    A = shrunk(sample, groups, effective(h[::40]), effective(h), True)
+    everything, sample = (sparse.sample(h, np.arange(40), every) for every in (1, 40))
+    raw = centred(sample)
+    A = shrunk(sample, groups, effective(h[::40]), effective(h), h @ X**2)
     np.testing.assert_allclose(np.diag(A), np.diag(everything))
-    np.testing.assert_allclose(A[-1], everything[-1])
     far = np.linalg.norm(raw - centred(everything), 2)
     left = np.linalg.norm(centred(A) - centred(everything), 2)
     assert left < (0.9 if common else 0.5) * far
@@ -157,9 +151,9 @@ def test_samples_are_nearer_to_all_rows_after_shrinking(common):
 
 
 def test_a_column_that_the_sample_lacks():
-    A, means = np.diag([2.0, 0.0, 4.0]), np.array([0.5, 0.25])
-    found = shrunk(Sample(A, means, np.array([3.0, 1.0])), np.array([0, 1]), 10.0, 20.0, True)
-    np.testing.assert_allclose(found, [[3.0, 0.125 / 4.0, 0.5], [0.125 / 4.0, 1.0, 0.25], [0.5, 0.25, 4.0]])
+    A = np.array([[2.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 4.0]])
+    found = shrunk(A, np.array([0, 1]), 10.0, 20.0, np.array([8.0, 1.0]))
+    np.testing.assert_allclose(found, [[8.0, 0.0, 2.0], [0.0, 1.0, 0.0], [2.0, 0.0, 4.0]], atol=1e-15)
 
 
 def test_joined_models():
@@ -167,10 +161,9 @@ def test_joined_models():
     rng = np.random.default_rng(0)
     one, other = positive_definite(rng, 4), positive_definite(rng, 3)
     other[-1, -1] = one[-1, -1]
-    both = Quadratic(one, np.array([0, 1, 4]), np.array([0, 2, 3])).joined(
-        Quadratic(other, np.array([2, 3]), np.array([0, 2]))
-    )
-    assert both.columns.tolist() == [0, 1, 4, 2, 3] and both.start.tolist() == [0, 2, 3, 5]
+    first = Quadratic(one, np.array([0, 1, 4]), np.array([0, 2, 3]), 2.0)
+    both = first.joined(Quadratic(other, np.array([2, 3]), np.array([0, 2]), 3.0))
+    assert both.columns.tolist() == [0, 1, 4, 2, 3] and both.start.tolist() == [0, 2, 3, 5] and both.total == 2.0
     np.testing.assert_allclose(both.A[np.ix_([0, 1, 2, 5], [0, 1, 2, 5])], one)
     np.testing.assert_allclose(both.A[np.ix_([3, 4, 5], [3, 4, 5])], other)
     np.testing.assert_allclose(centred(both.A)[:3, 3:], 0.0, atol=1e-15)
@@ -196,6 +189,17 @@ def problem(loss, n=300, d=36, seed=0, density=0.5, correlated=0.0, share=0.1, r
     term = LossTerm(loss, y[:, None], a, np.zeros((n, 1)))
     largest = np.sqrt(np.bincount(groups, (X.T @ term.slopes(np.zeros((n, 1)))[:, 0]) ** 2)).max()
     return X, term, GroupL1(share * largest, groups, rho).blocks(d)
+
+
+def test_groups_in_any_order():
+    """Columns of a group need not stand together."""
+    X, term, psi = problem(Logistic())
+    order = np.random.default_rng(5).permutation(X.shape[1])
+    one = placed(GroupNewton(DenseColumns(X), psi, term, True), X)
+    mixed = psi._replace(groups=psi.groups[order])
+    other = placed(GroupNewton(DenseColumns(np.ascontiguousarray(X[:, order])), mixed, term, True), X)
+    assert one.solve(1e-9) and other.solve(1e-9)
+    np.testing.assert_allclose(other.W, one.W[order], atol=1e-6)
 
 
 def placed(solver, X):
@@ -225,6 +229,29 @@ def test_optima(loss, correlated, intercept, monkeypatch):
         np.testing.assert_allclose(fast.W, slow.W, atol=1e-5)
 
 
+@pytest.mark.parametrize("rho", [0.0, 0.01])
+@pytest.mark.parametrize("loss", [Logistic(), Squared()], ids=lambda loss: type(loss).__name__)
+def test_certificates(loss, rho):
+    """The gap bounds the distance from the optimum, is within the tolerance, and its slopes are feasible."""
+    X, term, psi = problem(loss, rho=rho)
+    unit = float(psi.norms.max())
+    best = placed(GroupNewton(DenseColumns(X), psi, term, True), X)
+    best.solve(1e-12)
+    for tol in (1.0, 1e-2, 1e-5):
+        solver = placed(GroupNewton(DenseColumns(X), psi, term, True), X)
+        found = solver.certified(tol, unit)
+        assert found.violation <= tol and found.relative_gap <= tol
+        assert -1e-14 <= solver.f - best.f <= found.duality_gap + 1e-14
+        assert found.relative_gap == found.duality_gap / solver.f
+        assert abs((term.share * found.slopes).sum()) <= 1e-15
+
+
+def test_a_loss_without_a_conjugate_has_no_gap():
+    X, term, psi = problem(Poisson())
+    found = placed(GroupNewton(DenseColumns(X), psi, term, True), X).certified(1e-3, 1.0)
+    assert (term.loss.conjugate is None) == np.isnan(found.duality_gap) and found.violation <= 1e-3
+
+
 def test_a_sample_that_misleads(monkeypatch):
     """Rows of the sample show no curvature of half of the columns: samples grow until steps succeed."""
     monkeypatch.setattr("sparsco.solver.group_newton._LEAST_ROWS", 10)
@@ -233,6 +260,16 @@ def test_a_sample_that_misleads(monkeypatch):
     X[::25, :20] *= 1e-3
     solver = placed(GroupNewton(DenseColumns(X), psi, term, True), X)
     assert solver.solve(1e-9) and solver.times > 1
+
+
+def test_a_sample_that_may_not_grow(monkeypatch):
+    """Steps that are much too long end, and the restricted problem goes on by itself."""
+    monkeypatch.setattr("sparsco.solver.group_newton._LEAST_ROWS", 10)
+    monkeypatch.setattr("sparsco.solver.group_newton._CELLS", 100)
+    X, term, psi = problem(Logistic(), n=1000, d=40, density=1.0)
+    X[::100, :20] *= 1e-9
+    assert not placed(GroupNewton(DenseColumns(X), psi, term, True), X).solve(1e-9)
+    assert placed(Restricted(as_matrix(X), psi, term, True), X).solve(1e-9)
 
 
 def test_groups_come_in_when_strengths_fall(monkeypatch):

@@ -105,11 +105,11 @@ def descend_group_matrix(S, q, w, start, strengths, Q, first, e, share, least, m
 
 
 @kernel
-def scale_pairs(S, number, share, scale):
-    """Multiply S_ij by scale_i scale_j, and by ``share`` too if i and j are in different groups."""
+def shrink_pairs(S, number, share):
+    """Multiply S_ij by ``share`` if i and j have different numbers."""
     for i in range(number.size):
         for j in range(number.size):
-            S[i, j] *= scale[i] * scale[j] * (share if number[i] != number[j] else 1.0)
+            S[i, j] *= share if number[i] != number[j] else 1.0
 
 
 @kernel

@@ -11,10 +11,13 @@ not in the model.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..penalties.blocks import Blocks
 from ..util.blas import one_blas_thread
+from .certificate import balanced, gap_of
 from .group_descent import correct_by_secant, descend_group_matrix
 from .loss_term import LossTerm
 from .moving_point import MovingPoint
@@ -28,6 +31,8 @@ _SLACK = 0.03
 """The share of the tolerance to which a model is solved."""
 _LEAST_ROWS, _ROWS_PER_COLUMN = 1000, 2
 """The rows of a sample: at least so many, and so many for each column of the model."""
+_CELLS = 100_000_000
+"""The most entries of a sample."""
 _MORE_ROWS = 4
 """The factor by which samples grow after a step that was much too long, and when steps stall."""
 _STALLED, _STALLS = 0.7, 2
@@ -42,6 +47,8 @@ _SHORT, _SHORTEST = 0.2, 1e-3
 """The share of a step below which it was much too long, and the least share that is tried."""
 _LONG, _LONGEST = 1.1, 3.0
 """A step that ends where the objective still falls is made longer, if by at least and at most these factors."""
+_LEAST = 1e-15
+"""The least violation, in units of the strength, that is tried for a duality gap."""
 _MOST_COLUMNS, _MOST_IN_GROUP = 3000, 200
 """The most columns of a model, whose square is its size, and of a group, whose third power is its cost."""
 
@@ -52,11 +59,17 @@ class Quadratic:
     The columns are whole groups, one after the other.  Group a is at ``start[a]:start[a + 1]``.
     """
 
-    def __init__(self, A: np.ndarray, columns: np.ndarray, start: np.ndarray) -> None:
-        self.A, self.columns, self.start = A, columns, start
+    def __init__(self, A: np.ndarray, columns: np.ndarray, start: np.ndarray, total: float) -> None:
+        self.A, self.columns, self.start, self.total = A, columns, start, total
+        """``total`` is the sum of the curvatures of all rows to which the matrix is scaled."""
 
-    def learn(self, move: np.ndarray, change: np.ndarray) -> None:
-        """Correct the matrix by a move of weights and intercept, and the change of the gradient that it caused."""
+    def learn(self, move: np.ndarray, change: np.ndarray, total: float) -> None:
+        """Correct the matrix by a move of weights and intercept, and the change of the gradient that it caused.
+
+        The sum of the curvatures of all rows is ``total`` after it.
+        """
+        self.A *= total / self.total
+        self.total = total
         v = self.A @ move
         along, expected = float(move @ change), float(move @ v)
         if along > 1e-8 * expected > 0.0:
@@ -68,7 +81,8 @@ class Quadratic:
         S = np.zeros((k + more, k + more))
         S[:k, :k], S[k:, k:] = centred(self.A), centred(other.A)
         A = with_intercept(S, np.append(self.A[-1, :-1], other.A[-1, :-1]), self.A[-1, -1])
-        return Quadratic(A, np.append(self.columns, other.columns), np.append(self.start[:-1], k + other.start))
+        start = np.append(self.start[:-1], k + other.start)
+        return Quadratic(A, np.append(self.columns, other.columns), start, self.total)
 
     def minimum(self, w: np.ndarray, g: np.ndarray, strengths: np.ndarray, tol: float) -> tuple[np.ndarray, float]:
         """Return the weights at the minimum of the model plus psi, and the change of the intercept.
@@ -102,18 +116,33 @@ def eigenvectors(S: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return Q, first, np.maximum(e, max(_FLAT * float(e.mean()), 1e-300))
 
 
+class Certificate(NamedTuple):
+    """How far a point can be from the optimum."""
+
+    violation: float
+    """The largest violation of an optimality condition, in units of the strength."""
+    duality_gap: float
+    """A bound on objective - optimum; NaN for a loss without a conjugate."""
+    relative_gap: float
+    slopes: np.ndarray
+    """The slopes of the loss in the margins (n, 1) by which the bound is computed."""
+
+
 class GroupNewton(MovingPoint):
     """The group lasso in some columns, and a point that moves to its optimum."""
 
     def __init__(self, columns: DenseColumns | SparseColumns, psi: Blocks, term: LossTerm, intercept: bool) -> None:
-        """Take the columns of whole groups, one group after the other."""
+        """Take the columns of whole groups."""
         super().__init__(psi, term, intercept)
         assert psi.groups is not None
         self.columns, self.groups, self.times = columns, psi.groups, 1
         """The columns, the group of each, and the factor by which samples are larger than usual."""
         self.model: Quadratic | None = None
-        self.is_fresh = False
-        """Whether the matrix of the model was made at the present point."""
+        self.violation, self.is_fresh = np.inf, False
+        """The largest violation, and whether the matrix of the model was made at the present point."""
+        self.spread: np.ndarray | None = None
+        self.is_known = False
+        """The mean square of each column, if a first look at the columns has shown it, and whether there was one."""
 
     @staticmethod
     def serves(psi: Blocks, term: LossTerm) -> bool:
@@ -122,13 +151,34 @@ class GroupNewton(MovingPoint):
             return False
         return int(np.bincount(psi.groups).max()) <= _MOST_IN_GROUP
 
+    def certified(self, tol: float, unit: float) -> Certificate:
+        """Move to the optimum until violations are at most ``tol`` units, and the duality gap that share of f."""
+        end, least = tol * unit, _LEAST * unit
+        while True:
+            reached = self.solve(end)
+            found = self._certificate(unit)
+            if not reached or not found.relative_gap > tol or end <= least:
+                return found
+            end *= 0.1
+
+    def _certificate(self, unit: float) -> Certificate:
+        """Return the violation and the duality gap at the present point."""
+        slopes = self.term.raw_slopes(self.P)
+        if self.intercept:
+            slopes = balanced(self.term, self.P, slopes)
+        if self.term.loss.conjugate is None:
+            return Certificate(self.violation / unit, np.nan, np.nan, slopes)
+        with one_blas_thread():
+            G = self.columns.gradient((self.term.share * slopes)[:, 0])[:, None]
+        gap = gap_of(self.term, self.psi, (self.W, self.b, self.P), self.f, slopes, G, 0.0 * self.b)
+        return Certificate(self.violation / unit, gap, gap / max(abs(self.f), self.term.least), slopes)
+
     def solve(self, tol: float) -> bool:
         """Move to the optimum until no violation exceeds ``tol``; return whether that was reached."""
         with one_blas_thread():
-            self.c = self.term.slopes(self.P)
-            g, least, stalls = self._gradient(), np.inf, 0
+            g, least, stalls = self._first_gradient(), np.inf, 0
             for _ in range(_STEPS):
-                worst = self._violation(g[:-1, None], g[-1:])
+                worst = self.violation = self._violation(g[:-1, None], g[-1:])
                 if worst <= tol:
                     return True
                 stalls = 0 if worst < _STALLED * least else stalls + 1
@@ -143,10 +193,25 @@ class GroupNewton(MovingPoint):
                 self._learn(self.W - before[0], self.b - before[1], g - last)
         return False
 
+    def _first_gradient(self) -> np.ndarray:
+        """Return the gradient of the loss in the weights and the intercept (k + 1,), and note the columns' spread."""
+        self.c = self.term.slopes(self.P)
+        if self.is_known:
+            return self._gradient()
+        g, self.spread = self.columns.first_look(self.c[:, 0], self._curvatures())
+        self.is_known = True
+        return self._with_intercept(g)
+
     def _gradient(self) -> np.ndarray:
         """Return the gradient of the loss in the weights and the intercept (k + 1,)."""
-        c = self.c[:, 0]
-        return np.append(self.columns.gradient(c), c.sum() if self.intercept else 0.0)
+        return self._with_intercept(self.columns.gradient(self.c[:, 0]))
+
+    def _with_intercept(self, g: np.ndarray) -> np.ndarray:
+        return np.append(g, self.c.sum() if self.intercept else 0.0)
+
+    def _curvatures(self) -> np.ndarray:
+        """Return the second derivatives of the mean loss in the margins."""
+        return self.term.bends(self.P, _FLOOR).h[:, 0]
 
     def _learn(self, dW: np.ndarray, db: np.ndarray, change: np.ndarray) -> None:
         """Correct the model by a step and the change of the gradient of the loss."""
@@ -154,7 +219,8 @@ class GroupNewton(MovingPoint):
         if self.model is not None:
             own = self.model.columns
             bend = change[own] + self.psi.rho * dW[own, 0]
-            self.model.learn(np.append(dW[own, 0], db), np.append(bend, change[-1]))
+            total = float(self._curvatures().sum())
+            self.model.learn(np.append(dW[own, 0], db), np.append(bend, change[-1]), total)
 
     def _step(self, g: np.ndarray, tol: float) -> bool:
         """Take a step to about the minimum of the model; return whether the objective fell.
@@ -171,7 +237,8 @@ class GroupNewton(MovingPoint):
             length = self._move(new[:, None], db, dP, g)
             if length >= _SHORT:
                 return True
-            if self.is_fresh and self._every(len(model.columns)) == 1:
+            k = len(model.columns)
+            if self.is_fresh and self._rows(k) == self._most_rows(k):
                 return length > 0.0
             self._begin_anew(self.is_fresh)
             if length > 0.0:
@@ -221,12 +288,20 @@ class GroupNewton(MovingPoint):
     def _made(self, chosen: np.ndarray) -> Quadratic:
         """Return the model of some groups, estimated from a sample of the rows."""
         columns = np.flatnonzero(chosen[self.groups])
-        h, own, every = self.term.bends(self.P, _FLOOR).h[:, 0], self.groups[columns], self._every(len(columns))
-        sample = self.columns.sample(h, columns, every)
-        A = shrunk(sample, own, effective(h[::every]), effective(h), self.intercept)
+        columns = columns[np.argsort(self.groups[columns], kind="stable")]
+        h, own, every = self._curvatures(), self.groups[columns], len(self.P) // self._rows(len(columns))
+        A = self.columns.sample(h, columns, every)
+        if not self.intercept:
+            A[-1, :-1] = A[:-1, -1] = 0.0
+        squares = None if self.spread is None else self.spread[columns] * h.sum()
+        A = shrunk(A, own, effective(h[::every]), effective(h), squares)
         np.einsum("ii->i", A)[:-1] += self.psi.rho
-        return Quadratic(A, columns, np.append(np.flatnonzero(np.diff(own, prepend=-1)), len(own)))
+        start = np.append(np.flatnonzero(np.diff(own, prepend=-1)), len(own))
+        return Quadratic(A, columns, start, float(h.sum()))
 
-    def _every(self, k: int) -> int:
-        """Return 1 if all rows belong into the sample for a model of k columns, or j if every j-th row does."""
-        return max(len(self.P) // (self.times * max(_LEAST_ROWS, _ROWS_PER_COLUMN * k)), 1)
+    def _rows(self, k: int) -> int:
+        """Return the number of rows in the sample of a model of k columns, about."""
+        return min(self.times * max(_LEAST_ROWS, _ROWS_PER_COLUMN * k), self._most_rows(k))
+
+    def _most_rows(self, k: int) -> int:
+        return min(len(self.P), max(_CELLS // k, _LEAST_ROWS))

@@ -8,23 +8,11 @@ import numpy as np
 
 from ..data import row_sums
 from ..data.rows import Matrix
-from .group_descent import scale_pairs
+from .group_descent import shrink_pairs
 from .row_pairs import pairs_of_rows
 
 _BLOCK = 4096
 """The rows of a dense matrix that are multiplied together."""
-_NONE = 1e-6
-"""A column whose centred square is below this share of its square is constant in the sample."""
-
-
-class Sample(NamedTuple):
-    """Second derivatives of the mean loss in k columns and the intercept, as some of the rows show them."""
-
-    A: np.ndarray
-    """The matrix (k + 1, k + 1)."""
-    means: np.ndarray
-    """Its last column, and its diagonal, as all rows show them; those of A where a pass for them costs too much."""
-    squares: np.ndarray
 
 
 class DenseColumns(NamedTuple):
@@ -40,8 +28,15 @@ class DenseColumns(NamedTuple):
         """Return sum_i c_i x_i."""
         return c @ self.X
 
-    def sample(self, h: np.ndarray, columns: np.ndarray, every: int) -> Sample:
-        """Return the second derivatives in some columns for curvatures h, from every row whose number it divides."""
+    def first_look(self, c: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the gradient; the mean square of each column takes another pass here, and is left out."""
+        return self.gradient(c), None
+
+    def sample(self, h: np.ndarray, columns: np.ndarray, every: int) -> np.ndarray:
+        """Return the second derivatives in k columns and the intercept, (k + 1, k + 1), for curvatures h.
+
+        They are those of the rows whose numbers ``every`` divides, multiplied as if these were all rows.
+        """
         k, some = len(columns), h[::every]
         root = np.sqrt(some * (h.sum() / some.sum())).astype(np.float32)
         A, Z = np.zeros((k + 1, k + 1)), np.empty((min(_BLOCK, len(root)), k + 1), np.float32)
@@ -53,7 +48,7 @@ class DenseColumns(NamedTuple):
             here[:, k] = 1.0
             here *= roots
             A += here.T @ here
-        return Sample(A, A[k, :k].copy(), np.einsum("ii->i", A)[:k].copy())
+        return A
 
 
 class SparseColumns(NamedTuple):
@@ -71,17 +66,17 @@ class SparseColumns(NamedTuple):
         row_sums.add_gradient(*self.rows[:3], c, g)
         return g
 
-    def sample(self, h: np.ndarray, columns: np.ndarray, every: int) -> Sample:
-        """Return the second derivatives in some columns for curvatures h, from every row whose number it divides.
+    def first_look(self, c: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the gradient, and the mean square of each column with weights h: rare ones are not in every sample."""
+        g, squares = row_sums.moments(*self.rows[:3], c, h, self.rows.d)
+        return g, squares / h.sum()
 
-        Rare columns have few entries in a sample: means and squares are those of all rows.
-        """
+    def sample(self, h: np.ndarray, columns: np.ndarray, every: int) -> np.ndarray:
+        """Return what that of dense columns does."""
         k, some, place = len(columns), np.zeros_like(h), np.full(self.rows.d + 1, -1, np.int64)
         some[::every] = h[::every] * (h.sum() / h[::every].sum())
         place[columns], place[-1] = np.arange(k), k
-        A = pairs_of_rows(*self.rows[:3], place, some, k + 1)
-        means, squares = row_sums.moments(*self.rows[:3], h, h, self.rows.d)
-        return Sample(A, means[columns], squares[columns])
+        return pairs_of_rows(*self.rows[:3], place, some, k + 1)
 
 
 def effective(h: np.ndarray) -> float:
@@ -93,29 +88,30 @@ def effective(h: np.ndarray) -> float:
     return float(h.sum() ** 2 / np.square(h).sum())
 
 
-def shrunk(sample: Sample, groups: np.ndarray, rows: float, of: float, intercept: bool) -> np.ndarray:
-    """Return the second derivatives in all rows, as estimated from a sample, in the columns and the intercept.
+def shrunk(A: np.ndarray, groups: np.ndarray, rows: float, of: float, squares: np.ndarray | None) -> np.ndarray:
+    """Return the second derivatives in all rows, as estimated from those of a sample.
 
     Where columns have no correlation, that in so many ``rows`` has a mean square of 1 / rows.  What exceeds this is
     common to the sample and to all rows, ``of`` of them.  So the best multiple of a correlation in the sample is
 
         (signal + 1 / of) / (signal + 1 / rows).
 
-    Correlations inside of a group are kept.  Without an intercept its column is zero.
+    Correlations inside of a group are kept.  ``squares`` is the diagonal in all rows, if that is known.
     """
-    A, means, squares = sample
-    total, k = float(A[-1, -1]), len(means)
-    if not intercept:
-        A[-1, :-1] = means = np.zeros(k)
-    S = centred(A)
-    seen, own = np.einsum("ii->i", S).copy(), np.maximum(squares - means * means / total, 0.0)
-    inverse = np.divide(1.0, seen, out=np.zeros(k), where=seen > _NONE * np.einsum("ii->i", A)[:-1])
+    if squares is not None:
+        own = np.einsum("ii->i", A)[:-1]
+        scale = np.sqrt(np.divide(squares, own, out=np.zeros_like(own), where=own > 0.0))
+        A[:-1] *= scale[:, None]
+        A[:, :-1] *= scale
+        own[:] = squares
+    S, k = centred(A), len(groups)
+    own = np.einsum("ii->i", S)
+    inverse = np.divide(1.0, own, out=np.zeros(k), where=own > 0.0)
     count = np.count_nonzero(inverse)
     squared = float(inverse @ np.square(S) @ inverse) - count
     signal = max(squared / max(count * (count - 1.0), 1.0) - 1.0 / rows, 0.0)
-    scale_pairs(S, groups, (signal + 1.0 / of) / (signal + 1.0 / rows), np.sqrt(own * inverse))
-    np.einsum("ii->i", S)[:] = own
-    return with_intercept(S, means, total)
+    shrink_pairs(S, groups, (signal + 1.0 / of) / (signal + 1.0 / rows))
+    return with_intercept(S, A[-1, :-1], float(A[-1, -1]))
 
 
 def centred(A: np.ndarray) -> np.ndarray:
