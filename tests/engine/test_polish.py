@@ -13,7 +13,8 @@ from sparsco import SparseClassifier, SparsePath, SparseRegressor, SparseRegress
 from sparsco.cli import main
 from sparsco.data.randomness import Purpose, uniform
 from sparsco.data.rows import Matrix, as_matrix
-from sparsco.engine.polish import Part, polish, slices
+from sparsco.engine.polish import polish
+from sparsco.engine.polish_rows import RowsInMemory, RowsInPasses
 from sparsco.losses import Huber, Logistic, Squared, SquaredHinge, derivative, value
 from sparsco.penalties import Box, ElasticNet, L1Ball
 from sparsco.training.checkpoints import Checkpoints
@@ -123,11 +124,8 @@ def test_every_class_against_the_rest():
 
 def test_the_duality_gap_bounds_the_objective():
     X, y, _ = rows(mean=0.5)
-    matrix, targets, weights = as_matrix(X), y[:, None], np.ones((len(y), 1))
-
-    def whole():
-        return (Part(*part) for part in slices(matrix, targets, weights))
-
+    matrix = as_matrix(X)
+    whole = RowsInMemory(matrix, y[:, None], np.ones((len(y), 1)))
     for rho in (0.0, 0.01):
         start = np.zeros((matrix.d, 1)), np.zeros(1)
         settings = {"loss": Logistic(), "penalty": ElasticNet(0.01, rho)}
@@ -148,13 +146,13 @@ def test_a_step_that_the_rows_do_not_confirm_is_halved():
 
     def whole():
         asked.append(None)
-        return iter([Part(wrong if len(asked) == 2 else matrix, targets, weights)])
+        return iter([(wrong if len(asked) == 2 else matrix, targets, weights)])
 
     start = np.zeros((matrix.d, 1)), np.zeros(1)
-    found = polish(whole, *start, loss=Logistic(), penalty=ElasticNet(0.001), tol=1e-8)
+    found = polish(RowsInPasses(whole), *start, loss=Logistic(), penalty=ElasticNet(0.001), tol=1e-8)
     assert violations(X, y, Logistic(), found.w[:, 0], found.b[0], 0.001).max() <= 1.01e-11
     unhurt = polish(
-        lambda: iter([Part(matrix, targets, weights)]), *start, loss=Logistic(), penalty=ElasticNet(0.001), tol=1e-8
+        RowsInMemory(matrix, targets, weights), *start, loss=Logistic(), penalty=ElasticNet(0.001), tol=1e-8
     )
     assert found.passes > unhurt.passes
 

@@ -10,7 +10,8 @@ from sklearn.linear_model import LogisticRegression
 
 from sparsco import SparseClassifier, SparseRegressor
 from sparsco.data.rows import as_matrix
-from sparsco.engine.polish import Part, polish, slices
+from sparsco.engine.polish import polish
+from sparsco.engine.polish_rows import RowsInMemory
 from sparsco.losses import (
     EpsilonInsensitive,
     Hinge,
@@ -68,11 +69,9 @@ def solve(loss, penalty, X, Y, tol=1e-6, intercept=True, weights=None, **more):
     matrix, every = as_matrix(sp.csr_array(X)), np.ones(Y.shape) if weights is None else weights
     loss = loss.resolve(Y[:, 0], every[:, 0])
     start = np.zeros((matrix.d, Y.shape[1])), np.zeros(Y.shape[1])
-
-    def whole():
-        return (Part(*part) for part in slices(matrix, Y, every))
-
-    return polish(whole, *start, loss=loss, penalty=penalty, intercept=intercept, tol=tol, **more)
+    return polish(
+        RowsInMemory(matrix, Y, every), *start, loss=loss, penalty=penalty, intercept=intercept, tol=tol, **more
+    )
 
 
 def conjugate(loss, u, y):

@@ -31,6 +31,7 @@ class Purpose(IntEnum):
     HALF = 7
     PATH = 8
     FOLD = 9
+    SAMPLE = 10
 
 
 @inlined

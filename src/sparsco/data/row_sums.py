@@ -42,6 +42,25 @@ def add_gradient(indptr, indices, data, c, g):
                 g[U(indices[q])] += ci * data[q]
 
 
+@kernel
+def add_gradient_by_sign(indptr, indices, data, c, g):
+    """Add sum_i c_i x_i to g (2, d) in place: the rows with c_i > 0 to g_1, the others to g_0."""
+    for i in range(c.size):
+        ci, k = c[i], U(c[i] > 0.0)
+        if ci != 0.0:
+            for q in range(U(indptr[i]), U(indptr[i + 1])):
+                g[k, U(indices[q])] += ci * data[q]
+
+
+@kernel
+def add_squares(indptr, indices, data, h, out):
+    """Add sum_i h_i x_i^2 to out in place."""
+    for i in range(h.size):
+        hi = h[i]
+        for q in range(U(indptr[i]), U(indptr[i + 1])):
+            out[U(indices[q])] += hi * data[q] * data[q]
+
+
 def largest_eigenvalue(indptr, indices, data, d, h, intercept=False):
     """Return the largest eigenvalue of sum_i h_i x_i x_i^T, by power iteration.
 

@@ -22,19 +22,39 @@ class Matrix(NamedTuple):
     indices: np.ndarray
     data: np.ndarray
     d: int
+    is_full: bool = False
+    """Whether every row is known to have all d columns, in their order."""
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
+
+    @property
+    def array(self) -> np.ndarray:
+        """Return full rows as an array (n, d), without a copy."""
+        return self.data.reshape(len(self), self.d)
+
+    def of_width(self, d: int) -> Matrix:
+        """Return the rows with d columns, which are at least as many as they use; nothing is copied."""
+        indices, is_full = self.indices.astype(np.uint32, copy=False), self.is_full and self.d == d
+        return Matrix(self.indptr, indices, self.data, d, is_full)
+
+    def part(self, start: int, stop: int) -> Matrix:
+        """Return consecutive rows; indices and data are not copied."""
+        indptr = self.indptr[start : stop + 1]
+        own = slice(indptr[0], indptr[-1])
+        return Matrix(indptr - indptr[0], self.indices[own], self.data[own], self.d, self.is_full)
 
     def take(self, order: np.ndarray) -> Matrix:
         """Return a copy of the rows in ``order``; consecutive rows are copied in one piece."""
         if len(order) and order[-1] - order[0] == len(order) - 1 and np.all(order[1:] > order[:-1]):
             indptr = self.indptr[order[0] : order[-1] + 2]
             part = slice(indptr[0], indptr[-1])
-            return Matrix(indptr - indptr[0], self.indices[part].copy(), self.data[part].copy(), self.d)
+            return Matrix(indptr - indptr[0], self.indices[part].copy(), self.data[part].copy(), self.d, self.is_full)
         counts = self.indptr[order + 1] - self.indptr[order]
         indptr = np.zeros(len(order) + 1, np.int64)
         np.cumsum(counts, out=indptr[1:])
+        if self.is_full and len(order) <= len(self):
+            return Matrix(indptr, self.indices[: indptr[-1]], self.array[order].reshape(-1), self.d, True)
         where = np.arange(indptr[-1]) + np.repeat(self.indptr[order] - indptr[:-1], counts)
         return Matrix(indptr, self.indices[where], self.data[where], self.d)
 
@@ -140,7 +160,7 @@ def _from_dense(X: np.ndarray) -> Matrix:
     if wild:
         check_numbers(numbers, "X")
     if zeros == 0:
-        return Matrix(np.arange(n + 1, dtype=np.int64) * d, np.tile(np.arange(d, dtype=np.uint32), n), numbers, d)
+        return Matrix(np.arange(n + 1, dtype=np.int64) * d, np.tile(np.arange(d, dtype=np.uint32), n), numbers, d, True)
     size = numbers.size - zeros
     return Matrix(*_compress(X, np.empty(size, np.uint32), np.empty(size, X.dtype)), d)
 

@@ -110,7 +110,7 @@ class Columns:
     def place(self, matrix: Matrix) -> Matrix:
         """Return the rows with slots in place of columns; new slots are made."""
         check_width(self.width)
-        return Matrix(matrix.indptr, matrix.indices.astype(np.uint32, copy=False), matrix.data, self.width)
+        return matrix.of_width(self.width)
 
     def find(self, matrix: Matrix) -> Matrix:
         """Return the rows with slots in place of columns; columns without a slot are left out."""
@@ -325,7 +325,7 @@ class Names(Restored):
 
     def place(self, matrix: Matrix) -> Matrix:
         """Return the rows unchanged: a column of a matrix is a slot."""
-        return Matrix(matrix.indptr, matrix.indices.astype(np.uint32, copy=False), matrix.data, self.width)
+        return matrix.of_width(self.width)
 
     find = place
 

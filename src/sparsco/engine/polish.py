@@ -14,16 +14,16 @@ Weights that are tied together, by a softmax or by groups, are one model with se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..conversions.averaging import Answer
-from ..data.rows import Matrix
 from ..util.progress import step
 from .finishing import finish_runs
-from .polish_model import Model, Part, Rows, certify, copy_columns, look
+from .polish_model import Model
+from .polish_passes import certify, look, take_steps
+from .polish_rows import Rows
 from .run import Run
 
 TOLERANCE = 1e-4
@@ -31,9 +31,6 @@ TOLERANCE = 1e-4
 PASSES = 100
 _MARGINS = 1 << 24
 """The most margins in memory, for models that are solved side by side and share the reads of the rows."""
-_NONZEROS = 1 << 17
-"""The nonzeros of the rows in memory that are processed together: about what a cache holds."""
-
 
 BY_MODEL = ("objectives", "gaps", "duality_gaps", "working_sets", "steps")
 """The fields of the report that have a value for each model."""
@@ -106,7 +103,7 @@ def polish(
         np.array([model.best.f for model in models]),
         np.array([model.gap for model in models]),
         np.array([model.duality_gap for model in models]),
-        [model.slopes for model in models],
+        [model.dual.slopes for model in models],
         [model.working_sets for model in models],
         [model.steps for model in models],
         done,
@@ -119,15 +116,12 @@ def _solve_together(rows: Rows, models: list[Model], tol: float, done: int, pass
     open_models = models
     while open_models and done < passes:
         step(f"polishing: pass {done + 1} over the rows, {len(open_models)} of {len(models)} models to solve")
-        look(rows, open_models)
+        nonzeros = look(rows, open_models)
         done += 1
         open_models = [model for model in open_models if not (model.is_solved(tol) or model.is_stuck)]
         if done == passes:
             break
-        confirmed = [model for model in open_models if model.is_confirmed]
-        copy_columns(rows, [model for model in confirmed if model.choose()])
-        for model in confirmed:
-            model.solve(tol)
+        take_steps(rows, [model for model in open_models if model.is_confirmed], nonzeros, tol)
     return done
 
 
@@ -139,17 +133,16 @@ def _solve_in_turn(rows: Rows, chain: list[Model], tol: float, passes: int) -> i
         if k:
             model.start_at(chain[k - 1])
         else:
-            look(rows, [model])
+            nonzeros = look(rows, [model])
             done += 1
         for _ in range(passes):
             if model.is_solved(tol) or model.is_stuck:
                 break
             if model.is_confirmed:
-                copy_columns(rows, [model] if model.choose() else [])
-                model.solve(tol)
+                take_steps(rows, [model], nonzeros, tol)
             look(rows, [model])
             done += 1
-        model.certify()
+        certify(rows, [model])
     return done
 
 
@@ -171,60 +164,42 @@ def is_tied(loss: Any, penalty: Any, lams: Any) -> bool:
     return bool(loss.couples or (penalty.kind != "separable" and lams is None))
 
 
-def finish_polished(
-    runs: list[Run],
-    rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]],
-    tol: float,
-    in_memory: bool = False,
-) -> list[Answer]:
+def finish_polished(runs: list[Run], rows: Rows, tol: float) -> list[Answer]:
     """Return the polished answers of all runs of a model, which have begun.
 
-    Strengths are solved one after the other if rows are in memory; otherwise they share the reads.  ``rows`` yields
-    rows, y and weights as they were learned.  A penalty that was chosen in units of the columns is polished on columns
-    that are divided by their units.
+    Strengths are solved one after the other if rows are in memory; otherwise they share the reads.  ``rows`` have y and
+    weights as they were learned.  A penalty that was chosen in units of the columns is polished on columns that are
+    divided by their units.
     """
     answers, first = finish_runs(runs), runs[0]
     if not first.conversion.joins_runs:
         pairs = zip(runs, answers, strict=True)
-        return [_polished(run, answer, run.problem.penalty, rows, tol, in_memory) for run, answer in pairs]
-    penalty, units = first.conversion.penalty(answers[0]), first.conversion.units(first)
-
-    def scaled() -> Iterator[tuple[Matrix, np.ndarray, np.ndarray]]:
-        for matrix, y, weights in rows():
-            data = matrix.data / units[matrix.indices]
-            yield Matrix(matrix.indptr, matrix.indices, data, matrix.d), y, weights
-
-    found = []
+        return [_polished(run, answer, run.problem.penalty, rows, tol) for run, answer in pairs]
+    penalty, units, found = first.conversion.penalty(answers[0]), first.conversion.units(first), []
+    scaled = rows.in_units(units)
     for run, answer in zip(runs, answers, strict=True):
         start = answer._replace(w=answer.w * units[:, None])
-        polished = _polished(run, start, penalty, scaled, tol, in_memory)
+        polished = _polished(run, start, penalty, scaled, tol)
         found.append(polished._replace(w=polished.w / units[:, None]))
     return found
 
 
-def _polished(
-    run: Run,
-    answer: Answer,
-    penalty: Any,
-    rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]],
-    tol: float,
-    in_memory: bool,
-) -> Answer:
+def _polished(run: Run, answer: Answer, penalty: Any, rows: Rows, tol: float) -> Answer:
     """Return the polished answer of a run."""
     problem, found = run.problem, list[Polished]()
     is_one = is_tied(problem.loss, penalty, problem.lams)
-    chains = 0 if problem.lams is None or not in_memory else problem.m // run.targets.copies
+    chains = 0 if problem.lams is None or not rows.in_memory else problem.m // run.targets.copies
     together = problem.m if is_one or chains else max(1, _MARGINS // max(run.examples, 1))
     for first in range(0, problem.m, together):
         some = slice(first, min(first + together, problem.m))
 
-        def parts(some: slice = some) -> Iterator[Part]:
-            for matrix, y, weights in rows():
-                yield Part(matrix, *(lanes[:, some] for lanes in run.lanes_of(y, weights)))
+        def encode(y: np.ndarray, weights: np.ndarray, some: slice = some) -> tuple[np.ndarray, np.ndarray]:
+            targets, own = run.lanes_of(y, weights)
+            return targets[:, some], own[:, some]
 
         found.append(
             polish(
-                parts,
+                rows.encoded(encode),
                 answer.w[:, some],
                 answer.b[some],
                 loss=problem.loss,
@@ -244,14 +219,3 @@ def _polished(
         report[name] = [one for part in parts_of for one in (part.tolist() if isinstance(part, np.ndarray) else part)]
     w, b = np.concatenate([each.w for each in found], axis=1), np.concatenate([each.b for each in found])
     return answer._replace(w=w, b=b, report=answer.report | {"polish": report})
-
-
-def slices(matrix: Matrix, *columns: np.ndarray) -> Iterator[tuple[Any, ...]]:
-    """Yield rows in memory, and the columns that belong to them, a few at a time, without copies."""
-    rows = max(1, len(matrix) * _NONZEROS // max(int(matrix.indptr[-1] - matrix.indptr[0]), 1))
-    for start in range(0, len(matrix), rows):
-        here = slice(start, start + rows)
-        indptr = matrix.indptr[start : start + rows + 1]
-        first, last = indptr[0], indptr[-1]
-        part = Matrix(indptr - first, matrix.indices[first:last], matrix.data[first:last], matrix.d)
-        yield (part, *(column[here] for column in columns))

@@ -1,19 +1,25 @@
-"""One model of a polish: its weights, what the last pass over all rows showed, and its working set of columns."""
+"""One model of a polish: its weights, what the last pass over all rows showed, and its next step.
+
+A step is made by the second derivatives of a sample of the rows, or in a working set of columns of all rows.  A sample
+serves as long as few weights move, beside the rows in it.  Columns serve for losses with kinks, for groups, for many
+weights, and where steps by a sample do not come nearer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..data import row_sums
-from ..data.rows import Matrix, margins, screened, stack
+from ..data.rows import Matrix, margins
 from ..losses import derivative
 from ..penalties.blocks import Blocks
-from ..solver.certificate import balanced, gap_of
+from ..solver.certificate import balanced, balancing_factors, gap_of
 from ..solver.loss_term import LossTerm
 from ..solver.restricted import Restricted
+from ..solver.sampled import Movable, Point, Sample, own_curvatures
+from .polish_rows import Part
 
 _LEAST_COLUMNS = 100
 _LEFT = 0.3
@@ -26,21 +32,30 @@ _IDLE = 25
 """The passes without any progress after which a model is left."""
 _ESTIMATED = 0.7
 """The share of the tolerance that a gap must reach, since it is an estimate until slopes are balanced."""
+_NEAR, _SOON = 0.95, 0.85
+"""A weight that is zero may move in a step by a sample, or in one soon, if its slope is this share of its L1 weight."""
+_FEW_WEIGHTS = 200
+"""The number of weights up to which all may move."""
+_MOST_WEIGHTS = 1200
+"""The most weights that move in a step by a sample."""
+_ROWS, _LEAST_ROWS, _MOST_NONZEROS = 32, 4096, 1 << 23
+"""The rows of a sample: for each weight that moves, at least, and its nonzeros at most."""
+_FEWEST = 8
+"""The rows for each weight that moves, below which a sample does not serve."""
+_MORE_ROWS = 4
+"""A sample grows by this factor after a step that left more than the share ``_SLOW`` of the possible fall."""
+_SLOW = 0.25
 
 
-class Part(NamedTuple):
-    """Some rows, with a target and a weight for each model: (n, m)."""
+class Dual(NamedTuple):
+    """Slopes of the loss in the margins, their gradient in the weights, and their sums for each intercept."""
 
-    matrix: Matrix
-    targets: np.ndarray
-    weights: np.ndarray
-
-
-Rows = Callable[[], Iterable[Part]]
-"""A pass over all rows: the same rows at every call, in the same order."""
+    slopes: np.ndarray
+    G: np.ndarray
+    slopes_b: np.ndarray
 
 
-class _Point(NamedTuple):
+class _Best(NamedTuple):
     """Weights (d, m) and intercepts, with their objective on all rows."""
 
     f: float
@@ -58,12 +73,24 @@ class Model:
         self.unit, self.by_gap = lam, not loss.curved or lam <= 0.0
         """The unit of violations, and whether the duality gap is the measure of optimality in their place."""
         self.G, self.violations = np.zeros_like(W), np.zeros(len(W))
+        self._by_sign = np.zeros((2, len(W))) if len(b) == 1 else None
+        """The gradients of the rows with a slope of at most zero, and of the others."""
+        self._curves: np.ndarray | None = None
+        """The second derivative of each weight in the first pass, and its sum of curvatures."""
         self.P, self.slopes = np.empty((0, len(b))), np.empty((0, len(b)))
+        self.dual = Dual(self.slopes, self.G, 0.0 * b)
+        """The slopes by which the duality gap is certified."""
         self.term: LossTerm | None = None
+        self.sample: Sample | None = None
+        self._by_sample, self._rows_per_weight, self._fall = loss.curved and psi.groups is None, _ROWS, np.inf
+        none = np.zeros_like(W, bool)
+        self._movable, self.wanted_rows = Movable(none, none), 0
+        self._left: Point | None = None
+        """The point of the last step by a sample."""
         self.chosen, self.knows = np.empty(0, np.int64), False
         self.restricted: Restricted | None = None
         self.working_sets: list[int] = []
-        self.best = _Point(np.inf, W, b)
+        self.best = _Best(np.inf, W, b)
         """The point where the objective was lowest in a pass over all rows."""
         self.gap = self.violation = np.inf
         self.duality_gap = self.relative_gap = np.nan
@@ -78,16 +105,43 @@ class Model:
 
     # ---- a pass ----------------------------------------------------------------------------------------------------
 
-    def look(self, part: Part, seen: int) -> tuple[np.ndarray, ...]:
-        """Return margins, slopes, targets and weights of the rows from number ``seen`` on; add their gradient to G."""
-        X, y, a = part.matrix, part.targets[:, self.lanes], part.weights[:, self.lanes]
-        if self.W.shape[1] == 1:
-            P = row_sums.margins(X.indptr, X.indices, X.data, self.W[:, 0], float(self.b[0]))[:, None]
+    def begin_pass(self) -> None:
+        """Forget the sums of the last pass."""
+        if self._by_sign is None:
+            self.G = np.zeros_like(self.W)
         else:
-            P = margins(X.indptr, X.indices, X.data, self.W, self.b)
+            self._by_sign[:] = 0.0
+
+    def look(self, part: Part, seen: int) -> tuple[np.ndarray, ...]:
+        """Return margins, slopes, targets and weights of the rows from number ``seen`` on; add up their gradients."""
+        X, y, a = part.matrix, part.targets[:, self.lanes], part.weights[:, self.lanes]
+        P = margins_of(X, self.W, self.b)
         slopes = self._slopes(P, y, seen)
-        add_gradients(X, a * slopes, self.G)
+        self._add_gradients(X, a * slopes)
+        if self.term is None and self._by_sample and not X.is_full:
+            self._add_curves(X, a * own_curvatures(self.loss, P, y))
         return P, slopes, y, a
+
+    def _add_gradients(self, X: Matrix, c: np.ndarray) -> None:
+        """Add sum_i x_i c_i^T to G, or by the sign of c_i."""
+        if self._by_sign is None:
+            add_gradients(X, c, self.G)
+        elif X.is_full:
+            self._by_sign[0] += np.minimum(c[:, 0], 0.0) @ X.array
+            self._by_sign[1] += np.maximum(c[:, 0], 0.0) @ X.array
+        else:
+            row_sums.add_gradient_by_sign(X.indptr, X.indices, X.data, np.ascontiguousarray(c[:, 0]), self._by_sign)
+
+    def _add_curves(self, X: Matrix, h: np.ndarray) -> None:
+        """Add sum_i h_i x_i^2 to the second derivatives, and the curvatures to their sum."""
+        if self._curves is None:
+            self._curves = np.zeros((len(self.W) + 1, h.shape[1]))
+        for q in range(h.shape[1]):
+            out = np.zeros(len(self.W)) if h.shape[1] > 1 else self._curves[:-1, 0]
+            row_sums.add_squares(X.indptr, X.indices, X.data, np.ascontiguousarray(h[:, q]), out)
+            if h.shape[1] > 1:
+                self._curves[:-1, q] += out
+        self._curves[-1] += h.sum(0)
 
     def _slopes(self, P: np.ndarray, y: np.ndarray, seen: int) -> np.ndarray:
         """Return the derivatives of each example's loss, or of its envelope as it is shifted now."""
@@ -101,16 +155,25 @@ class Model:
             raise ValueError("polish has no rows to solve for: all of them are held out, or have a weight of zero.")
         self.P, self.slopes, y, a = (np.concatenate(each) for each in zip(*parts, strict=True))
         n = np.count_nonzero(a[:, 0])
-        self.G /= n
+        if self._by_sign is None:
+            self.G /= n
+        else:
+            self._by_sign /= n
+            self.G = self._by_sign.sum(0)[:, None]
         if self.term is None:
             self.term = LossTerm(self.loss, y, a / n, self.P)
+            if self._curves is not None:
+                self._curves /= np.maximum(self._curves[-1], 1e-300)
         self._assess(self.term)
 
     def start_at(self, other: Model) -> None:
         """Start at the optimum of another strength; its margins, slopes, gradient and columns are taken over."""
         self.W, self.b, self.P, self.slopes, self.term = other.W, other.b, other.P, other.slopes, other.term
         self.G, self.chosen, self.restricted = other.G, other.chosen, other.restricted
+        self.sample, self._curves, self._rows_per_weight = other.sample, other._curves, other._rows_per_weight
+        self._by_sample, self._by_sign = other._by_sample, other._by_sign
         other.P = other.slopes = self.P[:0]
+        other.dual = Dual(other.P, other.G[:0], other.b)
         assert self.term is not None  # the other model has been solved
         if self.restricted is not None:
             self._steps = -self.restricted.steps
@@ -129,11 +192,11 @@ class Model:
             self.gap = np.inf
             return
         if is_lower:
-            self.best = _Point(f, self.W.copy(), self.b.copy())
+            self.best = _Best(f, self.W.copy(), self.b.copy())
         self.slopes_b = (term.share * self.slopes).sum(0) if self.intercept else 0.0 * self.b
         self.violations = self.psi.violations(self.G, self.W)
         self.violation = max(float(self.violations.max(initial=0.0)), float(np.abs(self.slopes_b).max()))
-        self.gap = self._relative_gap() if self.by_gap else self.violation / self.unit
+        self.gap = self._estimated_gap() if self.by_gap else self.violation / self.unit
         if self.gap < 0.9 * self.lowest:
             self.lowest, self.idle = self.gap, 0
 
@@ -142,7 +205,7 @@ class Model:
         tol *= self.share
         if self.by_gap:
             return self.gap <= _ESTIMATED * tol
-        return self.gap <= tol and not self._relative_gap() > _ESTIMATED * tol
+        return self.gap <= tol and not self._estimated_gap() > _ESTIMATED * tol
 
     def is_reached(self, tol: float) -> bool:
         """Return what ``is_solved`` does after the duality gap was certified, when it is no estimate any more."""
@@ -161,12 +224,19 @@ class Model:
         self.share *= 0.1
         return not self.is_stuck and self.share * tol >= 1e-15
 
-    def balance(self) -> None:
-        """Change the slopes so that they sum to zero for each intercept; their gradient is then to be summed again."""
-        if self.intercept:
-            assert self.term is not None
-            self.slopes = balanced(self.term, self.P, self.slopes)
-            self.slopes_b, self.G[:] = 0.0 * self.b, 0.0
+    def balance(self) -> bool:
+        """Make slopes that sum to zero for each intercept; return whether their gradient is to be summed in a pass."""
+        assert self.term is not None
+        self.dual = Dual(self.slopes, self.G, self.slopes_b)
+        if not self.intercept:
+            return False
+        if self._by_sign is None:
+            self.dual = Dual(balanced(self.term, self.P, self.slopes), np.zeros_like(self.G), 0.0 * self.b)
+            return True
+        down, up = balancing_factors(self.term, self.slopes)
+        G = down * self._by_sign[0][:, None] + up * self._by_sign[1][:, None]
+        self.dual = Dual(np.where(self.slopes > 0.0, up, down) * self.slopes, G, 0.0 * self.b)
+        return False
 
     def shares(self) -> np.ndarray:
         """Return the share of each row in the mean loss."""
@@ -174,27 +244,105 @@ class Model:
         return self.term.share
 
     def certify(self) -> None:
-        """Compute the duality gap at the present slopes: a bound if they are balanced, otherwise an estimate."""
+        """Compute the duality gap at the balanced slopes."""
         assert self.term is not None
-        self.relative_gap = self._relative_gap()
+        self.relative_gap = self._relative_gap(self.dual)
         self.duality_gap = self.relative_gap * self._scale(self.term)
         if self.by_gap:
             self.gap = self.relative_gap
 
-    def _relative_gap(self) -> float:
+    def _relative_gap(self, dual: Dual) -> float:
         """Return the duality gap as a share of the objective, NaN if there is none."""
         assert self.term is not None
         if self.loss.conjugate is None or not np.isfinite(self.violation):
             return np.nan
-        point = self.W, self.b, self.P
-        gap = gap_of(self.term, self.psi, point, self.best.f, self.slopes, self.G, self.slopes_b)
+        gap = gap_of(self.term, self.psi, (self.W, self.b, self.P), self.best.f, *dual)
         return gap / self._scale(self.term)
+
+    def _estimated_gap(self) -> float:
+        """Return the duality gap at the slopes of the last pass, as a share of the objective: an estimate."""
+        return self._relative_gap(Dual(self.slopes, self.G, self.slopes_b))
 
     def _scale(self, term: LossTerm) -> float:
         """Return the objective that gaps are compared with."""
         return max(abs(self.best.f), term.least)
 
-    # ---- between passes --------------------------------------------------------------------------------------------
+    # ---- a step by a sample of the rows ----------------------------------------------------------------------------
+
+    def plans_sample(self, nonzeros: float) -> bool:
+        """Return whether the next step is made by a sample of the rows, whose mean number of nonzeros is given."""
+        self._by_sample = self._by_sample and self._learn_from_step() and self._choose_weights()
+        if self._by_sample:
+            size, n = int(np.count_nonzero(self._movable.soon)), len(self.P)
+            self.wanted_rows = int(min(n, max(_LEAST_ROWS, self._rows_per_weight * size), _MOST_NONZEROS / nonzeros))
+            self._by_sample = self.wanted_rows >= min(_FEWEST * size, max(_LEAST_ROWS, n))
+        return self._by_sample
+
+    def _learn_from_step(self) -> bool:
+        """Correct the matrix by the last step, or ask for more rows if it was slow; return False if there are none."""
+        before, self._fall = self._fall, self._possible_fall()
+        if self._left is None or self.sample is None:
+            return True
+        if self._fall > _SLOW * before:
+            self._rows_per_weight *= _MORE_ROWS
+            self.sample.forget()
+            return len(self.sample) < len(self.P)
+        self.sample.correct(self._left, self._point(), self.psi.rho)
+        return True
+
+    def _possible_fall(self) -> float:
+        """Return about how much the objective falls if each weight takes its best value, up to a factor."""
+        squares = np.square(self.violations)
+        if self._curves is None:
+            return float(squares.sum())
+        return float((squares / np.maximum(self._curves[:-1].max(1), 1e-300)).sum(where=squares > 0.0))
+
+    def _choose_weights(self) -> bool:
+        """Choose the weights that move; return whether a matrix has room for them.
+
+        They are the nonzero ones, and those with the largest slopes beyond their L1 weight, or near it.
+        """
+        if self.W.size <= _FEW_WEIGHTS:
+            every = np.ones_like(self.W, bool)
+            self._movable = Movable(every, every)
+            return True
+        slopes, inside = np.abs(self.G + self.psi.rho * self.W), self.W != 0.0
+        beyond, support = slopes - self.psi.l1[:, None], int(np.count_nonzero(inside))
+        others = (beyond > (_SOON - 1.0) * self.psi.l1[:, None]) & ~inside
+        count, room = int(np.count_nonzero(others)), _MOST_WEIGHTS - support
+        if count > room and (room <= 0 or self.psi.is_smooth):
+            return False
+        room = min(max(_LEAST_COLUMNS - support, support), room)
+        if count > room and not self.psi.is_smooth:
+            others &= beyond >= np.partition(beyond[others], -room)[-room]
+        now = others & (beyond > (_NEAR - 1.0) * self.psi.l1[:, None])
+        self._movable = Movable(inside | now, inside | others)
+        return True
+
+    def _point(self) -> Point:
+        return Point(self.W, self.b, self.G, self.slopes_b)
+
+    @property
+    def lacks_rows(self) -> bool:
+        """Return whether the sample has fewer rows than the next step takes."""
+        return self.sample is None or len(self.sample) < self.wanted_rows
+
+    def take_rows(self, rows: Matrix, numbers: np.ndarray) -> None:
+        """Take the rows with these numbers as the sample."""
+        assert self.term is not None
+        self.sample = Sample(rows, numbers, self.term, self.intercept)
+
+    def step(self, tol: float) -> None:
+        """Go to the minimum of the model by the second derivatives of the sample."""
+        assert self.sample is not None
+        self.working_sets.append(int(np.count_nonzero(self._movable.now.any(1))))
+        least = None if self._curves is None else self._curves[:-1]
+        accuracy = max(0.01 * self.violation, 0.1 * self.share * tol * self._unit())
+        self._left = self._point()
+        self.W, db = self.sample.minimum(self._left, self.P, self.psi, self._movable, least, accuracy)
+        self.b, self._steps = self.b + db, self._steps + 1
+
+    # ---- a step in a working set of columns ------------------------------------------------------------------------
 
     def choose(self) -> bool:
         """Choose the working set: the support and the largest violators, twice as many columns as the support has.
@@ -254,52 +402,18 @@ class Model:
         return self.unit if self.unit > 0.0 else float(np.abs(self.G).max(initial=1e-300))
 
 
+def margins_of(X: Matrix, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the margins (n, m) of weights (d, m) and intercepts."""
+    if X.is_full:
+        return X.array @ W + b if W.shape[1] > 1 else (X.array @ W[:, 0] + b)[:, None]
+    if W.shape[1] == 1:
+        return row_sums.margins(X.indptr, X.indices, X.data, W[:, 0], float(b[0]))[:, None]
+    return margins(X.indptr, X.indices, X.data, W, b)
+
+
 def add_gradients(X: Matrix, c: np.ndarray, G: np.ndarray) -> None:
     """Add sum_i x_i c_i^T to G (d, m) in place."""
-    if c.shape[1] == 1:
-        row_sums.add_gradient(X.indptr, X.indices, X.data, np.ascontiguousarray(c[:, 0]), G[:, 0])
+    if X.is_full:
+        G += X.array.T @ c
     else:
         G += X.to_scipy().T @ c
-
-
-def look(rows: Rows, models: list[Model]) -> None:
-    """Make one pass over the rows for these models."""
-    found: list[list[tuple[np.ndarray, ...]]] = [[] for _ in models]
-    for model in models:
-        model.G[:] = 0.0
-    seen = 0
-    for part in rows():
-        for parts, model in zip(found, models, strict=True):
-            parts.append(model.look(part, seen))
-        seen += len(part.matrix)
-    for parts, model in zip(found, models, strict=True):
-        model.looked(parts)
-
-
-def copy_columns(rows: Rows, models: list[Model]) -> None:
-    """Copy the chosen columns of these models in another pass over the rows."""
-    if not models:
-        return
-    found: list[list[Matrix]] = [[] for _ in models]
-    places = [model.places() for model in models]
-    for part in rows():
-        X = part.matrix
-        for parts, place, model in zip(found, places, models, strict=True):
-            parts.append(Matrix(*screened(X.indptr, X.indices, X.data, place), model.chosen.size))
-    for parts, model in zip(found, models, strict=True):
-        model.take_columns(stack(parts))
-
-
-def certify(rows: Rows, models: list[Model]) -> None:
-    """Compute the duality gap of each model, in one more pass where there are intercepts."""
-    models = [model for model in models if model.is_confirmed and model.loss.conjugate is not None]
-    for model in models:
-        model.balance()
-    moved, seen = [model for model in models if model.intercept], 0
-    for part in rows() if moved else ():
-        for model in moved:
-            here = slice(seen, seen + len(part.matrix))
-            add_gradients(part.matrix, model.shares()[here] * model.slopes[here], model.G)
-        seen += len(part.matrix)
-    for model in models:
-        model.certify()

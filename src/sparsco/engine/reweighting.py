@@ -6,23 +6,19 @@ The certificate is that of the last weighted problem, which is convex.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ..conversions.averaging import Answer
 from ..conversions.reweighting import Model, approximate, warn_if_separated
-from ..data.rows import Matrix
 from ..penalties import WeightedElasticNet, strength, with_strength
-from .polish import BY_MODEL, Part, Polished, finish_polished, polish
+from .polish import BY_MODEL, Polished, finish_polished, polish
+from .polish_rows import Rows
 from .run import Run
 
-PassOverRows = Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]]
-"""A pass over all rows, y and weights as they were learned."""
 
-
-def finish_certified(runs: list[Run], rows: PassOverRows, tol: float) -> list[Answer]:
+def finish_certified(runs: list[Run], rows: Rows, tol: float) -> list[Answer]:
     """Return the polished answers of all runs of a model, which have begun, with all weighted problems."""
     rounding = runs[0].rounding
     if rounding is None or not rounding.reweights:
@@ -37,7 +33,7 @@ def _without_rounding(run: Run) -> Run:
     return twin
 
 
-def _reweighted(run: Run, convex: Answer, rows: PassOverRows, tol: float) -> Answer:
+def _reweighted(run: Run, convex: Answer, rows: Rows, tol: float) -> Answer:
     """Return the answer after the weighted problems of each model, one model after the other."""
     w, b, first = convex.w.copy(), convex.b.copy(), convex.report["polish"]
     models = [_Certified(run, q, rows, tol, first["objectives"][q]) for q in range(run.problem.m)]
@@ -63,23 +59,23 @@ def _reweighted(run: Run, convex: Answer, rows: PassOverRows, tol: float) -> Ans
 class _Certified:
     """The weighted problems of one model of a run, each solved on all rows."""
 
-    def __init__(self, run: Run, q: int, rows: PassOverRows, tol: float, objective: float) -> None:
-        self.run, self.q, self.rows, self.tol = run, q, rows, tol
+    def __init__(self, run: Run, q: int, rows: Rows, tol: float, objective: float) -> None:
+        self.run, self.q, self.tol = run, q, tol
+        self.rows = rows.encoded(self._own)
         self.objective, self.net = objective, run.problem.penalty_of(q)
         """The objective of the last problem, and its penalty."""
         self.passes = 0
         self.certificate: dict[str, Any] = {}
 
-    def _parts(self) -> Iterator[Part]:
-        for matrix, y, weights in self.rows():
-            targets, own = self.run.lanes_of(y, weights)
-            yield Part(matrix, targets[:, [self.q]], own[:, [self.q]])
+    def _own(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        targets, own = self.run.lanes_of(y, weights)
+        return targets[:, [self.q]], own[:, [self.q]]
 
     def solve(self, net: WeightedElasticNet, start: Model) -> Model:
         """Return the optimum of a weighted problem."""
         problem = self.run.problem
         found: Polished = polish(
-            self._parts,
+            self.rows,
             start[0][:, None],
             np.array([start[1]]),
             loss=problem.loss,

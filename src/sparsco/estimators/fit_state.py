@@ -261,9 +261,9 @@ class FitState(LifeCycle, Restored):
     @property
     def examples(self) -> int:
         """Return the number of examples taken in so far, including the queued ones."""
-        if not self.runs:
-            return 0 if self.model is None else self.model.t
-        return self.runs[0].examples + len(self.noted or ())
+        if self.model is not None:
+            return self.model.t
+        return self.runs[0].examples + len(self.noted or ()) if self.runs else 0
 
     @property
     def has_iterates(self) -> bool:

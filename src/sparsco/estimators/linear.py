@@ -19,7 +19,7 @@ from ..choice.splits import ByRow
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, check_numbers, margins
 from ..data.slots import Columns, Names, SeenColumns
-from ..engine.polish import slices
+from ..engine.polish_rows import Rows, RowsInMemory, RowsInPasses
 from ..engine.reweighting import finish_certified
 from ..penalties import strength
 from ..util.attributes import add_attributes, attributes
@@ -34,7 +34,7 @@ from .parameters import (
     new_runs,
     tolerance,
 )
-from .passes import counted_rows, run_passes
+from .passes import counted_rows, rows_for_start, run_passes
 from .reading import Readable
 
 _CHECKED_ROWS = 20_000
@@ -67,7 +67,7 @@ class LinearModel(OneExample, Readable):
             rows = counted_rows(len(placed), weights)
             every = np.ones(len(placed)) if weights is None else weights
             learned = placed if weights is None else placed.take(rows)
-            self.polish_on(lambda: slices(learned, codes[rows], every[rows]))
+            self.polish_on(RowsInMemory(learned, codes[rows], every[rows]))
 
     def begin_rows(
         self,
@@ -112,6 +112,8 @@ class LinearModel(OneExample, Readable):
         state, rows = self._fit, counted_rows(len(matrix), weights)
         passes = 1 if tolerance(self) or self.is_automatic else self.max_iter
         learned, checked = (rows, None) if self.is_automatic else self._rows_to_check(rows)
+        if tolerance(self) and not self.is_automatic:
+            learned = rows_for_start(matrix, rows)
         if checked is not None and passes > 1:
             looked_at = matrix.take(checked), y[checked], np.ones(len(checked)) if weights is None else weights[checked]
         for run in state.runs:
@@ -175,14 +177,16 @@ class LinearModel(OneExample, Readable):
                 total += float(np.sum(strength(run.problem.penalty, w)))
         return total
 
-    def polish_on(self, rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]]) -> None:
+    def polish_on(self, rows: Rows) -> None:
         """Solve for the optimum over all rows, which becomes the model.
 
-        The rows come in passes, as slots, codes and weights.
+        The rows have slots, codes and weights.
         """
         runs = self._fit.begun()
         with steps_shown(type(self).__name__, self.verbose):
-            self._fit.take(convert_runs(runs, finish_certified(runs, rows, tolerance(self))), self.arranged)
+            model = convert_runs(runs, finish_certified(runs, rows, tolerance(self)))
+        n = rows.count or runs[0].examples
+        self._fit.take(model._replace(t=n, report=model.report | {"examples": n}), self.arranged)
 
     def polish_on_chunks(self, chunks: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray | None]]]) -> None:
         """Solve for the optimum over the rows of a reader, which becomes the model.
@@ -195,7 +199,7 @@ class LinearModel(OneExample, Readable):
                 codes, scale = self.encode_next(y, weights, False, None)
                 yield self.find(matrix), codes, np.ones(len(codes)) if scale is None else scale
 
-        self.polish_on(rows)
+        self.polish_on(RowsInPasses(rows))
 
     # ---- a stream --------------------------------------------------------------------------------------------------
 

@@ -7,11 +7,24 @@ from collections.abc import Callable
 import numpy as np
 
 from ..data.randomness import Purpose
+from ..data.rows import Matrix
+
+_START_NONZEROS, _START_SHARE = 1_500_000, 8
+"""The nonzeros from which a polish is started, at least, and one in how many of the rows, at least."""
 
 
 def counted_rows(n: int, weights: np.ndarray | None) -> np.ndarray:
     """Return the numbers of the rows whose weight is not zero."""
     return np.arange(n) if weights is None else np.flatnonzero(weights)
+
+
+def rows_for_start(matrix: Matrix, rows: np.ndarray) -> np.ndarray:
+    """Return the rows that are learned before a polish, evenly spaced.
+
+    A polish needs a start that is not far from the optimum, and looks at all rows itself.
+    """
+    nonzeros = max(len(matrix.data), 1)
+    return rows[:: max(1, min(nonzeros // _START_NONZEROS, _START_SHARE))]
 
 
 def order_of_pass(rows: np.ndarray, seed: int, shuffle: bool, number: int) -> np.ndarray:

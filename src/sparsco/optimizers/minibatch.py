@@ -207,7 +207,7 @@ def _smoothness(
     L_top = pilot.L_mean
     if len(matrix):
         h = problem.loss.smoothness / len(matrix) * weights.mean(1)
-        L_top = largest_eigenvalue(*matrix, h, problem.intercept)
+        L_top = largest_eigenvalue(*matrix[:4], h, problem.intercept)
     return batch, L_top, pilot.L_mean / batch + (1.0 - 1.0 / batch) * L_top
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..data.rows import as_matrix
-from ..engine.polish import Part, polish, slices
+from ..engine.polish import polish
+from ..engine.polish_rows import RowsInMemory
 from ..penalties import WeightedElasticNet
 
 
@@ -16,7 +17,7 @@ def optimum(X: Any, y: np.ndarray, loss: Any, lam: float, rho: float, pen: np.nd
     tol = tol if loss.curved else max(tol, 1e-6)
     rows, targets, weights = as_matrix(X), np.reshape(y, (-1, 1)).astype(np.float64), np.ones((len(y), 1))
     found = polish(
-        lambda: (Part(*part) for part in slices(rows, targets, weights)),
+        RowsInMemory(rows, targets, weights),
         np.zeros((rows.d, 1)),
         np.zeros(1),
         loss=loss,

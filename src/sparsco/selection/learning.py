@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..data.randomness import seed_of
 from ..data.rows import Matrix, count_columns, put_columns
 from ..engine.grid import Grid
 from ..engine.polish import BY_MODEL, finish_polished
-from ..engine.polish import slices as rows_of
+from ..engine.polish_rows import Rows, RowsInMemory
 from ..engine.run import Run
 from ..estimators.converted import Converted, described
 from ..estimators.linear import LinearModel
@@ -106,15 +106,11 @@ def refuse_sizes(estimator: LinearModel) -> None:
         raise ValueError("a path sets the number of features itself: leave budget and target_excess_risk at None.")
 
 
-def finished(
-    learner: LinearModel,
-    rows: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]] | None = None,
-    in_memory: bool = False,
-) -> list[tuple[Run, Answer]]:
-    """Return every run with its final models; with ``rows``, in memory or not, they are polished on these rows."""
+def finished(learner: LinearModel, rows: Rows | None = None) -> list[tuple[Run, Answer]]:
+    """Return every run with its final models; with ``rows``, they are polished on these rows."""
     runs = learner.fit_state.begun()
     if rows is not None:
-        return list(zip(runs, finish_polished(runs, rows, tolerance(learner), in_memory), strict=True))
+        return list(zip(runs, finish_polished(runs, rows, tolerance(learner)), strict=True))
     answers = Threads(learner.n_jobs).map("finish", Run.finish, [(run,) for run in runs])
     return list(zip(runs, answers, strict=True))
 
@@ -123,8 +119,7 @@ def polished(
     learner: LinearModel, matrix: Matrix, codes: np.ndarray, weights: np.ndarray, kept: np.ndarray
 ) -> list[tuple[Run, Answer]]:
     """Return every run with the optima over some of the rows as its models; the rows are all there."""
-    rows = matrix.take(kept), codes[kept], weights[kept]
-    return finished(learner, lambda: rows_of(*rows), in_memory=True)
+    return finished(learner, RowsInMemory(matrix.take(kept), codes[kept], weights[kept]))
 
 
 def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Converted]:

@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..data.rows import Matrix
+from ..engine.polish_rows import RowsInPasses
 from ..estimators.fit_state import Phase, unchanged_on_error
 from ..estimators.linear import LinearModel
 from ..estimators.tasks import LinearClassifier
@@ -166,7 +167,7 @@ class LinearPath:
                 first, held = first + len(y), held + len(y) - len(kept)
                 yield learner.find(matrix).take(kept), codes[kept], scale[kept]
 
-        self._take_ends(finished(learner, rows))
+        self._take_ends(finished(learner, RowsInPasses(rows)))
 
     # ---- attributes that training needs ----------------------------------------------------------------------------
 

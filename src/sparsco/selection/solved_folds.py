@@ -14,7 +14,8 @@ from ..choice.problem import Task
 from ..conversions.choose import Choose
 from ..data.randomness import seed_of
 from ..data.rows import Matrix
-from ..engine.polish import BY_MODEL, Part, polish, slices
+from ..engine.polish import BY_MODEL, polish
+from ..engine.polish_rows import RowsInMemory
 from ..engine.run import PILOT_ROWS
 from ..estimators.converted import Converted, described
 from ..estimators.fit_state import Phase
@@ -232,16 +233,10 @@ class SolvedFolds:
     def _polished(self, model: Model, penalty: Any) -> tuple[Model, dict[str, Any]]:
         """Return the certified optimum from a solution, and its certificate."""
         task, kept, tol = self.job.task, self.job.kept(-1), tolerance(self.learner)
-        placed = self.rows[0].take(kept)
         units = self.units
-        scaled = Matrix(placed.indptr, placed.indices, placed.data / units[placed.indices], placed.d)
-
-        def parts() -> Iterator[Part]:
-            for part in slices(scaled, task.targets[kept], task.weights[kept]):
-                yield Part(*part)
-
+        rows = RowsInMemory(self.rows[0].take(kept), task.targets[kept], task.weights[kept]).in_units(units)
         start = np.ascontiguousarray(model.coef.toarray().T) * units[:, None]
-        found = polish(parts, start, model.b, loss=task.loss, penalty=penalty, intercept=task.intercept, tol=tol)
+        found = polish(rows, start, model.b, loss=task.loss, penalty=penalty, intercept=task.intercept, tol=tol)
         if (shortfall := found.shortfall(tol)) is not None:
             self.runs[0].warn(shortfall)
         report: dict[str, Any] = {"tolerance": tol, "passes": found.passes}

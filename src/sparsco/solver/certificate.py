@@ -43,17 +43,27 @@ def gap_of(
 def balanced(term: LossTerm, P: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     """Return slopes near the given ones, at margins P, whose sum for each intercept is zero up to rounding.
 
-    The side with the larger sum, of positive or of negative slopes, is made smaller.  Slopes of a softmax are those
-    after the best change of the intercepts.
+    Slopes of a softmax are those after the best change of the intercepts.  Others are multiplied by
+    ``balancing_factors``.
     """
     if term.loss.couples:
         return _balanced_classes(term, P)
+    of_negative, of_positive = balancing_factors(term, slopes)
+    return slopes * np.where(slopes > 0.0, of_positive, of_negative)
+
+
+def balancing_factors(term: LossTerm, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the factors of negative and of positive slopes, for each output, after which they sum to zero.
+
+    The side with the larger sum is made smaller.
+    """
     up = (term.share * np.maximum(slopes, 0.0)).sum(0)
     down = (term.share * np.maximum(-slopes, 0.0)).sum(0)
     least = np.minimum(up, down)
-    less_up = np.divide(least, up, out=np.ones_like(up), where=up > 0.0)
-    less_down = np.divide(least, down, out=np.ones_like(down), where=down > 0.0)
-    return slopes * np.where(slopes > 0.0, less_up, less_down)
+    return (
+        np.divide(least, down, out=np.ones_like(down), where=down > 0.0),
+        np.divide(least, up, out=np.ones_like(up), where=up > 0.0),
+    )
 
 
 def _balanced_classes(term: LossTerm, P: np.ndarray) -> np.ndarray:

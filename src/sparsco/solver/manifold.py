@@ -24,6 +24,7 @@ _CELLS = 40_000_000
 _PAIR = 8.0
 """The cost of a pair of entries in a sum over rows, beside that of one in a product of dense matrices."""
 _ITERATIONS = 300
+_RIDGE = 1e-10
 _SWEEPS = 200
 """The most sweeps of coordinate descent by the matrix."""
 
@@ -80,34 +81,37 @@ class Curved:
         size = self.features.size + self.m
         return size <= _DIRECT and size * self.X.shape[0] <= _CELLS
 
-    def minimum(
-        self, G: np.ndarray, slopes_b: np.ndarray, ridge: np.ndarray, tol: float
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def matrix(self, ridge: np.ndarray) -> np.ndarray:
+        """Return the second derivatives of loss + psi in the free weights and the intercepts, plus a ridge."""
+        with one_blas_thread():
+            A = self._matrix()
+        own = np.einsum("ii->i", A)
+        own *= 1.0 + _RIDGE  # constant columns, after the intercepts are eliminated
+        own += self._ridges(ridge)
+        return A
+
+    def minimum(self, A: np.ndarray, G: np.ndarray, slopes_b: np.ndarray, tol: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the weights at the minimum of the quadratic model plus psi, and the changes of the intercepts.
 
-        Penalties are those of single weights.  G (k, m) is the gradient of the loss.  The intercepts are eliminated.
-        Coordinate descent finds the weights that are zero or at a bound; the others then solve a linear system, if that
-        keeps their signs.
+        Penalties are those of single weights.  A is the ``matrix``, and G (k, m) the gradient of the loss.  The
+        intercepts are eliminated.  Coordinate descent finds the weights that are zero or at a bound; the others then
+        solve a linear system, if that keeps their signs.
         """
         with one_blas_thread():
-            return self._minimum(G, slopes_b, ridge, tol)
+            return self._minimum(A, G, slopes_b, tol)
 
-    def _minimum(
-        self, G: np.ndarray, slopes_b: np.ndarray, ridge: np.ndarray, tol: float
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _minimum(self, A: np.ndarray, G: np.ndarray, slopes_b: np.ndarray, tol: float) -> tuple[np.ndarray, np.ndarray]:
         k, now = self.features.size, self.W[self.free]
-        A = self._matrix()
-        np.einsum("ii->i", A)[:] += self._ridges(ridge)
         q = G[self.free] + self.psi.rho * now
         S = A[:k, :k]
         if self.intercept:
             solved = np.linalg.solve(A[k:, k:], np.column_stack([A[k:, :k], slopes_b]))
             S = S - A[:k, k:] @ solved[:, :k]
             q = q - A[:k, k:] @ solved[:, k]
-        l1, bounds = self.psi.l1[self.features], [bound[self.features] for bound in self.psi.bounds()]
+        l1, bounds = self.psi.l1[self.features], self.psi.at(self.features).bounds()
         new, at_end = now.copy(), q.copy()
-        least = tol * tol / max(float(np.einsum("ii->i", S).max(initial=0.0)), 1e-300)
-        descend_gram(S, at_end, new, l1, *bounds, 0.0, least, _SWEEPS)
+        smallest = tol * tol / max(float(np.einsum("ii->i", S).max(initial=0.0)), 1e-300)
+        descend_gram(S, at_end, new, l1, *bounds, 0.0, smallest, _SWEEPS)
         new = _refined(S, q, now, new, l1, *bounds)
         W, db = self.W.copy(), np.zeros(self.m)
         W[self.free] = new
@@ -247,7 +251,9 @@ def _refined(
 
 
 def _dense(X: Any, rows: Any, columns: np.ndarray) -> np.ndarray:
-    """Return some rows and columns as a dense array, stored by column."""
+    """Return some rows and columns as a dense array."""
     if sp.issparse(X):
         return X[rows][:, columns].toarray()
+    if X.flags.c_contiguous:
+        return np.take(X[rows], columns, axis=1)
     return X.T[columns][:, rows].T

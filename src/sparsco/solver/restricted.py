@@ -307,7 +307,8 @@ class Restricted(MovingPoint):
         if not self.has_matrix:
             return False
         for _ in range(_RIDGES):
-            W, db = curved.minimum(G, slopes_b, self.ridge * self.term.bend * self.squares, 0.1 * tol)
+            A = curved.matrix(self.ridge * self.term.bend * self.squares)
+            W, db = curved.minimum(A, G, slopes_b, 0.1 * tol)
             descent = self._descent(G, slopes_b, W, db)
             length = self._search(W, db, self._margins_of(W - self.W, db), descent, 1e-3)
             if length > 0.0:

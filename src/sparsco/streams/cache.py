@@ -255,7 +255,7 @@ class Writer:
 
 def joined(chunks: list[Chunk]) -> Chunk:
     """Return several chunks as one."""
-    indptr, indices, data, _ = stack([chunk.matrix for chunk in chunks])
+    indptr, indices, data, _, _ = stack([chunk.matrix for chunk in chunks])
     last = chunks[-1]
     weights, tags = None, None
     if any(chunk.weights is not None for chunk in chunks):

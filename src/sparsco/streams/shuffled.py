@@ -108,7 +108,7 @@ class Shuffled(Stream):
         for first in range(done, n, step):
             rows = order[first : first + step]
             behind = before + first + len(rows)
-            indptr, indices, data, d = matrix.take(rows)
+            indptr, indices, data, d, _ = matrix.take(rows)
             yield Chunk(
                 indptr,
                 indices,

@@ -17,7 +17,7 @@ class AllFeatures(NamedTuple):
 
     def widened(self, matrix: Matrix) -> Matrix:
         """Return rows that have all columns."""
-        return Matrix(*matrix[:3], max(matrix.d, self.width))
+        return matrix.of_width(max(matrix.d, self.width))
 
 
 def all_features(stream: Stream, feature_groups: Any, reading: Callable[[Chunk], None]) -> AllFeatures:

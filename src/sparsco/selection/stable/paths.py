@@ -41,7 +41,7 @@ class Examples(NamedTuple):
             return self
         new = np.full(self.rows.d, -1, np.int64)
         new[columns] = np.arange(len(columns))
-        indptr, indices, data, _ = self.rows
+        indptr, indices, data, _, _ = self.rows
         left = keep_columns(indptr, indices, data, new)
         return self._replace(rows=Matrix(indptr, indices[:left], data[:left], len(columns)))
 

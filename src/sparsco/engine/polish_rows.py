@@ -1,0 +1,118 @@
+"""The rows of a polish: in memory, or in passes over a file.
+
+The targets and weights of a part are those that were given, (n,), or those of each model, (n, m).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ..data.rows import Matrix, stack
+
+_NONZEROS = 1 << 17
+"""The nonzeros of the rows in memory that are processed together: about what a cache holds."""
+
+
+class Part(NamedTuple):
+    """Some rows, with their targets and weights."""
+
+    matrix: Matrix
+    targets: np.ndarray
+    weights: np.ndarray
+
+
+Encode = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""A function that returns the targets and weights of each model."""
+
+
+class Rows(ABC):
+    """All rows of a polish: the same rows in every pass, in the same order."""
+
+    in_memory = False
+    count: int | None = None
+    """The number of rows; None: it is not known."""
+
+    @abstractmethod
+    def parts(self) -> Iterator[Part]:
+        """Yield the rows of one pass, a few at a time."""
+
+    @abstractmethod
+    def take(self, numbers: np.ndarray) -> Matrix:
+        """Return the rows with these numbers, which ascend."""
+
+    @abstractmethod
+    def encoded(self, encode: Encode) -> Rows:
+        """Return the rows with other targets and weights."""
+
+    @abstractmethod
+    def in_units(self, units: np.ndarray) -> Rows:
+        """Return the rows with each column divided by its unit."""
+
+
+class RowsInMemory(Rows):
+    """Rows that are all in memory."""
+
+    in_memory = True
+
+    def __init__(self, matrix: Matrix, targets: np.ndarray, weights: np.ndarray) -> None:
+        self.matrix, self.targets, self.weights = matrix, targets, weights
+        self.count = len(matrix)
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the rows of one pass, a few at a time, without copies."""
+        n, nonzeros = len(self.matrix), int(self.matrix.indptr[-1] - self.matrix.indptr[0])
+        length = max(1, n * _NONZEROS // max(nonzeros, 1))
+        for start in range(0, n, length):
+            stop = min(start + length, n)
+            yield Part(self.matrix.part(start, stop), self.targets[start:stop], self.weights[start:stop])
+
+    def take(self, numbers: np.ndarray) -> Matrix:
+        """Return the rows with these numbers, which ascend."""
+        return self.matrix if len(numbers) == len(self.matrix) else self.matrix.take(numbers)
+
+    def encoded(self, encode: Encode) -> Rows:
+        """Return the rows with other targets and weights."""
+        return RowsInMemory(self.matrix, *encode(self.targets, self.weights))
+
+    def in_units(self, units: np.ndarray) -> Rows:
+        """Return the rows with each column divided by its unit."""
+        return RowsInMemory(_in_units(self.matrix, units), self.targets, self.weights)
+
+
+class RowsInPasses(Rows):
+    """Rows that are read again in every pass."""
+
+    def __init__(self, read: Callable[[], Iterable[tuple[Matrix, np.ndarray, np.ndarray]]]) -> None:
+        self.read = read
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the rows of one pass, a few at a time."""
+        for part in self.read():
+            yield Part(*part)
+
+    def take(self, numbers: np.ndarray) -> Matrix:
+        """Return the rows with these numbers, which ascend, after a pass over all rows."""
+        found, seen = list[Matrix](), 0
+        for matrix, _, _ in self.read():
+            stop = seen + len(matrix)
+            first, last = np.searchsorted(numbers, (seen, stop))
+            found.append(matrix.take(numbers[first:last] - seen))
+            seen = stop
+        return stack(found)
+
+    def encoded(self, encode: Encode) -> Rows:
+        """Return the rows with other targets and weights."""
+        return RowsInPasses(lambda: (Part(matrix, *encode(y, weights)) for matrix, y, weights in self.read()))
+
+    def in_units(self, units: np.ndarray) -> Rows:
+        """Return the rows with each column divided by its unit."""
+        return RowsInPasses(lambda: (Part(_in_units(matrix, units), y, weights) for matrix, y, weights in self.read()))
+
+
+def _in_units(matrix: Matrix, units: np.ndarray) -> Matrix:
+    data = matrix.data / units[matrix.indices]
+    return Matrix(matrix.indptr, matrix.indices, data, matrix.d, matrix.is_full)
