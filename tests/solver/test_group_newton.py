@@ -13,7 +13,7 @@ from sparsco.solver.group_descent import correct_by_secant, descend_group_matrix
 from sparsco.solver.group_newton import GroupNewton, Quadratic, eigenvectors
 from sparsco.solver.loss_term import LossTerm
 from sparsco.solver.restricted import Restricted
-from sparsco.solver.sampled_matrix import DenseColumns, SparseColumns, centred, effective, shrunk
+from sparsco.solver.sampled_matrix import DenseColumns, SparseColumns, centred, columns_of, effective, shrunk
 
 SIZES = (1, 3, 2, 5, 1)
 K = sum(SIZES)
@@ -115,14 +115,19 @@ def test_samples_of_columns(every, monkeypatch):
     dense, h, c, w, columns = DenseColumns(X), rng.random(50), rng.random(50), rng.random(6), np.array([0, 2, 5])
     some = h[::every] * (h.sum() / h[::every].sum())
     Z = np.column_stack([X[::every, columns], np.ones(len(some))])
-    for kind in (dense, sparse):
+    assert columns_of(as_matrix(X + 9.0)).X.base is not None  # full rows: no copy
+    assert isinstance(columns_of(as_matrix(sp.csr_array(X * (X > 1.0)))), SparseColumns)
+    single = DenseColumns(X.astype(np.float32))
+    np.testing.assert_allclose(single.margins(w), single.X.astype(np.float64) @ w, rtol=1e-13)
+    np.testing.assert_allclose(single.gradient(c), c @ single.X.astype(np.float64), rtol=1e-13)
+    for kind in (dense, sparse, columns_of(as_matrix(X))):
         np.testing.assert_allclose(kind.margins(w), X @ w)
         np.testing.assert_allclose(kind.gradient(c), X.T @ c)
         A = kind.sample(h, columns, every)
         np.testing.assert_allclose(A, Z.T @ (some[:, None] * Z), rtol=1e-5, atol=1e-5)
         g, spread = kind.first_look(c, h)
         np.testing.assert_allclose(g, X.T @ c)
-        assert kind is dense or spread == pytest.approx(h @ X**2 / h.sum())
+        assert isinstance(kind, DenseColumns) or spread == pytest.approx(h @ X**2 / h.sum())
 
 
 def test_a_sample_of_all_rows_is_kept():

@@ -26,7 +26,7 @@ from .group_newton import GroupNewton
 from .loss_term import Bends, LossTerm
 from .manifold import Curved
 from .moving_point import MovingPoint
-from .sampled_matrix import DenseColumns, SparseColumns
+from .sampled_matrix import columns_of, is_dense
 from .weight_descent import descend
 
 _STEPS = 20
@@ -50,7 +50,6 @@ _DOWN = 10.0
 """The factor from one penalty to the next, where a problem is solved by penalties from a strong one down."""
 _SLOW = 0.3
 """A round that leaves more than this share of the gap is followed by a smaller width."""
-_DENSE = 0.3
 
 
 class Restricted(MovingPoint):
@@ -83,23 +82,17 @@ class Restricted(MovingPoint):
         squares = np.maximum(squares, min(float(squares.mean()), 1.0) if k else 1.0)  # rare columns: the mean
         return np.append(squares, float(np.median(squares)) if term.loss.couples and k else 1.0)
 
-    @property
-    def _is_dense(self) -> bool:
-        return bool(self.csr[2].size > _DENSE * len(self._rows) * self._rows.d)
-
     @cached_property
     def X(self) -> Any:  # noqa: N802
         """Return the columns as a matrix (n, k), dense if many entries are not zero."""
-        return self.columns.dense() if self._is_dense else self._rows.to_scipy()
+        return self.columns.dense() if is_dense(self._rows) else self._rows.to_scipy()
 
     @cached_property
     def group_newton(self) -> GroupNewton | None:
         """Return the solver for groups alone, None for other problems."""
         if not GroupNewton.serves(self.psi, self.term):
             return None
-        rows = self._rows
-        columns = DenseColumns(rows.to_scipy().toarray()) if self._is_dense else SparseColumns(rows)
-        return GroupNewton(columns, self.psi, self.term, self.intercept)
+        return GroupNewton(columns_of(self._rows), self.psi, self.term, self.intercept)
 
     def _margins_of(self, dW: np.ndarray, db: np.ndarray) -> np.ndarray:
         """Return the change of the margins for a change of weights and intercepts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ from .row_pairs import pairs_of_rows
 
 _BLOCK = 4096
 """The rows of a dense matrix that are multiplied together."""
+_DENSE = 0.3
+"""The share of nonzeros from which columns are dense."""
 
 
 class DenseColumns(NamedTuple):
@@ -22,11 +25,20 @@ class DenseColumns(NamedTuple):
 
     def margins(self, w: np.ndarray) -> np.ndarray:
         """Return <w, x> for every row."""
-        return self.X @ w
+        return np.concatenate([part @ w for _, part in self._parts()])
 
     def gradient(self, c: np.ndarray) -> np.ndarray:
         """Return sum_i c_i x_i."""
-        return c @ self.X
+        g = np.zeros(self.X.shape[1])
+        for here, part in self._parts():
+            g += c[here] @ part
+        return g
+
+    def _parts(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield blocks of rows in double precision, and where they are."""
+        for begin in range(0, len(self.X), _BLOCK):
+            here = slice(begin, begin + _BLOCK)
+            yield here, self.X[here].astype(np.float64, copy=False)
 
     def first_look(self, c: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the gradient; the mean square of each column takes another pass here, and is left out."""
@@ -77,6 +89,18 @@ class SparseColumns(NamedTuple):
         some[::every] = h[::every] * (h.sum() / h[::every].sum())
         place[columns], place[-1] = np.arange(k), k
         return pairs_of_rows(*self.rows[:3], place, some, k + 1)
+
+
+def is_dense(rows: Matrix) -> bool:
+    """Return whether many entries of the rows are not zero."""
+    return rows.is_full or bool(rows.data.size > _DENSE * len(rows) * rows.d)
+
+
+def columns_of(rows: Matrix) -> DenseColumns | SparseColumns:
+    """Return the columns of rows in memory; if many entries are not zero, as an array, which full rows have already."""
+    if rows.is_full:
+        return DenseColumns(rows.array)
+    return DenseColumns(rows.to_scipy().toarray()) if is_dense(rows) else SparseColumns(rows)
 
 
 def effective(h: np.ndarray) -> float:
