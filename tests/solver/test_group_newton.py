@@ -248,7 +248,12 @@ def test_certificates(loss, rho):
         assert found.violation <= tol and found.relative_gap <= tol
         assert -1e-14 <= solver.f - best.f <= found.duality_gap + 1e-14
         assert found.relative_gap == found.duality_gap / solver.f
-        assert abs((term.share * found.slopes).sum()) <= 1e-15
+        assert abs((term.share * found.slopes).sum()) <= 1e-13
+        solver.P = solver.P + 0.1  # the intercept is not at its best value: slopes are balanced
+        solver.b, solver.c = solver.b + 0.1, term.slopes(solver.P)
+        solver.f, solver.g = solver._objective(solver.P, solver.W), solver._gradient()
+        found = solver._certificate(unit)
+        assert 1e-6 < solver.f - best.f <= found.duality_gap and abs((term.share * found.slopes).sum()) <= 1e-15
 
 
 def test_a_loss_without_a_conjugate_has_no_gap():

@@ -49,6 +49,8 @@ _LONG, _LONGEST = 1.1, 3.0
 """A step that ends where the objective still falls is made longer, if by at least and at most these factors."""
 _LEAST = 1e-15
 """The least violation, in units of the strength, that is tried for a duality gap."""
+_BALANCES, _BALANCED = 6, 1e-13
+"""The most steps in the intercept alone, and the share of the slopes that counts as rounding in their sum."""
 _MOST_COLUMNS, _MOST_IN_GROUP = 3000, 200
 """The most columns of a model, whose square is its size, and of a group, whose third power is its cost."""
 
@@ -162,14 +164,17 @@ class GroupNewton(MovingPoint):
             end *= 0.1
 
     def _certificate(self, unit: float) -> Certificate:
-        """Return the violation and the duality gap at the present point."""
-        slopes = self.term.raw_slopes(self.P)
-        if self.intercept:
-            slopes = balanced(self.term, self.P, slopes)
+        """Return the violation and the duality gap at the present point.
+
+        Slopes must sum to zero.  If the intercept is not at its best value, they change, and so does their gradient.
+        """
+        slopes, G = self.term.raw_slopes(self.P), self.g[:-1, None]
         if self.term.loss.conjugate is None:
             return Certificate(self.violation / unit, np.nan, np.nan, slopes)
-        with one_blas_thread():
-            G = self.columns.gradient((self.term.share * slopes)[:, 0])[:, None]
+        if self.intercept and abs(self.g[-1]) > _BALANCED * float(np.abs(self.c).sum()):
+            slopes = balanced(self.term, self.P, slopes)
+            with one_blas_thread():
+                G = self.columns.gradient((self.term.share * slopes)[:, 0])[:, None]
         gap = gap_of(self.term, self.psi, (self.W, self.b, self.P), self.f, slopes, G, 0.0 * self.b)
         return Certificate(self.violation / unit, gap, gap / max(abs(self.f), self.term.least), slopes)
 
@@ -177,6 +182,7 @@ class GroupNewton(MovingPoint):
         """Move to the optimum until no violation exceeds ``tol``; return whether that was reached."""
         with one_blas_thread():
             g, least, stalls = self._first_gradient(), np.inf, 0
+            self.g = g
             for _ in range(_STEPS):
                 worst = self.violation = self._violation(g[:-1, None], g[-1:])
                 if worst <= tol:
@@ -190,6 +196,7 @@ class GroupNewton(MovingPoint):
                 if not self._step(g, tol):
                     return False
                 last, g = g, self._gradient()
+                self.g = g
                 self._learn(self.W - before[0], self.b - before[1], g - last)
         return False
 
@@ -263,7 +270,24 @@ class GroupNewton(MovingPoint):
             more = min(-slope / bend, _LONGEST - 1.0) if bend > 0.0 else 0.0
             if more > _LONG - 1.0 and self._search(W + more * dW, more * db, more * dP, 0.0, 0.9):
                 self.c = self.term.slopes(self.P)
+        if length > 0.0 and self.intercept:
+            self._balance()
         return length
+
+    def _balance(self) -> None:
+        """Move the intercept to its best value, where slopes sum to zero up to rounding."""
+        b = self.b
+        for _ in range(_BALANCES):
+            left = float(self.c.sum())
+            if abs(left) <= _BALANCED * float(np.abs(self.c).sum()):
+                break
+            step = left / max(float(self.term.bends(self.P).h.sum()), 1e-300)
+            c = self.term.slopes(self.P - step)
+            if not abs(float(c.sum())) < abs(left):
+                break
+            self.b, self.P, self.c = self.b - step, self.P - step, c
+        if self.b is not b:
+            self.f = self._objective(self.P, self.W)
 
     def _model_at(self, g: np.ndarray) -> Quadratic | None:
         """Return the model, in every group that has a weight, or a gradient beyond its strength; None if too large."""
