@@ -53,6 +53,15 @@ def add_gradient_by_sign(indptr, indices, data, c, g):
 
 
 @kernel
+def add_full_gradient_by_sign(x, c, g):
+    """Add what ``add_gradient_by_sign`` does, for rows x (n, d) without zeros."""
+    for i in range(U(c.size)):
+        ci, k = c[i], U(c[i] > 0.0)
+        for j in range(U(x.shape[1])):
+            g[k, j] += ci * x[i, j]
+
+
+@kernel
 def add_squares(indptr, indices, data, h, out):
     """Add sum_i h_i x_i^2 to out in place."""
     for i in range(h.size):

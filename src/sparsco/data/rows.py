@@ -55,8 +55,9 @@ class Matrix(NamedTuple):
         np.cumsum(counts, out=indptr[1:])
         if self.is_full and len(order) <= len(self):
             return Matrix(indptr, self.indices[: indptr[-1]], self.array[order].reshape(-1), self.d, True)
-        where = np.arange(indptr[-1]) + np.repeat(self.indptr[order] - indptr[:-1], counts)
-        return Matrix(indptr, self.indices[where], self.data[where], self.d)
+        indices, data = np.empty(indptr[-1], self.indices.dtype), np.empty(indptr[-1], self.data.dtype)
+        _copy_rows(self.indptr, self.indices, self.data, np.asarray(order, np.int64), indptr, indices, data)
+        return Matrix(indptr, indices, data, self.d)
 
     def to_scipy(self) -> sp.csr_array:
         """Return the rows as a scipy array.
@@ -251,6 +252,15 @@ def _compress(X, indices, data):
                 p += U(1)
         indptr[i + U(1)] = p
     return indptr, indices, data
+
+
+@kernel
+def _copy_rows(indptr, indices, data, order, to_indptr, to_indices, to_data):
+    """Copy the rows in ``order`` one after the other."""
+    for k in range(order.size):
+        shift = U(indptr[U(order[U(k)])]) - U(to_indptr[U(k)])
+        for p in range(U(to_indptr[U(k)]), U(to_indptr[U(k + 1)])):
+            to_indices[p], to_data[p] = indices[p + shift], data[p + shift]
 
 
 @inlined

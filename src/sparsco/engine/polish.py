@@ -103,7 +103,7 @@ def polish(
         np.array([model.best.f for model in models]),
         np.array([model.gap for model in models]),
         np.array([model.duality_gap for model in models]),
-        [model.dual.slopes for model in models],
+        [model.slopes if model.dual is None else model.dual.slopes for model in models],
         [model.working_sets for model in models],
         [model.steps for model in models],
         done,
@@ -130,13 +130,13 @@ def _solve_in_turn(rows: Rows, chain: list[Model], tol: float, passes: int) -> i
     done = 0
     for k, model in enumerate(chain):
         step(f"polishing: strength {k + 1} of {len(chain)}")
-        if k:
+        if k:  # the first step needs no pass
             model.start_at(chain[k - 1])
         else:
             nonzeros = look(rows, [model])
             done += 1
-        for _ in range(passes):
-            if model.is_solved(tol) or model.is_stuck:
+        for number in range(passes):
+            if (number or not k) and (model.is_solved(tol) or model.is_stuck):
                 break
             if model.is_confirmed:
                 take_steps(rows, [model], nonzeros, tol)

@@ -78,8 +78,8 @@ class Model:
         self._curves: np.ndarray | None = None
         """The second derivative of each weight in the first pass, and its sum of curvatures."""
         self.P, self.slopes = np.empty((0, len(b))), np.empty((0, len(b)))
-        self.dual = Dual(self.slopes, self.G, 0.0 * b)
-        """The slopes by which the duality gap is certified."""
+        self.dual: Dual | None = None
+        """The slopes by which the duality gap is certified; None: they are not known yet."""
         self.term: LossTerm | None = None
         self.sample: Sample | None = None
         self._by_sample, self._rows_per_weight, self._fall = loss.curved and psi.groups is None, _ROWS, np.inf
@@ -93,7 +93,7 @@ class Model:
         self.best = _Best(np.inf, W, b)
         """The point where the objective was lowest in a pass over all rows."""
         self.gap = self.violation = np.inf
-        self.duality_gap = self.relative_gap = np.nan
+        self.duality_gap = self.relative_gap = self._certified = np.nan
         self.is_confirmed, self._steps = False, 0
         self.share, self.lowest, self.idle = 1.0, np.inf, 0
         """The share of the tolerance to reach, the lowest gap, and the passes since the gap or the objective fell."""
@@ -127,8 +127,7 @@ class Model:
         if self._by_sign is None:
             add_gradients(X, c, self.G)
         elif X.is_full:
-            self._by_sign[0] += np.minimum(c[:, 0], 0.0) @ X.array
-            self._by_sign[1] += np.maximum(c[:, 0], 0.0) @ X.array
+            row_sums.add_full_gradient_by_sign(X.array, np.ascontiguousarray(c[:, 0]), self._by_sign)
         else:
             row_sums.add_gradient_by_sign(X.indptr, X.indices, X.data, np.ascontiguousarray(c[:, 0]), self._by_sign)
 
@@ -173,7 +172,7 @@ class Model:
         self.sample, self._curves, self._rows_per_weight = other.sample, other._curves, other._rows_per_weight
         self._by_sample, self._by_sign = other._by_sample, other._by_sign
         other.P = other.slopes = self.P[:0]
-        other.dual = Dual(other.P, other.G[:0], other.b)
+        other.dual = None
         assert self.term is not None  # the other model has been solved
         if self.restricted is not None:
             self._steps = -self.restricted.steps
@@ -196,16 +195,18 @@ class Model:
         self.slopes_b = (term.share * self.slopes).sum(0) if self.intercept else 0.0 * self.b
         self.violations = self.psi.violations(self.G, self.W)
         self.violation = max(float(self.violations.max(initial=0.0)), float(np.abs(self.slopes_b).max()))
-        self.gap = self._estimated_gap() if self.by_gap else self.violation / self.unit
+        self.dual = None
+        self.gap = self._gap_now() if self.by_gap else self.violation / self.unit
         if self.gap < 0.9 * self.lowest:
             self.lowest, self.idle = self.gap, 0
 
     def is_solved(self, tol: float) -> bool:
         """Return whether the measure is within the tolerance, and so is the relative duality gap, if there is one."""
         tol *= self.share
+        to_reach = tol if self.sums_by_sign else _ESTIMATED * tol
         if self.by_gap:
-            return self.gap <= _ESTIMATED * tol
-        return self.gap <= tol and not self._estimated_gap() > _ESTIMATED * tol
+            return self.gap <= to_reach
+        return self.gap <= tol and not self._gap_now() > to_reach
 
     def is_reached(self, tol: float) -> bool:
         """Return what ``is_solved`` does after the duality gap was certified, when it is no estimate any more."""
@@ -224,19 +225,26 @@ class Model:
         self.share *= 0.1
         return not self.is_stuck and self.share * tol >= 1e-15
 
-    def balance(self) -> bool:
-        """Make slopes that sum to zero for each intercept; return whether their gradient is to be summed in a pass."""
+    @property
+    def sums_by_sign(self) -> bool:
+        """Return whether gradients are summed by the sign of the slopes, so that they can be balanced without a pass."""
+        return self._by_sign is not None
+
+    def balance(self) -> Dual:
+        """Make slopes that sum to zero for each intercept; their gradient is to be summed if it is not known."""
         assert self.term is not None
-        self.dual = Dual(self.slopes, self.G, self.slopes_b)
+        if self.dual is not None:
+            return self.dual
         if not self.intercept:
-            return False
-        if self._by_sign is None:
+            self.dual = Dual(self.slopes, self.G, self.slopes_b)
+        elif self._by_sign is None:
             self.dual = Dual(balanced(self.term, self.P, self.slopes), np.zeros_like(self.G), 0.0 * self.b)
-            return True
-        down, up = balancing_factors(self.term, self.slopes)
-        G = down * self._by_sign[0][:, None] + up * self._by_sign[1][:, None]
-        self.dual = Dual(np.where(self.slopes > 0.0, up, down) * self.slopes, G, 0.0 * self.b)
-        return False
+        else:
+            down, up = balancing_factors(self.term, self.slopes)
+            G = down * self._by_sign[0][:, None] + up * self._by_sign[1][:, None]
+            self.dual = Dual(np.where(self.slopes > 0.0, up, down) * self.slopes, G, 0.0 * self.b)
+            self._certified = self._relative_gap(self.dual)
+        return self.dual
 
     def shares(self) -> np.ndarray:
         """Return the share of each row in the mean loss."""
@@ -246,7 +254,8 @@ class Model:
     def certify(self) -> None:
         """Compute the duality gap at the balanced slopes."""
         assert self.term is not None
-        self.relative_gap = self._relative_gap(self.dual)
+        dual = self.balance()
+        self.relative_gap = self._certified if self.sums_by_sign and self.intercept else self._relative_gap(dual)
         self.duality_gap = self.relative_gap * self._scale(self.term)
         if self.by_gap:
             self.gap = self.relative_gap
@@ -259,8 +268,11 @@ class Model:
         gap = gap_of(self.term, self.psi, (self.W, self.b, self.P), self.best.f, *dual)
         return gap / self._scale(self.term)
 
-    def _estimated_gap(self) -> float:
-        """Return the duality gap at the slopes of the last pass, as a share of the objective: an estimate."""
+    def _gap_now(self) -> float:
+        """Return the duality gap as a share of the objective: the certified one, or an estimate if that needs a pass."""
+        if self.sums_by_sign and self.intercept:
+            self.balance()
+            return self._certified
         return self._relative_gap(Dual(self.slopes, self.G, self.slopes_b))
 
     def _scale(self, term: LossTerm) -> float:

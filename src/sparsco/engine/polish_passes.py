@@ -56,7 +56,9 @@ def copy_rows(rows: Rows, models: list[Model]) -> None:
     """Copy the sample of these models: the largest that one of them takes."""
     if not models:
         return
-    numbers = numbers_of_sample(len(models[0].P), max(model.wanted_rows for model in models))
+    n, wanted = len(models[0].P), max(model.wanted_rows for model in models)
+    had = max((len(model.sample) for model in models if model.sample is not None), default=0)
+    numbers = numbers_of_sample(n, min(n, max(wanted, 2 * had)))  # a sample that grows does not grow often
     sample = rows.take(numbers)
     for model in models:
         model.take_rows(sample, numbers)
@@ -79,11 +81,11 @@ def copy_columns(rows: Rows, models: list[Model]) -> None:
 def certify(rows: Rows, models: list[Model]) -> None:
     """Compute the duality gap of each model, in one more pass where gradients are to be summed again."""
     models = [model for model in models if model.is_confirmed and model.loss.conjugate is not None]
-    moved, seen = [model for model in models if model.balance()], 0
+    moved, seen = [model for model in models if model.intercept and not model.sums_by_sign], 0
     for part in rows.parts() if moved else ():
         for model in moved:
             here = slice(seen, seen + len(part.matrix))
-            add_gradients(part.matrix, model.shares()[here] * model.dual.slopes[here], model.dual.G)
+            add_gradients(part.matrix, model.shares()[here] * model.balance().slopes[here], model.balance().G)
         seen += len(part.matrix)
     for model in models:
         model.certify()

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..data.rows import Matrix, stack
 
-_NONZEROS = 1 << 17
-"""The nonzeros of the rows in memory that are processed together: about what a cache holds."""
+_NONZEROS = 1 << 19
+"""The nonzeros of the rows in memory that are processed together: what a cache holds, and few calls."""
 
 
 class Part(NamedTuple):

@@ -122,8 +122,8 @@ def polished(
     return finished(learner, RowsInMemory(matrix.take(kept), codes[kept], weights[kept]))
 
 
-def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Converted]:
-    """Return the models of each strength."""
+def solved(learner: LinearModel, ends: list[tuple[Run, Answer]], polished_rows: int = 0) -> list[Converted]:
+    """Return the models of each strength; they are optima over ``polished_rows``, if that is not 0."""
     parts: list[list[tuple[Any, np.ndarray, Any]]] = [[] for _ in range(len(learner.strengths))]
     k, lams, runs = 0, np.zeros(len(parts)), [run for run, _ in ends]
     weights = [(answer.w, run.targets.m // run.targets.copies) for run, answer in ends]
@@ -140,9 +140,10 @@ def solved(learner: LinearModel, ends: list[tuple[Run, Answer]]) -> list[Convert
     penalty, out = runs[0].problem.penalty, []
     for lam, part in zip(lams, parts, strict=True):
         coef, b, reports = zip(*part, strict=True)
-        report = described(runs, penalty._replace(lam=float(lam))) | {"converted": list(reports)}
+        n = polished_rows or runs[0].examples
+        report = described(runs, penalty._replace(lam=float(lam))) | {"converted": list(reports), "examples": n}
         coef = sp.csr_array(sp.vstack(coef)) if len(coef) > 1 else coef[0]
-        out.append(Converted(coef, np.concatenate(b), runs[0].examples, [], report))
+        out.append(Converted(coef, np.concatenate(b), n, [], report))
     return out
 
 

@@ -30,8 +30,8 @@ class PathState(LifeCycle):
         super().__init__()
         self.model: Path | None
         self.learner, self.share = learner, share
-        self.rows = 0
-        """The number of rows read so far, including those held out."""
+        self.rows = self.polished = 0
+        """The number of rows read so far, including those held out, and of those whose optima the models are."""
         self.judged = Judged.nothing(0 if learner is None else len(learner.strengths))
         self.held: list[tuple[Matrix, np.ndarray, np.ndarray]] = []
         self.n_held = 0
@@ -41,7 +41,7 @@ class PathState(LifeCycle):
         """Return the number of examples taken in so far."""
         if self.learner is None:
             return 0 if self.model is None else self.model.solved[0].t
-        return self.learner.fit_state.examples
+        return self.polished or self.learner.fit_state.examples
 
     def fingerprint(self) -> list[int]:
         """Return a checksum of the state of each run that has begun to learn."""
@@ -128,7 +128,7 @@ class PathState(LifeCycle):
     def take(self, ends: list[Any]) -> None:
         """Set the models of the path from the runs and their answers, and evaluate them on the rows held out."""
         learner, found = self.learner, self.judged
-        models = solved(learner, ends)
+        models = solved(learner, ends, self.polished)
         if self.held:
             matrices, targets, weights = zip(*self.held, strict=True)
             rows = stack(list(matrices)), np.concatenate(targets), np.concatenate(weights)

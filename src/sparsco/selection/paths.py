@@ -27,6 +27,10 @@ from .learning import polished
 from .linear_path import LinearPath
 
 
+START_ROWS = 4000
+"""The rows that are learned before a path is polished."""
+
+
 def _classifies(path: Any) -> bool:
     return path.classifies
 
@@ -95,6 +99,7 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
                 learned = self._passes(learner, (matrix, y, weights), (placed, codes, own))
                 self._fit.go_on(Phase.BATCH)
                 if tolerance(learner):
+                    self._fit.polished = len(learned)
                     self._take_ends(polished(learner, placed, codes, own, learned))
         return self
 
@@ -111,6 +116,8 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
                 (Unseen.of(learner, to_judge), rows) for to_judge, rows in self._fit.pieces(*given, order, epoch > 0)
             ]
             learned.extend(rows for _, rows in pieces)
+            if tolerance(learner):  # optima need a start for the largest strength only
+                pieces = first_rows(pieces, START_ROWS - learner.fit_state.examples)
             found = Threads(learner.n_jobs).map_in_turns("strengths", _learn_side, sides, pieces, taken, epoch > 0)
             self._fit.judged += Judged.beside(found)
 
@@ -196,6 +203,16 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
         for name in ("estimator_type", "target_tags", "input_tags", "classifier_tags", "regressor_tags"):
             setattr(tags, name, getattr(own, name))
         return tags
+
+
+def first_rows(pieces: list[tuple[Unseen | None, np.ndarray]], room: int) -> list[tuple[Unseen | None, np.ndarray]]:
+    """Return the pieces cut off after ``room`` rows."""
+    found = list[tuple[Unseen | None, np.ndarray]]()
+    for unseen, rows in pieces:
+        if room > 0:
+            found.append((unseen, rows[:room]))
+            room -= len(rows)
+    return found
 
 
 def _sides(learner: LinearModel) -> list[LinearModel]:

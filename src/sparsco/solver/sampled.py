@@ -25,6 +25,8 @@ from .manifold import Curved
 
 FLOOR = 1e-3
 """The least curvature of a row, as a share of the bound on it: a saturated row does not show how far a model holds."""
+_STALE = 1.2
+"""A matrix is computed again when the sum of the curvatures has changed by this factor."""
 _LEAST_BEND = 1e-10
 """The least bend of the loss on a step, as a share of that of the model, by which the model is corrected."""
 
@@ -57,7 +59,8 @@ class Sample:
         self.term = LossTerm(term.loss, term.y[numbers], share, np.zeros_like(share))
         self._places: np.ndarray | None = None
         """The weights of the matrix A, by their places in W; None: there is no matrix yet."""
-        self._A = np.empty((0, 0))
+        self._A, self._total = np.empty((0, 0)), 1.0
+        """The matrix, and the sum of the curvatures by which it was computed."""
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -71,11 +74,15 @@ class Sample:
         derivatives from below, as shares of the sum of curvatures.
         """
         bends = self.term.bends(P[self.numbers], FLOOR)
+        total = float(bends.h.sum())
+        if not 1.0 / _STALE < total / self._total < _STALE:
+            self._places = None
         curved = Curved(self.X, at.W, psi, bends.h, bends.s, self.intercept, movable.now)
         places = np.flatnonzero(movable.now)
         if self._places is None or not np.isin(places, self._places, assume_unique=True).all():
             wide = Curved(self.X, at.W, psi, bends.h, bends.s, self.intercept, movable.soon)
             self._places, self._A = np.flatnonzero(movable.soon), wide.matrix(np.zeros(len(at.W) + 1))
+            self._total = total
             if least is not None:
                 own = np.einsum("ii->i", self._A)[: len(self._places)]
                 np.maximum(own, (least * bends.h.sum(0))[movable.soon], out=own)
