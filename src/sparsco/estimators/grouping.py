@@ -47,10 +47,11 @@ def group_labels(feature_groups: Any, names: Sequence[Any] | None, d: int) -> li
     ``names`` are the names of the features, if they have any.
     """
     if not isinstance(feature_groups, str | Mapping):
-        labels = np.asarray(feature_groups, object).tolist()
+        are_numbers = isinstance(feature_groups, np.ndarray) and feature_groups.dtype.kind in "iu"
+        labels = (feature_groups if are_numbers else np.asarray(feature_groups, object)).tolist()
         if len(labels) != d:
             raise ValueError(f"feature_groups has {len(labels)} labels, and there are {d} columns: give one for each.")
-        wrong = [j for j, label in enumerate(labels) if label is None or label != label]
+        wrong = [] if are_numbers else [j for j, label in enumerate(labels) if label is None or label != label]
         if wrong:
             raise ValueError(f"feature_groups has no label for column {wrong[0]}: give one for each column.")
         return labels
@@ -101,8 +102,8 @@ def column_of(name: Any, known: set[Any]) -> Any:
 
 def group_codes(labels: Sequence[Any]) -> np.ndarray:
     """Return the groups as whole numbers from 0 on, in the order of their first features."""
-    codes: dict[Any, int] = {}
-    return np.array([codes.setdefault(label, len(codes)) for label in labels], np.int64)
+    codes = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+    return np.fromiter(map(codes.__getitem__, labels), np.int64, len(labels))
 
 
 def selected_groups(labels: Sequence[Any], selected: np.ndarray) -> dict[str, Any]:

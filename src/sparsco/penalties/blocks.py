@@ -173,9 +173,12 @@ class Blocks(NamedTuple):
         beyond = self._lengths(soft(V, l1)) - self.norms
         if self.rho > 0.0:
             return 1.0, float(np.square(np.maximum(beyond, 0.0)).sum() / (2.0 * self.rho))
-        low, high = 0.0, 1.0
         if beyond.max(initial=0.0) <= 0.0:
             return 1.0, 0.0
+        if not self.l1.any():
+            outside = beyond > 0.0
+            return float((self.norms[outside] / (beyond + self.norms)[outside]).min()), 0.0
+        low, high = 0.0, 1.0
         assert self.groups is not None
         columns = np.flatnonzero((beyond > 0.0)[self.groups])
         some, part = self.at(columns), V[columns]

@@ -4,13 +4,14 @@
 
 Each step minimises the quadratic model of the loss plus psi by block coordinate descent, then searches along the line.
 If descent needs many sweeps, steps by the matrix of second derivatives follow, or Newton steps in the free weights
-(``manifold``).
+(``manifold``).  Groups alone, for one output, have a solver of their own (``group_newton``), which comes first.
 
 A loss with kinks is replaced by its envelope, and multipliers correct that until nothing of it is left (``loss_term``).
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,12 @@ from ..data.rows import Matrix
 from ..penalties.blocks import Blocks
 from .block_descent import curvatures, descend_groups, descend_outputs
 from .certificate import balanced, gap_of
-from .columns import by_column, gradient
+from .columns import ByColumn, by_column, gradient
+from .group_newton import GroupNewton
 from .loss_term import Bends, LossTerm
 from .manifold import Curved
+from .moving_point import MovingPoint
+from .sampled_matrix import columns_of, is_dense
 from .weight_descent import descend
 
 _STEPS = 20
@@ -46,55 +50,55 @@ _DOWN = 10.0
 """The factor from one penalty to the next, where a problem is solved by penalties from a strong one down."""
 _SLOW = 0.3
 """A round that leaves more than this share of the gap is followed by a smaller width."""
-_DENSE = 0.3
 
 
-class Restricted:
+class Restricted(MovingPoint):
     """The problem in some columns, and a point W (k, m), b (m,) that moves to its optimum."""
 
     def __init__(self, rows: Matrix, psi: Blocks, term: LossTerm, intercept: bool) -> None:
-        self.csr, self.psi, self.term, self.intercept = rows[:3], psi, term, intercept
-        k, n = rows.d, len(rows)
-        self.columns = by_column(*self.csr, np.arange(n), np.arange(k), k)
-        self._rows = rows
-        self._X: Any = None
+        super().__init__(psi, term, intercept)
+        self.csr, self._rows = rows[:3], rows
         self.low, self.high = psi.bounds()
         self.start = np.empty(0, np.int64)
         if psi.groups is not None:
-            self.start = np.append(np.flatnonzero(np.diff(psi.groups, prepend=-1)), k)
-        squares = curvatures(*self.columns[:3], term.share[:, :1])[:, 0]
-        squares = np.maximum(squares, min(float(squares.mean()), 1.0) if k else 1.0)  # rare columns: the mean
-        shift = float(np.median(squares)) if term.loss.couples and k else 1.0
-        self.squares = np.append(squares, shift)
-        """The mean square of each column, the scale of its second derivatives, and the scale of the intercepts'.
-
-        A common shift of a softmax's intercepts has no curvature: their scale is that of a usual column.
-        """
-        self.creeps, self.floor, self.ridge, self.steps = False, 1e-2, 1e-10, 0
+            self.start = np.append(np.flatnonzero(np.diff(psi.groups, prepend=-1)), rows.d)
+        self.creeps, self.floor, self.ridge = False, 1e-2, 1e-10
         self.has_matrix = psi.groups is None and not term.has_kinks
         """Whether steps are taken by the matrix of second derivatives, if coordinate descent creeps."""
 
-    @property
+    @cached_property
+    def columns(self) -> ByColumn:
+        """Return the rows stored by column."""
+        return by_column(*self.csr, np.arange(len(self._rows)), np.arange(self._rows.d), self._rows.d)
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        """Return the mean square of each column, the scale of its second derivatives, and the scale of the intercepts'.
+
+        A common shift of a softmax's intercepts has no curvature: their scale is that of a usual column.
+        """
+        k, term = self._rows.d, self.term
+        squares = curvatures(*self.columns[:3], term.share[:, :1])[:, 0]
+        squares = np.maximum(squares, min(float(squares.mean()), 1.0) if k else 1.0)  # rare columns: the mean
+        return np.append(squares, float(np.median(squares)) if term.loss.couples and k else 1.0)
+
+    @cached_property
     def X(self) -> Any:  # noqa: N802
         """Return the columns as a matrix (n, k), dense if many entries are not zero."""
-        if self._X is None:
-            is_dense = self.csr[2].size > _DENSE * len(self._rows) * self._rows.d
-            self._X = self.columns.dense() if is_dense else self._rows.to_scipy()
-        return self._X
+        return self.columns.dense() if is_dense(self._rows) else self._rows.to_scipy()
+
+    @cached_property
+    def group_newton(self) -> GroupNewton | None:
+        """Return the solver for groups alone, None for other problems."""
+        if not GroupNewton.serves(self.psi, self.term):
+            return None
+        return GroupNewton(columns_of(self._rows), self.psi, self.term, self.intercept)
 
     def _margins_of(self, dW: np.ndarray, db: np.ndarray) -> np.ndarray:
         """Return the change of the margins for a change of weights and intercepts."""
         if len(db) == 1:
             return row_sums.margins(*self.csr, dW[:, 0], float(db[0]))[:, None]
         return self.X @ dW + db
-
-    def place(self, W: np.ndarray, b: np.ndarray, P: np.ndarray) -> None:
-        """Go to these weights and intercepts, which have margins P."""
-        self.W, self.b, self.P = W, b, P
-        self.f = self._objective(P, W)
-
-    def _objective(self, P: np.ndarray, W: np.ndarray) -> float:
-        return self.term.value(P) + self.psi.value(W)
 
     def _gradient(self, c: np.ndarray) -> np.ndarray:
         """Return the gradient of the loss (k, m) for slopes c in the margins."""
@@ -104,21 +108,31 @@ class Restricted:
         gradient(*self.columns[:3], c[:, 0], G[:, 0])
         return G
 
-    def _violation(self, G: np.ndarray, slopes_b: np.ndarray) -> float:
-        worst = float(self.psi.violations(G, self.W).max(initial=0.0))
-        return max(worst, float(np.abs(slopes_b).max())) if self.intercept else worst
-
     def solve(self, tol: float) -> bool:
         """Move to the optimum until no violation exceeds ``tol``; return whether that was reached.
 
         A loss with kinks is replaced by its envelope.
         """
+        if self._solve_groups(tol):
+            return True
         if not self._is_loose() and self._solve(tol):
             return True
         if not self._is_loose():
             return False
         self._come_down()
         return self._solve(tol)
+
+    def _solve_groups(self, tol: float) -> bool:
+        """Solve a problem of groups alone; return whether the optimum was reached."""
+        newton = self.group_newton
+        if newton is None:
+            return False
+        newton.psi, before = self.psi, newton.steps
+        newton.place(self.W, self.b, self.P)
+        reached = newton.solve(tol)
+        self.W, self.b, self.P, self.f = newton.W, newton.b, newton.P, newton.f
+        self.steps += newton.steps - before
+        return reached
 
     def _is_loose(self) -> bool:
         """Return whether more weights with an L1 norm are nonzero than there are margins in which the loss bends.
@@ -249,25 +263,6 @@ class Restricted:
         else:
             self.floor = max(self.floor / 4.0, 1e-12) if length == 1.0 else min(self.floor * 4.0, 1.0)
         return length > 0.0
-
-    def _descent(self, G: np.ndarray, slopes_b: np.ndarray, W: np.ndarray, db: np.ndarray) -> float:
-        """Return the change of the objective on the way to W, with the loss replaced by its slope here."""
-        return float((G * (W - self.W)).sum() + (slopes_b * db).sum()) + self.psi.value(W) - self.psi.value(self.W)
-
-    def _search(self, W: np.ndarray, db: np.ndarray, dP: np.ndarray, descent: float, shortest: float) -> float:
-        """Move towards W, half of the way after each failure; return the share of the way, 0 if all have failed.
-
-        The objective must fall by a hundredth of ``descent`` times that share.
-        """
-        length = 1.0
-        while length > shortest:
-            at = W if length == 1.0 else self.W + length * (W - self.W)
-            f = self._objective(self.P + length * dP, at)
-            if f <= self.f + 1e-2 * length * descent + 1e-15 * abs(self.f):
-                self.W, self.b, self.P, self.f = at, self.b + length * db, self.P + length * dP, f
-                return length
-            length *= 0.5
-        return 0.0
 
     def _model_minimum(self, c: np.ndarray, bends: Bends, tol: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
         """Return about the minimum of the quadratic model: weights, changes of intercepts and margins, sweeps."""

@@ -26,6 +26,7 @@ COMPILED = (
     "solver/descent.py",
     "solver/weight_descent.py",
     "solver/block_descent.py",
+    "solver/group_descent.py",
     "solver/row_pairs.py",
     "conversions/reservoir.py",
     "conversions/gradient_phase.py",

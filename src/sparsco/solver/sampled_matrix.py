@@ -1,0 +1,154 @@
+"""Columns in memory, and the second derivatives of a mean loss in them as some of the rows show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ..data import row_sums
+from ..data.rows import Matrix
+from .group_descent import shrink_pairs
+from .row_pairs import pairs_of_rows
+
+_BLOCK = 4096
+"""The rows of a dense matrix that are multiplied together."""
+_DENSE = 0.3
+"""The share of nonzeros from which columns are dense."""
+
+
+class DenseColumns(NamedTuple):
+    """The columns as an array (n, k)."""
+
+    X: np.ndarray
+
+    def margins(self, w: np.ndarray) -> np.ndarray:
+        """Return <w, x> for every row."""
+        return np.concatenate([part @ w for _, part in self._parts()])
+
+    def gradient(self, c: np.ndarray) -> np.ndarray:
+        """Return sum_i c_i x_i."""
+        g = np.zeros(self.X.shape[1])
+        for here, part in self._parts():
+            g += c[here] @ part
+        return g
+
+    def _parts(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield blocks of rows in double precision, and where they are."""
+        for begin in range(0, len(self.X), _BLOCK):
+            here = slice(begin, begin + _BLOCK)
+            yield here, self.X[here].astype(np.float64, copy=False)
+
+    def first_look(self, c: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the gradient; the mean square of each column takes another pass here, and is left out."""
+        return self.gradient(c), None
+
+    def sample(self, h: np.ndarray, columns: np.ndarray, every: int) -> np.ndarray:
+        """Return the second derivatives in k columns and the intercept, (k + 1, k + 1), for curvatures h.
+
+        They are those of the rows whose numbers ``every`` divides, multiplied as if these were all rows.
+        """
+        k, some = len(columns), h[::every]
+        root = np.sqrt(some * (h.sum() / some.sum())).astype(np.float32)
+        A, Z = np.zeros((k + 1, k + 1)), np.empty((min(_BLOCK, len(root)), k + 1), np.float32)
+        for begin in range(0, len(root), _BLOCK):
+            roots = root[begin : begin + _BLOCK, None]
+            part = self.X[begin * every : (begin + len(roots)) * every : every]
+            here = Z[: len(roots)]
+            here[:, :k] = part if k == part.shape[1] else part[:, columns]
+            here[:, k] = 1.0
+            here *= roots
+            A += here.T @ here
+        return A
+
+
+class SparseColumns(NamedTuple):
+    """The columns as sparse rows."""
+
+    rows: Matrix
+
+    def margins(self, w: np.ndarray) -> np.ndarray:
+        """Return <w, x> for every row."""
+        return row_sums.margins(*self.rows[:3], w, 0.0)
+
+    def gradient(self, c: np.ndarray) -> np.ndarray:
+        """Return sum_i c_i x_i."""
+        g = np.zeros(self.rows.d)
+        row_sums.add_gradient(*self.rows[:3], c, g)
+        return g
+
+    def first_look(self, c: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the gradient, and the mean square of each column with weights h: rare ones are not in every sample."""
+        g, squares = row_sums.moments(*self.rows[:3], c, h, self.rows.d)
+        return g, squares / h.sum()
+
+    def sample(self, h: np.ndarray, columns: np.ndarray, every: int) -> np.ndarray:
+        """Return what that of dense columns does."""
+        k, some, place = len(columns), np.zeros_like(h), np.full(self.rows.d + 1, -1, np.int64)
+        some[::every] = h[::every] * (h.sum() / h[::every].sum())
+        place[columns], place[-1] = np.arange(k), k
+        return pairs_of_rows(*self.rows[:3], place, some, k + 1)
+
+
+def is_dense(rows: Matrix) -> bool:
+    """Return whether many entries of the rows are not zero."""
+    return rows.is_full or bool(rows.data.size > _DENSE * len(rows) * rows.d)
+
+
+def columns_of(rows: Matrix) -> DenseColumns | SparseColumns:
+    """Return the columns of rows in memory; if many entries are not zero, as an array, which full rows have already."""
+    if rows.is_full:
+        return DenseColumns(rows.array)
+    return DenseColumns(rows.to_scipy().toarray()) if is_dense(rows) else SparseColumns(rows)
+
+
+def effective(h: np.ndarray) -> float:
+    """Return how many rows with equal weights are as good as rows with weights h.
+
+    >>> effective(np.array([1.0, 1.0, 0.0])), effective(np.array([3.0, 1.0]))
+    (2.0, 1.6)
+    """
+    return float(h.sum() ** 2 / np.square(h).sum())
+
+
+def shrunk(A: np.ndarray, groups: np.ndarray, rows: float, of: float, squares: np.ndarray | None) -> np.ndarray:
+    """Return the second derivatives in all rows, as estimated from those of a sample.
+
+    Where columns have no correlation, that in so many ``rows`` has a mean square of 1 / rows.  What exceeds this is
+    common to the sample and to all rows, ``of`` of them.  So the best multiple of a correlation in the sample is
+
+        (signal + 1 / of) / (signal + 1 / rows).
+
+    Correlations inside of a group are kept.  ``squares`` is the diagonal in all rows, if that is known.
+    """
+    if squares is not None:
+        own = np.einsum("ii->i", A)[:-1]
+        scale = np.sqrt(np.divide(squares, own, out=np.zeros_like(own), where=own > 0.0))
+        A[:-1] *= scale[:, None]
+        A[:, :-1] *= scale
+        own[:] = squares
+    S, k = centred(A), len(groups)
+    own = np.einsum("ii->i", S)
+    inverse = np.divide(1.0, own, out=np.zeros(k), where=own > 0.0)
+    count = np.count_nonzero(inverse)
+    squared = float(inverse @ np.square(S) @ inverse) - count
+    signal = max(squared / max(count * (count - 1.0), 1.0) - 1.0 / rows, 0.0)
+    shrink_pairs(S, groups, (signal + 1.0 / of) / (signal + 1.0 / rows))
+    return with_intercept(S, A[-1, :-1], float(A[-1, -1]))
+
+
+def centred(A: np.ndarray) -> np.ndarray:
+    """Return the matrix of the columns, after the intercept, the last row and column, is eliminated."""
+    mean = A[-1, :-1]
+    return A[:-1, :-1] - np.outer(mean / A[-1, -1], mean)
+
+
+def with_intercept(S: np.ndarray, mean: np.ndarray, total: float) -> np.ndarray:
+    """Return the matrix of which S is left after the intercept is eliminated; its last column is mean and total."""
+    k = len(S)
+    A = np.empty((k + 1, k + 1))
+    np.add(S, np.outer(mean / total, mean), out=A[:k, :k])
+    A[k, :k] = A[:k, k] = mean
+    A[k, k] = total
+    return A
