@@ -22,9 +22,10 @@ from ..conversions.averaging import Answer
 from ..util.progress import step
 from .finishing import finish_runs
 from .polish_chain import solve_chain
+from .polish_groups import solve_groups
 from .polish_model import Model
 from .polish_passes import certify, look, take_steps
-from .polish_rows import Rows
+from .polish_rows import Rows, RowsInMemory
 from .run import Run
 
 TOLERANCE = 1e-4
@@ -88,12 +89,14 @@ def polish(
     reads.
     """
     passes = passes or PASSES
-    models = _models(w, b, loss, penalty, lams, intercept)
-    if chains:
-        ordered = [sorted(models[q::chains], key=lambda model: -model.unit) for q in range(chains)]
-        done = sum(solve_chain(rows, chain, tol, passes) for chain in ordered)
-    else:
-        done, open_models = 0, models
+    models, done = _models(w, b, loss, penalty, lams, intercept), 0
+    ordered = [sorted(models[q::chains], key=lambda model: -model.unit) for q in range(chains)]
+    if isinstance(rows, RowsInMemory):
+        done = sum(solve_groups(rows, chain, tol) for chain in ordered or [[model] for model in models])
+    open_models = [model for model in models if not model.is_reached(tol)]
+    if chains and open_models:
+        done += sum(solve_chain(rows, chain, tol, passes) for chain in ordered)
+    elif not chains:
         while open_models and done < passes:
             done = _solve_together(rows, open_models, tol, done, passes)
             certify(rows, open_models)

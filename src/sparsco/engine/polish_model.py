@@ -16,6 +16,7 @@ from ..data.rows import Matrix, margins
 from ..losses import derivative
 from ..penalties.blocks import Blocks
 from ..solver.certificate import balanced, balancing_factors, centred, gap_of
+from ..solver.group_newton import Certificate, GroupNewton
 from ..solver.loss_term import LossTerm
 from ..solver.restricted import Restricted
 from ..solver.sampled import Movable, Point, Sample, own_curvatures
@@ -402,6 +403,15 @@ class Model:
         self._left = self._point()
         self.W, db = self.sample.minimum(self._left, self.P, self.psi, self._movable, least, accuracy)
         self.b, self._steps = self.b + db, self._steps + 1
+
+    # ---- a solution on all rows in memory --------------------------------------------------------------------------
+
+    def take_solution(self, at: GroupNewton, found: Certificate, steps: int) -> None:
+        """Take a point with its certificate."""
+        self.W, self.b, self._steps = at.W, at.b, self._steps + steps
+        self.best = _Best(at.f, at.W.copy(), at.b.copy())
+        self.gap, self.duality_gap, self.relative_gap = found.violation, found.duality_gap, found.relative_gap
+        self.dual = Dual(found.slopes, self.G, 0.0 * self.b)
 
     # ---- a step in a working set of columns ------------------------------------------------------------------------
 

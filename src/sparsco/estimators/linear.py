@@ -113,7 +113,7 @@ class LinearModel(OneExample, Readable):
         passes = 1 if tolerance(self) or self.is_automatic else self.max_iter
         learned, checked = (rows, None) if self.is_automatic else self._rows_to_check(rows)
         if tolerance(self) and not self.is_automatic:
-            learned = rows_for_start(matrix, rows)
+            learned = rows_for_start(matrix, rows, state.runs[0].problem)
         if checked is not None and passes > 1:
             looked_at = matrix.take(checked), y[checked], np.ones(len(checked)) if weights is None else weights[checked]
         for run in state.runs:

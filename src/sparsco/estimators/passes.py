@@ -8,7 +8,11 @@ import numpy as np
 
 from ..data.randomness import Purpose
 from ..data.rows import Matrix
+from ..penalties import GroupL1
+from ..problem.state import Problem
 
+_FEW = 64
+"""The rows that are learned where a polish has a start of its own."""
 _START_NONZEROS, _START_SHARE = 1_500_000, 8
 """The nonzeros from which a polish is started, at least, and one in how many of the rows, at least."""
 
@@ -18,11 +22,14 @@ def counted_rows(n: int, weights: np.ndarray | None) -> np.ndarray:
     return np.arange(n) if weights is None else np.flatnonzero(weights)
 
 
-def rows_for_start(matrix: Matrix, rows: np.ndarray) -> np.ndarray:
+def rows_for_start(matrix: Matrix, rows: np.ndarray, problem: Problem) -> np.ndarray:
     """Return the rows that are learned before a polish, evenly spaced.
 
-    A polish needs a start that is not far from the optimum, and looks at all rows itself.
+    A polish needs a start that is not far from the optimum, and looks at all rows itself.  That of groups of features
+    starts without features.
     """
+    if isinstance(problem.penalty, GroupL1) and problem.m == 1 and problem.loss.curved:
+        return rows[:: max(len(rows) // _FEW, 1)]
     nonzeros = max(len(matrix.data), 1)
     return rows[:: max(1, min(nonzeros // _START_NONZEROS, _START_SHARE))]
 

@@ -1,0 +1,32 @@
+"""Group lassos on rows in memory: solved on all rows and columns, without a working set."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..solver.group_newton import GroupNewton
+from ..solver.loss_term import LossTerm
+from ..solver.sampled_matrix import columns_of
+from .polish_model import Model
+from .polish_rows import RowsInMemory
+
+
+def solve_groups(rows: RowsInMemory, chain: list[Model], tol: float) -> int:
+    """Solve models with the same targets, from the strongest penalty down, if they are group lassos.
+
+    Return the number of steps.  Each model starts at the one before, and the first one without features.
+    """
+    first = chain[0]
+    if first.psi.groups is None:
+        return 0
+    y, weights = rows.targets[:, first.lanes], rows.weights[:, first.lanes]
+    term = LossTerm(first.loss, y, weights / max(np.count_nonzero(weights[:, 0]), 1), 0.0 * y)
+    if not GroupNewton.serves(first.psi, term):
+        return 0
+    newton = GroupNewton(columns_of(rows.matrix), first.psi, term, first.intercept)
+    newton.place(np.zeros_like(first.W), np.zeros_like(first.b), np.zeros_like(y))
+    for model in chain:
+        newton.psi, before = model.psi, newton.steps
+        newton.place(newton.W, newton.b, newton.P)
+        model.take_solution(newton, newton.certified(tol, model.unit), newton.steps - before)
+    return newton.steps
