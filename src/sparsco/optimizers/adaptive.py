@@ -155,8 +155,13 @@ def make_schedule(
     n, first = len(omega), t - block.start
     if problem.sums:
         rows = block.reserve(first + n + 1)[first : first + n + 1]
-        rows[:, 0] = np.add.accumulate(np.append(rows[0, 0], omega))
-        rows[:, 1] = np.add.accumulate(np.append(rows[0, 1], omega * np.arange(first, first + n)))
+        if np.all(omega == 1.0):  # whole numbers, whose sums are exact
+            steps = np.arange(first, first + n + 1.0)
+            rows[:, 0] = rows[0, 0] + (steps - first)
+            rows[:, 1] = rows[0, 1] + (steps * (steps - 1.0) - first * (first - 1.0)) / 2.0
+        else:
+            rows[:, 0] = np.add.accumulate(np.append(rows[0, 0], omega))
+            rows[:, 1] = np.add.accumulate(np.append(rows[0, 1], omega * np.arange(first, first + n)))
     else:  # no sums are kept up to the end of these rows
         block.start, first = t + n, 0
     lanes = (per_lane(problem, value, 1.0) for value in (gains, floors, centres if problem.intercept else 0.0))

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..data.rows import ask_for_row
+from ..data.rows import ask_for_row, row_to_prefetch
 from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import (
     FOUR,
@@ -73,15 +73,20 @@ _NONZEROS = 0
 def _count_nonzero(cell, at, x):
     """Count a nonzero x of a feature: q and n.
 
-    Return x^2 n / q, the root mean square sqrt(q / n), and the factor, at most 1, by which a jump of the scale lowers
-    eta.
+    Return x^2 n / q, 1 / (q n), and the factor, at most 1, by which a jump of the scale lowers eta.
     """
     before, q, n = cell[at + SQUARES], maximum(tiny(x), cell[at + SQUARES] + x * x), cell[at + COUNT] + 1.0
     cell[at + SQUARES], cell[at + COUNT] = q, n
-    narrowed = 1.0
+    narrowed, inverse = 1.0, 1.0 / (q * n)
     if (x * x > before) & (before > 0.0):
         narrowed = math.sqrt(before / (n - 1.0) * (n / q))
-    return x * x * (n / q), math.sqrt(q / n), narrowed
+    return x * x * (n * (n * inverse)), inverse, narrowed
+
+
+@inlined
+def _mean_square(q, n, inverse):
+    """Return q / n and n / q by the division that they share, 1 / (q n)."""
+    return q * (q * inverse), n * (n * inverse)
 
 
 @inlined
@@ -188,8 +193,7 @@ def learn(rows, order, schedule, method, state):
         if (sums > 0) & (ridged(idle) == 0):
             for h in range(n):
                 _close_dead(ages, reg, table, lams, cell, U(dead[h]), stride, own, m, origin, t, r)
-        y, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
-        margin = s + b
+        y, weight, margin = load_row(lanes, targets, k), load_row(lanes, weights, k), s + b
         c = weight * derivative(loss, margin, y)
         og, curve, nonzeros = omega[k] * c, 0.0 * b, 1.0
         if sums > 2:
@@ -209,9 +213,11 @@ def learn(rows, order, schedule, method, state):
             z, eta, level = load(lanes, cell, f + Z), load(lanes, cell, f + ETA * m), shrink * clock_of(idle, now)
             v = shrunk(reg, z, level)
             pull = v * damping(idle, now, eta)  # -r w
-            w, g = 0.0 - pull * eta, c * x
+            w, g, square, inverse = 0.0 - pull * eta, c * x, 1.0, 1.0
             G = plus(lanes, load(lanes, cell, f + GG * m), g * g, draw)
-            new_r = maximum(rate(rule, G, scale[p - begin], nonzeros, gain, floor), tiny(G))
+            if normalises(rule) == 1:
+                square, inverse = _mean_square(cell[at + SQUARES], cell[at + COUNT], scale[p - begin])
+            new_r = maximum(rate(rule, G, square, inverse, nonzeros, gain, floor), tiny(G))
             new_eta = 1.0 / new_r
             new_z = landed(idle, reg, _moved(lanes, rule, z, pull, g, new_r * w, level, draw), new_eta, shrink)
             if (ridged(idle) == 1) & ((sums > 0) | (drifts(idle) == 1)):
@@ -228,7 +234,7 @@ def learn(rows, order, schedule, method, state):
             add_gradient(watch, lanes, cell, f + SUMS * m, og * x, curve * (x * x))
         add_intercept(watch, lanes, bias, _SUMS_B * m, omega[k] * b, og, curve)
         G_b = plus(lanes, G_b, c * c, draw)
-        new_r = maximum(rate(rule, G_b, 1.0, nonzeros, gain, floor), tiny(G_b))
+        new_r = maximum(rate(rule, G_b, 1.0, 1.0, nonzeros, gain, floor), tiny(G_b))
         z_b = _moved(lanes, rule, z_b, r_b * (b0 - b), c, new_r * (b - b0), 0.0, draw)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     store(lanes, bias, _B * m, b)
@@ -238,11 +244,11 @@ def learn(rows, order, schedule, method, state):
     clock[_NONZEROS] = K
 
 
-_REST, _W, _G, _Q, _N, _RMS, _OLD_ETA, _A, _SUM_G, _SUM_H, _BLOCK = (U(4 * k) for k in range(11))
+_REST, _W, _G, _Q, _N, _INVERSE, _OLD_ETA, _A, _SUM_G, _SUM_H, _BLOCK = (U(4 * k) for k in range(11))
 """The places of a block of four features in scratch, and the size of a block.
 
-They are the part of z that a touch keeps, w, G, q, n, the root mean square, eta before the step, and the sums of
-iterates, gradients and curvatures.
+They are the part of z that a touch keeps, w, G, q, n, 1 / (q n), eta before the step, and the sums of iterates,
+gradients and curvatures.
 """
 
 
@@ -297,7 +303,7 @@ def learn_simd(rows, order, schedule, method, state, tail, tail_x):
         full, blocks = (stop - begin) >> U(2), (stop - begin + U(3)) >> U(2)
         if blocks > full:
             pad_tail(indices, data, begin + full * four, stop, tail, tail_x)
-        coming, last = U(indptr[order[minimum(k + 1, order.size - 1)]]), U(maximum(indices.size, 4)) - four
+        coming, last = row_to_prefetch(indptr, order, k), U(maximum(indices.size, 4)) - four
         Omega = Theta = 0.0
         if sums > 0:
             Omega, Theta = table[r + one, OMEGA], table[r + one, THETA]
@@ -315,7 +321,7 @@ def learn_simd(rows, order, schedule, method, state, tail, tail_x):
                 q, n = maximum(q + x * x, tiny(x)), n + 1.0
                 inverse = 1.0 / (q * n)  # one division for n / q and q / n
                 seen = seen + x_once * x_once * (n * (n * inverse))
-                store(FOUR, space, o + _RMS, sqrt(q * (q * inverse)))
+                store(FOUR, space, o + _INVERSE, inverse)
                 jumped = (x * x > before_x) & (before_x > 0.0)
                 if any_lane(jumped):  # a lower eta from now on, the old eta in the sum so far
                     narrowed = where(jumped, sqrt(before_x * (n * (n * inverse)) / maximum(before_n, 1.0)), 1.0)
@@ -341,16 +347,15 @@ def learn_simd(rows, order, schedule, method, state, tail, tail_x):
         next_level = lam * (t + 1.0)
         for block in range(blocks):  # the step
             p, in_tail, o = begin + block * four, block == full, block * _BLOCK
-            if indices.size >= 4:  # prefetch the next row's lines
+            if indices.size >= 4:  # prefetch the lines of a row to come
                 prefetch_lines(cell, indices, minimum(coming + block * four, last))
             x, w = load_entries(data, tail_x, p, in_tail), load(FOUR, space, o + _W)
-            cx, rms = x * c, zero
+            q, n, cx, square, inverse = load(FOUR, space, o + _Q), load(FOUR, space, o + _N), x * c, zero, zero
             G = load(FOUR, space, o + _G) + cx * cx
             if normalises(rule) == 1:
-                rms = load(FOUR, space, o + _RMS)
-            new_r = maximum(rate(rule, G, rms, nonzeros, gain, floor), tiny(G))
+                square, inverse = _mean_square(q, n, load(FOUR, space, o + _INVERSE))
+            new_r = maximum(rate(rule, G, square, inverse, nonzeros, gain, floor), tiny(G))
             z, eta = moved(rule, load(FOUR, space, o + _REST), cx, new_r * w, level), 1.0 / new_r
-            q, n = load(FOUR, space, o + _Q), load(FOUR, space, o + _N)
             if sums > 0:
                 v = prox(reg, z, next_level)
                 gone = signed(load(FOUR, space, o + _OLD_ETA) * before, w) - signed(eta * after, zero - v)
@@ -366,7 +371,7 @@ def learn_simd(rows, order, schedule, method, state, tail, tail_x):
                 store_fields(cell, indices, tail, p, in_tail, (q, n, z, eta, G, zero))
         add_intercept(watch, lanes, bias, _SUMS_B, omega[k] * b, og, curve)
         G_b += c * c
-        new_r = maximum(tiny(G_b), rate(rule, G_b, 1.0, nonzeros, gain, floor))
+        new_r = maximum(tiny(G_b), rate(rule, G_b, 1.0, 1.0, nonzeros, gain, floor))
         z_b = moved(rule, kept(rule, z_b, r_b * (b0 - b)), c, new_r * (b - b0), 0.0)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     bias[_B], bias[_Z_B], bias[_G_B], bias[_R_B] = b, z_b, G_b, r_b

@@ -125,6 +125,7 @@ class FOBOS(NamedTuple):
     layout = Layout(shared=1, lane=1, bias=1, clock=0)
     columns = COLUMNS
     uses_steps = True
+    keeps_recent_features = True
     supported_penalties = ("absolute", "separable", "grouped", "groups")
     supports_float32 = True
     can_track_iterates = True

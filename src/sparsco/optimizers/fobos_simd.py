@@ -6,7 +6,7 @@ a time as well: a branch for each would cost more than the rest of its work.
 
 from __future__ import annotations
 
-from ..data.rows import ask_for_row
+from ..data.rows import ask_for_row, row_to_prefetch
 from ..jit.dispatch import U, kernel
 from ..jit.lanes import (
     FOUR,
@@ -51,7 +51,7 @@ def learn_simd(rows, order, schedule, method, state, line, tail, tail_x):
         i, r = U(order[k]), U(first + k)
         begin, stop = U(indptr[i]), U(indptr[i + one])
         full, blocks = (stop - begin) >> two, (stop - begin + U(3)) >> two
-        coming, last = U(indptr[order[minimum(k + 1, order.size - 1)]]), U(maximum(indices.size, 4)) - four
+        coming, last = row_to_prefetch(indptr, order, k), U(maximum(indices.size, 4)) - four
         if blocks > full:
             pad_tail(indices, data, begin + full * four, stop, tail, tail_x)
         B, P = table[r, COL_B], table[r, COL_P]
@@ -89,7 +89,7 @@ def learn_simd(rows, order, schedule, method, state, line, tail, tail_x):
         before, after = zero + lam * (B * SP1 - SPB1), zero + lam * (B1 * SP1 - SPB1)
         for block in range(blocks):  # step, prox, running sums
             o, in_tail = block * four, block == full
-            if indices.size >= 4:  # prefetch the next row's lines
+            if indices.size >= 4:  # prefetch the lines of a row to come
                 prefetch_lines(cell, indices, minimum(coming + o, last), line)
             x, v, A, G, H = load_entries(data, tail_x, begin + o, in_tail), load(FOUR, space, o), zero, zero, zero
             u = prox(reg, v - x * c, shrink)
