@@ -27,7 +27,7 @@ import numpy as np
 
 from ..jit.dispatch import plain_python
 from ..jit.lanes import width
-from ..jit.simd4 import LINE, tail_scratch
+from ..jit.simd import LINE, tail_scratch, widest_block
 from ..penalties import ElasticNet
 from ..problem.state import Block, Layout, Problem, State, slices
 from .adaptive_kernels import learn, learn_simd, read, settle_all
@@ -227,7 +227,8 @@ class Learn:
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
         flat = not ridged(schedule.idle) and not per_feature_clock(schedule.ages)
         if flat and width(method.lanes) == 1 and type(method.penalty) is ElasticNet:
-            learn_simd(rows, order, schedule, method, state, *tail_scratch(rows))
+            wide = widest_block()
+            learn_simd(rows, order, schedule, method, state, wide, *tail_scratch(wide, rows))
         else:
             learn(rows, order, schedule, method, state)
 

@@ -35,7 +35,7 @@ from ..jit.lanes import (
     where,
     width,
 )
-from ..jit.simd4 import FIVE, THREE, tail_scratch
+from ..jit.simd import FIVE, THREE, tail_scratch
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..parts.contracts import Optimizer, part
@@ -83,7 +83,7 @@ class Learn:
         is_line = width(method.lanes) == 1 and not spare_fields(method.watch)
         if is_line and type(method.penalty) is ElasticNet:
             size = (TWO, THREE, FOUR, FIVE)[n_sums(method.watch)]
-            learn_simd(rows, order, schedule, method, state, size, *tail_scratch(rows))
+            learn_simd(rows, order, schedule, method, state, size, *tail_scratch(FOUR, rows))
         else:
             learn(rows, order, schedule, method, state)
 
