@@ -155,9 +155,9 @@ def learn(rows, order, schedule, method, state):
     b, z_b = load(lanes, bias, _B * m), load(lanes, bias, _Z_B * m)
     G_b, r_b, K = load(lanes, bias, _G_B * m), load(lanes, bias, _R_B * m), clock[_NONZEROS]
     for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
         i, r = U(order[k]), U(first + k)
-        t = origin + float(r)
-        begin, stop = U(indptr[i]), U(indptr[i + one])
+        t, begin, stop = origin + float(r), U(indptr[i]), U(indptr[i + one])
         Omega = Theta = 0.0
         if sums > 0:
             Omega, Theta = table[r + one, OMEGA], table[r + one, THETA]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..data.rows import ask_for_row
 from ..jit.dispatch import U, kernel, plain_python
 from ..jit.lanes import (
     EIGHT,
@@ -275,6 +276,7 @@ def learn(rows, order, schedule, method, state):
     who, sink, deaths = U(level.size) - size, U(level.size) - size - size, U(level.size) - U(3) * size
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
         i, r = U(order[k]), U(first + k)
         start, stop = U(indptr[i]), U(indptr[i + one])
         B, P = table[r, COL_B], table[r, COL_P]
