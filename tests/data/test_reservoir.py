@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,6 +80,22 @@ def test_sample_follows_its_definition_however_the_stream_is_cut(seed, n, budget
             assert np.array_equal(got, wanted)
         assert np.array_equal(rows.targets, y[expected])
     assert sample.kappa == (in_r.size / n if n else 1.0)
+
+
+@pytest.mark.parametrize("longest", [1, 6, 600])
+@pytest.mark.parametrize("guard", [0, 30])
+def test_many_rows_at_once_are_sampled_as_in_pieces(longest, guard):
+    rng = np.random.default_rng(longest)
+    lengths = np.where(rng.random(6000) < 0.01, longest, rng.integers(0, 3, 6000))  # the mean may mislead
+    X = rng.standard_normal((6000, 600)) * (np.arange(600) < lengths[:, None])
+    y = rng.standard_normal((6000, 2))
+    whole, cut = (offer(Reservoir(1, 2, 900, guard), X, y, cuts) for cuts in ((), range(100, 6000, 100)))
+    assert same(whole.sample(), cut.sample())
+    for enough in (10, 10_000):
+        few = whole.sample(enough)
+        assert same(few, cut.sample(enough)) and len(few.R.numbers) == min(enough, len(whole.sample().R.numbers))
+        assert not set(few.R.numbers) & set(few.V.numbers) and few.kappa == len(few.R.numbers) / 6000
+    assert set(whole.sample(10).R.numbers) <= set(whole.sample().R.numbers)
 
 
 def test_sample_changes_nothing_and_copies_are_independent():

@@ -685,13 +685,13 @@ def suffix_weights(n: int, alpha: float, T: int) -> Array:
 
 def anytime_weights(n: int, long: bool = False) -> Array:
     """omega when T is not known: growing windows, played through example by example.  They double for ``suffix``; long
-    ones, for ``average-sl`` and ``last-sl``, grow fourfold up to 1024 examples and sixteenfold from there."""
+    ones, for ``average-sl`` and ``last-sl``, end at 256 examples and at sixteen times the last from there."""
     previous = current = 0  # numbers of examples learned when each window was opened
-    boundary = 64
+    boundary = 256 if long else 64
     for learned in range(n):  # before example learned + 1
         if learned == boundary:
             previous, current = current, learned
-            boundary *= (4 if learned < 1024 else 16) if long else 2
+            boundary *= 16 if long else 2
     return (np.arange(n) >= previous).astype(float)
 
 

@@ -18,7 +18,7 @@ from ..parts.contracts import Conversion, part
 from ..parts.part import NEVER
 from ..problem.state import Iterates, Nothing, padded
 
-FIRST_WINDOW, LATER = 64, 1024
+FIRST_WINDOW, FIRST_LONG_WINDOW = 64, 256
 
 
 class Answer(NamedTuple):
@@ -41,16 +41,16 @@ def suffix_start(alpha: float, T: int) -> int:
     return T - math.ceil(alpha * T - 1e-9)
 
 
-def next_window_event(alpha: float, T: int | None, n: int, growth: int = 2, later: int = 2) -> int:
+def next_window_event(alpha: float, T: int | None, n: int, first: int = FIRST_WINDOW, growth: int = 2) -> int:
     """Return the number of examples at which the next window opens.
 
-    When T is unknown, each window ends at ``growth`` times the end of the window before it, and at ``later`` times that
-    end from 1024 examples on.
+    When T is unknown, the first window ends at ``first``, and each other one at ``growth`` times the end of the window
+    before it.
     """
     if T is None:
-        end = FIRST_WINDOW
+        end = first
         while end <= n:
-            end *= growth if end < LATER else later
+            end *= growth
         return end
     start = suffix_start(alpha, T)
     return start if n < start else NEVER
@@ -78,7 +78,30 @@ class Last(NamedTuple):
         return Nothing()
 
     def finish(self, run: Any) -> Answer:
-        return Answer(*run.weights(), {})
+        w, b = run.weights()
+        if run.optimizer.keeps_recent_features and run.rounding is run.problem.lams is None:
+            _warn_of_recent_features(run, w)
+        return Answer(w, b, {})
+
+
+_LONG, _RECENT = 4096, 8
+"""The least number of examples, and the share of the last of them, for which recent features are counted."""
+
+
+def _warn_of_recent_features(run: Any, w: np.ndarray) -> None:
+    """Warn if a tenth or more of the features have weights that one eighth of the examples would have shrunk to zero.
+
+    A touch moves a weight by eta |c x|, and each example shrinks it by eta lam.  So a feature stays for |c x| / lam
+    examples after its last touch, for any steps: smaller ones would not remove it.
+    """
+    shrunk = run.problem.penalty.lam * float(run.step.sizes(run.t - 1, 1)[0]) * (run.t // _RECENT)
+    sizes = np.abs(w[w.any(1)])
+    recent = int(np.count_nonzero(sizes.max(1, initial=0.0) <= shrunk))
+    if run.t >= _LONG and 10 * recent >= max(len(sizes), 1):
+        run.warn(
+            f"{recent} of {len(sizes)} features rest on the last eighth of the examples, and a last iterate keeps such "
+            "features: use conversion='average-sl' or optimizer='nftrl'."
+        )
 
 
 @part(Conversion, power="iterate t counts t^power; 0: all alike")
@@ -223,12 +246,12 @@ class RandomIterate(NamedTuple):
 
 
 def next_long_window(conversion: Any, run: Any, n: int) -> int:
-    """Return the next event of windows that grow fourfold, and sixteenfold after 1024 examples.
+    """Return the next event of windows that end at 256 examples and grow sixteenfold.
 
     The map of ``sparse_learning`` corrects the effect of early iterates on the mean.  Long windows use more rows:
-    together with the window before, at least 3 in 4 of them, and later 15 in 16.
+    together with the window before, at least 15 in 16 of them.
     """
-    return next_window_event(conversion.alpha, conversion.T, n, growth=4, later=16)
+    return next_window_event(conversion.alpha, conversion.T, n, FIRST_LONG_WINDOW, growth=16)
 
 
 @part(Conversion, complete="whether the last complete epoch counts, or the one under way")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.rows import add_rows, add_squared_rows, margins
+from ..data.rows import add_rows, add_squared_rows, ask_for_row, margins
 from ..jit.dispatch import U, kernel
 from ..jit.lanes import load, load_row, store, width
 from ..losses import curvature, derivative
@@ -68,6 +68,7 @@ def sum_gradients(rows, order, loss, lanes, w, b, G, H, bias):
     indptr, indices, data, targets, weights = rows
     m, one = U(width(lanes)), U(1)
     for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
         i = U(order[k])
         p = load(lanes, b, U(0))
         for at in range(U(indptr[i]), U(indptr[i + one])):

@@ -114,6 +114,17 @@ def choose(evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, f
     return choice._replace(w=w)
 
 
+_ROWS_PER_FEATURE, _LEAST_ROWS = 32, 4096
+
+
+def enough_rows(w: np.ndarray) -> int:
+    """Return how many sampled rows give a metric for the features of these weights, (d, models), and a guard.
+
+    A long stream supplies the gradient: more rows would cost time, and the model would hardly change.
+    """
+    return max(_LEAST_ROWS, _ROWS_PER_FEATURE * int(np.count_nonzero(w, 0).max(initial=0)))
+
+
 _STEEP, _STEEP_BY_JUMPS = 0.9, 0.2
 """The slope of a column that may become nonzero, as a share of its penalty; slopes of a loss with kinks jump."""
 

@@ -20,6 +20,8 @@ from ..solver.units import column_sums
 from ..util.attributes import add_attributes, attributes
 
 _NO_LIMIT = np.uint64(0xFFFFFFFFFFFFFFFF)
+_Split = tuple[np.ndarray, np.ndarray, tuple[np.uint64, np.uint64]]
+"""The positions of R and of V, ascending, and the priorities at which they end."""
 
 
 class SampleRows(NamedTuple):
@@ -143,12 +145,7 @@ class Reservoir:
         """
         number = self.first + self.rows_seen
         self.rows_seen += len(starts)
-        kept, first, second = _choose(*self._keys, *self._limits, number, len(starts))
-        lengths = stops[kept] - starts[kept]
-        self._fresh += int(np.maximum(lengths, 1).sum())
-        if self._fresh > (self.max_nonzeros + self.max_guard) // 3:
-            stay = self._tighten(first, second, lengths)
-            kept, first, second, lengths = kept[stay], first[stay], second[stay], lengths[stay]
+        kept, first, second, lengths = self._new_rows(number, starts, stops)
         if not kept.size:
             return
         ends = lengths.cumsum()
@@ -160,6 +157,37 @@ class Reservoir:
             column[into] = values
         self._rows += kept.size
         self._used += int(ends[-1])
+
+    def _new_rows(
+        self, number: int, starts: np.ndarray, stops: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return the positions, both priorities and the lengths of the new rows to store, after limits were lowered.
+
+        Where many rows come at once, limits that they will probably fall below are tried first.  If R and V then end
+        before these limits, they are what they would have been without them.
+        """
+        for limits in (self._probable_limits(starts, stops), self._limits):
+            kept, first, second = _choose(*self._keys, *limits, number, len(starts))
+            lengths = stops[kept] - starts[kept]
+            fresh = self._fresh + int(np.maximum(lengths, 1).sum())
+            if limits is self._limits and fresh <= (self.max_nonzeros + self.max_guard) // 3:
+                self._fresh = fresh
+                break
+            split = self._split_with(first, second, lengths, limits)
+            if limits is self._limits or (split[2][0] < limits[0] and split[2][1] < limits[1]):
+                stay = self._tighten(*split)
+                return kept[stay], first[stay], second[stay], lengths[stay]
+        return kept, first, second, lengths
+
+    def _probable_limits(self, starts: np.ndarray, stops: np.ndarray) -> tuple[np.uint64, np.uint64]:
+        """Return limits that R and V will probably stay below with these new rows; those at hand for few rows."""
+        rows, nonzeros = len(starts), int(stops.sum() - starts.sum())
+        if nonzeros < 2 * self.max_nonzeros or rows < 8 * self.max_guard:
+            return self._limits
+        share_r = 1.25 * self.max_nonzeros / nonzeros + 200.0 / rows
+        share_v = (1.25 * self.max_guard + 200.0) / (rows * (1.0 - min(share_r, 0.75)))
+        limit_r, limit_v = (np.uint64(int(min(share, 1.0) * (2**64 - 2**11))) for share in (share_r, share_v))
+        return min(limit_r, self._limits[0]), min(limit_v, self._limits[1])
 
     def expect(self, rows: int, nonzeros: int) -> None:
         """Lower the limits for a known total of rows and nonzeros, over this reservoir and those to be joined.
@@ -193,7 +221,7 @@ class Reservoir:
                 column[into] = values[: other._rows]
             twin._rows, twin._used = twin._rows + other._rows, twin._used + len(rows.data)
         none = np.empty(0, np.int64)
-        twin._tighten(none.view(np.uint64), none.view(np.uint64), none)
+        twin._tighten(*twin._split_with(none.view(np.uint64), none.view(np.uint64), none, twin._limits))
         return twin
 
     @property
@@ -209,17 +237,23 @@ class Reservoir:
         wide = {"targets": widened(table.targets, lanes, -1.0), "weights": widened(table.weights, lanes)}
         self._table = table._replace(**wide)
 
-    def sample(self) -> Sample:
-        """Return R, V and kappa for the rows seen so far, without changing the reservoir."""
+    def sample(self, enough: int | None = None) -> Sample:
+        """Return R, V and kappa for the rows seen so far, without changing the reservoir.
+
+        Where R would be less than an eighth of the rows seen, it has no more than ``enough`` of its first rows.
+        """
         table, n = self._table, self._rows
-        in_r, in_v, _ = self._split(table.first[:n], table.second[:n], table.length[:n])
+        stored = table.first[:n], table.second[:n], table.length[:n], self._limits
+        in_r, in_v, _ = self._split(*stored)
+        if enough is not None and enough < in_r.size < self.rows_seen / 8:
+            in_r, in_v, _ = self._split(*stored, enough)
         kappa = in_r.size / self.rows_seen if self.rows_seen else 1.0
         return Sample(self._gather(in_r), self._gather(in_v), kappa)
 
     def column_sums(self, d: int) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
         """Return the sums of each of d columns over the rows of R, and their number, without a copy of the rows."""
         table, n = self._table, self._rows
-        in_r, _, _ = self._split(table.first[:n], table.second[:n], table.length[:n])
+        in_r, _, _ = self._split(table.first[:n], table.second[:n], table.length[:n], self._limits)
         starts = table.start[in_r]
         return column_sums(starts, starts + table.length[in_r], self._indices, self._data, d), len(in_r)
 
@@ -249,24 +283,35 @@ class Reservoir:
         }
 
     def _split(
-        self, first: np.ndarray, second: np.ndarray, length: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, tuple[np.uint64, np.uint64]]:
-        """Return the positions of R and V, ascending, among rows with these priorities and lengths, and both limits."""
+        self,
+        first: np.ndarray,
+        second: np.ndarray,
+        length: np.ndarray,
+        limits: tuple[np.uint64, np.uint64],
+        most: int | None = None,
+    ) -> _Split:
+        """Return R, of ``most`` rows if that is given, and V, among rows with these priorities, below these limits."""
         n, cost = len(length), np.maximum(length, 1)
-        in_r, limit_r = _prefix(first, np.arange(n), self._limits[0], cost, self.max_nonzeros, n)
+        in_r, limit_r = _prefix(first, np.arange(n), limits[0], cost, self.max_nonzeros, n if most is None else most)
         rest = np.ones(n, bool)
         rest[in_r] = False
-        in_v, limit_v = _prefix(second, np.flatnonzero(rest), self._limits[1], cost, self.max_nonzeros, self.max_guard)
+        in_v, limit_v = _prefix(second, np.flatnonzero(rest), limits[1], cost, self.max_nonzeros, self.max_guard)
         return in_r, in_v, (limit_r, limit_v)
 
-    def _tighten(self, first: np.ndarray, second: np.ndarray, length: np.ndarray) -> np.ndarray:
-        """Lower the limits to the ends of R and V with these new rows, and drop the stored rows beyond them.
-
-        Return the positions of the new rows that stay: the others need not be copied.
-        """
+    def _split_with(
+        self, first: np.ndarray, second: np.ndarray, length: np.ndarray, limits: tuple[np.uint64, np.uint64]
+    ) -> _Split:
+        """Return R and V among the stored rows and further ones with these priorities and lengths."""
         old, n = self._table, self._rows
         pairs = (old.first, first), (old.second, second), (old.length, length)
-        in_r, in_v, self._limits = self._split(*(np.concatenate([column[:n], more]) for column, more in pairs))
+        return self._split(*(np.concatenate([column[:n], more]) for column, more in pairs), limits)
+
+    def _tighten(self, in_r: np.ndarray, in_v: np.ndarray, limits: tuple[np.uint64, np.uint64]) -> np.ndarray:
+        """Lower the limits to the ends of R and V, and drop the stored rows beyond them.
+
+        Return the positions of the further rows that stay: the others need not be copied.
+        """
+        old, n, self._limits = self._table, self._rows, limits
         self._fresh = 0
         stay = np.sort(np.concatenate([in_r, in_v]))
         self._rows = int(np.searchsorted(stay, n))

@@ -203,9 +203,9 @@ def map_to_sparse(conversion: Any, run: Any, means: Any, w: np.ndarray, b: np.nd
     last = run.weights()
     if means.n == 0:  # no window yet; means() has warned
         return Answer(*last, {})
-    sample = run.sample()
     if is_coupled(problem):
         return _map_together(conversion, run, means, w, b, factor)
+    sample = run.sample(metric.enough_rows(last[0]))
     out_w, out_b, chosen = np.zeros_like(w), b.copy(), []
     for q in range(problem.m):
         evidence = metric.Evidence(
@@ -213,7 +213,7 @@ def map_to_sparse(conversion: Any, run: Any, means: Any, w: np.ndarray, b: np.nd
             last[1][q],
             w[:, q],
             b[q],
-            means.g[:, q] + rho * (means.w[:, q] - w[:, q]),
+            means.g[:, q] + rho * (means.w[:, q] - w[:, q]) if rho > 0.0 else means.g[:, q],
             means.gb[q],
             None if means.H is None else means.H[:, q],
             0.0 if means.H is None else means.Hb[q],

@@ -274,11 +274,32 @@ def take_columns(x, columns, out):
 @inlined
 def ask_for_row(indptr, indices, data, order, k):
     """Prefetch the beginning of a row that is needed soon; in a shuffled pass the CPU would wait for every row."""
-    start = U(indptr[U(order[min(k + 2, order.size - 1)])])
+    start = U(indptr[U(order[min(k + 4, order.size - 1)])])
     for line in range(4):
         prefetch(indices, start + U(16 * line))
         prefetch(data, start + U(16 * line))
         prefetch(data, start + U(16 * line + 8))
+
+
+@inlined
+def row_to_prefetch(indptr, order, k):
+    """Return the start of the row whose cells are prefetched during row k: two rows ahead, or three if row k is short.
+
+    One row ahead is too late for a memory that is far away, and of many short rows two are.
+    """
+    i = U(order[k])
+    ahead = 3 if indptr[i + U(1)] - indptr[i] < 48 else 2
+    return U(indptr[U(order[min(k + ahead, order.size - 1)])])
+
+
+@kernel
+def longest_row(indptr, order):
+    """Return the number of entries of the longest of the rows in ``order``."""
+    longest = 0
+    for k in range(order.size):
+        i = U(order[k])
+        longest = max(longest, indptr[i + U(1)] - indptr[i])
+    return longest
 
 
 @allocating_kernel

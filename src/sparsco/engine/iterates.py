@@ -9,10 +9,12 @@ import numpy as np
 
 from ..data.rows import Matrix
 from ..optimizers.epoch_gd import epoch_mean
-from ..problem.state import WORTH_READING, Block, Problem, State, slices
+from ..problem.state import WORTH_READING, Block, Problem, State, aligned_zeros, slices
 
 WORTH_COMPILING = 1 << 12
 """Features at which a kernel reads the iterate sooner than NumPy does."""
+_SETTLED = 1 << 16
+"""Features whose cells are copied to be settled, few enough for a cache."""
 
 
 class Overwritten(NamedTuple):
@@ -77,10 +79,14 @@ class Iterate(NamedTuple):
         """Return copies of the window's sums, settled: of the features, (sums, d, width), and of the intercept."""
         problem, layout, apart = self.problem, self.optimizer.layout, self.reads_parts
         sums, bias = np.empty((problem.sums, self.d, problem.width)), np.empty(0)
-        for some in slices(self.d) if apart else [slice(0, problem.d)]:
-            part, block = problem.at(some) if apart else problem, copy.deepcopy(self.block)
-            copied = self.state._replace(cell=self.cells[some].ravel()).copy()
+        twin, parts = copy.deepcopy(self.block), slices(self.d, _SETTLED) if apart else [slice(0, problem.d)]
+        head, cells = twin.table[0].copy(), aligned_zeros(parts[0].stop * layout.stride(problem))
+        for some in parts:
+            part, block = problem.at(some) if apart else problem, copy.copy(twin)
+            copied = State(cells[: self.cells[some].size], self.state.bias.copy(), self.state.clock.copy())
+            copied.cell[:] = self.cells[some].ravel()
             self.optimizer.settle(part, copied, block, self.t)
+            twin.table[0] = head  # a settling starts a new block
             found, bias = layout.sums(part, copied)
             sums[:, some] = np.moveaxis(found[: self.d], 1, 0)
         return sums, bias

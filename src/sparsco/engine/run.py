@@ -21,7 +21,7 @@ import numpy as np
 
 from ..conversions.averaging import Answer, Last
 from ..conversions.reservoir import Reservoir
-from ..data.rows import Matrix, stack
+from ..data.rows import Matrix, longest_row, stack
 from ..parts.compatibility import metric_reason, refuse, start_reason, strengths_reason
 from ..parts.part import NEVER
 from ..penalties import checked
@@ -41,9 +41,8 @@ from .stepping import block_end, rows_for_kernels, step_sizes
 from .windows import Windows
 
 PILOT_ROWS = 1000
-_CHUNK = 1 << 14
-_OFFERED = 1 << 16
-"""Rows offered to the reservoir at a time: the more, the fewer are copied only to be dropped."""
+_CHUNK = 1 << 16
+"""Rows times lanes of one call of a kernel: a call of few rows costs time, one of many memory."""
 _LAST = Last()
 
 
@@ -129,8 +128,9 @@ class Run:
         ``is_repeat_pass`` says that these rows have been seen before: a further pass, of which nothing is sampled.
         """
         order = np.arange(len(matrix)) if order is None else np.asarray(order, dtype=np.int64)
-        weights = np.ones(len(matrix)) if weights is None else weights
-        if np.any(weights[order] == 0.0):
+        if weights is None:
+            weights = np.ones(len(matrix))
+        elif not np.all(weights):
             order = order[weights[order] != 0.0]
         if is_repeat_pass:
             self.begin()  # a stream shorter than the pilot
@@ -218,12 +218,11 @@ class Run:
     ) -> None:
         """Learn rows in pieces, each up to the next example at which something is due."""
         keep = self.conversion.keeps_before_last
-        longest = (matrix.indptr[order + 1] - matrix.indptr[order]).max(initial=0)
-        self.block.make_scratch(int(longest), self.problem.width)
-        k = 0
+        self.block.make_scratch(longest_row(matrix.indptr, order), self.problem.width)
+        k, most = 0, max(_CHUNK // self.problem.width, 1 << 10)
         while k < len(order):
             self._do_what_is_due()
-            n = min(len(order) - k, _CHUNK, self._next_event - self.seen, self._next_history_point - self.seen)
+            n = min(len(order) - k, most, self._next_event - self.seen, self._next_history_point - self.seen)
             if keep and n > 1 and k + n == len(order):
                 n -= 1  # the last row alone, so that w_T can be recovered
             if self.windows.needs_every_iterate:
@@ -241,8 +240,7 @@ class Run:
                 n = self._learn(rows, part)
             k += n
         if self.reservoir is not None and not is_repeat_pass:
-            for first in range(0, len(order), _OFFERED):
-                self.offer(self.reservoir, matrix, y, weights, order[first : first + _OFFERED])
+            self.offer(self.reservoir, matrix, y, weights, order)
 
     def _do_what_is_due(self) -> None:
         """Do what has to happen before the next example."""
@@ -366,9 +364,12 @@ class Run:
         """Return the means of the gradient phase to answer from; None before there is one."""
         return self.windows.fixed_point(self.d)
 
-    def sample(self) -> Any:
-        """Return a sample of the rows; None where the conversion did not ask for one."""
-        return None if self.reservoir is None else self.reservoir.sample()
+    def sample(self, enough: int | None = None) -> Any:
+        """Return a sample of the rows; None where the conversion did not ask for one.
+
+        Of a sample that is a small share of the rows, no more than ``enough`` rows are returned.
+        """
+        return None if self.reservoir is None else self.reservoir.sample(enough)
 
     def column_sums(self) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
         """Return the sums of columns over the rows that are kept, the sample or the pilot, and the number of rows."""

@@ -43,7 +43,7 @@ def step_sizes(
 def block_end(start: int) -> int:
     """Return the clock at which a block that began at ``start`` is settled.
 
-    That is after 2^14 steps, later on after as many as there were before, at most 2^18.  So a sweep over all features
+    That is after 2^16 steps, later on after as many as there were before, at most 2^18.  So a sweep over all features
     costs little per example, however many features there are or will be.
     """
-    return start + min(max(start, 1 << 14), 1 << 18)
+    return start + min(max(start, 1 << 16), 1 << 18)

@@ -38,7 +38,7 @@ from .passes import counted_rows, rows_for_start, run_passes
 from .reading import Readable
 
 _CHECKED_ROWS = 20_000
-_SLICE = 1 << 16
+_SLICE = 1 << 20
 _MANY_COLUMNS = 1 << 20
 """The number of columns from which ``storage="auto"`` has room only for columns that occur, if that number is known."""
 

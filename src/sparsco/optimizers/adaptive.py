@@ -27,7 +27,7 @@ import numpy as np
 
 from ..jit.dispatch import plain_python
 from ..jit.lanes import width
-from ..jit.simd4 import LINE, tail_scratch
+from ..jit.simd import LINE, tail_scratch, widest_block
 from ..penalties import ElasticNet
 from ..problem.state import Block, Layout, Problem, State, slices
 from .adaptive_kernels import learn, learn_simd, read, settle_all
@@ -155,8 +155,13 @@ def make_schedule(
     n, first = len(omega), t - block.start
     if problem.sums:
         rows = block.reserve(first + n + 1)[first : first + n + 1]
-        rows[:, 0] = np.add.accumulate(np.append(rows[0, 0], omega))
-        rows[:, 1] = np.add.accumulate(np.append(rows[0, 1], omega * np.arange(first, first + n)))
+        if np.all(omega == 1.0):  # whole numbers, whose sums are exact
+            steps = np.arange(first, first + n + 1.0)
+            rows[:, 0] = rows[0, 0] + (steps - first)
+            rows[:, 1] = rows[0, 1] + (steps * (steps - 1.0) - first * (first - 1.0)) / 2.0
+        else:
+            rows[:, 0] = np.add.accumulate(np.append(rows[0, 0], omega))
+            rows[:, 1] = np.add.accumulate(np.append(rows[0, 1], omega * np.arange(first, first + n)))
     else:  # no sums are kept up to the end of these rows
         block.start, first = t + n, 0
     lanes = (per_lane(problem, value, 1.0) for value in (gains, floors, centres if problem.intercept else 0.0))
@@ -222,7 +227,8 @@ class Learn:
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
         flat = not ridged(schedule.idle) and not per_feature_clock(schedule.ages)
         if flat and width(method.lanes) == 1 and type(method.penalty) is ElasticNet:
-            learn_simd(rows, order, schedule, method, state, *tail_scratch(rows))
+            wide = widest_block()
+            learn_simd(rows, order, schedule, method, state, wide, *tail_scratch(wide, rows))
         else:
             learn(rows, order, schedule, method, state)
 

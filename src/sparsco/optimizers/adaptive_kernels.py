@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 
-from ..data.rows import ask_for_row
+from ..data.rows import ask_for_row, row_to_prefetch
 from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import (
-    FOUR,
     any_lane,
     lane,
     lane_indices,
@@ -27,7 +26,7 @@ from ..jit.lanes import (
     where,
     width,
 )
-from ..jit.simd4 import load_entries, load_fields, pad_tail, prefetch_lines, store_fields, sum_of_four
+from ..jit.simd import load_entries, load_fields, pad_tail, prefetch_lines, store_fields, sum_of
 from ..losses import curvature, derivative
 from ..penalties import feature_weight, prox, shrink_rate
 from ..problem.state import n_sums
@@ -73,15 +72,20 @@ _NONZEROS = 0
 def _count_nonzero(cell, at, x):
     """Count a nonzero x of a feature: q and n.
 
-    Return x^2 n / q, the root mean square sqrt(q / n), and the factor, at most 1, by which a jump of the scale lowers
-    eta.
+    Return x^2 n / q, 1 / (q n), and the factor, at most 1, by which a jump of the scale lowers eta.
     """
     before, q, n = cell[at + SQUARES], maximum(tiny(x), cell[at + SQUARES] + x * x), cell[at + COUNT] + 1.0
     cell[at + SQUARES], cell[at + COUNT] = q, n
-    narrowed = 1.0
+    narrowed, inverse = 1.0, 1.0 / (q * n)
     if (x * x > before) & (before > 0.0):
         narrowed = math.sqrt(before / (n - 1.0) * (n / q))
-    return x * x * (n / q), math.sqrt(q / n), narrowed
+    return x * x * (n * (n * inverse)), inverse, narrowed
+
+
+@inlined
+def _mean_square(q, n, inverse):
+    """Return q / n and n / q by the division that they share, 1 / (q n)."""
+    return q * (q * inverse), n * (n * inverse)
 
 
 @inlined
@@ -151,9 +155,9 @@ def learn(rows, order, schedule, method, state):
     b, z_b = load(lanes, bias, _B * m), load(lanes, bias, _Z_B * m)
     G_b, r_b, K = load(lanes, bias, _G_B * m), load(lanes, bias, _R_B * m), clock[_NONZEROS]
     for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
         i, r = U(order[k]), U(first + k)
-        t = origin + float(r)
-        begin, stop = U(indptr[i]), U(indptr[i + one])
+        t, begin, stop = origin + float(r), U(indptr[i]), U(indptr[i + one])
         Omega = Theta = 0.0
         if sums > 0:
             Omega, Theta = table[r + one, OMEGA], table[r + one, THETA]
@@ -188,8 +192,7 @@ def learn(rows, order, schedule, method, state):
         if (sums > 0) & (ridged(idle) == 0):
             for h in range(n):
                 _close_dead(ages, reg, table, lams, cell, U(dead[h]), stride, own, m, origin, t, r)
-        y, weight = load_row(lanes, targets, k), load_row(lanes, weights, k)
-        margin = s + b
+        y, weight, margin = load_row(lanes, targets, k), load_row(lanes, weights, k), s + b
         c = weight * derivative(loss, margin, y)
         og, curve, nonzeros = omega[k] * c, 0.0 * b, 1.0
         if sums > 2:
@@ -209,9 +212,11 @@ def learn(rows, order, schedule, method, state):
             z, eta, level = load(lanes, cell, f + Z), load(lanes, cell, f + ETA * m), shrink * clock_of(idle, now)
             v = shrunk(reg, z, level)
             pull = v * damping(idle, now, eta)  # -r w
-            w, g = 0.0 - pull * eta, c * x
+            w, g, square, inverse = 0.0 - pull * eta, c * x, 1.0, 1.0
             G = plus(lanes, load(lanes, cell, f + GG * m), g * g, draw)
-            new_r = maximum(rate(rule, G, scale[p - begin], nonzeros, gain, floor), tiny(G))
+            if normalises(rule) == 1:
+                square, inverse = _mean_square(cell[at + SQUARES], cell[at + COUNT], scale[p - begin])
+            new_r = maximum(rate(rule, G, square, inverse, nonzeros, gain, floor), tiny(G))
             new_eta = 1.0 / new_r
             new_z = landed(idle, reg, _moved(lanes, rule, z, pull, g, new_r * w, level, draw), new_eta, shrink)
             if (ridged(idle) == 1) & ((sums > 0) | (drifts(idle) == 1)):
@@ -228,7 +233,7 @@ def learn(rows, order, schedule, method, state):
             add_gradient(watch, lanes, cell, f + SUMS * m, og * x, curve * (x * x))
         add_intercept(watch, lanes, bias, _SUMS_B * m, omega[k] * b, og, curve)
         G_b = plus(lanes, G_b, c * c, draw)
-        new_r = maximum(rate(rule, G_b, 1.0, nonzeros, gain, floor), tiny(G_b))
+        new_r = maximum(rate(rule, G_b, 1.0, 1.0, nonzeros, gain, floor), tiny(G_b))
         z_b = _moved(lanes, rule, z_b, r_b * (b0 - b), c, new_r * (b - b0), 0.0, draw)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     store(lanes, bias, _B * m, b)
@@ -238,43 +243,44 @@ def learn(rows, order, schedule, method, state):
     clock[_NONZEROS] = K
 
 
-_REST, _W, _G, _Q, _N, _RMS, _OLD_ETA, _A, _SUM_G, _SUM_H, _BLOCK = (U(4 * k) for k in range(11))
-"""The places of a block of four features in scratch, and the size of a block.
+_REST, _W, _G, _Q, _N, _INVERSE, _OLD_ETA, _A, _SUM_G, _SUM_H, _BLOCK = (U(k) for k in range(11))
+"""The places of the vectors of a block in scratch, and their number.
 
-They are the part of z that a touch keeps, w, G, q, n, the root mean square, eta before the step, and the sums of
-iterates, gradients and curvatures.
+They are the part of z that a touch keeps, w, G, q, n, 1 / (q n), eta before the step, and the sums of iterates,
+gradients and curvatures.
 """
 
 
 @inlined
-def _remember(watch, space, o, rest, w, G, q, n, eta, A, sum_g, sum_h):
-    """Write what the second loop needs of four features to scratch."""
-    store(FOUR, space, o + _REST, rest)
-    store(FOUR, space, o + _W, w)
-    store(FOUR, space, o + _G, G)
-    store(FOUR, space, o + _Q, q)
-    store(FOUR, space, o + _N, n)
+def _remember(wide, watch, space, o, rest, w, G, q, n, eta, A, sum_g, sum_h):
+    """Write what the second loop needs of a block to scratch."""
+    size = U(width(wide))
+    store(wide, space, o + size * _REST, rest)
+    store(wide, space, o + size * _W, w)
+    store(wide, space, o + size * _G, G)
+    store(wide, space, o + size * _Q, q)
+    store(wide, space, o + size * _N, n)
     if n_sums(watch) > 0:
-        store(FOUR, space, o + _OLD_ETA, eta)
-        store(FOUR, space, o + _A, A)
+        store(wide, space, o + size * _OLD_ETA, eta)
+        store(wide, space, o + size * _A, A)
     if n_sums(watch) > 1:
-        store(FOUR, space, o + _SUM_G, sum_g)
+        store(wide, space, o + size * _SUM_G, sum_g)
     if n_sums(watch) > 2:
-        store(FOUR, space, o + _SUM_H, sum_h)
+        store(wide, space, o + size * _SUM_H, sum_h)
 
 
 @inlined
-def _close_four(table, space, at, died, z, eta, lam, origin, r):
-    """Add the iterates of those of four features that died while idle to their sums in scratch."""
-    for f in range(U(4)):
+def _close_block(wide, table, space, at, died, z, eta, lam, origin, r):
+    """Add the iterates of those features of a block that died while idle to their sums in scratch."""
+    for f in range(U(width(wide))):
         if lane(died, f):
             total = sum_to_death(table, lane(z, f), lane(eta, f), lam, origin, r)
             space[at + f] -= math.copysign(total, lane(z, f))
 
 
 @kernel
-def learn_simd(rows, order, schedule, method, state, tail, tail_x):
-    """Make the steps of :func:`learn` for one model with rho = 0, four features at a time.
+def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
+    """Make the steps of :func:`learn` for one model with rho = 0, a block of features at a time.
 
     A cell is q, n, z, eta, G and the sums.  A row's last block is padded by repeating its last entry.  The first loop
     only reads cells and the second only writes them, so the copies compute and write the same numbers.  Only inner
@@ -284,29 +290,29 @@ def learn_simd(rows, order, schedule, method, state, tail, tail_x):
     loss, reg, lanes, watch, lams = method
     rule, _, _, omega, table, origin, first, gains, floors, centres, intercept, _, space = schedule
     cell, bias, clock = state
-    sums, one, four = U(n_sums(watch)), U(1), U(4)
+    sums, one, size = U(n_sums(watch)), U(1), U(width(wide))
     lam, gain, floor, b0 = lams[0], gains[0], floors[0], centres[0]
     b, z_b, G_b, r_b, K = bias[_B], bias[_Z_B], bias[_G_B], bias[_R_B], clock[_NONZEROS]
-    number = lane_indices(FOUR)
+    number = lane_indices(wide)
     zero = 0.0 * number
     for k in range(order.size):
         ask_for_row(indptr, indices, data, order, k)
         i, r = U(order[k]), U(first + k)
         t = origin + float(r)
         begin, stop = U(indptr[i]), U(indptr[i + one])
-        full, blocks = (stop - begin) >> U(2), (stop - begin + U(3)) >> U(2)
+        full, blocks = (stop - begin) // size, (stop - begin + size - one) // size
         if blocks > full:
-            pad_tail(indices, data, begin + full * four, stop, tail, tail_x)
-        coming, last = U(indptr[order[minimum(k + 1, order.size - 1)]]), U(maximum(indices.size, 4)) - four
+            pad_tail(indices, data, begin + full * size, stop, tail, tail_x)
+        coming, last = row_to_prefetch(indptr, order, k), U(maximum(indices.size, 8)) - size
         Omega = Theta = 0.0
         if sums > 0:
             Omega, Theta = table[r + one, OMEGA], table[r + one, THETA]
         before, after = lam * (float(r) * Omega - Theta), lam * ((float(r) + 1.0) * Omega - Theta)
         s, seen, left, level = zero, zero, float(stop - begin), lam * t
         for block in range(blocks):  # counts, inner product; sums of those that died while idle
-            p, in_tail, o = begin + block * four, block == full, block * _BLOCK
-            x = load_entries(data, tail_x, p, in_tail)
-            q, n, z, eta, G, A, g, h = load_fields(cell, indices, tail, p, in_tail)
+            p, in_tail, o = begin + block * size, block == full, block * size * _BLOCK
+            x = load_entries(wide, data, tail_x, p, in_tail)
+            q, n, z, eta, G, A, g, h = load_fields(wide, cell, indices, tail, p, in_tail)
             v = prox(reg, z, level)
             w = zero - v * eta
             x_once = where(number < left, x, 0.0)
@@ -315,7 +321,7 @@ def learn_simd(rows, order, schedule, method, state, tail, tail_x):
                 q, n = maximum(q + x * x, tiny(x)), n + 1.0
                 inverse = 1.0 / (q * n)  # one division for n / q and q / n
                 seen = seen + x_once * x_once * (n * (n * inverse))
-                store(FOUR, space, o + _RMS, sqrt(q * (q * inverse)))
+                store(wide, space, o + size * _INVERSE, inverse)
                 jumped = (x * x > before_x) & (before_x > 0.0)
                 if any_lane(jumped):  # a lower eta from now on, the old eta in the sum so far
                     narrowed = where(jumped, sqrt(before_x * (n * (n * inverse)) / maximum(before_n, 1.0)), 1.0)
@@ -323,50 +329,50 @@ def learn_simd(rows, order, schedule, method, state, tail, tail_x):
                         A = A + (1.0 - narrowed) * (Omega * w + signed(eta * before, w))
                     w, eta = narrowed * w, where(w != 0.0, narrowed * eta, eta)
             s = s + w * x_once
-            left -= 4.0
-            _remember(watch, space, o, kept(rule, z, v), w, G, q, n, eta, A, g, h)
+            left -= float(size)
+            _remember(wide, watch, space, o, kept(rule, z, v), w, G, q, n, eta, A, g, h)
             if sums > 0:
                 died = (eta > 0.0) & (v == 0.0)
                 if any_lane(died):
-                    _close_four(table, space, o + _A, died, z, eta, lam, origin, r)
+                    _close_block(wide, table, space, o + size * _A, died, z, eta, lam, origin, r)
         y, weight = targets[U(k)], weights[U(k)]
-        margin = sum_of_four(s) + b
+        margin = sum_of(wide, s) + b
         c = weight * derivative(loss, margin, y)
         og, curve, nonzeros = omega[k] * c, 0.0, 1.0
         if sums > 2:
             curve = weight * curvature(loss, margin, y)
         if normalises(rule) == 1:
-            K += sum_of_four(seen) + intercept
+            K += sum_of(wide, seen) + intercept
             nonzeros = K / (t + 1.0)
         next_level = lam * (t + 1.0)
         for block in range(blocks):  # the step
-            p, in_tail, o = begin + block * four, block == full, block * _BLOCK
-            if indices.size >= 4:  # prefetch the next row's lines
-                prefetch_lines(cell, indices, minimum(coming + block * four, last))
-            x, w = load_entries(data, tail_x, p, in_tail), load(FOUR, space, o + _W)
-            cx, rms = x * c, zero
-            G = load(FOUR, space, o + _G) + cx * cx
+            p, in_tail, o = begin + block * size, block == full, block * size * _BLOCK
+            if indices.size >= 8:  # prefetch the lines of a row to come
+                prefetch_lines(wide, cell, indices, minimum(coming + block * size, last))
+            x, w = load_entries(wide, data, tail_x, p, in_tail), load(wide, space, o + size * _W)
+            q, n = load(wide, space, o + size * _Q), load(wide, space, o + size * _N)
+            cx, square, inverse = x * c, zero, zero
+            G = load(wide, space, o + size * _G) + cx * cx
             if normalises(rule) == 1:
-                rms = load(FOUR, space, o + _RMS)
-            new_r = maximum(rate(rule, G, rms, nonzeros, gain, floor), tiny(G))
-            z, eta = moved(rule, load(FOUR, space, o + _REST), cx, new_r * w, level), 1.0 / new_r
-            q, n = load(FOUR, space, o + _Q), load(FOUR, space, o + _N)
+                square, inverse = _mean_square(q, n, load(wide, space, o + size * _INVERSE))
+            new_r = maximum(rate(rule, G, square, inverse, nonzeros, gain, floor), tiny(G))
+            z, eta = moved(rule, load(wide, space, o + size * _REST), cx, new_r * w, level), 1.0 / new_r
             if sums > 0:
                 v = prox(reg, z, next_level)
-                gone = signed(load(FOUR, space, o + _OLD_ETA) * before, w) - signed(eta * after, zero - v)
-                A = load(FOUR, space, o + _A) + (Omega * (w + v * eta) + gone)
+                gone = signed(load(wide, space, o + size * _OLD_ETA) * before, w) - signed(eta * after, zero - v)
+                A = load(wide, space, o + size * _A) + (Omega * (w + v * eta) + gone)
                 eta = where(v != 0.0, eta, zero - eta)
                 g, h = zero, zero
                 if sums > 1:
-                    g = load(FOUR, space, o + _SUM_G) + x * og
+                    g = load(wide, space, o + size * _SUM_G) + x * og
                 if sums > 2:
-                    h = load(FOUR, space, o + _SUM_H) + x * x * curve
-                store_fields(cell, indices, tail, p, in_tail, (q, n, z, eta, G, A, g, h))
+                    h = load(wide, space, o + size * _SUM_H) + x * x * curve
+                store_fields(wide, cell, indices, tail, p, in_tail, (q, n, z, eta, G, A, g, h))
             else:
-                store_fields(cell, indices, tail, p, in_tail, (q, n, z, eta, G, zero))
+                store_fields(wide, cell, indices, tail, p, in_tail, (q, n, z, eta, G, zero, zero, zero))
         add_intercept(watch, lanes, bias, _SUMS_B, omega[k] * b, og, curve)
         G_b += c * c
-        new_r = maximum(tiny(G_b), rate(rule, G_b, 1.0, nonzeros, gain, floor))
+        new_r = maximum(tiny(G_b), rate(rule, G_b, 1.0, 1.0, nonzeros, gain, floor))
         z_b = moved(rule, kept(rule, z_b, r_b * (b0 - b)), c, new_r * (b - b0), 0.0)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     bias[_B], bias[_Z_B], bias[_G_B], bias[_R_B] = b, z_b, G_b, r_b

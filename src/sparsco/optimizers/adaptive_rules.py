@@ -23,17 +23,18 @@ OMEGA, THETA = range(2)
 
 
 @dispatched
-def rate(rule: Any, G: Any, s: Any, k: Any, gain: Any, floor: Any) -> Any:  # noqa: N803
+def rate(rule: Any, G: Any, square: Any, inverse: Any, k: Any, gain: Any, floor: Any) -> Any:  # noqa: N803
     """Return r of a coordinate with sum of squared gradients G.
 
-    s is the root mean square of the coordinate's nonzeros; k is the mean number of normalised nonzeros in a row.
+    ``square`` is the mean square of the coordinate's nonzeros, and ``inverse`` its inverse; k is the mean number of
+    normalised nonzeros in a row.
     """
     raise NotImplementedError
 
 
 @constant
 def normalises(rule: Any) -> int:
-    """Return whether the rule needs s and k."""
+    """Return whether the rule needs the mean square and k."""
     raise NotImplementedError
 
 

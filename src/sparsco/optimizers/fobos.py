@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..data.rows import ask_for_row
 from ..jit.dispatch import U, kernel, plain_python
 from ..jit.lanes import (
     EIGHT,
@@ -35,7 +36,7 @@ from ..jit.lanes import (
     where,
     width,
 )
-from ..jit.simd4 import FIVE, THREE, tail_scratch
+from ..jit.simd import FIVE, THREE, tail_scratch
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..parts.contracts import Optimizer, part
@@ -83,7 +84,7 @@ class Learn:
         is_line = width(method.lanes) == 1 and not spare_fields(method.watch)
         if is_line and type(method.penalty) is ElasticNet:
             size = (TWO, THREE, FOUR, FIVE)[n_sums(method.watch)]
-            learn_simd(rows, order, schedule, method, state, size, *tail_scratch(rows))
+            learn_simd(rows, order, schedule, method, state, size, *tail_scratch(FOUR, rows))
         else:
             learn(rows, order, schedule, method, state)
 
@@ -125,6 +126,7 @@ class FOBOS(NamedTuple):
     layout = Layout(shared=1, lane=1, bias=1, clock=0)
     columns = COLUMNS
     uses_steps = True
+    keeps_recent_features = True
     supported_penalties = ("absolute", "separable", "grouped", "groups")
     supports_float32 = True
     can_track_iterates = True
@@ -274,6 +276,7 @@ def learn(rows, order, schedule, method, state):
     who, sink, deaths = U(level.size) - size, U(level.size) - size - size, U(level.size) - U(3) * size
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
         i, r = U(order[k]), U(first + k)
         start, stop = U(indptr[i]), U(indptr[i + one])
         B, P = table[r, COL_B], table[r, COL_P]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..data.rows import ask_for_row
 from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import any_lane, load, load_row, maximum, n_float64, sqrt, store, where
 from ..losses import curvature, derivative
@@ -175,6 +176,7 @@ def learn(rows, order, schedule, method, state):
     stride = (one + sums) * m  # a cell is v and the sums
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
         i, r, example = U(order[k]), U(first + k), 1.0 * (origin + first + k + 1)
         start, stop = U(indptr[i]), U(indptr[i + one])
         B, P, s = table[r, COL_B], table[r, COL_P], 0.0 * b

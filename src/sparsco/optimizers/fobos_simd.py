@@ -6,7 +6,7 @@ a time as well: a branch for each would cost more than the rest of its work.
 
 from __future__ import annotations
 
-from ..data.rows import ask_for_row
+from ..data.rows import ask_for_row, row_to_prefetch
 from ..jit.dispatch import U, kernel
 from ..jit.lanes import (
     FOUR,
@@ -21,7 +21,7 @@ from ..jit.lanes import (
     store,
     where,
 )
-from ..jit.simd4 import load_entries, load_fields, pad_tail, prefetch_lines, store_fields, sum_of_four
+from ..jit.simd import load_entries, load_fields, pad_tail, prefetch_lines, store_fields, sum_of
 from ..losses import curvature, derivative
 from ..penalties import prox
 from ..problem.state import n_sums
@@ -51,17 +51,17 @@ def learn_simd(rows, order, schedule, method, state, line, tail, tail_x):
         i, r = U(order[k]), U(first + k)
         begin, stop = U(indptr[i]), U(indptr[i + one])
         full, blocks = (stop - begin) >> two, (stop - begin + U(3)) >> two
-        coming, last = U(indptr[order[minimum(k + 1, order.size - 1)]]), U(maximum(indices.size, 4)) - four
+        coming, last = row_to_prefetch(indptr, order, k), U(maximum(indices.size, 4)) - four
         if blocks > full:
             pad_tail(indices, data, begin + full * four, stop, tail, tail_x)
         B, P = table[r, COL_B], table[r, COL_P]
         s, left, n = zero, float(stop - begin), U(0)
         for block in range(blocks):  # catch up, inner product; list the coordinates that died while idle
             o, in_tail = block * four, block == full
-            now = load_fields(cell, indices, tail, begin + o, in_tail, line)
+            now = load_fields(FOUR, cell, indices, tail, begin + o, in_tail, line)
             touched, old = now[0], now[1]
             v = prox(reg, old, lam * (B - touched))
-            s = s + v * where(number < left, load_entries(data, tail_x, begin + o, in_tail), 0.0)
+            s = s + v * where(number < left, load_entries(FOUR, data, tail_x, begin + o, in_tail), 0.0)
             left -= 4.0
             store(FOUR, space, o, v)
             if sums > 0:
@@ -80,7 +80,7 @@ def learn_simd(rows, order, schedule, method, state, line, tail, tail_x):
                 for f in range(four):
                     space[fallen + U(space[whose + h + f])] = lane(total, f)
         y, weight = targets[U(k)], weights[U(k)]
-        margin = P * sum_of_four(s) + b
+        margin = P * sum_of(FOUR, s) + b
         g = weight * derivative(loss, margin, y)
         c, og, shrink, curve = tau[k] * g, omega[k] * g, lam * fall[k], 0.0
         if sums > 2:
@@ -89,16 +89,16 @@ def learn_simd(rows, order, schedule, method, state, line, tail, tail_x):
         before, after = zero + lam * (B * SP1 - SPB1), zero + lam * (B1 * SP1 - SPB1)
         for block in range(blocks):  # step, prox, running sums
             o, in_tail = block * four, block == full
-            if indices.size >= 4:  # prefetch the next row's lines
-                prefetch_lines(cell, indices, minimum(coming + o, last), line)
-            x, v, A, G, H = load_entries(data, tail_x, begin + o, in_tail), load(FOUR, space, o), zero, zero, zero
+            if indices.size >= 4:  # prefetch the lines of a row to come
+                prefetch_lines(FOUR, cell, indices, minimum(coming + o, last), line)
+            x, v, A, G, H = load_entries(FOUR, data, tail_x, begin + o, in_tail), load(FOUR, space, o), zero, zero, zero
             u = prox(reg, v - x * c, shrink)
             if sums > 0:
-                now = load_fields(cell, indices, tail, begin + o, in_tail, line)
+                now = load_fields(FOUR, cell, indices, tail, begin + o, in_tail, line)
                 A = now[2] + load(FOUR, space, fallen + o)
                 A = A + ((v - u) * SP1 + (signed(before, v) - signed(after, u)))
                 G, H = now[3] + x * og, now[4] + x * curve * x
-            store_fields(cell, indices, tail, begin + o, in_tail, (zero + B1, u, A, G, H, zero), line)
+            store_fields(FOUR, cell, indices, tail, begin + o, in_tail, (zero + B1, u, A, G, H), line)
         add_intercept(watch, lanes, bias, one, omega[k] * b, og, curve)
         b = b - eta[k] * g
     bias[0] = b

@@ -21,7 +21,7 @@ class AdaGrad(NamedTuple):
     def normalises(rule) -> int:  # noqa: N805
         return 0
 
-    def rate(rule, G, s, k, gain, floor):  # noqa: N803, N805
+    def rate(rule, G, square, inverse, k, gain, floor):  # noqa: N803, N805
         return (floor + sqrt(G)) * gain
 
     def kept(rule, z, pull):  # noqa: N805

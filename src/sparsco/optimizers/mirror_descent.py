@@ -367,6 +367,7 @@ def learn_swept(rows, order, schedule, method, state):
     stride, b, n = _SWEPT_SUM + sums, bias[0], U(number_active[0])
     scale, level = clock[_FACTOR], clock[_HEIGHT]
     for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
         i = U(order[k])
         start, stop = U(indptr[i]), U(indptr[i + one])
         margin = b

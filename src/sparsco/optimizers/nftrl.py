@@ -1,6 +1,6 @@
 """NFTRL, the normalised FTRL-proximal that needs no tuning: invariant to the scale of columns and of targets.
 
-The rate is r_j = sqrt(k s_j^2 (G_j + delta s_j^2 slope^2)) / (alpha sigma).  s_j^2 is the mean square of feature j's
+The rate is r_j = s_j^2 sqrt(k (G_j / s_j^2 + delta slope^2)) / (alpha sigma).  s_j^2 is the mean square of feature j's
 nonzeros, and k the mean over rows of 1 + sum_j x_j^2 / s_j^2.  sigma is the scale of margins, slope that of
 derivatives.
 
@@ -31,8 +31,8 @@ class Normalised(NamedTuple):
     def normalises(rule) -> int:  # noqa: N805
         return 1
 
-    def rate(rule, G, s, k, gain, floor):  # noqa: N803, N805
-        return gain * s * sqrt(k * (G + floor * (s * s)))  # a single root would overflow where x is far from 1
+    def rate(rule, G, square, inverse, k, gain, floor):  # noqa: N803, N805
+        return gain * square * sqrt(k * (G * inverse + floor))  # s is outside of the root, where it cannot overflow
 
     kept, moved = AdaGrad.kept, AdaGrad.moved
 

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..data.rows import ask_for_row
 from ..jit.dispatch import U, kernel
 from ..jit.lanes import any_lane, copysign, load, load_row, minimum, prefetch, store, where, width
 from ..losses import curvature, derivative
@@ -219,6 +220,7 @@ def learn(rows, order, schedule, method, state):
     stride, clock = LANES + (SUMS + sums) * m, float(origin)
     lam, x_b, u_b = load(lanes, lams, U(0)), load(lanes, bias, U(0)), load(lanes, bias, m)
     for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
         i, r = U(order[k]), U(first + k)
         begin, stop = U(indptr[i]), U(indptr[i + one])
         theta, scale = table[r, THETA], table[r, SCALE]
@@ -378,6 +380,7 @@ def learn_split(rows, order, schedule, method, state):
     d = U(cell.size) // stride
     lam, x_b, u_b = load(lanes, lams, U(0)), load(lanes, bias, U(0)), load(lanes, bias, m)
     for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
         i, r = U(order[k]), U(k)
         begin, stop = U(indptr[i]), U(indptr[i + one])
         theta, rate = table[r, THETA], table[r, RATE]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..data.rows import ask_for_row
 from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import any_lane, lane, load, load_row, maximum, minimum, prefetch, store, where, width
 from ..losses import curvature, derivative
@@ -220,6 +221,7 @@ def learn(rows, order, schedule, method, state):
     stride = last + m if sums > 0 else m
     lam, z_b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
         i, r, t = U(order[k]), U(first + k), 1.0 * (origin + first + k)
         start, stop = U(indptr[i]), U(indptr[i + one])
         coming = U(indptr[order[minimum(k + 1, order.size - 1)]]) - start

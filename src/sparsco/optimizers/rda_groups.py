@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..data.rows import ask_for_row
 from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import any_lane, floor, gather_fields, load, load_row, maximum, minimum, sqrt, store, where, width
 from ..losses import curvature, derivative
@@ -161,6 +162,7 @@ def learn(rows, order, schedule, method, state):
     stride = (one + sums) * m  # a cell is z and the sums
     lam, z_b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
         i, r, t = U(order[k]), U(first + k), 1.0 * (origin + first + k)
         start, stop = U(indptr[i]), U(indptr[i + one])
         tau, s = threshold(lam, e, t), 0.0 * z_b

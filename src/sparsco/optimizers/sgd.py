@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..data.rows import ask_for_row
 from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import load, load_row, maximum, minimum, signed, store, where, width
 from ..losses import curvature, derivative
@@ -124,6 +125,7 @@ def learn_dense(rows, order, schedule, method, state):
     stride = (one + sums) * m
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
         i, eta = U(order[k]), etas[k]
         start, stop = U(indptr[i]), U(indptr[i + one])
         margin = b
@@ -286,6 +288,7 @@ def learn_harmonic(rows, order, schedule, method, state):
     stride = LANES + (one + sums) * m
     lam, b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
         i, r, t = U(order[k]), U(first + k), 1.0 * (origin + first + k)
         start, stop = U(indptr[i]), U(indptr[i + one])
         s = 0.0 * b

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..data.rows import ask_for_row
 from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import load, load_row, maximum, minimum, store, where, width
 from ..losses import curvature, derivative
@@ -121,6 +122,7 @@ def learn(rows, order, schedule, method, state):
     lam, x_b, z_b = load(lanes, lams, U(0)), load(lanes, bias, U(0)), load(lanes, bias, m)
     gamma, gamma_b = clock[GAMMA], clock[GAMMA_BIAS]
     for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
         i, L, L_b = U(order[k]), Ls[k], L_biases[k]
         begin, stop = U(indptr[i]), U(indptr[i + one])
         alpha, alpha_b = _alpha(gamma, L, rho), _alpha(gamma_b, L_b, 0.0)

@@ -350,6 +350,9 @@ class Optimizer(Contract, kind="optimizer"):
     starts_anywhere = default("bool", False, "Whether place can begin at given weights (coef_init).")
     can_be_averaged = default("bool", False, "Whether a mean over settled states of several partitions is a state.")
     is_dense = default("bool", False, "Whether every example costs O(features).")
+    keeps_recent_features = default(
+        "bool", False, "Whether its last iterate keeps the features of recent examples, however small the steps are."
+    )
     per_feature_clock = default("bool", False, "Whether lam and rho count for a feature from its first appearance on.")
     l2_in = default("text", "prox", "Where the L2 term is: in the prox or in the gradient.")
     weights_at = default(

@@ -21,6 +21,8 @@ class RunView(Protocol):
     """The optimizer, resolved."""
     step: Any
     """The step rule, resolved; None where the optimizer takes none."""
+    rounding: Any
+    """The rounding that changes the answer; None where there is none."""
     pilot: Any
     """The scales of the first rows: a Pilot."""
     seed: int
@@ -82,8 +84,11 @@ class RunView(Protocol):
     def lanes_of(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return targets and weights of each of the run's models, (n, m)."""
 
-    def sample(self) -> Any:
-        """Return a sample of the rows, for a conversion that says ``needs_sample``; else None."""
+    def sample(self, enough: int | None = None) -> Any:
+        """Return a sample of the rows, for a conversion that says ``needs_sample``; else None.
+
+        Of a sample that is a small share of the rows, no more than ``enough`` rows are returned.
+        """
 
     def warn(self, message: str) -> None:
         """Keep a message for the report, and warn once."""

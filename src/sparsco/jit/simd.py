@@ -1,0 +1,269 @@
+"""Four or eight features at a time, for kernels that keep a line of up to eight numbers per feature.
+
+``block`` is FOUR or EIGHT.  ``load_fields`` reads the lines of a block and returns eight vectors; the k-th holds number
+k of all of its features.  ``store_fields`` writes them back.  The work in between is then done on all of them at once.
+Every function reads its row entries at ``array[p:]``, or from ``tail`` where ``in_tail`` holds.  That is a row's last,
+incomplete block, which the caller pads.  ``line`` gives the numbers in a line; missing numbers of a shorter line read
+as zero.  A block of eight has lines of eight numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.core.registry import cpu_target
+from numba.core.typing import signature
+
+from .dispatch import U, class_of, inlined
+from .lanes import EIGHT, FOUR, Vec, emit_prefetch, lane, minimum, register, shuffled, width
+
+LINE = 8
+"""The largest number of numbers per feature: 64 bytes."""
+
+
+class Three(NamedTuple):
+    """A line of three numbers."""
+
+    m = 3
+
+
+class Five(NamedTuple):
+    """A line of five numbers."""
+
+    m = 5
+
+
+THREE, FIVE = Three(), Five()
+
+
+@functools.cache
+def widest_block() -> Any:
+    """Return the block whose numbers fit into one vector of this machine: EIGHT with AVX-512, else FOUR."""
+    _, _, features = cpu_target.target_context.codegen().magic_tuple()
+    return EIGHT if "+avx512f" in features.split(",") else FOUR
+
+
+def load_entries(block: Any, array: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any) -> Any:
+    """Return the numbers of a block."""
+    return (tail if in_tail else array[p : p + width(block)]).astype(np.float64)
+
+
+def load_fields(
+    block: Any, cell: np.ndarray, indices: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any, line: Any = EIGHT
+) -> Any:
+    """Return the eight numbers of each feature of a block, as eight vectors; unused ones are not read."""
+    n, m = width(line), width(block)
+    return (*cell.reshape(-1, n)[tail if in_tail else indices[p : p + m]].T, *np.zeros((LINE - n, m)))
+
+
+def store_fields(
+    block: Any,
+    cell: np.ndarray,
+    indices: np.ndarray,
+    tail: np.ndarray,
+    p: Any,
+    in_tail: Any,
+    values: Any,
+    line: Any = EIGHT,
+) -> None:
+    """Write the eight fields of the features of a block; fields that the line lacks are skipped."""
+    n = width(line)
+    cell.reshape(-1, n)[tail if in_tail else indices[p : p + width(block)]] = np.stack(values[:n], axis=1)
+
+
+def prefetch_lines(block: Any, cell: np.ndarray, indices: np.ndarray, p: Any, line: Any = EIGHT) -> None:
+    """Prefetch the lines of the features at ``indices[p:]``, which will be read soon."""
+
+
+def tail_scratch(block: Any, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return room for the entries of an incomplete block: their features and their values.
+
+    It is allocated outside kernels, where an array costs a third of a second of compilation.
+    """
+    return np.empty(width(block), rows.indices.dtype), np.empty(width(block), rows.data.dtype)
+
+
+@inlined
+def pad_tail(indices, data, first, stop, tail, tail_x):
+    """Copy the entries of an incomplete block, those from ``first`` up to ``stop``, and repeat the last one."""
+    for f in range(U(tail.size)):
+        p = minimum(first + f, stop - U(1))
+        tail[f], tail_x[f] = indices[p], data[p]
+
+
+@inlined
+def sum_of(block, v):
+    """Return the sum of the numbers of a block, neighbours first."""
+    total = (lane(v, 0) + lane(v, 1)) + (lane(v, 2) + lane(v, 3))
+    if width(block) > 4:
+        total += (lane(v, 4) + lane(v, 5)) + (lane(v, 6) + lane(v, 7))
+    return total
+
+
+# --- The same functions in compiled code ------------------------------------------------------------------------------
+
+_WORD, _PAIR = ir.IntType(64), ir.VectorType(ir.DoubleType(), 2)
+_FIRST, _SECOND = (0, 4, 2, 6), (1, 5, 3, 7)
+_STAGES = (
+    ((0, 8, 2, 10, 4, 12, 6, 14), (1, 9, 3, 11, 5, 13, 7, 15)),
+    ((0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 10, 11, 6, 7, 14, 15)),
+    ((0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15)),
+)
+"""Eight rows of eight numbers are transposed in three stages: stage k exchanges numbers of the rows i and i + 2^k."""
+
+
+def _size(sig: Any) -> int:
+    """Return the features of a block, the first argument."""
+    return class_of(sig.args[0]).m
+
+
+def _row_entries(context: Any, builder: Any, sig: Any, values: Any, k: int) -> Any:
+    """Return a pointer to the entries of a block: arguments k.. are array, tail, p, in_tail."""
+    array, tail = (context.make_array(sig.args[i])(context, builder, values[i]).data for i in (k, k + 1))
+    return builder.select(values[k + 3], tail, builder.gep(array, [values[k + 2]]))
+
+
+def _numbers(sig: Any, k: int) -> int:
+    """Return the numbers per line, given by the optional argument k."""
+    return class_of(sig.args[k]).m if len(sig.args) > k else LINE
+
+
+def _lines(context: Any, builder: Any, sig: Any, values: Any, entries: Any, n: int) -> list[Any]:
+    """Return pointers to the lines, of n numbers, of the features of a block."""
+    cell, out = context.make_array(sig.args[1])(context, builder, values[1]).data, []
+    for k in range(_size(sig)):
+        j = builder.zext(builder.load(builder.gep(entries, [ir.Constant(_WORD, k)])), _WORD)
+        out.append(builder.gep(cell, [builder.mul(j, ir.Constant(_WORD, n))]))
+    return out
+
+
+def _lane(k: int) -> Any:
+    return ir.Constant(ir.IntType(32), k)
+
+
+def _collect(context: Any, builder: Any, places: list[Any]) -> Any:
+    """Return four numbers loaded from four pointers."""
+    out = ir.Constant(context.get_value_type(Vec(4)), ir.Undefined)
+    for k, place in enumerate(places):
+        out = builder.insert_element(out, builder.load(place), _lane(k))
+    return out
+
+
+def _piece(builder: Any, line: Any, field: int, kind: Any = _PAIR) -> Any:
+    return builder.bitcast(builder.gep(line, [ir.Constant(_WORD, field)]), kind.as_pointer())
+
+
+def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
+    """Return eight vectors of eight numbers, transposed."""
+    for k, (low, high) in enumerate(_STAGES):
+        out = list(rows)
+        for i in (i for i in range(8) if not i & 1 << k):
+            j = i | 1 << k
+            out[i], out[j] = (shuffled(builder, rows[i], rows[j], order) for order in (low, high))
+        rows = out
+    return rows
+
+
+def _type_load_entries(block: Any, array: Any, tail: Any, p: Any, in_tail: Any) -> Any:
+    return signature(Vec(class_of(block).m), block, array, tail, types.uint64, types.boolean)
+
+
+def _emit_load_entries(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    entries = _row_entries(context, builder, sig, values, 1)
+    stored, wanted = ir.VectorType(entries.type.pointee, _size(sig)), context.get_value_type(sig.return_type)
+    align = sig.args[1].dtype.bitwidth // 8
+    found = builder.load(builder.bitcast(entries, stored.as_pointer()), align=align)
+    return found if stored == wanted else builder.fpext(found, wanted)
+
+
+def _type_load_fields(block: Any, cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any, *line: Any) -> Any:
+    fields = types.UniTuple(Vec(class_of(block).m), LINE)
+    return signature(fields, block, cell, indices, tail, types.uint64, types.boolean, *line)
+
+
+def _emit_load_fields(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    n = _numbers(sig, 6)
+    lines = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 2), n)
+    load = _load_eight if _size(sig) == 8 else _load_four
+    return context.make_tuple(builder, sig.return_type, load(context, builder, lines, n))
+
+
+def _load_eight(context: Any, builder: Any, lines: list[Any], n: int) -> list[Any]:
+    kind = context.get_value_type(Vec(8))
+    return _transposed(builder, [builder.load(_piece(builder, line, 0, kind), align=8) for line in lines])
+
+
+def _load_four(context: Any, builder: Any, lines: list[Any], n: int) -> list[Any]:
+    """Return the fields of four features.
+
+    A pair of fields is one 16-byte piece of a line.  Pieces of features 0, 2 and of 1, 3 side by side are one shuffle
+    away from four times the first and four times the second field: half the shuffles of a transposed 4 x 4 block.
+    """
+    out, zero = [], ir.Constant(context.get_value_type(Vec(4)), [0.0] * 4)
+    for field in range(0, n - 1, 2):
+        pieces = [builder.load(_piece(builder, line, field), align=8) for line in lines]
+        even = shuffled(builder, pieces[0], pieces[2], (0, 1, 2, 3))
+        odd = shuffled(builder, pieces[1], pieces[3], (0, 1, 2, 3))
+        out += [shuffled(builder, even, odd, _FIRST), shuffled(builder, even, odd, _SECOND)]
+    if n % 2:
+        out.append(_collect(context, builder, [builder.gep(line, [ir.Constant(_WORD, n - 1)]) for line in lines]))
+    return out + [zero] * (LINE - n)
+
+
+def _type_store_fields(
+    block: Any, cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any, values: Any, *line: Any
+) -> Any:
+    return signature(types.none, block, cell, indices, tail, types.uint64, types.boolean, values, *line)
+
+
+def _emit_store_fields(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    n = _numbers(sig, 7)
+    lines = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 2), n)
+    fields = [builder.extract_value(values[6], k) for k in range(n)]
+    (_store_eight if _size(sig) == 8 else _store_four)(builder, lines, fields)
+    return context.get_dummy_value()
+
+
+def _store_eight(builder: Any, lines: list[Any], fields: list[Any]) -> None:
+    for line, row in zip(lines, _transposed(builder, fields), strict=True):
+        builder.store(row, _piece(builder, line, 0, row.type), align=8)
+
+
+def _store_four(builder: Any, lines: list[Any], fields: list[Any]) -> None:
+    n = len(fields)
+    if n % 2:
+        for k, line in enumerate(lines):
+            builder.store(builder.extract_element(fields[-1], _lane(k)), builder.gep(line, [ir.Constant(_WORD, n - 1)]))
+    pairs = []  # two fields of features 0 and 2, and of 1 and 3
+    for field in range(0, n - 1, 2):
+        pairs.append([shuffled(builder, fields[field], fields[field + 1], order) for order in (_FIRST, _SECOND)])
+    for k, line in enumerate(lines):
+        halves = (0, 1, 4, 5) if k < 2 else (2, 3, 6, 7)
+        for field in range(0, len(pairs), 2):  # four fields in one store, or the last two
+            a, b = pairs[field][k % 2], pairs[min(field + 1, len(pairs) - 1)][k % 2]
+            piece = shuffled(builder, a, b, halves if field + 1 < len(pairs) else halves[:2])
+            builder.store(piece, _piece(builder, line, 2 * field, piece.type), align=8)
+
+
+def _type_prefetch_lines(block: Any, cell: Any, indices: Any, p: Any, *line: Any) -> Any:
+    return signature(types.none, block, cell, indices, types.uint64, *line)
+
+
+def _emit_prefetch_lines(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    indices = context.make_array(sig.args[2])(context, builder, values[2]).data
+    n = _numbers(sig, 4)
+    for line in _lines(context, builder, sig, values, builder.gep(indices, [values[3]]), n):
+        emit_prefetch(builder, line)
+        if LINE % n:  # it may go across two lines of the cache
+            emit_prefetch(builder, builder.gep(line, [ir.Constant(_WORD, n - 1)]))
+    return context.get_dummy_value()
+
+
+register(load_entries, _type_load_entries, _emit_load_entries)
+register(load_fields, _type_load_fields, _emit_load_fields)
+register(store_fields, _type_store_fields, _emit_store_fields)
+register(prefetch_lines, _type_prefetch_lines, _emit_prefetch_lines)
