@@ -11,6 +11,7 @@ with M a multiple of the identity (:func:`scalar`), diagonal (:func:`diagonal`) 
 
 from __future__ import annotations
 
+import math
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -162,11 +163,11 @@ def _chosen(
         """Return the objective with the stream's slope at w_bar; the sample gives only the bend of the loss."""
         rise = (slope * (w - e.w_bar)).sum() + slope_b * (b - e.b_bar)  # a dot product would start the BLAS threads
         total = objective(sample, loss, penalty, w, b) + bent(rise, here)
-        return float(total) if np.isfinite(total) else np.inf
+        return float(total) if math.isfinite(total) else np.inf
 
     def doubt(name: str, rival: str) -> float:
         error = 2.0 * other * _standard_error(sample.V, loss, c, models[name], models[rival])
-        return error if np.isfinite(error) else 0.0
+        return error if math.isfinite(error) else 0.0
 
     if loss.curved:
         models["diagonal"] = diagonal(e, penalty, fit_intercept)
@@ -199,8 +200,9 @@ def objective(sample: Sample, loss: Any, penalty: Any, w: np.ndarray, b: Any) ->
 
     The value is exact while R holds every row seen.  For several models, w (d, m), it is the sum over models.
     """
-    total = float(np.sum(strength(penalty, w))) + mean_loss(sample, loss, w, b)
-    return total if np.isfinite(total) else np.inf
+    strengths = strength(penalty, w)
+    total = float(strengths if np.ndim(strengths) == 0 else strengths.sum()) + mean_loss(sample, loss, w, b)
+    return total if math.isfinite(total) else np.inf
 
 
 def mean_loss(sample: Sample, loss: Any, w: np.ndarray, b: Any) -> float:
@@ -209,7 +211,8 @@ def mean_loss(sample: Sample, loss: Any, w: np.ndarray, b: Any) -> float:
     for rows, share in ((sample.R, sample.kappa), (sample.V, 1.0 - sample.kappa)):
         if rows.numbers.size:
             p = (row_sums.margins if w.ndim == 1 else margins)(rows.indptr, rows.indices, rows.data, w, b)
-            total += share * float(np.sum((rows.weights * value(loss, p, rows.targets)).mean(0)))
+            means = (rows.weights * value(loss, p, rows.targets)).sum(0) / len(p)
+            total += share * float(means if w.ndim == 1 else means.sum())
     return total
 
 
@@ -246,6 +249,8 @@ def _local(e: Evidence[float], loss: Any, reg: Any, sample: Sample) -> _Local:
 def _slopes_on_guard(e: Evidence[float], loss: Any, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
     """Return V's derivatives in the margins at w_bar, each divided by the number of rows, and V's gradient."""
     V = sample.V
+    if not V.numbers.size:
+        return np.empty(0), np.zeros(e.w_bar.size)
     c, h = _slopes(V, loss, row_sums.margins(V.indptr, V.indices, V.data, e.w_bar, e.b_bar))
     return c, row_sums.moments(V.indptr, V.indices, V.data, c, h, e.w_bar.size)[0]
 

@@ -116,7 +116,7 @@ class Reservoir:
         self, seed: int = 0, lanes: int = 1, max_nonzeros: int = 1_000_000, max_guard: int = 2_000, first: int = 0
     ) -> None:
         self.max_nonzeros, self.max_guard = max_nonzeros, max_guard
-        self._keys = key(seed, Purpose.RESERVOIR)[0], key(seed, Purpose.GUARD)[0]
+        self._keys = tuple(key(seed, Purpose.RESERVOIR, Purpose.GUARD))
         self.first, self.rows_seen = first, 0
         none = np.empty(0, np.int64)
         self._rows = 0  # number of rows in the table, whose arrays are longer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,7 +50,7 @@ class Iterate(NamedTuple):
         problem, state, apart = self.problem, self.state, self.reads_parts
         if apart and (problem.lams is not None or self.d >= WORTH_READING):
             return self.optimizer.weights_at(problem, state, self.block, self.t, np.arange(self.d))
-        if apart:  # features that there is room for, and that have not come, are left alone
+        if apart and self.d < problem.d:  # features that there is room for, and that have not come, are left alone
             problem, state = problem.at(slice(0, self.d)), state._replace(cell=self.cells[: self.d].ravel())
         w, b = self.optimizer.weights(problem, state, self.block, self.t)
         return w[: self.d], b
@@ -78,7 +77,7 @@ class Iterate(NamedTuple):
         problem, layout, apart = self.problem, self.optimizer.layout, self.reads_parts
         sums, bias = np.empty((problem.sums, self.d, problem.width)), np.empty(0)
         for some in slices(self.d) if apart else [slice(0, problem.d)]:
-            part, block = problem.at(some) if apart else problem, copy.deepcopy(self.block)
+            part, block = problem.at(some) if apart else problem, self.block.copy()
             copied = self.state._replace(cell=self.cells[some].ravel()).copy()
             self.optimizer.settle(part, copied, block, self.t)
             found, bias = layout.sums(part, copied)

@@ -76,4 +76,4 @@ def mean_loss_at(loss: Any, p: np.ndarray, targets: np.ndarray, weights: np.ndar
     if not len(p):
         return 0.0
     with np.errstate(over="ignore", invalid="ignore"):
-        return float((weights * value(loss, p, targets)).mean(0).sum())
+        return float(((weights * value(loss, p, targets)).sum(0) / len(p)).sum())

@@ -130,8 +130,9 @@ class Run:
         """
         order = np.arange(len(matrix)) if order is None else np.asarray(order, dtype=np.int64)
         weights = np.ones(len(matrix)) if weights is None else weights
-        if np.any(weights[order] == 0.0):
-            order = order[weights[order] != 0.0]
+        counts = weights[order] != 0.0
+        if not counts.all():
+            order = order[counts]
         if is_repeat_pass:
             self.begin()  # a stream shorter than the pilot
         if self.pilot is None:
@@ -274,7 +275,7 @@ class Run:
         self.t += n
         self.seen += n
         self.windows.count(omega[:n], problem)
-        if not np.all(np.isfinite(problem.unpacked(self.state.bias))):
+        if not np.isfinite(problem.unpacked(self.state.bias)).all():
             self._raise_diverged()
         return n
 

@@ -44,11 +44,13 @@ from .adaptive_rules import (
     shrunk,
 )
 
+_FLAT, _FROM_START, _FROM_FIRST_SEEN = Flat(), FromStart(), FromFirstSeen()
+
 
 def idle_of(optimizer: Any, problem: Problem) -> Any:
     """Return the idle-curve record for the problem's rho and for the optimizer's treatment of it."""
     rho = float(problem.penalty.rho)
-    return optimizer.ridge(rho) if rho > 0.0 else Flat()
+    return optimizer.ridge(rho) if rho > 0.0 else _FLAT
 
 
 class Schedule(NamedTuple):
@@ -89,7 +91,7 @@ class IdleLayout(Layout):
 
     @property
     def ages(self) -> Any:
-        return FromFirstSeen() if self.shared == 3 else FromStart()
+        return _FROM_FIRST_SEEN if self.shared == 3 else _FROM_START
 
     def _shared(self, problem: Problem) -> int:
         return self.shared + (problem.penalty.rho > 0.0)
@@ -155,8 +157,8 @@ def make_schedule(
     n, first = len(omega), t - block.start
     if problem.sums:
         rows = block.reserve(first + n + 1)[first : first + n + 1]
-        rows[:, 0] = np.add.accumulate(np.append(rows[0, 0], omega))
-        rows[:, 1] = np.add.accumulate(np.append(rows[0, 1], omega * np.arange(first, first + n)))
+        rows[1:, 0], rows[1:, 1] = omega, omega * np.arange(first, first + n)
+        np.add.accumulate(rows, out=rows)
     else:  # no sums are kept up to the end of these rows
         block.start, first = t + n, 0
     lanes = (per_lane(problem, value, 1.0) for value in (gains, floors, centres if problem.intercept else 0.0))
@@ -188,11 +190,14 @@ def averaged(optimizer: Any, problem: Problem, state: State, t: int = 0) -> None
 
 def weights(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the iterate after t examples, computed in slices: the computation needs a dozen temporary arrays."""
-    own, w = layout(optimizer), np.empty((problem.d, problem.m))
-    cells = state.cell.reshape(problem.d, own.stride(problem))
-    for some in slices(problem.d):
+    own, parts = layout(optimizer), slices(problem.d)
+    b = own.bias_of(problem, state)[0, : problem.m].astype(np.float64)
+    if len(parts) == 1:
+        return np.ascontiguousarray(_weights(optimizer, problem, state, t)), b
+    w, cells = np.empty((problem.d, problem.m)), state.cell.reshape(problem.d, own.stride(problem))
+    for some in parts:
         w[some] = _weights(optimizer, problem.at(some), state._replace(cell=cells[some].ravel()), t)
-    return w, own.bias_of(problem, state)[0, : problem.m].astype(np.float64)
+    return w, b
 
 
 def _weights(optimizer: Any, problem: Problem, state: State, t: int) -> np.ndarray:

@@ -9,7 +9,6 @@ number E at the end of each cell holds the rest: the epoch's sum is E + A at any
 
 from __future__ import annotations
 
-import copy
 import numbers
 from typing import Any, NamedTuple
 
@@ -160,7 +159,7 @@ class EpochGD(NamedTuple):
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the iterate after t examples; at an epoch's end this is the mean of its iterates."""
         if ends_epoch(self, state, t):
-            state, block = state.copy(), copy.deepcopy(block)
+            state, block = state.copy(), block.copy()
             self.settle(problem, state, block, t)
         return fobos.iterate(self.layout, problem, state, block, t)
 
@@ -201,7 +200,7 @@ def begin_epoch(layout: EpochLayout, problem: Problem, state: State, t: int) -> 
 
 def epoch_mean(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean iterate of the current epoch after t examples; at an epoch's end, of the epoch that ends."""
-    state, block = state.copy(), copy.deepcopy(block)
+    state, block = state.copy(), block.copy()
     optimizer.settle(problem, state, block, t)
     if t > state.clock[EPOCH_START]:
         begin_epoch(optimizer.layout, problem, state, t)

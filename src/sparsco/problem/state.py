@@ -12,14 +12,17 @@ import functools
 import mmap
 import os
 import sys
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from ..jit.dispatch import cast, constant, kernel
 from ..jit.lanes import WIDTHS, lanes_for, n_float64, packed, unpacked, width
 from ..penalties import restricted, strength
-from ..util.attributes import attributes
+from ..util.attributes import add_attributes, attributes
+
+_WIDEST = WIDTHS[-1].m
+"""The most models of one kernel."""
 
 
 class Rows(NamedTuple):
@@ -95,6 +98,13 @@ class Block:
     def __getstate__(self) -> dict[str, Any]:
         return attributes(self) | {"noted": self.noted[:0], "level": self.level[:0]}
 
+    def copy(self) -> Self:
+        """Return an independent copy without scratch arrays; all fields are arrays or numbers."""
+        twin = object.__new__(type(self))
+        fields = self.__getstate__()
+        add_attributes(twin, {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in fields.items()})
+        return twin
+
     def reserve(self, rows: int) -> np.ndarray:
         """Return the table with room for ``rows`` rows; it grows by doubling and keeps its contents."""
         if len(self.table) < rows:
@@ -121,17 +131,19 @@ class Problem(NamedTuple):
     @property
     def lanes(self) -> Any:
         """Return the lanes of a kernel; None above the widest, for optimizers that work on whole arrays."""
-        return lanes_for(self.m, self.single) if self.m <= WIDTHS[-1].m else None
+        return lanes_for(self.m, self.single) if self.m <= _WIDEST else None
 
     @property
     def width(self) -> int:
         """Return the number of lanes in memory: m, rounded up to a width that kernels support."""
-        return self.m if self.lanes is None else width(self.lanes)
+        lanes = self.lanes
+        return self.m if lanes is None else width(lanes)
 
     @property
     def n_float64(self) -> int:
         """Return the number of float64 numbers that a value of all lanes takes in memory."""
-        return self.m if self.lanes is None else n_float64(self.lanes)
+        lanes = self.lanes
+        return self.m if lanes is None else n_float64(lanes)
 
     @property
     def kind(self) -> Any:
@@ -333,7 +345,7 @@ def aligned_zeros(size: int) -> np.ndarray:
         raw, start = np.frombuffer(pages, np.uint8), _HUGE
     else:
         raw, start = np.zeros(size * 8 + 64, np.uint8), 64
-    offset = -raw.ctypes.data % start
+    offset = -raw.__array_interface__["data"][0] % start  # ``ctypes`` makes an object first
     return raw[offset : offset + size * 8].view(np.float64)
 
 

@@ -69,10 +69,12 @@ class Classes(Targets):
     def encode(
         self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any = np.float64
     ) -> tuple[np.ndarray, np.ndarray]:
-        targets, scaled = np.full((len(y), width), -1.0, kind), np.zeros((len(y), width), kind)
         codes = y.astype(np.int64)
-        targets[:, : self.m] = self.signs[codes]
-        scaled[:, : self.m] = self.weights[codes] * weights[:, None]
+        signs, scales = self.signs[codes], self.weights[codes] * weights[:, None]
+        if self.m == width and signs.dtype == scales.dtype == kind:
+            return signs.ravel(), scales.ravel()
+        targets, scaled = np.full((len(y), width), -1.0, kind), np.zeros((len(y), width), kind)
+        targets[:, : self.m], scaled[:, : self.m] = signs, scales
         return targets.ravel(), scaled.ravel()
 
     def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
