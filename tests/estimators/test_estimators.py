@@ -15,9 +15,8 @@ import scipy.sparse as sp
 import sklearn
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
+from sklearn.base import TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_selection import SelectorMixin
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
@@ -445,13 +444,20 @@ def test_log_loss_is_logistic(fitted):
 
 def test_selects_features(fitted):
     model, X, _ = fitted
-    assert isinstance(model, SelectorMixin)
+    assert isinstance(model, TransformerMixin)
     support = model.get_support()
+    assert np.array_equal(model.get_support(indices=True), np.flatnonzero(support))
     assert np.array_equal(support, model.coef_[0] != 0.0)
     assert np.array_equal(model.transform(X), X[:, support])
     assert np.array_equal(model.transform(sp.csr_array(X)).toarray(), X[:, support])
     assert model.get_feature_names_out().tolist() == [f"x{j}" for j in np.flatnonzero(support)]
-    assert model.inverse_transform(model.transform(X)).shape == X.shape
+    back = np.where(support, X, 0.0)
+    assert np.array_equal(model.inverse_transform(model.transform(X)), back)
+    for kind in (sp.csr_array, sp.csr_matrix):
+        wide = model.inverse_transform(model.transform(kind(X)))
+        assert isinstance(wide, sp.sparray) == (kind is sp.csr_array) and np.array_equal(wide.toarray(), back)
+    with pytest.raises(ValueError, match="features are selected"):
+        model.inverse_transform(X)
 
 
 def test_names_of_a_table():

@@ -369,7 +369,7 @@ class LinearModel(OneExample, Readable):
         if it has no more.  It learns no further.
         """
         check_count("k", k)
-        solved = self.convert()
+        solved = self.convert_with_columns()
         if not solved.sizes and self.n_selected_ > k:
             raise ValueError(
                 "at_size needs a fit with an automatic choice: leave alpha, optimizer and conversion at 'auto'."

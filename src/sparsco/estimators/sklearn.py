@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     _check_feature_names_in,
@@ -27,6 +26,7 @@ from .held_out import by_row_of
 from .linear import LinearModel
 from .margins import Margins
 from .parameters import check_parameters, refuse_polish
+from .selector import Selector
 from .tasks import LinearClassifier, LinearRegressor
 from .views import Viewed
 
@@ -69,7 +69,7 @@ class Hinted(BaseEstimator):
         return super().set_params(**params)
 
 
-class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
+class Estimator(Viewed, LinearModel, Selector, Hinted):
     """A linear model as a scikit-learn estimator.
 
     It validates rows and targets, and names features, as scikit-learn does.

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..jit.dispatch import plain_python
+from ..jit.dispatch import cast, plain_python
 from ..jit.lanes import width
 from ..jit.simd4 import LINE, tail_scratch
 from ..penalties import ElasticNet
@@ -105,11 +105,11 @@ class IdleLayout(Layout):
             return LINE
         return self._shared(problem) + (self.lane + problem.sums) * problem.n_float64
 
-    def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def cells_of(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
         cell = state.cell.reshape(problem.d, self.stride(problem))
         first, n = self._shared(problem), self.lane + problem.sums
         lanes = problem.unpacked(cell[:, first : first + n * problem.n_float64]).reshape(problem.d, n, problem.width)
-        return cell[:, :first], lanes, self.bias_of(problem, state)
+        return cell[:, :first], lanes
 
 
 LAYOUT = IdleLayout(shared=2, lane=3, bias=4, clock=1)
@@ -202,13 +202,13 @@ def weights(optimizer: Any, problem: Problem, state: State, block: Block, t: int
 
 def _weights(optimizer: Any, problem: Problem, state: State, t: int) -> np.ndarray:
     own = layout(optimizer)
-    shared, lanes, _ = own.views(problem, state)
-    method, idle, z, eta = problem.method, idle_of(optimizer, problem), lanes[:, 0], np.abs(lanes[:, 1])
+    shared, lanes = own.cells_of(problem, state)
+    idle, z, eta = idle_of(optimizer, problem), lanes[:, 0], np.abs(lanes[:, 1])
     now = t + 1.0 - shared[:, 2:3] if per_feature_clock(own.ages) else t
-    shrink = problem.penalty.feature_weights(problem.d)[:, None] * method.lams
+    shrink = problem.penalty.feature_weights(problem.d)[:, None] * problem.packed(problem.lams_of_lanes)
     if drifts(idle):
         z = np.where(z != 0.0, drifted(idle, z, np.where(z != 0.0, eta, 1.0), shrink, t - shared[:, -1:]), 0.0)
-    w = 0.0 - shrunk(method.penalty, z, shrink * clock_of(idle, now)) * damping(idle, now, eta) * eta
+    w = 0.0 - shrunk(cast(problem.penalty), z, shrink * clock_of(idle, now)) * damping(idle, now, eta) * eta
     return w[:, : problem.m]
 
 

@@ -53,10 +53,12 @@ class EpochLayout(Layout):
         bias = aligned_zeros((self.bias + self._fields(problem)) * problem.width)
         return super().new_state(problem)._replace(bias=bias)
 
-    def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        cell, bias = self._whole(problem, state)
+    def cells_of(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
         touched = state.cell.reshape(problem.d, -1)[:, : self.shared]
-        return touched, cell[:, : self.lane + problem.sums], bias[: self.bias + problem.sums]
+        return touched, self._whole(problem, state)[0][:, : self.lane + problem.sums]
+
+    def bias_of(self, problem: Problem, state: State) -> np.ndarray:
+        return self._whole(problem, state)[1][: self.bias + problem.sums]
 
     def epoch(self, problem: Problem, state: State) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
         """Return views of A and E: of the cells (d, width) and of the intercept (width)."""

@@ -186,9 +186,15 @@ class Problem(NamedTuple):
 
     @property
     def method(self) -> Method:
+        lams = self.packed(self.lams_of_lanes)
+        return Method(cast(self.loss), cast(self.penalty), self.lanes, self.watch, lams)
+
+    @property
+    def lams_of_lanes(self) -> np.ndarray:
+        """Return the L1 weight of each lane in memory; 0 where there is no model."""
         lams = np.zeros(self.width)
         lams[: self.m] = self.penalty.lam if self.lams is None else self.lams
-        return Method(cast(self.loss), cast(self.penalty), self.lanes, self.watch, self.packed(lams))
+        return lams
 
     @property
     def settling(self) -> Method:
@@ -250,9 +256,13 @@ class Layout(NamedTuple):
 
     def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return views: shared (d, shared), lanes (d, lane + sums, width), bias (bias + sums, width)."""
+        return *self.cells_of(problem, state), self.bias_of(problem, state)
+
+    def cells_of(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """Return views of the features' fields: shared (d, shared), lanes (d, lane + sums, width)."""
         cell = state.cell.reshape(problem.d, self.stride(problem))
         lanes = problem.unpacked(cell[:, self.shared :]).reshape(problem.d, self.lane + problem.sums, problem.width)
-        return cell[:, : self.shared], lanes, self.bias_of(problem, state)
+        return cell[:, : self.shared], lanes
 
     def bias_of(self, problem: Problem, state: State) -> np.ndarray:
         """Return a view of the intercept's fields and sums, (bias + sums, width)."""

@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..choice.splits import dealt
 from ..data.randomness import Purpose, uniform
 from ..estimators.held_out import by_row_of, folds_of, is_by_row
+from ..estimators.selector import Selector
 from ..estimators.sklearn import SparseClassifier, SparseRegressor, has_probabilities
 from ..estimators.views import Viewed
 from ..metrics.selection import kappa_of_sizes
@@ -29,7 +29,7 @@ from .search import search
 from .solved_folds import SolvedFolds, is_solved, l2_weight, learner_to_solve, mixtures_of
 
 
-class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
+class CrossValidated(Viewed, Selector, BaseEstimator):
     """The base of the cross-validated classifier and regressor; ``best_estimator_`` predicts."""
 
     _kind: Any

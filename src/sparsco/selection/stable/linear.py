@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ...data.randomness import seed_of
@@ -20,6 +19,7 @@ from ...engine.run import DivergenceError
 from ...estimators.fit_state import LifeCycle, Phase, unchanged_on_error
 from ...estimators.linear import check_some_weight
 from ...estimators.parameters import named
+from ...estimators.selector import Selector
 from ...estimators.sklearn import checked_weights
 from ...estimators.views import Viewed, refuse_in_view
 from ...jit.dispatch import cast
@@ -79,7 +79,7 @@ class StableState(LifeCycle):
         self.enter(Phase.FINISHED)
 
 
-class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
+class StableLinearModel(Viewed, Selector, BaseEstimator):
     """The base of the stable classifier and the stable regressor."""
 
     known_losses: dict[str, Any]
