@@ -295,12 +295,18 @@ def shrunk(e: Evidence[float], reg: Any, M: Any, M_b: float, fit_intercept: bool
 
     A column with M = 0 was never seen and becomes 0.  An intercept with M_b = 0 does not change.
     """
-    M = np.broadcast_to(M, e.w_bar.shape)
-    seen = np.flatnonzero(M > 0.0)
-    M, w_bar, w = M[seen], e.w_bar[seen], np.zeros_like(e.w_bar)
-    g = e.g_bar[seen] + reg.rho * w_bar
-    w[seen] = soft(w_bar - g / M, reg.lam * reg.feature_weights(w.size)[seen] / M)
+    M, pen = np.broadcast_to(M, e.w_bar.shape), reg.feature_weights(e.w_bar.size)
+    seen = M > 0.0
+    if seen.all():
+        w = _step(e.w_bar, e.g_bar, M, pen, reg)
+    else:
+        w = np.zeros_like(e.w_bar)
+        w[seen] = _step(e.w_bar[seen], e.g_bar[seen], M[seen], pen[seen], reg)
     return w, e.b_bar - e.gb_bar / M_b if fit_intercept and M_b > 0.0 else e.b_bar
+
+
+def _step(w: np.ndarray, g: np.ndarray, M: np.ndarray, pen: np.ndarray, reg: Any) -> np.ndarray:
+    return soft(w - (g + reg.rho * w) / M, reg.lam * pen / M)
 
 
 def newton(

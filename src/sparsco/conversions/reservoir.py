@@ -280,7 +280,8 @@ class Reservoir:
         indptr = np.zeros(positions.size + 1, np.int64)
         np.cumsum(length, out=indptr[1:])
         indices, data = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1])
-        _copy_rows(start, length, self._indices, self._data, indices, data, 0)
+        if data.size:
+            _copy_rows(start, length, self._indices, self._data, indices, data, 0)
         return SampleRows(indptr, indices, data, targets, weights, number)
 
     def _make_room(self, rows: int, nonzeros: int) -> None:

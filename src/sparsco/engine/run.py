@@ -130,9 +130,8 @@ class Run:
         """
         order = np.arange(len(matrix)) if order is None else np.asarray(order, dtype=np.int64)
         weights = np.ones(len(matrix)) if weights is None else weights
-        counts = weights[order] != 0.0
-        if not counts.all():
-            order = order[counts]
+        if not weights[order].all():
+            order = order[weights[order] != 0.0]
         if is_repeat_pass:
             self.begin()  # a stream shorter than the pilot
         if self.pilot is None:

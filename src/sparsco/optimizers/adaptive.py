@@ -135,10 +135,11 @@ def start(optimizer: Any, problem: Problem, centres: Any = 0.0) -> tuple[State, 
     return state, Block(COLUMNS)
 
 
-def per_lane(problem: Problem, value: Any, rest: float) -> np.ndarray:
-    """Return a number, or one per model, broadcast to all lanes of a kernel; ``rest`` where a lane has no model."""
-    out = np.full(problem.width, rest)
-    out[: problem.m] = value
+def per_lane(problem: Problem, *values: Any) -> np.ndarray:
+    """Return numbers, or one per model each, broadcast to all lanes of a kernel; 1 where a lane has no model."""
+    out = np.ones((len(values), problem.width))
+    for row, value in zip(out, values, strict=True):
+        row[: problem.m] = value
     return problem.packed(out)
 
 
@@ -161,7 +162,7 @@ def make_schedule(
         np.add.accumulate(rows, out=rows)
     else:  # no sums are kept up to the end of these rows
         block.start, first = t + n, 0
-    lanes = (per_lane(problem, value, 1.0) for value in (gains, floors, centres if problem.intercept else 0.0))
+    lanes = per_lane(problem, gains, floors, centres if problem.intercept else 0.0)
     origin = float(block.start if problem.sums else t)
     parts = rule, idle_of(optimizer, problem), layout(optimizer).ages
     fixed = float(problem.intercept), block.noted, block.level
