@@ -11,6 +11,7 @@ with M a multiple of the identity (:func:`scalar`), diagonal (:func:`diagonal`) 
 
 from __future__ import annotations
 
+import math
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -173,11 +174,11 @@ def _chosen(
         """Return the objective with the stream's slope at w_bar; the sample gives only the bend of the loss."""
         rise = (slope * (w - e.w_bar)).sum() + slope_b * (b - e.b_bar)  # a dot product would start the BLAS threads
         total = objective(sample, loss, penalty, w, b) + bent(rise, here)
-        return float(total) if np.isfinite(total) else np.inf
+        return float(total) if math.isfinite(total) else np.inf
 
     def doubt(name: str, rival: str) -> float:
         error = 2.0 * other * _standard_error(sample.V, loss, c, models[name], models[rival])
-        return error if np.isfinite(error) else 0.0
+        return error if math.isfinite(error) else 0.0
 
     if loss.curved:
         models["diagonal"] = diagonal(e, penalty, fit_intercept)
@@ -210,8 +211,9 @@ def objective(sample: Sample, loss: Any, penalty: Any, w: np.ndarray, b: Any) ->
 
     The value is exact while R holds every row seen.  For several models, w (d, m), it is the sum over models.
     """
-    total = float(np.sum(strength(penalty, w))) + mean_loss(sample, loss, w, b)
-    return total if np.isfinite(total) else np.inf
+    strengths = strength(penalty, w)
+    total = float(strengths if np.ndim(strengths) == 0 else strengths.sum()) + mean_loss(sample, loss, w, b)
+    return total if math.isfinite(total) else np.inf
 
 
 def mean_loss(sample: Sample, loss: Any, w: np.ndarray, b: Any) -> float:
@@ -220,7 +222,8 @@ def mean_loss(sample: Sample, loss: Any, w: np.ndarray, b: Any) -> float:
     for rows, share in ((sample.R, sample.kappa), (sample.V, 1.0 - sample.kappa)):
         if rows.numbers.size:
             p = (row_sums.margins if w.ndim == 1 else margins)(rows.indptr, rows.indices, rows.data, w, b)
-            total += share * float(np.sum((rows.weights * value(loss, p, rows.targets)).mean(0)))
+            means = (rows.weights * value(loss, p, rows.targets)).sum(0) / len(p)
+            total += share * float(means if w.ndim == 1 else means.sum())
     return total
 
 
@@ -257,6 +260,8 @@ def _local(e: Evidence[float], loss: Any, reg: Any, sample: Sample) -> _Local:
 def _slopes_on_guard(e: Evidence[float], loss: Any, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
     """Return V's derivatives in the margins at w_bar, each divided by the number of rows, and V's gradient."""
     V = sample.V
+    if not V.numbers.size:
+        return np.empty(0), np.zeros(e.w_bar.size)
     c, h = _slopes(V, loss, row_sums.margins(V.indptr, V.indices, V.data, e.w_bar, e.b_bar))
     return c, row_sums.moments(V.indptr, V.indices, V.data, c, h, e.w_bar.size)[0]
 
@@ -301,12 +306,18 @@ def shrunk(e: Evidence[float], reg: Any, M: Any, M_b: float, fit_intercept: bool
 
     A column with M = 0 was never seen and becomes 0.  An intercept with M_b = 0 does not change.
     """
-    M = np.broadcast_to(M, e.w_bar.shape)
-    seen = np.flatnonzero(M > 0.0)
-    M, w_bar, w = M[seen], e.w_bar[seen], np.zeros_like(e.w_bar)
-    g = e.g_bar[seen] + reg.rho * w_bar
-    w[seen] = soft(w_bar - g / M, reg.lam * reg.feature_weights(w.size)[seen] / M)
+    M, pen = np.broadcast_to(M, e.w_bar.shape), reg.feature_weights(e.w_bar.size)
+    seen = M > 0.0
+    if seen.all():
+        w = _step(e.w_bar, e.g_bar, M, pen, reg)
+    else:
+        w = np.zeros_like(e.w_bar)
+        w[seen] = _step(e.w_bar[seen], e.g_bar[seen], M[seen], pen[seen], reg)
     return w, e.b_bar - e.gb_bar / M_b if fit_intercept and M_b > 0.0 else e.b_bar
+
+
+def _step(w: np.ndarray, g: np.ndarray, M: np.ndarray, pen: np.ndarray, reg: Any) -> np.ndarray:
+    return soft(w - (g + reg.rho * w) / M, reg.lam * pen / M)
 
 
 def newton(

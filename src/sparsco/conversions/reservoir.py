@@ -118,7 +118,7 @@ class Reservoir:
         self, seed: int = 0, lanes: int = 1, max_nonzeros: int = 1_000_000, max_guard: int = 2_000, first: int = 0
     ) -> None:
         self.max_nonzeros, self.max_guard = max_nonzeros, max_guard
-        self._keys = key(seed, Purpose.RESERVOIR)[0], key(seed, Purpose.GUARD)[0]
+        self._keys = tuple(key(seed, Purpose.RESERVOIR, Purpose.GUARD))
         self.first, self.rows_seen = first, 0
         none = np.empty(0, np.int64)
         self._rows = 0  # number of rows in the table, whose arrays are longer
@@ -325,7 +325,8 @@ class Reservoir:
         indptr = np.zeros(positions.size + 1, np.int64)
         np.cumsum(length, out=indptr[1:])
         indices, data = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1])
-        _copy_rows(start, length, self._indices, self._data, indices, data, 0)
+        if data.size:
+            _copy_rows(start, length, self._indices, self._data, indices, data, 0)
         return SampleRows(indptr, indices, data, targets, weights, number)
 
     def _make_room(self, rows: int, nonzeros: int) -> None:

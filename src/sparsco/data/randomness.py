@@ -42,13 +42,13 @@ def _mix(z: Any) -> Any:
     return z ^ (z >> np.uint64(31))
 
 
-def key(seed: int, purpose: int) -> np.ndarray:
-    """Return the key of a seed and a purpose for ``draw``.
+def key(seed: int, *purposes: int) -> np.ndarray:
+    """Return the keys of a seed for ``draw``, one for each purpose.
 
-    It is one uint64 in an array, whose arithmetic wraps silently.
+    They are uint64 in an array, whose arithmetic wraps silently.
     """
     seeded = _mix(np.array([(seed + 1) * _GOLDEN & _MASK], np.uint64))
-    return _mix(seeded + np.uint64((int(purpose) + 1) * _GOLDEN & _MASK))
+    return _mix(seeded + np.array([(int(purpose) + 1) * _GOLDEN & _MASK for purpose in purposes], np.uint64))
 
 
 @inlined

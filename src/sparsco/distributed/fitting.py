@@ -422,7 +422,7 @@ def _shown(progress: bool | None, verbose: int) -> Callable[[str, int, int], Non
 
 
 def _take_answers(model: Any, mixing: Mixing, answers: list[Any]) -> None:
-    found = convert_runs(mixing.runs, answers)
+    found = convert_runs(mixing.runs, answers).with_columns_of(mixing.runs[0])
     report = found.report | {
         "examples": mixing.learned,
         "distributed": {"partitions": list(mixing.rows), "rounds": mixing.rounds, "phase two": mixing.second},

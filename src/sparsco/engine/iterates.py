@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,7 +52,7 @@ class Iterate(NamedTuple):
         problem, state, apart = self.problem, self.state, self.reads_parts
         if apart and (problem.lams is not None or self.d >= WORTH_READING):
             return self.optimizer.weights_at(problem, state, self.block, self.t, np.arange(self.d))
-        if apart:  # features that there is room for, and that have not come, are left alone
+        if apart and self.d < problem.d:  # features that there is room for, and that have not come, are left alone
             problem, state = problem.at(slice(0, self.d)), state._replace(cell=self.cells[: self.d].ravel())
         w, b = self.optimizer.weights(problem, state, self.block, self.t)
         return w[: self.d], b
@@ -79,7 +78,7 @@ class Iterate(NamedTuple):
         """Return copies of the window's sums, settled: of the features, (sums, d, width), and of the intercept."""
         problem, layout, apart = self.problem, self.optimizer.layout, self.reads_parts
         sums, bias = np.empty((problem.sums, self.d, problem.width)), np.empty(0)
-        twin, parts = copy.deepcopy(self.block), slices(self.d, _SETTLED) if apart else [slice(0, problem.d)]
+        twin, parts = self.block.copy(), slices(self.d, _SETTLED) if apart else [slice(0, problem.d)]
         head, cells = twin.table[0].copy(), aligned_zeros(parts[0].stop * layout.stride(problem))
         for some in parts:
             part, block = problem.at(some) if apart else problem, copy.copy(twin)

@@ -43,8 +43,10 @@ class PilotRows(NamedTuple):
 
         With a grid of strengths the loss alone is compared: a sum over many penalties says little.
         """
-        some = np.arange(0, len(self.matrix), 1 + problem.m // 8)
-        targets, weights = self.targets[some], self.weights[some]
+        targets, weights, some, step = self.targets, self.weights, None, 1 + problem.m // 8
+        if step > 1:
+            some = np.arange(0, len(self.matrix), step)
+            targets, weights = targets[some], weights[some]
         zero = mean_loss_at(problem.loss, np.zeros(targets.shape), targets, weights)
         if not problem.penalty.is_absolute:
             zero += float(np.sum(problem.strengths(np.zeros_like(w))))
@@ -76,4 +78,4 @@ def mean_loss_at(loss: Any, p: np.ndarray, targets: np.ndarray, weights: np.ndar
     if not len(p):
         return 0.0
     with np.errstate(over="ignore", invalid="ignore"):
-        return float((weights * value(loss, p, targets)).mean(0).sum())
+        return float(((weights * value(loss, p, targets)).sum(0) / len(p)).sum())

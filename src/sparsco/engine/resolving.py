@@ -66,7 +66,7 @@ def _measure(problem: Problem, rows: PilotRows, needs_curvature: bool) -> Pilot:
     mean = (weights * targets).sum(0) / total
     std = np.sqrt((weights * np.square(targets - mean)).sum(0) / total)
     norms = squared_norms(matrix.indptr, matrix.data, np.arange(n)) + problem.intercept
-    L_mean = float(problem.loss.smoothness * np.mean(weights.mean(1) * norms)) if n else 1.0
+    L_mean = float(problem.loss.smoothness * (weights.mean(1) * norms).mean()) if n else 1.0
     pilot = Pilot(n, L_mean if L_mean > 0.0 else 1.0, mean, std)
     if not needs_curvature:
         return pilot

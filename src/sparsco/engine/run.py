@@ -272,7 +272,7 @@ class Run:
         self.t += n
         self.seen += n
         self.windows.count(omega[:n], problem)
-        if not np.all(np.isfinite(problem.unpacked(self.state.bias))):
+        if not np.isfinite(problem.unpacked(self.state.bias)).all():
             self._raise_diverged()
         return n
 

@@ -105,7 +105,9 @@ class Windows:
     def count(self, omega: np.ndarray, problem: Problem) -> None:
         """Count examples whose iterates have these weights, where anything is summed."""
         if problem.sums or self.dense is not None:
-            self.weight = float(np.add.accumulate(np.append(self.weight, omega))[-1])
+            parts = np.empty(len(omega) + 1)
+            parts[0], parts[1:] = self.weight, omega
+            self.weight = float(np.add.accumulate(parts, out=parts)[-1])  # one after the other, whatever the cut
             self.watched += len(omega)
 
     # ---- what conversions read -----------------------------------------------------------------------------------

@@ -241,6 +241,11 @@ class LinearBase:
         assert self._fit.model is not None
         return self._fit.model
 
+    def convert_with_columns(self) -> Converted:
+        """Return the converted model with the spreads of its columns, which few readers need."""
+        self.convert()
+        return self._fit.with_columns()
+
     def _goes_on(self) -> bool:
         """Return whether there is a training state that can go on.
 

@@ -324,6 +324,13 @@ class FitState(LifeCycle, Restored):
             answers = None if self.long is None else finish_long_stream(self.long, runs)
             self.take(convert_runs(runs, answers), arranged)
 
+    def with_columns(self) -> Converted:
+        """Return the model with the spreads of its columns, which are computed on first use."""
+        assert self.model is not None
+        if self.model.columns is None and self.runs:
+            self.model = self.model.with_columns_of(self.begun()[0])
+        return self.model
+
     def take(self, model: Converted, arranged: Callable[[Any], Any]) -> None:
         """Set the model; its weights come in the order of the runs."""
         sizes = (
@@ -348,8 +355,7 @@ class FitState(LifeCycle, Restored):
 
     def drop_training(self, why: str) -> None:
         """Keep the converted model only; of the features seen, keep those that have a nonzero weight."""
-        model, features = self.model, self.features
-        assert model is not None
+        model, features = self.with_columns(), self.features
         if features.seen:
             used = model.used
             if not used.size and isinstance(features, SeenColumns):

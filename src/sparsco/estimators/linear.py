@@ -97,10 +97,11 @@ class LinearModel(OneExample, Readable):
             self._fit.grow(placed.d)
             self._fit.go_on(phase)
         else:
-            m = sum(targets.m for targets in self.targets_of_runs())
-            start, features = _starting_point(*init, self.n_features_in_, m), self._fit.features
-            if start is not None:
-                start = features.start(start[0]), start[1]
+            start, features = None, self._fit.features
+            if any(part is not None for part in init):
+                m = sum(targets.m for targets in self.targets_of_runs())
+                w, b = _starting_point(*init, self.n_features_in_, m)
+                start = features.start(w), b
             if by_row is not None:
                 by_row = by_row.among(counted_rows(len(codes), weights), len(codes))
             self._fit.start(new_runs(self, features.room, start, by_row=by_row), phase, self)
@@ -114,11 +115,13 @@ class LinearModel(OneExample, Readable):
         learned, checked = (rows, None) if self.is_automatic else self._rows_to_check(rows)
         if tolerance(self) and not self.is_automatic:
             learned = rows_for_start(matrix, rows, state.runs[0].problem)
-        if checked is not None and passes > 1:
-            looked_at = matrix.take(checked), y[checked], np.ones(len(checked)) if weights is None else weights[checked]
+        weights = np.ones(len(matrix)) if weights is None else weights
         for run in state.runs:
             if run.set_stream_length(len(learned) * passes):
                 checked = None  # a conversion that was given the length of the stream must get all of its rows
+        if checked is not None and passes > 1:
+            looked_at = matrix if len(checked) == len(matrix) else matrix.take(checked)
+            targets = [run.lanes_of(y[checked], weights[checked]) for run in state.runs]
         best, stale, done = np.inf, 0, 0
         progress = Progress(type(self).__name__, len(learned), passes, self.verbose)
 
@@ -133,7 +136,7 @@ class LinearModel(OneExample, Readable):
             self.n_iter_ += 1
             if checked is None or epoch + 1 == passes:
                 return False
-            objective = self._objective(*looked_at, penalised=not self.early_stopping)
+            objective = self._objective(looked_at, targets, penalised=not self.early_stopping)
             stale = stale + 1 if objective > best - (self.tol or 0.0) * abs(objective) else 0
             best = min(best, objective)
             return stale >= self.n_iter_no_change
@@ -162,17 +165,17 @@ class LinearModel(OneExample, Readable):
             return rows[~held], rows[held]
         return rows, None if self.tol is None else rows[:: max(1, len(rows) // _CHECKED_ROWS)]
 
-    def _objective(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, penalised: bool) -> float:
+    def _objective(self, matrix: Matrix, targets: list[tuple[np.ndarray, np.ndarray]], penalised: bool) -> float:
         """Return the mean loss of the iterates, summed over the models; infinity if there are no iterates yet.
 
-        ``penalised`` adds the penalty.
+        ``targets`` has the targets and weights of the rows for each run.  ``penalised`` adds the penalty.
         """
         total = 0.0
-        for run in self._fit.runs:
+        for run, lanes in zip(self._fit.runs, targets, strict=True):
             if run.pilot is None:
                 return np.inf
             w, b = run.weights()
-            total += run.mean_loss(matrix, *run.lanes_of(y, weights), w, b)
+            total += run.mean_loss(matrix, *lanes, w, b)
             if penalised:
                 total += float(np.sum(strength(run.problem.penalty, w)))
         return total
@@ -370,7 +373,7 @@ class LinearModel(OneExample, Readable):
         if it has no more.  It learns no further.
         """
         check_count("k", k)
-        solved = self.convert()
+        solved = self.convert_with_columns()
         if not solved.sizes and self.n_selected_ > k:
             raise ValueError(
                 "at_size needs a fit with an automatic choice: leave alpha, optimizer and conversion at 'auto'."
@@ -424,10 +427,8 @@ class LinearModel(OneExample, Readable):
         return twin
 
 
-def _starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return ``coef_init`` and ``intercept_init`` as w (d, m) and b (m,); None if neither is given."""
-    if coef is None and intercept is None:
-        return None
+def _starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``coef_init`` and ``intercept_init``, of which one may be None, as w (d, m) and b (m,)."""
     coef = coef.toarray() if sp.issparse(coef) else coef
     w = np.zeros((m, d)) if coef is None else np.atleast_2d(np.asarray(coef, dtype=np.float64))
     b = np.zeros(m) if intercept is None else np.atleast_1d(np.asarray(intercept, dtype=np.float64))

@@ -49,6 +49,8 @@ LEAST_RATIO = 1e-3
 """The share of the L1 term that stands for none where a strength is chosen."""
 AUTO_FRACTION = 0.05
 """The share that alpha="auto" takes of the smallest L1 weight that selects nothing on the first 1000 rows."""
+_OPTIMIZERS = {name: kind() for name, kind in OPTIMIZERS.items()}
+"""The optimizers by name, each with its default constants."""
 
 
 def ratio_of(model: Any) -> float:
@@ -214,7 +216,7 @@ def most_models(model: Any) -> int | None:
     """Return the largest number of models that a run may learn; None for all models, if something couples them."""
     loss = named("loss", model.loss, model.known_losses)
     penalty, optimizer = named("penalty", asked(model, "penalty"), PENALTIES), asked(model, "optimizer")
-    optimizer = named("optimizer", "nftrl" if _is_auto(optimizer) else optimizer, _optimizers())
+    optimizer = named("optimizer", "nftrl" if _is_auto(optimizer) else optimizer, _OPTIMIZERS)
     if optimizer.penalises_each_model:
         return 1
     if penalty.kind != "separable" or loss.couples:
@@ -230,11 +232,6 @@ def is_followed(conversion: Any) -> bool:
 
 def _is_auto(given: Any) -> bool:
     return isinstance(given, str) and given == "auto"
-
-
-def _optimizers() -> dict[str, Any]:
-    """Return the optimizers by name, each with its default constants."""
-    return {name: kind() for name, kind in OPTIMIZERS.items()}
 
 
 def _penalty_record(model: Any, d: int, starts_elsewhere: bool = False, names: Sequence[Any] | None = None) -> Any:
@@ -307,7 +304,7 @@ def parts(
             optimizer = "rda"
         elif one_by_one and step is None and penalty.kind == "separable":  # new features may come at any time
             optimizer = OPTIMIZERS["nftrl"](per_feature_clock=True)
-    optimizer = named("optimizer", optimizer, _optimizers())
+    optimizer = named("optimizer", optimizer, _OPTIMIZERS)
     if _is_auto(conversion) and optimizer.max_models == 1:
         # mirror descent has no gradient sums, but single iterates; Epoch-SGD takes the means of the paper
         conversion = conversions.LastEpoch(complete=False) if optimizer.works_in_epochs else "ocmdi"
@@ -376,14 +373,15 @@ def new_runs(
     fixed = by_column(model)
     if one_by_one and fixed:
         raise ValueError(f"{fixed} has one value per feature, and learn_one has no fixed features: use partial_fit.")
-    penalty, most = _penalty_record(model, d, init is not None, names), max(t.m for t in model.targets_of_runs())
+    penalty, every = _penalty_record(model, d, init is not None, names), model.targets_of_runs()
+    most = max(targets.m for targets in every)
     loss, optimizer, conversion, step = parts(model, penalty, init is not None, one_by_one, by_row, most)
     conversion = with_weights(named("penalty", asked(model, "penalty"), PENALTIES), conversion)
     # a choice without arguments is the same each time
     is_fixed = is_automatic(model, init is not None) and model.random_state is None
     seed = 0 if is_fixed else seed_of(model.random_state)
     runs, first = [], 0
-    for targets in model.targets_of_runs():
+    for targets in every:
         part = slice(first, first + targets.m)
         first += targets.m
         own = None if init is None else (init[0][:, part], init[1][part])

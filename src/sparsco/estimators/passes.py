@@ -36,7 +36,10 @@ def rows_for_start(matrix: Matrix, rows: np.ndarray, problem: Problem) -> np.nda
 
 def order_of_pass(rows: np.ndarray, seed: int, shuffle: bool, number: int) -> np.ndarray:
     """Return the order in which a pass reads these rows."""
-    return np.random.default_rng([seed, Purpose.SHUFFLE, number]).permutation(rows) if shuffle else rows
+    if not shuffle:
+        return rows
+    words = np.array((seed, int(Purpose.SHUFFLE), number), np.uint32)  # a list would be made into words one by one
+    return np.random.default_rng(words).permutation(rows)
 
 
 def run_passes(

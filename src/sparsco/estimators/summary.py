@@ -77,7 +77,7 @@ def _short(name: str) -> str:
 
 def summary_of(model: Any, top: int) -> Summary:
     """Return the summary of a fitted model."""
-    solved = model.convert()
+    solved = model.convert_with_columns()
     coef = solved.coef
     used = np.unique(coef.indices)
     names = dict(zip(used.tolist(), model.names_of_slots(used), strict=True))

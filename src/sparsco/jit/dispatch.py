@@ -80,7 +80,7 @@ def cast(record: Any) -> Any:
 def _are_ours(arguments: Iterable[Any]) -> bool:
     """Return whether all records among the arguments, and in them, are our own."""
     for each in arguments:  # a loop: every call of a kernel comes here
-        if isinstance(each, tuple) and not (is_ours_by_module(type(each)) and _are_ours(each)):
+        if isinstance(each, tuple) and not (is_ours_by_module(type(each)) and (not each or _are_ours(each))):
             return False
     return True
 

@@ -27,6 +27,7 @@ CONSTANTS: set[Callable[[Any], int]] = set()
 """Functions of a record that depend on its class alone: the lean pipeline evaluates them before types are inferred."""
 
 
+@functools.cache
 def is_ours_by_module(thing: Any) -> bool:
     """Return whether a class or a function comes with the package."""
     return thing.__module__.partition(".")[0] == PACKAGE

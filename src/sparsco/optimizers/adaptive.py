@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..jit.dispatch import plain_python
+from ..jit.dispatch import cast, plain_python
 from ..jit.lanes import width
 from ..jit.simd import LINE, tail_scratch, widest_block
 from ..penalties import ElasticNet
@@ -44,11 +44,13 @@ from .adaptive_rules import (
     shrunk,
 )
 
+_FLAT, _FROM_START, _FROM_FIRST_SEEN = Flat(), FromStart(), FromFirstSeen()
+
 
 def idle_of(optimizer: Any, problem: Problem) -> Any:
     """Return the idle-curve record for the problem's rho and for the optimizer's treatment of it."""
     rho = float(problem.penalty.rho)
-    return optimizer.ridge(rho) if rho > 0.0 else Flat()
+    return optimizer.ridge(rho) if rho > 0.0 else _FLAT
 
 
 class Schedule(NamedTuple):
@@ -89,7 +91,7 @@ class IdleLayout(Layout):
 
     @property
     def ages(self) -> Any:
-        return FromFirstSeen() if self.shared == 3 else FromStart()
+        return _FROM_FIRST_SEEN if self.shared == 3 else _FROM_START
 
     def _shared(self, problem: Problem) -> int:
         return self.shared + (problem.penalty.rho > 0.0)
@@ -103,11 +105,11 @@ class IdleLayout(Layout):
             return LINE
         return self._shared(problem) + (self.lane + problem.sums) * problem.n_float64
 
-    def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def cells_of(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
         cell = state.cell.reshape(problem.d, self.stride(problem))
         first, n = self._shared(problem), self.lane + problem.sums
         lanes = problem.unpacked(cell[:, first : first + n * problem.n_float64]).reshape(problem.d, n, problem.width)
-        return cell[:, :first], lanes, self.bias_of(problem, state)
+        return cell[:, :first], lanes
 
 
 LAYOUT = IdleLayout(shared=2, lane=3, bias=4, clock=1)
@@ -133,10 +135,11 @@ def start(optimizer: Any, problem: Problem, centres: Any = 0.0) -> tuple[State, 
     return state, Block(COLUMNS)
 
 
-def per_lane(problem: Problem, value: Any, rest: float) -> np.ndarray:
-    """Return a number, or one per model, broadcast to all lanes of a kernel; ``rest`` where a lane has no model."""
-    out = np.full(problem.width, rest)
-    out[: problem.m] = value
+def per_lane(problem: Problem, *values: Any) -> np.ndarray:
+    """Return numbers, or one per model each, broadcast to all lanes of a kernel; 1 where a lane has no model."""
+    out = np.ones((len(values), problem.width))
+    for row, value in zip(out, values, strict=True):
+        row[: problem.m] = value
     return problem.packed(out)
 
 
@@ -160,11 +163,11 @@ def make_schedule(
             rows[:, 0] = rows[0, 0] + (steps - first)
             rows[:, 1] = rows[0, 1] + (steps * (steps - 1.0) - first * (first - 1.0)) / 2.0
         else:
-            rows[:, 0] = np.add.accumulate(np.append(rows[0, 0], omega))
-            rows[:, 1] = np.add.accumulate(np.append(rows[0, 1], omega * np.arange(first, first + n)))
+            rows[1:, 0], rows[1:, 1] = omega, omega * np.arange(first, first + n)
+            np.add.accumulate(rows, out=rows)
     else:  # no sums are kept up to the end of these rows
         block.start, first = t + n, 0
-    lanes = (per_lane(problem, value, 1.0) for value in (gains, floors, centres if problem.intercept else 0.0))
+    lanes = per_lane(problem, gains, floors, centres if problem.intercept else 0.0)
     origin = float(block.start if problem.sums else t)
     parts = rule, idle_of(optimizer, problem), layout(optimizer).ages
     fixed = float(problem.intercept), block.noted, block.level
@@ -193,22 +196,25 @@ def averaged(optimizer: Any, problem: Problem, state: State, t: int = 0) -> None
 
 def weights(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the iterate after t examples, computed in slices: the computation needs a dozen temporary arrays."""
-    own, w = layout(optimizer), np.empty((problem.d, problem.m))
-    cells = state.cell.reshape(problem.d, own.stride(problem))
-    for some in slices(problem.d):
+    own, parts = layout(optimizer), slices(problem.d)
+    b = own.bias_of(problem, state)[0, : problem.m].astype(np.float64)
+    if len(parts) == 1:
+        return np.ascontiguousarray(_weights(optimizer, problem, state, t)), b
+    w, cells = np.empty((problem.d, problem.m)), state.cell.reshape(problem.d, own.stride(problem))
+    for some in parts:
         w[some] = _weights(optimizer, problem.at(some), state._replace(cell=cells[some].ravel()), t)
-    return w, own.bias_of(problem, state)[0, : problem.m].astype(np.float64)
+    return w, b
 
 
 def _weights(optimizer: Any, problem: Problem, state: State, t: int) -> np.ndarray:
     own = layout(optimizer)
-    shared, lanes, _ = own.views(problem, state)
-    method, idle, z, eta = problem.method, idle_of(optimizer, problem), lanes[:, 0], np.abs(lanes[:, 1])
+    shared, lanes = own.cells_of(problem, state)
+    idle, z, eta = idle_of(optimizer, problem), lanes[:, 0], np.abs(lanes[:, 1])
     now = t + 1.0 - shared[:, 2:3] if per_feature_clock(own.ages) else t
-    shrink = problem.penalty.feature_weights(problem.d)[:, None] * method.lams
+    shrink = problem.penalty.feature_weights(problem.d)[:, None] * problem.packed(problem.lams_of_lanes)
     if drifts(idle):
         z = np.where(z != 0.0, drifted(idle, z, np.where(z != 0.0, eta, 1.0), shrink, t - shared[:, -1:]), 0.0)
-    w = 0.0 - shrunk(method.penalty, z, shrink * clock_of(idle, now)) * damping(idle, now, eta) * eta
+    w = 0.0 - shrunk(cast(problem.penalty), z, shrink * clock_of(idle, now)) * damping(idle, now, eta) * eta
     return w[:, : problem.m]
 
 

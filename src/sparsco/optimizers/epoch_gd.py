@@ -9,7 +9,6 @@ number E at the end of each cell holds the rest: the epoch's sum is E + A at any
 
 from __future__ import annotations
 
-import copy
 import numbers
 from typing import Any, NamedTuple
 
@@ -54,10 +53,12 @@ class EpochLayout(Layout):
         bias = aligned_zeros((self.bias + self._fields(problem)) * problem.width)
         return super().new_state(problem)._replace(bias=bias)
 
-    def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        cell, bias = self._whole(problem, state)
+    def cells_of(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
         touched = state.cell.reshape(problem.d, -1)[:, : self.shared]
-        return touched, cell[:, : self.lane + problem.sums], bias[: self.bias + problem.sums]
+        return touched, self._whole(problem, state)[0][:, : self.lane + problem.sums]
+
+    def bias_of(self, problem: Problem, state: State) -> np.ndarray:
+        return self._whole(problem, state)[1][: self.bias + problem.sums]
 
     def epoch(self, problem: Problem, state: State) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
         """Return views of A and E: of the cells (d, width) and of the intercept (width)."""
@@ -160,7 +161,7 @@ class EpochGD(NamedTuple):
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the iterate after t examples; at an epoch's end this is the mean of its iterates."""
         if ends_epoch(self, state, t):
-            state, block = state.copy(), copy.deepcopy(block)
+            state, block = state.copy(), block.copy()
             self.settle(problem, state, block, t)
         return fobos.iterate(self.layout, problem, state, block, t)
 
@@ -201,7 +202,7 @@ def begin_epoch(layout: EpochLayout, problem: Problem, state: State, t: int) -> 
 
 def epoch_mean(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean iterate of the current epoch after t examples; at an epoch's end, of the epoch that ends."""
-    state, block = state.copy(), copy.deepcopy(block)
+    state, block = state.copy(), block.copy()
     optimizer.settle(problem, state, block, t)
     if t > state.clock[EPOCH_START]:
         begin_epoch(optimizer.layout, problem, state, t)

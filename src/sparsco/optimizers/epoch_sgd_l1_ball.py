@@ -16,7 +16,6 @@ a weight is touched or becomes zero, and subtracted when it becomes nonzero.
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
 from collections.abc import Callable
@@ -260,7 +259,7 @@ class EpochSGD(NamedTuple):
     def weights(self, problem: Problem, state: State, block: BallBlock, t: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the iterate after t examples; at an epoch's end this is the mean of its iterates."""
         if ends_epoch(self, state, t):
-            state, block = state.copy(), copy.deepcopy(block)
+            state, block = state.copy(), block.copy()
             self.settle(problem, state, block, t)
         _, lanes, bias = self.layout.views(problem, state)
         return _iterate(lanes[:, 0, :1], state.clock[THETA]), bias[0, :1].copy()

@@ -58,11 +58,10 @@ class _Layout(Layout):
     def stride(self, problem: Problem) -> int:
         return super().stride(problem) + problem.width * (problem.sums > 0)
 
-    def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def cells_of(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
         fields = self.lane + problem.sums
         cell = state.cell.reshape(problem.d, self.stride(problem))[:, : fields * problem.width]
-        bias = state.bias.reshape(self.bias + problem.sums, problem.width)
-        return cell[:, :0], cell.reshape(problem.d, fields, problem.width), bias
+        return cell[:, :0], cell.reshape(problem.d, fields, problem.width)
 
     def relaid(self, old: Problem, state: State, new: Problem, fresh: State) -> State:
         fresh = super().relaid(old, state, new, fresh)

@@ -8,18 +8,22 @@ sums) are computed outside, into the schedule's arrays.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import mmap
 import os
 import sys
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from ..jit.dispatch import cast, constant, kernel
 from ..jit.lanes import WIDTHS, lanes_for, n_float64, packed, unpacked, width
 from ..penalties import restricted, strength
-from ..util.attributes import attributes
+from ..util.attributes import add_attributes, attributes
+
+_WIDEST = WIDTHS[-1].m
+"""The most models of one kernel."""
 
 
 class Rows(NamedTuple):
@@ -95,6 +99,13 @@ class Block:
     def __getstate__(self) -> dict[str, Any]:
         return attributes(self) | {"noted": self.noted[:0], "level": self.level[:0]}
 
+    def copy(self) -> Self:
+        """Return an independent copy without scratch arrays; all fields are arrays or numbers."""
+        twin = object.__new__(type(self))
+        fields = self.__getstate__()
+        add_attributes(twin, {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in fields.items()})
+        return twin
+
     def reserve(self, rows: int) -> np.ndarray:
         """Return the table with room for ``rows`` rows; it grows by doubling and keeps its contents."""
         if len(self.table) < rows:
@@ -121,17 +132,19 @@ class Problem(NamedTuple):
     @property
     def lanes(self) -> Any:
         """Return the lanes of a kernel; None above the widest, for optimizers that work on whole arrays."""
-        return lanes_for(self.m, self.single) if self.m <= WIDTHS[-1].m else None
+        return lanes_for(self.m, self.single) if self.m <= _WIDEST else None
 
     @property
     def width(self) -> int:
         """Return the number of lanes in memory: m, rounded up to a width that kernels support."""
-        return self.m if self.lanes is None else width(self.lanes)
+        lanes = self.lanes
+        return self.m if lanes is None else width(lanes)
 
     @property
     def n_float64(self) -> int:
         """Return the number of float64 numbers that a value of all lanes takes in memory."""
-        return self.m if self.lanes is None else n_float64(self.lanes)
+        lanes = self.lanes
+        return self.m if lanes is None else n_float64(lanes)
 
     @property
     def kind(self) -> Any:
@@ -174,9 +187,15 @@ class Problem(NamedTuple):
 
     @property
     def method(self) -> Method:
+        lams = self.packed(self.lams_of_lanes)
+        return Method(cast(self.loss), cast(self.penalty), self.lanes, self.watch, lams)
+
+    @property
+    def lams_of_lanes(self) -> np.ndarray:
+        """Return the L1 weight of each lane in memory; 0 where there is no model."""
         lams = np.zeros(self.width)
         lams[: self.m] = self.penalty.lam if self.lams is None else self.lams
-        return Method(cast(self.loss), cast(self.penalty), self.lanes, self.watch, self.packed(lams))
+        return lams
 
     @property
     def settling(self) -> Method:
@@ -238,9 +257,13 @@ class Layout(NamedTuple):
 
     def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return views: shared (d, shared), lanes (d, lane + sums, width), bias (bias + sums, width)."""
+        return *self.cells_of(problem, state), self.bias_of(problem, state)
+
+    def cells_of(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """Return views of the features' fields: shared (d, shared), lanes (d, lane + sums, width)."""
         cell = state.cell.reshape(problem.d, self.stride(problem))
         lanes = problem.unpacked(cell[:, self.shared :]).reshape(problem.d, self.lane + problem.sums, problem.width)
-        return cell[:, : self.shared], lanes, self.bias_of(problem, state)
+        return cell[:, : self.shared], lanes
 
     def bias_of(self, problem: Problem, state: State) -> np.ndarray:
         """Return a view of the intercept's fields and sums, (bias + sums, width)."""
@@ -333,7 +356,7 @@ def aligned_zeros(size: int) -> np.ndarray:
         raw, start = np.frombuffer(pages, np.uint8), _HUGE
     else:
         raw, start = np.zeros(size * 8 + 64, np.uint8), 64
-    offset = -raw.ctypes.data % start
+    offset = -ctypes.addressof(ctypes.c_char.from_buffer(raw)) % start  # half the time of ``raw.ctypes.data``
     return raw[offset : offset + size * 8].view(np.float64)
 
 
