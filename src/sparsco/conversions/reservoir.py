@@ -161,6 +161,10 @@ class Reservoir:
         self._rows += kept.size
         self._used += int(ends[-1])
 
+    def go_on_at(self, number: int) -> None:
+        """Let the next row that is offered have this number, which is above those of all rows so far."""
+        self.first = number - self.rows_seen
+
     def expect(self, rows: int, nonzeros: int) -> None:
         """Lower the limits for a known total of rows and nonzeros, over this reservoir and those to be joined.
 

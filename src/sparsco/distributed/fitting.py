@@ -24,7 +24,7 @@ from ..training.train import Training
 from ..util.attributes import stored
 from ..util.progress import Bar, steps_shown
 from .executors import Here, OnDask, executor
-from .mixing import Mixing
+from .mixing import STEPS, Mixing, first_rows
 from .partitions import Partition, files_in, is_in_memory, partitions_of
 from .strategies import fit_path, fit_stream, fit_whole
 
@@ -46,6 +46,8 @@ class Head:
     """The first rows of a partition and the properties of its stream."""
 
     part: LabelledRows | None
+    counted: int
+    """The number of rows that were counted."""
     reader: dict[str, Any]
     """The options with which the other partitions are read."""
     by_name: bool
@@ -59,17 +61,17 @@ class Head:
     remarks: list[str]
 
 
-def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
-    """Return the head of a partition, with at most ``most`` rows."""
-    partition, found, told = partition.read_with(options), list[LabelledRows](), None
+def head(partition: Partition, most: int, options: Mapping[str, Any], counted: int = 0) -> Head:
+    """Return the head of a partition, with at most ``most`` rows; up to ``counted`` rows are counted."""
+    partition, found, told, rows = partition.read_with(options), list[LabelledRows](), None, 0
     for number, stream in partition.streams():
         for chunk in partition.chunks(number, stream):
             n = min(chunk.rows, most)
             found += [LabelledRows.of(chunk).cut(0, n)] if n else []
-            most, told = most - n, stream if told is None and n else told
-            if not most:
+            most, told, rows = most - n, stream if told is None and n else told, rows + chunk.rows
+            if not most and rows >= counted:
                 break
-        if not most:
+        if not most and rows >= counted:
             break
     told = stream if told is None else told  # whether examples have names is known only after they are read
     part, reader = LabelledRows.joined(found) if found else None, reader_of(told, partition.reader)
@@ -78,7 +80,8 @@ def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
     columns = None if CATEGORICAL in kinds.values() else [name for name, each in kinds.items() if each != IGNORE]
     named = by_name(told)
     hashed = bool(told.names) and not named
-    return Head(part, reader, named, hashed, type(told).__name__, columns, told.label_dtype, told.remarks())
+    kind, counted = type(told).__name__, min(rows, counted)
+    return Head(part, counted, reader, named, hashed, kind, columns, told.label_dtype, told.remarks())
 
 
 def names(partition: Partition) -> list[str]:
@@ -204,7 +207,8 @@ def train(
     parts, notes, model = partitions_of(data, reader, partitions), [], estimator
     files = files_in(parts)
     with executor(client, stop, threads) as pool:
-        parts, part, options, told = _opened(parts, pool)
+        counted = STEPS if kind == "mixing" and round_rows is None else 0
+        parts, part, options, told, sizes = _opened(parts, pool, counted)
         if kind == "stable":
             named = None if not model.classifies else first_classes(part.y) if classes is None else classes
             rows = fit_stream(model, parts, options, pool, named)
@@ -216,6 +220,7 @@ def train(
             if kind == "path":
                 rows = fit_path(model, parts, options, pool, decided.classes, model.passes)
             else:
+                round_rows = round_rows or first_rows(sizes)
                 rows = _fit_mixed(model, decided, part, parts, options, pool, passes, round_rows, progress)
         _keep_names(_shell(model, kind), told, options)
         _keep_labels(_shell(model, kind), told, classes)
@@ -311,7 +316,7 @@ def _fit_mixed(
     options: Mapping[str, Any],
     pool: Here | OnDask,
     passes: int | None,
-    round_rows: int | None,
+    round_rows: int,
     progress: bool | None,
 ) -> int:
     """Run both phases over all partitions, and return the number of rows."""
@@ -326,12 +331,17 @@ def _fit_mixed(
     return sum(mixing.rows)
 
 
-def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition], LabelledRows, dict[str, Any], Head]:
-    """Return the partitions with equal readers, the first rows, the options that fix the columns of names, and a head.
+def _opened(
+    parts: list[Partition], pool: Here | OnDask, counted: int
+) -> tuple[list[Partition], LabelledRows, dict[str, Any], Head, list[int]]:
+    """Return what is known before rows are learned.
 
-    The head is that of the first partition that has rows.
+    It is the partitions with equal readers, the first rows, the options that fix the columns of names, the head of the
+    first partition that has rows, and the number of rows of each partition, up to ``counted``.
     """
-    heads: list[Head] = pool.map("sparsco-head", head, [(part, 1, {}) for part in parts])
+    asked = [PILOT_ROWS, *[1] * (len(parts) - 1)]  # the first partition most often has all of the first rows
+    items: list[tuple] = [(part, most, {}, counted) for part, most in zip(parts, asked, strict=True)]
+    heads: list[Head] = pool.map("sparsco-head", head, items)
     told = [(part, each) for part, each in zip(parts, heads, strict=True) if each.part is not None]
     if not told:
         raise ValueError("the data has no rows: there is nothing to learn from.")
@@ -353,12 +363,13 @@ def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition
         known = dict(enumerate(dict.fromkeys(name for each in every for name in each)))
         options = {"names": known, "frozen": True}
     rows = list[LabelledRows]()
-    for part in parts:
+    for part, begun, most in zip(parts, heads, asked, strict=True):
         left = PILOT_ROWS - sum(each.rows for each in rows)
         if left > 0:
-            more: Head = pool.map("sparsco-head", head, [(part, left, options)])[0]
+            again = bool(options) or most < left  # otherwise the head has these rows
+            more: Head = pool.map("sparsco-head", head, [(part, left, options)])[0] if again else begun
             rows += [] if more.part is None else [more.part]
-    return parts, LabelledRows.joined(rows), options, first
+    return parts, LabelledRows.joined(rows), options, first, [each.counted for each in heads]
 
 
 def _check(model: Any, passes: int | None) -> None:
