@@ -400,7 +400,7 @@ def test_asked_to_end_it_ends_in_a_sentence(files, client, tmp_path, monkeypatch
     monkeypatch.setattr(mixing, "learn", asked)
     out = tmp_path / "out.model"
     assert main(["train", *files, "-m", str(out), "--dask", client.scheduler.address]) == code
-    assert capsys.readouterr().err == "sparsco: stopped before the model was learned: nothing was kept.\n"
+    assert capsys.readouterr().err == "sparsco: stopped before the model was learned; nothing was kept.\n"
     assert not list(tmp_path.iterdir())
 
 
@@ -414,7 +414,7 @@ def test_asked_to_end_processes_are_silent(files, tmp_path, number, code):
     os.killpg(process.pid, number)
     _, complaint = process.communicate(timeout=60)
     assert process.returncode == code
-    assert complaint == b"sparsco: stopped before the model was learned: nothing was kept.\n"
+    assert complaint == b"sparsco: stopped before the model was learned; nothing was kept.\n"
     assert not list(tmp_path.iterdir())
 
 
@@ -681,7 +681,6 @@ def test_the_command(files, client, tmp_path, capsys):
         ["--polish"],
         ["--classes", "any"],
         ["--save-state"],
-        ["--checkpoint-every", "60s"],
         ["--no-shuffle"],
         ["--no-cache"],
     ):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,11 +29,11 @@ from ..training.labelled_rows import LabelledRows
 from .executors import Here, OnDask
 from .messages import Job, Message, Update, merged
 from .partitions import Partition, Place
+from .progress import MOST_ROWS, Progress
 from .sparse import Sparse
 
-LEAST_ROWS, FIRST_ROWS, MOST_ROWS = 64, 1024, 1 << 20
-"""The rows of each partition in the first round for small partitions, for other partitions, and at most in any round.
-"""
+LEAST_ROWS, FIRST_ROWS = 64, 1024
+"""The rows of each partition in the first round, for small partitions and for others."""
 STEPS = 1 << 14
 """The number of steps of phase one that is always enough.
 
@@ -256,20 +256,6 @@ def summed(left: Gradients, right: Gradients) -> Gradients:
 # ---- the coordinator -------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Window:
-    """Sums of iterates over some rounds."""
-
-    rows: int = 0
-    sums: tuple[tuple[Sparse, np.ndarray], ...] | None = None
-
-    def __add__(self, other: _Window) -> _Window:
-        if self.sums is None or other.sums is None:
-            return other if self.sums is None else self
-        pairs = zip(self.sums, other.sums, strict=True)
-        return _Window(self.rows + other.rows, tuple((a[0] + b[0], a[1] + b[1]) for a, b in pairs))
-
-
 class Mixing:
     """A run of both phases over all partitions."""
 
@@ -280,91 +266,65 @@ class Mixing:
         partitions: Sequence[Partition],
         names: Mapping[str, Any],
         pool: Here | OnDask,
-        first_rows: int,
+        progress: Progress,
+        keep: Callable[[Progress], None] = lambda progress: None,
         show: Callable[[str, int, int], None] | None = None,
     ) -> None:
-        self.pool, self.runs, self.first_rows = pool, list(runs), first_rows
+        """Make a run that goes on at ``progress``; ``keep`` is called after each round."""
+        self.pool, self.runs, self.progress, self.keep = pool, list(runs), progress, keep
         self.conversions = [_allowed(run) for run in self.runs]
         templates = tuple(_template(run) for run in self.runs)
         self.job = Job(shell, templates, names)
         self.held_job, self.held = pool.hold(self.job), [pool.hold(partition) for partition in partitions]
-        self.levels: list[Message] = []
-        """Messages that add up to the state; each is smaller than the one before, so that only new numbers are sent."""
-        self.held_levels: list[Any] = []
-        self.fresh = 0
-        """The bytes of levels that have not been sent to the partitions yet."""
-        self.windows = [_Window(), _Window()]
-        """The previous and the current window of iterates."""
-        self.opened, self.learned, self.passes = 0, 0, 0
-        self.rows, self.entries = [0] * len(partitions), 0
-        self.rounds: list[dict[str, Any]] = []
+        self.held_levels: list[tuple[Message, Any]] = []
+        """The levels of the state, each with its form for tasks."""
         self.second: dict[str, Any] = {}
         self.show = show or (lambda what, done, total: None)
 
     def phase_one(self, passes: int | None) -> None:
         """Run rounds until every partition was read ``passes`` times; with None until it has made STEPS steps."""
-        size = self.first_rows
-        while self.passes < (passes or self._enough()):
-            places: list[Place | None] = [Place() for _ in self.held]
-            while any(place is not None for place in places):
-                places = self._round(places, size, self.passes == 0)
-                size = min(2 * size, MOST_ROWS)
-            self.passes += 1
+        while self.progress.passes < (passes or self._enough()):
+            while self.progress.active:
+                self.progress = self._after_round()
+                self.keep(self.progress)
+            self.progress = self.progress.after_pass()
 
     def _enough(self) -> int:
         """Return the number of passes after which a partition has made enough steps."""
-        rows, parts = sum(self.rows), int(np.count_nonzero(self.rows))
+        rows, parts = sum(self.progress.rows), int(np.count_nonzero(self.progress.rows))
         return max(1, -(-min(STEPS, rows) * parts // max(rows, 1)))
 
-    def _round(self, places: list[Place | None], size: int, counts: bool) -> list[Place | None]:
-        here = [k for k, place in enumerate(places) if place is not None]
-        what, items = f"round {len(self.rounds) + 1}", [(self.held[k], places[k], size) for k in here]
+    def _after_round(self) -> Progress:
+        """Run a round, and return the state after it."""
+        now = self.progress
+        what, items = f"round {len(now.rounds) + 1}", [(self.held[k], now.places[k], now.size) for k in now.active]
         total: Message = self.pool.reduce(
             "sparsco-learn",
             learn,
             items,
             self.held_job,
-            *self.held_levels,
+            *self._levels(),
             merge=merged,
-            most=max(MOST_ROWS // size, 1),
+            most=max(MOST_ROWS // now.size, 1),
             seen=lambda done, of: self.show(what, done, of),
         )
-        for k, place, rows in zip(here, total.places, total.rows, strict=True):
-            places[k], self.rows[k] = place, self.rows[k] + rows * counts
-        self.entries += total.entries * counts
-        learned = total.updates[0].rows
-        if self.learned >= 2 * self.opened and not isinstance(self.conversions[0], Average):
-            self.windows, self.opened = [self.windows[1], _Window()], self.learned
-        self.windows[1] += _Window(learned, tuple((update.sums, update.bias_sums) for update in total.updates))
-        self.learned += learned
-        self.rounds.append(
-            {
-                "rows": learned,
-                "partitions": len(here),
-                "nonzeros": total.nonzeros,
-                "up": total.sent + total.bytes,
-                "down": self.fresh * len(here),
-            }
-        )
-        self.fresh = self._push(Message(tuple(update.mean() for update in total.updates))) if learned else 0
-        return places
+        return now.after(total, not isinstance(self.conversions[0], Average))
 
-    def _push(self, mean: Message) -> int:
-        """Add a level, merged with the levels before that are not larger.
-
-        Return its bytes, which partitions will be sent.
-        """
-        while self.levels and self.levels[-1].bytes <= mean.bytes:
-            mean = replace(merged(self.levels.pop(), mean), sent=0)
-            self.held_levels.pop()
-        self.levels.append(mean)
-        self.held_levels.append(self.pool.hold(mean))
-        return mean.bytes
+    def _levels(self) -> list[Any]:
+        """Return the levels of the state in the form for tasks; only new levels are sent."""
+        held = {id(level): held for level, held in self.held_levels}
+        levels = self.progress.levels
+        self.held_levels = [
+            (level, held[id(level)] if id(level) in held else self.pool.hold(level)) for level in levels
+        ]
+        return [held for _, held in self.held_levels]
 
     def phase_two(self) -> list[Answer]:
         """Return the converted models."""
-        runs = [started(run, [level.updates[k] for level in self.levels]) for k, run in enumerate(self.job.runs)]
-        window = self.windows[0] + self.windows[1]
+        runs = [
+            started(run, [level.updates[k] for level in self.progress.levels]) for k, run in enumerate(self.job.runs)
+        ]
+        window = self.progress.windows[0] + self.progress.windows[1]
         points, means = [], []
         for k, run in enumerate(runs):
             w, b = run.weights()
@@ -381,7 +341,7 @@ class Mixing:
             return self._chosen(runs, found)
         answers = []
         for k, (run, full) in enumerate(zip(runs, self.runs, strict=True)):
-            run.end_like(full, self.learned)
+            run.end_like(full, self.progress.learned)
             answers.append(self._answer(run, k, points[k], means[k], window.rows, found))
             self.runs[k] = run
         return answers
@@ -390,7 +350,7 @@ class Mixing:
         """Return the models that a conversion of all runs together makes from the sample of all rows."""
         assert found is not None
         for k, (run, full) in enumerate(zip(runs, self.runs, strict=True)):
-            run.end_like(full, self.learned)
+            run.end_like(full, self.progress.learned)
             run.conversion, run.reservoir = full.conversion, found.samples[k]
             self.runs[k] = run
         return finish_runs(runs)
@@ -403,7 +363,8 @@ class Mixing:
             return None
         at = [Point(Sparse.of(w), b) for w, b in points]
         held = self.pool.hold(at)
-        firsts = np.cumsum([0, *self.rows[:-1]]).tolist()
+        rows = self.progress.rows
+        firsts = np.cumsum([0, *rows[:-1]]).tolist()
         items = list(zip(self.held, firsts, strict=True))
         found: Gradients = self.pool.reduce(
             "sparsco-gradients",
@@ -412,9 +373,9 @@ class Mixing:
             self.held_job,
             held,
             budgets,
-            (sum(self.rows), self.entries),
+            (sum(rows), self.progress.entries),
             merge=summed,
-            most=max(MOST_ROWS * len(items) // max(sum(self.rows), 1), 1),
+            most=max(MOST_ROWS * len(items) // max(sum(rows), 1), 1),
             seen=lambda done, of: self.show("phase two", done, of),
         )
         down = sum(point.w.bytes + point.b.nbytes for point in at) * len(items)
