@@ -174,7 +174,7 @@ def quality(rows: int) -> list[Bar]:
         travelled = mixed.report_["distributed"]["rounds"]
         worst = max((each["up"] + each["down"]) / (12 * each["nonzeros"]) for each in travelled)
         print(travelled, mixed.report_["distributed"]["phase two"], file=sys.stderr)
-        found.append(Bar("bytes of a round, up and down, over 12 a nonzero", worst, "<=", 3.0))
+        found.append(Bar("bytes of a round, up and down, over 12 a nonzero", worst, "<=", 1.5))
     return [*found, Bar("pickled bytes over those counted", _pickled_share(paths), "<=", 1.05)]
 
 

@@ -285,7 +285,7 @@ def test_what_travels_is_sparse_and_counted(files, monkeypatch):
     for message in messages:
         assert len(pickle.dumps(message)) <= message.bytes + 2000
     for each in rounds:
-        assert 0 < each["up"] + each["down"] <= 3 * 12 * each["nonzeros"]
+        assert 0 < each["up"] + each["down"] <= 1.5 * 12 * each["nonzeros"]
     last = [message.updates[0] for message in messages if message.updates[0].share == 1.0][-1].cells
     assert [values.dtype for values in last.values] == [np.float32, np.uint16, *[np.float32] * 3]  # q, n, z, r, G
     assert last.bytes <= 19 * last.at.size + 100
