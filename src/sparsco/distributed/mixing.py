@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from ..conversions.sparse_learning import AverageSL, LastSL, OptimalSL, map_to_s
 from ..engine.finishing import finish_runs
 from ..engine.run import Run
 from ..parts.compatibility import partitions_reason, refuse
-from ..problem.state import Means, Problem, Rows, State
+from ..problem.state import Means, Rows, State
 from ..training.labelled_rows import LabelledRows
 from .executors import Here, OnDask
 from .messages import Job, Message, Update, merged
@@ -57,27 +57,26 @@ def learn(items: Sequence[tuple[Partition, Place, int]], job: Job, *levels: Mess
     An item is a partition, a place in it and the number of rows to learn at most.
     """
     starts = [Start.of(run, [level.updates[k] for level in levels]) for k, run in enumerate(job.runs)]
-    for partition, place, most in items:
-        partition = partition.read_with(job.names)
-        runs, counted = [start.copy() for start in starts], np.zeros(2, np.int64)
+    for item in items:
+        yield _learned(*item, job, starts)
 
-        def use(
-            part: LabelledRows,
-            row: int,
-            name: str = partition.name,
-            runs: list[Run] = runs,
-            counted: np.ndarray = counted,
-        ) -> None:
-            matrix, codes, weights, order = job.rows(part, name, row)
-            for run in runs:
-                run.learn(matrix, codes, weights, order)
-            counted += part.rows, matrix.indptr[-1] - matrix.indptr[0]
 
-        following = partition.take(place, most, use)
-        updates = tuple(start.update(run, most) for start, run in zip(starts, runs, strict=True))
-        nonzeros = sum(update.cells.nonzeros + update.sums.nonzeros for update in updates)
-        rows, entries = counted.tolist()
-        yield Message(updates, (following,), (rows,), 0, nonzeros, entries)
+def _learned(partition: Partition, place: Place, most: int, job: Job, starts: Sequence[Start]) -> Message:
+    """Learn the next rows of a partition from the shared state, and return the message."""
+    partition = partition.read_with(job.names)
+    runs, counted = [start.copy() for start in starts], np.zeros(2, np.int64)
+
+    def use(part: LabelledRows, row: int) -> None:
+        matrix, codes, weights, order = job.rows(part, partition.name, row)
+        for run in runs:
+            run.learn(matrix, codes, weights, order)
+        counted[:] += part.rows, matrix.indptr[-1] - matrix.indptr[0]
+
+    following = partition.take(place, most, use)
+    updates = tuple(start.update(run, most) for start, run in zip(starts, runs, strict=True))
+    nonzeros = sum(update.cells.nonzeros + update.sums.nonzeros for update in updates)
+    rows, entries = counted.tolist()
+    return Message(updates, (following,), (rows,), 0, nonzeros, entries)
 
 
 @dataclass(frozen=True)
@@ -206,39 +205,45 @@ def gradients(
         if reservoir is not None:
             reservoir.expect(*size)
         reservoirs.append(reservoir)
-    weights = [point.w.dense() for point in points]
+    at = [(point.w.dense(), point.b) for point in points]
     for number, (partition, first) in enumerate(items, 1):
-        for reservoir in reservoirs:
+        sums = _summed_gradients(partition, first, job, at, reservoirs)
+        yield sums if number == len(items) else replace(sums, samples=(None,) * len(reservoirs))
+
+
+def _summed_gradients(
+    partition: Partition,
+    first: int,
+    job: Job,
+    points: Sequence[tuple[np.ndarray, np.ndarray]],
+    reservoirs: Sequence[Reservoir | None],
+) -> Gradients:
+    """Return the sums of gradients over all rows of a partition, which are also offered to the reservoirs."""
+    partition = partition.read_with(job.names)
+    fixed = []
+    for run, (w, b), reservoir in zip(job.runs, points, reservoirs, strict=True):
+        problem = run.problem._replace(d=len(w))
+        fixed.append((FixedPoint(w, b, problem), problem))
+        if reservoir is not None:
+            reservoir.go_on_at(first)
+
+    def use(part: LabelledRows, row: int) -> None:
+        matrix, codes, weights, order = job.rows(part, partition.name, row)
+        for run, (sums, problem), reservoir in zip(job.runs, fixed, reservoirs, strict=True):
+            if matrix.d > len(sums.w):
+                sums.grow(matrix.d)
+            targets, scaled = run.targets.encode(codes[order], weights[order], problem.width)
+            sums.learn(Rows(matrix.indptr, matrix.indices, matrix.data, targets, scaled), order, problem)
             if reservoir is not None:
-                reservoir.go_on_at(first)
-        partition = partition.read_with(job.names)
-        problems = [run.problem._replace(d=len(w)) for run, w in zip(job.runs, weights, strict=True)]
-        parts = zip(weights, points, problems, strict=True)
-        fixed = [FixedPoint(w, point.b, problem) for w, point, problem in parts]
+                run.offer(reservoir, matrix, codes, weights, order)
 
-        def use(
-            part: LabelledRows,
-            row: int,
-            name: str = partition.name,
-            fixed: list[FixedPoint] = fixed,
-            problems: list[Problem] = problems,
-        ) -> None:
-            matrix, codes, weights, order = job.rows(part, name, row)
-            for run, sums, problem, reservoir in zip(job.runs, fixed, problems, reservoirs, strict=True):
-                if matrix.d > len(sums.w):
-                    sums.grow(matrix.d)
-                targets, scaled = run.targets.encode(codes[order], weights[order], problem.width)
-                sums.learn(Rows(matrix.indptr, matrix.indices, matrix.data, targets, scaled), order, problem)
-                if reservoir is not None:
-                    run.offer(reservoir, matrix, codes, weights, order)
-
-        partition.take(Place(), np.inf, use)
-        yield Gradients(
-            tuple(Sparse.of(np.concatenate([sums.G[:, : sums.m], sums.H[:, : sums.m]], axis=1)) for sums in fixed),
-            tuple(sums.bias[:, : sums.m].copy() for sums in fixed),
-            tuple(reservoirs) if number == len(items) else (None,) * len(reservoirs),
-            fixed[0].n,
-        )
+    partition.take(Place(), np.inf, use)
+    return Gradients(
+        tuple(Sparse.of(np.concatenate([sums.G[:, : sums.m], sums.H[:, : sums.m]], axis=1)) for sums, _ in fixed),
+        tuple(sums.bias[:, : sums.m].copy() for sums, _ in fixed),
+        tuple(reservoirs),
+        fixed[0][0].n,
+    )
 
 
 def summed(left: Gradients, right: Gradients) -> Gradients:
