@@ -65,6 +65,7 @@ _EXAMPLE = """  sparsco train data.svm                              strength and
   sparsco train table.csv --target price --groups groups.txt          its lines: FEATURE, a tab or a space, GROUP
   zcat data.svm.gz | sparsco train - -m model
   sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4       4 processes; see docs/distributed.md
+  sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4 --resume
 
 exit code:
     0  success
@@ -73,8 +74,8 @@ exit code:
     4  training diverged
   130  interrupted (Ctrl-C)
   143  terminated (SIGTERM)
-After 130 and 143 a checkpoint is kept, except with --dask.  --resume continues from it to the same model, bit for
-bit."""
+After 130 and 143 a checkpoint is kept (with --dask, that of the last round).  --resume continues from it to the same
+model, bit for bit."""
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -100,7 +101,8 @@ def add(commands: argparse._SubParsersAction) -> None:
         "--checkpoint-every",
         type=_interval,
         metavar="N|TIME",
-        help="write a checkpoint every N rows, or after a time such as 30s, 10m, 2h; 0: never (default: 60s)",
+        help="write a checkpoint every N rows, or after a time such as 30s, 10m, 2h; 0: never (default: 60s); with "
+        "--dask at the end of a round",
     )
     to.add_argument(
         "--resume",
@@ -121,8 +123,6 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 def _train(given: argparse.Namespace) -> int:
     from ..streams import open_stream
-    from ..training.checkpoints import ResumeError
-    from ..training.results import StoppedError
     from ..training.train import train
     from ..util.progress import Live
 
@@ -143,31 +143,46 @@ def _train(given: argparse.Namespace) -> int:
             **{name: option for name, option in reader.items() if name != "cache"},
         )
     if given.dask is not None:
-        return _train_on_dask(given, model, settings, reader, path)
+        _check_dask(given)
     checkpoints, is_kept = _checkpoints(given, path)
-    live = Live(not given.quiet)
-    with stopping(awaits_input="-" in given.data) as asked:
+    kept, live = checkpoints if is_kept else None, Live(not given.quiet)
+
+    def learn(stop: Callable[[], bool]) -> Any:
+        if given.dask is not None:
+            return _on_dask(given, model, settings, reader, kept, stop)
+        return train(
+            source,
+            model,
+            passes=given.passes or 1,
+            shuffle=not given.no_shuffle,
+            reader=reader,
+            names=names,
+            classes=given.classes,
+            settings=settings,
+            resume=given.resume,
+            live=live,
+            checkpoints=kept,
+            stop=stop,
+            named=named,
+        )
+
+    trained, code = _until_stopped(learn, checkpoints, live, awaits_input="-" in given.data)
+    return code if trained is None else _finished(given, trained, reader, path, checkpoints.remove)
+
+
+def _until_stopped(learn: Callable[..., Any], checkpoints: Any, live: Any, awaits_input: bool) -> tuple[Any, int]:
+    """Return what ``learn`` returns, None after a Ctrl-C or SIGTERM, and the exit code; say what is kept."""
+    from ..training.checkpoints import ResumeError
+    from ..training.results import StoppedError
+
+    with stopping(awaits_input) as asked:
         try:
-            trained = train(
-                source,
-                model,
-                passes=given.passes or 1,
-                shuffle=not given.no_shuffle,
-                reader=reader,
-                names=names,
-                classes=given.classes,
-                settings=settings,
-                resume=given.resume,
-                live=live,
-                checkpoints=checkpoints if is_kept else None,
-                stop=lambda: bool(asked),
-                named=named,
-            )
+            return learn(lambda: bool(asked)), FINE
         except StoppedError as stopped:
             live.close()
-            kept = f"{checkpoints.path} is kept, --resume continues" if checkpoints.exist() else "nothing was kept"
-            print(f"sparsco: {stopped}; {kept}.", file=sys.stderr)
-            return INTERRUPTED if asked[0] == signal.SIGINT else TERMINATED
+            rest = f"{checkpoints.path} is kept, --resume continues" if checkpoints.exist() else "nothing was kept"
+            print(f"sparsco: {stopped}; {rest}.", file=sys.stderr)
+            return None, INTERRUPTED if asked[0] == signal.SIGINT else TERMINATED
         except Exception as error:
             live.close()
             if checkpoints.exist() and not isinstance(error, ResumeError):
@@ -175,7 +190,6 @@ def _train(given: argparse.Namespace) -> int:
                     f"sparsco: the last checkpoint, {checkpoints.path}, is kept: --resume continues.", file=sys.stderr
                 )
             raise
-    return _finished(given, trained, reader, path, checkpoints.remove)
 
 
 def _to_update(
@@ -201,20 +215,6 @@ def _option(name: str) -> str:
     return "--" + {"rule": "choose"}.get(name, name.replace("_", "-"))
 
 
-def _train_on_dask(
-    given: argparse.Namespace, model: Any, settings: dict[str, Any], reader: dict[str, Any], path: Path
-) -> int:
-    from ..training.results import StoppedError
-
-    with stopping() as asked:
-        try:
-            trained = _on_dask(given, model, settings, reader, lambda: bool(asked))
-        except StoppedError as stopped:
-            print(f"sparsco: {stopped}: nothing was kept.", file=sys.stderr)
-            return INTERRUPTED if asked[0] == signal.SIGINT else TERMINATED
-    return _finished(given, trained, reader, path, lambda: None)
-
-
 def _checkpoints(given: argparse.Namespace, path: Path) -> tuple[Any, bool]:
     """Return the checkpoints of a model's run, and whether new ones are written."""
     from ..training.checkpoints import Checkpoints
@@ -231,30 +231,30 @@ def _checkpoints(given: argparse.Namespace, path: Path) -> tuple[Any, bool]:
     return checkpoints, bool(rows or seconds)
 
 
-def _on_dask(
-    given: argparse.Namespace, model: Any, settings: dict[str, Any], reader: dict[str, Any], stop: Callable[[], bool]
-) -> Any:
-    """Return the model that Dask workers learn, with each file as a partition."""
-    from ..distributed.fitting import train
-    from ..training.results import Trained
-
-    with_it = (
-        "update",
-        "save_state",
-        "checkpoint_every",
-        "resume",
-        "restart",
-        "polish",
-        "no_shuffle",
-        "no_cache",
-    )
+def _check_dask(given: argparse.Namespace) -> None:
+    """Raise a ValueError for options that are not supported with ``--dask``."""
+    with_it = ("update", "save_state", "polish", "no_shuffle", "no_cache")
     not_there = [f"--{name.replace('_', '-')}" for name in with_it if getattr(given, name)]
     not_there += ["--classes any"] if isinstance(given.classes, str) else []
     if not_there:
         raise ValueError(
             f"--dask does not support {', '.join(not_there)}: it learns a new model in rounds, from files in their "
-            "order, without checkpoints."
+            "order."
         )
+
+
+def _on_dask(
+    given: argparse.Namespace,
+    model: Any,
+    settings: dict[str, Any],
+    reader: dict[str, Any],
+    checkpoints: Any,
+    stop: Callable[[], bool],
+) -> Any:
+    """Return the model that Dask workers learn, with each file as a partition."""
+    from ..distributed.fitting import train
+    from ..training.results import Trained
+
     reader.pop("cache", None)
 
     def say(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -272,6 +272,8 @@ def _on_dask(
                 passes=given.passes,
                 settings=settings,
                 progress=False if given.quiet else None,
+                checkpoints=checkpoints,
+                resume=given.resume,
                 name_hashed=True,
                 stop=stop,
             )

@@ -189,6 +189,10 @@ class Reservoir:
         limit_r, limit_v = (np.uint64(int(min(share, 1.0) * (2**64 - 2**11))) for share in (share_r, share_v))
         return min(limit_r, self._limits[0]), min(limit_v, self._limits[1])
 
+    def go_on_at(self, number: int) -> None:
+        """Let the next row that is offered have this number, which is above those of all rows so far."""
+        self.first = number - self.rows_seen
+
     def expect(self, rows: int, nonzeros: int) -> None:
         """Lower the limits for a known total of rows and nonzeros, over this reservoir and those to be joined.
 

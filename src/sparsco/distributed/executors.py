@@ -30,25 +30,69 @@ TRIES = 10
 """The number of times that tasks are submitted again after they lost several workers, or lost their inputs."""
 SILENT = 5.0
 """The seconds without any worker after which a warning is given."""
+HERE = 2
+"""The number of parts that this process merges itself: a task would cost more time than it saves."""
+_MEMORY = {"MALLOC_TRIM_THRESHOLD_": 1 << 28, "MALLOC_MMAP_THRESHOLD_": 1 << 28}
+"""The environment of the processes of "local:4".
+
+They keep memory for the next chunk.  Dask's own setting gives it back at once, and a third of the time is spent to get
+it again.
+"""
 PATIENCE = "sparsco.no-workers-timeout"
 """The key in the Dask configuration for how long tasks wait for a first worker; the default is ten minutes."""
 
 
-def in_pairs(parts: list[Any], merge: Merge) -> Any:
+def in_pairs(parts: Iterable[Any], merge: Merge) -> Any:
     """Return all parts merged into one: neighbours first, then neighbours of these, and so on.
+
+    A part is merged as soon as its neighbour is there, so that few are in memory at a time.
 
     >>> in_pairs(["a", "b", "c", "d", "e"], lambda left, right: f"({left}{right})")
     '(((ab)(cd))e)'
     """
-    return _by_levels(parts, lambda left, right: [merge(*pair) for pair in zip(left, right, strict=True)])
+    merged = list[tuple[int, Any]]()
+    """Parts that wait for a neighbour, with their sizes: powers of two that fall."""
+    for part in parts:
+        size = 1
+        while merged and merged[-1][0] == size:
+            size, part = 2 * size, merge(merged.pop()[1], part)
+        merged.append((size, part))
+    _, last = merged.pop()
+    while merged:
+        last = merge(merged.pop()[1], last)
+    return last
 
 
-def _by_levels(parts: list[Any], merge_all: Callable[[list[Any], list[Any]], list[Any]]) -> Any:
-    """Return all parts merged into one, where ``merge_all`` merges all pairs of neighbours at once."""
-    while len(parts) > 1:
+def _by_levels(parts: list[Any], merge_all: Callable[[list[Any], list[Any]], list[Any]], most: int = 1) -> list[Any]:
+    """Return at most ``most`` parts, of which ``in_pairs`` makes the same as of all.
+
+    ``merge_all`` merges all pairs of neighbours at once.
+    """
+    while len(parts) > most:
         paired = len(parts) // 2 * 2
         parts = merge_all(parts[:paired:2], parts[1:paired:2]) + parts[paired:]
-    return parts[0]
+    return parts
+
+
+def items_per_task(items: int, threads: int, most: int) -> int:
+    """Return how many items a task takes: as many as possible without a thread that has to wait longer.
+
+    It is a power of two of at most ``most``.  So the tree of merges, and with it every bit, is that of single items.
+
+    >>> [items_per_task(8, threads, 64) for threads in (1, 2, 3, 4, 5, 8)]
+    [8, 4, 1, 2, 2, 1]
+    """
+    found = size = 1
+    while size < items and 2 * size <= most:
+        size *= 2
+        turns, left = divmod(items // size, threads)
+        if turns * size + (size if left else items % size) == -(-items // threads):
+            found = size
+    return found
+
+
+def _groups(items: Sequence[tuple], size: int) -> list[Sequence[tuple]]:
+    return [items[first : first + size] for first in range(0, len(items), size)]
 
 
 class Here(Threads):
@@ -61,18 +105,26 @@ class Here(Threads):
         items: Sequence[tuple],
         *shared: Any,
         merge: Merge,
+        most: int = 1,
         seen: Seen | None = None,
     ) -> Any:
-        """Return the results of ``map``, merged into one."""
+        """Return the parts of all items, merged into one.
+
+        ``function(some items, *shared)`` yields a part for each of these items, in their order.  A task takes at most
+        ``most`` items, and merges their parts.
+        """
         done = itertools.count(1)
 
-        def one(*item: Any) -> Any:
-            part = function(*item, *shared)
-            if seen is not None:
-                seen(next(done), len(items))
-            return part
+        def one(group: Sequence[tuple]) -> Iterator[Any]:
+            for part in function(group, *shared):
+                yield part
+                if seen is not None:
+                    seen(next(done), len(items))
 
-        return in_pairs(self.map(name, one, items), merge)
+        groups = _groups(items, items_per_task(len(items), self.count, most))
+        return in_pairs(
+            self.map(name, lambda group: in_pairs(one(group), merge), [(group,) for group in groups]), merge
+        )
 
 
 class OnDask(Pool):
@@ -85,9 +137,9 @@ class OnDask(Pool):
 
     def __init__(self, client: Any, stop: Callable[[], bool] = bool) -> None:
         self.client, self.stop = client, stop
+        self.count = self._threads()
 
-    @property
-    def count(self) -> int:  # type: ignore[override]
+    def _threads(self) -> int:
         """Return the number of threads of all workers, at least 1."""
         return max(1, sum(self.client.nthreads().values()))
 
@@ -113,16 +165,32 @@ class OnDask(Pool):
         items: Sequence[tuple],
         *shared: Any,
         merge: Merge,
+        most: int = 1,
         seen: Seen | None = None,
     ) -> Any:
-        """Return the results of ``map``, merged into one on the workers."""
+        """Return the parts of all items, merged into one on the workers; see ``Here.reduce``."""
+        size = items_per_task(len(items), self.count, most)
+        groups = _groups(items, size)
+        several = functools.partial(_several, function, merge)
+        width = len(items[0])
+        nothing = [(None,) * width] * (size - len(groups[-1]))
+        filled = [*groups[:-1], [*groups[-1], *nothing]]
+        flat = [
+            ((len(group), width, size), *itertools.chain(*full)) for group, full in zip(groups, filled, strict=True)
+        ]
 
         def once() -> Any:
-            leaves = self._leaves(name, function, items, shared)
+            leaves = self._leaves(name, several, flat, shared)
             merges = functools.partial(self._submit, f"{name}-merge", merge, priority=1)  # soon, to free memory
-            root = _by_levels(leaves, merges)
-            self._await([root], lambda: seen(sum(leaf.done() for leaf in leaves), len(leaves)) if seen else None)
-            return root.result()
+            last = _by_levels(leaves, merges, HERE)
+
+            def look() -> None:
+                if seen is not None:
+                    done = (len(group) for group, leaf in zip(groups, leaves, strict=True) if leaf.done())
+                    seen(sum(done), len(items))
+
+            self._await(last, look)
+            return in_pairs(self.client.gather(last), merge)
 
         return self._surely(once)
 
@@ -147,6 +215,7 @@ class OnDask(Pool):
         """
         from distributed import wait
 
+        self.count = self._threads()  # the scheduler takes milliseconds to answer: it does so while workers compute
         last, said = time.monotonic(), False
         """The time when there last was a worker, and whether the warning about missing workers was given."""
         while True:
@@ -216,6 +285,18 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*(pickle.loads(each.content) if isinstance(each, Packed) else each for each in arguments))
 
 
+def _several(function: Callable[..., Any], merge: Merge, shape: tuple[int, int, int], *arguments: Any) -> Any:
+    """Return the parts of some items, merged into one.
+
+    Dask finds futures among the arguments of a task, not inside of them.  So the arguments are the fields of the items,
+    one after the other, then those that all tasks share.  ``shape`` has the number of items, of the fields of each, and
+    of the items that there is room for.
+    """
+    count, width, room = shape
+    items = [arguments[first : first + width] for first in range(0, count * width, width)]
+    return in_pairs(function(items, *arguments[room * width :]), merge)
+
+
 def _itself(what: Any) -> Any:
     """Return the packed data, for data that is held."""
     return what
@@ -265,6 +346,7 @@ def executor(client: Any = None, stop: Callable[[], bool] = bool, n_jobs: int | 
 
 def _reached(client: str, stop: Callable[[], bool]) -> Iterator[OnDask]:
     """Yield an executor on the cluster at an address, or on a new cluster on this machine."""
+    import dask
     import distributed
 
     if client.partition(":")[0] != "local":
@@ -278,7 +360,8 @@ def _reached(client: str, stop: Callable[[], bool]) -> Iterator[OnDask]:
     count = client.partition(":")[2]
     if not (count.isdecimal() and int(count) > 0):
         raise ValueError(f"{client!r}: give a number of processes, for instance local:4.")
-    with _deaf():
+    environment = dask.config.get("distributed.nanny.pre-spawn-environ") | _MEMORY
+    with _deaf(), dask.config.set({"distributed.nanny.pre-spawn-environ": environment}):
         cluster = distributed.LocalCluster(
             n_workers=int(count), threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
         )

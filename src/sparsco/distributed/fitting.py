@@ -19,13 +19,15 @@ from ..selection.linear_path import LinearPath
 from ..streams.cache import CacheStream
 from ..streams.files import changed
 from ..streams.tabular import CATEGORICAL, IGNORE, Tabular
+from ..training.checkpoints import Checkpoints
 from ..training.labelled_rows import LabelledRows, by_name, first_classes, labels, reader_of
 from ..training.train import Training
 from ..util.attributes import stored
 from ..util.progress import Bar, steps_shown
 from .executors import Here, OnDask, executor
-from .mixing import Mixing
+from .mixing import STEPS, Mixing, first_rows
 from .partitions import Partition, files_in, is_in_memory, partitions_of
+from .progress import Kept, Progress
 from .strategies import fit_path, fit_stream, fit_whole
 
 
@@ -46,6 +48,8 @@ class Head:
     """The first rows of a partition and the properties of its stream."""
 
     part: LabelledRows | None
+    counted: int
+    """The number of rows that were counted."""
     reader: dict[str, Any]
     """The options with which the other partitions are read."""
     by_name: bool
@@ -59,17 +63,17 @@ class Head:
     remarks: list[str]
 
 
-def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
-    """Return the head of a partition, with at most ``most`` rows."""
-    partition, found, told = partition.read_with(options), list[LabelledRows](), None
+def head(partition: Partition, most: int, options: Mapping[str, Any], counted: int = 0) -> Head:
+    """Return the head of a partition, with at most ``most`` rows; up to ``counted`` rows are counted."""
+    partition, found, told, rows = partition.read_with(options), list[LabelledRows](), None, 0
     for number, stream in partition.streams():
         for chunk in partition.chunks(number, stream):
             n = min(chunk.rows, most)
             found += [LabelledRows.of(chunk).cut(0, n)] if n else []
-            most, told = most - n, stream if told is None and n else told
-            if not most:
+            most, told, rows = most - n, stream if told is None and n else told, rows + chunk.rows
+            if not most and rows >= counted:
                 break
-        if not most:
+        if not most and rows >= counted:
             break
     told = stream if told is None else told  # whether examples have names is known only after they are read
     part, reader = LabelledRows.joined(found) if found else None, reader_of(told, partition.reader)
@@ -78,7 +82,8 @@ def head(partition: Partition, most: int, options: Mapping[str, Any]) -> Head:
     columns = None if CATEGORICAL in kinds.values() else [name for name, each in kinds.items() if each != IGNORE]
     named = by_name(told)
     hashed = bool(told.names) and not named
-    return Head(part, reader, named, hashed, type(told).__name__, columns, told.label_dtype, told.remarks())
+    kind, counted = type(told).__name__, min(rows, counted)
+    return Head(part, counted, reader, named, hashed, kind, columns, told.label_dtype, told.remarks())
 
 
 def names(partition: Partition) -> list[str]:
@@ -114,6 +119,8 @@ def fit(
     passes: int | None = None,
     round_rows: int | None = None,
     progress: bool | None = None,
+    checkpoints: Checkpoints | None = None,
+    resume: bool = False,
 ) -> Any:
     """Fit an estimator to data in partitions, and return it.
 
@@ -142,6 +149,11 @@ def fit(
         is a sixteenth of the partition, 64 to 1024.
     progress : bool, optional
         True shows progress on stderr, for mixing only; None shows it at a terminal only.
+    checkpoints : Checkpoints, optional
+        The files for checkpoints between rounds, and when they are due (:mod:`sparsco.training.checkpoints`), for
+        mixing of files or of (X, y) in memory only.
+    resume : bool
+        If True, the fit resumes from a checkpoint; if there is none it starts anew, with a warning.
 
     Returns
     -------
@@ -152,6 +164,8 @@ def fit(
     ------
     ValueError
         If an argument would have no effect for this estimator, or if the data or a parameter is not valid.
+    ResumeError
+        If the checkpoint is of a fit with other settings or other data.
     """
     return train(
         estimator,
@@ -163,6 +177,8 @@ def fit(
         passes=passes,
         round_rows=round_rows,
         progress=progress,
+        checkpoints=checkpoints,
+        resume=resume,
     ).model
 
 
@@ -178,6 +194,8 @@ def train(
     round_rows: int | None = None,
     settings: Mapping[str, Any] | None = None,
     progress: bool | None = None,
+    checkpoints: Checkpoints | None = None,
+    resume: bool = False,
     name_hashed: bool = False,
     stop: Callable[[], bool] = bool,
 ) -> Fitted:
@@ -190,33 +208,33 @@ def train(
     _check_counts(passes=passes, round_rows=round_rows)
     began, kind = time.monotonic(), _kind_of(estimator)
     threads = None if estimator is None or kind == "path" else estimator.n_jobs
-    if kind == "folds" and not is_in_memory(data):
-        raise ValueError("cross-validation assigns all rows to folds: give (X, y) in memory.")
-    given = {"passes": passes, "round_rows": round_rows, "partitions": partitions, "progress": progress or None}
-    if kind == "folds" or (kind == "stable" and is_in_memory(data)):
-        _refuse_idle(estimator, "whole", given | {"reader": reader, "classes": classes})
+    given = dict[str, Any](passes=passes, round_rows=round_rows, partitions=partitions, progress=progress or None)
+    given |= {"checkpoints": checkpoints, "resume": resume or None}
+    if _is_whole(estimator, kind, data, given, reader, classes):
         with executor(client, n_jobs=threads) as pool:
             rows = fit_whole(estimator, data, pool)
         return Fitted(estimator, [], {}, rows, time.monotonic() - began, [])
-    _refuse_idle(estimator, kind, given)
-    if classes is not None and estimator is not None and not estimator.classifies:
-        raise ValueError(f"classes= cannot be used with a {type(estimator).__name__}: it learns numbers.")
-    parts, notes, model = partitions_of(data, reader, partitions), [], estimator
-    files = files_in(parts)
+    parts, notes, model = partitions_of(data, reader, partitions), list[str](), estimator
+    files, kept, recalled = files_in(parts), Kept(checkpoints), None
+    if kind != "stable":
+        decided = Training(model, 1, False, dict(reader or {}), classes, dict(settings or {}))
+        kept.identify((decided.asked, passes, round_rows), data, parts)
+        recalled = kept.recall() if resume else None
     with executor(client, stop, threads) as pool:
-        parts, part, options, told = _opened(parts, pool)
+        counted = STEPS if kind == "mixing" and round_rows is None else 0
+        parts, part, options, told, sizes = _opened(parts, pool, counted)
         if kind == "stable":
             named = None if not model.classifies else first_classes(part.y) if classes is None else classes
             rows = fit_stream(model, parts, options, pool, named)
         else:
-            decided = Training(model, 1, False, dict(reader or {}), classes, dict(settings or {}))
             decided.decide(part.y)
             decided.notes += told.remarks
             model, notes = decided.model, decided.notes
             if kind == "path":
                 rows = fit_path(model, parts, options, pool, decided.classes, model.passes)
             else:
-                rows = _fit_mixed(model, decided, part, parts, options, pool, passes, round_rows, progress)
+                start = recalled or (Progress.start(round_rows or first_rows(sizes), len(parts)), None)
+                rows = _fit_mixed(model, decided, part, parts, options, pool, passes, progress, kept, start)
         _keep_names(_shell(model, kind), told, options)
         _keep_labels(_shell(model, kind), told, classes)
         known = options.get("names", {})
@@ -225,7 +243,20 @@ def train(
     if (now := files_in(parts)) != files:
         raise changed(files, now)
     parts = [each.read_with(options) for each in parts]
-    return Fitted(model, parts, known, rows, time.monotonic() - began, notes)
+    return Fitted(model, parts, known, rows, kept.elapsed, notes)
+
+
+def _is_whole(estimator: Any, kind: str, data: Any, given: Mapping[str, Any], reader: Any, classes: Any) -> bool:
+    """Return whether an estimator learns (X, y) as its own fit does; raise a ValueError for arguments of no effect."""
+    if kind == "folds" and not is_in_memory(data):
+        raise ValueError("cross-validation assigns all rows to folds: give (X, y) in memory.")
+    if kind == "folds" or (kind == "stable" and is_in_memory(data)):
+        _refuse_idle(estimator, "whole", {**given, "reader": reader, "classes": classes})
+        return True
+    _refuse_idle(estimator, kind, given)
+    if classes is not None and estimator is not None and not estimator.classifies:
+        raise ValueError(f"classes= cannot be used with a {type(estimator).__name__}: it learns numbers.")
+    return False
 
 
 def _check_counts(**counts: Any) -> None:
@@ -311,27 +342,40 @@ def _fit_mixed(
     options: Mapping[str, Any],
     pool: Here | OnDask,
     passes: int | None,
-    round_rows: int | None,
     progress: bool | None,
+    kept: Kept,
+    start: tuple[Progress, list[int] | None],
 ) -> int:
-    """Run both phases over all partitions, and return the number of rows."""
+    """Run both phases over all partitions from ``start`` on, with seeds where it has some; return the rows."""
     _check(model, passes)
     with unchanged_on_error(model):
-        runs = _begun(model, decided, part)
-        mixing = Mixing(model.shell(), runs, parts, options, pool, round_rows, _shown(progress, model.verbose))
-        mixing.phase_one(passes)
-        with steps_shown(type(model).__name__, model.verbose if progress is None else 1 if progress else None):
-            answers = mixing.phase_two()
+        runs, (begun, seeds) = _begun(model, decided, part), start
+        for run, seed in zip(runs, seeds or (), strict=seeds is not None):
+            run.seed = seed
+        seeds = [run.seed for run in runs]
+        show = _shown(progress, model.verbose)
+        mixing = Mixing(
+            model.shell(), runs, parts, options, pool, begun, lambda reached: kept.take(reached, seeds), show
+        )
+        with kept.on_error():
+            mixing.phase_one(passes)
+            with steps_shown(type(model).__name__, model.verbose if progress is None else 1 if progress else None):
+                answers = mixing.phase_two()
         _take_answers(model, mixing, answers)
-    return sum(mixing.rows)
+    return sum(mixing.progress.rows)
 
 
-def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition], LabelledRows, dict[str, Any], Head]:
-    """Return the partitions with equal readers, the first rows, the options that fix the columns of names, and a head.
+def _opened(
+    parts: list[Partition], pool: Here | OnDask, counted: int
+) -> tuple[list[Partition], LabelledRows, dict[str, Any], Head, list[int]]:
+    """Return what is known before rows are learned.
 
-    The head is that of the first partition that has rows.
+    It is the partitions with equal readers, the first rows, the options that fix the columns of names, the head of the
+    first partition that has rows, and the number of rows of each partition, up to ``counted``.
     """
-    heads: list[Head] = pool.map("sparsco-head", head, [(part, 1, {}) for part in parts])
+    asked = [PILOT_ROWS, *[1] * (len(parts) - 1)]  # the first partition most often has all of the first rows
+    items: list[tuple] = [(part, most, {}, counted) for part, most in zip(parts, asked, strict=True)]
+    heads: list[Head] = pool.map("sparsco-head", head, items)
     told = [(part, each) for part, each in zip(parts, heads, strict=True) if each.part is not None]
     if not told:
         raise ValueError("the data has no rows: there is nothing to learn from.")
@@ -353,12 +397,13 @@ def _opened(parts: list[Partition], pool: Here | OnDask) -> tuple[list[Partition
         known = dict(enumerate(dict.fromkeys(name for each in every for name in each)))
         options = {"names": known, "frozen": True}
     rows = list[LabelledRows]()
-    for part in parts:
+    for part, begun, most in zip(parts, heads, asked, strict=True):
         left = PILOT_ROWS - sum(each.rows for each in rows)
         if left > 0:
-            more: Head = pool.map("sparsco-head", head, [(part, left, options)])[0]
+            again = bool(options) or most < left  # otherwise the head has these rows
+            more: Head = pool.map("sparsco-head", head, [(part, left, options)])[0] if again else begun
             rows += [] if more.part is None else [more.part]
-    return parts, LabelledRows.joined(rows), options, first
+    return parts, LabelledRows.joined(rows), options, first, [each.counted for each in heads]
 
 
 def _check(model: Any, passes: int | None) -> None:
@@ -422,12 +467,16 @@ def _shown(progress: bool | None, verbose: int) -> Callable[[str, int, int], Non
 
 
 def _take_answers(model: Any, mixing: Mixing, answers: list[Any]) -> None:
-    found = convert_runs(mixing.runs, answers).with_columns_of(mixing.runs[0])
+    found, reached = convert_runs(mixing.runs, answers).with_columns_of(mixing.runs[0]), mixing.progress
     report = found.report | {
-        "examples": mixing.learned,
-        "distributed": {"partitions": list(mixing.rows), "rounds": mixing.rounds, "phase two": mixing.second},
+        "examples": reached.learned,
+        "distributed": {
+            "partitions": list(reached.rows),
+            "rounds": list(reached.rounds),
+            "phase two": mixing.second,
+        },
     }
-    model.fit_state.take(found._replace(report=report, t=mixing.learned), model.arranged)
+    model.fit_state.take(found._replace(report=report, t=reached.learned), model.arranged)
     model.widen(found.coef.shape[1])
-    model.n_iter_ = mixing.passes
+    model.n_iter_ = reached.passes
     model.drop_training("a fit over partitions keeps no training state")

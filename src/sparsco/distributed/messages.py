@@ -51,9 +51,11 @@ def _are_all(classes: np.ndarray, y: np.ndarray) -> bool:
 
 @dataclass(frozen=True)
 class Update:
-    """A change of the state of one run, times the rows behind it, and the sums of its iterates."""
+    """A change of the state of one run, times the share of a round's rows behind it, and the sums of its iterates."""
 
     rows: int
+    share: float
+    """The rows over the most that a partition learns in the round: 1 where it learned them all."""
     cells: Sparse
     rest: np.ndarray
     """The change of the intercepts' numbers, the optimizer's scalars and the clock."""
@@ -63,6 +65,7 @@ class Update:
     def __add__(self, other: Update) -> Update:
         return Update(
             self.rows + other.rows,
+            self.share + other.share,
             self.cells + other.cells,
             self.rest + other.rest,
             self.sums + other.sums,
@@ -71,10 +74,10 @@ class Update:
 
     def mean(self) -> Update:
         """Return the mean change, with clocks as whole numbers and without the sums of iterates."""
-        rest = self.rest / max(self.rows, 1)
+        rest = self.rest / self.share
         rest[-1] = np.rint(rest[-1])
-        nothing = Sparse.of(np.zeros((0, self.sums.k)))
-        return Update(1, self.cells / max(self.rows, 1), rest, nothing, 0.0 * self.bias_sums)
+        nothing = Sparse.of(np.zeros((0, self.sums.k)), self.sums.exact)
+        return Update(1, 1.0, self.cells / self.share, rest, nothing, 0.0 * self.bias_sums)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ rows would have given.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,16 +24,16 @@ from ..conversions.sparse_learning import AverageSL, LastSL, OptimalSL, map_to_s
 from ..engine.finishing import finish_runs
 from ..engine.run import Run
 from ..parts.compatibility import partitions_reason, refuse
-from ..problem.state import Means, Rows
+from ..problem.state import Means, Rows, State
 from ..training.labelled_rows import LabelledRows
 from .executors import Here, OnDask
 from .messages import Job, Message, Update, merged
 from .partitions import Partition, Place
+from .progress import MOST_ROWS, Progress
 from .sparse import Sparse
 
-LEAST_ROWS, FIRST_ROWS, MOST_ROWS = 64, 1024, 1 << 20
-"""The rows of each partition in the first round for small partitions, for other partitions, and at most in any round.
-"""
+LEAST_ROWS, FIRST_ROWS = 64, 1024
+"""The rows of each partition in the first round, for small partitions and for others."""
 STEPS = 1 << 14
 """The number of steps of phase one that is always enough.
 
@@ -43,23 +43,28 @@ mean of the states has made as many steps as one partition.
 _SPARSE_LEARNING = (OptimalSL, AverageSL, LastSL)
 
 
-def size(partition: Partition, most: int, names: Mapping[str, Any]) -> int:
-    """Return the number of rows of a partition, or ``most`` if there are more."""
-    counted = [0]
+def first_rows(sizes: Sequence[int]) -> int:
+    """Return the rows of a partition in the first round: a sixteenth of the mean of these sizes, within bounds.
 
-    def count(part: LabelledRows, row: int) -> None:
-        counted[0] += part.rows
-
-    partition.read_with(names).take(Place(), most, count)
-    return counted[0]
+    The smaller a partition is, the sooner the states must be averaged.
+    """
+    return int(np.clip(sum(sizes) // (16 * max(int(np.count_nonzero(sizes)), 1)), LEAST_ROWS, FIRST_ROWS))
 
 
-def learn(partition: Partition, place: Place, most: int, job: Job, *levels: Message) -> Message:
-    """Learn the next rows of a partition, from the state that the levels add up to, and return the message."""
+def learn(items: Sequence[tuple[Partition, Place, int]], job: Job, *levels: Message) -> Iterator[Message]:
+    """Learn the next rows of some partitions, from the state that the levels add up to, and yield a message for each.
+
+    An item is a partition, a place in it and the number of rows to learn at most.
+    """
+    starts = [Start.of(run, [level.updates[k] for level in levels]) for k, run in enumerate(job.runs)]
+    for item in items:
+        yield _learned(*item, job, starts)
+
+
+def _learned(partition: Partition, place: Place, most: int, job: Job, starts: Sequence[Start]) -> Message:
+    """Learn the next rows of a partition from the shared state, and return the message."""
     partition = partition.read_with(job.names)
-    runs = [started(run, [level.updates[k] for level in levels]) for k, run in enumerate(job.runs)]
-    before = [_numbers(run) for run in runs]
-    counted = np.zeros(2, np.int64)
+    runs, counted = [start.copy() for start in starts], np.zeros(2, np.int64)
 
     def use(part: LabelledRows, row: int) -> None:
         matrix, codes, weights, order = job.rows(part, partition.name, row)
@@ -68,10 +73,56 @@ def learn(partition: Partition, place: Place, most: int, job: Job, *levels: Mess
         counted[:] += part.rows, matrix.indptr[-1] - matrix.indptr[0]
 
     following = partition.take(place, most, use)
-    updates = tuple(_update(run, old) for run, old in zip(runs, before, strict=True))
+    updates = tuple(start.update(run, most) for start, run in zip(starts, runs, strict=True))
     nonzeros = sum(update.cells.nonzeros + update.sums.nonzeros for update in updates)
     rows, entries = counted.tolist()
     return Message(updates, (following,), (rows,), 0, nonzeros, entries)
+
+
+@dataclass(frozen=True)
+class Start:
+    """A run at the state that all partitions share, and the numbers of this state that are averaged."""
+
+    run: Run
+    columns: list[np.ndarray]
+    rest: np.ndarray
+
+    @classmethod
+    def of(cls, template: Run, updates: Sequence[Update]) -> Start:
+        """Return the run whose state is the sum of these changes."""
+        run = started(template, updates)
+        state = run.state.copy()
+        run.optimizer.averaged(run.problem, state)
+        columns = [column.astype(np.float64) for column in _columns(run, state)]
+        return cls(run, columns, _rest(run, state))
+
+    def copy(self) -> Run:
+        """Return an independent run at this state."""
+        run = copy.copy(self.run)
+        run.state, run.block = self.run.state.copy(), copy.deepcopy(self.run.block)
+        run.go_on_at(self.run.t)
+        return run
+
+    def update(self, run: Run, most: int) -> Update:
+        """Return the change from here to a run, which ends with this, after at most ``most`` rows."""
+        problem, n = run.problem, run.t - self.run.t
+        run.optimizer.settle(problem, run.state, run.block, run.t)
+        sums, bias = run.optimizer.layout.restart_sums(problem, run.state)
+        run.optimizer.averaged(problem, run.state)
+        share, changes = n / most, []
+        for column, before in zip(_columns(run, run.state), self.columns, strict=True):
+            change = column[: run.d].astype(np.float64)
+            change[: len(before)] -= before
+            changes.append(change if share == 1.0 else share * change)
+        exact = not run.optimizer.can_be_rounded
+        return Update(
+            n,
+            share,
+            Sparse.of_columns(run.d, changes, exact),
+            share * (_rest(run, run.state) - self.rest),
+            Sparse.of(sums[: run.d, 0, : problem.m], exact),
+            bias[0, : problem.m],
+        )
 
 
 def started(template: Run, updates: Sequence[Update]) -> Run:
@@ -80,51 +131,33 @@ def started(template: Run, updates: Sequence[Update]) -> Run:
     run.d = max([run.d, *(update.cells.d for update in updates)])
     run.problem = problem = run.problem._replace(d=run.d)
     run.state, run.block = run.optimizer.start(problem)
-    numbers, rest = _numbers(run)
+    run.t = 0
+    run.optimizer.averaged(problem, run.state)
+    rest, columns = _rest(run, run.state), _columns(run, run.state)
     for update in updates:
-        update.cells.add_to(numbers)
+        update.cells.add_to(columns)
         rest = rest + update.rest
-    _put(run, numbers, rest)
+    layout, m = run.optimizer.layout, problem.m
+    layout.bias_of(problem, run.state)[: layout.bias, :m] = rest[: layout.bias * m].reshape(layout.bias, m)
+    run.state.clock[:] = rest[layout.bias * m : -1]
     run.go_on_at(round(float(rest[-1])))
     run.optimizer.averaged(problem, run.state, run.t)
     run.optimizer.settle(problem, run.state, run.block, run.t)
     return run
 
 
-def _update(run: Run, before: tuple[np.ndarray, np.ndarray]) -> Update:
-    """Return the change of the numbers of a run."""
-    problem, layout, n = run.problem, run.optimizer.layout, run.t - round(float(before[1][-1]))
-    run.optimizer.settle(problem, run.state, run.block, run.t)
-    sums, bias = layout.restart_sums(problem, run.state)
-    sums, bias = np.ascontiguousarray(sums[: run.d, 0, : problem.m]), bias[0, : problem.m]
-    numbers, rest = _numbers(run)
-    numbers = numbers[: run.d].copy()
-    numbers[: len(before[0])] -= before[0]
-    return Update(n, Sparse.of(n * numbers), n * (rest - before[1]), Sparse.of(sums), bias)
+def _columns(run: Run, state: State) -> list[np.ndarray]:
+    """Return views of the numbers by feature that are averaged, in a state that ``averaged`` was applied to."""
+    shared, lanes, _ = run.optimizer.layout.views(run.problem, state)
+    fields = range(run.optimizer.layout.lane)
+    return [*shared.T, *(lanes[:, field, model] for field in fields for model in range(run.problem.m))]
 
 
-def _numbers(run: Run) -> tuple[np.ndarray, np.ndarray]:
-    """Return all numbers of a settled run that are averaged.
-
-    They are an array by feature, and an array of the intercepts, the optimizer's scalars and the clock.
-    """
-    problem, layout = run.problem, run.optimizer.layout
-    state = run.state.copy()
-    run.optimizer.averaged(problem, state)
-    shared, lanes, bias = layout.views(problem, state)
-    own = lanes[:, : layout.lane, : problem.m].reshape(problem.d, -1)
-    rest = bias[: layout.bias, : problem.m].ravel(), state.clock, [run.t]
-    return np.concatenate([shared, own], axis=1), np.concatenate(rest)
-
-
-def _put(run: Run, numbers: np.ndarray, rest: np.ndarray) -> None:
-    """Write the numbers of ``_numbers`` back into a run, without the effect of ``averaged``."""
-    problem, layout, m = run.problem, run.optimizer.layout, run.problem.m
-    shared, lanes, bias = layout.views(problem, run.state)
-    shared[:] = numbers[:, : shared.shape[1]]
-    lanes[:, : layout.lane, :m] = numbers[:, shared.shape[1] :].reshape(problem.d, layout.lane, m)
-    bias[: layout.bias, :m] = rest[: layout.bias * m].reshape(layout.bias, m)
-    run.state.clock[:] = rest[layout.bias * m : -1]
+def _rest(run: Run, state: State) -> np.ndarray:
+    """Return the other numbers that are averaged: of the intercepts, the optimizer's scalars and the clock."""
+    layout = run.optimizer.layout
+    bias = layout.bias_of(run.problem, state)[: layout.bias, : run.problem.m]
+    return np.concatenate([bias.ravel(), state.clock, [run.t]])
 
 
 @dataclass(frozen=True)
@@ -155,22 +188,44 @@ class Gradients:
 
 
 def gradients(
-    partition: Partition, first: int, job: Job, points: Sequence[Point], budgets: Sequence[int], size: tuple[int, int]
-) -> Gradients:
-    """Return the sums of gradients over all rows of a partition, whose first row is number ``first`` of all.
+    items: Sequence[tuple[Partition, int]],
+    job: Job,
+    points: Sequence[Point],
+    budgets: Sequence[int],
+    size: tuple[int, int],
+) -> Iterator[Gradients]:
+    """Yield the sums of gradients over all rows of each partition; the last has the sample of all rows of these.
 
-    ``size`` are the number of all rows and of their nonzeros.
+    An item is a partition and the number of its first row among all.  ``size`` are the number of all rows and of their
+    nonzeros.
     """
-    partition = partition.read_with(job.names)
-    fixed, reservoirs = [], []
-    for run, point, budget in zip(job.runs, points, budgets, strict=True):
-        problem = run.problem._replace(d=point.w.d)
-        fixed.append((FixedPoint(point.w.dense(), point.b, problem), problem))
-        reservoir = Reservoir(run.seed, run.columns_to_keep, budget, first=first) if budget else None
+    reservoirs: list[Reservoir | None] = []
+    for run, budget in zip(job.runs, budgets, strict=True):
+        reservoir = Reservoir(run.seed, run.columns_to_keep, budget) if budget else None
         if reservoir is not None:
             reservoir.expect(*size)
         reservoirs.append(reservoir)
-    counted = [0]
+    at = [(point.w.dense(), point.b) for point in points]
+    for number, (partition, first) in enumerate(items, 1):
+        sums = _summed_gradients(partition, first, job, at, reservoirs)
+        yield sums if number == len(items) else replace(sums, samples=(None,) * len(reservoirs))
+
+
+def _summed_gradients(
+    partition: Partition,
+    first: int,
+    job: Job,
+    points: Sequence[tuple[np.ndarray, np.ndarray]],
+    reservoirs: Sequence[Reservoir | None],
+) -> Gradients:
+    """Return the sums of gradients over all rows of a partition, which are also offered to the reservoirs."""
+    partition = partition.read_with(job.names)
+    fixed = []
+    for run, (w, b), reservoir in zip(job.runs, points, reservoirs, strict=True):
+        problem = run.problem._replace(d=len(w))
+        fixed.append((FixedPoint(w, b, problem), problem))
+        if reservoir is not None:
+            reservoir.go_on_at(first)
 
     def use(part: LabelledRows, row: int) -> None:
         matrix, codes, weights, order = job.rows(part, partition.name, row)
@@ -181,14 +236,13 @@ def gradients(
             sums.learn(Rows(matrix.indptr, matrix.indices, matrix.data, targets, scaled), order, problem)
             if reservoir is not None:
                 run.offer(reservoir, matrix, codes, weights, order)
-        counted[0] += len(order)
 
     partition.take(Place(), np.inf, use)
     return Gradients(
         tuple(Sparse.of(np.concatenate([sums.G[:, : sums.m], sums.H[:, : sums.m]], axis=1)) for sums, _ in fixed),
         tuple(sums.bias[:, : sums.m].copy() for sums, _ in fixed),
         tuple(reservoirs),
-        counted[0],
+        fixed[0][0].n,
     )
 
 
@@ -198,27 +252,13 @@ def summed(left: Gradients, right: Gradients) -> Gradients:
     return Gradients(
         tuple(a + b for a, b in zip(left.sums, right.sums, strict=True)),
         tuple(a + b for a, b in zip(left.bias, right.bias, strict=True)),
-        tuple(None if a is None or b is None else a.joined(b) for a, b in pairs),
+        tuple((b if a is None else a) if a is None or b is None else a.joined(b) for a, b in pairs),
         left.n + right.n,
         left.sent + right.sent + right.bytes,
     )
 
 
 # ---- the coordinator -------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Window:
-    """Sums of iterates over some rounds."""
-
-    rows: int = 0
-    sums: tuple[tuple[Sparse, np.ndarray], ...] | None = None
-
-    def __add__(self, other: _Window) -> _Window:
-        if self.sums is None or other.sums is None:
-            return other if self.sums is None else self
-        pairs = zip(self.sums, other.sums, strict=True)
-        return _Window(self.rows + other.rows, tuple((a[0] + b[0], a[1] + b[1]) for a, b in pairs))
 
 
 class Mixing:
@@ -231,98 +271,65 @@ class Mixing:
         partitions: Sequence[Partition],
         names: Mapping[str, Any],
         pool: Here | OnDask,
-        first_rows: int | None = None,
+        progress: Progress,
+        keep: Callable[[Progress], None] = lambda progress: None,
         show: Callable[[str, int, int], None] | None = None,
     ) -> None:
-        self.pool, self.runs, self.first_rows = pool, list(runs), first_rows
+        """Make a run that goes on at ``progress``; ``keep`` is called after each round."""
+        self.pool, self.runs, self.progress, self.keep = pool, list(runs), progress, keep
         self.conversions = [_allowed(run) for run in self.runs]
         templates = tuple(_template(run) for run in self.runs)
         self.job = Job(shell, templates, names)
         self.held_job, self.held = pool.hold(self.job), [pool.hold(partition) for partition in partitions]
-        self.levels: list[Message] = []
-        """Messages that add up to the state; each is smaller than the one before, so that only new numbers are sent."""
-        self.held_levels: list[Any] = []
-        self.fresh = 0
-        """The bytes of levels that have not been sent to the partitions yet."""
-        self.windows = [_Window(), _Window()]
-        """The previous and the current window of iterates."""
-        self.opened, self.learned, self.passes = 0, 0, 0
-        self.rows, self.entries = [0] * len(partitions), 0
-        self.rounds: list[dict[str, Any]] = []
+        self.held_levels: list[tuple[Message, Any]] = []
+        """The levels of the state, each with its form for tasks."""
         self.second: dict[str, Any] = {}
         self.show = show or (lambda what, done, total: None)
 
     def phase_one(self, passes: int | None) -> None:
         """Run rounds until every partition was read ``passes`` times; with None until it has made STEPS steps."""
-        size = self.first_rows or self._first_rows()
-        while self.passes < (passes or self._enough()):
-            places: list[Place | None] = [Place() for _ in self.held]
-            while any(place is not None for place in places):
-                places = self._round(places, size, self.passes == 0)
-                size = min(2 * size, MOST_ROWS)
-            self.passes += 1
-
-    def _first_rows(self) -> int:
-        """Return the rows of the first round: a sixteenth of a partition, within bounds.
-
-        The smaller a partition is, the sooner the states must be averaged.
-        """
-        sizes = self.pool.map("sparsco-size", size, [(held, STEPS) for held in self.held], self.job.names)
-        return int(np.clip(sum(sizes) // (16 * max(int(np.count_nonzero(sizes)), 1)), LEAST_ROWS, FIRST_ROWS))
+        while self.progress.passes < (passes or self._enough()):
+            while self.progress.active:
+                self.progress = self._after_round()
+                self.keep(self.progress)
+            self.progress = self.progress.after_pass()
 
     def _enough(self) -> int:
         """Return the number of passes after which a partition has made enough steps."""
-        rows, parts = sum(self.rows), int(np.count_nonzero(self.rows))
+        rows, parts = sum(self.progress.rows), int(np.count_nonzero(self.progress.rows))
         return max(1, -(-min(STEPS, rows) * parts // max(rows, 1)))
 
-    def _round(self, places: list[Place | None], size: int, counts: bool) -> list[Place | None]:
-        here = [k for k, place in enumerate(places) if place is not None]
-        what, items = f"round {len(self.rounds) + 1}", [(self.held[k], places[k], size) for k in here]
+    def _after_round(self) -> Progress:
+        """Run a round, and return the state after it."""
+        now = self.progress
+        what, items = f"round {len(now.rounds) + 1}", [(self.held[k], now.places[k], now.size) for k in now.active]
         total: Message = self.pool.reduce(
             "sparsco-learn",
             learn,
             items,
             self.held_job,
-            *self.held_levels,
+            *self._levels(),
             merge=merged,
+            most=max(MOST_ROWS // now.size, 1),
             seen=lambda done, of: self.show(what, done, of),
         )
-        for k, place, rows in zip(here, total.places, total.rows, strict=True):
-            places[k], self.rows[k] = place, self.rows[k] + rows * counts
-        self.entries += total.entries * counts
-        learned = total.updates[0].rows
-        if self.learned >= 2 * self.opened and not isinstance(self.conversions[0], Average):
-            self.windows, self.opened = [self.windows[1], _Window()], self.learned
-        self.windows[1] += _Window(learned, tuple((update.sums, update.bias_sums) for update in total.updates))
-        self.learned += learned
-        self.rounds.append(
-            {
-                "rows": learned,
-                "partitions": len(here),
-                "nonzeros": total.nonzeros,
-                "up": total.sent + total.bytes,
-                "down": self.fresh * len(here),
-            }
-        )
-        self.fresh = self._push(Message(tuple(update.mean() for update in total.updates))) if learned else 0
-        return places
+        return now.after(total, not isinstance(self.conversions[0], Average))
 
-    def _push(self, mean: Message) -> int:
-        """Add a level, merged with the levels before that are not larger.
-
-        Return its bytes, which partitions will be sent.
-        """
-        while self.levels and self.levels[-1].bytes <= mean.bytes:
-            mean = replace(merged(self.levels.pop(), mean), sent=0)
-            self.held_levels.pop()
-        self.levels.append(mean)
-        self.held_levels.append(self.pool.hold(mean))
-        return mean.bytes
+    def _levels(self) -> list[Any]:
+        """Return the levels of the state in the form for tasks; only new levels are sent."""
+        held = {id(level): held for level, held in self.held_levels}
+        levels = self.progress.levels
+        self.held_levels = [
+            (level, held[id(level)] if id(level) in held else self.pool.hold(level)) for level in levels
+        ]
+        return [held for _, held in self.held_levels]
 
     def phase_two(self) -> list[Answer]:
         """Return the converted models."""
-        runs = [started(run, [level.updates[k] for level in self.levels]) for k, run in enumerate(self.job.runs)]
-        window = self.windows[0] + self.windows[1]
+        runs = [
+            started(run, [level.updates[k] for level in self.progress.levels]) for k, run in enumerate(self.job.runs)
+        ]
+        window = self.progress.windows[0] + self.progress.windows[1]
         points, means = [], []
         for k, run in enumerate(runs):
             w, b = run.weights()
@@ -330,7 +337,7 @@ class Mixing:
             if window.sums is not None and window.rows:
                 sums, bias = window.sums[k]
                 mean = np.zeros_like(w), bias / window.rows
-                sums.add_to(mean[0])
+                sums.add_to(list(mean[0].T))
                 mean = mean[0] / window.rows, mean[1]
             means.append(mean)
             points.append((w, b) if isinstance(self.conversions[k], LastSL) else mean)
@@ -339,7 +346,7 @@ class Mixing:
             return self._chosen(runs, found)
         answers = []
         for k, (run, full) in enumerate(zip(runs, self.runs, strict=True)):
-            run.end_like(full, self.learned)
+            run.end_like(full, self.progress.learned)
             answers.append(self._answer(run, k, points[k], means[k], window.rows, found))
             self.runs[k] = run
         return answers
@@ -348,7 +355,7 @@ class Mixing:
         """Return the models that a conversion of all runs together makes from the sample of all rows."""
         assert found is not None
         for k, (run, full) in enumerate(zip(runs, self.runs, strict=True)):
-            run.end_like(full, self.learned)
+            run.end_like(full, self.progress.learned)
             run.conversion, run.reservoir = full.conversion, found.samples[k]
             self.runs[k] = run
         return finish_runs(runs)
@@ -361,7 +368,8 @@ class Mixing:
             return None
         at = [Point(Sparse.of(w), b) for w, b in points]
         held = self.pool.hold(at)
-        firsts = np.cumsum([0, *self.rows[:-1]]).tolist()
+        rows = self.progress.rows
+        firsts = np.cumsum([0, *rows[:-1]]).tolist()
         items = list(zip(self.held, firsts, strict=True))
         found: Gradients = self.pool.reduce(
             "sparsco-gradients",
@@ -370,8 +378,9 @@ class Mixing:
             self.held_job,
             held,
             budgets,
-            (sum(self.rows), self.entries),
+            (sum(rows), self.progress.entries),
             merge=summed,
+            most=max(MOST_ROWS * len(items) // max(sum(rows), 1), 1),
             seen=lambda done, of: self.show("phase two", done, of),
         )
         down = sum(point.w.bytes + point.b.nbytes for point in at) * len(items)
@@ -393,7 +402,7 @@ class Mixing:
         if isinstance(conversion, _SPARSE_LEARNING):
             assert found is not None
             sums, bias, m = np.zeros((run.d, found.sums[k].k)), found.bias[k] / found.n, run.problem.m
-            found.sums[k].add_to(sums)
+            found.sums[k].add_to(list(sums.T))
             sums /= found.n
             means = Means(*point, sums[:, :m], bias[0], sums[:, m:], bias[1], found.n)
             answer = map_to_sparse(conversion, run, means, *point, conversion.last_factor)

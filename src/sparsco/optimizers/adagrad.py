@@ -151,6 +151,7 @@ class AdaGradRDA(NamedTuple):
     columns = adaptive.COLUMNS
     uses_steps = False
     can_be_averaged = True
+    can_be_rounded = True
     learn = _LEARN
     rule = DualAveraging()
     damped = 0.01

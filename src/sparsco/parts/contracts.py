@@ -349,6 +349,9 @@ class Optimizer(Contract, kind="optimizer"):
     works_in_epochs = default("bool", False, "Whether it has epochs, which next_epoch(t) ends.")
     starts_anywhere = default("bool", False, "Whether place can begin at given weights (coef_init).")
     can_be_averaged = default("bool", False, "Whether a mean over settled states of several partitions is a state.")
+    can_be_rounded = default(
+        "bool", False, "Whether its state may be rounded to float32: it holds sums of gradients, not weights."
+    )
     is_dense = default("bool", False, "Whether every example costs O(features).")
     keeps_recent_features = default(
         "bool", False, "Whether its last iterate keeps the features of recent examples, however small the steps are."

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ..util.atomic_files import clear_remains
 from ..util.notices import warn
 from . import archive
+from .model_files import differences
 
 
 class ResumeError(ValueError):
@@ -32,12 +33,34 @@ class Checkpoints(NamedTuple):
         """Return the path of a checkpoint that is just being written; it exists only until the others have moved."""
         return self.path.with_name(self.path.name + ".newest")
 
+    def is_due(self, seconds: float, rows: int) -> bool:
+        """Return whether a checkpoint is due, so many seconds and rows after the last."""
+        return (self.seconds is not None and seconds >= self.seconds) or (self.rows is not None and rows >= self.rows)
+
     def write(self, content: dict[str, Any]) -> None:
         """Write a new checkpoint; the older ones move when it is on disk."""
         archive.write(self.newest, "checkpoint", content)
         for older, newer in ((self.previous, self.path), (self.path, self.newest)):
             with contextlib.suppress(FileNotFoundError):  # the first checkpoint, or another run with this name moved it
                 newer.replace(older)
+
+    def recall(self, asked: str, identity: Any) -> dict[str, Any] | None:
+        """Return the content of the newest checkpoint; None, with a warning, if there is none.
+
+        There is none after a run that ended before its first checkpoint.  Raise a ResumeError if the checkpoint is of
+        other settings, of which ``asked`` is a hash, or of data with another identity.
+        """
+        if not self.exist():
+            warn(f"there is no checkpoint {self.path} to resume from: training starts from the beginning.")
+            return None
+        content = self.read()
+        if content["asked"] != asked:
+            raise ResumeError(f"{self.path} belongs to a run with other settings: repeat those, or do not resume.")
+        if content["identity"] != identity:
+            raise ResumeError(f"the data changed since {self.path} was written: train again, without resuming.")
+        for sentence in differences(content["environment"]):
+            warn(f"{self.path} was written with {sentence}: the model may differ in the last bits.")
+        return content
 
     def read(self) -> dict[str, Any]:
         """Return the content of the newest checkpoint that is whole."""

@@ -129,6 +129,12 @@ state/sample                  conversions.reservoir:Sample
 state/sample-rows             conversions.reservoir:SampleRows
 state/matrix                  data.rows:Matrix
 state/drift                   data.drift:Drift
+mixing/place                  distributed.partitions:Place
+mixing/message                distributed.messages:Message
+mixing/update                 distributed.messages:Update
+mixing/sparse                 distributed.sparse:Sparse
+mixing/window                 distributed.progress:Window
+mixing/progress               distributed.progress:Progress
 watch/nothing                 problem.state:Nothing
 watch/iterates                problem.state:Iterates
 watch/followed                problem.state:Tracked

@@ -33,7 +33,7 @@ from ..util.notices import warn
 from ..util.progress import Live, printable, steps_shown
 from . import model_files
 from .all_features import AllFeatures, all_features
-from .checkpoints import Checkpoints, ResumeError
+from .checkpoints import Checkpoints
 from .labelled_rows import LabelledRows, are_classes, by_name, first_classes, labels
 from .results import Line, StoppedError, Trained
 
@@ -176,25 +176,14 @@ class Training:
     # ---- beginning -------------------------------------------------------------------------------------------------
 
     def recall(self) -> None:
-        """Resume from the last checkpoint; start at the beginning if there is none.
-
-        There is none after a run that ended before its first checkpoint.
-        """
+        """Resume from the last checkpoint; start at the beginning if there is none."""
         if self.checkpoints is None:
             raise ValueError("resume=True needs checkpoints= to resume from.")
         if not self.stream.repeatable:
             raise ValueError("standard input and iterators cannot be resumed: a change in them cannot be detected.")
-        path = self.checkpoints.path
-        if not self.checkpoints.exist():
-            warn(f"there is no checkpoint {path} to resume from: training starts from the beginning.")
+        content = self.checkpoints.recall(self.asked, self._identity())
+        if content is None:
             return
-        content = self.checkpoints.read()
-        if content["asked"] != self.asked:
-            raise ResumeError(f"{path} belongs to a run with other settings: repeat those, or do not resume.")
-        if content["identity"] != self._identity():
-            raise ResumeError(f"the data changed since {path} was written: train again, without resuming.")
-        for sentence in model_files.differences(content["environment"]):
-            warn(f"{path} was written with {sentence}: the model may differ in the last bits.")
         self.stream.recall(content["names"])
         self.model, self.classes, self.notes = content["model"], content["classes"], content["notes"]
         self.epoch, self.row, self.behind, self.rows = (content[name] for name in ("epoch", "row", "behind", "rows"))
@@ -451,9 +440,7 @@ class Training:
         self._end_if_asked()
         if self.checkpoints is not None:
             when, learned = self.kept
-            rows, seconds = self.checkpoints[1:]
-            late = seconds is not None and time.monotonic() - when >= seconds
-            if late or (rows is not None and self._learned() - learned >= rows):
+            if self.checkpoints.is_due(time.monotonic() - when, self._learned() - learned):
                 self.checkpoint()
 
     def _end_if_asked(self) -> None:
