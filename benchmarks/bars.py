@@ -119,11 +119,13 @@ class Run(NamedTuple):
         return problems
 
     def of_peers(self, part: str) -> dict[str, dict[str, dict[str, Any]]]:
-        """Return the lines of a part of ``make bench-peers`` by problem and solver."""
+        """Return the lines of a part of ``make bench-peers`` by problem and solver: ours and adelie."""
         places = [name for name in peers.SETS[part][self.quick] if self.sets is None or name in self.sets]
         out: dict[str, dict[str, dict[str, Any]]] = {}
-        for line in peers.part(part, places, self.rounds, self.peers_kept, self.say):
-            out.setdefault(line["problem"], {})[line["solver"]] = line
+        for task in (task for place in places for task in peers.PARTS[part](place)):
+            judged = {key: make for key, make in task.solvers.items() if key[0] in (OURS, "adelie")}
+            lines = peers.measured(task._replace(solvers=judged), self.rounds, self.peers_kept, self.say)
+            out[task.title] = {line["solver"]: line for line in lines}
         return out
 
 
