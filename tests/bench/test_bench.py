@@ -408,8 +408,16 @@ def test_a_batch_solver_solves_our_problem(name, kind, place):
     assert set(least["support"]) <= {*np.flatnonzero(w)}
 
 
-def test_a_solver_that_would_need_too_much_memory_refuses(monkeypatch):
-    pytest.importorskip("glum")
-    monkeypatch.setattr(solvers, "GLUM_FEATURES", 4)
-    with pytest.raises(ValueError, match="glum's matrix of second derivatives is too large for 5 features"):
-        methods.METHODS["glum"].make(sets.Problem(sets.load("dense-300x5", keep=False), 0.05))
+@pytest.mark.parametrize(
+    ("name", "limit", "why"),
+    [
+        ("glum", "GLUM_FEATURES", "glum's matrix of second derivatives is too large for 5 features"),
+        ("skein", "SKEIN_FEATURES", "skein-glm takes too long with 5 features"),
+    ],
+)
+def test_a_solver_refuses_too_many_features(name, limit, why, monkeypatch):
+    if methods.METHODS[name].missing:
+        pytest.skip(methods.METHODS[name].missing)
+    monkeypatch.setattr(solvers, limit, 4)
+    with pytest.raises(ValueError, match=why):
+        methods.METHODS[name].make(sets.Problem(sets.load("dense-300x5", keep=False), 0.05))

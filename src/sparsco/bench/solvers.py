@@ -23,6 +23,8 @@ Weights = tuple[np.ndarray, float]
 
 GLUM_FEATURES = 10_000
 """The most features for glum, which holds a dense matrix of second derivatives over all features."""
+SKEIN_FEATURES = 100_000
+"""The most features for skein-glm, whose fits cannot be interrupted: with 10^6, one did not end in two CPU minutes."""
 CONSTANT = 100.0
 """The value of the constant column for snapml: the larger, the less the penalty of its weight counts."""
 
@@ -383,9 +385,11 @@ def read_snapml(problem: Problem, model: Any) -> Weights:
 
 
 def skein(problem: Problem) -> Fit:
-    """Return fits of skein-glm, which takes sparse rows by columns and dense ones by rows."""
+    """Return fits of skein-glm, by columns if rows are sparse; raise if there are too many features."""
     import skein_glm
 
+    if problem.data.X.shape[1] > SKEIN_FEATURES:
+        raise ValueError(f"skein-glm takes too long with {problem.data.X.shape[1]:,} features")
     X, y = columns(problem) if issparse(problem.data.X) else problem.data.X, _zero_one(problem)
 
     def fit(setting: Setting) -> Any:
