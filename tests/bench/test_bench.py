@@ -309,18 +309,28 @@ def busy(seconds):
 
 
 def test_a_limit_interrupts_and_leaves_the_clock_alone():
-    """A timer of CPU time would make most of these short jobs take nothing."""
+    """A timer of CPU time would make the clock of the process lag by milliseconds."""
     with pytest.raises(measure.LimitError, match="not done within 0.05 CPU seconds"), measure.limited(0.05):
         busy(10.0)
 
-    def wait():
-        begun = time.perf_counter()
+    def apart():
+        """Return the difference of the process's clock and the thread's, over a millisecond; the thread's is exact."""
+        begun, process, thread = time.perf_counter(), time.process_time(), time.thread_time()
         while time.perf_counter() - begun < 1e-3:
             pass
+        return abs((time.process_time() - process) - (time.thread_time() - thread))
 
     with measure.limited(60.0):
-        taken = [measure.taken(wait).cpu for _ in range(40)]
-    assert min(taken) > 0.0 and np.median(taken) < 3e-3
+        assert np.median([apart() for _ in range(40)]) < 1e-4
+
+
+@pytest.mark.parametrize("arguments", [["--sets", "dense-100x1"], ["--scale", "ctr-1k"]])
+def test_a_limit_on_cpu_time_is_refused(arguments, bench, monkeypatch):
+    """It makes the clock inexact: a job of 1 ms was measured as nothing."""
+    limit = (1000, measure.resource.RLIM_INFINITY)
+    monkeypatch.setattr(measure.resource, "getrlimit", lambda which: limit)
+    code, said = bench(*arguments)
+    assert code == 2 and "ulimit -t" in said.err and said.out == "" and said.err.count("\n") == 1
 
 
 def test_a_batch_solver_that_takes_too_long_is_interrupted(tmp_path, monkeypatch):

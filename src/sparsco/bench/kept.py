@@ -57,10 +57,11 @@ class Kept:
 
 
 def opened(folder: Path, study: str, is_resumed: bool, again: Collection[str] = ()) -> Kept:
-    """Return the measurements of a study in a folder, which must be writable.
+    """Return the measurements of a study in a folder, which must be writable; raise if the clock is inexact.
 
     Those of earlier processes are used if ``is_resumed``; else they are dropped when there is a new one.
     """
+    measure.check_clock()
     stores = Stores(folder, is_resumed)
     stores.check()
     ours, others = stores.of(study), stores.of(f"{study}-others", others_hash)

@@ -37,6 +37,15 @@ def timed(job: Callable[[], Any]) -> tuple[Taken, Any]:
     return Taken(time.process_time() - cpu, time.perf_counter() - wall), result
 
 
+def check_clock() -> None:
+    """Raise a ValueError if this process has a limit on CPU time, with which Linux counts CPU time in ticks of some ms.
+
+    The minimum of several measurements is then too small, by up to a tick.
+    """
+    if resource.getrlimit(resource.RLIMIT_CPU)[0] != resource.RLIM_INFINITY:
+        raise ValueError("a limit on CPU time (ulimit -t) makes the clock of CPU time inexact: measure without it.")
+
+
 class LimitError(Exception):
     """An error for a job that took too long."""
 

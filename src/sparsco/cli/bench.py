@@ -207,6 +207,7 @@ def _scale(given: argparse.Namespace) -> int:
     seconds = 60.0 if given.seconds is None else given.seconds
     if not seconds > 0.0:
         raise ValueError(f"--seconds must be positive, got {seconds:g}.")
+    measure.check_clock()
     for name in given.scale:
         streamed.parsed(name)
     if given.json not in (None, "-"):
